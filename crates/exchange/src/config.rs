@@ -1,0 +1,59 @@
+//! How an exchange is set up.
+
+use crate::error::ExchangeError;
+
+/// Which side copies the rows, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DataPath {
+    /// The path that measured best for the schema and the number of consumers.
+    #[default]
+    Auto,
+    /// Through the ring: consumers gather their rows from the shared batches.
+    Gather,
+    /// Through the ring: producers cluster each batch by consumer before they publish it.
+    Cluster,
+    /// Producers gather straight into reserved ranges of each consumer's open chunk.
+    Reserve,
+}
+
+/// The shape and the bounds of an exchange.
+#[derive(Clone, Debug)]
+pub struct ExchangeConfig {
+    /// Number of producers, M.
+    pub producers: usize,
+    /// Number of consumers, N.
+    pub consumers: usize,
+    /// Rows of an output batch (the last one of a consumer may be shorter).
+    pub batch_rows: usize,
+    /// Published groups that the ring holds, K.
+    pub groups: usize,
+    /// Slots of a group, G; 0 takes one for each producer.
+    pub slots: usize,
+    /// Which side copies.
+    pub path: DataPath,
+}
+
+impl ExchangeConfig {
+    /// The defaults: batches of 8192 rows, K = 1, G = M, the path by measurement.
+    pub fn new(producers: usize, consumers: usize) -> Self {
+        Self { producers, consumers, batch_rows: 8192, groups: 1, slots: 0, path: DataPath::Auto }
+    }
+
+    /// Slots of a group with the default resolved.
+    pub fn slots(&self) -> usize {
+        if self.slots == 0 { self.producers } else { self.slots }
+    }
+
+    /// The error for an option outside what is possible, if there is one.
+    pub fn check(&self) -> Result<(), ExchangeError> {
+        let range = |option, value: usize, max: usize, remedy| {
+            let wrong = ExchangeError::Config { option, value: value.to_string(), remedy };
+            if value == 0 || value > max { Err(wrong) } else { Ok(()) }
+        };
+        range("producers", self.producers, 1 << 16, "choose 1 to 65536")?;
+        range("consumers", self.consumers, 1 << 16, "choose 1 to 65536")?;
+        range("batch_rows", self.batch_rows, 1 << 24, "choose 1 to 16777216")?;
+        range("groups", self.groups, 64, "choose 1 to 64")?;
+        range("slots", self.slots(), 1 << 16, "choose 1 to 65536, or 0 for one per producer")
+    }
+}

@@ -1,0 +1,1 @@
+//! Copies of chosen rows into output batches, typed by column.

@@ -1,0 +1,12 @@
+//! A lock-free exchange of Arrow batches between the threads or tasks of a process.
+#![warn(missing_docs)]
+
+pub mod config;
+pub mod error;
+pub mod gather;
+pub mod overflow;
+pub mod partition;
+pub mod pool;
+pub mod ring;
+pub mod stats;
+mod sync;

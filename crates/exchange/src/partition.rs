@@ -1,0 +1,1 @@
+//! Rows to targets, targets to offsets and a permutation.

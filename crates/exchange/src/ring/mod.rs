@@ -1,0 +1,1 @@
+//! `Ring<T>`: groups of slots that every consumer reads.
