@@ -1,1 +1,0 @@
-//! Rows to targets, targets to offsets and a permutation.

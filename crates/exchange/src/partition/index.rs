@@ -1,0 +1,234 @@
+//! Counting sort of rows by consumer.
+
+use std::ops::Range;
+
+use super::{MAX_CONSUMERS, Modulo, Target};
+use crate::error::ExchangeError;
+
+/// With few consumers neighbouring rows often share one, and each increment of a counter waits for the store before it.
+/// Up to this many consumers the input is cut into [`STRIPES`] stripes with counters of their own, worked on in turn.
+const STRIPED_MAX_CONSUMERS: usize = 64;
+const STRIPES: usize = 4;
+
+/// The rows of one batch grouped by consumer. Rows of a consumer keep their order. Made to be filled again for batch
+/// after batch: nothing is allocated once it has seen the longest.
+#[derive(Clone, Debug, Default)]
+pub struct RowIndex {
+    targets: Vec<Target>,
+    offsets: Vec<u32>,
+    rows: Vec<u32>,
+    /// Counters, then write positions: `cursors[stripe * consumers + consumer]`.
+    cursors: Vec<u32>,
+}
+
+impl RowIndex {
+    /// An index without rows.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Groups rows by `hash % N`. O(rows + N).
+    pub fn fill_from_hashes(&mut self, hashes: &[u64], modulo: &Modulo) {
+        modulo.targets(hashes, &mut self.targets);
+        self.group(modulo.consumers());
+    }
+
+    /// Groups rows whose targets `fill` writes. O(rows + N).
+    ///
+    /// # Errors
+    /// If `fill` fails, or a target is not below `consumers`. The index is then empty.
+    pub fn fill_from_targets<E: Into<ExchangeError>>(
+        &mut self,
+        consumers: usize,
+        fill: impl FnOnce(&mut Vec<Target>) -> Result<(), E>,
+    ) -> Result<(), ExchangeError> {
+        let filled = fill(&mut self.targets).map_err(Into::into).and_then(|()| match self.targets.iter().max() {
+            Some(&max) if usize::from(max) >= consumers => Err(ExchangeError::Config {
+                option: "target",
+                value: max.to_string(),
+                remedy: "name a consumer below the number of consumers",
+            }),
+            _ => Ok(()),
+        });
+        if filled.is_err() {
+            self.targets.clear();
+        }
+        self.group(consumers.clamp(1, MAX_CONSUMERS));
+        filled
+    }
+
+    /// The consumer of each row, in the order of the batch.
+    pub fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+
+    /// Where each consumer's rows begin in [`rows`](Self::rows), and at last their number: N + 1 values.
+    pub fn offsets(&self) -> &[u32] {
+        &self.offsets
+    }
+
+    /// All rows, grouped by consumer.
+    pub fn rows(&self) -> Rows<'_> {
+        Rows { rows: &self.rows, bound: self.rows.len() }
+    }
+
+    /// The rows of one consumer, in the order of the batch; none for a consumer that does not exist.
+    #[inline]
+    pub fn rows_of(&self, consumer: usize) -> Rows<'_> {
+        let range = match (self.offsets.get(consumer), self.offsets.get(consumer + 1)) {
+            (Some(&start), Some(&end)) => start as usize..end as usize,
+            _ => 0..0,
+        };
+        self.rows().slice(range)
+    }
+
+    /// Bytes that this index holds allocated.
+    pub fn allocated_bytes(&self) -> usize {
+        self.targets.capacity() * size_of::<Target>()
+            + (self.offsets.capacity() + self.rows.capacity() + self.cursors.capacity()) * size_of::<u32>()
+    }
+
+    /// The counting sort. All targets are below `consumers`.
+    fn group(&mut self, consumers: usize) {
+        assert!(u32::try_from(self.targets.len()).is_ok(), "a batch has fewer than 2^32 rows");
+        let stripes = if consumers <= STRIPED_MAX_CONSUMERS { STRIPES } else { 1 };
+        self.cursors.clear();
+        self.cursors.resize(stripes * consumers, 0);
+        self.rows.resize(self.targets.len(), 0);
+        if stripes == STRIPES {
+            count_striped(&self.targets, consumers, &mut self.cursors);
+        } else {
+            count(&self.targets, &mut self.cursors);
+        }
+        prefix_sums(consumers, &mut self.cursors, &mut self.offsets);
+        if stripes == STRIPES {
+            place_striped(&self.targets, consumers, &mut self.cursors, &mut self.rows);
+        } else {
+            place(0, &self.targets, &mut self.cursors, &mut self.rows);
+        }
+    }
+}
+
+/// Row numbers of a batch with the proof that all are below `bound`, so that a copy checks the batch's length once.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    rows: &'a [u32],
+    bound: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// Any row numbers, in any order, also repeated. Looks at each one.
+    pub fn new(rows: &'a [u32]) -> Self {
+        Self { rows, bound: rows.iter().max().map_or(0, |&max| max as usize + 1) }
+    }
+
+    /// The row numbers, each below [`bound`](Self::bound).
+    #[inline]
+    pub fn as_slice(&self) -> &'a [u32] {
+        self.rows
+    }
+
+    /// All row numbers are below this.
+    #[inline]
+    pub fn bound(&self) -> usize {
+        self.bound
+    }
+
+    /// Number of rows.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is no row.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The first `at` rows and the rest; all and none if there are fewer.
+    pub fn split_at(self, at: usize) -> (Self, Self) {
+        let (head, tail) = self.rows.split_at(at.min(self.rows.len()));
+        (Self { rows: head, ..self }, Self { rows: tail, ..self })
+    }
+
+    fn slice(self, range: Range<usize>) -> Self {
+        Self { rows: self.rows.get(range).unwrap_or_default(), ..self }
+    }
+}
+
+/// Where the last but one stripe begins, and so on: all but the last stripe have this length.
+fn stripe_len(rows: usize) -> usize {
+    rows / STRIPES
+}
+
+fn count(targets: &[Target], counts: &mut [u32]) {
+    for &target in targets {
+        counts[usize::from(target)] += 1;
+    }
+}
+
+fn count_striped(targets: &[Target], consumers: usize, counts: &mut [u32]) {
+    let len = stripe_len(targets.len());
+    let (ta, tb, tc, td) = stripes(targets, len);
+    let (ca, rest) = counts.split_at_mut(consumers);
+    let (cb, rest) = rest.split_at_mut(consumers);
+    let (cc, cd) = rest.split_at_mut(consumers);
+    for (((&a, &b), &c), &d) in ta.iter().zip(tb).zip(tc).zip(td) {
+        ca[usize::from(a)] += 1;
+        cb[usize::from(b)] += 1;
+        cc[usize::from(c)] += 1;
+        cd[usize::from(d)] += 1;
+    }
+    count(&td[len..], cd);
+}
+
+/// Turns counts into the positions of each stripe's first row of each consumer, and writes the consumers' offsets.
+fn prefix_sums(consumers: usize, cursors: &mut [u32], offsets: &mut Vec<u32>) {
+    offsets.clear();
+    let mut position = 0;
+    for consumer in 0..consumers {
+        offsets.push(position);
+        for cursor in cursors.iter_mut().skip(consumer).step_by(consumers) {
+            position += std::mem::replace(cursor, position);
+        }
+    }
+    offsets.push(position);
+}
+
+fn place(first_row: u32, targets: &[Target], cursors: &mut [u32], rows: &mut [u32]) {
+    for (row, &target) in (first_row..).zip(targets) {
+        let cursor = &mut cursors[usize::from(target)];
+        rows[*cursor as usize] = row;
+        *cursor += 1;
+    }
+}
+
+fn place_striped(targets: &[Target], consumers: usize, cursors: &mut [u32], rows: &mut [u32]) {
+    let len = stripe_len(targets.len());
+    let (ta, tb, tc, td) = stripes(targets, len);
+    let (ca, rest) = cursors.split_at_mut(consumers);
+    let (cb, rest) = rest.split_at_mut(consumers);
+    let (cc, cd) = rest.split_at_mut(consumers);
+    let stride = len as u32;
+    let mut put = |cursors: &mut [u32], target: Target, row: u32| {
+        let cursor = &mut cursors[usize::from(target)];
+        rows[*cursor as usize] = row;
+        *cursor += 1;
+    };
+    for (row, (((&a, &b), &c), &d)) in (0..).zip(ta.iter().zip(tb).zip(tc).zip(td)) {
+        put(ca, a, row);
+        put(cb, b, row + stride);
+        put(cc, c, row + 2 * stride);
+        put(cd, d, row + 3 * stride);
+    }
+    place(4 * stride, &td[len..], cd, rows);
+}
+
+/// Four stripes, of which the last has up to three rows more than `len`.
+fn stripes(targets: &[Target], len: usize) -> (&[Target], &[Target], &[Target], &[Target]) {
+    let (a, rest) = targets.split_at(len);
+    let (b, rest) = rest.split_at(len);
+    let (c, d) = rest.split_at(len);
+    (a, b, c, d)
+}
