@@ -69,7 +69,7 @@ impl RowIndex {
 
     /// All rows, grouped by consumer.
     pub fn rows(&self) -> Rows<'_> {
-        Rows { rows: &self.rows, bound: self.rows.len() }
+        Rows { rows: &self.rows, bound: self.rows.len(), distinct: true }
     }
 
     /// The rows of one consumer, in the order of the batch; none for a consumer that does not exist.
@@ -114,12 +114,14 @@ impl RowIndex {
 pub struct Rows<'a> {
     rows: &'a [u32],
     bound: usize,
+    /// Whether no row comes twice.
+    distinct: bool,
 }
 
 impl<'a> Rows<'a> {
     /// Any row numbers, in any order, also repeated. Looks at each one.
     pub fn new(rows: &'a [u32]) -> Self {
-        Self { rows, bound: rows.iter().max().map_or(0, |&max| max as usize + 1) }
+        Self { rows, bound: rows.iter().max().map_or(0, |&max| max as usize + 1), distinct: false }
     }
 
     /// The row numbers, each below [`bound`](Self::bound).
@@ -132,6 +134,11 @@ impl<'a> Rows<'a> {
     #[inline]
     pub fn bound(&self) -> usize {
         self.bound
+    }
+
+    /// Each row comes at most this often.
+    pub(crate) fn max_repeats(&self) -> usize {
+        if self.distinct { 1 } else { self.rows.len() }
     }
 
     /// Number of rows.

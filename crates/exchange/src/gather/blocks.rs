@@ -1,0 +1,49 @@
+//! Memory for values of any length, in a few sizes so that the pool can recycle it.
+
+use std::{ptr::copy_nonoverlapping, sync::Arc};
+
+use crate::pool::{BufferPool, PooledBuffer};
+
+/// The smallest block.
+const MIN_BYTES: usize = 4 << 10;
+/// The largest block that the pool keeps; larger ones exist, for long values, but are not recycled.
+const MAX_POOLED_BYTES: usize = 4 << 20;
+/// Short values are copied in chunks of constant size, which is a few instructions instead of a call.
+const CHUNK: usize = 32;
+
+/// The sizes of blocks that are worth recycling.
+pub(super) fn block_sizes() -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(MIN_BYTES), |bytes| Some(bytes * 2)).take_while(|&bytes| bytes <= MAX_POOLED_BYTES)
+}
+
+/// A block with room for `bytes` bytes and then [`SLACK`] more.
+pub(super) fn take_block(pool: &Arc<BufferPool>, bytes: usize) -> PooledBuffer {
+    let bytes = bytes.saturating_add(SLACK).max(MIN_BYTES);
+    pool.take(bytes.checked_next_power_of_two().unwrap_or(bytes))
+}
+
+/// The size of block to begin the next batch with, when the last one took `bytes`.
+pub(super) fn block_hint(bytes: usize) -> usize {
+    // An eighth more than last time, so that a batch that is like the last one does not outgrow its block.
+    (bytes + bytes / 8).min(MAX_POOLED_BYTES - SLACK)
+}
+
+/// Bytes that a copy may write beyond a value's end.
+pub(super) const SLACK: usize = CHUNK;
+
+/// Copies `len` bytes, and up to [`SLACK`] more of whatever follows.
+///
+/// # Safety
+/// `from` is readable for `readable >= len` bytes, `to` writable for `len + SLACK`, and they do not overlap.
+#[inline]
+pub(super) unsafe fn copy_value(from: *const u8, readable: usize, to: *mut u8, len: usize) {
+    // SAFETY: chunks read less than `len + CHUNK` bytes, and write as many.
+    unsafe {
+        if len > 4 * CHUNK || readable < len + CHUNK {
+            return copy_nonoverlapping(from, to, len);
+        }
+        for done in (0..len).step_by(CHUNK) {
+            copy_nonoverlapping(from.add(done), to.add(done), CHUNK);
+        }
+    }
+}
