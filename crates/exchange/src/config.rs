@@ -29,6 +29,8 @@ pub struct ExchangeConfig {
     pub groups: usize,
     /// Slots of a group, G; 0 takes one for each producer.
     pub slots: usize,
+    /// Bytes that rows for slow consumers may take in memory beyond the bound of the exchange before they are spilled.
+    pub overflow_bytes: usize,
     /// Which side copies.
     pub path: DataPath,
 }
@@ -36,7 +38,15 @@ pub struct ExchangeConfig {
 impl ExchangeConfig {
     /// The defaults: batches of 8192 rows, K = 1, G = M, the path by measurement.
     pub fn new(producers: usize, consumers: usize) -> Self {
-        Self { producers, consumers, batch_rows: 8192, groups: 1, slots: 0, path: DataPath::Auto }
+        Self {
+            producers,
+            consumers,
+            batch_rows: 8192,
+            groups: 1,
+            slots: 0,
+            overflow_bytes: usize::MAX,
+            path: DataPath::Auto,
+        }
     }
 
     /// Slots of a group with the default resolved.

@@ -20,6 +20,9 @@ pub enum ExchangeError {
         /// The index of that producer.
         producer: usize,
     },
+    /// Every consumer was dropped: nobody wants more rows.
+    #[error("all consumers of the exchange are gone")]
+    ConsumersGone,
     /// A batch does not have the schema that the exchange was made for.
     #[error("the batch has columns {found}, the exchange was made for {expected}")]
     Schema {

@@ -3,10 +3,12 @@
 
 pub mod config;
 pub mod error;
+pub mod exchange;
 pub mod gather;
 pub mod overflow;
 pub mod partition;
 pub mod pool;
+mod reserve;
 pub mod ring;
 pub mod stats;
 mod sync;

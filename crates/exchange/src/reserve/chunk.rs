@@ -1,0 +1,272 @@
+//! The memory of a chunk: one buffer a column, written by several producers at disjoint rows, read once as a batch.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use arrow::{
+    array::{ArrayData, ArrayRef, RecordBatch, RecordBatchOptions, make_array},
+    buffer::{BooleanBuffer, Buffer, NullBuffer},
+    datatypes::{DataType, SchemaRef},
+    error::ArrowError,
+};
+
+use crate::pool::{BufferPool, PooledBuffer};
+
+/// How a column lies in a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// Values of this many bytes.
+    Fixed(usize),
+    /// One byte a row while the chunk fills, one bit in the batch: bits of a byte cannot be written by two producers.
+    Bool,
+    /// Sixteen bytes a row; strings longer than twelve bytes lie in the column's heap.
+    View,
+}
+
+impl Layout {
+    /// The layout for a type, or none if chunks do not hold it.
+    pub(crate) fn of(data_type: &DataType) -> Option<Self> {
+        match data_type {
+            DataType::Boolean => Some(Self::Bool),
+            DataType::Utf8View | DataType::BinaryView => Some(Self::View),
+            DataType::FixedSizeBinary(width) => fixed(*width as usize),
+            other => other.primitive_width().and_then(fixed),
+        }
+    }
+
+    /// Bytes a row takes in the column's main buffer.
+    pub(crate) fn width(self) -> usize {
+        match self {
+            Self::Fixed(width) => width,
+            Self::Bool => 1,
+            Self::View => 16,
+        }
+    }
+}
+
+fn fixed(width: usize) -> Option<Layout> {
+    matches!(width, 1 | 2 | 4 | 8 | 16 | 32).then_some(Layout::Fixed(width))
+}
+
+/// What all chunks of an exchange have in common.
+#[derive(Debug)]
+pub(crate) struct ChunkShape {
+    pub(crate) schema: SchemaRef,
+    pub(crate) layouts: Vec<Layout>,
+    /// Rows of a chunk.
+    pub(crate) capacity: usize,
+    pool: Arc<BufferPool>,
+    /// For each column, bytes that the heap of the next chunk gets: what earlier chunks needed, and some more.
+    heap_hint: Vec<AtomicUsize>,
+}
+
+/// The smallest heap of a column of views that has long strings.
+const MIN_HEAP: usize = 4 << 10;
+/// The largest heap that is recycled.
+const MAX_HEAP: usize = 16 << 20;
+
+impl ChunkShape {
+    /// The shape for a schema, or none if it has a column that chunks do not hold. Keeps `keep` idle buffers a size.
+    pub(crate) fn new(schema: SchemaRef, capacity: usize, keep: usize) -> Option<Self> {
+        let layouts: Vec<_> =
+            schema.fields().iter().map(|field| Layout::of(field.data_type())).collect::<Option<_>>()?;
+        let heaps = (MIN_HEAP.ilog2()..=MAX_HEAP.ilog2()).map(|exponent| 1 << exponent);
+        let sizes = layouts.iter().map(|layout| layout.width() * capacity).chain([capacity]).chain(heaps);
+        let pool = BufferPool::new(sizes, keep);
+        let heap_hint = layouts.iter().map(|_| AtomicUsize::new(0)).collect();
+        Some(Self { schema, layouts, capacity, pool, heap_hint })
+    }
+
+    /// An empty chunk, for which `reserved_bytes` have been accounted.
+    pub(crate) fn chunk(&self, reserved_bytes: usize) -> Chunk {
+        let columns = self.layouts.iter().enumerate().map(|(index, layout)| {
+            let nullable = self.schema.field(index).is_nullable();
+            Column {
+                values: self.pool.take(layout.width() * self.capacity),
+                nulls: nullable.then(|| self.zeroed()),
+                has_nulls: AtomicBool::new(false),
+                heap: (*layout == Layout::View).then(|| self.heap(index)),
+            }
+        });
+        Chunk { columns: columns.collect(), reserved_bytes }
+    }
+
+    /// Bytes of an empty chunk, heaps excluded.
+    pub(crate) fn fixed_bytes(&self) -> usize {
+        let nulls = self.schema.fields().iter().filter(|field| field.is_nullable()).count();
+        self.capacity * (nulls + self.layouts.iter().map(|layout| layout.width()).sum::<usize>())
+    }
+
+    /// Sizes the first heaps of a column by a batch that has `bytes` of long strings in `rows` rows.
+    pub(crate) fn learn_heap(&self, column: usize, bytes: usize, rows: usize) {
+        let expected = bytes * self.capacity / rows.max(1);
+        self.heap_hint[column].store((expected + expected / 4).min(MAX_HEAP), Ordering::Relaxed);
+    }
+
+    /// Whether the heap of a new chunk would have a block.
+    pub(crate) fn knows_heap(&self, column: usize) -> bool {
+        self.heap_hint[column].load(Ordering::Relaxed) > 0
+    }
+
+    fn zeroed(&self) -> PooledBuffer {
+        let buffer = self.pool.take(self.capacity);
+        // SAFETY: the buffer has `capacity` bytes and is exclusively ours.
+        unsafe { buffer.as_ptr().as_ptr().write_bytes(0, self.capacity) };
+        buffer
+    }
+
+    fn heap(&self, column: usize) -> Heap {
+        let hint = self.heap_hint[column].load(Ordering::Relaxed);
+        let block = (hint > 0).then(|| self.pool.take(hint.next_power_of_two().max(MIN_HEAP)));
+        Heap { block, used: AtomicUsize::new(0), extra: Mutex::new(Vec::new()) }
+    }
+}
+
+/// The columns of one chunk.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    columns: Box<[Column]>,
+    /// Bytes that were accounted for when the chunk was made.
+    pub(crate) reserved_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Column {
+    values: PooledBuffer,
+    /// One byte a row, 1 for null; all 0 at first.
+    nulls: Option<PooledBuffer>,
+    has_nulls: AtomicBool,
+    heap: Option<Heap>,
+}
+
+/// The long strings of a column: one block that producers claim ranges of, and further blocks where it was too small.
+#[derive(Debug)]
+struct Heap {
+    block: Option<PooledBuffer>,
+    used: AtomicUsize,
+    extra: Mutex<Vec<PooledBuffer>>,
+}
+
+/// A range of a column's heap that the claimer alone writes.
+pub(crate) struct HeapRange {
+    /// Where its bytes go.
+    pub(crate) ptr: *mut u8,
+    /// The data buffer of the array that it will be in.
+    pub(crate) buffer: u32,
+    /// The offset in that buffer.
+    pub(crate) offset: u32,
+}
+
+impl Chunk {
+    /// The first byte of the column's values.
+    pub(crate) fn values(&self, column: usize) -> *mut u8 {
+        self.columns[column].values.as_ptr().as_ptr()
+    }
+
+    /// The first of the column's null bytes, which the caller is about to set; none if the field is not nullable.
+    pub(crate) fn nulls(&self, column: usize) -> Option<*mut u8> {
+        let column = &self.columns[column];
+        let nulls = column.nulls.as_ref()?;
+        column.has_nulls.store(true, Ordering::Relaxed);
+        Some(nulls.as_ptr().as_ptr())
+    }
+
+    /// Claims `bytes` of the column's heap: one shared operation, or a lock where the heap turned out too small.
+    pub(crate) fn claim_heap(&self, shape: &ChunkShape, column: usize, bytes: usize) -> HeapRange {
+        let heap = self.columns[column].heap.as_ref().expect("only columns of views have long strings");
+        if let Some(block) = &heap.block {
+            let room = |used: usize| (used + bytes <= block.capacity()).then_some(used + bytes);
+            if let Ok(offset) = heap.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room) {
+                // SAFETY: offset + bytes is within the block.
+                let ptr = unsafe { block.as_ptr().as_ptr().add(offset) };
+                return HeapRange { ptr, buffer: 0, offset: offset as u32 };
+            }
+        }
+        let block = shape.pool.take(bytes);
+        let ptr = block.as_ptr().as_ptr();
+        let mut extra = heap.extra.lock().unwrap_or_else(PoisonError::into_inner);
+        extra.push(block);
+        let buffer = extra.len() + usize::from(heap.block.is_some()) - 1;
+        HeapRange { ptr, buffer: buffer as u32, offset: 0 }
+    }
+
+    /// The bytes this chunk holds.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let column_bytes = |column: &Column| {
+            let heap = column.heap.as_ref().map_or(0, |heap| {
+                let extra = heap.extra.lock().unwrap_or_else(PoisonError::into_inner);
+                heap.block.as_ref().map_or(0, PooledBuffer::capacity)
+                    + extra.iter().map(PooledBuffer::capacity).sum::<usize>()
+            });
+            column.values.capacity() + column.nulls.as_ref().map_or(0, PooledBuffer::capacity) + heap
+        };
+        self.columns.iter().map(column_bytes).sum()
+    }
+
+    /// The first `rows` rows as a batch.
+    ///
+    /// # Safety
+    /// Those rows were written in every column, by writers that are done and whose writes are visible here.
+    pub(crate) unsafe fn into_batch(self, shape: &ChunkShape, rows: usize) -> Result<RecordBatch, ArrowError> {
+        let columns = self.columns.into_vec().into_iter().enumerate().map(|(index, column)| {
+            // SAFETY: passed on to the caller.
+            unsafe { column.into_array(shape, index, rows) }
+        });
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&shape.schema), columns.collect(), &options)
+    }
+}
+
+impl Column {
+    /// # Safety
+    /// As [`Chunk::into_batch`].
+    unsafe fn into_array(self, shape: &ChunkShape, index: usize, rows: usize) -> ArrayRef {
+        let layout = shape.layouts[index];
+        // SAFETY: `rows` values of this width were written, and the writers are done.
+        let values = unsafe { self.values.into_buffer(rows * layout.width()) };
+        let nulls = self.nulls.filter(|_| self.has_nulls.into_inner()).map(|nulls| {
+            // SAFETY: all bytes were zeroed when the chunk was made.
+            let nulls = unsafe { nulls.into_buffer(rows) };
+            NullBuffer::new(BooleanBuffer::collect_bool(rows, |row| nulls[row] == 0))
+        });
+        let mut buffers = match layout {
+            Layout::Bool => vec![BooleanBuffer::collect_bool(rows, |row| values[row] != 0).into_inner()],
+            _ => vec![values],
+        };
+        if let Some(heap) = self.heap {
+            // SAFETY: every claimed byte of the heap was written before its claim was completed.
+            buffers.extend(unsafe { heap.into_buffers(&shape.heap_hint[index]) });
+        }
+        let data = ArrayData::builder(shape.schema.field(index).data_type().clone())
+            .len(rows)
+            .nulls(nulls.filter(|nulls| nulls.null_count() > 0))
+            .buffers(buffers);
+        // SAFETY: values, views and heap ranges were copied from valid arrays of this type.
+        make_array(unsafe { data.build_unchecked() })
+    }
+}
+
+impl Heap {
+    /// The data buffers of the array, and what this heap teaches about the next one.
+    ///
+    /// # Safety
+    /// Every claimed range was written, by writers that are done.
+    unsafe fn into_buffers(self, hint: &AtomicUsize) -> Vec<Buffer> {
+        let used = self.used.into_inner();
+        let extra = self.extra.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let needed = used + extra.iter().map(PooledBuffer::capacity).sum::<usize>();
+        if needed > hint.load(Ordering::Relaxed) {
+            // A quarter more than was needed, so that usual variation stays within the block.
+            hint.store((needed + needed / 4).min(MAX_HEAP), Ordering::Relaxed);
+        }
+        if needed == 0 {
+            return Vec::new();
+        }
+        let block = self.block.into_iter().map(|block| (block, used));
+        let extra = extra.into_iter().map(|block| (block.capacity(), block)).map(|(len, block)| (block, len));
+        // SAFETY: claims of the block are contiguous up to `used`, each further block is one claim; all were written.
+        block.chain(extra).map(|(block, len)| unsafe { block.into_buffer(len) }).collect()
+    }
+}

@@ -1,0 +1,50 @@
+//! The reserved-range path: producers gather rows straight into ranges of each consumer's open chunk.
+//!
+//! One copy, from the input batch to the output batch. For each consumer that a batch has rows for, a producer takes one
+//! compare-and-swap to claim rows of the consumer's open chunk and one `fetch_add` to complete them; a whole chunk is an
+//! output batch and moves to the consumer's queue. `PROTOCOL.md` beside this file has the rules.
+//!
+//! ```text
+//! batch -> RowIndex -> claim (lane.rs) -> copy (copy.rs) into the chunk (chunk.rs) -> complete -> queue.rs -> consumer
+//!                                          admission: gate.rs                        over the bound: account, or spill
+//! ```
+
+mod chunk;
+mod consumer;
+mod copy;
+mod gate;
+mod lane;
+mod producer;
+mod queue;
+mod shared;
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+
+pub(crate) use consumer::ReserveConsumer;
+pub(crate) use producer::ReserveProducer;
+
+use crate::{config::ExchangeConfig, overflow::Overflow};
+use shared::Shared;
+
+/// Whether chunks hold every column of the schema: fixed widths, booleans and views.
+pub(crate) fn supports(config: &ExchangeConfig, schema: &SchemaRef) -> bool {
+    config.batch_rows <= lane::MAX_ROWS
+        && schema.fields().iter().all(|field| chunk::Layout::of(field.data_type()).is_some())
+}
+
+/// The handles of an exchange on this path; none if the schema or the batch size is not supported.
+pub(crate) fn reserve(
+    config: &ExchangeConfig,
+    schema: SchemaRef,
+    overflow: Arc<dyn Overflow>,
+) -> Option<(Vec<ReserveProducer>, Vec<ReserveConsumer>)> {
+    if !supports(config, &schema) {
+        return None;
+    }
+    let shared = Arc::new(Shared::new(config, schema, overflow)?);
+    let producers = (0..config.producers).map(|index| ReserveProducer::new(index, Arc::clone(&shared))).collect();
+    let consumers = (0..config.consumers).map(|index| ReserveConsumer::new(index, Arc::clone(&shared))).collect();
+    Some((producers, consumers))
+}
