@@ -1,36 +1,26 @@
 //! Apache DataFusion's hash repartition on the Annulus exchange, installed with one line.
+//!
+//! ```
+//! use annulus_datafusion::SessionStateBuilderExt;
+//! use datafusion::{execution::SessionStateBuilder, prelude::SessionContext};
+//!
+//! let state = SessionStateBuilder::new_with_default_features().with_annulus().build();
+//! let context = SessionContext::new_with_state(state);
+//! ```
+//!
+//! From then on every hash repartition of bounded input runs as a [`RingRepartitionExec`], unless
+//! `SET annulus.strategy = 'stock'` says otherwise. Rows land in the partitions where DataFusion's own operator puts
+//! them, bit for bit, so the two may stand on either side of one join.
 #![warn(missing_docs)]
 
-use std::sync::Arc;
+pub mod config;
+pub mod exec;
+pub mod report;
+pub mod rule;
+mod session;
 
-use datafusion::{execution::SessionStateBuilder, physical_plan::ExecutionPlan};
-
-/// Installs Annulus in a DataFusion session.
-pub trait SessionStateBuilderExt {
-    /// Adds the configuration (`annulus.*`) and the rule that puts the exchange in the place of hash repartitions.
-    fn with_annulus(self) -> Self;
-}
-
-impl SessionStateBuilderExt for SessionStateBuilder {
-    fn with_annulus(self) -> Self {
-        self
-    }
-}
-
-/// What the exchanges of an executed plan have moved, and the most memory they held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ExchangeReport {
-    /// Exchanges in the plan.
-    pub exchanges: usize,
-    /// Rows that went through them.
-    pub rows: u64,
-    /// Bytes that were copied into output batches.
-    pub bytes: u64,
-    /// Bytes they held at most, summed over the exchanges.
-    pub peak_bytes: u64,
-}
-
-/// Sums up the exchanges of `plan`, which has been executed.
-pub fn exchange_report(_plan: &Arc<dyn ExecutionPlan>) -> ExchangeReport {
-    ExchangeReport::default()
-}
+pub use config::AnnulusConfig;
+pub use exec::RingRepartitionExec;
+pub use report::{ExchangeReport, exchange_report};
+pub use rule::RingRepartition;
+pub use session::SessionStateBuilderExt;

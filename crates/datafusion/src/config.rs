@@ -1,0 +1,96 @@
+//! The session's options, `annulus.*`.
+
+use std::{fmt, str::FromStr};
+
+use annulus_exchange::config::DataPath;
+use datafusion::{
+    common::{config_err, config_field, extensions_options},
+    config::ConfigExtension,
+    error::{DataFusionError, Result},
+};
+
+extensions_options! {
+    /// How the session's repartitions run. Read when a query is planned.
+    pub struct AnnulusConfig {
+        /// Which operator repartitions by hash: 'ring' wherever it can, 'stock' never ours, 'auto' as it measured best
+        pub strategy: Strategy, default = Strategy::Auto
+        /// Which side copies the rows: 'gather' consumers, 'cluster' producers, 'reserve' producers into shared chunks, 'auto' as it measured best
+        pub path: Path, default = Path::Auto
+        /// Published groups that a ring holds, 1 to 64
+        pub groups: usize, default = 1
+        /// Batches of a group, 0 for one of each input partition
+        pub slots: usize, default = 0
+        /// Bytes that the rows of slow consumers may take in memory before they are spilled, 0 for as many as the memory pool grants
+        pub overflow_limit: usize, default = 0
+        /// Print plans exactly as DataFusion's own operator would, to run tests that compare plans
+        pub explain_as_stock: bool, default = false
+    }
+}
+
+impl ConfigExtension for AnnulusConfig {
+    const PREFIX: &'static str = "annulus";
+}
+
+/// Which operator repartitions by hash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// The one that measured best.
+    #[default]
+    Auto,
+    /// The ring wherever it can.
+    Ring,
+    /// DataFusion's own, always.
+    Stock,
+}
+
+/// Which side copies the rows; see [`DataPath`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Path {
+    /// The one that measured best for the schema and the number of partitions.
+    #[default]
+    Auto,
+    /// Consumers gather.
+    Gather,
+    /// Producers cluster.
+    Cluster,
+    /// Producers gather into reserved ranges.
+    Reserve,
+}
+
+impl From<Path> for DataPath {
+    fn from(path: Path) -> Self {
+        match path {
+            Path::Auto => Self::Auto,
+            Path::Gather => Self::Gather,
+            Path::Cluster => Self::Cluster,
+            Path::Reserve => Self::Reserve,
+        }
+    }
+}
+
+/// `Display`, `FromStr` (in any case) and `ConfigField` for an enum of words.
+macro_rules! words {
+    ($type:ty, $option:literal, $($variant:ident = $word:literal),+) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$variant => $word),+ })
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = DataFusionError;
+
+            fn from_str(word: &str) -> Result<Self> {
+                match word.to_lowercase().as_str() {
+                    $($word => Ok(Self::$variant),)+
+                    _ => config_err!("annulus.{} cannot be '{word}': choose one of {}", $option, [$($word),+].join(", ")),
+                }
+            }
+        }
+
+        config_field!($type, word => word.parse()?);
+    };
+}
+
+words!(Strategy, "strategy", Auto = "auto", Ring = "ring", Stock = "stock");
+words!(Path, "path", Auto = "auto", Gather = "gather", Cluster = "cluster", Reserve = "reserve");

@@ -1,0 +1,43 @@
+//! How `EXPLAIN` shows the operator.
+
+use std::fmt;
+
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
+
+use super::RingRepartitionExec;
+use crate::config::Strategy;
+
+/// A node's own text as a value.
+struct Text<'a, T>(&'a T, DisplayFormatType);
+
+impl<T: DisplayAs> fmt::Display for Text<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt_as(self.1, f)
+    }
+}
+
+impl DisplayAs for RingRepartitionExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let options = self.options();
+        if options.explain_as_stock {
+            return self.stock().fmt_as(format, f);
+        }
+        let why = match options.strategy {
+            Strategy::Auto => "hash of bounded input",
+            Strategy::Ring | Strategy::Stock => "annulus.strategy",
+        };
+        let path = options.path;
+        match format {
+            DisplayFormatType::Default | DisplayFormatType::Verbose => {
+                // The stock text starts with the stock name, of which ours is a prefix away.
+                write!(f, "Ring{}, strategy=ring, path={path}, why={why}", Text(self.stock(), format))
+            }
+            DisplayFormatType::TreeRender => {
+                self.stock().fmt_as(format, f)?;
+                writeln!(f, "strategy=ring")?;
+                writeln!(f, "path={path}")?;
+                writeln!(f, "why={why}")
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The operators.
+
+mod display;
+mod repartition;
+
+pub use repartition::RingRepartitionExec;

@@ -1,0 +1,177 @@
+//! The operator that stands in for DataFusion's `RepartitionExec`.
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::{Statistics, tree_node::TreeNodeRecursion},
+    config::ConfigOptions,
+    error::{DataFusionError, Result},
+    execution::TaskContext,
+    physical_expr::{PhysicalExpr, PhysicalSortExpr},
+    physical_plan::{
+        ChildStats, ChildrenPropertiesMode, ExecutionPlan, Partitioning, PlanProperties, ReplaceChildrenOptions,
+        SendableRecordBatchStream, SortOrderPushdownResult, StatisticsArgs,
+        execution_plan::CardinalityEffect,
+        filter_pushdown::{ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation},
+        metrics::{ExecutionPlanMetricsSet, MetricsSet},
+        projection::ProjectionExec,
+        repartition::RepartitionExec,
+    },
+};
+
+use crate::config::AnnulusConfig;
+
+/// Hash repartition through the exchange.
+///
+/// It keeps the stock operator it replaced, over the same child: that one answers every question of the optimizer and
+/// is what a downcast to `RepartitionExec` finds (plan encoders and distributed planners look for it), while execution
+/// is the exchange's. The plan properties are the stock operator's own `Arc`, because ancestors compare them by pointer.
+#[derive(Debug)]
+pub struct RingRepartitionExec {
+    stock: RepartitionExec,
+    options: AnnulusConfig,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl RingRepartitionExec {
+    /// Whether the exchange does what `stock` does: hash partitioning of bounded input without a merge.
+    pub fn can_replace(stock: &RepartitionExec) -> bool {
+        matches!(stock.partitioning(), Partitioning::Hash(exprs, outputs) if !exprs.is_empty() && *outputs > 0)
+            && !stock.preserve_order()
+            && !stock.properties().boundedness.is_unbounded()
+    }
+
+    /// The operator in the place of `stock`, for which [`can_replace`](Self::can_replace) holds.
+    pub fn new(stock: RepartitionExec, options: AnnulusConfig) -> Self {
+        Self { stock, options, metrics: ExecutionPlanMetricsSet::new() }
+    }
+
+    /// The stock operator over the same child.
+    pub fn stock(&self) -> &RepartitionExec {
+        &self.stock
+    }
+
+    /// The options that it was planned with.
+    pub fn options(&self) -> &AnnulusConfig {
+        &self.options
+    }
+
+    /// This operator in the place of the stock operator that `plan` is, fresh; or `plan` if that cannot be replaced.
+    fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        match plan.downcast_ref::<RepartitionExec>() {
+            Some(stock) if Self::can_replace(stock) => Arc::new(Self::new(stock.clone(), self.options.clone())),
+            _ => plan,
+        }
+    }
+}
+
+impl ExecutionPlan for RingRepartitionExec {
+    fn name(&self) -> &str {
+        if self.options.explain_as_stock { self.stock.name() } else { "RingRepartitionExec" }
+    }
+
+    fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
+        Some(&self.stock)
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.stock.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.stock.children()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.stock.apply_expressions(f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let stock = Arc::new(self.stock.clone()).replace_children(children, options)?;
+        Ok(self.rewrap(stock))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let stock = Arc::new(self.stock.clone()).reset_state()?;
+        Ok(self.rewrap(stock))
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        self.stock.benefits_from_input_partitioning()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        self.stock.maintains_input_order()
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.stock.execute(partition, context)
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        self.stock.child_stats_requests(partition)
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        input_stats: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        self.stock.statistics_from_inputs(input_stats, args)
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        self.stock.cardinality_effect()
+    }
+
+    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let swapped = self.stock.try_swapping_with_projection(projection)?;
+        Ok(swapped.map(|stock| self.rewrap(stock)))
+    }
+
+    fn gather_filters_for_pushdown(
+        &self,
+        phase: FilterPushdownPhase,
+        parent_filters: Vec<Arc<dyn PhysicalExpr>>,
+        config: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        self.stock.gather_filters_for_pushdown(phase, parent_filters, config)
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        phase: FilterPushdownPhase,
+        child_pushdown_result: ChildPushdownResult,
+        config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        self.stock.handle_child_pushdown_result(phase, child_pushdown_result, config)
+    }
+
+    fn try_pushdown_sort(&self, order: &[PhysicalSortExpr]) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
+        self.stock.try_pushdown_sort(order)?.try_map(|stock| Ok::<_, DataFusionError>(self.rewrap(stock)))
+    }
+
+    fn repartitioned(
+        &self,
+        target_partitions: usize,
+        config: &ConfigOptions,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let stock = self.stock.repartitioned(target_partitions, config)?;
+        Ok(stock.map(|stock| self.rewrap(stock)))
+    }
+}

@@ -1,0 +1,63 @@
+//! Which repartitions run on the ring.
+
+use std::{any::Any, sync::Arc};
+
+use datafusion::{
+    common::tree_node::{Transformed, TreeNode},
+    config::ConfigOptions,
+    error::Result,
+    physical_optimizer::PhysicalOptimizerRule,
+    physical_plan::{ExecutionPlan, repartition::RepartitionExec},
+};
+
+use crate::{
+    config::{AnnulusConfig, Strategy},
+    exec::RingRepartitionExec,
+};
+
+/// Replaces `RepartitionExec` by [`RingRepartitionExec`] where it partitions bounded input by hash and need not merge.
+///
+/// Everything else stays DataFusion's own: round robin and range partitioning, order-preserving repartitions, streams
+/// without an end.
+#[derive(Debug, Default)]
+pub struct RingRepartition {
+    defaults: AnnulusConfig,
+}
+
+impl RingRepartition {
+    /// The rule's name, as `EXPLAIN VERBOSE` prints it.
+    pub const NAME: &'static str = "RingRepartition";
+
+    /// A rule that takes its options from `defaults` in sessions that have no `annulus.*` options.
+    pub fn new(defaults: AnnulusConfig) -> Self {
+        Self { defaults }
+    }
+}
+
+impl PhysicalOptimizerRule for RingRepartition {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = config.extensions.get::<AnnulusConfig>().unwrap_or(&self.defaults);
+        if options.strategy == Strategy::Stock {
+            return Ok(plan);
+        }
+        let replaced = plan.transform_up(|node| {
+            // A downcast sees the stock operator inside ours, hence the look at the real type first.
+            let ours = (node.as_ref() as &dyn Any).is::<RingRepartitionExec>();
+            match node.downcast_ref::<RepartitionExec>() {
+                Some(stock) if !ours && RingRepartitionExec::can_replace(stock) => {
+                    Ok(Transformed::yes(Arc::new(RingRepartitionExec::new(stock.clone(), options.clone()))))
+                }
+                _ => Ok(Transformed::no(node)),
+            }
+        })?;
+        Ok(replaced.data)
+    }
+
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
