@@ -137,7 +137,7 @@ fn errors_name_the_thing_and_the_remedy() {
         (&["-t", "t", "SELECT 1"], &["'t' is no table", "NAME=PATH"]),
         (&["-t", "t=s3://b/t.csv", "SELECT 1"], &["CREATE EXTERNAL TABLE"]),
         (&["-t", "t=t.csv", "SELECT nam FROM t"], &["nam", "name"]),
-        (&["SELECT * FROM missing"], &["missing"]),
+        (&["SELECT * FROM 'missing.csv'"], &["missing.csv", "check the name or the path"]),
         (&["SELEKT 1"], &["SELEKT"]),
         (&["--file", "none.sql"], &["'none.sql'"]),
         (&["SELECT 1", "--output", "out.txt"], &["'out.txt'", ".parquet, .csv"]),
