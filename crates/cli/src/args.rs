@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{
+    bench::BenchCommand,
     sql::tables::TableSpec,
     units::{self, QueryList},
 };
@@ -15,6 +16,7 @@ use crate::{
 #[command(after_help = "Examples:
   annulus tpch                                      compare stock DataFusion with Annulus on TPC-H
   annulus sql \"SELECT count(*) FROM 'orders.parquet'\"
+  annulus bench repartition                         compare the repartition operators alone
   annulus sql -t o=orders/                          a shell, with the files of a folder as table o
 
 Exit codes: 0 done, 1 failed (or an answer differs), 130 interrupted.")]
@@ -29,6 +31,9 @@ pub enum Command {
     Tpch(TpchArgs),
     /// Run SQL on Annulus: one query, a file of statements, or a shell
     Sql(SqlArgs),
+    /// Measure parts of Annulus against their rivals
+    #[command(subcommand)]
+    Bench(BenchCommand),
 }
 
 /// What bounds a query, on every engine.

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{
     args::{Args, Command, EngineArgs, Format, SqlArgs, TpchArgs},
+    bench::{BenchCommand, RepartitionArgs},
     session::Limits,
     sql::tables::TableSpec,
     units::QueryList,
@@ -19,6 +20,7 @@ use crate::{
 pub enum Job {
     Tpch(TpchJob),
     Sql(SqlJob),
+    Bench(RepartitionArgs),
 }
 
 /// The TPC-H comparison.
@@ -58,6 +60,7 @@ impl Job {
         match args.command {
             Command::Tpch(args) => TpchJob::check(args).map(Self::Tpch),
             Command::Sql(args) => SqlJob::check(args).map(Self::Sql),
+            Command::Bench(BenchCommand::Repartition(args)) => Ok(Self::Bench(args)),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The `annulus` command. Arguments become a checked [`job::Job`], and [`run`] carries it out.
 
 mod args;
+mod bench;
 mod errors;
 mod interrupt;
 mod job;
@@ -19,7 +20,7 @@ use clap::Parser;
 use crate::{args::Args, job::Job, run::Outcome};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: bench::heap::CountingAllocator = bench::heap::CountingAllocator;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {

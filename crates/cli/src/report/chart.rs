@@ -14,7 +14,7 @@ pub struct BarGroup {
 }
 
 const WIDTH: f64 = 860.0;
-const LABELS: f64 = 70.0;
+const LABELS: f64 = 100.0;
 const NOTES: f64 = 70.0;
 /// Room for the value behind the longest bar.
 const VALUES: f64 = 90.0;
@@ -22,11 +22,12 @@ const BAR: f64 = 13.0;
 const GAP: f64 = 9.0;
 const LEGEND: f64 = 28.0;
 
-/// Horizontal bars on a linear scale from zero. Bars of series `i` have the class `s{i}`.
-pub fn bars(title: &str, series: &[&str], unit: &str, groups: &[BarGroup]) -> String {
+/// Horizontal bars on a linear scale from zero, with a line down at `mark`. Bars of series `i` have the class `s{i}`.
+pub fn bars(title: &str, series: &[&str], unit: &str, mark: Option<f64>, groups: &[BarGroup]) -> String {
     let group_height = BAR * series.len() as f64 + GAP;
     let height = LEGEND + group_height * groups.len() as f64;
-    let largest = groups.iter().flat_map(|group| group.values.iter().flatten()).fold(0.0, |a: f64, b| a.max(*b));
+    let largest =
+        groups.iter().flat_map(|group| group.values.iter().flatten()).fold(mark.unwrap_or(0.0), |a: f64, b| a.max(*b));
     let per_unit = if largest > 0.0 { (WIDTH - LABELS - NOTES - VALUES) / largest } else { 0.0 };
     let mut svg = format!(
         "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\"><title>{title}</title>\n",
@@ -46,6 +47,10 @@ pub fn bars(title: &str, series: &[&str], unit: &str, groups: &[BarGroup]) -> St
             push(&mut svg, format_args!("{rect} height=\"{}\" rx=\"2\"/>\n", BAR - 2.0));
             text(&mut svg, LABELS + width + 5.0, y + BAR - 3.0, "start", &format!("{value:.1} {unit}"));
         }
+    }
+    if let Some(mark) = mark {
+        let x = LABELS + mark * per_unit;
+        push(&mut svg, format_args!("<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{LEGEND}\" y2=\"{height}\"/>\n"));
     }
     svg.push_str("</svg>\n");
     svg

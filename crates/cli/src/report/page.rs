@@ -36,6 +36,7 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var
        margin: 2rem auto; padding: 0 1rem; }
 svg { width: 100%; height: auto; }
 svg text { font-size: 11px; fill: var(--text); font-variant-numeric: tabular-nums; }
+svg line { stroke: var(--text); stroke-dasharray: 4 3; }
 .s0 { fill: var(--s0); } .s1 { fill: var(--s1); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; margin-top: 1.5rem; }
 th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--line); }

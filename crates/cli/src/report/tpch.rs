@@ -117,8 +117,10 @@ pub fn page(reports: &[QueryReport], job: &TpchJob) -> String {
         summary(reports)
     );
     let rows: Vec<_> = reports.iter().map(cells).collect();
-    let sections =
-        [bars("Time of each query", &["stock DataFusion", "Annulus"], "ms", &groups), page::table(&HEADER, &rows)];
+    let sections = [
+        bars("Time of each query", &["stock DataFusion", "Annulus"], "ms", None, &groups),
+        page::table(&HEADER, &rows),
+    ];
     page::page("TPC-H: stock DataFusion and Annulus", &lead, &sections)
 }
 

@@ -4,11 +4,12 @@ mod shell;
 mod sql;
 mod tpch;
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use anyhow::{Context, Result};
+use tokio::runtime::{Builder, Runtime};
 
-use crate::job::Job;
+use crate::{bench, job::Job};
 
 /// How a job that did not fail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,14 +26,26 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Runs `job` to its end.
 pub fn run(job: Job) -> Result<Outcome> {
-    let runtime = tokio::runtime::Runtime::new().context("cannot start the worker threads")?;
+    let runtime = runtime(&job).context("cannot start the worker threads")?;
     let outcome = runtime.block_on(async {
         match job {
             Job::Tpch(job) => tpch::run(job).await,
             Job::Sql(job) => sql::run(job).await,
+            Job::Bench(args) => bench::run(args).await,
         }
     });
     // Tasks may still hold spill files or write tables: wait until they have let go.
     runtime.shutdown_timeout(GRACE);
     outcome
+}
+
+/// A worker thread for each core, unless the job says how many.
+fn runtime(job: &Job) -> io::Result<Runtime> {
+    let mut builder = Builder::new_multi_thread();
+    if let Job::Bench(args) = job
+        && let Some(threads) = args.threads
+    {
+        builder.worker_threads(threads);
+    }
+    builder.enable_all().build()
 }

@@ -1,0 +1,113 @@
+//! Runs a plan with a task for each output partition.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use datafusion::{
+    common::{
+        hash_utils::{RandomState, with_hashes},
+        runtime::SpawnedTask,
+    },
+    execution::{SendableRecordBatchStream, TaskContext},
+    physical_plan::ExecutionPlan,
+};
+use futures::{TryStreamExt, future::try_join_all};
+
+use super::args::Consumers;
+
+/// What an output partition held: two sums of row hashes tell apart what is not the same multiset of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub rows: usize,
+    /// Sums of independent hashes, the same in any order of the rows. Zero unless the run was checked.
+    pub sums: [u64; 2],
+}
+
+/// Hashes of each row in a checked run: one for each sum.
+const CHECK_HASHES: usize = 2;
+
+/// Executes all partitions of `plan` and reads them to their end as `consumers` says. Returns the time that took and
+/// what each partition held; rows are hashed into the tallies if `checked`. Dropped, it stops all tasks.
+pub async fn drain(
+    plan: &Arc<dyn ExecutionPlan>,
+    context: &Arc<TaskContext>,
+    consumers: Consumers,
+    checked: bool,
+) -> Result<(Duration, Vec<Tally>)> {
+    let count = plan.properties().partitioning.partition_count();
+    let least = if checked { CHECK_HASHES } else { 0 };
+    let read = |(index, stream)| SpawnedTask::spawn(tally(stream, consumers.hashes(index, count).max(least))).join();
+
+    let start = Instant::now();
+    let streams = (0..count).map(|partition| plan.execute(partition, Arc::clone(context)));
+    let mut first: Vec<_> = streams.collect::<Result<Vec<_>, _>>()?.into_iter().enumerate().collect();
+    let polled_last = if consumers == Consumers::Unpolled { first.split_off(count - 1) } else { Vec::new() };
+    let mut tallies = try_join_all(first.into_iter().map(read)).await?;
+    tallies.extend(try_join_all(polled_last.into_iter().map(read)).await?);
+    let time = start.elapsed();
+
+    let tallies = tallies.into_iter().collect::<Result<_>>().context("the repartition failed")?;
+    Ok((time, tallies))
+}
+
+/// Reads `stream` to its end and hashes each row `hashes` times.
+async fn tally(mut stream: SendableRecordBatchStream, hashes: usize) -> Result<Tally> {
+    let mut tally = Tally::default();
+    while let Some(batch) = stream.try_next().await? {
+        tally.rows += batch.num_rows();
+        for seed in 0..hashes {
+            // DataFusion places rows by seed 0, by which the rows of a partition are alike.
+            let state = RandomState::with_seed(seed as u64 + 1);
+            let sum = with_hashes(batch.columns(), &state, |hashes| {
+                Ok(hashes.iter().fold(0u64, |sum, hash| sum.wrapping_add(*hash)))
+            })?;
+            tally.sums[seed % 2] = tally.sums[seed % 2].wrapping_add(sum);
+        }
+    }
+    Ok(tally)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int64Array, RecordBatch, StringViewArray};
+    use datafusion::datasource::memory::MemorySourceConfig;
+
+    use super::*;
+
+    fn batch(keys: &[i64], words: &[&str]) -> RecordBatch {
+        let keys = Arc::new(Int64Array::from(keys.to_vec())) as _;
+        let words = Arc::new(StringViewArray::from(words.to_vec())) as _;
+        RecordBatch::try_from_iter([("key", keys), ("word", words)]).unwrap()
+    }
+
+    async fn tallies(partitions: &[Vec<RecordBatch>], consumers: Consumers) -> Vec<Tally> {
+        let schema = partitions[0][0].schema();
+        let plan = MemorySourceConfig::try_new_exec(partitions, schema, None).unwrap() as _;
+        drain(&plan, &Arc::default(), consumers, true).await.unwrap().1
+    }
+
+    #[tokio::test]
+    async fn tallies_ignore_order_and_see_every_value() {
+        let rows = vec![batch(&[1, 2, 3], &["a", "b", "c"])];
+        let shuffled = vec![batch(&[3], &["c"]), batch(&[2, 1], &["b", "a"])];
+        let crossed = vec![batch(&[1, 2, 3], &["b", "a", "c"])];
+        let doubled = vec![batch(&[1, 1, 3], &["a", "a", "c"])];
+        let tallies = tallies(&[rows, shuffled, crossed, doubled], Consumers::Even).await;
+        assert_eq!(tallies[0], tallies[1]);
+        assert_ne!(tallies[0], tallies[2]);
+        assert_ne!(tallies[0], tallies[3]);
+        assert!(tallies.iter().all(|tally| tally.rows == 3));
+    }
+
+    #[tokio::test]
+    async fn tallies_stand_in_the_order_of_the_partitions() {
+        let partitions = [vec![batch(&[1], &["a"])], vec![batch(&[2, 3], &["b", "c"])]];
+        for consumers in [Consumers::Even, Consumers::Slow, Consumers::Unpolled] {
+            let rows: Vec<_> = tallies(&partitions, consumers).await.iter().map(|tally| tally.rows).collect();
+            assert_eq!(rows, [1, 2], "{consumers}");
+        }
+    }
+}

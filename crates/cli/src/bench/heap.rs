@@ -1,0 +1,99 @@
+//! How much heap memory a piece of work takes at most.
+
+use std::{
+    alloc::{GlobalAlloc, Layout},
+    sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed},
+};
+
+use mimalloc::MiMalloc;
+
+/// The allocator of the whole command: mimalloc, which counts while a [`PeakCounter`] lives. Otherwise the price is one
+/// load of a flag that nobody writes.
+pub struct CountingAllocator;
+
+static COUNTING: AtomicBool = AtomicBool::new(false);
+/// Bytes allocated less bytes freed since the count began; below zero when older memory was freed.
+static LIVE_BYTES: AtomicIsize = AtomicIsize::new(0);
+static PEAK_BYTES: AtomicIsize = AtomicIsize::new(0);
+
+/// Counts the heap from its making on. One at a time: two would count into the same totals.
+pub struct PeakCounter(());
+
+impl PeakCounter {
+    /// Begins to count at zero.
+    pub fn start() -> Self {
+        LIVE_BYTES.store(0, Relaxed);
+        PEAK_BYTES.store(0, Relaxed);
+        COUNTING.store(true, Relaxed);
+        Self(())
+    }
+
+    /// The most bytes that were allocated and not yet freed at any time since the start.
+    pub fn peak_bytes(&self) -> u64 {
+        PEAK_BYTES.load(Relaxed).max(0) as u64
+    }
+}
+
+impl Drop for PeakCounter {
+    fn drop(&mut self) {
+        COUNTING.store(false, Relaxed);
+    }
+}
+
+fn count(bytes: isize) {
+    if COUNTING.load(Relaxed) {
+        let live = LIVE_BYTES.fetch_add(bytes, Relaxed) + bytes;
+        if bytes > 0 {
+            PEAK_BYTES.fetch_max(live, Relaxed);
+        }
+    }
+}
+
+// SAFETY: every call goes to mimalloc with the caller's own arguments; counting neither allocates nor unwinds.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { MiMalloc.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        unsafe { MiMalloc.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: the caller keeps the contract of `dealloc`, and `ptr` came from mimalloc.
+        unsafe { MiMalloc.dealloc(ptr, layout) }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count(new_size as isize - layout.size() as isize);
+        // SAFETY: the caller keeps the contract of `realloc`, and `ptr` came from mimalloc.
+        unsafe { MiMalloc.realloc(ptr, layout, new_size) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+
+    use super::*;
+
+    /// Other tests allocate too, but nothing near this.
+    const LARGE: usize = 1 << 30;
+
+    #[test]
+    fn the_peak_outlives_the_memory() {
+        let counter = PeakCounter::start();
+        let before = counter.peak_bytes();
+        drop(black_box(Vec::<u8>::with_capacity(LARGE)));
+        let after_first = counter.peak_bytes();
+        drop(black_box(Vec::<u8>::with_capacity(LARGE)));
+        assert!(before < LARGE as u64 / 2);
+        assert!(after_first >= LARGE as u64 / 2);
+        assert!(counter.peak_bytes() < 2 * LARGE as u64, "freed memory still counts");
+    }
+}

@@ -1,0 +1,50 @@
+//! The two rivals.
+
+use std::{any::Any, sync::Arc};
+
+use annulus_datafusion::{
+    AnnulusConfig, RingRepartition, RingRepartitionExec,
+    config::{Path, Strategy},
+};
+use anyhow::{Result, ensure};
+use datafusion::{
+    config::ConfigOptions,
+    physical_expr::expressions::Column,
+    physical_optimizer::PhysicalOptimizerRule,
+    physical_plan::{ExecutionPlan, Partitioning, repartition::RepartitionExec},
+};
+
+use super::{args::Shape, input::Input};
+
+/// Who repartitions.
+#[derive(Clone, Copy, Debug)]
+pub enum Operator {
+    /// DataFusion's `RepartitionExec`.
+    Stock,
+    /// `RingRepartitionExec`, with the option `annulus.path`.
+    Ours(Path),
+}
+
+impl Operator {
+    /// A fresh plan that hashes `input` on its first column.
+    pub fn plan(self, input: &Input, shape: Shape) -> Result<Arc<dyn ExecutionPlan>> {
+        let scan = input.scan(shape.inputs)?;
+        let key = Column::new_with_schema(input.key(), &scan.schema())?;
+        let stock = RepartitionExec::try_new(scan, Partitioning::Hash(vec![Arc::new(key)], shape.outputs))?;
+        match self {
+            Self::Stock => Ok(Arc::new(stock)),
+            Self::Ours(path) => replace(stock, path),
+        }
+    }
+}
+
+/// Puts ours in the place of `stock`, as the optimizer does.
+fn replace(stock: RepartitionExec, path: Path) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut options = AnnulusConfig::default();
+    options.strategy = Strategy::Ring;
+    options.path = path;
+    let plan = RingRepartition::new(options).optimize(Arc::new(stock), &ConfigOptions::default())?;
+    // A downcast through the plan's own method would find the stock operator inside.
+    ensure!((plan.as_ref() as &dyn Any).is::<RingRepartitionExec>(), "the rule did not replace the stock operator");
+    Ok(plan)
+}

@@ -1,0 +1,44 @@
+//! Medians and their spread.
+
+/// The value below which `share` of the sorted `values` lie, between neighbours by linear interpolation; 0 for none.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
+    let position = share * last as f64;
+    let (low, high) = (sorted[position.floor() as usize], sorted[position.ceil() as usize]);
+    low + (high - low) * position.fract()
+}
+
+/// The median; 0 for no values.
+pub fn median(values: &[f64]) -> f64 {
+    quantile(&sorted(values), 0.5)
+}
+
+/// The interquartile range divided by the median: how far the middle half of the values lies apart.
+pub fn spread(values: &[f64]) -> f64 {
+    let sorted = sorted(values);
+    (quantile(&sorted, 0.75) - quantile(&sorted, 0.25)) / quantile(&sorted, 0.5)
+}
+
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_lie_in_the_middle() {
+        assert_eq!(median(&[9.0, 1.0, 5.0]), 5.0);
+        assert_eq!(median(&[9.0, 1.0, 5.0, 6.0]), 5.5);
+        assert_eq!(median(&[]), 0.0);
+    }
+
+    #[test]
+    fn outliers_do_not_widen_the_spread() {
+        assert_eq!(spread(&[2.0, 2.0, 2.0, 2.0, 90.0]), 0.0);
+        assert_eq!(spread(&[1.0, 2.0, 3.0, 4.0, 5.0]), 2.0 / 3.0);
+    }
+}
