@@ -45,7 +45,7 @@ struct PerConsumer {
 impl Shared {
     pub(crate) fn new(config: &ExchangeConfig, schema: SchemaRef, overflow: Arc<dyn Overflow>) -> Option<Self> {
         let limit = (config.groups + 1) * config.slots();
-        let shape = ChunkShape::new(schema, config.batch_rows, config.consumers + limit)?;
+        let shape = ChunkShape::new(schema, config.batch_rows, config.consumers, config.consumers + limit)?;
         let per_consumer = |_| PerConsumer {
             lane: Lane::new(config.batch_rows as u32),
             gone: AtomicBool::new(false),
@@ -77,6 +77,11 @@ impl Shared {
     /// Whether rows for this consumer are still wanted.
     pub(crate) fn wants(&self, consumer: usize) -> bool {
         !self.consumers[consumer].gone.load(Ordering::Relaxed)
+    }
+
+    /// Number of consumers, N.
+    pub(crate) fn consumers(&self) -> usize {
+        self.consumers.len()
     }
 
     /// Why the exchange takes no more rows, if it does not.
