@@ -20,6 +20,9 @@ pub enum ExchangeError {
         /// The index of that producer.
         producer: usize,
     },
+    /// Every consumer went away, so nobody would receive what is sent.
+    #[error("every consumer of the exchange has gone")]
+    ConsumersGone,
     /// A batch does not have the schema that the exchange was made for.
     #[error("the batch has columns {found}, the exchange was made for {expected}")]
     Schema {
