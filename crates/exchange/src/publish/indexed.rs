@@ -35,8 +35,7 @@ impl IndexedBatch {
         index.fill_from_hashes(hashes, &shared.modulo);
         let mut source = SourceBatch::try_new(batch, &shared.schema)?;
         if shared.cluster {
-            let mut builder =
-                BatchBuilder::new(Arc::clone(&shared.schema), batch.num_rows(), Arc::clone(&shared.pool));
+            let mut builder = BatchBuilder::new(Arc::clone(&shared.schema), batch.num_rows(), Arc::clone(&shared.pool));
             let appended = builder.append(&source, index.rows())?;
             stats.bytes_copied += appended.bytes as u64;
             // Where offsets or keys would overflow the builder takes fewer rows: the batch then stays as it came.

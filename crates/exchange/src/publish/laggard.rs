@@ -58,11 +58,7 @@ impl Laggard {
     }
 
     /// The next rows, oldest first.
-    pub(super) fn pop(
-        &self,
-        shared: &Shared,
-        stats: &mut ExchangeStats,
-    ) -> Result<Option<Delivery>, ExchangeError> {
+    pub(super) fn pop(&self, shared: &Shared, stats: &mut ExchangeStats) -> Result<Option<Delivery>, ExchangeError> {
         let mut queue = self.lock();
         stats.locks += 1;
         if let Some((delivery, reserved)) = queue.items.pop_front() {

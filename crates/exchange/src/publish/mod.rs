@@ -49,6 +49,7 @@ struct Shared {
 /// The handles of an exchange on one of these paths.
 pub(crate) fn publish(
     config: &ExchangeConfig,
+    path: DataPath,
     schema: SchemaRef,
     overflow: Arc<dyn Overflow>,
 ) -> (Vec<PublishProducer>, Vec<PublishConsumer>) {
@@ -59,7 +60,7 @@ pub(crate) fn publish(
     let shared = Arc::new(Shared {
         batch_rows: config.batch_rows,
         modulo: Modulo::new(config.consumers),
-        cluster: config.path == DataPath::Cluster,
+        cluster: path == DataPath::Cluster,
         pool: BufferPool::new(sizes, config.consumers + (groups + 1) * slots),
         overflow,
         laggards: (0..config.consumers).map(|_| Laggard::default()).collect(),

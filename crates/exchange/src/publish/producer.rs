@@ -68,9 +68,8 @@ impl PublishProducer {
         if self.shared.activity.all_idle() {
             self.ring.wake_consumers();
         }
-        let Self { ref mut ring, stats, .. } = self;
-        let mut total = ring.finish();
-        total += stats;
+        let mut total = self.ring.end();
+        total += self.stats;
         total
     }
 

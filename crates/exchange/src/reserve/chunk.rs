@@ -8,7 +8,7 @@ use std::sync::{
 use arrow::{
     array::{ArrayData, ArrayRef, RecordBatch, RecordBatchOptions, make_array},
     buffer::{BooleanBuffer, Buffer, NullBuffer},
-    datatypes::{DataType, SchemaRef},
+    datatypes::{DataType, Field, SchemaRef},
     error::ArrowError,
 };
 
@@ -72,17 +72,19 @@ const MIN_HEAP: usize = 4 << 10;
 const MAX_HEAP: usize = 16 << 20;
 
 impl ChunkShape {
-    /// The shape for a schema, or none if it has a column that chunks do not hold. Keeps `keep` idle buffers a size.
-    pub(crate) fn new(schema: SchemaRef, capacity: usize, open: usize, keep: usize) -> Option<Self> {
-        let layouts: Vec<_> =
-            schema.fields().iter().map(|field| Layout::of(field.data_type())).collect::<Option<_>>()?;
+    /// The shape for a schema of columns that chunks hold, `open` chunks being filled at a time. Keeps `keep` idle buffers
+    /// of each size.
+    pub(crate) fn new(schema: SchemaRef, capacity: usize, open: usize, keep: usize) -> Self {
+        let layout =
+            |field: &Arc<Field>| Layout::of(field.data_type()).expect("the facade asked whether it is supported");
+        let layouts: Vec<_> = schema.fields().iter().map(layout).collect();
         let heaps = (MIN_HEAP.ilog2()..=MAX_HEAP.ilog2()).map(|exponent| 1 << exponent);
         let sizes = layouts.iter().map(|layout| layout.width() * capacity).chain([capacity]).chain(heaps);
         let pool = BufferPool::new(sizes, keep);
         let row_bytes: usize = layouts.iter().map(|layout| layout.width()).sum();
         let past_cache = row_bytes * capacity * open > CACHE_BYTES;
         let heap_hint = layouts.iter().map(|_| AtomicUsize::new(0)).collect();
-        Some(Self { schema, layouts, capacity, past_cache, pool, heap_hint })
+        Self { schema, layouts, capacity, past_cache, pool, heap_hint }
     }
 
     /// An empty chunk, for which `reserved_bytes` have been accounted.

@@ -49,7 +49,7 @@ pub(crate) struct Combiner(Vec<Line>);
 /// A cache line, so that the buffer is aligned to one.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Line([u8; 64]);
+struct Line(#[expect(dead_code, reason = "only its bytes are used")] [u8; 64]);
 
 impl Combiner {
     /// Room for `rows` values.

@@ -15,7 +15,7 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    error::{ExchangeError, SendError},
+    error::{ExchangeError, SendError, StopError},
     partition::RowIndex,
     stats::ExchangeStats,
 };
@@ -144,7 +144,12 @@ impl ReserveProducer {
         }
     }
 
-    pub(crate) fn finish(&mut self) {
+    pub(crate) fn finish(mut self) -> ExchangeStats {
+        self.end();
+        self.stats
+    }
+
+    fn end(&mut self) {
         if !std::mem::replace(&mut self.finished, true) {
             if std::mem::take(&mut self.idle) {
                 self.shared.producer_resumes(&mut self.stats);
@@ -153,8 +158,8 @@ impl ReserveProducer {
         }
     }
 
-    pub(crate) fn stop(&mut self, error: ExchangeError) {
-        self.shared.stop(error, &mut self.stats);
+    pub(crate) fn stop(&mut self, error: StopError) {
+        self.shared.stop(ExchangeError::Stopped(error), &mut self.stats);
     }
 
     pub(crate) fn stats(&self) -> ExchangeStats {
@@ -165,8 +170,8 @@ impl ReserveProducer {
 impl Drop for ReserveProducer {
     fn drop(&mut self) {
         if !self.finished {
-            self.stop(ExchangeError::ProducerLost { producer: self.index });
-            self.finish();
+            self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.stats);
+            self.end();
         }
     }
 }
@@ -192,8 +197,8 @@ impl InFlight<'_> {
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let producer = self.producer.index;
-            self.producer.stop(ExchangeError::ProducerLost { producer });
+            let ReserveProducer { index, shared, stats, .. } = &mut *self.producer;
+            shared.stop(ExchangeError::ProducerLost { producer: *index }, stats);
         }
         self.producer.complete();
     }
