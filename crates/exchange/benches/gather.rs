@@ -33,10 +33,12 @@ fn mix(value: u64) -> u64 {
 
 fn numbers(batch: usize) -> Vec<(&'static str, ArrayRef)> {
     let rows = || (0..BATCH_ROWS as u64).map(|row| mix(batch as u64 * BATCH_ROWS as u64 + row));
-    let ints = |shift| -> ArrayRef { Arc::new(rows().map(|value| (value >> shift) as i64).collect::<Int64Array>()) };
-    let decimals =
-        |shift| -> ArrayRef { Arc::new(rows().map(|value| i128::from(value >> shift)).collect::<Decimal128Array>()) };
-    let dates: ArrayRef = Arc::new(rows().map(|value| (value >> 50) as i32).collect::<Date32Array>());
+    let ints =
+        |shift| -> ArrayRef { Arc::new(rows().map(|value| Some((value >> shift) as i64)).collect::<Int64Array>()) };
+    let decimals = |shift| -> ArrayRef {
+        Arc::new(rows().map(|value| Some(i128::from(value >> shift))).collect::<Decimal128Array>())
+    };
+    let dates: ArrayRef = Arc::new(rows().map(|value| Some((value >> 50) as i32)).collect::<Date32Array>());
     vec![("a", ints(0)), ("b", ints(7)), ("c", ints(9)), ("d", decimals(40)), ("e", decimals(44)), ("f", dates)]
 }
 
