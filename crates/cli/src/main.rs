@@ -1,1 +1,43 @@
-fn main() {}
+//! The `annulus` command. Arguments become a checked [`job::Job`], and [`run`] carries it out.
+
+mod args;
+mod errors;
+mod interrupt;
+mod job;
+mod progress;
+mod report;
+mod run;
+mod session;
+mod sql;
+mod tpch;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::{args::Args, job::Job, run::Outcome};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(usage) => {
+            // Help and the version arrive here too, and are no failures. A closed pipe cannot be reported.
+            usage.print().ok();
+            return if usage.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        }
+    };
+    match Job::check(args).and_then(run::run) {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Differs) => ExitCode::FAILURE,
+        Ok(Outcome::Interrupted(signal)) => ExitCode::from(128 + signal),
+        Err(error) if errors::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", errors::text(&error));
+            ExitCode::FAILURE
+        }
+    }
+}

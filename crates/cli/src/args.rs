@@ -1,0 +1,145 @@
+//! The command line as it was typed. [`crate::job`] checks it.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::{
+    sql::tables::TableSpec,
+    units::{self, QueryList},
+};
+
+/// SQL and benchmarks on a lock-free ring-buffer exchange, plugged into Apache DataFusion.
+#[derive(Parser)]
+#[command(name = "annulus", version, subcommand_required = true, arg_required_else_help = true)]
+#[command(after_help = "Examples:
+  annulus tpch                                      compare stock DataFusion with Annulus on TPC-H
+  annulus sql \"SELECT count(*) FROM 'orders.parquet'\"
+  annulus sql -t o=orders/                          a shell, with the files of a folder as table o
+
+Exit codes: 0 done, 1 failed (or an answer differs), 130 interrupted.")]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run the TPC-H queries on stock DataFusion and on Annulus, compare the answers and the times
+    Tpch(TpchArgs),
+    /// Run SQL on Annulus: one query, a file of statements, or a shell
+    Sql(SqlArgs),
+}
+
+/// What bounds a query, on every engine.
+#[derive(clap::Args)]
+pub struct EngineArgs {
+    /// Partitions that the optimizer aims at [default: the number of cores]
+    #[arg(long, value_name = "P", value_parser = units::parse_count)]
+    pub target_partitions: Option<usize>,
+    /// Most memory that a query may use, like 512M or 2G [default: no limit]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub memory_limit: Option<usize>,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  annulus tpch
+  annulus tpch --scale 10 --queries 1,3-5 --iterations 5
+  annulus tpch --target-partitions 64 --memory-limit 2G --json
+  annulus tpch --html tpch.html
+
+The tables are made once, as Parquet in the user's cache folder, and used again. Each query first runs on
+both engines to compare the answers, then in turn for the times: from the SQL text to the last row, medians.
+Decimal literals are read as decimals, as the SQL standard has it; query 15 uses a common table expression for its view.
+The exit code is 1 when an answer differs.")]
+pub struct TpchArgs {
+    /// Scale factor: 1 is about 1 GB of raw data
+    #[arg(long, default_value = "1", value_name = "SF", value_parser = units::parse_scale)]
+    pub scale: f64,
+    /// Queries to run, like 1,3-5 [default: all 22]
+    #[arg(long, value_name = "LIST")]
+    pub queries: Option<QueryList>,
+    /// Timed runs of each query on each engine
+    #[arg(long, default_value = "3", value_name = "N", value_parser = units::parse_count)]
+    pub iterations: usize,
+    #[command(flatten)]
+    pub engine: EngineArgs,
+    /// Print one JSON object a line instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Write a page with the bars drawn
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Folder for the tables, instead of the cache folder
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  annulus sql \"SELECT count(*) FROM 'orders.parquet'\"
+  annulus sql -t o=orders.csv -t l=lines/ \"SELECT * FROM o JOIN l USING (id)\" --format csv
+  annulus sql --file report.sql --output report.parquet
+  annulus sql --set datafusion.execution.batch_size=4096 --strategy ring -t t=data.arrow
+  echo 'SELECT 1' | annulus sql
+
+Files: .parquet, .csv, .tsv, .json, .ndjson, .arrow, .avro (text also as .gz, .bz2, .xz, .zst), or folders of one kind.
+Without a query it reads statements from a pipe, or opens a shell on a terminal (\\? lists its commands).
+With --output the result of the last statement goes to the file; .json files have one object a line.
+Ctrl-C cancels the query; an unfinished output file is removed.")]
+pub struct SqlArgs {
+    /// Statements to run, separated by semicolons
+    pub query: Option<String>,
+    /// Run the statements of a file
+    #[arg(long, short, value_name = "FILE", conflicts_with = "query")]
+    pub file: Option<PathBuf>,
+    /// A table from a file or a folder
+    #[arg(long = "table", short, value_name = "NAME=PATH")]
+    pub tables: Vec<TableSpec>,
+    /// How results are printed
+    #[arg(long, default_value = "table", conflicts_with = "output")]
+    pub format: Format,
+    /// Rows of a table to print; 'inf' for all [default: 40 on a terminal, else all]
+    #[arg(long, value_name = "N", value_parser = units::parse_max_rows)]
+    pub maxrows: Option<usize>,
+    /// File for the result: .parquet, .csv, .tsv, .json or .arrow
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub engine: EngineArgs,
+    /// Set an option of DataFusion or Annulus; `SHOW ALL` lists them
+    #[arg(long, value_name = "KEY=VALUE", value_parser = units::parse_setting)]
+    pub set: Vec<(String, String)>,
+    /// How rows are repartitioned: short for --set annulus.strategy=...
+    #[arg(long)]
+    pub strategy: Option<Strategy>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Table,
+    Csv,
+    Tsv,
+    Json,
+    #[value(alias = "nd-json", alias = "jsonl")]
+    Ndjson,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Strategy {
+    Auto,
+    Ring,
+    Stock,
+}
+
+impl Strategy {
+    /// The value of the option `annulus.strategy`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Ring => "ring",
+            Self::Stock => "stock",
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Bar charts as SVG text, coloured by the page's style.
+
+use std::fmt::Write;
+
+use super::page::escape;
+
+/// Bars that belong together, one for each series.
+pub struct BarGroup {
+    pub label: String,
+    /// One value for each series; `None` draws no bar.
+    pub values: Vec<Option<f64>>,
+    /// Stands at the right end.
+    pub note: String,
+}
+
+const WIDTH: f64 = 860.0;
+const LABELS: f64 = 70.0;
+const NOTES: f64 = 70.0;
+/// Room for the value behind the longest bar.
+const VALUES: f64 = 90.0;
+const BAR: f64 = 13.0;
+const GAP: f64 = 9.0;
+const LEGEND: f64 = 28.0;
+
+/// Horizontal bars on a linear scale from zero. Bars of series `i` have the class `s{i}`.
+pub fn bars(title: &str, series: &[&str], unit: &str, groups: &[BarGroup]) -> String {
+    let group_height = BAR * series.len() as f64 + GAP;
+    let height = LEGEND + group_height * groups.len() as f64;
+    let largest = groups.iter().flat_map(|group| group.values.iter().flatten()).fold(0.0, |a: f64, b| a.max(*b));
+    let per_unit = if largest > 0.0 { (WIDTH - LABELS - NOTES - VALUES) / largest } else { 0.0 };
+    let mut svg = format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\"><title>{title}</title>\n",
+        title = escape(title)
+    );
+    legend(&mut svg, series);
+    for (index, group) in groups.iter().enumerate() {
+        let top = LEGEND + group_height * index as f64;
+        let middle = top + (group_height - GAP) / 2.0 + 4.0;
+        text(&mut svg, LABELS - 8.0, middle, "end", &group.label);
+        text(&mut svg, WIDTH, middle, "end", &group.note);
+        for (series, value) in group.values.iter().enumerate() {
+            let Some(value) = value else { continue };
+            let y = top + BAR * series as f64;
+            let width = (value * per_unit).max(1.0);
+            let rect = format!("<rect class=\"s{series}\" x=\"{LABELS}\" y=\"{y:.1}\" width=\"{width:.1}\"");
+            push(&mut svg, format_args!("{rect} height=\"{}\" rx=\"2\"/>\n", BAR - 2.0));
+            text(&mut svg, LABELS + width + 5.0, y + BAR - 3.0, "start", &format!("{value:.1} {unit}"));
+        }
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn legend(svg: &mut String, series: &[&str]) {
+    for (index, name) in series.iter().enumerate() {
+        let x = LABELS + 150.0 * index as f64;
+        push(svg, format_args!("<rect class=\"s{index}\" x=\"{x}\" y=\"4\" width=\"12\" height=\"12\" rx=\"2\"/>\n"));
+        text(svg, x + 18.0, 14.0, "start", name);
+    }
+}
+
+fn text(svg: &mut String, x: f64, y: f64, anchor: &str, content: &str) {
+    let content = escape(content);
+    push(svg, format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{content}</text>\n"));
+}
+
+fn push(svg: &mut String, content: std::fmt::Arguments<'_>) {
+    // Writing to a String cannot fail.
+    svg.write_fmt(content).ok();
+}

@@ -1,0 +1,68 @@
+//! DataFusion sessions, stock or with Annulus, within the same limits.
+
+use std::{num::NonZeroUsize, sync::Arc};
+
+use annulus_datafusion::SessionStateBuilderExt;
+use anyhow::{Context, Result};
+use datafusion::{
+    execution::{
+        SessionStateBuilder,
+        memory_pool::{FairSpillPool, TrackConsumersPool},
+        object_store::ObjectStoreRegistry,
+        runtime_env::RuntimeEnvBuilder,
+    },
+    prelude::{SessionConfig, SessionContext},
+};
+
+/// Who repartitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    Stock,
+    Annulus,
+}
+
+/// What bounds a query; `None` leaves DataFusion's default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    pub target_partitions: Option<usize>,
+    pub memory_bytes: Option<usize>,
+}
+
+/// Consumers of memory that an error about exhausted memory lists.
+const LISTED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
+
+/// A fresh session with a runtime of its own. `stores` replaces the default object stores.
+pub fn open(
+    engine: Engine,
+    limits: Limits,
+    mut config: SessionConfig,
+    stores: Option<Arc<dyn ObjectStoreRegistry>>,
+) -> Result<SessionContext> {
+    if let Some(partitions) = limits.target_partitions {
+        config = config.with_target_partitions(partitions);
+    }
+    let mut runtime = RuntimeEnvBuilder::new();
+    if let Some(bytes) = limits.memory_bytes {
+        let pool = TrackConsumersPool::new(FairSpillPool::new(bytes), LISTED_CONSUMERS);
+        runtime = runtime.with_memory_pool(Arc::new(pool));
+    }
+    if let Some(stores) = stores {
+        runtime = runtime.with_object_store_registry(stores);
+    }
+    let state =
+        SessionStateBuilder::new().with_config(config).with_runtime_env(runtime.build_arc()?).with_default_features();
+    let state = match engine {
+        Engine::Stock => state,
+        Engine::Annulus => state.with_annulus(),
+    };
+    Ok(SessionContext::new_with_state(state.build()))
+}
+
+/// Sets options as the SQL statement `SET` does, so that those of the runtime and of Annulus are known too.
+pub async fn set_options(ctx: &SessionContext, settings: &[(String, String)]) -> Result<()> {
+    for (key, value) in settings {
+        let statement = format!("SET {key} = '{}'", value.replace('\'', "''"));
+        ctx.sql(&statement).await.with_context(|| format!("--set {key}={value} (SHOW ALL lists the options)"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! File formats, by extension.
+
+use std::path::Path;
+
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+
+/// Kinds of files that hold rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    Parquet,
+    Csv,
+    Tsv,
+    Json,
+    Arrow,
+    Avro,
+}
+
+/// The kind of a file and its compression, as its name tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileFormat {
+    pub kind: FileKind,
+    pub compression: FileCompressionType,
+    /// The end of the name that told: `.csv.gz`, as it is spelled.
+    pub suffix: String,
+}
+
+impl FileFormat {
+    /// The format that the extension of `path` stands for, if it is a known one.
+    pub fn of(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?;
+        let (stem, last) = name.rsplit_once('.')?;
+        let Some(compression) = compression(last) else {
+            let kind = kind(last)?;
+            return Some(Self { kind, compression: FileCompressionType::UNCOMPRESSED, suffix: format!(".{last}") });
+        };
+        let (_, inner) = stem.rsplit_once('.')?;
+        // The other formats compress inside the file.
+        let kind = kind(inner).filter(|kind| matches!(kind, FileKind::Csv | FileKind::Tsv | FileKind::Json))?;
+        Some(Self { kind, compression, suffix: format!(".{inner}.{last}") })
+    }
+}
+
+/// The extensions for messages.
+pub const READABLE: &str =
+    ".parquet, .csv, .tsv, .json, .ndjson, .arrow or .avro, text also with .gz, .bz2, .xz or .zst";
+
+fn kind(extension: &str) -> Option<FileKind> {
+    match extension.to_ascii_lowercase().as_str() {
+        "parquet" | "pq" => Some(FileKind::Parquet),
+        "csv" => Some(FileKind::Csv),
+        "tsv" => Some(FileKind::Tsv),
+        "json" | "ndjson" | "jsonl" => Some(FileKind::Json),
+        "arrow" | "ipc" | "feather" => Some(FileKind::Arrow),
+        "avro" => Some(FileKind::Avro),
+        _ => None,
+    }
+}
+
+fn compression(extension: &str) -> Option<FileCompressionType> {
+    match extension.to_ascii_lowercase().as_str() {
+        "gz" => Some(FileCompressionType::GZIP),
+        "bz2" => Some(FileCompressionType::BZIP2),
+        "xz" => Some(FileCompressionType::XZ),
+        "zst" => Some(FileCompressionType::ZSTD),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_tell_the_format() {
+        let of = |name: &str| FileFormat::of(Path::new(name)).map(|format| (format.kind, format.suffix));
+        assert_eq!(of("a/b.parquet"), Some((FileKind::Parquet, ".parquet".into())));
+        assert_eq!(of("B.CSV"), Some((FileKind::Csv, ".CSV".into())));
+        assert_eq!(of("b.2024.json.gz"), Some((FileKind::Json, ".json.gz".into())));
+        assert_eq!(of("b.parquet.gz"), None);
+        assert_eq!(of("b.gz"), None);
+        assert_eq!(of("csv"), None);
+        assert_eq!(of("b.txt"), None);
+    }
+}

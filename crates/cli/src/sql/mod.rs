@@ -1,0 +1,8 @@
+//! What `annulus sql` is made of: tables from files, statements from text, results to files.
+
+pub mod format;
+pub mod output;
+pub mod pipe;
+pub mod script;
+pub mod tables;
+pub mod writer;

@@ -1,0 +1,81 @@
+//! Statements of a text, one by one.
+
+use anyhow::{Context, Result, anyhow};
+use datafusion::{
+    prelude::SessionContext,
+    sql::{
+        parser::{DFParser, Statement},
+        sqlparser::{
+            ast::Statement as SqlStatement,
+            dialect::dialect_from_str,
+            tokenizer::{Token, Tokenizer},
+        },
+    },
+};
+
+/// A statement and its text.
+pub struct ScriptStatement {
+    pub text: String,
+    pub parsed: Statement,
+}
+
+impl ScriptStatement {
+    /// Whether the statement is a query, whose result is rows.
+    pub fn is_query(&self) -> bool {
+        matches!(&self.parsed, Statement::Statement(statement) if matches!(**statement, SqlStatement::Query(_)))
+    }
+}
+
+/// Splits `text` at the semicolons between statements and parses each in the SQL dialect of the session.
+pub fn parse(ctx: &SessionContext, text: &str) -> Result<Vec<ScriptStatement>> {
+    let name = ctx.copied_config().options().sql_parser.dialect;
+    let dialect = dialect_from_str(name).ok_or_else(|| anyhow!("unknown SQL dialect {name}"))?;
+    // Strings keep their escapes, so that the tokens of a statement add up to its text.
+    let tokens = Tokenizer::new(dialect.as_ref(), text).with_unescape(false).tokenize().context("SQL error")?;
+    let mut statements = Vec::new();
+    for tokens in tokens.split(|token| *token == Token::SemiColon) {
+        if tokens.iter().all(|token| matches!(token, Token::Whitespace(_))) {
+            continue;
+        }
+        let text: String = tokens.iter().map(Token::to_string).collect();
+        for parsed in DFParser::parse_sql_with_dialect(&text, dialect.as_ref())? {
+            statements.push(ScriptStatement { text: text.clone(), parsed });
+        }
+    }
+    Ok(statements)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(sql: &str) -> Vec<(String, bool)> {
+        let statements = parse(&SessionContext::new(), sql).expect(sql);
+        statements.into_iter().map(|statement| (statement.text.trim().to_owned(), statement.is_query())).collect()
+    }
+
+    #[test]
+    fn semicolons_in_strings_and_comments_do_not_split() {
+        let sql = "-- one; two\nSELECT 'it''s; fine' AS \"a;b\"; /* ; */ SHOW ALL;;\n";
+        let expected =
+            [("-- one; two\nSELECT 'it''s; fine' AS \"a;b\"".to_owned(), true), ("/* ; */ SHOW ALL".to_owned(), false)];
+        assert_eq!(texts(sql), expected);
+    }
+
+    #[test]
+    fn options_of_external_tables_survive() {
+        let sql = "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION 'a.csv' OPTIONS ('format.has_header' 'false')";
+        assert_eq!(texts(sql), [(sql.to_owned(), false)]);
+    }
+
+    #[test]
+    fn nothing_is_no_statement() {
+        assert!(texts(" ; -- nothing\n ;").is_empty());
+    }
+
+    #[test]
+    fn a_wrong_statement_fails() {
+        assert!(parse(&SessionContext::new(), "SELECT 1; SELEKT 2").is_err());
+        assert!(parse(&SessionContext::new(), "SELECT 'open").is_err());
+    }
+}

@@ -1,0 +1,152 @@
+//! Values of command-line options: sizes, counts, query lists, settings.
+
+use std::{collections::BTreeSet, str::FromStr};
+
+/// Reads bytes as a number with an optional unit: `1024`, `64K`, `1.5GiB`. Units are powers of 1024; their case and a
+/// trailing `B` or `iB` do not matter.
+pub fn parse_size(text: &str) -> Result<usize, String> {
+    let wrong =
+        || format!("'{text}' is no size; write a number of bytes with an optional K, M, G or T, like 512M or 2G");
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let shift = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return Err(wrong()),
+    };
+    let bytes = number * (1u64 << shift) as f64;
+    if bytes < 1.0 || bytes > (1u64 << 53) as f64 {
+        return Err(format!("'{text}' is out of range; choose from 1 byte to 8192T"));
+    }
+    Ok(bytes as usize)
+}
+
+/// Reads a number of at least 1.
+pub fn parse_count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count) if (1..=65_536).contains(&count) => Ok(count),
+        _ => Err(format!("'{text}' is no count; choose 1 to 65536")),
+    }
+}
+
+/// Reads a number of rows, or `inf` for no limit.
+pub fn parse_max_rows(text: &str) -> Result<usize, String> {
+    match text {
+        "inf" | "none" => Ok(usize::MAX),
+        _ => text.parse().map_err(|_| format!("'{text}' is no number of rows; write a number, or inf for all")),
+    }
+}
+
+/// Reads a TPC-H scale factor.
+pub fn parse_scale(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        // Below 0.001 the generator has no supplier to choose from.
+        Ok(scale) if (0.001..=100_000.0).contains(&scale) => Ok(scale),
+        _ => Err(format!("'{text}' is no scale factor; choose 0.001 to 100000")),
+    }
+}
+
+/// Reads `key=value`, where the key is a dotted name.
+pub fn parse_setting(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or_else(|| format!("'{text}' has no '='; write key=value"))?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    if key.is_empty() || !key.chars().all(is_name) {
+        return Err(format!("'{key}' is no option name; write one like datafusion.execution.batch_size"));
+    }
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// Numbers of TPC-H queries, ascending, each once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueryList(pub Vec<u8>);
+
+impl QueryList {
+    /// All of the benchmark's queries.
+    pub fn all() -> Self {
+        Self((1..=22).collect())
+    }
+}
+
+impl FromStr for QueryList {
+    type Err = String;
+
+    /// Reads numbers and ranges separated by commas: `1,3-5`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |part: &str| match part.trim().parse() {
+            Ok(query) if (1..=22u8).contains(&query) => Ok(query),
+            _ => Err(format!("'{part}' is no TPC-H query; write numbers from 1 to 22 like 1,3-5")),
+        };
+        let mut queries = BTreeSet::new();
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (number(first)?, number(last)?);
+            if first > last {
+                return Err(format!("'{part}' runs backwards; write {last}-{first}"));
+            }
+            queries.extend(first..=last);
+        }
+        Ok(Self(queries.into_iter().collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert_eq!(parse_size("64k"), Ok(64 << 10));
+        assert_eq!(parse_size("512MB"), Ok(512 << 20));
+        assert_eq!(parse_size("2G"), Ok(2 << 30));
+        assert_eq!(parse_size("1.5GiB"), Ok(3 << 29));
+    }
+
+    #[test]
+    fn wrong_sizes_say_what_to_write() {
+        for text in ["", "G", "-1", "2X", "1.2.3M", "2 apples", "0", "99999999T", "NaN", "inf"] {
+            let error = parse_size(text).expect_err(text);
+            assert!(error.contains("like 512M") || error.contains("choose"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn query_lists_have_ranges() {
+        assert_eq!("1,3-5".parse(), Ok(QueryList(vec![1, 3, 4, 5])));
+        assert_eq!("22, 1 ,1".parse(), Ok(QueryList(vec![1, 22])));
+        assert_eq!("1-22".parse(), Ok(QueryList::all()));
+    }
+
+    #[test]
+    fn wrong_query_lists_name_the_part() {
+        for (text, named) in
+            [("0", "'0'"), ("1,23", "'23'"), ("5-3", "'5-3'"), ("", "''"), ("1,,2", "''"), ("a", "'a'")]
+        {
+            let error = text.parse::<QueryList>().expect_err(text);
+            assert!(error.contains(named), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn settings_are_split_at_the_first_equals_sign() {
+        assert_eq!(parse_setting("a.b=c=d"), Ok(("a.b".into(), "c=d".into())));
+        assert!(parse_setting("a.b").is_err());
+        assert!(parse_setting("a; drop table t=1").is_err());
+        assert!(parse_setting("=1").is_err());
+    }
+
+    #[test]
+    fn scales_and_counts_have_bounds() {
+        assert_eq!(parse_scale("0.01"), Ok(0.01));
+        assert!(parse_scale("0").is_err());
+        assert!(parse_scale("NaN").is_err());
+        assert_eq!(parse_count("64"), Ok(64));
+        assert!(parse_count("0").is_err());
+        assert_eq!(parse_max_rows("inf"), Ok(usize::MAX));
+        assert!(parse_max_rows("many").is_err());
+    }
+}

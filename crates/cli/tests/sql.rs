@@ -1,0 +1,221 @@
+//! `annulus sql` as a process, on files as small as they can be.
+
+mod support;
+
+use std::fs;
+
+use support::{Annulus, names};
+
+/// A folder with the same two rows in every format, written by the command itself.
+fn data() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rows = "SELECT * FROM (VALUES (1, 'one'), (2, 'two')) AS t (id, name)";
+    for file in ["t.csv", "t.tsv", "t.json", "t.parquet", "t.arrow"] {
+        Annulus::new(["sql", rows, "--output", file]).at(folder.path()).succeeds();
+    }
+    folder
+}
+
+#[test]
+fn reads_every_format() {
+    let folder = data();
+    for file in ["t.csv", "t.tsv", "t.json", "t.parquet", "t.arrow"] {
+        let query = "SELECT id, name FROM data ORDER BY id";
+        let table = format!("data={file}");
+        let done = Annulus::new(["sql", "-t", &table, query, "--format", "csv"]).at(folder.path()).succeeds();
+        assert_eq!(done.stdout, "id,name\n1,one\n2,two\n", "{file}");
+    }
+}
+
+#[test]
+fn reads_a_json_array_and_compressed_text() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("array.json"), " \n[{\"id\": 1}, {\"id\": 2}]").expect("write");
+    let query = "SELECT sum(id) AS total FROM t";
+    let done = Annulus::new(["sql", "-t", "t=array.json", query, "--format", "csv"]).at(folder.path()).succeeds();
+    assert_eq!(done.stdout, "total\n3\n");
+}
+
+#[test]
+fn reads_a_folder_of_one_format() {
+    let folder = data();
+    let parts = folder.path().join("parts");
+    fs::create_dir(&parts).expect("a folder");
+    for part in ["a.parquet", "b.parquet"] {
+        fs::copy(folder.path().join("t.parquet"), parts.join(part)).expect("copy");
+    }
+    fs::write(parts.join("_SUCCESS"), "").expect("write");
+    let done = Annulus::new(["sql", "-t", "t=parts", "SELECT count(*) AS n FROM t", "--format", "ndjson"])
+        .at(folder.path())
+        .succeeds();
+    assert_eq!(done.stdout, "{\"n\":4}\n");
+}
+
+#[test]
+fn reads_files_named_in_the_query() {
+    let folder = data();
+    let done = Annulus::new(["sql", "SELECT max(name) AS m FROM 't.parquet'", "--format", "tsv"]);
+    assert_eq!(done.at(folder.path()).succeeds().stdout, "m\ntwo\n");
+}
+
+#[test]
+fn prints_every_format() {
+    let print = |format: &str| Annulus::new(["sql", "SELECT 1 AS a, 'x' AS b", "--format", format]).succeeds().stdout;
+    assert_eq!(print("csv"), "a,b\n1,x\n");
+    assert_eq!(print("tsv"), "a\tb\n1\tx\n");
+    assert_eq!(print("json"), "[{\"a\":1,\"b\":\"x\"}]\n");
+    assert_eq!(print("ndjson"), "{\"a\":1,\"b\":\"x\"}\n");
+    assert_eq!(print("table"), "+---+---+\n| a | b |\n+---+---+\n| 1 | x |\n+---+---+\n");
+}
+
+#[test]
+fn no_rows_keep_their_header() {
+    let print = |format: &str| Annulus::new(["sql", "SELECT 1 AS a WHERE false", "--format", format]).succeeds().stdout;
+    assert_eq!(print("csv"), "a\n");
+    assert_eq!(print("json"), "[]\n");
+    assert_eq!(print("ndjson"), "");
+}
+
+#[test]
+fn runs_a_file_of_statements() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = "-- numbers; squared\nCREATE TABLE t AS SELECT value AS n FROM generate_series(1, 4);\n\
+                  SELECT sum(n * n) AS total, 'a;b' AS text FROM t;";
+    fs::write(folder.path().join("s.sql"), script).expect("write");
+    let done = Annulus::new(["sql", "--file", "s.sql", "--format", "csv"]).at(folder.path()).succeeds();
+    assert_eq!(done.stdout, "total,text\n30,a;b\n");
+    assert_eq!(Annulus::new(["sql", "--format", "csv"]).input("SELECT 5 AS a; SELECT 6 AS b").stdout, "a\n5\nb\n6\n");
+}
+
+#[test]
+fn options_reach_the_session() {
+    let show = "SELECT value FROM information_schema.df_settings WHERE name LIKE '%batch_size' OR \
+                name LIKE 'datafusion.execution.target_partitions' ORDER BY name";
+    let options = ["--set", "datafusion.execution.batch_size=777", "--target-partitions", "5"];
+    let done = Annulus::new(["sql", show, "--format", "csv"].into_iter().chain(options)).succeeds();
+    assert!(done.stdout.contains("777") && done.stdout.contains("\n5\n"), "{}", done.stdout);
+}
+
+#[test]
+fn writes_the_result_of_the_last_statement() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let statements = "CREATE TABLE t AS VALUES (1), (2), (3); SELECT column1 AS a FROM t WHERE column1 > 1 ORDER BY a";
+    let done = Annulus::new(["sql", statements, "--output", "out.csv"]).at(folder.path()).succeeds();
+    assert!(done.stderr.contains("2 rows in out.csv"), "{}", done.stderr);
+    assert_eq!(fs::read_to_string(folder.path().join("out.csv")).expect("the file"), "a\n2\n3\n");
+    assert_eq!(names(folder.path()), ["out.csv"]);
+}
+
+#[test]
+fn a_failed_query_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("out.parquet"), "kept").expect("write");
+    // The division fails in the middle of the rows, long after the file was begun.
+    let query = "SELECT 1 / (value - 100000) FROM generate_series(1, 200000)";
+    let done = Annulus::new(["sql", query, "--output", "out.parquet"]).at(folder.path()).fails();
+    assert!(done.stderr.contains("Divide by zero"), "{}", done.stderr);
+    assert_eq!(names(folder.path()), ["out.parquet"]);
+    assert_eq!(fs::read_to_string(folder.path().join("out.parquet")).expect("the old file"), "kept");
+}
+
+#[test]
+fn errors_name_the_thing_and_the_remedy() {
+    let folder = data();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("empty")).expect("a folder");
+    fs::create_dir(at("mixed")).expect("a folder");
+    fs::copy(at("t.csv"), at("mixed/t.csv")).expect("copy");
+    fs::copy(at("t.parquet"), at("mixed/t.parquet")).expect("copy");
+    fs::write(at("t.xyz"), "1").expect("write");
+    fs::write(at("broken.parquet"), "no parquet").expect("write");
+    let cases: [(&[&str], &[&str]); 16] = [
+        (&["-t", "t=none.csv", "SELECT 1"], &["table 't'", "'none.csv'", "check the path"]),
+        (&["-t", "t=t.xyz", "SELECT 1"], &["'t.xyz'", "rename it to end in .parquet"]),
+        (&["-t", "t=empty", "SELECT 1"], &["'empty'", "holds no file that ends in .parquet"]),
+        (&["-t", "t=mixed", "SELECT 1"], &["'mixed'", "t.csv", "t.parquet", "separate them"]),
+        (&["-t", "t=broken.parquet", "SELECT 1"], &["broken.parquet"]),
+        (&["-t", "t", "SELECT 1"], &["'t' is no table", "NAME=PATH"]),
+        (&["-t", "t=s3://b/t.csv", "SELECT 1"], &["CREATE EXTERNAL TABLE"]),
+        (&["-t", "t=t.csv", "SELECT nam FROM t"], &["nam", "name"]),
+        (&["SELECT * FROM 'missing.csv'"], &["missing.csv", "check the name or the path"]),
+        (&["SELEKT 1"], &["SELEKT"]),
+        (&["--file", "none.sql"], &["'none.sql'"]),
+        (&["SELECT 1", "--output", "out.txt"], &["'out.txt'", ".parquet, .csv"]),
+        (&["SELECT 1", "--output", "none/out.csv"], &["'none'", "exist"]),
+        (&["SELECT [1, 2] AS list", "--output", "out.csv"], &["'list'", "Parquet"]),
+        (&["SELECT 1", "--memory-limit", "2X"], &["'2X'", "like 512M or 2G"]),
+        (&["SELECT 1", "--set", "datafusion.no.such=1"], &["datafusion.no.such", "SHOW ALL"]),
+    ];
+    let before = names(folder.path());
+    for (arguments, expected) in cases {
+        let arguments = ["sql"].into_iter().chain(arguments.iter().copied());
+        let done = Annulus::new(arguments.clone()).at(folder.path()).fails();
+        for part in expected {
+            assert!(done.stderr.contains(part), "{:?}: no {part} in: {}", arguments.collect::<Vec<_>>(), done.stderr);
+        }
+        assert!(!done.stderr.contains("panicked") && !done.stderr.contains("backtrace"), "{}", done.stderr);
+    }
+    assert_eq!(names(folder.path()), before);
+}
+
+#[test]
+fn a_memory_limit_holds() {
+    let query = "SELECT count(DISTINCT a.value * 1000 + b.value % 7) FROM generate_series(1, 3000) a \
+                 CROSS JOIN generate_series(1, 100) b";
+    let done = Annulus::new(["sql", query, "--memory-limit", "100K"]).fails();
+    assert!(done.stderr.contains("Resources exhausted"), "{}", done.stderr);
+}
+
+#[test]
+fn help_has_examples_and_the_version_is_told() {
+    for arguments in [&["--help"][..], &["sql", "--help"], &["tpch", "--help"]] {
+        let done = Annulus::new(arguments.iter().copied()).succeeds();
+        assert!(done.stdout.contains("Examples:\n  annulus "), "{}", done.stdout);
+    }
+    assert_eq!(Annulus::new(["--version"]).succeeds().stdout, format!("annulus {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[cfg(unix)]
+mod signals {
+    use super::*;
+
+    /// A query that runs for hours, behind one that says that it is about to begin.
+    const ENDLESS: &str = "SELECT 'started' AS s; SELECT sum(a.value * b.value % 7) AS s \
+                           FROM generate_series(1, 100000) a CROSS JOIN generate_series(1, 1000000000) b";
+
+    #[test]
+    fn an_interrupted_query_leaves_nothing_behind() {
+        for (signal, code) in [("INT", 130), ("TERM", 143)] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let arguments = ["sql", ENDLESS, "--output", "out.parquet"];
+            let mut running = Annulus::new(arguments).at(folder.path()).temp(folder.path()).start();
+            running.wait_for("started");
+            assert_eq!(names(folder.path()).len(), 1, "one file, with a temporary name");
+            running.signal(signal);
+            assert_eq!(running.exit_code(), Some(code), "{signal}");
+            assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));
+        }
+    }
+
+    #[test]
+    fn an_interrupted_spill_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let query = "SELECT value FROM generate_series(1, 100000000000) ORDER BY value % 1000003";
+        let arguments = ["sql", query, "--memory-limit", "30M", "--target-partitions", "1"];
+        let mut running = Annulus::new(arguments).temp(folder.path()).start();
+        running.wait_until(|| !names(folder.path()).is_empty());
+        running.signal("INT");
+        assert_eq!(running.exit_code(), Some(130));
+        assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));
+    }
+
+    #[test]
+    fn a_reader_that_has_seen_enough_is_no_error() {
+        let query = "SELECT value FROM generate_series(1, 100000000)";
+        let mut running = Annulus::new(["sql", query, "--format", "csv"]).start();
+        running.wait_for("value");
+        running.close_stdout();
+        assert_eq!(running.exit_code(), Some(0));
+        assert_eq!(running.stderr(), "");
+    }
+}

@@ -1,0 +1,132 @@
+//! Runs the built command.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::{
+    ffi::OsStr,
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    path::Path,
+    process::{Child, ChildStdout, Command, Output, Stdio},
+};
+
+/// A command to run, with nothing to read by default.
+pub struct Annulus(Command);
+
+/// What a command printed.
+pub struct Done {
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Annulus {
+    pub fn new<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_annulus"));
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(command)
+    }
+
+    /// Runs it in `folder`.
+    pub fn at(mut self, folder: &Path) -> Self {
+        self.0.current_dir(folder);
+        self
+    }
+
+    /// Has it keep temporary files in `folder`.
+    pub fn temp(mut self, folder: &Path) -> Self {
+        self.0.env("TMPDIR", folder);
+        self
+    }
+
+    #[track_caller]
+    pub fn succeeds(mut self) -> Done {
+        expect_code(&mut self.0.output().expect("annulus starts"), 0)
+    }
+
+    #[track_caller]
+    pub fn fails(mut self) -> Done {
+        expect_code(&mut self.0.output().expect("annulus starts"), 1)
+    }
+
+    /// Runs it with `text` to read.
+    #[track_caller]
+    pub fn input(mut self, text: &str) -> Done {
+        let mut child = self.0.stdin(Stdio::piped()).spawn().expect("annulus starts");
+        child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("annulus reads");
+        expect_code(&mut child.wait_with_output().expect("annulus ends"), 0)
+    }
+
+    pub fn start(mut self) -> Running {
+        let mut child = self.0.spawn().expect("annulus starts");
+        let stdout = child.stdout.take().map(BufReader::new);
+        Running { child, stdout }
+    }
+}
+
+#[track_caller]
+fn expect_code(output: &mut Output, code: i32) -> Done {
+    let stdout = String::from_utf8(std::mem::take(&mut output.stdout)).expect("text");
+    let stderr = String::from_utf8(std::mem::take(&mut output.stderr)).expect("text");
+    assert_eq!(output.status.code(), Some(code), "stdout: {stdout}\nstderr: {stderr}");
+    Done { stdout, stderr }
+}
+
+/// A command that runs; killed if the test ends before it.
+pub struct Running {
+    child: Child,
+    stdout: Option<BufReader<ChildStdout>>,
+}
+
+impl Running {
+    /// Reads lines until one contains `text`.
+    #[track_caller]
+    pub fn wait_for(&mut self, text: &str) {
+        let lines = self.stdout.as_mut().expect("an open pipe").by_ref().lines();
+        assert!(lines.map_while(Result::ok).any(|line| line.contains(text)), "it ended without '{text}'");
+    }
+
+    /// Waits for what the command does outside its pipes.
+    #[track_caller]
+    pub fn wait_until(&mut self, condition: impl Fn() -> bool) {
+        while !condition() {
+            assert_eq!(self.child.try_wait().expect("a child"), None, "it ended too early");
+            std::thread::yield_now();
+        }
+    }
+
+    pub fn close_stdout(&mut self) {
+        self.stdout = None;
+    }
+
+    #[cfg(unix)]
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    pub fn exit_code(&mut self) -> Option<i32> {
+        self.child.wait().expect("annulus ends").code()
+    }
+
+    pub fn stderr(&mut self) -> String {
+        let mut text = String::new();
+        self.child.stderr.take().expect("a pipe").read_to_string(&mut text).expect("text");
+        text
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended already unless the test failed.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Names in a folder, hidden ones too, sorted.
+pub fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}

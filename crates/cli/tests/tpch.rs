@@ -1,0 +1,93 @@
+//! `annulus tpch` as a process, at a hundredth of the smallest official scale.
+
+mod support;
+
+use std::{collections::HashMap, fs};
+
+use serde_json::Value;
+use support::{Annulus, names};
+
+const FIELDS: [&str; 9] =
+    ["query", "rows", "stock_ms", "annulus_ms", "ratio", "shuffled_rows", "shuffled_bytes", "peak_mb", "equal"];
+
+#[test]
+fn all_answers_are_equal_and_reported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let tpch = |more: &[&str]| {
+        let fixed = ["tpch", "--scale", "0.01", "--iterations", "1", "--data", "data"];
+        Annulus::new(fixed.iter().chain(more)).at(folder.path())
+    };
+
+    let done = tpch(&["--json", "--target-partitions", "4"]).succeeds();
+    let reports: Vec<Value> = done.stdout.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert_eq!(reports.len(), 22);
+    for (index, report) in reports.iter().enumerate() {
+        let fields = report.as_object().expect("an object");
+        assert_eq!(fields.len(), FIELDS.len(), "{report}");
+        assert!(FIELDS.iter().all(|name| fields.contains_key(*name)), "{report}");
+        assert_eq!(report["query"], index + 1);
+        assert_eq!(report["equal"], true, "{report}");
+        assert!(report["stock_ms"].as_f64() > Some(0.0) && report["ratio"].as_f64() > Some(0.0), "{report}");
+    }
+    // Rows that the number of groups or a limit fixes at any scale.
+    let rows: HashMap<_, _> = reports.iter().map(|r| (r["query"].as_u64(), r["rows"].as_u64())).collect();
+    for (query, expected) in [(1, 4), (3, 10), (4, 5), (5, 5), (6, 1), (7, 4), (8, 2), (10, 20), (12, 2)] {
+        assert_eq!(rows[&Some(query)], Some(expected), "query {query}");
+    }
+    for (query, expected) in [(14, 1), (15, 1), (17, 1), (19, 1), (22, 7)] {
+        assert_eq!(rows[&Some(query)], Some(expected), "query {query}");
+    }
+
+    // The tables are complete under their name, nothing else is there, and the next run uses them.
+    assert_eq!(names(&data), ["sf0.01"]);
+    let file = data.join("sf0.01/lineitem/lineitem-00001.parquet");
+    let made = fs::metadata(&file).and_then(|file| file.modified()).expect("a table file");
+    let done = tpch(&["--queries", "6,3-4", "--html", "page.html"]).succeeds();
+    assert_eq!(fs::metadata(&file).and_then(|file| file.modified()).expect("a table file"), made);
+    assert!(done.stdout.contains("3 queries: stock ") && done.stdout.contains("all answers equal"), "{}", done.stdout);
+
+    let page = fs::read_to_string(folder.path().join("page.html")).expect("the page");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg"), "{page}");
+    assert_eq!(page.matches("<rect class=\"s1\"").count(), 1 + 3, "a legend and one bar for each query");
+    assert!(!page.contains("http") && !page.contains("src="), "the page needs nothing else");
+
+    // A query that runs out of memory is named and fails the run; the others are still measured.
+    let done = tpch(&["--queries", "6,18", "--memory-limit", "200K", "--target-partitions", "2"]).fails();
+    assert!(done.stderr.contains("query 18:") && done.stderr.contains("Resources exhausted"), "{}", done.stderr);
+    assert!(done.stdout.contains("NOT EQUAL: 18"), "{}", done.stdout);
+
+    fs::remove_dir_all(data.join("sf0.01/nation")).expect("remove");
+    let done = tpch(&[]).fails();
+    assert!(done.stderr.contains("no table nation; delete the folder"), "{}", done.stderr);
+}
+
+#[test]
+fn wrong_options_name_the_value() {
+    let cases: [(&[&str], &str); 5] = [
+        (&["--queries", "23"], "'23' is no TPC-H query"),
+        (&["--scale", "0"], "'0' is no scale factor"),
+        (&["--iterations", "0"], "'0' is no count"),
+        (&["--html", "none/page.html"], "'none'"),
+        (&["--data", "file/data", "--scale", "0.001"], "choose another folder with --data"),
+    ];
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("file"), "").expect("write");
+    for (options, expected) in cases {
+        let done = Annulus::new(["tpch"].iter().chain(options)).at(folder.path()).fails();
+        assert!(done.stderr.contains(expected), "{options:?}: {}", done.stderr);
+    }
+    assert_eq!(names(folder.path()), ["file"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn interrupted_generation_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // At this scale it would take hours.
+    let mut running = Annulus::new(["tpch", "--scale", "1000", "--data", "."]).at(folder.path()).start();
+    running.wait_until(|| names(folder.path()).iter().any(|name| name.starts_with(".making-")));
+    running.signal("INT");
+    assert_eq!(running.exit_code(), Some(130));
+    assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));
+}
