@@ -13,8 +13,11 @@
 //! them, bit for bit, so the two may stand on either side of one join.
 #![warn(missing_docs)]
 
+mod bridge;
 pub mod config;
+mod error;
 pub mod exec;
+mod metrics;
 pub mod report;
 pub mod rule;
 mod session;

@@ -20,9 +20,12 @@ pub enum ExchangeError {
         /// The index of that producer.
         producer: usize,
     },
-    /// Every consumer was dropped: nobody wants more rows.
-    #[error("all consumers of the exchange are gone")]
+    /// Every consumer went away, so nobody would receive what is sent.
+    #[error("every consumer of the exchange has gone")]
     ConsumersGone,
+    /// A batch was sent without waiting until there was room for it.
+    #[error("the exchange is full: wait until the producer is ready before sending")]
+    Full,
     /// A batch does not have the schema that the exchange was made for.
     #[error("the batch has columns {found}, the exchange was made for {expected}")]
     Schema {

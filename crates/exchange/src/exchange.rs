@@ -2,17 +2,18 @@
 
 use std::{
     sync::Arc,
-    task::{Context, Poll, Wake, Waker},
-    thread::Thread,
+    task::{Context, Poll},
 };
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use crate::{
-    config::ExchangeConfig,
+    config::{DataPath, ExchangeConfig},
     error::{ExchangeError, SendError, StopError},
     overflow::{Delivery, Overflow},
+    publish::{self, PublishConsumer, PublishProducer},
     reserve::{self, ReserveConsumer, ReserveProducer},
+    ring::block_on,
     stats::ExchangeStats,
 };
 
@@ -26,16 +27,69 @@ pub fn exchange(
     overflow: Arc<dyn Overflow>,
 ) -> Result<(Vec<Producer>, Vec<Consumer>), ExchangeError> {
     config.check()?;
-    let (producers, consumers) = reserve::reserve(config, Arc::clone(&schema), overflow).expect("for now");
+    let (producers, consumers): (Vec<_>, Vec<_>) = match choose(config, &schema)? {
+        DataPath::Reserve => {
+            let (producers, consumers) = reserve::reserve(config, Arc::clone(&schema), overflow);
+            (
+                producers.into_iter().map(ProducerPath::Reserve).collect(),
+                consumers.into_iter().map(ConsumerPath::Reserve).collect(),
+            )
+        }
+        path => {
+            let (producers, consumers) = publish::publish(config, path, Arc::clone(&schema), overflow);
+            (
+                producers.into_iter().map(ProducerPath::Publish).collect(),
+                consumers.into_iter().map(ConsumerPath::Publish).collect(),
+            )
+        }
+    };
     let producers = producers.into_iter().map(|path| Producer { schema: Arc::clone(&schema), path }).collect();
     Ok((producers, consumers.into_iter().map(|path| Consumer { path }).collect()))
+}
+
+/// The path that [`exchange`] takes for this configuration and schema.
+///
+/// # Errors
+/// If the configuration asks for reserved ranges, which hold fixed-width values, booleans and views only.
+pub fn choose(config: &ExchangeConfig, schema: &SchemaRef) -> Result<DataPath, ExchangeError> {
+    match config.path {
+        DataPath::Auto if reserve::supports(config, schema) => Ok(DataPath::Reserve),
+        DataPath::Auto => Ok(DataPath::Gather),
+        DataPath::Reserve if !reserve::supports(config, schema) => Err(ExchangeError::Config {
+            option: "path",
+            value: "reserve".to_string(),
+            remedy: "choose auto: reserved ranges hold batches of at most 65536 rows of fixed-width values, booleans and \
+                     views",
+        }),
+        path => Ok(path),
+    }
+}
+
+enum ProducerPath {
+    Reserve(ReserveProducer),
+    Publish(PublishProducer),
+}
+
+enum ConsumerPath {
+    Reserve(ReserveConsumer),
+    Publish(PublishConsumer),
+}
+
+/// The same call on whichever path it is.
+macro_rules! on_path {
+    ($kind:ident, $path:expr, $handle:ident => $call:expr) => {
+        match $path {
+            $kind::Reserve($handle) => $call,
+            $kind::Publish($handle) => $call,
+        }
+    };
 }
 
 /// Sends batches. One thread or task owns it; dropping it before [`finish`](Self::finish) stops the exchange with
 /// [`ExchangeError::ProducerLost`].
 pub struct Producer {
     schema: SchemaRef,
-    path: ReserveProducer,
+    path: ProducerPath,
 }
 
 impl Producer {
@@ -44,7 +98,7 @@ impl Producer {
     /// # Errors
     /// If the exchange was stopped, or no consumer is left.
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ExchangeError>> {
-        self.path.poll_ready(cx)
+        on_path!(ProducerPath, &mut self.path, path => path.poll_ready(cx))
     }
 
     /// Sends each row of `batch` to consumer `hash % N`. Never waits; call it after [`poll_ready`](Self::poll_ready).
@@ -54,7 +108,7 @@ impl Producer {
     /// one hash a row.
     pub fn send_hashed(&mut self, batch: RecordBatch, hashes: &[u64]) -> Result<(), SendError<RecordBatch>> {
         match self.check(&batch, hashes) {
-            Ok(()) => self.path.send_hashed(batch, hashes),
+            Ok(()) => on_path!(ProducerPath, &mut self.path, path => path.send_hashed(batch, hashes)),
             Err(error) => Err(SendError { value: batch, error }),
         }
     }
@@ -72,23 +126,22 @@ impl Producer {
 
     /// Says that the input has nothing ready, so that what was sent becomes visible to those who wait for it.
     pub fn idle(&mut self) {
-        self.path.idle();
+        on_path!(ProducerPath, &mut self.path, path => path.idle());
     }
 
     /// Ends this producer's input. The consumers' streams end when all producers have finished.
-    pub fn finish(mut self) -> ExchangeStats {
-        self.path.finish();
-        self.path.stats()
+    pub fn finish(self) -> ExchangeStats {
+        on_path!(ProducerPath, self.path, path => path.finish())
     }
 
     /// Stops the exchange: every handle gets `error`, unless another one came first.
     pub fn fail(mut self, error: StopError) {
-        self.path.stop(ExchangeError::Stopped(error));
+        on_path!(ProducerPath, &mut self.path, path => path.stop(error));
     }
 
     /// What this handle has counted.
     pub fn stats(&self) -> ExchangeStats {
-        self.path.stats()
+        on_path!(ProducerPath, &self.path, path => path.stats())
     }
 
     fn check(&self, batch: &RecordBatch, hashes: &[u64]) -> Result<(), ExchangeError> {
@@ -122,7 +175,7 @@ fn same_columns(found: &SchemaRef, expected: &SchemaRef) -> bool {
 /// Receives the rows of one consumer. One thread or task owns it; dropping it tells the producers that these rows are not
 /// wanted.
 pub struct Consumer {
-    path: ReserveConsumer,
+    path: ConsumerPath,
 }
 
 impl Consumer {
@@ -131,7 +184,7 @@ impl Consumer {
     /// # Errors
     /// The first error that stopped the exchange; the end follows it.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Delivery, ExchangeError>>> {
-        self.path.poll_recv(cx)
+        on_path!(ConsumerPath, &mut self.path, path => path.poll_recv(cx))
     }
 
     /// Waits on this thread for the next rows.
@@ -144,31 +197,11 @@ impl Consumer {
 
     /// Stops the exchange: every handle gets `error`, unless another one came first.
     pub fn fail(mut self, error: StopError) {
-        self.path.stop(ExchangeError::Stopped(error));
+        on_path!(ConsumerPath, &mut self.path, path => path.stop(error));
     }
 
     /// What this handle has counted.
     pub fn stats(&self) -> ExchangeStats {
-        self.path.stats()
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Polls on this thread, parked in between.
-fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut cx = Context::from_waker(&waker);
-    loop {
-        match poll(&mut cx) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => std::thread::park(),
-        }
+        on_path!(ConsumerPath, &self.path, path => path.stats())
     }
 }

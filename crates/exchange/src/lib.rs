@@ -1,6 +1,7 @@
 //! A lock-free exchange of Arrow batches between the threads or tasks of a process.
 #![warn(missing_docs)]
 
+mod activity;
 pub mod config;
 pub mod error;
 pub mod exchange;
@@ -8,6 +9,7 @@ pub mod gather;
 pub mod overflow;
 pub mod partition;
 pub mod pool;
+mod publish;
 mod reserve;
 pub mod ring;
 pub mod stats;

@@ -5,7 +5,10 @@
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
     ptr::NonNull,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use arrow::buffer::Buffer;
@@ -13,6 +16,10 @@ use crossbeam_queue::ArrayQueue;
 
 /// Alignment of every buffer: a cache line, which is also what Arrow asks for.
 const ALIGN: usize = 64;
+
+/// Buffers of one size begin at this many different cache lines of a 4 KiB page, in turn. Buffers that are filled in step,
+/// as those of N consumers are, would else compete for the few ways of a single set of the first-level cache.
+const COLOURS: usize = 64;
 
 /// Buffers of a few fixed sizes, kept for reuse up to a limit per size. Lock-free.
 ///
@@ -26,6 +33,8 @@ pub struct BufferPool {
 struct Class {
     bytes: usize,
     idle: ArrayQueue<Allocation>,
+    /// Fresh buffers so far.
+    fresh: AtomicUsize,
 }
 
 impl BufferPool {
@@ -34,16 +43,19 @@ impl BufferPool {
         let mut sizes: Vec<usize> = sizes.into_iter().filter(|&bytes| bytes > 0).collect();
         sizes.sort_unstable();
         sizes.dedup();
-        let class = |bytes| Class { bytes, idle: ArrayQueue::new(keep.max(1)) };
+        let class = |bytes| Class { bytes, idle: ArrayQueue::new(keep.max(1)), fresh: AtomicUsize::new(0) };
         Arc::new(Self { classes: sizes.into_iter().map(class).collect() })
     }
 
     /// A buffer of at least `bytes` bytes with whatever content: recycled if one of that size is idle, else fresh.
     pub fn take(self: &Arc<Self>, bytes: usize) -> PooledBuffer {
-        let class = self.class(bytes);
-        let recycled = class.and_then(|class| self.classes[class].idle.pop());
-        let memory =
-            recycled.unwrap_or_else(|| Allocation::new(class.map_or(bytes, |class| self.classes[class].bytes)));
+        let memory = match self.class(bytes).map(|class| &self.classes[class]) {
+            Some(class) => class.idle.pop().unwrap_or_else(|| {
+                let colour = class.fresh.fetch_add(1, Ordering::Relaxed) % COLOURS;
+                Allocation::new(class.bytes, colour * ALIGN)
+            }),
+            None => Allocation::new(bytes, 0),
+        };
         PooledBuffer { memory: Some(memory), pool: Arc::downgrade(self) }
     }
 
@@ -101,8 +113,10 @@ impl Drop for PooledBuffer {
 /// One allocation, freed on drop.
 #[derive(Debug)]
 struct Allocation {
+    /// Behind `skipped` bytes of what was allocated.
     ptr: NonNull<u8>,
     bytes: usize,
+    skipped: usize,
 }
 
 // SAFETY: an allocation is owned memory without thread affinity, and is only read or written through raw pointers whose
@@ -112,27 +126,28 @@ unsafe impl Send for Allocation {}
 unsafe impl Sync for Allocation {}
 
 impl Allocation {
-    fn layout(bytes: usize) -> Layout {
-        Layout::from_size_align(bytes, ALIGN).expect("a buffer size below isize::MAX")
+    fn layout(bytes: usize, skipped: usize) -> Layout {
+        Layout::from_size_align(bytes + skipped, ALIGN).expect("a buffer size below isize::MAX")
     }
 
-    fn new(bytes: usize) -> Self {
+    fn new(bytes: usize, skipped: usize) -> Self {
         if bytes == 0 {
-            return Self { ptr: NonNull::<u64>::dangling().cast(), bytes };
+            return Self { ptr: NonNull::<u64>::dangling().cast(), bytes, skipped: 0 };
         }
-        let layout = Self::layout(bytes);
+        let layout = Self::layout(bytes, skipped);
         // SAFETY: the layout has a size above zero.
-        let ptr = unsafe { alloc(layout) };
-        let Some(ptr) = NonNull::new(ptr) else { handle_alloc_error(layout) };
-        Self { ptr, bytes }
+        let start = unsafe { alloc(layout) };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        // SAFETY: `skipped` bytes lie within the allocation.
+        Self { ptr: unsafe { start.add(skipped) }, bytes, skipped }
     }
 }
 
 impl Drop for Allocation {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            // SAFETY: allocated in `new` with this very layout.
-            unsafe { dealloc(self.ptr.as_ptr(), Self::layout(self.bytes)) }
+            // SAFETY: `new` allocated with this very layout and skipped this many bytes.
+            unsafe { dealloc(self.ptr.as_ptr().sub(self.skipped), Self::layout(self.bytes, self.skipped)) }
         }
     }
 }

@@ -1,36 +1,48 @@
 //! The operator that stands in for DataFusion's `RepartitionExec`.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
+use annulus_exchange::config::ExchangeConfig;
 use datafusion::{
     common::{Statistics, tree_node::TreeNodeRecursion},
     config::ConfigOptions,
-    error::{DataFusionError, Result},
+    error::Result,
     execution::TaskContext,
     physical_expr::{PhysicalExpr, PhysicalSortExpr},
     physical_plan::{
-        ChildStats, ChildrenPropertiesMode, ExecutionPlan, Partitioning, PlanProperties, ReplaceChildrenOptions,
-        SendableRecordBatchStream, SortOrderPushdownResult, StatisticsArgs,
+        ChildStats, ChildrenPropertiesMode, EmptyRecordBatchStream, ExecutionPlan, ExecutionPlanProperties,
+        Partitioning, PlanProperties, ReplaceChildrenOptions, SendableRecordBatchStream, SortOrderPushdownResult,
+        StatisticsArgs,
         execution_plan::CardinalityEffect,
         filter_pushdown::{ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation},
-        metrics::{ExecutionPlanMetricsSet, MetricsSet},
+        metrics::MetricsSet,
         projection::ProjectionExec,
         repartition::RepartitionExec,
     },
 };
 
-use crate::config::AnnulusConfig;
+use parking_lot::Mutex;
+
+use crate::{
+    bridge::{Bridge, Setup},
+    config::AnnulusConfig,
+    error::from_exchange,
+    metrics::NodeMetrics,
+    report::ExchangeReport,
+};
 
 /// Hash repartition through the exchange.
 ///
 /// It keeps the stock operator it replaced, over the same child: that one answers every question of the optimizer and
 /// is what a downcast to `RepartitionExec` finds (plan encoders and distributed planners look for it), while execution
 /// is the exchange's. The plan properties are the stock operator's own `Arc`, because ancestors compare them by pointer.
-#[derive(Debug)]
 pub struct RingRepartitionExec {
     stock: RepartitionExec,
     options: AnnulusConfig,
-    metrics: ExecutionPlanMetricsSet,
+    config: ExchangeConfig,
+    metrics: NodeMetrics,
+    /// The execution under way, from the first executed partition on.
+    bridge: Mutex<Option<Bridge>>,
 }
 
 impl RingRepartitionExec {
@@ -42,8 +54,20 @@ impl RingRepartitionExec {
     }
 
     /// The operator in the place of `stock`, for which [`can_replace`](Self::can_replace) holds.
-    pub fn new(stock: RepartitionExec, options: AnnulusConfig) -> Self {
-        Self { stock, options, metrics: ExecutionPlanMetricsSet::new() }
+    ///
+    /// # Errors
+    /// If an option is outside what is possible.
+    pub fn try_new(stock: RepartitionExec, options: AnnulusConfig) -> Result<Self> {
+        let inputs = stock.input().output_partitioning().partition_count();
+        let config = ExchangeConfig {
+            groups: options.groups,
+            slots: options.slots,
+            path: options.path.into(),
+            // Without inputs there is nothing to exchange, and none is made.
+            ..ExchangeConfig::new(inputs.max(1), stock.partitioning().partition_count())
+        };
+        config.check().map_err(from_exchange)?;
+        Ok(Self { stock, options, config, metrics: NodeMetrics::default(), bridge: Mutex::default() })
     }
 
     /// The stock operator over the same child.
@@ -56,12 +80,39 @@ impl RingRepartitionExec {
         &self.options
     }
 
+    /// What the exchange has done so far.
+    pub fn report(&self) -> ExchangeReport {
+        self.metrics.report()
+    }
+
     /// This operator in the place of the stock operator that `plan` is, fresh; or `plan` if that cannot be replaced.
-    fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         match plan.downcast_ref::<RepartitionExec>() {
-            Some(stock) if Self::can_replace(stock) => Arc::new(Self::new(stock.clone(), self.options.clone())),
-            _ => plan,
+            Some(stock) if Self::can_replace(stock) => {
+                Ok(Arc::new(Self::try_new(stock.clone(), self.options.clone())?))
+            }
+            _ => Ok(plan),
         }
+    }
+
+    fn setup(&self, context: &TaskContext) -> Setup<'_> {
+        let exprs = match self.stock.partitioning() {
+            Partitioning::Hash(exprs, _) => exprs.as_slice(),
+            _ => &[],
+        };
+        Setup {
+            input: self.stock.input(),
+            exprs,
+            config: ExchangeConfig { batch_rows: context.session_config().batch_size(), ..self.config.clone() },
+            overflow_limit: if self.options.overflow_limit == 0 { usize::MAX } else { self.options.overflow_limit },
+            metrics: &self.metrics,
+        }
+    }
+}
+
+impl fmt::Debug for RingRepartitionExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RingRepartitionExec").field("stock", &self.stock).finish_non_exhaustive()
     }
 }
 
@@ -95,7 +146,7 @@ impl ExecutionPlan for RingRepartitionExec {
         options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let stock = Arc::new(self.stock.clone()).replace_children(children, options)?;
-        Ok(self.rewrap(stock))
+        self.rewrap(stock)
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -104,7 +155,7 @@ impl ExecutionPlan for RingRepartitionExec {
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         let stock = Arc::new(self.stock.clone()).reset_state()?;
-        Ok(self.rewrap(stock))
+        self.rewrap(stock)
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -116,11 +167,20 @@ impl ExecutionPlan for RingRepartitionExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.stock.execute(partition, context)
+        if self.stock.input().output_partitioning().partition_count() == 0 {
+            return Ok(Box::pin(EmptyRecordBatchStream::new(self.schema())));
+        }
+        let setup = self.setup(&context);
+        let mut bridge = self.bridge.lock();
+        let bridge = match &mut *bridge {
+            Some(bridge) => bridge,
+            closed => closed.insert(Bridge::open(&setup, &context)?),
+        };
+        bridge.take(partition, &setup)
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        Some(self.metrics.snapshot(self.options.explain_as_stock))
     }
 
     fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
@@ -141,7 +201,7 @@ impl ExecutionPlan for RingRepartitionExec {
 
     fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let swapped = self.stock.try_swapping_with_projection(projection)?;
-        Ok(swapped.map(|stock| self.rewrap(stock)))
+        swapped.map(|stock| self.rewrap(stock)).transpose()
     }
 
     fn gather_filters_for_pushdown(
@@ -163,7 +223,7 @@ impl ExecutionPlan for RingRepartitionExec {
     }
 
     fn try_pushdown_sort(&self, order: &[PhysicalSortExpr]) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
-        self.stock.try_pushdown_sort(order)?.try_map(|stock| Ok::<_, DataFusionError>(self.rewrap(stock)))
+        self.stock.try_pushdown_sort(order)?.try_map(|stock| self.rewrap(stock))
     }
 
     fn repartitioned(
@@ -172,6 +232,6 @@ impl ExecutionPlan for RingRepartitionExec {
         config: &ConfigOptions,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let stock = self.stock.repartitioned(target_partitions, config)?;
-        Ok(stock.map(|stock| self.rewrap(stock)))
+        stock.map(|stock| self.rewrap(stock)).transpose()
     }
 }

@@ -45,7 +45,8 @@ impl PhysicalOptimizerRule for RingRepartition {
             let ours = (node.as_ref() as &dyn Any).is::<RingRepartitionExec>();
             match node.downcast_ref::<RepartitionExec>() {
                 Some(stock) if !ours && RingRepartitionExec::can_replace(stock) => {
-                    Ok(Transformed::yes(Arc::new(RingRepartitionExec::new(stock.clone(), options.clone()))))
+                    let ring = RingRepartitionExec::try_new(stock.clone(), options.clone())?;
+                    Ok(Transformed::yes(Arc::new(ring)))
                 }
                 _ => Ok(Transformed::no(node)),
             }

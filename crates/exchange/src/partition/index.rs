@@ -17,6 +17,7 @@ pub struct RowIndex {
     targets: Vec<Target>,
     offsets: Vec<u32>,
     rows: Vec<u32>,
+    positions: Vec<u32>,
     /// Counters, then write positions: `cursors[stripe * consumers + consumer]`.
     cursors: Vec<u32>,
 }
@@ -31,6 +32,18 @@ impl RowIndex {
     pub fn fill_from_hashes(&mut self, hashes: &[u64], modulo: &Modulo) {
         modulo.targets(hashes, &mut self.targets);
         self.group(modulo.consumers());
+    }
+
+    /// The inverse of [`fill_from_hashes`](Self::fill_from_hashes): fills [`positions`](Self::positions) instead of
+    /// [`rows`](Self::rows). O(rows + N).
+    pub fn place_from_hashes(&mut self, hashes: &[u64], modulo: &Modulo) {
+        modulo.targets(hashes, &mut self.targets);
+        self.rows.clear();
+        self.positions.resize(self.targets.len(), 0);
+        let stripes = self.count(modulo.consumers());
+        let positions = &mut self.positions;
+        let put = |position: u32, row: u32| positions[row as usize] = position;
+        place(stripes, &self.targets, modulo.consumers(), &mut self.cursors, put);
     }
 
     /// Groups rows whose targets `fill` writes. O(rows + N).
@@ -67,6 +80,12 @@ impl RowIndex {
         &self.offsets
     }
 
+    /// For each row of the batch its position in the grouped order, after
+    /// [`place_from_hashes`](Self::place_from_hashes).
+    pub fn positions(&self) -> &[u32] {
+        &self.positions
+    }
+
     /// All rows, grouped by consumer.
     pub fn rows(&self) -> Rows<'_> {
         Rows { rows: &self.rows, bound: self.rows.len(), distinct: true }
@@ -85,27 +104,33 @@ impl RowIndex {
     /// Bytes that this index holds allocated.
     pub fn allocated_bytes(&self) -> usize {
         self.targets.capacity() * size_of::<Target>()
-            + (self.offsets.capacity() + self.rows.capacity() + self.cursors.capacity()) * size_of::<u32>()
+            + (self.offsets.capacity() + self.rows.capacity() + self.positions.capacity() + self.cursors.capacity())
+                * size_of::<u32>()
     }
 
     /// The counting sort. All targets are below `consumers`.
     fn group(&mut self, consumers: usize) {
+        self.positions.clear();
+        self.rows.resize(self.targets.len(), 0);
+        let stripes = self.count(consumers);
+        let rows = &mut self.rows;
+        let put = |position: u32, row: u32| rows[position as usize] = row;
+        place(stripes, &self.targets, consumers, &mut self.cursors, put);
+    }
+
+    /// Counts the targets and turns the counts into offsets and cursors; returns the number of stripes.
+    fn count(&mut self, consumers: usize) -> usize {
         assert!(u32::try_from(self.targets.len()).is_ok(), "a batch has fewer than 2^32 rows");
         let stripes = if consumers <= STRIPED_MAX_CONSUMERS { STRIPES } else { 1 };
         self.cursors.clear();
         self.cursors.resize(stripes * consumers, 0);
-        self.rows.resize(self.targets.len(), 0);
         if stripes == STRIPES {
             count_striped(&self.targets, consumers, &mut self.cursors);
         } else {
             count(&self.targets, &mut self.cursors);
         }
         prefix_sums(consumers, &mut self.cursors, &mut self.offsets);
-        if stripes == STRIPES {
-            place_striped(&self.targets, consumers, &mut self.cursors, &mut self.rows);
-        } else {
-            place(0, &self.targets, &mut self.cursors, &mut self.rows);
-        }
+        stripes
     }
 }
 
@@ -177,7 +202,7 @@ fn count(targets: &[Target], counts: &mut [u32]) {
 
 fn count_striped(targets: &[Target], consumers: usize, counts: &mut [u32]) {
     let len = stripe_len(targets.len());
-    let (ta, tb, tc, td) = stripes(targets, len);
+    let (ta, tb, tc, td) = cut(targets, len);
     let (ca, rest) = counts.split_at_mut(consumers);
     let (cb, rest) = rest.split_at_mut(consumers);
     let (cc, cd) = rest.split_at_mut(consumers);
@@ -203,37 +228,34 @@ fn prefix_sums(consumers: usize, cursors: &mut [u32], offsets: &mut Vec<u32>) {
     offsets.push(position);
 }
 
-fn place(first_row: u32, targets: &[Target], cursors: &mut [u32], rows: &mut [u32]) {
-    for (row, &target) in (first_row..).zip(targets) {
+/// Calls `put(position, row)` for each row, where `position` is its place in the grouped order.
+fn place(stripes: usize, targets: &[Target], consumers: usize, cursors: &mut [u32], mut put: impl FnMut(u32, u32)) {
+    let mut step = |cursors: &mut [u32], target: Target, row: u32| {
         let cursor = &mut cursors[usize::from(target)];
-        rows[*cursor as usize] = row;
+        put(*cursor, row);
         *cursor += 1;
+    };
+    if stripes == 1 {
+        (0..).zip(targets).for_each(|(row, &target)| step(cursors, target, row));
+        return;
     }
-}
-
-fn place_striped(targets: &[Target], consumers: usize, cursors: &mut [u32], rows: &mut [u32]) {
     let len = stripe_len(targets.len());
-    let (ta, tb, tc, td) = stripes(targets, len);
+    let (ta, tb, tc, td) = cut(targets, len);
     let (ca, rest) = cursors.split_at_mut(consumers);
     let (cb, rest) = rest.split_at_mut(consumers);
     let (cc, cd) = rest.split_at_mut(consumers);
     let stride = len as u32;
-    let mut put = |cursors: &mut [u32], target: Target, row: u32| {
-        let cursor = &mut cursors[usize::from(target)];
-        rows[*cursor as usize] = row;
-        *cursor += 1;
-    };
     for (row, (((&a, &b), &c), &d)) in (0..).zip(ta.iter().zip(tb).zip(tc).zip(td)) {
-        put(ca, a, row);
-        put(cb, b, row + stride);
-        put(cc, c, row + 2 * stride);
-        put(cd, d, row + 3 * stride);
+        step(ca, a, row);
+        step(cb, b, row + stride);
+        step(cc, c, row + 2 * stride);
+        step(cd, d, row + 3 * stride);
     }
-    place(4 * stride, &td[len..], cd, rows);
+    (4 * stride..).zip(&td[len..]).for_each(|(row, &target)| step(cd, target, row));
 }
 
 /// Four stripes, of which the last has up to three rows more than `len`.
-fn stripes(targets: &[Target], len: usize) -> (&[Target], &[Target], &[Target], &[Target]) {
+fn cut(targets: &[Target], len: usize) -> (&[Target], &[Target], &[Target], &[Target]) {
     let (a, rest) = targets.split_at(len);
     let (b, rest) = rest.split_at(len);
     let (c, d) = rest.split_at(len);

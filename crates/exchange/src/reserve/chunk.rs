@@ -8,7 +8,7 @@ use std::sync::{
 use arrow::{
     array::{ArrayData, ArrayRef, RecordBatch, RecordBatchOptions, make_array},
     buffer::{BooleanBuffer, Buffer, NullBuffer},
-    datatypes::{DataType, SchemaRef},
+    datatypes::{DataType, Field, SchemaRef},
     error::ArrowError,
 };
 
@@ -57,26 +57,34 @@ pub(crate) struct ChunkShape {
     pub(crate) layouts: Vec<Layout>,
     /// Rows of a chunk.
     pub(crate) capacity: usize,
+    /// The open chunks together are larger than the cache, so they are written past it.
+    pub(crate) past_cache: bool,
     pool: Arc<BufferPool>,
     /// For each column, bytes that the heap of the next chunk gets: what earlier chunks needed, and some more.
     heap_hint: Vec<AtomicUsize>,
 }
 
+/// What open chunks may take of a last-level cache.
+const CACHE_BYTES: usize = 4 << 20;
 /// The smallest heap of a column of views that has long strings.
 const MIN_HEAP: usize = 4 << 10;
 /// The largest heap that is recycled.
 const MAX_HEAP: usize = 16 << 20;
 
 impl ChunkShape {
-    /// The shape for a schema, or none if it has a column that chunks do not hold. Keeps `keep` idle buffers a size.
-    pub(crate) fn new(schema: SchemaRef, capacity: usize, keep: usize) -> Option<Self> {
-        let layouts: Vec<_> =
-            schema.fields().iter().map(|field| Layout::of(field.data_type())).collect::<Option<_>>()?;
+    /// The shape for a schema of columns that chunks hold, `open` chunks being filled at a time. Keeps `keep` idle buffers
+    /// of each size.
+    pub(crate) fn new(schema: SchemaRef, capacity: usize, open: usize, keep: usize) -> Self {
+        let layout =
+            |field: &Arc<Field>| Layout::of(field.data_type()).expect("the facade asked whether it is supported");
+        let layouts: Vec<_> = schema.fields().iter().map(layout).collect();
         let heaps = (MIN_HEAP.ilog2()..=MAX_HEAP.ilog2()).map(|exponent| 1 << exponent);
         let sizes = layouts.iter().map(|layout| layout.width() * capacity).chain([capacity]).chain(heaps);
         let pool = BufferPool::new(sizes, keep);
+        let row_bytes: usize = layouts.iter().map(|layout| layout.width()).sum();
+        let past_cache = row_bytes * capacity * open > CACHE_BYTES;
         let heap_hint = layouts.iter().map(|_| AtomicUsize::new(0)).collect();
-        Some(Self { schema, layouts, capacity, pool, heap_hint })
+        Self { schema, layouts, capacity, past_cache, pool, heap_hint }
     }
 
     /// An empty chunk, for which `reserved_bytes` have been accounted.
@@ -112,7 +120,7 @@ impl ChunkShape {
 
     fn zeroed(&self) -> PooledBuffer {
         let buffer = self.pool.take(self.capacity);
-        // SAFETY: the buffer has `capacity` bytes and is exclusively ours.
+        // SAFETY: the buffer has `capacity` bytes and nobody else has it.
         unsafe { buffer.as_ptr().as_ptr().write_bytes(0, self.capacity) };
         buffer
     }
@@ -165,12 +173,12 @@ impl Chunk {
         self.columns[column].values.as_ptr().as_ptr()
     }
 
-    /// The first of the column's null bytes, which the caller is about to set; none if the field is not nullable.
-    pub(crate) fn nulls(&self, column: usize) -> Option<*mut u8> {
+    /// The first of the column's null bytes, which the caller is about to set. Only for nullable fields.
+    pub(crate) fn nulls(&self, column: usize) -> *mut u8 {
         let column = &self.columns[column];
-        let nulls = column.nulls.as_ref()?;
         column.has_nulls.store(true, Ordering::Relaxed);
-        Some(nulls.as_ptr().as_ptr())
+        // Arrow checks that a field without nulls has none when a batch is made, and the facade that fields agree.
+        column.nulls.as_ref().expect("only nullable fields have nulls").as_ptr().as_ptr()
     }
 
     /// Claims `bytes` of the column's heap: one shared operation, or a lock where the heap turned out too small.

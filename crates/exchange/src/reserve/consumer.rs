@@ -10,7 +10,11 @@ use super::{
     queue::{Found, Item},
     shared::Shared,
 };
-use crate::{error::ExchangeError, overflow::Delivery, stats::ExchangeStats};
+use crate::{
+    error::{ExchangeError, StopError},
+    overflow::Delivery,
+    stats::ExchangeStats,
+};
 
 pub(crate) struct ReserveConsumer {
     index: usize,
@@ -100,8 +104,8 @@ impl ReserveConsumer {
         Poll::Ready(Some(delivery))
     }
 
-    pub(crate) fn stop(&mut self, error: ExchangeError) {
-        self.shared.stop(error, &mut self.stats);
+    pub(crate) fn stop(&mut self, error: StopError) {
+        self.shared.stop(ExchangeError::Stopped(error), &mut self.stats);
     }
 
     pub(crate) fn stats(&self) -> ExchangeStats {

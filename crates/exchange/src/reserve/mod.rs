@@ -34,17 +34,14 @@ pub(crate) fn supports(config: &ExchangeConfig, schema: &SchemaRef) -> bool {
         && schema.fields().iter().all(|field| chunk::Layout::of(field.data_type()).is_some())
 }
 
-/// The handles of an exchange on this path; none if the schema or the batch size is not supported.
+/// The handles of an exchange on this path, for a configuration and a schema that it [`supports`].
 pub(crate) fn reserve(
     config: &ExchangeConfig,
     schema: SchemaRef,
     overflow: Arc<dyn Overflow>,
-) -> Option<(Vec<ReserveProducer>, Vec<ReserveConsumer>)> {
-    if !supports(config, &schema) {
-        return None;
-    }
-    let shared = Arc::new(Shared::new(config, schema, overflow)?);
+) -> (Vec<ReserveProducer>, Vec<ReserveConsumer>) {
+    let shared = Arc::new(Shared::new(config, schema, overflow));
     let producers = (0..config.producers).map(|index| ReserveProducer::new(index, Arc::clone(&shared))).collect();
     let consumers = (0..config.consumers).map(|index| ReserveConsumer::new(index, Arc::clone(&shared))).collect();
-    Some((producers, consumers))
+    (producers, consumers)
 }

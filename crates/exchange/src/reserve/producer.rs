@@ -10,15 +10,18 @@ use arrow::array::RecordBatch;
 
 use super::{
     chunk::Chunk,
-    copy::{Segment, copy_batch},
+    copy::{Combiner, Order, Segment, copy_batch},
     lane::Claim,
     shared::Shared,
 };
 use crate::{
-    error::{ExchangeError, SendError},
+    error::{ExchangeError, SendError, StopError},
     partition::RowIndex,
     stats::ExchangeStats,
 };
+
+/// From this many consumers on, combining beats gathering.
+const COMBINE_MIN_CONSUMERS: usize = 8;
 
 pub(crate) struct ReserveProducer {
     index: usize,
@@ -26,8 +29,7 @@ pub(crate) struct ReserveProducer {
     rows: RowIndex,
     claims: Vec<Claim<Chunk>>,
     segments: Vec<Segment>,
-    /// The consumer of each segment.
-    owners: Vec<u32>,
+    combiner: Combiner,
     idle: bool,
     waiting_since: Option<Instant>,
     finished: bool,
@@ -42,7 +44,7 @@ impl ReserveProducer {
             rows: RowIndex::new(),
             claims: Vec::new(),
             segments: Vec::new(),
-            owners: Vec::new(),
+            combiner: Combiner::default(),
             idle: false,
             waiting_since: None,
             finished: false,
@@ -84,15 +86,15 @@ impl ReserveProducer {
         if std::mem::take(&mut self.idle) {
             self.shared.producer_resumes(&mut self.stats);
         }
-        self.rows.fill_from_hashes(hashes, &self.shared.modulo);
+        let combine = self.shared.consumers() >= COMBINE_MIN_CONSUMERS;
+        if combine {
+            self.rows.place_from_hashes(hashes, &self.shared.modulo);
+        } else {
+            self.rows.fill_from_hashes(hashes, &self.shared.modulo);
+        }
         self.claim();
-        let in_flight = InFlight { producer: self };
-        let producer = &*in_flight.producer;
-        // SAFETY: the index was made from one hash a row, and the facade has checked the hashes' number and the schema.
-        let cost =
-            unsafe { copy_batch(&batch, &producer.shared.shape, producer.rows.rows().as_slice(), &producer.segments) };
-        in_flight.producer.stats.bytes_copied += cost.bytes;
-        in_flight.producer.stats.shared_ops += cost.shared_ops;
+        let mut in_flight = InFlight { producer: self };
+        in_flight.copy(&batch, combine);
         drop(in_flight);
         self.stats.batches += 1;
         self.stats.rows += batch.num_rows() as u64;
@@ -119,8 +121,7 @@ impl ReserveProducer {
                 );
                 for claim in self.claims.drain(..) {
                     let len = claim.len;
-                    self.segments.push(Segment { claim, first });
-                    self.owners.push(consumer as u32);
+                    self.segments.push(Segment { claim, consumer: consumer as u32, first });
                     first += len;
                 }
             }
@@ -130,9 +131,9 @@ impl ReserveProducer {
     fn complete(&mut self) {
         let capacity = self.shared.shape.capacity as u32;
         self.stats.shared_ops += self.segments.len() as u64;
-        for (segment, consumer) in self.segments.drain(..).zip(self.owners.drain(..)) {
+        for segment in self.segments.drain(..) {
             if let Some(open) = segment.claim.complete(capacity) {
-                self.shared.deliver(consumer as usize, open, &mut self.stats);
+                self.shared.deliver(segment.consumer as usize, open, &mut self.stats);
             }
         }
     }
@@ -143,7 +144,12 @@ impl ReserveProducer {
         }
     }
 
-    pub(crate) fn finish(&mut self) {
+    pub(crate) fn finish(mut self) -> ExchangeStats {
+        self.end();
+        self.stats
+    }
+
+    fn end(&mut self) {
         if !std::mem::replace(&mut self.finished, true) {
             if std::mem::take(&mut self.idle) {
                 self.shared.producer_resumes(&mut self.stats);
@@ -152,8 +158,8 @@ impl ReserveProducer {
         }
     }
 
-    pub(crate) fn stop(&mut self, error: ExchangeError) {
-        self.shared.stop(error, &mut self.stats);
+    pub(crate) fn stop(&mut self, error: StopError) {
+        self.shared.stop(ExchangeError::Stopped(error), &mut self.stats);
     }
 
     pub(crate) fn stats(&self) -> ExchangeStats {
@@ -164,8 +170,8 @@ impl ReserveProducer {
 impl Drop for ReserveProducer {
     fn drop(&mut self) {
         if !self.finished {
-            self.stop(ExchangeError::ProducerLost { producer: self.index });
-            self.finish();
+            self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.stats);
+            self.end();
         }
     }
 }
@@ -176,11 +182,23 @@ struct InFlight<'a> {
     producer: &'a mut ReserveProducer,
 }
 
+impl InFlight<'_> {
+    fn copy(&mut self, batch: &RecordBatch, combine: bool) {
+        let ReserveProducer { shared, rows, segments, combiner, stats, .. } = &mut *self.producer;
+        let order = if combine { Order::Combine(rows.positions()) } else { Order::Gather(rows.rows().as_slice()) };
+        // SAFETY: the order was made from one hash a row and the segments cover it; the facade has checked the number of
+        // hashes and the schema.
+        let cost = unsafe { copy_batch(batch, &shared.shape, order, segments, combiner) };
+        stats.bytes_copied += cost.bytes;
+        stats.shared_ops += cost.shared_ops;
+    }
+}
+
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let producer = self.producer.index;
-            self.producer.stop(ExchangeError::ProducerLost { producer });
+            let ReserveProducer { index, shared, stats, .. } = &mut *self.producer;
+            shared.stop(ExchangeError::ProducerLost { producer: *index }, stats);
         }
         self.producer.complete();
     }

@@ -11,6 +11,7 @@ use super::{
     queue::{Closed, Item, Queue},
 };
 use crate::{
+    activity::Activity,
     config::ExchangeConfig,
     error::ExchangeError,
     overflow::Overflow,
@@ -28,8 +29,7 @@ pub(crate) struct Shared {
     /// Bytes queued beyond the bound, and the most they may be.
     overflow_held: AtomicUsize,
     overflow_limit: usize,
-    live_producers: AtomicUsize,
-    idle_producers: AtomicUsize,
+    activity: Activity,
     live_consumers: AtomicUsize,
     stopped: OnceLock<ExchangeError>,
 }
@@ -43,15 +43,15 @@ struct PerConsumer {
 }
 
 impl Shared {
-    pub(crate) fn new(config: &ExchangeConfig, schema: SchemaRef, overflow: Arc<dyn Overflow>) -> Option<Self> {
+    pub(crate) fn new(config: &ExchangeConfig, schema: SchemaRef, overflow: Arc<dyn Overflow>) -> Self {
         let limit = (config.groups + 1) * config.slots();
-        let shape = ChunkShape::new(schema, config.batch_rows, config.consumers + limit)?;
+        let shape = ChunkShape::new(schema, config.batch_rows, config.consumers, config.consumers + limit);
         let per_consumer = |_| PerConsumer {
             lane: Lane::new(config.batch_rows as u32),
             gone: AtomicBool::new(false),
             queue: Queue::default(),
         };
-        Some(Self {
+        Self {
             shape,
             modulo: Modulo::new(config.consumers),
             gate: Gate::new(limit, config.producers),
@@ -59,11 +59,10 @@ impl Shared {
             consumers: (0..config.consumers).map(per_consumer).collect(),
             overflow_held: AtomicUsize::new(0),
             overflow_limit: config.overflow_bytes,
-            live_producers: AtomicUsize::new(config.producers),
-            idle_producers: AtomicUsize::new(0),
+            activity: Activity::new(config.producers),
             live_consumers: AtomicUsize::new(config.consumers),
             stopped: OnceLock::new(),
-        })
+        }
     }
 
     pub(crate) fn lane(&self, consumer: usize) -> &Lane<Chunk> {
@@ -77,6 +76,11 @@ impl Shared {
     /// Whether rows for this consumer are still wanted.
     pub(crate) fn wants(&self, consumer: usize) -> bool {
         !self.consumers[consumer].gone.load(Ordering::Relaxed)
+    }
+
+    /// Number of consumers, N.
+    pub(crate) fn consumers(&self) -> usize {
+        self.consumers.len()
     }
 
     /// Why the exchange takes no more rows, if it does not.
@@ -191,21 +195,21 @@ impl Shared {
 
     /// A producer's input has nothing ready. If that holds for all, rows in open chunks go to those who wait.
     pub(crate) fn producer_idles(&self, stats: &mut ExchangeStats) {
-        self.idle_producers.fetch_add(1, Ordering::SeqCst);
+        self.activity.idle();
         stats.shared_ops += 1;
         self.flush_if_all_idle(stats);
     }
 
     /// Its input has something again.
     pub(crate) fn producer_resumes(&self, stats: &mut ExchangeStats) {
-        self.idle_producers.fetch_sub(1, Ordering::SeqCst);
+        self.activity.resume();
         stats.shared_ops += 1;
     }
 
     /// A producer has sent all; the last one ends the consumers' streams.
     pub(crate) fn producer_finishes(&self, stats: &mut ExchangeStats) {
         stats.shared_ops += 1;
-        if self.live_producers.fetch_sub(1, Ordering::SeqCst) > 1 {
+        if !self.activity.finish() {
             return self.flush_if_all_idle(stats);
         }
         for consumer in 0..self.consumers.len() {
@@ -218,11 +222,9 @@ impl Shared {
         }
     }
 
-    /// Whether no producer has anything to send for now. SeqCst here and in `Gate::starve`: of a producer that turns idle
-    /// and a consumer that starts to wait, one sees the other and flushes.
+    /// Whether no producer has anything to send for now.
     pub(crate) fn all_idle(&self) -> bool {
-        let live = self.live_producers.load(Ordering::SeqCst);
-        live > 0 && self.idle_producers.load(Ordering::SeqCst) >= live
+        self.activity.all_idle()
     }
 
     fn flush_if_all_idle(&self, stats: &mut ExchangeStats) {

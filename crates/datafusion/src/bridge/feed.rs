@@ -1,0 +1,176 @@
+//! One input: its batches, hashed, into the exchange.
+
+use std::{future::poll_fn, panic::AssertUnwindSafe, sync::Arc};
+
+use annulus_exchange::{error::ExchangeError, exchange::Producer, stats::ExchangeStats};
+use arrow::array::RecordBatch;
+use datafusion::{
+    common::hash_utils::create_hashes,
+    error::{DataFusionError, Result},
+    execution::SendableRecordBatchStream,
+    physical_expr::PhysicalExpr,
+    physical_expr_common::utils::evaluate_expressions_to_arrays,
+    physical_plan::{
+        metrics::{ExecutionPlanMetricsSet, MetricBuilder, Time},
+        repartition::REPARTITION_RANDOM_STATE,
+    },
+};
+use futures::{FutureExt, StreamExt};
+use tokio::task::coop::consume_budget;
+
+use crate::{
+    error::{from_exchange, from_panic, into_stop},
+    metrics::ExchangeMetrics,
+};
+
+/// An input with its place in the exchange.
+pub(crate) struct Feed {
+    input: SendableRecordBatchStream,
+    hasher: Hasher,
+    sender: Sender,
+    times: Times,
+}
+
+/// Where an input's time goes, under the stock operator's names.
+pub(crate) struct Times {
+    fetch: Time,
+    hash: Time,
+    send: Time,
+}
+
+impl Times {
+    pub(crate) fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        let time = |name: &'static str| MetricBuilder::new(metrics).subset_time(name, partition);
+        Self { fetch: time("fetch_time"), hash: time("repartition_time"), send: time("send_time") }
+    }
+}
+
+/// Why an input stopped before its end.
+enum Halt {
+    /// The exchange takes no more: it was stopped, or nobody listens.
+    Stopped,
+    /// This input, or the copying of its rows, failed.
+    Failed(DataFusionError),
+}
+
+impl From<DataFusionError> for Halt {
+    fn from(error: DataFusionError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<ExchangeError> for Halt {
+    fn from(error: ExchangeError) -> Self {
+        match error {
+            // Whoever stopped it has told the outputs.
+            ExchangeError::Stopped(_) | ExchangeError::ProducerLost { .. } => Self::Stopped,
+            other => Self::Failed(from_exchange(other)),
+        }
+    }
+}
+
+impl Feed {
+    pub(crate) fn new(
+        input: SendableRecordBatchStream,
+        exprs: Vec<Arc<dyn PhysicalExpr>>,
+        producer: Producer,
+        times: Times,
+        metrics: ExchangeMetrics,
+    ) -> Self {
+        let hasher = Hasher { exprs, hashes: vec![] };
+        let sender = Sender { producer: Some(producer), seen: ExchangeStats::default(), metrics };
+        Self { input, hasher, sender, times }
+    }
+
+    /// Runs the input to its end; errors and panics go to all outputs.
+    pub(crate) async fn run(mut self) {
+        let outcome = AssertUnwindSafe(self.pump()).catch_unwind().await;
+        let Self { sender, .. } = self;
+        match outcome {
+            Ok(Ok(()) | Err(Halt::Stopped)) => sender.finish(),
+            Ok(Err(Halt::Failed(error))) => sender.fail(error),
+            Err(payload) => sender.fail(from_panic(payload.as_ref())),
+        }
+    }
+
+    async fn pump(&mut self) -> Result<(), Halt> {
+        let Some(producer) = &mut self.sender.producer else { return Ok(()) };
+        loop {
+            let fetch = self.times.fetch.timer();
+            let next = poll_fn(|cx| {
+                let next = self.input.poll_next_unpin(cx);
+                if next.is_pending() {
+                    producer.idle();
+                }
+                next
+            });
+            let Some(batch) = next.await.transpose()? else { return Ok(()) };
+            fetch.done();
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            let hash = self.times.hash.timer();
+            let hashes = self.hasher.hash(&batch)?;
+            hash.done();
+
+            let send = self.times.send.timer();
+            poll_fn(|cx| producer.poll_ready(cx)).await?;
+            producer.send_hashed(batch, hashes).map_err(|refused| refused.error)?;
+            send.done();
+            // An input that is always ready must let the others run.
+            consume_budget().await;
+        }
+    }
+}
+
+/// A producer whose counters are recorded however it ends.
+struct Sender {
+    producer: Option<Producer>,
+    seen: ExchangeStats,
+    metrics: ExchangeMetrics,
+}
+
+impl Sender {
+    /// Records what was counted so far. Before the producer ends, because then the outputs may end, too, and with them
+    /// whoever reads the metrics.
+    fn record(&mut self) -> Option<Producer> {
+        let producer = self.producer.take()?;
+        self.metrics.record(producer.stats(), &mut self.seen);
+        Some(producer)
+    }
+
+    fn finish(mut self) {
+        if let Some(producer) = self.record() {
+            let last = producer.finish();
+            self.metrics.record(last, &mut self.seen);
+        }
+    }
+
+    fn fail(mut self, error: DataFusionError) {
+        if let Some(producer) = self.record() {
+            producer.fail(into_stop(error));
+        }
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.record();
+    }
+}
+
+/// The stock operator's hash of each row, bit for bit.
+struct Hasher {
+    exprs: Vec<Arc<dyn PhysicalExpr>>,
+    hashes: Vec<u64>,
+}
+
+impl Hasher {
+    fn hash(&mut self, batch: &RecordBatch) -> Result<&[u64]> {
+        let keys = evaluate_expressions_to_arrays(&self.exprs, batch)?;
+        self.hashes.clear();
+        self.hashes.resize(batch.num_rows(), 0);
+        create_hashes(&keys, REPARTITION_RANDOM_STATE.random_state(), &mut self.hashes)?;
+        Ok(&self.hashes)
+    }
+}

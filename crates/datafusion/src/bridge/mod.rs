@@ -1,0 +1,131 @@
+//! From the streams of the inputs through the exchange to the streams of the outputs.
+//!
+//! ```text
+//! input stream --feed (a task)--> Producer ... Consumer --OutputStream--> whoever executes the partition
+//! ```
+//! Ownership decides when things end. The streams own the tasks: when the last of them is dropped, the tasks are aborted,
+//! and with them go reservations and files. The operator owns the consumers of partitions that nobody has executed yet,
+//! and as long as there are any also a share of the tasks: their rows are still wanted, and until they are, the full
+//! exchange holds the inputs back.
+
+mod feed;
+mod output;
+mod overflow;
+
+use std::sync::Arc;
+
+use annulus_exchange::{config::ExchangeConfig, exchange::exchange};
+use datafusion::{
+    common::{internal_datafusion_err, internal_err, runtime::SpawnedTask},
+    error::Result,
+    execution::TaskContext,
+    physical_expr::PhysicalExpr,
+    physical_plan::{
+        ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream, SpillManager,
+        coop::cooperative,
+        metrics::{BaselineMetrics, SpillMetrics},
+    },
+};
+use parking_lot::Mutex;
+
+use self::{
+    feed::{Feed, Times},
+    output::{OutputStream, Receiver},
+    overflow::SessionOverflow,
+};
+use crate::{error::from_exchange, metrics::NodeMetrics};
+
+/// What an exchange is built from.
+pub(crate) struct Setup<'a> {
+    pub(crate) input: &'a Arc<dyn ExecutionPlan>,
+    pub(crate) exprs: &'a [Arc<dyn PhysicalExpr>],
+    pub(crate) config: ExchangeConfig,
+    /// Bytes that overflow may take in memory.
+    pub(crate) overflow_limit: usize,
+    pub(crate) metrics: &'a NodeMetrics,
+}
+
+/// One execution of the operator.
+pub(crate) struct Bridge {
+    /// The partitions that nobody has executed yet.
+    waiting: Vec<Option<Receiver>>,
+    /// How many those are.
+    left: usize,
+    /// Ours until all partitions were executed.
+    inputs: Option<Arc<Inputs>>,
+}
+
+impl Bridge {
+    /// Executes the inputs (without polling them) and makes the exchange.
+    ///
+    /// # Errors
+    /// If an input cannot be executed, or an option is outside what is possible.
+    pub(crate) fn open(setup: &Setup<'_>, context: &Arc<TaskContext>) -> Result<Self> {
+        let partitions = setup.input.output_partitioning().partition_count();
+        let streams = (0..partitions).map(|partition| setup.input.execute(partition, Arc::clone(context)));
+        let streams = streams.collect::<Result<Vec<_>>>()?;
+
+        let schema = setup.input.schema();
+        let metrics = setup.metrics.exchange();
+        let spill = |partition| {
+            let metrics = SpillMetrics::new(&setup.metrics.common, partition);
+            let manager = SpillManager::new(context.runtime_env(), metrics, Arc::clone(&schema));
+            manager.with_compression_type(context.session_config().spill_compression())
+        };
+        let spill = (0..setup.config.consumers).map(spill).collect();
+        let (overflow, spilled) =
+            SessionOverflow::new(context, spill, setup.overflow_limit, metrics.peak_memory.clone());
+        let (producers, consumers) =
+            exchange(&setup.config, Arc::clone(&schema), Arc::clone(&overflow) as _).map_err(from_exchange)?;
+
+        let feeds = streams.into_iter().zip(producers).enumerate().map(|(partition, (input, producer))| {
+            let times = Times::new(&setup.metrics.common, partition);
+            Feed::new(input, setup.exprs.to_vec(), producer, times, metrics.clone())
+        });
+        let inputs = Arc::new(Inputs(Mutex::new(Progress::Opened(feeds.collect()))));
+        let waiting = consumers.into_iter().zip(spilled).enumerate().map(|(partition, (consumer, spilled))| {
+            let (overflow, metrics) = (Arc::clone(&overflow), metrics.clone());
+            Some(Receiver { consumer, partition, spilled, overflow, metrics })
+        });
+        Ok(Self { waiting: waiting.collect(), left: setup.config.consumers, inputs: Some(inputs) })
+    }
+
+    /// The stream of `partition`, once.
+    ///
+    /// # Errors
+    /// If it was taken before, or does not exist.
+    pub(crate) fn take(&mut self, partition: usize, setup: &Setup<'_>) -> Result<SendableRecordBatchStream> {
+        let Some(slot) = self.waiting.get_mut(partition) else {
+            return internal_err!("partition {partition} of {} does not exist", self.waiting.len());
+        };
+        let (receiver, inputs) = slot.take().zip(self.inputs.clone()).ok_or_else(|| {
+            internal_datafusion_err!("partition {partition} was executed twice without reset_state in between")
+        })?;
+        self.left -= 1;
+        if self.left == 0 {
+            self.inputs = None;
+        }
+        let baseline = BaselineMetrics::new(&setup.metrics.common, partition);
+        let stream = OutputStream::new(setup.input.schema(), receiver, inputs, baseline);
+        Ok(Box::pin(cooperative(stream)))
+    }
+}
+
+/// The inputs, which run from the first poll of an output until the last owner is dropped.
+pub(crate) struct Inputs(Mutex<Progress>);
+
+enum Progress {
+    Opened(Vec<Feed>),
+    Running { _tasks: Vec<SpawnedTask<()>> },
+}
+
+impl Inputs {
+    /// Starts a task for each input unless they run already.
+    pub(crate) fn start(&self) {
+        let mut progress = self.0.lock();
+        if let Progress::Opened(feeds) = &mut *progress {
+            let tasks = feeds.drain(..).map(|feed| SpawnedTask::spawn(feed.run())).collect();
+            *progress = Progress::Running { _tasks: tasks };
+        }
+    }
+}

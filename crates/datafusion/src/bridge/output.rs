@@ -1,0 +1,104 @@
+//! One output: what its consumer receives, read back from disk where it was spilled.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use annulus_exchange::{exchange::Consumer, overflow::Delivery, stats::ExchangeStats};
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use datafusion::{
+    common::internal_err,
+    error::Result,
+    execution::{RecordBatchStream, SendableRecordBatchStream},
+    physical_plan::metrics::BaselineMetrics,
+};
+use futures::{Stream, StreamExt};
+
+use super::{Inputs, overflow::SessionOverflow};
+use crate::{error::from_exchange, metrics::ExchangeMetrics};
+
+/// A consumer's end of the exchange. Dropping it gives up what was sent to it, on disk too.
+pub(super) struct Receiver {
+    pub(super) consumer: Consumer,
+    pub(super) partition: usize,
+    /// The batches that were spilled for this consumer, in their order.
+    pub(super) spilled: SendableRecordBatchStream,
+    pub(super) overflow: Arc<SessionOverflow>,
+    pub(super) metrics: ExchangeMetrics,
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.metrics.record(self.consumer.stats(), &mut ExchangeStats::default());
+        self.overflow.close(self.partition);
+    }
+}
+
+/// The stream of one output partition.
+pub(super) struct OutputStream {
+    schema: SchemaRef,
+    /// Gone once the stream has ended, so that it ends once.
+    open: Option<Open>,
+    baseline: BaselineMetrics,
+}
+
+/// Field order is drop order: the consumer leaves before the inputs are given up.
+struct Open {
+    receiver: Receiver,
+    inputs: Arc<Inputs>,
+    started: bool,
+    /// The next batch is on disk.
+    reading: bool,
+}
+
+impl OutputStream {
+    pub(super) fn new(schema: SchemaRef, receiver: Receiver, inputs: Arc<Inputs>, baseline: BaselineMetrics) -> Self {
+        let open = Open { receiver, inputs, started: false, reading: false };
+        Self { schema, open: Some(open), baseline }
+    }
+}
+
+impl Open {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        if !self.started {
+            self.inputs.start();
+            self.started = true;
+        }
+        if !self.reading {
+            match ready!(self.receiver.consumer.poll_recv(cx)) {
+                Some(Ok(Delivery::Batch(batch))) => return Poll::Ready(Some(Ok(batch))),
+                Some(Ok(Delivery::Spilled(_))) => self.reading = true,
+                Some(Err(error)) => return Poll::Ready(Some(Err(from_exchange(error)))),
+                None => return Poll::Ready(None),
+            }
+        }
+        let batch = ready!(self.receiver.spilled.poll_next_unpin(cx));
+        self.reading = false;
+        Poll::Ready(Some(batch.unwrap_or_else(|| internal_err!("a spilled batch is missing on disk"))))
+    }
+}
+
+impl Stream for OutputStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let Some(open) = &mut this.open else { return Poll::Ready(None) };
+        let next = {
+            let _compute = this.baseline.elapsed_compute().timer();
+            open.poll_next(cx)
+        };
+        if matches!(next, Poll::Ready(None | Some(Err(_)))) {
+            this.open = None;
+        }
+        this.baseline.record_poll(next)
+    }
+}
+
+impl RecordBatchStream for OutputStream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}

@@ -1,0 +1,47 @@
+//! DataFusion's errors through the exchange and back.
+
+use std::{any::Any, error::Error, fmt, sync::Arc};
+
+use annulus_exchange::error::{ExchangeError, StopError};
+use datafusion::error::DataFusionError;
+
+/// A DataFusion error on its way to every output. The exchange hands out clones of one `Arc<dyn Error>`, which cannot be
+/// downcast to an `Arc`, so the `Arc` that all of them share travels inside.
+#[derive(Debug)]
+struct Travelling(Arc<DataFusionError>);
+
+impl fmt::Display for Travelling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Travelling {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+/// `error` as the exchange takes it.
+pub(crate) fn into_stop(error: DataFusionError) -> StopError {
+    Arc::new(Travelling(Arc::new(error)))
+}
+
+/// What the exchange reports, as DataFusion does: the error that stopped it is shared by all outputs.
+pub(crate) fn from_exchange(error: ExchangeError) -> DataFusionError {
+    match error {
+        ExchangeError::Stopped(stop) => match stop.downcast_ref::<Travelling>() {
+            Some(Travelling(error)) => DataFusionError::from(error),
+            None => DataFusionError::External(Box::new(ExchangeError::Stopped(stop))),
+        },
+        ExchangeError::Config { .. } => DataFusionError::Configuration(format!("annulus: {error}")),
+        other => DataFusionError::External(Box::new(other)),
+    }
+}
+
+/// The error for an input that panicked with `payload`.
+pub(crate) fn from_panic(payload: &(dyn Any + Send)) -> DataFusionError {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    DataFusionError::Execution(format!("an input of the exchange panicked: {}", text.unwrap_or("no message")))
+}

@@ -1,0 +1,102 @@
+//! What `EXPLAIN ANALYZE` shows.
+
+use std::{borrow::Cow, time::Duration};
+
+use annulus_exchange::stats::ExchangeStats;
+use datafusion::physical_plan::metrics::{
+    Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, MetricValue, MetricsSet, Time,
+};
+
+use crate::report::ExchangeReport;
+
+const BYTES_COPIED: &str = "bytes_copied";
+const PEAK_MEMORY: &str = "peak_mem_used";
+
+/// The metrics of one execution of the operator.
+#[derive(Debug, Default)]
+pub(crate) struct NodeMetrics {
+    /// Those that the stock operator has as well.
+    pub(crate) common: ExecutionPlanMetricsSet,
+    /// Those of the exchange.
+    exchange: ExecutionPlanMetricsSet,
+}
+
+impl NodeMetrics {
+    /// The counters of the exchange, to be shared by its handles. Called once for each execution.
+    pub(crate) fn exchange(&self) -> ExchangeMetrics {
+        ExchangeMetrics::new(&self.exchange)
+    }
+
+    /// All of them, or only those that the stock operator has as well.
+    pub(crate) fn snapshot(&self, as_stock: bool) -> MetricsSet {
+        let mut all = self.common.clone_inner();
+        if !as_stock {
+            self.exchange.clone_inner().iter().for_each(|metric| all.push(metric.clone()));
+        }
+        all
+    }
+
+    /// The sums over all partitions.
+    pub(crate) fn report(&self) -> ExchangeReport {
+        let exchange = self.exchange.clone_inner();
+        let sum = |name| exchange.sum_by_name(name).map_or(0, |value| value.as_usize() as u64);
+        ExchangeReport {
+            exchanges: 1,
+            rows: self.common.clone_inner().output_rows().unwrap_or(0) as u64,
+            bytes: sum(BYTES_COPIED),
+            peak_bytes: sum(PEAK_MEMORY),
+        }
+    }
+}
+
+/// The counters of an exchange, summed over its handles.
+#[derive(Clone, Debug)]
+pub(crate) struct ExchangeMetrics {
+    bytes_copied: Count,
+    shared_ops: Count,
+    locks: Count,
+    wakeups: Count,
+    overflow_rows: Count,
+    overflow_bytes: Count,
+    waits: Count,
+    wait_time: Time,
+    /// The most bytes that the exchange had reserved.
+    pub(crate) peak_memory: Gauge,
+}
+
+impl ExchangeMetrics {
+    fn new(set: &ExecutionPlanMetricsSet) -> Self {
+        let counter = |name: &'static str| MetricBuilder::new(set).global_counter(name);
+        let wait_time = Time::new();
+        let value = MetricValue::Time { name: Cow::Borrowed("wait_time"), time: wait_time.clone() };
+        MetricBuilder::new(set).build(value);
+        Self {
+            bytes_copied: counter(BYTES_COPIED),
+            shared_ops: counter("shared_ops"),
+            locks: counter("locks"),
+            wakeups: counter("wakeups"),
+            overflow_rows: counter("overflow_rows"),
+            overflow_bytes: counter("overflow_bytes"),
+            waits: counter("waits"),
+            wait_time,
+            peak_memory: MetricBuilder::new(set).global_gauge(PEAK_MEMORY),
+        }
+    }
+
+    /// Adds what a handle has counted beyond `seen`, which then is `now`.
+    pub(crate) fn record(&self, now: ExchangeStats, seen: &mut ExchangeStats) {
+        let add = |metric: &Count, now: u64, seen: u64| metric.add(now.saturating_sub(seen) as usize);
+        add(&self.bytes_copied, now.bytes_copied, seen.bytes_copied);
+        add(&self.shared_ops, now.shared_ops, seen.shared_ops);
+        add(&self.locks, now.locks, seen.locks);
+        add(&self.wakeups, now.wakeups, seen.wakeups);
+        add(&self.overflow_rows, now.overflow_rows, seen.overflow_rows);
+        add(&self.overflow_bytes, now.overflow_bytes, seen.overflow_bytes);
+        add(&self.waits, now.waits, seen.waits);
+        // `add_duration` counts at least one nanosecond.
+        if now.wait_ns > seen.wait_ns {
+            self.wait_time.add_duration(Duration::from_nanos(now.wait_ns - seen.wait_ns));
+        }
+        *seen = now;
+    }
+}

@@ -1,0 +1,128 @@
+//! The consumer's side: its rows of each batch of the ring, collected into output batches.
+
+use std::{
+    collections::VecDeque,
+    ops::ControlFlow,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use super::{Shared, indexed::IndexedBatch};
+use crate::{
+    error::{ExchangeError, StopError},
+    gather::BatchBuilder,
+    overflow::Delivery,
+    ring::{Next, RingConsumer},
+    stats::ExchangeStats,
+};
+
+pub(crate) struct PublishConsumer {
+    ring: RingConsumer<IndexedBatch>,
+    shared: Arc<Shared>,
+    builder: BatchBuilder,
+    /// Whole batches: one publish may complete several.
+    whole: VecDeque<Delivery>,
+    /// Rows were taken off the ring for us and come first.
+    relieved: bool,
+    done: bool,
+    stats: ExchangeStats,
+}
+
+type Received = Poll<Option<Result<Delivery, ExchangeError>>>;
+
+impl PublishConsumer {
+    pub(super) fn new(ring: RingConsumer<IndexedBatch>, shared: Arc<Shared>) -> Self {
+        let builder = BatchBuilder::new(Arc::clone(&shared.schema), shared.batch_rows, Arc::clone(&shared.pool));
+        let (whole, stats) = (VecDeque::new(), ExchangeStats::default());
+        Self { ring, shared, builder, whole, relieved: false, done: false, stats }
+    }
+
+    pub(crate) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Received {
+        let received = self.poll_delivery(cx);
+        match &received {
+            Poll::Ready(Some(Ok(Delivery::Batch(batch)))) => self.stats.rows += batch.num_rows() as u64,
+            Poll::Ready(Some(Err(_)) | None) => self.done = true,
+            _ => {}
+        }
+        received
+    }
+
+    fn poll_delivery(&mut self, cx: &mut Context<'_>) -> Received {
+        if self.done {
+            return Poll::Ready(None);
+        }
+        loop {
+            if let Some(delivery) = self.whole.pop_front() {
+                return Poll::Ready(Some(Ok(delivery)));
+            }
+            if self.relieved {
+                match self.take_relieved() {
+                    Ok(true) => continue,
+                    Ok(false) => self.relieved = false,
+                    Err(error) => return Poll::Ready(Some(Err(error))),
+                }
+            }
+            match self.poll_ring(cx) {
+                Poll::Ready(Ok(Next::Visited(_))) => {}
+                Poll::Ready(Ok(Next::Relieved)) => self.relieved = true,
+                Poll::Ready(Ok(Next::Finished)) => return Poll::Ready(self.collected().transpose()),
+                Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
+                // Nothing will come for now: what was collected so far may be all there is for long.
+                Poll::Pending if self.shared.activity.all_idle() && self.builder.num_rows() > 0 => {
+                    return Poll::Ready(self.collected().transpose());
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    fn poll_ring(&mut self, cx: &mut Context<'_>) -> Poll<Result<Next, ExchangeError>> {
+        let Self { ring, builder, whole, stats, .. } = self;
+        let index = ring.index();
+        let mut failed = None;
+        let next = ring.poll_next(cx, |batch| {
+            let copied = batch.copy_rows(index, builder, |batch| {
+                whole.push_back(Delivery::Batch(batch));
+                Ok(())
+            });
+            match copied {
+                Ok(bytes) => stats.bytes_copied += bytes as u64,
+                Err(error) => failed = Some(error),
+            }
+            if whole.is_empty() && failed.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        failed.map_or(next, |error| Poll::Ready(Err(error)))
+    }
+
+    /// Moves what was taken off the ring for us, behind what we had collected before, to `whole`; false if that is all.
+    fn take_relieved(&mut self) -> Result<bool, ExchangeError> {
+        if let Some(batch) = self.collected()? {
+            self.whole.push_back(batch);
+            return Ok(true);
+        }
+        let next = self.shared.laggards[self.ring.index()].pop(&self.shared, &mut self.stats)?;
+        let found = next.is_some();
+        self.whole.extend(next);
+        Ok(found)
+    }
+
+    fn collected(&mut self) -> Result<Option<Delivery>, ExchangeError> {
+        Ok(self.builder.finish()?.map(Delivery::Batch))
+    }
+
+    pub(crate) fn stop(&mut self, error: StopError) {
+        self.ring.stop(error);
+    }
+
+    pub(crate) fn stats(&self) -> ExchangeStats {
+        let mut total = self.ring.stats();
+        total += self.stats;
+        total
+    }
+}
+
+impl Drop for PublishConsumer {
+    fn drop(&mut self) {
+        self.shared.laggards[self.ring.index()].close(&*self.shared.overflow);
+    }
+}

@@ -1,0 +1,88 @@
+//! What a slot of the ring holds.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, RecordBatch};
+
+use super::Shared;
+use crate::{
+    error::ExchangeError,
+    gather::{BatchBuilder, SourceBatch},
+    overflow::Overflow,
+    partition::RowIndex,
+    stats::ExchangeStats,
+};
+
+/// A batch, and which of its rows belong to whom.
+pub(super) struct IndexedBatch {
+    source: SourceBatch,
+    index: RowIndex,
+    /// Whether the rows lie grouped by consumer.
+    clustered: bool,
+    reserved: usize,
+    overflow: Arc<dyn Overflow>,
+}
+
+impl IndexedBatch {
+    /// The batch grouped by `hash % N`. Its memory is accounted for if the budget allows; the ring bounds it anyway.
+    pub(super) fn try_new(
+        batch: &RecordBatch,
+        hashes: &[u64],
+        shared: &Shared,
+        stats: &mut ExchangeStats,
+    ) -> Result<Self, ExchangeError> {
+        let mut index = RowIndex::new();
+        index.fill_from_hashes(hashes, &shared.modulo);
+        let mut source = SourceBatch::try_new(batch, &shared.schema)?;
+        if shared.cluster {
+            let mut builder = BatchBuilder::new(Arc::clone(&shared.schema), batch.num_rows(), Arc::clone(&shared.pool));
+            let appended = builder.append(&source, index.rows())?;
+            stats.bytes_copied += appended.bytes as u64;
+            // Where offsets or keys would overflow the builder takes fewer rows: the batch then stays as it came.
+            if appended.rows == batch.num_rows()
+                && let Some(grouped) = builder.finish()?
+            {
+                source = SourceBatch::try_new(&grouped, &shared.schema)?;
+                return Ok(Self::accounted(source, index, true, &grouped, shared));
+            }
+        }
+        Ok(Self::accounted(source, index, false, batch, shared))
+    }
+
+    fn accounted(source: SourceBatch, index: RowIndex, clustered: bool, batch: &RecordBatch, shared: &Shared) -> Self {
+        let size = |column: &Arc<dyn Array>| column.to_data().get_slice_memory_size().unwrap_or(0);
+        let bytes = batch.columns().iter().map(size).sum::<usize>() + index.allocated_bytes();
+        let reserved = if shared.overflow.try_reserve(bytes) { bytes } else { 0 };
+        Self { source, index, clustered, reserved, overflow: Arc::clone(&shared.overflow) }
+    }
+
+    /// Appends the rows of `consumer` to its builder, and hands full batches to `emit`. Returns the bytes copied.
+    pub(super) fn copy_rows(
+        &self,
+        consumer: usize,
+        builder: &mut BatchBuilder,
+        mut emit: impl FnMut(RecordBatch) -> Result<(), ExchangeError>,
+    ) -> Result<usize, ExchangeError> {
+        if !self.clustered {
+            return builder.push(&[(&self.source, self.index.rows_of(consumer))], emit);
+        }
+        let bounds = &self.index.offsets()[consumer..consumer + 2];
+        let mut range = bounds[0] as usize..bounds[1] as usize;
+        let mut bytes = 0;
+        while !range.is_empty() {
+            let appended = builder.append_range(&self.source, range.clone())?;
+            bytes += appended.bytes;
+            range.start += appended.rows;
+            if builder.remaining() == 0 || !range.is_empty() {
+                builder.finish()?.map_or(Ok(()), &mut emit)?;
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+impl Drop for IndexedBatch {
+    fn drop(&mut self) {
+        self.overflow.release(self.reserved);
+    }
+}

@@ -1,0 +1,106 @@
+//! Rows that were taken off the ring on behalf of a slow consumer, so that the others could go on.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use arrow::array::RecordBatch;
+
+use super::{Shared, indexed::IndexedBatch};
+use crate::{
+    error::ExchangeError,
+    gather::BatchBuilder,
+    overflow::{Delivery, Overflow},
+    stats::ExchangeStats,
+};
+
+/// The overflow of one consumer. Locked only while the ring is full and somebody starves, and when it is emptied.
+#[derive(Default)]
+pub(super) struct Laggard(Mutex<Queue>);
+
+#[derive(Default)]
+struct Queue {
+    builder: Option<BatchBuilder>,
+    items: VecDeque<(Delivery, usize)>,
+    gone: bool,
+}
+
+impl Laggard {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies the rows of `consumer` out of a batch of the ring: to memory that is accounted for, else to disk.
+    pub(super) fn push(
+        consumer: usize,
+        batch: &IndexedBatch,
+        shared: &Shared,
+        stats: &mut ExchangeStats,
+    ) -> Result<(), ExchangeError> {
+        let mut queue = shared.laggards[consumer].lock();
+        stats.locks += 1;
+        if queue.gone {
+            return Ok(());
+        }
+        let Queue { builder, items, .. } = &mut *queue;
+        let fresh = || BatchBuilder::new(Arc::clone(&shared.schema), shared.batch_rows, Arc::clone(&shared.pool));
+        let builder = builder.get_or_insert_with(fresh);
+        let mut whole = Vec::new();
+        stats.bytes_copied += batch.copy_rows(consumer, builder, |batch| {
+            whole.push(batch);
+            Ok(())
+        })? as u64;
+        for batch in whole {
+            items.push_back(keep(consumer, batch, shared, stats)?);
+        }
+        Ok(())
+    }
+
+    /// The next rows, oldest first.
+    pub(super) fn pop(&self, shared: &Shared, stats: &mut ExchangeStats) -> Result<Option<Delivery>, ExchangeError> {
+        let mut queue = self.lock();
+        stats.locks += 1;
+        if let Some((delivery, reserved)) = queue.items.pop_front() {
+            shared.overflow.release(reserved);
+            return Ok(Some(delivery));
+        }
+        let Some(mut builder) = queue.builder.take() else { return Ok(None) };
+        let rest = builder.finish()?;
+        if let Some(rest) = &rest {
+            count(rest, stats);
+        }
+        Ok(rest.map(Delivery::Batch))
+    }
+
+    /// The consumer is gone.
+    pub(super) fn close(&self, overflow: &dyn Overflow) {
+        let mut queue = self.lock();
+        queue.gone = true;
+        queue.builder = None;
+        for (_, reserved) in queue.items.drain(..) {
+            overflow.release(reserved);
+        }
+    }
+}
+
+fn keep(
+    consumer: usize,
+    batch: RecordBatch,
+    shared: &Shared,
+    stats: &mut ExchangeStats,
+) -> Result<(Delivery, usize), ExchangeError> {
+    let bytes = count(&batch, stats);
+    if shared.overflow.try_reserve(bytes) {
+        return Ok((Delivery::Batch(batch), bytes));
+    }
+    let spilled = shared.overflow.spill(consumer, batch).map_err(ExchangeError::Stopped)?;
+    Ok((Delivery::Spilled(spilled), 0))
+}
+
+fn count(batch: &RecordBatch, stats: &mut ExchangeStats) -> usize {
+    let bytes = batch.get_array_memory_size();
+    stats.overflow_rows += batch.num_rows() as u64;
+    stats.overflow_bytes += bytes as u64;
+    bytes
+}

@@ -1,0 +1,73 @@
+//! The ring's paths: producers publish indexed batches, every consumer copies its rows from each of them.
+//!
+//! A publish costs one shared read-modify-write operation, whatever M and N. Two ways to copy:
+//! - *gather*: the batch is published as it came, and each consumer gathers its rows, the one copy;
+//! - *cluster*: the producer first groups the batch by consumer, and each consumer copies one contiguous range. Two
+//!   copies, but consumers read nothing of what belongs to others.
+//!
+//! ```text
+//! batch -> IndexedBatch (indexed.rs) -> Ring<IndexedBatch> -> BatchBuilder of each consumer -> output batch
+//!                                         full, and somebody starves: laggard.rs, account or spill
+//! ```
+
+mod consumer;
+mod indexed;
+mod laggard;
+mod producer;
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+
+pub(crate) use consumer::PublishConsumer;
+pub(crate) use producer::PublishProducer;
+
+use self::laggard::Laggard;
+use crate::{
+    activity::Activity,
+    config::{DataPath, ExchangeConfig},
+    gather::pool_sizes,
+    overflow::Overflow,
+    partition::Modulo,
+    pool::BufferPool,
+    ring::{RingConfig, ring},
+};
+
+/// What the handles share beside the ring.
+struct Shared {
+    schema: SchemaRef,
+    batch_rows: usize,
+    modulo: Modulo,
+    cluster: bool,
+    pool: Arc<BufferPool>,
+    overflow: Arc<dyn Overflow>,
+    /// Rows that were taken off the ring on behalf of each consumer.
+    laggards: Box<[Laggard]>,
+    activity: Activity,
+}
+
+/// The handles of an exchange on one of these paths.
+pub(crate) fn publish(
+    config: &ExchangeConfig,
+    path: DataPath,
+    schema: SchemaRef,
+    overflow: Arc<dyn Overflow>,
+) -> (Vec<PublishProducer>, Vec<PublishConsumer>) {
+    let (groups, slots) = (config.groups, config.slots());
+    let (producers, consumers) =
+        ring(RingConfig { producers: config.producers, consumers: config.consumers, groups, slots });
+    let sizes = pool_sizes(&schema, config.batch_rows);
+    let shared = Arc::new(Shared {
+        batch_rows: config.batch_rows,
+        modulo: Modulo::new(config.consumers),
+        cluster: path == DataPath::Cluster,
+        pool: BufferPool::new(sizes, config.consumers + (groups + 1) * slots),
+        overflow,
+        laggards: (0..config.consumers).map(|_| Laggard::default()).collect(),
+        activity: Activity::new(config.producers),
+        schema,
+    });
+    let producers = producers.into_iter().map(|ring| PublishProducer::new(ring, Arc::clone(&shared)));
+    let consumers = consumers.into_iter().map(|ring| PublishConsumer::new(ring, Arc::clone(&shared)));
+    (producers.collect(), consumers.collect())
+}

@@ -1,0 +1,165 @@
+//! The receiving handle.
+
+use std::{
+    cell::Cell,
+    fmt,
+    marker::PhantomData,
+    ops::ControlFlow,
+    task::{Context, Poll},
+};
+
+use super::{
+    lease::Lease,
+    order,
+    shared::Shared,
+    state::{Halt, LeaseAttempt},
+    wait::{Local, block_on},
+};
+use crate::{
+    error::{ExchangeError, StopError},
+    stats::ExchangeStats,
+    sync::Arc,
+};
+
+/// What a call of [`RingConsumer::poll_next`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// So many values were visited, at least one.
+    Visited(usize),
+    /// No value was visited: since the last call, a producer handed values over to the overflow of this consumer. They
+    /// come before those that the next call will visit.
+    Relieved,
+    /// Every producer finished, and every value was visited or handed over.
+    Finished,
+}
+
+/// The receiving handle of one thread or task. Each consumer sees every value.
+///
+/// Dropping it releases what it has not read.
+pub struct RingConsumer<T> {
+    shared: Arc<Shared<T>>,
+    index: usize,
+    /// The cursor as this handle left it: if it is elsewhere, we were relieved.
+    cursor: u64,
+    finished: bool,
+    local: Local,
+    one_thread: PhantomData<Cell<()>>,
+}
+
+impl<T> RingConsumer<T> {
+    pub(super) fn new(shared: Arc<Shared<T>>, index: usize) -> Self {
+        Self { shared, index, cursor: 0, finished: false, local: Local::default(), one_thread: PhantomData }
+    }
+
+    /// Call `visit` with the next published values, in ticket order, until it breaks, nothing more is published, or one
+    /// revolution of the ring is done. A value counts as read when `visit` returns, whatever it returns.
+    ///
+    /// # Order of values that were handed over
+    /// Empty the overflow queue of this consumer whenever this returns [`Next::Relieved`], before calling it again.
+    /// A hand-over needs the lease which this call holds while it visits, and one that came before is reported before
+    /// anything later is visited. So the queue only ever holds values that precede the next visit.
+    ///
+    /// # Errors
+    /// The first error with which the ring was stopped; it comes at once, ahead of values not yet read.
+    pub fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut visit: impl FnMut(&T) -> ControlFlow<()>,
+    ) -> Poll<Result<Next, ExchangeError>> {
+        let mut outcome = self.advance(&mut visit);
+        if outcome.is_pending() {
+            self.shared.consumers.register(self.index, cx.waker(), &mut self.local.stats);
+            order::fence_wait_data();
+            outcome = self.advance(&mut visit);
+        }
+        if outcome.is_ready() {
+            self.local.served();
+            return outcome;
+        }
+        self.local.waits();
+        if self.shared.producers.any() {
+            // They wait for room while we starve: one of them must relieve whoever is slow.
+            self.shared.producers.wake_all(&mut self.local);
+        }
+        Poll::Pending
+    }
+
+    /// [`poll_next`](Self::poll_next), parking the thread while there is nothing.
+    ///
+    /// # Errors
+    /// As [`poll_next`](Self::poll_next).
+    pub fn next(&mut self, mut visit: impl FnMut(&T) -> ControlFlow<()>) -> Result<Next, ExchangeError> {
+        block_on(|cx| self.poll_next(cx, &mut visit))
+    }
+
+    /// Stop the ring: every call of every handle returns [`ExchangeError::Stopped`] from here on, unless another error
+    /// came first.
+    pub fn stop(&mut self, error: StopError) {
+        self.shared.stop(ExchangeError::Stopped(error), &mut self.local);
+    }
+
+    /// What this handle has counted so far.
+    pub fn stats(&self) -> ExchangeStats {
+        self.local.stats
+    }
+
+    /// Which consumer this is, from 0.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// One look at the ring, without waiting.
+    fn advance(&mut self, mut visit: impl FnMut(&T) -> ControlFlow<()>) -> Poll<Result<Next, ExchangeError>> {
+        if self.finished {
+            return Poll::Ready(Ok(Next::Finished));
+        }
+        if self.shared.state.halt() == Halt::Stopped
+            && let Some(error) = self.shared.error()
+        {
+            return Poll::Ready(Err(error));
+        }
+        // Before the slots are looked at: what is not there after the last end will never be.
+        let ended = self.shared.state.all_finished();
+        let LeaseAttempt::Taken(cursor) = self.shared.state.take_lease(self.index, &mut self.local.stats) else {
+            return Poll::Pending;
+        };
+        let relieved = std::mem::replace(&mut self.cursor, cursor) != cursor;
+        let mut lease = Lease::new(&self.shared, &mut self.local, self.index, cursor);
+        if relieved {
+            return Poll::Ready(Ok(Next::Relieved));
+        }
+        let mut visited = 0;
+        while visited < self.shared.slots()
+            && let Some(flow) = lease.read(&mut visit)
+        {
+            lease.advance();
+            visited += 1;
+            if flow.is_break() {
+                break;
+            }
+        }
+        self.cursor = lease.cursor();
+        drop(lease);
+        self.local.stats.batches += visited as u64;
+        match visited {
+            0 if ended => {
+                self.finished = true;
+                Poll::Ready(Ok(Next::Finished))
+            }
+            0 => Poll::Pending,
+            _ => Poll::Ready(Ok(Next::Visited(visited))),
+        }
+    }
+}
+
+impl<T> Drop for RingConsumer<T> {
+    fn drop(&mut self) {
+        self.shared.leave(self.index, &mut self.local);
+    }
+}
+
+impl<T> fmt::Debug for RingConsumer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RingConsumer").field("index", &self.index).finish_non_exhaustive()
+    }
+}

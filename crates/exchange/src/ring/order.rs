@@ -1,0 +1,78 @@
+//! The memory orderings of the protocol, by name. PROTOCOL.md says which Acquire reads which Release.
+//!
+//! Under loom the one that the environment variable `ANNULUS_WEAKEN` names becomes `Relaxed` (a fence: nothing), so that
+//! `ci/loom.sh` can show that a model fails without it. Otherwise each is a constant.
+
+use crate::sync::atomic::{self, Ordering};
+
+macro_rules! orderings {
+    ($($(#[$doc:meta])* $name:ident = $strong:ident;)*) => {
+        $($(#[$doc])* #[inline(always)] pub(super) fn $name() -> Ordering {
+            if weakened(stringify!($name)) { Ordering::Relaxed } else { Ordering::$strong }
+        })*
+    };
+}
+
+macro_rules! fences {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        $($(#[$doc])* #[inline(always)] pub(super) fn $name() {
+            if !weakened(stringify!($name)) { atomic::fence(Ordering::SeqCst) }
+        })*
+    };
+}
+
+orderings! {
+    /// Store of a slot's sequence number, after its value was written.
+    publish = Release;
+    /// Load of a slot's sequence number, before its value is read.
+    observe = Acquire;
+    /// The `fetch_add` that takes a ticket.
+    claim = AcqRel;
+    /// Store of a cursor, after the slots before it were read.
+    pass = Release;
+    /// Load of a cursor, before the slots behind it are cleared.
+    survey = Acquire;
+    /// Store of `released`, after the slots before it were cleared.
+    free = Release;
+    /// Load of `released`, before a slot is written again.
+    admit = Acquire;
+    /// Taking a lease, before the cursor is read.
+    lease_take = Acquire;
+    /// Giving a lease back, after the cursor was written.
+    lease_give = Release;
+    /// Taking the sweep, before `released` is read.
+    sweep_take = Acquire;
+    /// Giving the sweep to the consumer it waits for.
+    sweep_give = Release;
+    /// A producer's end, after everything it published.
+    finish = Release;
+    /// Load of the number of open producers, before looking for a last slot.
+    end = Acquire;
+}
+
+fences! {
+    /// A producer: sequence number stored, then "does a consumer wait?".
+    fence_flush;
+    /// A consumer: waker registered, then "is there a slot? does a producer wait?".
+    fence_wait_data;
+    /// A producer: waker registered, then "is there room? does a consumer starve?".
+    fence_wait_room;
+    /// The sweeper: `released` stored, then "does a producer wait?".
+    fence_freed;
+    /// Whoever moved a cursor: cursor stored, then "does the sweep wait for it?".
+    fence_passed;
+    /// The sweeper: sweep given to a consumer, then "has its cursor moved?".
+    fence_handed_on;
+}
+
+#[cfg(not(loom))]
+#[inline(always)]
+const fn weakened(_name: &str) -> bool {
+    false
+}
+
+#[cfg(loom)]
+fn weakened(name: &str) -> bool {
+    static NAME: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    NAME.get_or_init(|| std::env::var("ANNULUS_WEAKEN").ok()).as_deref() == Some(name)
+}

@@ -1,0 +1,215 @@
+//! The sending handle.
+
+use std::{
+    cell::Cell,
+    fmt,
+    marker::PhantomData,
+    task::{Context, Poll},
+};
+
+use super::{
+    shared::{Relief, Shared},
+    state::Window,
+    wait::{Local, block_on},
+};
+use crate::{
+    error::{ExchangeError, SendError, StopError},
+    stats::ExchangeStats,
+    sync::Arc,
+};
+
+/// Why [`RingProducer::try_send`] did not send; the value comes back.
+#[derive(Debug)]
+pub enum TrySendError<T> {
+    /// There is no room: await [`RingProducer::poll_ready`].
+    Full(T),
+    /// The ring was stopped, or every consumer has gone.
+    Closed(SendError<T>),
+}
+
+/// The sending handle of one thread or task.
+///
+/// Dropping it without [`finish`](Self::finish) stops the ring with [`ExchangeError::ProducerLost`].
+pub struct RingProducer<T> {
+    shared: Arc<Shared<T>>,
+    index: usize,
+    window: Window,
+    /// Something was published since the consumers were last woken.
+    unannounced: bool,
+    finished: bool,
+    local: Local,
+    one_thread: PhantomData<Cell<()>>,
+}
+
+impl<T> RingProducer<T> {
+    pub(super) fn new(shared: Arc<Shared<T>>, index: usize) -> Self {
+        let (window, local) = (Window::default(), Local::default());
+        Self { shared, index, window, unannounced: false, finished: false, local, one_thread: PhantomData }
+    }
+
+    /// Ready when the next [`try_send`](Self::try_send) will find room. Takes nothing: not sending after all is fine.
+    ///
+    /// If the ring is full while a consumer starves, the oldest group is freed by calling `overflow(consumer, value)` for
+    /// each value of it that a consumer lags behind, in ticket order. The value's rows for that consumer are then the
+    /// caller's to deliver; [`RingConsumer::poll_next`](super::RingConsumer::poll_next) says how they stay in order.
+    /// `overflow` runs on this thread, may take its time, and may be called concurrently by other producers, but for one
+    /// consumer by one producer at a time. If it panics, its value counts as not handed over.
+    ///
+    /// # Errors
+    /// The first error with which the ring was stopped, [`ExchangeError::ConsumersGone`], or what `overflow` returned,
+    /// which also stops the ring.
+    pub fn poll_ready(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut overflow: impl FnMut(usize, &T) -> Result<(), ExchangeError>,
+    ) -> Poll<Result<(), ExchangeError>> {
+        let mut outcome = self.admission(&mut overflow);
+        if outcome.is_pending() {
+            self.idle();
+            self.shared.producers.register(self.index, cx.waker(), &mut self.local.stats);
+            super::order::fence_wait_room();
+            outcome = self.admission(&mut overflow);
+        }
+        match &outcome {
+            Poll::Pending => self.local.waits(),
+            Poll::Ready(_) => self.local.served(),
+        }
+        outcome
+    }
+
+    /// Send `value` if there is room for it: one `fetch_add` and one store; once a group, the consumers that wait are
+    /// woken. Never waits, and hands nothing over.
+    ///
+    /// # Errors
+    /// The value comes back if the ring is full, was stopped, or has no consumers left.
+    pub fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
+        if let Some(error) = self.shared.error() {
+            return Err(TrySendError::Closed(SendError { value, error }));
+        }
+        if !self.has_room() {
+            return Err(TrySendError::Full(value));
+        }
+        // Between these two lines nothing may wait, fail or panic, or the others would meet a hole. Rule 1.
+        let ticket = self.shared.state.claim(&mut self.local.stats);
+        // SAFETY: the ticket is ours, and its slot is free since we were admitted (PROTOCOL.md, "Why a slot is free").
+        unsafe { self.shared.slot(ticket).publish(ticket, value) };
+        self.window.tail = ticket + 1;
+        self.local.stats.batches += 1;
+        self.unannounced = true;
+        if self.window.tail.is_multiple_of(self.shared.group) {
+            self.idle();
+        }
+        Ok(())
+    }
+
+    /// Send `value`, parking the thread while there is no room. `overflow` as in [`poll_ready`](Self::poll_ready).
+    ///
+    /// # Errors
+    /// As [`poll_ready`](Self::poll_ready); the value comes back.
+    pub fn send(
+        &mut self,
+        mut value: T,
+        mut overflow: impl FnMut(usize, &T) -> Result<(), ExchangeError>,
+    ) -> Result<(), SendError<T>> {
+        loop {
+            if let Err(error) = block_on(|cx| self.poll_ready(cx, &mut overflow)) {
+                return Err(SendError { value, error });
+            }
+            match self.try_send(value) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Closed(error)) => return Err(error),
+                Err(TrySendError::Full(back)) => value = back,
+            }
+        }
+    }
+
+    /// Say that nothing will be sent for a while: consumers that wait are woken for what was sent since the last full
+    /// group. Call it whenever the input has nothing ready; cheap when there is nothing to say.
+    pub fn idle(&mut self) {
+        if std::mem::take(&mut self.unannounced) {
+            self.shared.flush(&mut self.local);
+        }
+    }
+
+    /// Wake every consumer that waits, whether there is something for it or not.
+    pub(crate) fn wake_consumers(&mut self) {
+        self.shared.consumers.wake_all(&mut self.local);
+    }
+
+    /// End this producer's input. After the last producer's end the consumers see the end of the stream.
+    pub fn finish(mut self) -> ExchangeStats {
+        self.end()
+    }
+
+    /// [`finish`](Self::finish) for an owner that cannot give the handle away; nothing may be sent afterwards.
+    pub(crate) fn end(&mut self) -> ExchangeStats {
+        self.finished = true;
+        self.idle();
+        if self.shared.state.producer_finished(&mut self.local.stats) {
+            self.shared.consumers.wake_all(&mut self.local);
+        }
+        self.local.stats
+    }
+
+    /// Stop the ring: every call of every handle returns [`ExchangeError::Stopped`] from here on, unless another error
+    /// came first.
+    pub fn stop(&mut self, error: StopError) {
+        self.shared.stop(ExchangeError::Stopped(error), &mut self.local);
+    }
+
+    /// What this handle has counted so far.
+    pub fn stats(&self) -> ExchangeStats {
+        self.local.stats
+    }
+
+    /// Which producer this is, from 0.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    fn has_room(&mut self) -> bool {
+        if self.window.used() >= self.shared.bound {
+            self.window = self.shared.state.window();
+        }
+        self.window.used() < self.shared.bound
+    }
+
+    /// Room as it is, or made by relieving laggards.
+    fn admission(
+        &mut self,
+        mut overflow: impl FnMut(usize, &T) -> Result<(), ExchangeError>,
+    ) -> Poll<Result<(), ExchangeError>> {
+        if let Some(error) = self.shared.error() {
+            return Poll::Ready(Err(error));
+        }
+        loop {
+            if self.has_room() {
+                return Poll::Ready(Ok(()));
+            }
+            match self.shared.relieve(&mut self.local, &mut overflow) {
+                // Another thread may be sweeping still; if so it wakes us when it is done.
+                Ok(Relief::Nothing) => return Poll::Pending,
+                Ok(Relief::Moved) => {}
+                Err(error) => {
+                    self.shared.stop(error.clone(), &mut self.local);
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+    }
+}
+
+impl<T> Drop for RingProducer<T> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.local);
+        }
+        self.shared.producers.forget(self.index, &mut self.local.stats);
+    }
+}
+
+impl<T> fmt::Debug for RingProducer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RingProducer").field("index", &self.index).finish_non_exhaustive()
+    }
+}

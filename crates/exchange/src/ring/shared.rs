@@ -1,0 +1,200 @@
+//! What the handles share, and the steps of the protocol that need more than one word. Numbers in comments are the
+//! access rules of PROTOCOL.md.
+
+use std::sync::PoisonError;
+
+use crossbeam_utils::CachePadded;
+
+use super::{
+    lease::Lease,
+    order,
+    slot::Slot,
+    state::{Closing, Halt, LeaseAttempt, State, Survey, Sweep},
+    wait::{Local, Waiters},
+};
+use crate::{error::ExchangeError, sync::Mutex};
+
+/// The ring itself.
+#[derive(Debug)]
+pub(super) struct Shared<T> {
+    pub(super) state: State,
+    slots: Box<[CachePadded<Slot<T>>]>,
+    pub(super) producers: CachePadded<Waiters>,
+    pub(super) consumers: CachePadded<Waiters>,
+    error: Mutex<Option<ExchangeError>>,
+    /// Slots of a group, G.
+    pub(super) group: u64,
+    /// Batches at which the ring is full, K * G.
+    pub(super) bound: u64,
+}
+
+/// Whether handing laggards' values over can have made room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Relief {
+    Moved,
+    /// The laggards are in a call of their own, or there is nothing to move yet.
+    Nothing,
+}
+
+impl<T> Shared<T> {
+    /// `slots` is G and `groups` K; none of the four is 0.
+    pub(super) fn new(producers: usize, consumers: usize, groups: usize, slots: usize) -> Self {
+        let bound = groups * slots;
+        let slot = |_| CachePadded::new(Slot::new());
+        Self {
+            state: State::new(producers, consumers),
+            // Racing producers overshoot the bound by at most one ticket each, of which the first is within it.
+            slots: (0..bound + producers - 1).map(slot).collect(),
+            producers: CachePadded::new(Waiters::new(producers)),
+            consumers: CachePadded::new(Waiters::new(consumers)),
+            error: Mutex::new(None),
+            group: slots as u64,
+            bound: bound as u64,
+        }
+    }
+
+    pub(super) fn slot(&self, ticket: u64) -> &Slot<T> {
+        // The remainder is below the length, so it fits.
+        &self.slots[(ticket % self.slots.len() as u64) as usize]
+    }
+
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The first ticket after the group of `ticket`.
+    pub(super) fn group_end(&self, ticket: u64) -> u64 {
+        (ticket / self.group + 1) * self.group
+    }
+
+    /// Why no more values pass, if so.
+    pub(super) fn error(&self) -> Option<ExchangeError> {
+        match self.state.halt() {
+            Halt::Running => None,
+            Halt::ConsumersGone => Some(ExchangeError::ConsumersGone),
+            Halt::Stopped => self.error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// Stop everybody with `error`, unless the ring stopped before or its consumers are gone. Rule 8.
+    pub(super) fn stop(&self, error: ExchangeError, local: &mut Local) {
+        local.stats.locks += 1;
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.state.stop(false, &mut local.stats);
+        self.consumers.wake_all(local);
+        self.producers.wake_all(local);
+    }
+
+    /// Wake the consumers that wait, now that something was published. Rule 7.
+    pub(super) fn flush(&self, local: &mut Local) {
+        order::fence_flush();
+        if self.consumers.any() {
+            self.consumers.wake_all(local);
+        }
+    }
+
+    /// Whether a live consumer waits and has seen everything that was published.
+    fn someone_starves(&self, local: &mut Local) -> bool {
+        let caught_up =
+            |consumer| self.state.cursor_hint(consumer).is_some_and(|cursor| !self.slot(cursor).is_published(cursor));
+        self.consumers.any() && self.consumers.any_where(&mut local.stats, caught_up)
+    }
+
+    /// If somebody starves, hand the values of the oldest group over to `overflow` for each consumer that lags there.
+    pub(super) fn relieve(
+        &self,
+        local: &mut Local,
+        mut overflow: impl FnMut(usize, &T) -> Result<(), ExchangeError>,
+    ) -> Result<Relief, ExchangeError> {
+        if !self.someone_starves(local) {
+            return Ok(Relief::Nothing);
+        }
+        let end = self.group_end(self.state.released_hint());
+        let mut relief = Relief::Nothing;
+        for consumer in 0..self.state.consumers() {
+            if self.state.cursor_hint(consumer).is_none_or(|cursor| cursor >= end) {
+                continue;
+            }
+            let LeaseAttempt::Taken(cursor) = self.state.take_lease(consumer, &mut local.stats) else { continue };
+            let mut lease = Lease::new(self, local, consumer, cursor);
+            while lease.cursor() < end
+                && let Some(moved) = lease.read(|value| overflow(consumer, value))
+            {
+                moved?;
+                lease.advance();
+                relief = Relief::Moved;
+            }
+        }
+        Ok(relief)
+    }
+
+    /// A cursor moved: free what every consumer has passed, if that waited for this one. Rule 6.
+    pub(super) fn passed(&self, consumer: usize, local: &mut Local) {
+        let mut sweep = self.state.passed(consumer, &mut local.stats);
+        let mut from = consumer;
+        while sweep == Sweep::Taken {
+            let Survey::Slowest { consumer: slowest, cursor } = self.state.survey(from) else {
+                return self.all_gone(local);
+            };
+            self.free(from, cursor, local);
+            sweep = self.state.hand_on(slowest, cursor, &mut local.stats);
+            from = slowest;
+        }
+    }
+
+    /// Drop the values below `cursor`, which every consumer has passed, and let producers use the slots.
+    fn free(&self, sweeper: usize, cursor: u64, local: &mut Local) {
+        let released = self.state.released_hint();
+        if released == cursor {
+            return;
+        }
+        let guard = AbandonOnUnwind { state: &self.state, sweeper };
+        for ticket in released..cursor {
+            // SAFETY: we hold the sweep, and the survey saw every cursor at `cursor` or beyond.
+            drop(unsafe { self.slot(ticket).clear() });
+        }
+        drop(guard);
+        let used = self.state.free(cursor);
+        // Half empty, as the half-occupancy rule says; or a consumer waits, and then any room will do.
+        if self.producers.any() && (used <= self.bound / 2 || self.consumers.any()) {
+            self.producers.wake_all(local);
+        }
+    }
+
+    /// The last consumer went away. We keep the sweep for good: nobody is left to hand it to.
+    fn all_gone(&self, local: &mut Local) {
+        self.state.stop(true, &mut local.stats);
+        let mut ticket = self.state.released_hint();
+        while self.slot(ticket).is_published(ticket) {
+            // SAFETY: we hold the sweep, every consumer is gone, and the slot is never written again since `released`
+            // stays where it is.
+            drop(unsafe { self.slot(ticket).clear() });
+            ticket += 1;
+        }
+        self.producers.wake_all(local);
+    }
+
+    /// A consumer goes away: nothing waits for it from here on.
+    pub(super) fn leave(&self, consumer: usize, local: &mut Local) {
+        if self.state.close_lease(consumer, &mut local.stats) == Closing::Caller {
+            self.state.retire(consumer);
+            self.passed(consumer, local);
+        }
+        self.consumers.forget(consumer, &mut local.stats);
+    }
+}
+
+/// Lets a later call sweep if dropping a value panics. Values taken out stay out, so nothing is dropped twice.
+struct AbandonOnUnwind<'a> {
+    state: &'a State,
+    sweeper: usize,
+}
+
+impl Drop for AbandonOnUnwind<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.state.abandon_sweep(self.sweeper);
+        }
+    }
+}

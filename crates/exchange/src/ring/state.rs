@@ -1,0 +1,318 @@
+//! Every atomic word of the ring and its transitions. Numbers in comments are the access rules of PROTOCOL.md.
+
+use crossbeam_utils::CachePadded;
+
+use super::order;
+use crate::{
+    stats::ExchangeStats,
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed},
+};
+
+/// The cursor of a consumer that went away: past everything.
+const RETIRED: u64 = u64::MAX;
+/// The sweep word while somebody sweeps.
+const SWEEPING: usize = usize::MAX;
+
+/// Bits of a lease word; no bit set means that nobody holds it.
+mod lease {
+    pub(super) const IDLE: u8 = 0;
+    pub(super) const HELD: u8 = 1;
+    pub(super) const WANTED: u8 = 2;
+    pub(super) const CLOSED: u8 = 4;
+}
+
+/// A slot's sequence number: ticket + 1 of what it holds, 0 before the first. Rule 2.
+#[derive(Debug)]
+pub(super) struct Sequence(AtomicU64);
+
+impl Sequence {
+    pub(super) fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Show the value of `ticket` to the consumers: a plain store.
+    pub(super) fn publish(&self, ticket: u64) {
+        self.0.store(ticket + 1, order::publish());
+    }
+
+    /// Whether `ticket`, or a later one of the same slot, was published.
+    pub(super) fn is_published(&self, ticket: u64) -> bool {
+        self.0.load(order::observe()) > ticket
+    }
+}
+
+/// "Somebody is in this list of waiters". Written under the list's lock; read without, after a fence.
+#[derive(Debug)]
+pub(super) struct Flag(AtomicBool);
+
+impl Flag {
+    pub(super) fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+    pub(super) fn set(&self, value: bool) {
+        self.0.store(value, Relaxed);
+    }
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What a producer remembers of the ring's two ends. Both may be behind the truth; PROTOCOL.md says why that is safe.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Window {
+    /// A ticket that had not been taken yet.
+    pub(super) tail: u64,
+    /// Slots below it were free.
+    pub(super) released: u64,
+}
+
+impl Window {
+    pub(super) fn used(self) -> u64 {
+        self.tail.saturating_sub(self.released)
+    }
+}
+
+/// Whether the ring still runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Halt {
+    Running,
+    /// Somebody called `stop`, or a producer was lost.
+    Stopped,
+    /// Every consumer went away.
+    ConsumersGone,
+}
+
+/// The outcome of asking for a consumer's lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum LeaseAttempt {
+    /// Held now; the consumer's cursor.
+    Taken(u64),
+    /// Somebody else holds it, and will wake who wants it when giving it back.
+    Busy,
+    /// The consumer went away.
+    Closed,
+}
+
+/// What happened to a lease while it was held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) struct LeaseGiven {
+    /// Somebody asked for it meanwhile.
+    pub(super) wanted: bool,
+    /// The consumer went away meanwhile: its cursor is ours to retire.
+    pub(super) closed: bool,
+}
+
+/// Who retires the cursor of a consumer that goes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Closing {
+    Caller,
+    /// The producer that holds the lease, when it gives it back.
+    Holder,
+}
+
+/// Whether the caller must sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Sweep {
+    Taken,
+    NotOurs,
+}
+
+/// What the sweeper found among the cursors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Survey {
+    /// This consumer is the slowest, or as slow as any, at this cursor.
+    Slowest {
+        consumer: usize,
+        cursor: u64,
+    },
+    AllGone,
+}
+
+/// A consumer's words, on a cache line of their own.
+#[derive(Debug)]
+struct Reader {
+    cursor: AtomicU64,
+    lease: AtomicU8,
+}
+
+/// Words that hardly ever change, and are read with every call.
+#[derive(Debug)]
+struct Ends {
+    halt: AtomicU8,
+    open_producers: AtomicUsize,
+}
+
+/// The ring's shared words.
+#[derive(Debug)]
+pub(super) struct State {
+    tail: CachePadded<AtomicU64>,
+    released: CachePadded<AtomicU64>,
+    sweep: CachePadded<AtomicUsize>,
+    ends: CachePadded<Ends>,
+    readers: Box<[CachePadded<Reader>]>,
+}
+
+impl State {
+    pub(super) fn new(producers: usize, consumers: usize) -> Self {
+        let reader = |_| CachePadded::new(Reader { cursor: AtomicU64::new(0), lease: AtomicU8::new(lease::IDLE) });
+        let ends = Ends { halt: AtomicU8::new(0), open_producers: AtomicUsize::new(producers) };
+        Self {
+            tail: CachePadded::new(AtomicU64::new(0)),
+            released: CachePadded::new(AtomicU64::new(0)),
+            sweep: CachePadded::new(AtomicUsize::new(0)),
+            ends: CachePadded::new(ends),
+            readers: (0..consumers).map(reader).collect(),
+        }
+    }
+
+    pub(super) fn consumers(&self) -> usize {
+        self.readers.len()
+    }
+
+    /// Take a ticket: the only read-modify-write of a publish. Rule 1.
+    pub(super) fn claim(&self, stats: &mut ExchangeStats) -> u64 {
+        stats.shared_ops += 1;
+        self.tail.fetch_add(1, order::claim())
+    }
+
+    /// Both ends of the ring as they are now.
+    pub(super) fn window(&self) -> Window {
+        let released = self.released.load(order::admit());
+        Window { tail: self.tail.load(Relaxed), released }
+    }
+
+    pub(super) fn halt(&self) -> Halt {
+        match self.ends.halt.load(Relaxed) {
+            0 => Halt::Running,
+            1 => Halt::Stopped,
+            _ => Halt::ConsumersGone,
+        }
+    }
+
+    /// Leave `Running` for good; the first reason stands. Relaxed, because whoever waits is woken through a lock (rule 8).
+    pub(super) fn stop(&self, consumers_gone: bool, stats: &mut ExchangeStats) {
+        stats.shared_ops += 1;
+        let reason = if consumers_gone { 2 } else { 1 };
+        let _ = self.ends.halt.compare_exchange(0, reason, Relaxed, Relaxed);
+    }
+
+    /// One producer will publish no more; true if it was the last.
+    #[must_use]
+    pub(super) fn producer_finished(&self, stats: &mut ExchangeStats) -> bool {
+        stats.shared_ops += 1;
+        self.ends.open_producers.fetch_sub(1, order::finish()) == 1
+    }
+
+    /// Whether every producer finished. Ask before looking at a slot: what is not there then will never be.
+    pub(super) fn all_finished(&self) -> bool {
+        self.ends.open_producers.load(order::end()) == 0
+    }
+
+    /// A consumer's cursor without its lease: maybe behind the truth. `None` if the consumer went away.
+    pub(super) fn cursor_hint(&self, consumer: usize) -> Option<u64> {
+        let cursor = self.readers[consumer].cursor.load(Relaxed);
+        (cursor != RETIRED).then_some(cursor)
+    }
+
+    /// Move a consumer's cursor. Only under its lease. Rule 4.
+    pub(super) fn set_cursor(&self, consumer: usize, cursor: u64) {
+        self.readers[consumer].cursor.store(cursor, order::pass());
+    }
+
+    /// The consumer went away, and nobody holds its lease.
+    pub(super) fn retire(&self, consumer: usize) {
+        self.set_cursor(consumer, RETIRED);
+    }
+
+    /// Take the lease, or leave a note for its holder. Rule 5.
+    pub(super) fn take_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> LeaseAttempt {
+        let reader = &self.readers[consumer];
+        loop {
+            stats.shared_ops += 1;
+            let held = match reader.lease.compare_exchange(lease::IDLE, lease::HELD, order::lease_take(), Relaxed) {
+                Ok(_) => return LeaseAttempt::Taken(reader.cursor.load(Relaxed)),
+                Err(word) if word & lease::CLOSED != 0 => return LeaseAttempt::Closed,
+                Err(word) if word & lease::WANTED != 0 => return LeaseAttempt::Busy,
+                Err(word) => word,
+            };
+            stats.shared_ops += 1;
+            if reader.lease.compare_exchange(held, held | lease::WANTED, Relaxed, Relaxed).is_ok() {
+                return LeaseAttempt::Busy;
+            }
+        }
+    }
+
+    pub(super) fn give_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> LeaseGiven {
+        stats.shared_ops += 1;
+        let word = self.readers[consumer].lease.fetch_and(lease::CLOSED, order::lease_give());
+        LeaseGiven { wanted: word & lease::WANTED != 0, closed: word & lease::CLOSED != 0 }
+    }
+
+    /// The consumer goes away: nobody takes its lease any more.
+    pub(super) fn close_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> Closing {
+        stats.shared_ops += 1;
+        let word = self.readers[consumer].lease.fetch_or(lease::CLOSED, order::lease_take());
+        if word & lease::HELD != 0 { Closing::Holder } else { Closing::Caller }
+    }
+
+    /// After a cursor moved: the sweep is the caller's if it waited for this consumer. Rule 6.
+    pub(super) fn passed(&self, consumer: usize, stats: &mut ExchangeStats) -> Sweep {
+        order::fence_passed();
+        if self.sweep.load(Relaxed) == consumer { self.take_sweep(consumer, stats) } else { Sweep::NotOurs }
+    }
+
+    fn take_sweep(&self, from: usize, stats: &mut ExchangeStats) -> Sweep {
+        stats.shared_ops += 1;
+        match self.sweep.compare_exchange(from, SWEEPING, order::sweep_take(), Relaxed) {
+            Ok(_) => Sweep::Taken,
+            Err(_) => Sweep::NotOurs,
+        }
+    }
+
+    /// The slowest consumer, looking from `from` on. Stops at the first that holds everything back. Only the sweeper.
+    pub(super) fn survey(&self, from: usize) -> Survey {
+        let released = self.released.load(Relaxed);
+        let (mut slowest, mut lowest) = (from, RETIRED);
+        for consumer in (from..self.readers.len()).chain(0..from) {
+            let cursor = self.readers[consumer].cursor.load(order::survey());
+            if cursor < lowest {
+                (slowest, lowest) = (consumer, cursor);
+            }
+            if cursor == released {
+                break;
+            }
+        }
+        if lowest == RETIRED { Survey::AllGone } else { Survey::Slowest { consumer: slowest, cursor: lowest } }
+    }
+
+    /// Where the free slots end. Exact for the sweeper, maybe behind the truth for others.
+    pub(super) fn released_hint(&self) -> u64 {
+        self.released.load(Relaxed)
+    }
+
+    /// Slots below `released` are cleared and may be written again; returns how many are in use. Only the sweeper.
+    pub(super) fn free(&self, released: u64) -> u64 {
+        self.released.store(released, order::free());
+        order::fence_freed();
+        Window { tail: self.tail.load(Relaxed), released }.used()
+    }
+
+    /// Give the sweep to `consumer`, whose cursor was last seen at `cursor`; taken back if it has moved since.
+    pub(super) fn hand_on(&self, consumer: usize, cursor: u64, stats: &mut ExchangeStats) -> Sweep {
+        self.abandon_sweep(consumer);
+        order::fence_handed_on();
+        let moved = self.readers[consumer].cursor.load(Relaxed) != cursor;
+        if moved { self.take_sweep(consumer, stats) } else { Sweep::NotOurs }
+    }
+
+    /// Give the sweep to `consumer` without a look at its cursor.
+    pub(super) fn abandon_sweep(&self, consumer: usize) {
+        self.sweep.store(consumer, order::sweep_give());
+    }
+}

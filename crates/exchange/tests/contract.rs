@@ -1,0 +1,311 @@
+//! What every path of the exchange promises, with threads.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use annulus_exchange::{
+    config::{DataPath, ExchangeConfig},
+    error::{ExchangeError, StopError},
+    exchange::{Consumer, Producer, exchange},
+    overflow::{Delivery, Overflow, SpilledBatch},
+};
+use arrow::{
+    array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StringViewArray},
+    datatypes::{DataType, Field, Int64Type, Schema, SchemaRef},
+};
+
+const PATHS: [DataPath; 3] = [DataPath::Gather, DataPath::Cluster, DataPath::Reserve];
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("key", DataType::Int64, false),
+        Field::new("flag", DataType::Boolean, true),
+        Field::new("text", DataType::Utf8View, true),
+    ]))
+}
+
+fn text(key: i64) -> Option<String> {
+    (key % 5 != 0).then(|| format!("{key}{}", "-".repeat((key % 23) as usize)))
+}
+
+fn flag(key: i64) -> Option<bool> {
+    (key % 3 != 0).then_some(key % 2 == 0)
+}
+
+fn batch(keys: impl Iterator<Item = i64>) -> RecordBatch {
+    let keys: Vec<i64> = keys.collect();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(keys.clone())),
+        Arc::new(keys.iter().map(|key| flag(*key)).collect::<BooleanArray>()),
+        Arc::new(keys.iter().map(|key| text(*key)).collect::<StringViewArray>()),
+    ];
+    RecordBatch::try_new(schema(), columns).unwrap()
+}
+
+fn hash(key: i64) -> u64 {
+    (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17)
+}
+
+/// Batches `first..last` of a producer: 1 to 300 rows each, keys that no other batch has.
+fn send_all(mut producer: Producer, producer_index: usize, batches: usize) {
+    for number in 0..batches {
+        let first = ((producer_index * batches + number) * 1000) as i64;
+        let rows = 1 + (hash(first) % 300) as i64;
+        let hashes: Vec<u64> = (first..first + rows).map(hash).collect();
+        producer.send_blocking(batch(first..first + rows), &hashes).unwrap();
+        if number % 7 == 3 {
+            producer.idle();
+        }
+    }
+    producer.finish();
+}
+
+fn expected(producers: usize, batches: usize) -> usize {
+    (0..producers * batches).map(|number| 1 + (hash(number as i64 * 1000) % 300) as usize).sum()
+}
+
+/// Checks every value of a delivered batch and counts its keys.
+fn check(batch: &RecordBatch, consumer: usize, consumers: usize, keys: &mut HashMap<i64, usize>) {
+    let flags = batch.column(1).as_boolean();
+    let texts = batch.column(2).as_string_view();
+    for (row, key) in batch.column(0).as_primitive::<Int64Type>().values().iter().enumerate() {
+        assert_eq!((hash(*key) % consumers as u64) as usize, consumer);
+        assert_eq!(flags.is_valid(row).then(|| flags.value(row)), flag(*key));
+        assert_eq!(texts.is_valid(row).then(|| texts.value(row).to_string()), text(*key));
+        *keys.entry(*key).or_default() += 1;
+    }
+}
+
+/// A budget, and a disk in memory.
+#[derive(Default)]
+struct Budget {
+    limit: usize,
+    used: AtomicUsize,
+    peak: AtomicUsize,
+    spilled_rows: Mutex<HashMap<usize, usize>>,
+}
+
+impl Budget {
+    fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, ..Self::default() })
+    }
+}
+
+impl Overflow for Budget {
+    fn try_reserve(&self, bytes: usize) -> bool {
+        let grow = |used: usize| (used + bytes <= self.limit).then_some(used + bytes);
+        let granted = self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, grow).is_ok();
+        self.peak.fetch_max(self.used.load(Ordering::SeqCst), Ordering::SeqCst);
+        granted
+    }
+    fn release(&self, bytes: usize) {
+        assert!(self.used.fetch_sub(bytes, Ordering::SeqCst) >= bytes, "more was released than reserved");
+    }
+    fn spill(&self, consumer: usize, batch: RecordBatch) -> Result<SpilledBatch, StopError> {
+        *self.spilled_rows.lock().unwrap().entry(consumer).or_default() += batch.num_rows();
+        Ok(SpilledBatch(Box::new(batch)))
+    }
+}
+
+fn rows_of(delivery: Delivery) -> RecordBatch {
+    match delivery {
+        Delivery::Batch(batch) => batch,
+        Delivery::Spilled(spilled) => *spilled.0.downcast().expect("what this test spilled"),
+    }
+}
+
+fn drain(mut consumer: Consumer, index: usize, consumers: usize) -> HashMap<i64, usize> {
+    let mut keys = HashMap::new();
+    while let Some(delivery) = consumer.recv_blocking() {
+        check(&rows_of(delivery.unwrap()), index, consumers, &mut keys);
+    }
+    assert!(consumer.recv_blocking().is_none(), "the end is final");
+    keys
+}
+
+fn config(path: DataPath, producers: usize, consumers: usize) -> ExchangeConfig {
+    ExchangeConfig { batch_rows: 100, path, ..ExchangeConfig::new(producers, consumers) }
+}
+
+#[test]
+fn every_row_arrives_once_at_its_consumer() {
+    for path in PATHS {
+        for (producers, consumers) in [(1, 1), (2, 3), (3, 2), (1, 40), (4, 16)] {
+            let budget = Budget::new(usize::MAX);
+            let handles = exchange(&config(path, producers, consumers), schema(), Arc::clone(&budget) as _).unwrap();
+            let mut keys = HashMap::new();
+            thread::scope(|scope| {
+                for (index, producer) in handles.0.into_iter().enumerate() {
+                    scope.spawn(move || send_all(producer, index, 60));
+                }
+                let drains = handles.1.into_iter().enumerate();
+                let drains: Vec<_> =
+                    drains.map(|(index, consumer)| scope.spawn(move || drain(consumer, index, consumers))).collect();
+                keys.extend(drains.into_iter().flat_map(|drain| drain.join().unwrap()));
+            });
+            assert_eq!(keys.len(), expected(producers, 60), "{path:?} {producers} {consumers}");
+            assert!(keys.values().all(|count| *count == 1));
+            assert_eq!(budget.used.load(Ordering::SeqCst), 0, "{path:?}: everything reserved is released");
+        }
+    }
+}
+
+#[test]
+fn one_producer_keeps_the_order() {
+    for path in PATHS {
+        let (producers, consumers) = exchange(&config(path, 1, 3), schema(), Budget::new(20_000)).unwrap();
+        thread::scope(|scope| {
+            for producer in producers {
+                scope.spawn(|| send_all(producer, 0, 100));
+            }
+            for mut consumer in consumers {
+                scope.spawn(move || {
+                    let mut last = -1;
+                    while let Some(delivery) = consumer.recv_blocking() {
+                        let batch = rows_of(delivery.unwrap());
+                        for key in batch.column(0).as_primitive::<Int64Type>().values() {
+                            assert!(*key > last);
+                            last = *key;
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn a_consumer_that_is_not_polled_hangs_nobody_and_only_its_rows_spill() {
+    for path in PATHS {
+        let (producers, consumers, batches) = (3, 4, 200);
+        let budget = Budget::new(60_000);
+        let handles = exchange(&config(path, producers, consumers), schema(), Arc::clone(&budget) as _).unwrap();
+        let mut waiting = handles.1;
+        let last = waiting.pop().unwrap();
+        let mut keys = HashMap::new();
+        thread::scope(|scope| {
+            for (index, producer) in handles.0.into_iter().enumerate() {
+                scope.spawn(move || send_all(producer, index, batches));
+            }
+            let drains = waiting.into_iter().enumerate();
+            let drains: Vec<_> =
+                drains.map(|(index, consumer)| scope.spawn(move || drain(consumer, index, consumers))).collect();
+            keys.extend(drains.into_iter().flat_map(|drain| drain.join().unwrap()));
+        });
+        let late = drain(last, consumers - 1, consumers);
+        assert!(budget.peak.load(Ordering::SeqCst) <= budget.limit);
+        assert!(budget.spilled_rows.lock().unwrap().contains_key(&(consumers - 1)), "{path:?}: nothing was spilled");
+        keys.extend(late);
+        assert_eq!(keys.len(), expected(producers, batches), "{path:?}");
+        assert_eq!(budget.used.load(Ordering::SeqCst), 0);
+    }
+}
+
+#[test]
+fn the_first_error_reaches_everyone_once() {
+    for path in PATHS {
+        let (mut producers, consumers) = exchange(&config(path, 2, 3), schema(), Budget::new(usize::MAX)).unwrap();
+        thread::scope(|scope| {
+            for mut consumer in consumers {
+                scope.spawn(move || {
+                    let error = loop {
+                        match consumer.recv_blocking() {
+                            Some(Ok(_)) => {}
+                            Some(Err(error)) => break error,
+                            None => panic!("ended without the error"),
+                        }
+                    };
+                    assert!(error.to_string().contains("the disk is on fire"), "{error}");
+                    assert!(consumer.recv_blocking().is_none());
+                });
+            }
+            producers
+                .pop()
+                .unwrap()
+                .fail(Box::<dyn std::error::Error + Send + Sync>::from("the disk is on fire").into());
+            let mut other = producers.pop().unwrap();
+            let refused = other.send_blocking(batch(0..10), &[0; 10]).unwrap_err();
+            assert_eq!(refused.value.num_rows(), 10, "the batch comes back");
+            assert!(refused.error.to_string().contains("the disk is on fire"));
+        });
+    }
+}
+
+#[test]
+fn a_lost_producer_is_an_error_and_lost_consumers_are_told() {
+    for path in PATHS {
+        let (mut producers, mut consumers) = exchange(&config(path, 2, 2), schema(), Budget::new(usize::MAX)).unwrap();
+        drop(producers.pop());
+        let lost = consumers[0].recv_blocking().unwrap().unwrap_err();
+        assert!(matches!(lost, ExchangeError::ProducerLost { producer: 1 }));
+
+        let (mut producers, consumers) = exchange(&config(path, 1, 2), schema(), Budget::new(usize::MAX)).unwrap();
+        drop(consumers);
+        let refused = producers[0].send_blocking(batch(0..10), &[0; 10]).unwrap_err();
+        assert!(matches!(refused.error, ExchangeError::ConsumersGone));
+        producers.into_iter().for_each(|producer| {
+            producer.finish();
+        });
+    }
+}
+
+#[test]
+fn consumers_may_leave_at_any_time() {
+    for path in PATHS {
+        for stay in 1..5 {
+            let budget = Budget::new(30_000);
+            let handles = exchange(&config(path, 2, 5), schema(), Arc::clone(&budget) as _).unwrap();
+            thread::scope(|scope| {
+                for (index, producer) in handles.0.into_iter().enumerate() {
+                    scope.spawn(move || send_all(producer, index, 80));
+                }
+                for (index, mut consumer) in handles.1.into_iter().enumerate() {
+                    scope.spawn(move || {
+                        if index < stay {
+                            drain(consumer, index, 5);
+                            return;
+                        }
+                        for _ in 0..index {
+                            consumer.recv_blocking();
+                        }
+                    });
+                }
+            });
+            assert_eq!(budget.used.load(Ordering::SeqCst), 0, "{path:?} {stay}");
+        }
+    }
+}
+
+#[test]
+fn rows_of_a_slow_input_are_not_withheld() {
+    for path in PATHS {
+        let (mut producers, mut consumers) = exchange(&config(path, 1, 1), schema(), Budget::new(usize::MAX)).unwrap();
+        let mut producer = producers.pop().unwrap();
+        producer.send_blocking(batch(0..7), &[0; 7]).unwrap();
+        producer.idle();
+        let received = rows_of(consumers[0].recv_blocking().unwrap().unwrap());
+        assert_eq!(received.num_rows(), 7, "{path:?}");
+        producer.send_blocking(batch(7..9), &[0; 2]).unwrap();
+        producer.finish();
+        assert_eq!(rows_of(consumers[0].recv_blocking().unwrap().unwrap()).num_rows(), 2);
+    }
+}
+
+#[test]
+fn wrong_batches_come_back() {
+    let other = Arc::new(Schema::new(vec![Field::new("key", DataType::Int32, false)]));
+    for path in PATHS {
+        let (mut producers, _consumers) = exchange(&config(path, 1, 1), schema(), Budget::new(usize::MAX)).unwrap();
+        let wrong = RecordBatch::new_empty(Arc::clone(&other));
+        assert!(matches!(producers[0].send_blocking(wrong, &[]).unwrap_err().error, ExchangeError::Schema { .. }));
+        let unhashed = producers[0].send_blocking(batch(0..3), &[1]).unwrap_err();
+        assert!(matches!(unhashed.error, ExchangeError::Config { option: "hashes", .. }));
+    }
+    assert!(exchange(&config(DataPath::Auto, 0, 1), schema(), Budget::new(0)).is_err());
+}

@@ -1,0 +1,213 @@
+//! What the ring promises, one promise a test, on one thread unless it takes more.
+#![cfg(not(loom))]
+
+use std::{
+    ops::ControlFlow,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    thread,
+};
+
+use annulus_exchange::{
+    error::ExchangeError,
+    ring::{Next, RingConfig, RingConsumer, RingProducer, TrySendError, ring},
+};
+
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Bell {
+    fn new() -> (Arc<Self>, Waker) {
+        let bell = Arc::new(Self::default());
+        (Arc::clone(&bell), Waker::from(bell))
+    }
+    fn rings(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+fn shape(producers: usize, consumers: usize, groups: usize, slots: usize) -> RingConfig {
+    RingConfig { producers, consumers, groups, slots }
+}
+
+fn poll<T: Clone>(consumer: &mut RingConsumer<T>, waker: &Waker) -> (Poll<Result<Next, ExchangeError>>, Vec<T>) {
+    let mut seen = Vec::new();
+    let next = consumer.poll_next(&mut Context::from_waker(waker), |value| {
+        seen.push(value.clone());
+        ControlFlow::Continue(())
+    });
+    (next, seen)
+}
+
+fn ready<T>(producer: &mut RingProducer<T>, waker: &Waker) -> bool {
+    match producer.poll_ready(&mut Context::from_waker(waker), |_, _| panic!("nobody starves")) {
+        Poll::Ready(result) => {
+            result.unwrap();
+            true
+        }
+        Poll::Pending => false,
+    }
+}
+
+#[test]
+fn a_batch_costs_one_shared_operation_and_no_lock() {
+    for (m, n) in [(1, 1), (3, 7), (8, 64)] {
+        let (mut producers, consumers) = ring(shape(m, n, 4, 8));
+        for producer in &mut producers {
+            for value in 0..32 / m {
+                producer.try_send(value).unwrap();
+            }
+            let stats = producer.stats();
+            assert_eq!((stats.shared_ops, stats.locks), (stats.batches, 0));
+        }
+        drop(consumers);
+    }
+}
+
+#[test]
+fn consumers_are_woken_once_a_group_and_when_the_producer_idles() {
+    let (mut producers, mut consumers) = ring(shape(1, 1, 2, 3));
+    let (bell, waker) = Bell::new();
+    assert!(poll(&mut consumers[0], &waker).0.is_pending());
+    producers[0].try_send(1).unwrap();
+    producers[0].try_send(2).unwrap();
+    assert_eq!(bell.rings(), 0);
+    producers[0].try_send(3).unwrap();
+    assert_eq!(bell.rings(), 1);
+    assert_eq!(poll(&mut consumers[0], &waker).1, [1, 2, 3]);
+    assert!(poll(&mut consumers[0], &waker).0.is_pending());
+    producers[0].try_send(4).unwrap();
+    producers[0].idle();
+    producers[0].idle();
+    assert_eq!(bell.rings(), 2);
+    assert_eq!(poll(&mut consumers[0], &waker).1, [4]);
+}
+
+#[test]
+fn what_is_published_is_visible_at_once() {
+    let (mut producers, mut consumers) = ring(shape(1, 1, 1, 8));
+    producers[0].try_send(7).unwrap();
+    let (next, seen) = poll(&mut consumers[0], Waker::noop());
+    assert!(matches!(next, Poll::Ready(Ok(Next::Visited(1)))));
+    assert_eq!(seen, [7]);
+}
+
+#[test]
+fn stalled_producers_are_woken_at_half_occupancy() {
+    let (mut producers, mut consumers) = ring(shape(1, 1, 4, 1));
+    let (bell, waker) = Bell::new();
+    for value in 0..4 {
+        assert!(ready(&mut producers[0], &waker));
+        producers[0].try_send(value).unwrap();
+    }
+    assert!(matches!(producers[0].try_send(9), Err(TrySendError::Full(9))));
+    assert!(!ready(&mut producers[0], &waker));
+    let mut read_one = || {
+        let next = consumers[0].next(|_| ControlFlow::Break(()));
+        assert!(matches!(next, Ok(Next::Visited(1))));
+    };
+    read_one();
+    assert_eq!(bell.rings(), 0, "three of four are in use");
+    read_one();
+    assert_eq!(bell.rings(), 1);
+    assert!(ready(&mut producers[0], &waker));
+}
+
+#[test]
+fn the_last_consumer_to_pass_drops_the_value() {
+    let (mut producers, mut consumers) = ring(shape(1, 3, 1, 4));
+    let value = Arc::new(());
+    producers[0].try_send(Arc::clone(&value)).unwrap();
+    for consumer in [2, 0] {
+        consumers[consumer].next(|_| ControlFlow::Continue(())).unwrap();
+        assert_eq!(Arc::strong_count(&value), 2);
+    }
+    drop(consumers.remove(1));
+    assert_eq!(Arc::strong_count(&value), 1);
+}
+
+#[test]
+fn values_nobody_will_read_are_dropped_with_the_last_consumer() {
+    let (mut producers, consumers) = ring(shape(1, 2, 2, 4));
+    let value = Arc::new(());
+    for _ in 0..8 {
+        producers[0].try_send(Arc::clone(&value)).unwrap();
+    }
+    drop(consumers);
+    assert_eq!(Arc::strong_count(&value), 1);
+    let closed = producers[0].try_send(value);
+    assert!(matches!(closed, Err(TrySendError::Closed(back)) if matches!(back.error, ExchangeError::ConsumersGone)));
+}
+
+#[test]
+fn a_consumer_never_polled_is_relieved_when_another_starves() {
+    let (mut producers, mut consumers) = ring(shape(1, 2, 2, 2));
+    let (bell, waker) = Bell::new();
+    for value in 0..4 {
+        producers[0].try_send(value).unwrap();
+    }
+    // Nobody starves yet.
+    assert!(!ready(&mut producers[0], &waker));
+    assert_eq!(poll(&mut consumers[0], &waker).1, [0, 1, 2, 3]);
+    assert_eq!(bell.rings(), 0);
+    assert!(poll(&mut consumers[0], Waker::noop()).0.is_pending());
+    assert_eq!(bell.rings(), 1, "the consumer that starves wakes the producer");
+    let mut moved = Vec::new();
+    let ready = producers[0].poll_ready(&mut Context::from_waker(&waker), |consumer, &value| {
+        moved.push((consumer, value));
+        Ok(())
+    });
+    assert!(matches!(ready, Poll::Ready(Ok(()))));
+    assert_eq!(moved, [(1, 0), (1, 1)], "the oldest group, no more");
+    producers[0].try_send(4).unwrap();
+    assert!(matches!(poll(&mut consumers[1], &waker), (Poll::Ready(Ok(Next::Relieved)), seen) if seen.is_empty()));
+    assert_eq!(poll(&mut consumers[1], &waker).1, [2, 3, 4]);
+}
+
+#[test]
+fn an_overflow_that_fails_stops_the_ring() {
+    let (mut producers, mut consumers) = ring(shape(1, 2, 1, 1));
+    producers[0].try_send(0).unwrap();
+    assert_eq!(poll(&mut consumers[0], Waker::noop()).1, [0]);
+    assert!(poll(&mut consumers[0], Waker::noop()).0.is_pending());
+    let failed = producers[0].send(1, |_, _| Err(ExchangeError::ConsumersGone)).unwrap_err();
+    assert_eq!(failed.value, 1);
+    assert!(matches!(poll(&mut consumers[1], Waker::noop()).0, Poll::Ready(Err(ExchangeError::ConsumersGone))));
+}
+
+#[test]
+fn a_panic_in_a_visitor_reaches_the_others_as_a_lost_consumer() {
+    let (mut producers, mut consumers) = ring(shape(1, 2, 1, 1));
+    producers[0].try_send(0).unwrap();
+    let mut panics = consumers.pop().unwrap();
+    let thread = thread::spawn(move || panics.next(|_| panic!("on purpose")));
+    assert!(thread.join().is_err());
+    assert_eq!(poll(&mut consumers[0], Waker::noop()).1, [0]);
+    assert!(ready(&mut producers[0], Waker::noop()), "nothing waits for the one that is gone");
+}
+
+#[test]
+fn a_lost_producer_is_an_error_and_a_finished_one_is_not() {
+    let (mut producers, mut consumers) = ring::<u32>(shape(2, 1, 1, 1));
+    drop(producers.pop().unwrap());
+    producers.pop().unwrap().finish();
+    let (next, _) = poll(&mut consumers[0], Waker::noop());
+    assert!(matches!(next, Poll::Ready(Err(ExchangeError::ProducerLost { producer: 1 }))));
+
+    let (mut producers, mut consumers) = ring(shape(1, 1, 1, 4));
+    producers[0].try_send(3).unwrap();
+    producers.pop().unwrap().finish();
+    assert_eq!(poll(&mut consumers[0], Waker::noop()).1, [3]);
+    for _ in 0..2 {
+        assert!(matches!(poll(&mut consumers[0], Waker::noop()).0, Poll::Ready(Ok(Next::Finished))));
+    }
+}
