@@ -45,6 +45,9 @@ fn check_fields(line: &Value, expected: impl Iterator<Item = &'static str>) {
         assert!(line[name].as_f64() > Some(0.0), "{name}: {line}");
     }
     assert!(line["spread"].as_f64() >= Some(0.0), "{line}");
+    for name in ["bytes_copied_per_row", "shared_ops_per_batch"] {
+        assert!(line[name].as_f64() > Some(0.0), "{name}: {line}");
+    }
 }
 
 #[test]
@@ -72,6 +75,7 @@ fn slow_consumers_have_lines_of_their_own() {
     }
     // A third of the table cannot wait in 200 kB.
     assert!(lines[1]["stock_spilled_mb"].as_f64() > Some(0.0), "{}", lines[1]);
+    assert!(lines[1]["spilled_mb"].as_f64() > Some(0.0), "{}", lines[1]);
 }
 
 #[test]
