@@ -8,7 +8,7 @@ use annulus_datafusion::{AnnulusConfig, RingRepartitionExec};
 use arrow::{
     array::{
         ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array, Int64Array, ListArray,
-        RecordBatch, StringArray, StringViewArray, StructArray,
+        RecordBatch, RecordBatchOptions, StringArray, StringViewArray, StructArray,
     },
     datatypes::{DataType, Field, Int32Type, Schema},
 };
@@ -16,7 +16,7 @@ use common::{batch, context, lines, rows, run, scripted, stock};
 use datafusion::{
     catalog::memory::{DataSourceExec, MemorySourceConfig},
     execution::runtime_env::RuntimeEnv,
-    physical_expr::expressions::{Column, col},
+    physical_expr::expressions::{Column, col, lit},
     physical_expr::{LexOrdering, PhysicalSortExpr},
     physical_plan::{
         ExecutionPlan, Partitioning, common::collect, repartition::RepartitionExec, streaming::StreamingTableExec,
@@ -134,6 +134,18 @@ async fn no_input_partition_gives_no_rows() {
     let (input, _) = scripted(vec![]);
     let context = context(Arc::new(RuntimeEnv::default()), 8);
     assert_eq!(run(common::ring(input, 2), &context).await.unwrap(), vec![Vec::<String>::new(); 2]);
+}
+
+#[tokio::test]
+async fn rows_without_columns_keep_their_count() {
+    let schema = Arc::new(Schema::empty());
+    let options = RecordBatchOptions::new().with_row_count(Some(70));
+    let empty = RecordBatch::try_new_with_options(Arc::clone(&schema), vec![], &options).unwrap();
+    let input = MemorySourceConfig::try_new_exec(&[vec![empty.clone()], vec![empty]], schema, None).unwrap();
+    let stock = RepartitionExec::try_new(input, Partitioning::Hash(vec![lit(7)], 3)).unwrap();
+    let ours = Arc::new(RingRepartitionExec::try_new(stock, AnnulusConfig::default()).unwrap());
+    let found = run(ours, &context(Arc::new(RuntimeEnv::default()), 64)).await.unwrap();
+    assert_eq!(found.iter().map(Vec::len).sum::<usize>(), 140);
 }
 
 #[test]
