@@ -80,7 +80,7 @@ impl Bridge {
 
         let feeds = streams.into_iter().zip(producers).enumerate().map(|(partition, (input, producer))| {
             let times = Times::new(&setup.metrics.common, partition);
-            Feed::new(input, setup.exprs.to_vec(), producer, times, metrics.clone())
+            Feed::new(input, Arc::clone(&schema), setup.exprs.to_vec(), producer, times, metrics.clone())
         });
         let inputs = Arc::new(Inputs(Mutex::new(Progress::Opened(feeds.collect()))));
         let waiting = consumers.into_iter().zip(spilled).enumerate().map(|(partition, (consumer, spilled))| {

@@ -2,7 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
-use annulus_exchange::config::ExchangeConfig;
+use annulus_exchange::{
+    config::{DataPath, ExchangeConfig},
+    exchange::choose,
+};
 use datafusion::{
     common::{Statistics, tree_node::TreeNodeRecursion},
     config::ConfigOptions,
@@ -40,6 +43,7 @@ pub struct RingRepartitionExec {
     stock: RepartitionExec,
     options: AnnulusConfig,
     config: ExchangeConfig,
+    path: DataPath,
     metrics: NodeMetrics,
     /// The execution under way, from the first executed partition on.
     bridge: Mutex<Option<Bridge>>,
@@ -67,7 +71,8 @@ impl RingRepartitionExec {
             ..ExchangeConfig::new(inputs.max(1), stock.partitioning().partition_count())
         };
         config.check().map_err(from_exchange)?;
-        Ok(Self { stock, options, config, metrics: NodeMetrics::default(), bridge: Mutex::default() })
+        let path = choose(&config, &stock.schema()).map_err(from_exchange)?;
+        Ok(Self { stock, options, config, path, metrics: NodeMetrics::default(), bridge: Mutex::default() })
     }
 
     /// The stock operator over the same child.
@@ -78,6 +83,11 @@ impl RingRepartitionExec {
     /// The options that it was planned with.
     pub fn options(&self) -> &AnnulusConfig {
         &self.options
+    }
+
+    /// Which side copies the rows.
+    pub fn path(&self) -> DataPath {
+        self.path
     }
 
     /// What the exchange has done so far.
