@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use annulus_datafusion::{AnnulusConfig, RingRepartitionExec};
+use annulus_datafusion::{AnnulusConfig, RingRepartitionExec, config::Path};
 use arrow::{
     array::{
         ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array, Int64Array, ListArray,
@@ -12,10 +12,10 @@ use arrow::{
     },
     datatypes::{DataType, Field, Int32Type, Schema},
 };
-use common::{batch, context, lines, rows, run, scripted, stock};
+use common::{PATHS, batch, context, lines, rows, run, scripted, stock};
 use datafusion::{
     catalog::memory::{DataSourceExec, MemorySourceConfig},
-    execution::runtime_env::RuntimeEnv,
+    execution::{TaskContext, runtime_env::RuntimeEnv},
     physical_expr::expressions::{Column, col, lit},
     physical_expr::{LexOrdering, PhysicalSortExpr},
     physical_plan::{
@@ -87,15 +87,22 @@ async fn placement_is_the_stock_operators_for_every_key_type() {
 }
 
 #[tokio::test]
-async fn two_keys_and_an_expression() {
+async fn two_keys_on_every_path() {
     let context = context(Arc::new(RuntimeEnv::default()), 64);
+    for path in PATHS {
+        two_keys(path, &context).await;
+    }
+}
+
+async fn two_keys(path: Path, context: &Arc<TaskContext>) {
     let (input, _) = rows(3, 4, 100);
     let schema = input.schema();
     let partitioning = Partitioning::Hash(vec![col("v", &schema).unwrap(), col("k", &schema).unwrap()], 5);
     let theirs = RepartitionExec::try_new(input, partitioning).unwrap();
-    let ours = Arc::new(RingRepartitionExec::try_new(theirs.clone(), AnnulusConfig::default()).unwrap());
-    let expected = sorted(run(Arc::new(theirs), &context).await.unwrap());
-    assert_eq!(sorted(run(ours, &context).await.unwrap()), expected);
+    let options = AnnulusConfig { path, ..Default::default() };
+    let ours = Arc::new(RingRepartitionExec::try_new(theirs.clone(), options).unwrap());
+    let expected = sorted(run(Arc::new(theirs), context).await.unwrap());
+    assert_eq!(sorted(run(ours, context).await.unwrap()), expected);
 }
 
 #[tokio::test]
