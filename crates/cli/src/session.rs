@@ -32,7 +32,8 @@ pub struct Limits {
 /// Consumers of memory that an error about exhausted memory lists.
 const LISTED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
-/// A fresh session with a runtime of its own, which spills to the folder `spill`. `stores` replaces the default object stores.
+/// A fresh session with a runtime of its own, which spills to the folder `spill`. `stores` replaces the default object
+/// stores.
 pub fn open(
     engine: Engine,
     limits: Limits,
