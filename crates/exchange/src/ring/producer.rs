@@ -134,9 +134,10 @@ impl<T> RingProducer<T> {
     /// End this producer's input. After the last producer's end the consumers see the end of the stream.
     pub fn finish(mut self) -> ExchangeStats {
         self.finished = true;
-        self.idle();
         if self.shared.state.producer_finished(&mut self.local.stats) {
             self.shared.consumers.wake_all(&mut self.local);
+        } else {
+            self.idle();
         }
         self.local.stats
     }
