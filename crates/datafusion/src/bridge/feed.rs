@@ -19,7 +19,7 @@ use datafusion::{
     },
 };
 use futures::{FutureExt, StreamExt};
-use tokio::task::coop::consume_budget;
+use tokio::task::{coop::consume_budget, yield_now};
 
 use crate::{
     error::{from_exchange, from_panic, into_stop},
@@ -121,10 +121,16 @@ impl Feed {
 
             let send = self.times.send.timer();
             poll_fn(|cx| producer.poll_ready(cx)).await?;
+            let woken = producer.stats().wakeups;
             producer.send_hashed(batch, hashes).map_err(|refused| refused.error)?;
             send.done();
-            // An input that is always ready must let the others run.
-            consume_budget().await;
+            if producer.stats().wakeups > woken || producer.is_crowded() {
+                // Let the consumers take their rows while these are in the cache, and give their memory back.
+                yield_now().await;
+            } else {
+                // An input that is always ready must let the others run.
+                consume_budget().await;
+            }
         }
     }
 }

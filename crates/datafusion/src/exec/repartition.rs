@@ -10,7 +10,7 @@ use datafusion::{
     common::{Statistics, tree_node::TreeNodeRecursion},
     config::ConfigOptions,
     error::Result,
-    execution::TaskContext,
+    execution::{TaskContext, memory_pool::MemoryLimit},
     physical_expr::{PhysicalExpr, PhysicalSortExpr},
     physical_plan::{
         ChildStats, ChildrenPropertiesMode, EmptyRecordBatchStream, ExecutionPlan, ExecutionPlanProperties,
@@ -67,6 +67,7 @@ impl RingRepartitionExec {
             groups: options.groups,
             slots: options.slots,
             path: options.path.into(),
+            overflow_bytes: if options.overflow_limit == 0 { usize::MAX } else { options.overflow_limit },
             // Without inputs there is nothing to exchange, and none is made.
             ..ExchangeConfig::new(inputs.max(1), stock.partitioning().partition_count())
         };
@@ -113,10 +114,22 @@ impl RingRepartitionExec {
         Setup {
             input: self.stock.input(),
             exprs,
-            config: ExchangeConfig { batch_rows: context.session_config().batch_size(), ..self.config.clone() },
-            overflow_limit: if self.options.overflow_limit == 0 { usize::MAX } else { self.options.overflow_limit },
+            config: ExchangeConfig {
+                batch_rows: context.session_config().batch_size(),
+                open_bytes: open_bytes(context, self.config.open_bytes),
+                ..self.config.clone()
+            },
             metrics: &self.metrics,
         }
+    }
+}
+
+/// What open chunks may take: `usual`, but a small part of a pool that is limited, since a plan may have many exchanges and
+/// its other operators need the pool, too.
+fn open_bytes(context: &TaskContext, usual: usize) -> usize {
+    match context.memory_pool().memory_limit() {
+        MemoryLimit::Finite(limit) => usual.min(limit / 32),
+        _ => usual,
     }
 }
 
