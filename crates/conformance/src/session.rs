@@ -14,6 +14,7 @@ use datafusion::{
     config::ConfigOptions,
     error::Result,
     execution::SessionStateBuilder,
+    logical_expr::ScalarUDF,
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::ExecutionPlan,
     prelude::SessionContext,
@@ -35,7 +36,16 @@ impl Replaced {
 /// The files print the list of rules and that of settings, so here the rule hides under the last rule's name, and has
 /// no settings.
 pub fn rebuild(session: &SessionContext, replaced: Option<Replaced>) -> SessionContext {
-    let mut builder = SessionStateBuilder::new_from_existing(session.state());
+    let state = session.state();
+    // A rebuilt session registers its functions in any order, and where one's alias is another's name the last one wins.
+    // Those that have lost a name go first, and so lose it again.
+    let known = state.scalar_functions().clone();
+    let keeps = |name: &str, of: &ScalarUDF| known.get(name).is_none_or(|winner| **winner == *of);
+    let keeps_all = |of: &ScalarUDF| keeps(of.name(), of) && of.aliases().iter().all(|alias| keeps(alias, of));
+    let mut builder = SessionStateBuilder::new_from_existing(state);
+    if let Some(functions) = builder.scalar_functions() {
+        functions.sort_by_key(|function| keeps_all(function));
+    }
     if let (Some(replaced), Some(optimizer)) = (replaced, builder.physical_optimizers())
         && let Some(last) = optimizer.rules.pop()
     {
