@@ -39,7 +39,7 @@ pub fn exchange(
             let (producers, consumers) = publish::publish(config, path, Arc::clone(&schema), overflow);
             (
                 producers.into_iter().map(ProducerPath::Publish).collect(),
-                consumers.into_iter().map(ConsumerPath::Publish).collect(),
+                consumers.into_iter().map(Box::new).map(ConsumerPath::Publish).collect(),
             )
         }
     };
@@ -72,7 +72,7 @@ enum ProducerPath {
 
 enum ConsumerPath {
     Reserve(ReserveConsumer),
-    Publish(PublishConsumer),
+    Publish(Box<PublishConsumer>),
 }
 
 /// The same call on whichever path it is.

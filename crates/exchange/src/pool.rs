@@ -7,13 +7,12 @@ use std::{
     collections::BTreeMap,
     ptr::NonNull,
     sync::{
-        Arc, Weak,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use arrow::buffer::Buffer;
-use crossbeam_queue::ArrayQueue;
 
 /// Alignment of every buffer: a cache line, which is also what Arrow asks for.
 const ALIGN: usize = 64;
@@ -22,7 +21,7 @@ const ALIGN: usize = 64;
 /// as those of N consumers are, would else compete for the few ways of a single set of the first-level cache.
 const COLOURS: usize = 64;
 
-/// Buffers of a few fixed sizes, kept for reuse up to a limit per size. Lock-free.
+/// Buffers of a few fixed sizes, kept for reuse up to a limit per size.
 ///
 /// When the pool is dropped its idle buffers are freed, and those still in use are freed by their last reader.
 #[derive(Debug)]
@@ -33,7 +32,9 @@ pub struct BufferPool {
 #[derive(Debug)]
 struct Class {
     bytes: usize,
-    idle: ArrayQueue<Allocation>,
+    /// Used from the end: what came back last is most likely still in the cache.
+    idle: Mutex<Vec<Allocation>>,
+    keep: usize,
     /// Fresh buffers so far.
     fresh: AtomicUsize,
 }
@@ -45,9 +46,11 @@ impl BufferPool {
         for bytes in sizes.into_iter().filter(|&bytes| bytes > 0) {
             *counts.entry(bytes).or_insert(0) += keep;
         }
-        let class = |(bytes, keep): (usize, usize)| {
-            let idle = ArrayQueue::new(keep.max(1));
-            Class { bytes, idle, fresh: AtomicUsize::new(0) }
+        let class = |(bytes, keep): (usize, usize)| Class {
+            bytes,
+            idle: Mutex::new(Vec::new()),
+            keep,
+            fresh: AtomicUsize::new(0),
         };
         Arc::new(Self { classes: counts.into_iter().map(class).collect() })
     }
@@ -55,7 +58,7 @@ impl BufferPool {
     /// A buffer of at least `bytes` bytes with whatever content: recycled if one of that size is idle, else fresh.
     pub fn take(self: &Arc<Self>, bytes: usize) -> PooledBuffer {
         let memory = match self.class(bytes).map(|class| &self.classes[class]) {
-            Some(class) => class.idle.pop().unwrap_or_else(|| {
+            Some(class) => class.idle().pop().unwrap_or_else(|| {
                 let colour = class.fresh.fetch_add(1, Ordering::Relaxed) % COLOURS;
                 Allocation::new(class.bytes, colour * ALIGN)
             }),
@@ -66,11 +69,17 @@ impl BufferPool {
 
     /// Bytes that lie idle here.
     pub fn idle_bytes(&self) -> usize {
-        self.classes.iter().map(|class| class.idle.len() * class.bytes).sum()
+        self.classes.iter().map(|class| class.idle().len() * class.bytes).sum()
     }
 
     fn class(&self, bytes: usize) -> Option<usize> {
         self.classes.binary_search_by_key(&bytes, |class| class.bytes).ok()
+    }
+}
+
+impl Class {
+    fn idle(&self) -> MutexGuard<'_, Vec<Allocation>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -109,8 +118,11 @@ impl Drop for PooledBuffer {
     fn drop(&mut self) {
         let (Some(memory), Some(pool)) = (self.memory.take(), self.pool.upgrade()) else { return };
         if let Some(class) = pool.class(memory.bytes) {
-            // A full queue gives the allocation back, and it is freed here.
-            let _ = pool.classes[class].idle.push(memory);
+            let class = &pool.classes[class];
+            let mut idle = class.idle();
+            if idle.len() < class.keep {
+                idle.push(memory);
+            }
         }
     }
 }

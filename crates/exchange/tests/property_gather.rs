@@ -110,9 +110,9 @@ fn plain(array: &ArrayRef) -> ArrayRef {
 
 fn expect_column(output: &[RecordBatch], expected: &[ArrayRef], column: usize) {
     let parts: Vec<ArrayRef> = output.iter().map(|batch| plain(batch.column(column))).collect();
-    let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).filter(|part| part.len() > 0).collect();
+    let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).filter(|part| !part.is_empty()).collect();
     let expected: Vec<ArrayRef> = expected.iter().map(plain).collect();
-    let expected: Vec<&dyn Array> = expected.iter().map(AsRef::as_ref).filter(|part| part.len() > 0).collect();
+    let expected: Vec<&dyn Array> = expected.iter().map(AsRef::as_ref).filter(|part| !part.is_empty()).collect();
     if expected.is_empty() {
         return assert!(parts.is_empty());
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{MAX_CONSUMERS, Modulo, Target};
+use super::{MAX_CONSUMERS, Modulo, Target, few};
 use crate::error::ExchangeError;
 
 /// With few consumers neighbouring rows often share one, and each increment of a counter waits for the store before it.
@@ -18,6 +18,7 @@ pub struct RowIndex {
     offsets: Vec<u32>,
     rows: Vec<u32>,
     positions: Vec<u32>,
+    gap: u32,
     /// Counters, then write positions: `cursors[stripe * consumers + consumer]`.
     cursors: Vec<u32>,
 }
@@ -35,12 +36,12 @@ impl RowIndex {
     }
 
     /// The inverse of [`fill_from_hashes`](Self::fill_from_hashes): fills [`positions`](Self::positions) instead of
-    /// [`rows`](Self::rows). O(rows + N).
-    pub fn place_from_hashes(&mut self, hashes: &[u64], modulo: &Modulo) {
+    /// [`rows`](Self::rows), and leaves `gap` positions free behind each consumer's. O(rows + N).
+    pub fn place_from_hashes(&mut self, hashes: &[u64], modulo: &Modulo, gap: u32) {
         modulo.targets(hashes, &mut self.targets);
         self.rows.clear();
         self.positions.resize(self.targets.len(), 0);
-        let stripes = self.count(modulo.consumers());
+        let stripes = self.count(modulo.consumers(), gap);
         let positions = &mut self.positions;
         let put = |position: u32, row: u32| positions[row as usize] = position;
         place(stripes, &self.targets, modulo.consumers(), &mut self.cursors, put);
@@ -75,7 +76,7 @@ impl RowIndex {
         &self.targets
     }
 
-    /// Where each consumer's rows begin in [`rows`](Self::rows), and at last their number: N + 1 values.
+    /// Where each consumer's rows begin in the grouped order, and at last its end: N + 1 values.
     pub fn offsets(&self) -> &[u32] {
         &self.offsets
     }
@@ -84,6 +85,11 @@ impl RowIndex {
     /// [`place_from_hashes`](Self::place_from_hashes).
     pub fn positions(&self) -> &[u32] {
         &self.positions
+    }
+
+    /// The positions of a consumer's rows in the grouped order.
+    pub fn range(&self, consumer: usize) -> Range<u32> {
+        self.offsets[consumer]..self.offsets[consumer + 1] - self.gap
     }
 
     /// All rows, grouped by consumer.
@@ -111,15 +117,19 @@ impl RowIndex {
     /// The counting sort. All targets are below `consumers`.
     fn group(&mut self, consumers: usize) {
         self.positions.clear();
+        if consumers <= few::MAX_CONSUMERS {
+            self.gap = 0;
+            return few::group(&self.targets, consumers, &mut self.rows, &mut self.offsets);
+        }
         self.rows.resize(self.targets.len(), 0);
-        let stripes = self.count(consumers);
+        let stripes = self.count(consumers, 0);
         let rows = &mut self.rows;
         let put = |position: u32, row: u32| rows[position as usize] = row;
         place(stripes, &self.targets, consumers, &mut self.cursors, put);
     }
 
     /// Counts the targets and turns the counts into offsets and cursors; returns the number of stripes.
-    fn count(&mut self, consumers: usize) -> usize {
+    fn count(&mut self, consumers: usize, gap: u32) -> usize {
         assert!(u32::try_from(self.targets.len()).is_ok(), "a batch has fewer than 2^32 rows");
         let stripes = if consumers <= STRIPED_MAX_CONSUMERS { STRIPES } else { 1 };
         self.cursors.clear();
@@ -129,7 +139,8 @@ impl RowIndex {
         } else {
             count(&self.targets, &mut self.cursors);
         }
-        prefix_sums(consumers, &mut self.cursors, &mut self.offsets);
+        self.gap = gap;
+        prefix_sums(consumers, gap, &mut self.cursors, &mut self.offsets);
         stripes
     }
 }
@@ -216,7 +227,7 @@ fn count_striped(targets: &[Target], consumers: usize, counts: &mut [u32]) {
 }
 
 /// Turns counts into the positions of each stripe's first row of each consumer, and writes the consumers' offsets.
-fn prefix_sums(consumers: usize, cursors: &mut [u32], offsets: &mut Vec<u32>) {
+fn prefix_sums(consumers: usize, gap: u32, cursors: &mut [u32], offsets: &mut Vec<u32>) {
     offsets.clear();
     let mut position = 0;
     for consumer in 0..consumers {
@@ -224,6 +235,7 @@ fn prefix_sums(consumers: usize, cursors: &mut [u32], offsets: &mut Vec<u32>) {
         for cursor in cursors.iter_mut().skip(consumer).step_by(consumers) {
             position += std::mem::replace(cursor, position);
         }
+        position += gap;
     }
     offsets.push(position);
 }

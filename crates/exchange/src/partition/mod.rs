@@ -5,6 +5,7 @@
 //! ```
 //! Round robin places whole batches and needs no grouping.
 
+mod few;
 mod index;
 mod modulo;
 mod range;

@@ -7,8 +7,8 @@
 //! write-combining; past the cache, where the open chunks together are larger than it).
 
 use arrow::{
-    array::{Array, ArrayData, AsArray, ByteView, RecordBatch},
-    buffer::{BooleanBuffer, Buffer},
+    array::{Array, AsArray, ByteView, RecordBatch},
+    buffer::Buffer,
     datatypes::{BinaryViewType, DataType, StringViewType},
 };
 
@@ -31,9 +31,13 @@ pub(crate) struct Segment {
 pub(crate) enum Order<'a> {
     /// The batch's row numbers, grouped by consumer.
     Gather(&'a [u32]),
-    /// For each row of the batch its position in the grouped order.
-    Combine(&'a [u32]),
+    /// For each row of the batch its position in the grouped order, and the end of that order, which may have gaps.
+    Combine(&'a [u32], u32),
 }
+
+/// Shorter runs go through the cache: most of their lines are shared with neighbouring runs.
+#[cfg(target_arch = "x86_64")]
+const MIN_STREAMED_BYTES: usize = 2048;
 
 /// What a copy cost.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,48 +58,57 @@ struct Line(#[expect(dead_code, reason = "only its bytes are used")] [u8; 64]);
 impl Combiner {
     /// Room for `rows` values.
     fn room<T>(&mut self, rows: usize) -> *mut T {
-        self.0.resize((rows * size_of::<T>()).div_ceil(size_of::<Line>()), Line([0; 64]));
+        let lines = (rows * size_of::<T>()).div_ceil(size_of::<Line>());
+        if self.0.len() < lines {
+            self.0.resize(lines, Line([0; 64]));
+        }
         self.0.as_mut_ptr().cast()
     }
 }
 
-/// Copies every row that `order` names into its segment.
+/// Copies every row that `order` names into its segment. Several batches only in [`Order::Combine`], whose positions
+/// then are those of all rows, batch after batch.
 ///
 /// # Safety
-/// Every row number and position is below the batch's number of rows, positions differ, the segments' ranges lie below
-/// it, and the columns have the types of the shape.
-pub(crate) unsafe fn copy_batch(
-    batch: &RecordBatch,
+/// Every row number and position is below the number of rows, positions differ, the segments' ranges lie below it, and
+/// the columns have the types of the shape.
+pub(crate) unsafe fn copy_batches(
+    batches: &[RecordBatch],
     shape: &ChunkShape,
     order: Order<'_>,
     segments: &[Segment],
     combiner: &mut Combiner,
 ) -> CopyCost {
+    debug_assert!(batches.len() == 1 || matches!(order, Order::Combine(..)));
     let mut cost = CopyCost::default();
-    for (index, column) in batch.columns().iter().enumerate() {
-        let layout = shape.layouts[index];
-        let mut target = Target { shape, column: index, order, segments, combiner: &mut *combiner };
-        let data = column.to_data();
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    for (index, layout) in shape.layouts.iter().enumerate() {
+        let column: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(index).as_ref()).collect();
+        let mut target = Target { shape, column: index, rows, order, segments, combiner: &mut *combiner };
         // SAFETY: the rows are in bounds and the types agree, by the caller's promise.
         unsafe {
             match layout {
-                Layout::Fixed(1) => target.copy::<u8>(values(&data)),
-                Layout::Fixed(2) => target.copy::<u16>(values(&data)),
-                Layout::Fixed(4) => target.copy::<u32>(values(&data)),
-                Layout::Fixed(8) => target.copy::<u64>(values(&data)),
-                Layout::Fixed(16) => target.copy::<u128>(values(&data)),
+                Layout::Fixed(1) => target.copy_values::<u8>(&column),
+                Layout::Fixed(2) => target.copy_values::<u16>(&column),
+                Layout::Fixed(4) => target.copy_values::<u32>(&column),
+                Layout::Fixed(8) => target.copy_values::<u64>(&column),
+                Layout::Fixed(16) => target.copy_values::<u128>(&column),
                 Layout::Fixed(width) => {
-                    debug_assert_eq!(width, 32);
-                    target.copy::<[u128; 2]>(values(&data));
+                    debug_assert_eq!(*width, 32);
+                    target.copy_values::<[u128; 2]>(&column);
                 }
-                Layout::Bool => target.copy_bits(column.as_boolean().values(), Chunk::values),
-                Layout::View => target.copy_views(column.as_ref(), &mut cost),
+                Layout::Bool => {
+                    let bits = |array: &&dyn Array| array.as_boolean().values().iter().map(u8::from).collect();
+                    target.copy_bytes(column.iter().map(bits), Chunk::values);
+                }
+                Layout::View => target.copy_views(&column, &mut cost),
             }
-            if let Some(nulls) = column.nulls().filter(|nulls| nulls.null_count() > 0) {
-                target.copy_bits(&!nulls.inner(), Chunk::nulls);
+            if column.iter().any(|array| array.null_count() > 0) {
+                let nulls = |array: &&dyn Array| (0..array.len()).map(|row| u8::from(array.is_null(row))).collect();
+                target.copy_bytes(column.iter().map(nulls), Chunk::nulls);
             }
         }
-        cost.bytes += (batch.num_rows() * layout.width()) as u64;
+        cost.bytes += (rows * layout.width()) as u64;
     }
     #[cfg(target_arch = "x86_64")]
     if shape.past_cache {
@@ -109,16 +122,26 @@ pub(crate) unsafe fn copy_batch(
 /// The values of an array of fixed width `size_of::<T>()`, from its offset on.
 ///
 /// # Safety
-/// The array has that layout.
-unsafe fn values<T>(data: &ArrayData) -> *const T {
-    // SAFETY: the first buffer holds at least offset + len values.
-    unsafe { data.buffers()[0].as_ptr().cast::<T>().add(data.offset()) }
+/// The array has that layout, and outlives the use of the result.
+unsafe fn values<T>(array: &dyn Array) -> Values<T> {
+    let data = array.to_data();
+    // SAFETY: the first buffer, which the array holds as well, has at least offset + len values.
+    Values { start: unsafe { data.buffers()[0].as_ptr().cast::<T>().add(data.offset()) }, len: array.len() }
 }
 
-/// A column of the chunks that a batch goes to.
+/// Some values of a column.
+#[derive(Clone, Copy)]
+struct Values<T> {
+    start: *const T,
+    len: usize,
+}
+
+/// A column of the chunks that rows go to.
 struct Target<'a> {
     shape: &'a ChunkShape,
     column: usize,
+    /// Rows of the input.
+    rows: usize,
     order: Order<'a>,
     segments: &'a [Segment],
     combiner: &'a mut Combiner,
@@ -126,17 +149,32 @@ struct Target<'a> {
 
 impl Target<'_> {
     /// # Safety
-    /// `source` has a value for every row, and `T` is as wide as the column's layout.
-    unsafe fn copy<T: Copy>(&mut self, source: *const T) {
+    /// `column` has a value for every row, and `T` is as wide as the column's layout.
+    unsafe fn copy_values<T: Copy>(&mut self, column: &[&dyn Array]) {
         // SAFETY: the caller's promise.
-        unsafe { self.copy_to(source, Chunk::values) }
+        unsafe { self.copy(column.iter().map(|array| values::<T>(*array)), Chunk::values) }
+    }
+
+    /// One byte a row.
+    ///
+    /// # Safety
+    /// There is a byte for every row.
+    unsafe fn copy_bytes(&mut self, bytes: impl Iterator<Item = Vec<u8>>, out: impl Fn(&Chunk, usize) -> *mut u8) {
+        let bytes: Vec<Vec<u8>> = bytes.collect();
+        let sources = bytes.iter().map(|bytes| Values { start: bytes.as_ptr(), len: bytes.len() });
+        // SAFETY: the caller's promise.
+        unsafe { self.copy(sources, out) }
     }
 
     /// Copies to the buffer that `out` finds in each chunk.
     ///
     /// # Safety
-    /// As [`copy`](Self::copy).
-    unsafe fn copy_to<T: Copy>(&mut self, source: *const T, out: impl Fn(&Chunk, usize) -> *mut u8) {
+    /// The sources together have a value for every row, and `T` is as wide as the values of that buffer.
+    unsafe fn copy<T: Copy>(
+        &mut self,
+        mut sources: impl Iterator<Item = Values<T>>,
+        out: impl Fn(&Chunk, usize) -> *mut u8,
+    ) {
         let out = |segment: &Segment| {
             // SAFETY: the claim's rows lie in the chunk.
             unsafe { out(segment.claim.chunk(), self.column).cast::<T>().add(segment.claim.start as usize) }
@@ -145,72 +183,56 @@ impl Target<'_> {
         unsafe {
             match self.order {
                 Order::Gather(rows) => {
+                    let Some(source) = sources.next() else { return };
                     for segment in self.segments {
-                        gather(source, segment.of(rows), out(segment));
+                        gather(source.start, segment.of(rows), out(segment));
                     }
                 }
-                Order::Combine(positions) => {
-                    let combined = self.combiner.room::<T>(positions.len());
-                    scatter(source, positions, combined);
+                Order::Combine(positions, end) => {
+                    let combined = self.combiner.room::<T>(end as usize);
+                    scatter_all(sources, positions, combined);
                     for segment in self.segments {
-                        let run = combined.add(segment.first as usize);
-                        copy_run(
-                            run.cast::<u8>(),
-                            out(segment).cast(),
-                            segment.claim.len as usize * size_of::<T>(),
-                            self.shape.past_cache,
-                        );
+                        let run = combined.add(segment.first as usize).cast::<u8>();
+                        let bytes = segment.claim.len as usize * size_of::<T>();
+                        copy_run(run, out(segment).cast(), bytes, self.shape.past_cache);
                     }
                 }
             }
         }
     }
 
-    /// One byte a row.
-    ///
     /// # Safety
-    /// `source` has a bit for every row.
-    unsafe fn copy_bits(&mut self, source: &BooleanBuffer, out: impl Fn(&Chunk, usize) -> *mut u8) {
-        let bytes: Vec<u8> = source.iter().map(u8::from).collect();
-        // SAFETY: one byte for each bit; the caller's promise.
-        unsafe { self.copy_to(bytes.as_ptr(), out) }
-    }
-
-    /// # Safety
-    /// `source` is an array of views with a value for every row.
-    unsafe fn copy_views(&mut self, source: &dyn Array, cost: &mut CopyCost) {
-        let (views, buffers): (&[u128], &[Buffer]) = match source.data_type() {
-            DataType::Utf8View => {
-                let array = source.as_byte_view::<StringViewType>();
-                (array.views(), array.data_buffers())
-            }
-            _ => {
-                let array = source.as_byte_view::<BinaryViewType>();
-                (array.views(), array.data_buffers())
-            }
-        };
-        if buffers.is_empty() {
-            // SAFETY: every value is inline; the caller's promise holds for `views`.
-            return unsafe { self.copy::<u128>(views.as_ptr()) };
+    /// `column` has arrays of views with a value for every row.
+    unsafe fn copy_views(&mut self, column: &[&dyn Array], cost: &mut CopyCost) {
+        let sources: Vec<ViewSource<'_>> = column.iter().map(|array| ViewSource::of(*array)).collect();
+        let all = sources.iter().map(|source| Values { start: source.views.as_ptr(), len: source.views.len() });
+        if sources.iter().all(|source| source.buffers.is_empty()) {
+            // SAFETY: every value is inline; the caller's promise holds for the views.
+            return unsafe { self.copy::<u128>(all, Chunk::values) };
         }
         if !self.shape.knows_heap(self.column) {
-            let long: usize = views.iter().map(|view| long_bytes(*view)).sum();
-            self.shape.learn_heap(self.column, long, views.len());
+            let long = sources.iter().flat_map(|source| source.views).map(|view| long_bytes(*view)).sum();
+            self.shape.learn_heap(self.column, long, self.rows);
         }
-        let buffers: Vec<*const u8> = buffers.iter().map(|buffer| buffer.as_ptr()).collect();
-        let combined = self.combiner.room::<u128>(views.len());
-        // SAFETY: as in `copy_to`; the combining buffer has room for all views.
+        let end = match self.order {
+            Order::Gather(rows) => rows.len(),
+            Order::Combine(_, end) => end as usize,
+        };
+        let combined = self.combiner.room::<u128>(end);
+        // SAFETY: as in `copy`; the combining buffer has room for all views, and is initialised.
         let grouped = unsafe {
             match self.order {
-                Order::Gather(rows) => gather(views.as_ptr(), rows, combined),
-                Order::Combine(positions) => scatter(views.as_ptr(), positions, combined),
+                Order::Gather(rows) => gather(sources[0].views.as_ptr(), rows, combined),
+                Order::Combine(positions, _) => scatter_views(&sources, positions, combined),
             }
-            std::slice::from_raw_parts_mut(combined, views.len())
+            std::slice::from_raw_parts_mut(combined, end)
         };
+        let buffers = sources.iter().flat_map(|source| source.buffers);
+        let buffers: Vec<*const u8> = buffers.map(|buffer| buffer.as_ptr()).collect();
         for segment in self.segments {
             let run = &mut grouped[segment.first as usize..][..segment.claim.len as usize];
             let bytes = run.iter().map(|view| long_bytes(*view)).sum();
-            // SAFETY: as in `copy_to`; the heap range has room for exactly the long strings of the run.
+            // SAFETY: as in `copy`; the heap range has room for exactly the long strings of the run.
             unsafe {
                 let out = segment.claim.chunk().values(self.column).cast::<u128>().add(segment.claim.start as usize);
                 if bytes > 0 {
@@ -220,6 +242,27 @@ impl Target<'_> {
                     cost.shared_ops += 1;
                 }
                 copy_run(run.as_ptr().cast(), out.cast(), size_of_val(run), self.shape.past_cache);
+            }
+        }
+    }
+}
+
+/// An array of views.
+struct ViewSource<'a> {
+    views: &'a [u128],
+    buffers: &'a [Buffer],
+}
+
+impl<'a> ViewSource<'a> {
+    fn of(array: &'a dyn Array) -> Self {
+        match array.data_type() {
+            DataType::Utf8View => {
+                let array = array.as_byte_view::<StringViewType>();
+                Self { views: array.views(), buffers: array.data_buffers() }
+            }
+            _ => {
+                let array = array.as_byte_view::<BinaryViewType>();
+                Self { views: array.views(), buffers: array.data_buffers() }
             }
         }
     }
@@ -239,12 +282,12 @@ fn long_bytes(view: u128) -> usize {
 }
 
 /// # Safety
-/// `source[row]` is readable for each row, and `out` is writable for `rows.len()` values.
+/// `source[row]` is readable for each row, aligned or not (fixed-size binaries need not be), and `out` is writable for `rows.len()` values.
 #[inline]
 unsafe fn gather<T: Copy>(source: *const T, rows: &[u32], out: *mut T) {
     for (position, row) in rows.iter().enumerate() {
         // SAFETY: the caller's promise.
-        unsafe { out.add(position).write(source.add(*row as usize).read()) };
+        unsafe { out.add(position).write(source.add(*row as usize).read_unaligned()) };
     }
 }
 
@@ -254,7 +297,40 @@ unsafe fn gather<T: Copy>(source: *const T, rows: &[u32], out: *mut T) {
 unsafe fn scatter<T: Copy>(source: *const T, positions: &[u32], out: *mut T) {
     for (row, position) in positions.iter().enumerate() {
         // SAFETY: the caller's promise.
-        unsafe { out.add(*position as usize).write(source.add(row).read()) };
+        unsafe { out.add(*position as usize).write(source.add(row).read_unaligned()) };
+    }
+}
+
+/// # Safety
+/// The sources together have `positions.len()` values, and `out` is writable at every position.
+unsafe fn scatter_all<T: Copy>(sources: impl Iterator<Item = Values<T>>, mut positions: &[u32], out: *mut T) {
+    for source in sources {
+        let (here, rest) = positions.split_at(source.len);
+        // SAFETY: the caller's promise.
+        unsafe { scatter(source.start, here, out) };
+        positions = rest;
+    }
+}
+
+/// Scatters views whose buffers are numbered through all sources.
+///
+/// # Safety
+/// As [`scatter_all`].
+unsafe fn scatter_views(sources: &[ViewSource<'_>], mut positions: &[u32], out: *mut u128) {
+    let mut first_buffer = 0;
+    for source in sources {
+        let (here, rest) = positions.split_at(source.views.len());
+        for (view, position) in source.views.iter().zip(here) {
+            let mut view = *view;
+            if first_buffer > 0 && long_bytes(view) > 0 {
+                let long = ByteView::from(view);
+                view = long.with_buffer_index(long.buffer_index + first_buffer).as_u128();
+            }
+            // SAFETY: the caller's promise.
+            unsafe { out.add(*position as usize).write(view) };
+        }
+        positions = rest;
+        first_buffer += source.buffers.len() as u32;
     }
 }
 
@@ -290,7 +366,7 @@ unsafe fn move_strings(views: &mut [u128], buffers: &[*const u8], heap: HeapRang
 #[inline]
 unsafe fn copy_run(source: *const u8, out: *mut u8, bytes: usize, past_cache: bool) {
     #[cfg(target_arch = "x86_64")]
-    if past_cache && bytes >= 256 {
+    if past_cache && bytes >= MIN_STREAMED_BYTES {
         // SAFETY: the caller's promise.
         return unsafe { stream_run(source, out, bytes) };
     }
@@ -300,7 +376,7 @@ unsafe fn copy_run(source: *const u8, out: *mut u8, bytes: usize, past_cache: bo
 }
 
 /// Copies with non-temporal stores of whole lines. The stores are ordered before later ones only by an `sfence`, which
-/// [`copy_batch`] ends with.
+/// [`copy_batches`] ends with.
 ///
 /// # Safety
 /// As [`copy_run`].

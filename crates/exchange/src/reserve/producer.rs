@@ -1,6 +1,7 @@
 //! The producer's side: admission, then claim, copy, complete.
 
 use std::{
+    ops::Range,
     sync::Arc,
     task::{Context, Poll},
     time::Instant,
@@ -10,7 +11,7 @@ use arrow::array::RecordBatch;
 
 use super::{
     chunk::Chunk,
-    copy::{Combiner, Order, Segment, copy_batch},
+    copy::{Combiner, Order, Segment, copy_batches},
     lane::Claim,
     shared::Shared,
 };
@@ -22,6 +23,14 @@ use crate::{
 
 /// From this many consumers on, combining beats gathering.
 const COMBINE_MIN_CONSUMERS: usize = 8;
+/// Rows that are left free between consumers in the combining buffer. Their runs are of about the same length, often a
+/// power of two, and without gaps all of them would be written in the same few sets of the first-level cache.
+const COMBINE_GAP: u32 = 8;
+/// A producer holds batches back until they have so many rows for each consumer on average: shorter runs cost more to
+/// place than to copy.
+const RUN_ROWS: usize = 64;
+/// And at most so many batches.
+const MAX_HELD: usize = 8;
 
 pub(crate) struct ReserveProducer {
     index: usize,
@@ -30,6 +39,11 @@ pub(crate) struct ReserveProducer {
     claims: Vec<Claim<Chunk>>,
     segments: Vec<Segment>,
     combiner: Combiner,
+    /// Batches that are not copied yet, so that runs get longer, and the hashes of their rows.
+    held: Vec<RecordBatch>,
+    hashes: Vec<u64>,
+    /// Copy as soon as so many rows are held.
+    flush_rows: usize,
     idle: bool,
     waiting_since: Option<Instant>,
     finished: bool,
@@ -38,6 +52,9 @@ pub(crate) struct ReserveProducer {
 
 impl ReserveProducer {
     pub(crate) fn new(index: usize, shared: Arc<Shared>) -> Self {
+        let rows = RUN_ROWS * shared.consumers();
+        let hold = shared.consumers() >= COMBINE_MIN_CONSUMERS && rows > shared.shape.capacity;
+        let flush_rows = if hold { rows } else { 0 };
         Self {
             index,
             shared,
@@ -45,6 +62,9 @@ impl ReserveProducer {
             claims: Vec::new(),
             segments: Vec::new(),
             combiner: Combiner::default(),
+            held: Vec::new(),
+            hashes: Vec::new(),
+            flush_rows,
             idle: false,
             waiting_since: None,
             finished: false,
@@ -86,28 +106,48 @@ impl ReserveProducer {
         if std::mem::take(&mut self.idle) {
             self.shared.producer_resumes(&mut self.stats);
         }
+        self.stats.batches += 1;
+        self.stats.rows += batch.num_rows() as u64;
+        self.held.push(batch);
+        if self.flush_rows == 0 {
+            self.copy_held(hashes);
+            return Ok(());
+        }
+        self.hashes.extend_from_slice(hashes);
+        if self.hashes.len() >= self.flush_rows || self.held.len() >= MAX_HELD {
+            self.flush();
+        }
+        Ok(())
+    }
+
+    /// Copies the batches that are held.
+    fn flush(&mut self) {
+        if !self.held.is_empty() {
+            let hashes = std::mem::take(&mut self.hashes);
+            self.copy_held(&hashes);
+            self.hashes = hashes;
+            self.hashes.clear();
+        }
+    }
+
+    /// Copies the batches that are held, whose rows have these hashes.
+    fn copy_held(&mut self, hashes: &[u64]) {
         let combine = self.shared.consumers() >= COMBINE_MIN_CONSUMERS;
         if combine {
-            self.rows.place_from_hashes(hashes, &self.shared.modulo);
+            self.rows.place_from_hashes(hashes, &self.shared.modulo, COMBINE_GAP);
         } else {
             self.rows.fill_from_hashes(hashes, &self.shared.modulo);
         }
         self.claim();
-        let mut in_flight = InFlight { producer: self };
-        in_flight.copy(&batch, combine);
-        drop(in_flight);
-        self.stats.batches += 1;
-        self.stats.rows += batch.num_rows() as u64;
-        Ok(())
+        InFlight { producer: self }.copy(combine);
     }
 
     /// Claims room for every row that somebody wants.
     fn claim(&mut self) {
         let shared = &*self.shared;
         let capacity = shared.shape.capacity as u32;
-        let offsets = self.rows.offsets();
-        for (consumer, bounds) in offsets.windows(2).enumerate() {
-            let (mut first, end) = (bounds[0], bounds[1]);
+        for consumer in 0..shared.consumers() {
+            let Range { start: mut first, end } = self.rows.range(consumer);
             if first == end || !shared.wants(consumer) {
                 continue;
             }
@@ -144,6 +184,7 @@ impl ReserveProducer {
 
     pub(crate) fn idle(&mut self) {
         if !std::mem::replace(&mut self.idle, true) {
+            self.flush();
             self.shared.producer_idles(&mut self.stats);
         }
     }
@@ -157,6 +198,9 @@ impl ReserveProducer {
         if !std::mem::replace(&mut self.finished, true) {
             if std::mem::take(&mut self.idle) {
                 self.shared.producer_resumes(&mut self.stats);
+            }
+            if self.shared.refusal().is_none() {
+                self.flush();
             }
             self.shared.producer_finishes(&mut self.stats);
         }
@@ -187,14 +231,19 @@ struct InFlight<'a> {
 }
 
 impl InFlight<'_> {
-    fn copy(&mut self, batch: &RecordBatch, combine: bool) {
-        let ReserveProducer { shared, rows, segments, combiner, stats, .. } = &mut *self.producer;
-        let order = if combine { Order::Combine(rows.positions()) } else { Order::Gather(rows.rows().as_slice()) };
+    fn copy(&mut self, combine: bool) {
+        let ReserveProducer { shared, rows, segments, combiner, stats, held, .. } = &mut *self.producer;
+        let order = if combine {
+            Order::Combine(rows.positions(), *rows.offsets().last().unwrap_or(&0))
+        } else {
+            Order::Gather(rows.rows().as_slice())
+        };
         // SAFETY: the order was made from one hash a row and the segments cover it; the facade has checked the number of
-        // hashes and the schema.
-        let cost = unsafe { copy_batch(batch, &shared.shape, order, segments, combiner) };
+        // hashes and the schema; only with `combine` is more than one batch held.
+        let cost = unsafe { copy_batches(held, &shared.shape, order, segments, combiner) };
         stats.bytes_copied += cost.bytes;
         stats.shared_ops += cost.shared_ops;
+        held.clear();
     }
 }
 

@@ -45,11 +45,8 @@ impl Shared {
         let limit = (config.groups + 1) * config.slots();
         let shape = ChunkShape::new(schema, config, config.consumers + limit);
         let capacity = shape.capacity as u32;
-        let per_consumer = |_| PerConsumer {
-            lane: Lane::new(capacity),
-            gone: AtomicBool::new(false),
-            queue: Queue::default(),
-        };
+        let per_consumer =
+            |_| PerConsumer { lane: Lane::new(capacity), gone: AtomicBool::new(false), queue: Queue::default() };
         Self {
             shape,
             modulo: Modulo::new(config.consumers),
