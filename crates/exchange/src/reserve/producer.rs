@@ -92,9 +92,10 @@ impl ReserveProducer {
         } else {
             self.rows.fill_from_hashes(hashes, &self.shared.modulo);
         }
-        self.claim();
         let mut in_flight = InFlight { producer: self };
+        in_flight.producer.claim();
         in_flight.copy(&batch, combine);
+        in_flight.producer.complete();
         drop(in_flight);
         self.stats.batches += 1;
         self.stats.rows += batch.num_rows() as u64;
@@ -131,7 +132,9 @@ impl ReserveProducer {
     fn complete(&mut self) {
         let capacity = self.shared.shape.capacity as u32;
         self.stats.shared_ops += self.segments.len() as u64;
-        for segment in self.segments.drain(..) {
+        // In order, since a single producer's rows keep theirs; one by one, since a delivery may panic.
+        self.segments.reverse();
+        while let Some(segment) = self.segments.pop() {
             if let Some(open) = segment.claim.complete(capacity) {
                 self.shared.deliver(segment.consumer as usize, open, &mut self.stats);
             }
@@ -145,17 +148,12 @@ impl ReserveProducer {
     }
 
     pub(crate) fn finish(mut self) -> ExchangeStats {
-        self.end();
-        self.stats
-    }
-
-    fn end(&mut self) {
-        if !std::mem::replace(&mut self.finished, true) {
-            if std::mem::take(&mut self.idle) {
-                self.shared.producer_resumes(&mut self.stats);
-            }
-            self.shared.producer_finishes(&mut self.stats);
+        if std::mem::take(&mut self.idle) {
+            self.shared.producer_resumes(&mut self.stats);
         }
+        self.shared.producer_finishes(&mut self.stats);
+        self.finished = true;
+        self.stats
     }
 
     pub(crate) fn stop(&mut self, error: StopError) {
@@ -171,13 +169,12 @@ impl Drop for ReserveProducer {
     fn drop(&mut self) {
         if !self.finished {
             self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.stats);
-            self.end();
         }
     }
 }
 
-/// Claims between claim and completion. Dropping it completes them, also when the copy panics: the rows are then not
-/// what they should be, so the exchange is stopped first.
+/// Claims between claim and completion. What is left of them when it is dropped is left by a panic: those rows are not
+/// what they should be, so the exchange is stopped, and the claims are completed after that (R7).
 struct InFlight<'a> {
     producer: &'a mut ReserveProducer,
 }
@@ -196,10 +193,15 @@ impl InFlight<'_> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            let ReserveProducer { index, shared, stats, .. } = &mut *self.producer;
-            shared.stop(ExchangeError::ProducerLost { producer: *index }, stats);
+        let ReserveProducer { index, shared, claims, segments, stats, .. } = &mut *self.producer;
+        if claims.is_empty() && segments.is_empty() {
+            return;
         }
-        self.producer.complete();
+        shared.stop(ExchangeError::ProducerLost { producer: *index }, stats);
+        for claim in claims.drain(..).chain(segments.drain(..).map(|segment| segment.claim)) {
+            if let Some(open) = claim.complete(shared.shape.capacity as u32) {
+                shared.discard(open);
+            }
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! What the handles of an exchange share: the lanes, the gate, who is alive, and the first error.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    task::Waker,
+};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
@@ -8,6 +11,7 @@ use super::{
     chunk::{Chunk, ChunkShape},
     gate::Gate,
     lane::{Lane, Open},
+    order,
     queue::{Closed, Item, Queue},
 };
 use crate::{
@@ -17,7 +21,7 @@ use crate::{
     overflow::Overflow,
     partition::Modulo,
     stats::ExchangeStats,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
 };
 
 pub(crate) struct Shared {
@@ -30,6 +34,8 @@ pub(crate) struct Shared {
     overflow_held: AtomicUsize,
     overflow_limit: usize,
     activity: Activity,
+    /// Producers that may still hand something over. Other than `activity` counts, which only guess.
+    unfinished: AtomicUsize,
     live_consumers: AtomicUsize,
     stopped: OnceLock<ExchangeError>,
 }
@@ -49,7 +55,7 @@ impl Shared {
         let per_consumer = |_| PerConsumer {
             lane: Lane::new(config.batch_rows as u32),
             gone: AtomicBool::new(false),
-            queue: Queue::default(),
+            queue: Queue::new(),
         };
         Self {
             shape,
@@ -60,6 +66,7 @@ impl Shared {
             overflow_held: AtomicUsize::new(0),
             overflow_limit: config.overflow_bytes,
             activity: Activity::new(config.producers),
+            unfinished: AtomicUsize::new(config.producers),
             live_consumers: AtomicUsize::new(config.consumers),
             stopped: OnceLock::new(),
         }
@@ -75,7 +82,7 @@ impl Shared {
 
     /// Whether rows for this consumer are still wanted.
     pub(crate) fn wants(&self, consumer: usize) -> bool {
-        !self.consumers[consumer].gone.load(Ordering::Relaxed)
+        !self.consumers[consumer].gone.load(Relaxed)
     }
 
     /// Number of consumers, N.
@@ -88,7 +95,7 @@ impl Shared {
         if let Some(error) = self.stopped.get() {
             return Some(error.clone());
         }
-        (self.live_consumers.load(Ordering::SeqCst) == 0).then_some(ExchangeError::ConsumersGone)
+        (self.live_consumers.load(Relaxed) == 0).then_some(ExchangeError::ConsumersGone)
     }
 
     /// The error that stopped the exchange, if one did.
@@ -102,12 +109,21 @@ impl Shared {
             return;
         }
         for consumer in &self.consumers {
-            if let Some(waker) = consumer.queue.wake(stats) {
+            if let Some(waker) = consumer.queue.waker(stats) {
                 stats.wakeups += 1;
                 waker.wake();
             }
         }
         self.gate.wake_producers(stats);
+    }
+
+    /// A consumer's waker was taken from its queue.
+    pub(crate) fn feed(&self, waker: Option<Waker>, stats: &mut ExchangeStats) {
+        if let Some(waker) = waker {
+            self.gate.feed();
+            stats.wakeups += 1;
+            waker.wake();
+        }
     }
 
     /// An empty chunk; its memory is accounted for if the budget allows.
@@ -124,36 +140,32 @@ impl Shared {
 
     /// Hands a whole chunk to its consumer: through memory if that is accounted for, else through the embedder's disk.
     pub(crate) fn deliver(&self, consumer: usize, open: Box<Open<Chunk>>, stats: &mut ExchangeStats) {
-        if !self.wants(consumer) {
+        // R7: a claim that was given up unwritten was completed after the exchange was stopped, so we see the stop.
+        if !self.wants(consumer) || self.stop_error().is_some() {
             return self.discard(open);
         }
         let rows = open.rows() as u64;
         let (bytes, reserved) = (open.chunk.memory_bytes(), open.chunk.reserved_bytes);
-        let over = if self.gate.is_over() { bytes } else { 0 };
+        let over = if self.gate.queue() { bytes } else { 0 };
         if over > 0 {
             stats.overflow_rows += rows;
             stats.overflow_bytes += bytes as u64;
         }
-        let held = self.overflow_held.fetch_add(over, Ordering::Relaxed) + over;
+        let held = self.overflow_held.fetch_add(over, Relaxed) + over;
         let in_budget = over == 0 || held <= self.overflow_limit;
         let accounted = in_budget && (bytes <= reserved || self.overflow.try_reserve(bytes - reserved));
         let item = if accounted {
-            self.gate.queue();
             Item::Chunk { open, reserved: bytes.max(reserved), over }
         } else {
-            self.overflow_held.fetch_sub(over, Ordering::Relaxed);
+            self.overflow_held.fetch_sub(over, Relaxed);
+            self.gate.dequeue(stats);
             match self.spill(consumer, open) {
                 Ok(item) => item,
                 Err(error) => return self.stop(error, stats),
             }
         };
         match self.queue(consumer).push(item, stats) {
-            Ok(Some(waker)) => {
-                self.gate.feed();
-                stats.wakeups += 1;
-                waker.wake();
-            }
-            Ok(None) => {}
+            Ok(waker) => self.feed(waker, stats),
             Err(Closed(item)) => self.take(item, stats, |_| ()),
         }
     }
@@ -179,9 +191,9 @@ impl Shared {
         if let Item::Chunk { reserved, over, .. } = &item {
             self.overflow.release(*reserved);
             if *over > 0 {
-                self.overflow_held.fetch_sub(*over, Ordering::Relaxed);
+                self.overflow_held.fetch_sub(*over, Relaxed);
             }
-            self.gate.dequeue(1, stats);
+            self.gate.dequeue(stats);
         }
         then(item)
     }
@@ -191,6 +203,19 @@ impl Shared {
         if let Some(open) = self.lane(consumer).seal() {
             self.deliver(consumer, open, stats);
         }
+    }
+
+    /// What a consumer's open chunk has, for the consumer itself.
+    pub(crate) fn take_open(&self, consumer: usize) -> Option<Item> {
+        let open = self.lane(consumer).seal()?;
+        if self.stop_error().is_some() {
+            // R7, as in `deliver`.
+            self.discard(open);
+            return None;
+        }
+        self.gate.queue();
+        let reserved = open.chunk.reserved_bytes;
+        Some(Item::Chunk { open, reserved, over: 0 })
     }
 
     /// A producer's input has nothing ready. If that holds for all, rows in open chunks go to those who wait.
@@ -208,17 +233,17 @@ impl Shared {
 
     /// A producer has sent all; the last one ends the consumers' streams.
     pub(crate) fn producer_finishes(&self, stats: &mut ExchangeStats) {
-        stats.shared_ops += 1;
-        if !self.activity.finish() {
-            return self.flush_if_all_idle(stats);
+        self.activity.finish();
+        self.flush_if_all_idle(stats);
+        stats.shared_ops += 2;
+        // Only now: whatever this producer took out of a lane is in its queue (R8).
+        if self.unfinished.fetch_sub(1, order::last_finish()) > 1 {
+            return;
         }
         for consumer in 0..self.consumers.len() {
             self.flush(consumer, stats);
-            if let Some(waker) = self.queue(consumer).end(stats) {
-                self.gate.feed();
-                stats.wakeups += 1;
-                waker.wake();
-            }
+            let waker = self.queue(consumer).end(stats);
+            self.feed(waker, stats);
         }
     }
 
@@ -228,6 +253,7 @@ impl Shared {
     }
 
     fn flush_if_all_idle(&self, stats: &mut ExchangeStats) {
+        order::fence_turns_idle();
         if self.all_idle() && self.gate.anyone_starves() {
             for consumer in 0..self.consumers.len() {
                 if self.queue(consumer).is_awaited(stats) {
@@ -239,18 +265,19 @@ impl Shared {
 
     /// A consumer is gone: what it has is freed, and nothing more is copied for it.
     pub(crate) fn consumer_leaves(&self, consumer: usize, stats: &mut ExchangeStats) {
-        self.consumers[consumer].gone.store(true, Ordering::Relaxed);
-        let (items, starved) = self.queue(consumer).close(stats);
-        if starved {
+        self.consumers[consumer].gone.store(true, Relaxed);
+        let (items, waker) = self.queue(consumer).close(stats);
+        if waker.is_some() {
             self.gate.feed();
         }
+        drop(waker);
         for item in items {
             self.take(item, stats, |_| ());
         }
         if let Some(open) = self.lane(consumer).seal() {
             self.discard(open);
         }
-        self.live_consumers.fetch_sub(1, Ordering::SeqCst);
+        self.live_consumers.fetch_sub(1, Relaxed);
         self.gate.wake_producers(stats);
     }
 }
