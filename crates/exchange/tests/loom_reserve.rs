@@ -4,6 +4,7 @@
 #![cfg(loom)]
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -55,10 +56,17 @@ fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
 /// A budget, and a disk that is always full.
 struct Budget {
     left: AtomicUsize,
+    /// How often it is asked before it panics.
+    answers: AtomicUsize,
 }
 
 impl Overflow for Budget {
     fn try_reserve(&self, bytes: usize) -> bool {
+        let answer = |answers: usize| answers.checked_sub(1);
+        // Without the panic hook, which would print a thousand of them.
+        if self.answers.fetch_update(Ordering::SeqCst, Ordering::SeqCst, answer).is_err() {
+            resume_unwind(Box::new("a bug of the embedder"));
+        }
         self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(bytes)).is_ok()
     }
     fn release(&self, bytes: usize) {
@@ -90,7 +98,7 @@ struct Handles {
 /// An exchange that is full with two queued chunks (for one producer).
 fn handles(producers: usize, consumers: usize, batch_rows: usize, budget: usize) -> Handles {
     let config = ExchangeConfig { batch_rows, path: DataPath::Reserve, ..ExchangeConfig::new(producers, consumers) };
-    let budget = Arc::new(Budget { left: AtomicUsize::new(budget) });
+    let budget = Arc::new(Budget { left: AtomicUsize::new(budget), answers: AtomicUsize::new(usize::MAX) });
     let (producers, consumers) = exchange(&config, schema(), Arc::clone(&budget) as _).unwrap();
     Handles { producers, consumers, budget }
 }
@@ -103,7 +111,8 @@ fn schema() -> SchemaRef {
 fn send(producer: &mut Producer, keys: &[i64]) {
     let batch = RecordBatch::try_new(schema(), vec![Arc::new(Int64Array::from(keys.to_vec()))]).unwrap();
     let hashes: Vec<u64> = keys.iter().map(|key| *key as u64 / 10).collect();
-    producer.send_hashed(batch, &hashes).unwrap();
+    // A producer that is refused has its own way to notice.
+    let _ = producer.send_hashed(batch, &hashes);
 }
 
 fn ready(producer: &mut Producer) -> Result<(), ExchangeError> {
@@ -330,5 +339,26 @@ fn error_comes_before_the_end() {
         assert!(receive(&mut consumers[0]).is_none());
         sender.join().unwrap();
         assert_eq!(budget.left.load(Ordering::SeqCst), 0);
+    });
+}
+
+/// A producer panics with rows claimed that it never writes, in a chunk that another one completes: nobody sees them.
+#[test]
+fn unwritten_rows_are_never_shown() {
+    model(2, || {
+        let Handles { mut producers, mut consumers, budget } = handles(2, 2, 2, BUDGET);
+        let (mut two, mut one) = (producers.pop().unwrap(), producers.pop().unwrap());
+        budget.answers.store(1, Ordering::SeqCst);
+        let first = thread::spawn(move || {
+            let _ = catch_unwind(AssertUnwindSafe(|| send(&mut one, &[1, 10])));
+            one
+        });
+        let second = thread::spawn(move || {
+            let _ = catch_unwind(AssertUnwindSafe(|| send(&mut two, &[2])));
+            two
+        });
+        assert!(matches!(receive(&mut consumers[0]), Some(Err(ExchangeError::ProducerLost { .. }))));
+        drop((first.join().unwrap(), second.join().unwrap(), consumers));
+        assert_eq!(budget.left.load(Ordering::SeqCst), BUDGET);
     });
 }

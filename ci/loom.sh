@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Runs the models of the ring and of the reserved-range path under loom. They must pass; and with each memory ordering of
+# these protocols weakened in turn (src/ring/order.rs, src/reserve/order.rs), at least one of them must fail.
+# LOOM_MAX_PREEMPTIONS overrides the models' own bounds.
+set -euo pipefail
+source "$(dirname "$0")/env.sh"
+
+export CARGO_TARGET_DIR="$CARGO_TARGET_DIR/loom"
+export RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}"
+exchange=crates/exchange
+
+# The paths of the test programs, in this order: the crate's own, tests/loom_reserve, tests/loom_ring.
+mapfile -t programs < <(cargo test --locked --release -p annulus-exchange --lib --test loom_reserve --test loom_ring \
+    --no-run 2>&1 | tee /dev/stderr | sed -n 's/^ *Executable .*(\(.*\))$/\1/p')
+[ "${#programs[@]}" = 3 ] || { echo "the models did not build" >&2; exit 1; }
+
+# The models of a program, one a line: "program model".
+models() {
+    local program=$1 filter=${2:-}
+    "$program" $filter --list 2>/dev/null | sed -n "s|\(.*\): test\$|$program \1|p"
+}
+reserve=$(models "${programs[0]}" loom_models; models "${programs[1]}")
+ring=$(models "${programs[2]}")
+[ -n "$reserve" ] && [ -n "$ring" ] || { echo "found no models" >&2; exit 1; }
+
+missed=0
+
+# Without a weakening every model passes.
+while read -r program model; do
+    SECONDS=0
+    if "$program" --exact "$model" >/dev/null 2>&1; then
+        echo "passed $model (${SECONDS} s)"
+    else
+        echo "FAILED $model"
+        missed=1
+    fi
+done <<<"$reserve"$'\n'"$ring"
+
+# One process a model: loom may abort when a model fails. `timeout` is for models that run longer when weakened; running
+# on is not noticing.
+caught_by() {
+    local ordering=$1 program model status
+    while read -r program model; do
+        status=0
+        ANNULUS_WEAKEN=$ordering timeout 60 "$program" --exact "$model" >/dev/null 2>&1 || status=$?
+        if [ "$status" != 0 ] && [ "$status" != 124 ]; then
+            echo "${model##*::}"
+            return
+        fi
+    done
+}
+
+# Each name in a file of orderings, and which of the models given notices its absence.
+weaken() {
+    local names name model
+    names=$(sed -n -e 's/^    \([a-z_]*\) = \(Release\|Acquire\|AcqRel\);$/\1/p' -e 's/^    \(fence_[a-z_]*\);$/\1/p' "$1")
+    [ -n "$names" ] || { echo "found no orderings in $1" >&2; exit 1; }
+    for name in $names; do
+        model=$(caught_by "$name" <<<"$2" 2>/dev/null)
+        echo "weakened $name: ${model:-NOT NOTICED BY ANY MODEL}"
+        [ -n "$model" ] || missed=1
+    done
+}
+weaken "$exchange/src/reserve/order.rs" "$reserve"
+weaken "$exchange/src/ring/order.rs" "$ring"
+exit "$missed"
