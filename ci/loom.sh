@@ -50,6 +50,11 @@ caught_by() {
     done
 }
 
+# What no model can notice, and why: loom lets every SeqCst fence synchronise with all later ones, which is more than the
+# language promises, so the fences around the ring's sweep hide what this Release is for (ring/PROTOCOL.md, "Memory
+# ordering").
+hidden=" sweep_give "
+
 # Each name in a file of orderings, and which of the models given notices its absence.
 weaken() {
     local names name model
@@ -57,8 +62,14 @@ weaken() {
     [ -n "$names" ] || { echo "found no orderings in $1" >&2; exit 1; }
     for name in $names; do
         model=$(caught_by "$name" <<<"$2" 2>/dev/null)
-        echo "weakened $name: ${model:-NOT NOTICED BY ANY MODEL}"
-        [ -n "$model" ] || missed=1
+        if [ -n "$model" ]; then
+            echo "weakened $name: noticed by $model"
+        elif [[ $hidden == *" $name "* ]]; then
+            echo "weakened $name: hidden by loom"
+        else
+            echo "weakened $name: NOT NOTICED BY ANY MODEL"
+            missed=1
+        fi
     done
 }
 weaken "$exchange/src/reserve/order.rs" "$reserve"

@@ -106,6 +106,17 @@ impl From<Path> for DataPath {
     }
 }
 
+impl From<DataPath> for Path {
+    fn from(path: DataPath) -> Self {
+        match path {
+            DataPath::Auto => Self::Auto,
+            DataPath::Gather => Self::Gather,
+            DataPath::Cluster => Self::Cluster,
+            DataPath::Reserve => Self::Reserve,
+        }
+    }
+}
+
 /// `Display`, `FromStr` (in any case) and `ConfigField` for an enum of words.
 macro_rules! words {
     ($type:ty, $option:literal, $($variant:ident = $word:literal),+) => {

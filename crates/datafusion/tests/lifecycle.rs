@@ -4,8 +4,10 @@ mod common;
 
 use std::sync::Arc;
 
-use annulus_datafusion::{AnnulusConfig, RingRepartitionExec, exchange_report};
-use common::{Step, batch, context, eventually, poll_once, ring, rows, run, schema, scripted, stock, within};
+use annulus_datafusion::{AnnulusConfig, RingRepartitionExec, config::Path, exchange_report};
+use common::{
+    PATHS, Step, batch, context, eventually, poll_once, ring, ring_on, rows, run, schema, scripted, stock, within,
+};
 use datafusion::{
     error::DataFusionError,
     execution::{
@@ -30,8 +32,14 @@ fn limited(bytes: usize) -> Arc<RuntimeEnv> {
 
 #[tokio::test]
 async fn an_error_reaches_every_output_once() {
+    for path in PATHS {
+        an_error_reaches_every_output_once_on(path).await;
+    }
+}
+
+async fn an_error_reaches_every_output_once_on(path: Path) {
     let (input, _) = scripted(vec![vec![Step::Batch(batch(0, 10)), Step::Yield, Step::Error], vec![Step::Hang]]);
-    let ours = ring(input, 3);
+    let ours = ring_on(path, input, 3);
     let context = context(unlimited(), 4);
     for partition in 0..3 {
         let mut stream = ours.execute(partition, Arc::clone(&context)).unwrap();
@@ -94,9 +102,15 @@ async fn dropping_the_last_stream_stops_the_inputs_though_the_plan_lives() {
 
 #[tokio::test]
 async fn a_partition_executed_after_another_was_dropped_has_all_its_rows() {
+    for path in PATHS {
+        a_partition_executed_after_another_was_dropped_has_all_its_rows_on(path).await;
+    }
+}
+
+async fn a_partition_executed_after_another_was_dropped_has_all_its_rows_on(path: Path) {
     let context = context(unlimited(), 16);
     let expected = run(Arc::new(stock(rows(3, 20, 64).0, 2)), &context).await.unwrap();
-    let ours = ring(rows(3, 20, 64).0, 2);
+    let ours = ring_on(path, rows(3, 20, 64).0, 2);
     let mut first = ours.execute(0, Arc::clone(&context)).unwrap();
     within("a batch", first.next()).await.unwrap().unwrap();
     drop(first);
@@ -119,10 +133,16 @@ async fn a_partition_can_be_executed_once_until_the_state_is_reset() {
 
 #[tokio::test]
 async fn one_partition_after_the_other_spills_and_cleans_up() {
+    for path in PATHS {
+        one_partition_after_the_other_spills_and_cleans_up_on(path).await;
+    }
+}
+
+async fn one_partition_after_the_other_spills_and_cleans_up_on(path: Path) {
     const LIMIT: usize = 64 * 1024;
     let runtime = limited(LIMIT);
     let context = context(Arc::clone(&runtime), 128);
-    let ours = ring(rows(4, 100, 256).0, 4);
+    let ours = ring_on(path, rows(4, 100, 256).0, 4);
     let mut count = 0;
     for partition in 0..4 {
         let stream = ours.execute(partition, Arc::clone(&context)).unwrap();
@@ -143,9 +163,15 @@ async fn one_partition_after_the_other_spills_and_cleans_up() {
 
 #[tokio::test]
 async fn a_slow_consumer_gets_its_rows_in_order_and_holds_nobody_up() {
+    for path in PATHS {
+        a_slow_consumer_gets_its_rows_in_order_and_holds_nobody_up_on(path).await;
+    }
+}
+
+async fn a_slow_consumer_gets_its_rows_in_order_and_holds_nobody_up_on(path: Path) {
     let runtime = limited(32 * 1024);
     let context = context(Arc::clone(&runtime), 64);
-    let ours = ring(rows(1, 200, 200).0, 2);
+    let ours = ring_on(path, rows(1, 200, 200).0, 2);
     let mut slow = ours.execute(0, Arc::clone(&context)).unwrap();
     let mut fast = ours.execute(1, Arc::clone(&context)).unwrap();
     let (mut values, mut turn) = (vec![], 0);
@@ -221,9 +247,15 @@ async fn without_a_disk_the_error_names_the_remedy() {
 
 #[tokio::test]
 async fn a_starving_output_is_served_though_another_is_never_polled() {
+    for path in PATHS {
+        a_starving_output_is_served_though_another_is_never_polled_on(path).await;
+    }
+}
+
+async fn a_starving_output_is_served_though_another_is_never_polled_on(path: Path) {
     let data = (0..4).map(|input| (0..50).map(|index| batch(input * 10_000 + index * 100, 100)).collect()).collect();
     let input = Arc::new(BarrierExec::new(data, schema()).with_log(false));
-    let ours = ring(Arc::clone(&input) as _, 3);
+    let ours = ring_on(path, Arc::clone(&input) as _, 3);
     let context = context(limited(16 * 1024), 32);
     let never = ours.execute(2, Arc::clone(&context)).unwrap();
     let polled = (0..2).map(|partition| collect(ours.execute(partition, Arc::clone(&context)).unwrap()));

@@ -4,19 +4,19 @@ mod common;
 
 use std::sync::Arc;
 
-use annulus_datafusion::{AnnulusConfig, RingRepartitionExec};
+use annulus_datafusion::{AnnulusConfig, RingRepartitionExec, config::Path};
 use arrow::{
     array::{
         ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array, Int64Array, ListArray,
-        RecordBatch, StringArray, StringViewArray, StructArray,
+        RecordBatch, RecordBatchOptions, StringArray, StringViewArray, StructArray,
     },
     datatypes::{DataType, Field, Int32Type, Schema},
 };
-use common::{batch, context, lines, rows, run, scripted, stock};
+use common::{PATHS, batch, context, lines, rows, run, scripted, stock};
 use datafusion::{
     catalog::memory::{DataSourceExec, MemorySourceConfig},
-    execution::runtime_env::RuntimeEnv,
-    physical_expr::expressions::{Column, col},
+    execution::{TaskContext, runtime_env::RuntimeEnv},
+    physical_expr::expressions::{Column, col, lit},
     physical_expr::{LexOrdering, PhysicalSortExpr},
     physical_plan::{
         ExecutionPlan, Partitioning, common::collect, repartition::RepartitionExec, streaming::StreamingTableExec,
@@ -87,15 +87,22 @@ async fn placement_is_the_stock_operators_for_every_key_type() {
 }
 
 #[tokio::test]
-async fn two_keys_and_an_expression() {
+async fn two_keys_on_every_path() {
     let context = context(Arc::new(RuntimeEnv::default()), 64);
+    for path in PATHS {
+        two_keys(path, &context).await;
+    }
+}
+
+async fn two_keys(path: Path, context: &Arc<TaskContext>) {
     let (input, _) = rows(3, 4, 100);
     let schema = input.schema();
     let partitioning = Partitioning::Hash(vec![col("v", &schema).unwrap(), col("k", &schema).unwrap()], 5);
     let theirs = RepartitionExec::try_new(input, partitioning).unwrap();
-    let ours = Arc::new(RingRepartitionExec::try_new(theirs.clone(), AnnulusConfig::default()).unwrap());
-    let expected = sorted(run(Arc::new(theirs), &context).await.unwrap());
-    assert_eq!(sorted(run(ours, &context).await.unwrap()), expected);
+    let options = AnnulusConfig { path, ..Default::default() };
+    let ours = Arc::new(RingRepartitionExec::try_new(theirs.clone(), options).unwrap());
+    let expected = sorted(run(Arc::new(theirs), context).await.unwrap());
+    assert_eq!(sorted(run(ours, context).await.unwrap()), expected);
 }
 
 #[tokio::test]
@@ -134,6 +141,18 @@ async fn no_input_partition_gives_no_rows() {
     let (input, _) = scripted(vec![]);
     let context = context(Arc::new(RuntimeEnv::default()), 8);
     assert_eq!(run(common::ring(input, 2), &context).await.unwrap(), vec![Vec::<String>::new(); 2]);
+}
+
+#[tokio::test]
+async fn rows_without_columns_keep_their_count() {
+    let schema = Arc::new(Schema::empty());
+    let options = RecordBatchOptions::new().with_row_count(Some(70));
+    let empty = RecordBatch::try_new_with_options(Arc::clone(&schema), vec![], &options).unwrap();
+    let input = MemorySourceConfig::try_new_exec(&[vec![empty.clone()], vec![empty]], schema, None).unwrap();
+    let stock = RepartitionExec::try_new(input, Partitioning::Hash(vec![lit(7)], 3)).unwrap();
+    let ours = Arc::new(RingRepartitionExec::try_new(stock, AnnulusConfig::default()).unwrap());
+    let found = run(ours, &context(Arc::new(RuntimeEnv::default()), 64)).await.unwrap();
+    assert_eq!(found.iter().map(Vec::len).sum::<usize>(), 140);
 }
 
 #[test]

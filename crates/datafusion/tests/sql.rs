@@ -81,7 +81,7 @@ const JOIN: &str = "SELECT t.k, count(*), sum(u.v) FROM t JOIN u ON t.k = u.k GR
 async fn explain_says_which_strategy_and_why() {
     let session = with_tables(annulus(config(3)));
     let shown = text(&plan(&session, "SELECT k, count(*) FROM t GROUP BY k").await);
-    let expected = "RingRepartitionExec: partitioning=Hash([k@0], 3), input_partitions=4, strategy=ring, path=auto, \
+    let expected = "RingRepartitionExec: partitioning=Hash([k@0], 3), input_partitions=4, strategy=ring, path=reserve, \
                     why=hash of bounded input";
     assert!(shown.contains(expected), "{shown}");
 

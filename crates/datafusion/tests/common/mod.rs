@@ -3,7 +3,7 @@
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
-use annulus_datafusion::{AnnulusConfig, RingRepartitionExec};
+use annulus_datafusion::{AnnulusConfig, RingRepartitionExec, config::Path};
 use arrow::{
     array::{ArrayRef, Int64Array, RecordBatch},
     datatypes::{DataType, Field, Schema, SchemaRef},
@@ -44,10 +44,18 @@ pub fn stock(input: Arc<dyn ExecutionPlan>, outputs: usize) -> RepartitionExec {
     RepartitionExec::try_new(input, Partitioning::Hash(keys, outputs)).expect("a repartition")
 }
 
+/// The data paths.
+pub const PATHS: [Path; 3] = [Path::Gather, Path::Cluster, Path::Reserve];
+
 /// Ours.
 pub fn ring(input: Arc<dyn ExecutionPlan>, outputs: usize) -> Arc<RingRepartitionExec> {
-    let ring = RingRepartitionExec::try_new(stock(input, outputs), AnnulusConfig::default());
-    Arc::new(ring.expect("default options"))
+    ring_on(Path::Auto, input, outputs)
+}
+
+/// Ours on one of the data paths.
+pub fn ring_on(path: Path, input: Arc<dyn ExecutionPlan>, outputs: usize) -> Arc<RingRepartitionExec> {
+    let options = AnnulusConfig { path, ..Default::default() };
+    Arc::new(RingRepartitionExec::try_new(stock(input, outputs), options).expect("options that are possible"))
 }
 
 /// What an input does at each poll.

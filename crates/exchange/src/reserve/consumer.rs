@@ -98,7 +98,7 @@ impl ReserveConsumer {
         self.stats.batches += 1;
         let shared = Arc::clone(&self.shared);
         let delivery = shared.take(item, &mut self.stats, |item| match item {
-            Item::Chunk { open, .. } => shared.batch(open).map(Delivery::Batch),
+            Item::Chunk { open, .. } => shared.batch(*open).map(Delivery::Batch),
             Item::Spilled(spilled) => Ok(Delivery::Spilled(spilled)),
         });
         if let Ok(Delivery::Batch(batch)) = &delivery {

@@ -39,6 +39,11 @@ impl Gate {
         self.queued.load(Relaxed) < self.limit || self.anyone_starves()
     }
 
+    /// Whether one more chunk goes beyond the bound. A hint.
+    pub(crate) fn is_over(&self) -> bool {
+        self.queued.load(Relaxed) >= self.limit
+    }
+
     /// Counts a chunk as queued; whether that is beyond the bound.
     pub(crate) fn queue(&self) -> bool {
         self.queued.fetch_add(1, Relaxed) >= self.limit

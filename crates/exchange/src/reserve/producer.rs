@@ -117,7 +117,7 @@ impl ReserveProducer {
                 self.stats.shared_ops += shared.lane(consumer).claim(
                     rows,
                     || shared.fresh_chunk(),
-                    |open| shared.discard(open),
+                    |open| shared.discard(*open),
                     &mut self.claims,
                 );
                 for claim in self.claims.drain(..) {
@@ -139,6 +139,10 @@ impl ReserveProducer {
                 self.shared.deliver(segment.consumer as usize, open, &mut self.stats);
             }
         }
+    }
+
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.shared.gate.is_over()
     }
 
     pub(crate) fn idle(&mut self) {
@@ -200,7 +204,7 @@ impl Drop for InFlight<'_> {
         shared.stop(ExchangeError::ProducerLost { producer: *index }, stats);
         for claim in claims.drain(..).chain(segments.drain(..).map(|segment| segment.claim)) {
             if let Some(open) = claim.complete(shared.shape.capacity as u32) {
-                shared.discard(open);
+                shared.discard(*open);
             }
         }
     }

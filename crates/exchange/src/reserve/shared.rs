@@ -18,7 +18,7 @@ use crate::{
     activity::Activity,
     config::ExchangeConfig,
     error::ExchangeError,
-    overflow::Overflow,
+    overflow::{Beyond, Overflow},
     partition::Modulo,
     stats::ExchangeStats,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
@@ -30,9 +30,7 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) overflow: Arc<dyn Overflow>,
     consumers: Box<[PerConsumer]>,
-    /// Bytes queued beyond the bound, and the most they may be.
-    overflow_held: AtomicUsize,
-    overflow_limit: usize,
+    beyond: Beyond,
     activity: Activity,
     /// Producers that may still hand something over. Other than `activity` counts, which only guess.
     unfinished: AtomicUsize,
@@ -51,20 +49,17 @@ struct PerConsumer {
 impl Shared {
     pub(crate) fn new(config: &ExchangeConfig, schema: SchemaRef, overflow: Arc<dyn Overflow>) -> Self {
         let limit = (config.groups + 1) * config.slots();
-        let shape = ChunkShape::new(schema, config.batch_rows, config.consumers, config.consumers + limit);
-        let per_consumer = |_| PerConsumer {
-            lane: Lane::new(config.batch_rows as u32),
-            gone: AtomicBool::new(false),
-            queue: Queue::new(),
-        };
+        let shape = ChunkShape::new(schema, config, config.consumers + limit);
+        let capacity = shape.capacity as u32;
+        let per_consumer =
+            |_| PerConsumer { lane: Lane::new(capacity), gone: AtomicBool::new(false), queue: Queue::new() };
         Self {
             shape,
             modulo: Modulo::new(config.consumers),
             gate: Gate::new(limit, config.producers),
             overflow,
             consumers: (0..config.consumers).map(per_consumer).collect(),
-            overflow_held: AtomicUsize::new(0),
-            overflow_limit: config.overflow_bytes,
+            beyond: Beyond::new(config.overflow_bytes),
             activity: Activity::new(config.producers),
             unfinished: AtomicUsize::new(config.producers),
             live_consumers: AtomicUsize::new(config.consumers),
@@ -134,7 +129,7 @@ impl Shared {
     }
 
     /// Gives back a chunk that nobody needs.
-    pub(crate) fn discard(&self, open: Box<Open<Chunk>>) {
+    pub(crate) fn discard(&self, open: Open<Chunk>) {
         self.overflow.release(open.chunk.reserved_bytes);
     }
 
@@ -142,7 +137,7 @@ impl Shared {
     pub(crate) fn deliver(&self, consumer: usize, open: Box<Open<Chunk>>, stats: &mut ExchangeStats) {
         // R7: a claim that was given up unwritten was completed after the exchange was stopped, so we see the stop.
         if !self.wants(consumer) || self.stop_error().is_some() {
-            return self.discard(open);
+            return self.discard(*open);
         }
         let rows = open.rows() as u64;
         let (bytes, reserved) = (open.chunk.memory_bytes(), open.chunk.reserved_bytes);
@@ -151,15 +146,14 @@ impl Shared {
             stats.overflow_rows += rows;
             stats.overflow_bytes += bytes as u64;
         }
-        let held = self.overflow_held.fetch_add(over, Relaxed) + over;
-        let in_budget = over == 0 || held <= self.overflow_limit;
-        let accounted = in_budget && (bytes <= reserved || self.overflow.try_reserve(bytes - reserved));
+        let within = self.beyond.try_add(over);
+        let accounted = within && (bytes <= reserved || self.overflow.try_reserve(bytes - reserved));
         let item = if accounted {
             Item::Chunk { open, reserved: bytes.max(reserved), over }
         } else {
-            self.overflow_held.fetch_sub(over, Relaxed);
+            self.beyond.subtract(if within { over } else { 0 });
             self.gate.dequeue(stats);
-            match self.spill(consumer, open) {
+            match self.spill(consumer, *open) {
                 Ok(item) => item,
                 Err(error) => return self.stop(error, stats),
             }
@@ -170,7 +164,7 @@ impl Shared {
         }
     }
 
-    fn spill(&self, consumer: usize, open: Box<Open<Chunk>>) -> Result<Item, ExchangeError> {
+    fn spill(&self, consumer: usize, open: Open<Chunk>) -> Result<Item, ExchangeError> {
         let reserved = open.chunk.reserved_bytes;
         let spilled = self
             .batch(open)
@@ -180,7 +174,7 @@ impl Shared {
     }
 
     /// The rows of a whole chunk.
-    pub(crate) fn batch(&self, open: Box<Open<Chunk>>) -> Result<RecordBatch, ExchangeError> {
+    pub(crate) fn batch(&self, open: Open<Chunk>) -> Result<RecordBatch, ExchangeError> {
         let rows = open.rows();
         // SAFETY: the chunk is whole: every claim was completed with Release and the last completion acquired them (R3).
         unsafe { open.chunk.into_batch(&self.shape, rows) }.map_err(ExchangeError::from)
@@ -190,9 +184,7 @@ impl Shared {
     pub(crate) fn take<R>(&self, item: Item, stats: &mut ExchangeStats, then: impl FnOnce(Item) -> R) -> R {
         if let Item::Chunk { reserved, over, .. } = &item {
             self.overflow.release(*reserved);
-            if *over > 0 {
-                self.overflow_held.fetch_sub(*over, Relaxed);
-            }
+            self.beyond.subtract(*over);
             self.gate.dequeue(stats);
         }
         then(item)
@@ -210,7 +202,7 @@ impl Shared {
         let open = self.lane(consumer).seal()?;
         if self.stop_error().is_some() {
             // R7, as in `deliver`.
-            self.discard(open);
+            self.discard(*open);
             return None;
         }
         self.gate.queue();
@@ -275,7 +267,7 @@ impl Shared {
             self.take(item, stats, |_| ());
         }
         if let Some(open) = self.lane(consumer).seal() {
-            self.discard(open);
+            self.discard(*open);
         }
         self.live_consumers.fetch_sub(1, Relaxed);
         self.gate.wake_producers(stats);
