@@ -1,45 +1,77 @@
 #!/usr/bin/env bash
-# Runs the ring's models under loom. They must pass; and with each memory ordering of the protocol weakened in turn
-# (see crates/exchange/src/ring/order.rs), at least one of them must fail.
+# Runs the models of the ring and of the reserved-range path under loom. They must pass; and with each memory ordering of
+# these protocols weakened in turn (src/ring/order.rs, src/reserve/order.rs), at least one of them must fail.
+# LOOM_MAX_PREEMPTIONS overrides the models' own bounds.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+source "$(dirname "$0")/env.sh"
 
-export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/loom"
+export CARGO_TARGET_DIR="$CARGO_TARGET_DIR/loom"
 export RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}"
-models() { cargo test --quiet -p annulus-exchange --release --test loom_ring -- --test-threads 1 "$@"; }
+exchange=crates/exchange
 
-models
+# The paths of the test programs, in this order: the crate's own, tests/loom_reserve, tests/loom_ring.
+mapfile -t programs < <(cargo test --locked --release -p annulus-exchange --lib --test loom_reserve --test loom_ring \
+    --no-run 2>&1 | tee /dev/stderr | sed -n 's/^ *Executable .*(\(.*\))$/\1/p')
+[ "${#programs[@]}" = 3 ] || { echo "the models did not build" >&2; exit 1; }
 
-orderings=$(sed -n -e 's/^    \([a-z_]*\) = \(Release\|Acquire\|AcqRel\);$/\1/p' -e 's/^    \(fence_[a-z_]*\);$/\1/p' \
-    crates/exchange/src/ring/order.rs)
-names=$(models --list 2>/dev/null | sed -n 's/: test$//p')
-[ -n "$orderings" ] && [ -n "$names" ] || { echo "found no orderings or no models" >&2; exit 1; }
+# The models of a program, one a line: "program model".
+models() {
+    local program=$1 filter=${2:-}
+    "$program" $filter --list 2>/dev/null | sed -n "s|\(.*\): test\$|$program \1|p"
+}
+reserve=$(models "${programs[0]}" loom_models; models "${programs[1]}")
+ring=$(models "${programs[2]}")
+[ -n "$reserve" ] && [ -n "$ring" ] || { echo "found no models" >&2; exit 1; }
 
-# One process a model: loom may abort when a model fails.
+missed=0
+
+# Without a weakening every model passes.
+while read -r program model; do
+    SECONDS=0
+    if "$program" --exact "$model" >/dev/null 2>&1; then
+        echo "passed $model (${SECONDS} s)"
+    else
+        echo "FAILED $model"
+        missed=1
+    fi
+done <<<"$reserve"$'\n'"$ring"
+
+# One process a model: loom may abort when a model fails. `timeout` is for models that run longer when weakened; running
+# on is not noticing.
 caught_by() {
-    local model
-    for model in $names; do
-        if ! ANNULUS_WEAKEN=$1 models --exact "$model" >/dev/null 2>&1; then
-            echo "$model"
+    local ordering=$1 program model status
+    while read -r program model; do
+        status=0
+        ANNULUS_WEAKEN=$ordering timeout 60 "$program" --exact "$model" >/dev/null 2>&1 || status=$?
+        if [ "$status" != 0 ] && [ "$status" != 124 ]; then
+            echo "${model##*::}"
             return
         fi
     done
 }
 
 # What no model can notice, and why: loom lets every SeqCst fence synchronise with all later ones, which is more than the
-# language promises, so the fences around the sweep hide what this Release is for (PROTOCOL.md, "Memory ordering").
+# language promises, so the fences around the ring's sweep hide what this Release is for (ring/PROTOCOL.md, "Memory
+# ordering").
 hidden=" sweep_give "
 
-missed=0
-for ordering in $orderings; do
-    model=$(caught_by "$ordering" 2>/dev/null)
-    if [ -n "$model" ]; then
-        echo "weakened $ordering: noticed by $model"
-    elif [[ $hidden == *" $ordering "* ]]; then
-        echo "weakened $ordering: hidden by loom"
-    else
-        echo "weakened $ordering: NOT NOTICED BY ANY MODEL"
-        missed=1
-    fi
-done
+# Each name in a file of orderings, and which of the models given notices its absence.
+weaken() {
+    local names name model
+    names=$(sed -n -e 's/^    \([a-z_]*\) = \(Release\|Acquire\|AcqRel\);$/\1/p' -e 's/^    \(fence_[a-z_]*\);$/\1/p' "$1")
+    [ -n "$names" ] || { echo "found no orderings in $1" >&2; exit 1; }
+    for name in $names; do
+        model=$(caught_by "$name" <<<"$2" 2>/dev/null)
+        if [ -n "$model" ]; then
+            echo "weakened $name: noticed by $model"
+        elif [[ $hidden == *" $name "* ]]; then
+            echo "weakened $name: hidden by loom"
+        else
+            echo "weakened $name: NOT NOTICED BY ANY MODEL"
+            missed=1
+        fi
+    done
+}
+weaken "$exchange/src/reserve/order.rs" "$reserve"
+weaken "$exchange/src/ring/order.rs" "$ring"
 exit "$missed"

@@ -2,8 +2,11 @@
 
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts of producers. SeqCst throughout: a producer that turns idle then looks who waits, a consumer that begins to wait
-/// then looks who is idle, and one of the two must see the other.
+/// Counts of producers.
+///
+/// A producer turns idle (or ends), then looks who waits; a consumer begins to wait, then looks who is idle; one of the two
+/// must see the other. So each side has a fence between the two steps. The counters are SeqCst besides, for the callers
+/// whose own fence comes later than the look at the counters.
 #[derive(Debug)]
 pub(crate) struct Activity {
     live: AtomicUsize,
@@ -25,13 +28,14 @@ impl Activity {
         self.idle.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// A producer ends; whether it was the last.
-    pub(crate) fn finish(&self) -> bool {
-        self.live.fetch_sub(1, Ordering::SeqCst) == 1
+    /// A producer will send nothing more.
+    pub(crate) fn finish(&self) {
+        self.live.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether nothing will come for now.
+    /// Whether nothing will come for now. A hint: producers may resume at any time.
     pub(crate) fn all_idle(&self) -> bool {
+        // In this order: a producer that ends leaves `idle` before `live`, so that neither is counted too often.
         let live = self.live.load(Ordering::SeqCst);
         live > 0 && self.idle.load(Ordering::SeqCst) >= live
     }

@@ -6,6 +6,7 @@ pub mod config;
 pub mod error;
 pub mod exchange;
 pub mod gather;
+mod order;
 pub mod overflow;
 pub mod partition;
 pub mod pool;

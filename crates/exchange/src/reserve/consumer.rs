@@ -56,20 +56,19 @@ impl ReserveConsumer {
         if let Poll::Ready(found) = queue.pop(&mut self.stats) {
             return self.accept(found);
         }
-        match queue.pop_or_wait(cx.waker(), &mut self.stats) {
+        match queue.pop_or_wait(cx.waker(), || shared.gate.starve(), &mut self.stats) {
             Ok(found) => return self.accept(found),
-            Err(true) => shared.gate.starve(&mut self.stats),
+            Err(true) => shared.gate.wake_producers(&mut self.stats),
             Err(false) => {}
         }
         // Look again at everything that may have changed before the waker was left.
         if let Some(answer) = self.stopped() {
             return answer;
         }
-        if shared.all_idle() {
-            shared.flush(self.index, &mut self.stats);
-            if let Poll::Ready(found) = queue.pop(&mut self.stats) {
-                return self.accept(found);
-            }
+        if shared.all_idle()
+            && let Poll::Ready(found) = queue.pop_or_else(|| shared.take_open(self.index), &mut self.stats)
+        {
+            return self.accept(found);
         }
         Poll::Pending
     }
@@ -89,13 +88,17 @@ impl ReserveConsumer {
             self.shared.gate.feed();
         }
         let Some(item) = item else {
+            // The end may follow an error that came after we looked for one.
+            if let Some(answer) = self.stopped() {
+                return answer;
+            }
             self.done = true;
             return Poll::Ready(None);
         };
         self.stats.batches += 1;
         let shared = Arc::clone(&self.shared);
         let delivery = shared.take(item, &mut self.stats, |item| match item {
-            Item::Chunk { open, .. } => shared.batch(open).map(Delivery::Batch),
+            Item::Chunk { open, .. } => shared.batch(*open).map(Delivery::Batch),
             Item::Spilled(spilled) => Ok(Delivery::Spilled(spilled)),
         });
         if let Ok(Delivery::Batch(batch)) = &delivery {

@@ -1,21 +1,24 @@
 //! When a producer may send: the queues have room, or a consumer starves. Waiting producers are parked here.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    task::Waker,
-};
+use std::{sync::PoisonError, task::Waker};
 
+use super::order;
 use crate::{
     stats::ExchangeStats,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
-/// The admission of all producers of an exchange (R5, R6).
+/// The admission of all producers of an exchange (R5, R6). Its counters decide nothing but who goes on and who is woken,
+/// so they are Relaxed; the fences that go with them see to it that nobody waits for ever.
 #[derive(Debug)]
 pub(crate) struct Gate {
     /// Chunks in the consumers' queues, in memory.
     queued: AtomicUsize,
-    /// Consumers that found their queue empty and wait.
+    /// Consumers that left a waker in their queue. Never less than there are: counted before the waker can be seen, and
+    /// no longer counted after it was taken.
     starving: AtomicUsize,
     /// Producers that are parked, so that nobody takes the lock for nothing.
     parked: AtomicUsize,
@@ -33,70 +36,73 @@ impl Gate {
 
     /// Whether a batch may be sent now.
     pub(crate) fn admits(&self) -> bool {
-        self.queued.load(Ordering::SeqCst) < self.limit || self.starving.load(Ordering::SeqCst) > 0
+        self.queued.load(Relaxed) < self.limit || self.anyone_starves()
     }
 
-    /// Whether one more chunk goes beyond the bound.
+    /// Whether one more chunk goes beyond the bound. A hint.
     pub(crate) fn is_over(&self) -> bool {
-        self.queued.load(Ordering::Relaxed) >= self.limit
+        self.queued.load(Relaxed) >= self.limit
     }
 
-    /// A chunk was queued.
-    pub(crate) fn queue(&self) {
-        self.queued.fetch_add(1, Ordering::SeqCst);
+    /// Counts a chunk as queued; whether that is beyond the bound.
+    pub(crate) fn queue(&self) -> bool {
+        self.queued.fetch_add(1, Relaxed) >= self.limit
     }
 
-    /// `chunks` chunks left the queues. Producers are woken at half the limit, so that each finds work for a while.
-    pub(crate) fn dequeue(&self, chunks: usize, stats: &mut ExchangeStats) {
-        let left = self.queued.fetch_sub(chunks, Ordering::SeqCst) - chunks;
+    /// A chunk left its queue, or did not get there. Producers are woken at half the limit, so that each finds work for a
+    /// while.
+    pub(crate) fn dequeue(&self, stats: &mut ExchangeStats) {
+        let left = self.queued.fetch_sub(1, Relaxed) - 1;
         stats.shared_ops += 1;
         if left <= self.limit / 2 {
             self.wake_producers(stats);
         }
     }
 
-    /// A consumer begins to wait: the gate opens.
-    pub(crate) fn starve(&self, stats: &mut ExchangeStats) {
-        self.starving.fetch_add(1, Ordering::SeqCst);
-        stats.shared_ops += 1;
-        self.wake_producers(stats);
+    /// A consumer begins to wait: the gate opens. Called where its waker cannot be taken yet;
+    /// [`wake_producers`](Self::wake_producers) must follow.
+    pub(crate) fn starve(&self) {
+        self.starving.fetch_add(1, Relaxed);
     }
 
-    /// A consumer that waited has something, or is gone.
+    /// The waker of a consumer was taken: it has something, or is gone.
     pub(crate) fn feed(&self) {
-        self.starving.fetch_sub(1, Ordering::SeqCst);
+        self.starving.fetch_sub(1, Relaxed);
     }
 
     /// Whether some consumer waits.
     pub(crate) fn anyone_starves(&self) -> bool {
-        self.starving.load(Ordering::SeqCst) > 0
+        self.starving.load(Relaxed) > 0
     }
 
     /// Leaves a waker; the caller must look again afterwards, since the gate may have opened in between.
     pub(crate) fn park(&self, producer: usize, waker: &Waker, stats: &mut ExchangeStats) {
-        let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        let waker = waker.clone();
         stats.locks += 1;
-        match &mut wakers[producer] {
-            Some(old) => old.clone_from(waker),
-            empty => {
-                *empty = Some(waker.clone());
-                // SeqCst before the second look, as `dequeue` and `starve` change their counter before they read this:
-                // of a producer that parks and a consumer that opens the gate, one sees the other.
-                self.parked.fetch_add(1, Ordering::SeqCst);
+        let former = {
+            let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+            let former = wakers[producer].replace(waker);
+            if former.is_none() {
+                self.parked.fetch_add(1, Relaxed);
             }
-        }
+            former
+        };
+        // Dropping a waker may drop a task, and with it a handle that takes this lock.
+        drop(former);
+        order::fence_gate_parks();
     }
 
     /// Wakes every parked producer.
     pub(crate) fn wake_producers(&self, stats: &mut ExchangeStats) {
-        if self.parked.load(Ordering::SeqCst) == 0 {
+        order::fence_gate_opens();
+        if self.parked.load(Relaxed) == 0 {
             return;
         }
+        stats.locks += 1;
         let woken: Vec<Waker> = {
             let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-            stats.locks += 1;
             let woken: Vec<Waker> = wakers.iter_mut().filter_map(Option::take).collect();
-            self.parked.fetch_sub(woken.len(), Ordering::SeqCst);
+            self.parked.fetch_sub(woken.len(), Relaxed);
             woken
         };
         stats.wakeups += woken.len() as u64;

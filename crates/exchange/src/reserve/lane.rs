@@ -3,10 +3,15 @@
 
 use std::{marker::PhantomData, ptr::NonNull};
 
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use super::order;
+use crate::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed},
+};
 
 /// Rows of the largest chunk: a claim's position takes the low 16 bits of the lane's word.
 pub(crate) const MAX_ROWS: usize = 1 << 16;
+const ADDRESS_BITS: u32 = 48;
 
 /// A chunk that is being filled, with the count that tells when it is full.
 #[derive(Debug)]
@@ -22,12 +27,15 @@ pub(crate) struct Open<C> {
 impl<C> Open<C> {
     /// A chunk of `capacity` rows, none of them claimed.
     pub(crate) fn new(chunk: C, capacity: u32) -> Box<Self> {
-        Box::new(Self { chunk, completed: AtomicU32::new(0), rows: AtomicU32::new(capacity) })
+        let open = Box::new(Self { chunk, completed: AtomicU32::new(0), rows: AtomicU32::new(capacity) });
+        // Systems with longer addresses hand them out only to those who ask.
+        assert!((&raw const *open).addr() >> ADDRESS_BITS == 0, "user space addresses have {ADDRESS_BITS} bits");
+        open
     }
 
     /// Rows that hold data, once the chunk is whole.
     pub(crate) fn rows(&self) -> usize {
-        self.rows.load(Ordering::Relaxed) as usize
+        self.rows.load(Relaxed) as usize
     }
 }
 
@@ -52,7 +60,7 @@ impl<C> Claim<C> {
     /// Says that the rows are written. The last claim of a chunk to complete receives the chunk, whole (R3).
     pub(crate) fn complete(self, capacity: u32) -> Option<Box<Open<C>>> {
         // SAFETY: as in `chunk`.
-        let before = unsafe { self.open.as_ref() }.completed.fetch_add(self.len, COMPLETE);
+        let before = unsafe { self.open.as_ref() }.completed.fetch_add(self.len, order::lane_complete());
         // SAFETY: the count has reached the capacity, so no other claim exists and the lane no longer names the chunk
         // (R2): this is the only pointer to what `Box::into_raw` gave.
         (before + self.len == capacity).then(|| unsafe { Box::from_raw(self.open.as_ptr()) })
@@ -61,9 +69,6 @@ impl<C> Claim<C> {
 
 // SAFETY: a claim is the exclusive right to some rows of a chunk; chunks are shared between the producers' threads.
 unsafe impl<C: Send + Sync> Send for Claim<C> {}
-
-const COMPLETE: Ordering = if cfg!(annulus_weaken = "reserve_complete") { Ordering::Relaxed } else { Ordering::AcqRel };
-const CLAIM: Ordering = if cfg!(annulus_weaken = "reserve_claim") { Ordering::Relaxed } else { Ordering::AcqRel };
 
 /// The open chunk of one consumer: its address (48 bits) and the rows claimed of it (16 bits) in one word; 0 is none.
 #[derive(Debug)]
@@ -74,7 +79,7 @@ pub(crate) struct Lane<C> {
     owns: PhantomData<Open<C>>,
 }
 
-impl<C> Lane<C> {
+impl<C: Send + Sync> Lane<C> {
     /// A lane without an open chunk, whose chunks will have `capacity` rows (1 to [`MAX_ROWS`]).
     pub(crate) fn new(capacity: u32) -> Self {
         assert!(capacity >= 1 && capacity as usize <= MAX_ROWS);
@@ -92,35 +97,34 @@ impl<C> Lane<C> {
         claims: &mut Vec<Claim<C>>,
     ) -> u64 {
         debug_assert!(rows >= 1 && rows <= self.capacity);
-        let mut next: Option<Box<Open<C>>> = None;
-        let mut word = self.word.load(Ordering::Relaxed);
+        // Not a Box any more: the lane and the claims copy this pointer, and moving a Box would invalidate the copies.
+        let mut next: Option<NonNull<Open<C>>> = None;
+        let mut word = self.word.load(Relaxed);
         let mut operations = 0;
         loop {
             let (open, used) = unpack::<C>(word);
             let free = if open.is_some() { self.capacity - used } else { 0 };
             let here = rows.min(free);
             let there = rows - here;
-            if there > 0 && next.is_none() {
-                next = Some(fresh());
-            }
-            let target = match &next {
-                Some(next) if there > 0 => pack(NonNull::from(&**next), there, self.capacity),
-                _ => pack(open.unwrap_or(NonNull::dangling()), used + here, self.capacity),
+            let target = if there > 0 {
+                let next = *next.get_or_insert_with(|| NonNull::from(Box::leak(fresh())));
+                pack(next.expose_provenance().get(), there, self.capacity)
+            } else {
+                pack((word >> ROW_BITS) as usize, used + here, self.capacity)
             };
             operations += 1;
-            // R1. Release publishes a fresh chunk's content; Acquire pairs with the release of whoever installed it.
-            match self.word.compare_exchange_weak(word, target, CLAIM, Ordering::Relaxed) {
+            // R1. Acquire pairs with the release of whoever installed the open chunk; Release is for the one we install.
+            match self.word.compare_exchange_weak(word, target, order::lane_claim(), Relaxed) {
+                Ok(_) if there > 0 => {
+                    claims.extend(claim_at(word, here));
+                    claims.extend(next.map(|open| Claim { open, start: 0, len: there }));
+                    return operations;
+                }
                 Ok(_) => {
-                    if let (Some(open), true) = (open, here > 0) {
-                        claims.push(Claim { open, start: used, len: here });
-                    }
-                    match next {
-                        Some(next) if there > 0 => {
-                            let open = NonNull::from(Box::leak(next));
-                            claims.push(Claim { open, start: 0, len: there });
-                        }
-                        Some(next) => spare(next),
-                        None => {}
+                    claims.extend(claim_at(word, here));
+                    if let Some(next) = next {
+                        // SAFETY: leaked above, and no word that names it was ever stored.
+                        spare(unsafe { Box::from_raw(next.as_ptr()) });
                     }
                     return operations;
                 }
@@ -132,44 +136,49 @@ impl<C> Lane<C> {
     /// Takes the open chunk out of the lane with the rows it has; returns it if they are all written, else whoever
     /// completes the last claim gets it (R4).
     pub(crate) fn seal(&self) -> Option<Box<Open<C>>> {
-        let mut word = self.word.load(Ordering::Relaxed);
-        loop {
-            let (open, used) = unpack::<C>(word);
-            let open = open?;
-            match self.word.compare_exchange_weak(word, 0, CLAIM, Ordering::Relaxed) {
+        let mut word = self.word.load(Relaxed);
+        while word != 0 {
+            match self.word.compare_exchange_weak(word, 0, order::lane_seal(), Relaxed) {
                 Ok(_) => {
-                    let rest = Claim { open, start: used, len: self.capacity - used };
+                    let (_, used) = unpack::<C>(word);
+                    let rest = claim_at::<C>(word, self.capacity - used)?;
                     // SAFETY: the rest of the chunk is claimed here, so it is alive (R2).
-                    unsafe { open.as_ref() }.rows.store(used, Ordering::Relaxed);
+                    unsafe { rest.open.as_ref() }.rows.store(used, Relaxed);
                     return rest.complete(self.capacity);
                 }
                 Err(seen) => word = seen,
             }
         }
+        None
     }
 }
 
 impl<C> Drop for Lane<C> {
     fn drop(&mut self) {
         // Nobody holds a claim any more: claims live inside calls on handles that keep the lane alive.
-        if let (Some(open), _) = unpack::<C>(self.word.load(Ordering::Acquire)) {
+        if let (Some(open), _) = unpack::<C>(self.word.load(Acquire)) {
             // SAFETY: the chunk was leaked by `claim`, is named by the lane, and so was never completed (R2).
             drop(unsafe { Box::from_raw(open.as_ptr()) });
         }
     }
 }
 
+const ROW_BITS: u32 = 64 - ADDRESS_BITS;
+
 /// The word for `used` claimed rows; a fully claimed chunk is no longer named (R2).
-fn pack<C>(open: NonNull<Open<C>>, used: u32, capacity: u32) -> u64 {
-    if used == capacity {
-        return 0;
-    }
-    let address = open.as_ptr().expose_provenance() as u64;
-    assert!(address >> 48 == 0, "user space addresses have 48 bits");
-    address << 16 | u64::from(used)
+fn pack(address: usize, used: u32, capacity: u32) -> u64 {
+    if used == capacity { 0 } else { (address as u64) << ROW_BITS | u64::from(used) }
 }
 
 fn unpack<C>(word: u64) -> (Option<NonNull<Open<C>>>, u32) {
-    let open = std::ptr::with_exposed_provenance_mut((word >> 16) as usize);
-    (NonNull::new(open), (word & 0xffff) as u32)
+    let open = std::ptr::with_exposed_provenance_mut((word >> ROW_BITS) as usize);
+    (NonNull::new(open), (word & (MAX_ROWS as u64 - 1)) as u32)
+}
+
+/// The claim of `len` rows from a word that was just replaced. Only then is the pointer made: before, the chunk at this
+/// address may have been another one, with as many rows.
+fn claim_at<C>(word: u64, len: u32) -> Option<Claim<C>> {
+    let (open, start) = unpack::<C>(word);
+    (len > 0).then_some(())?;
+    Some(Claim { open: open?, start, len })
 }

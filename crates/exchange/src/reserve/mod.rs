@@ -14,6 +14,9 @@ mod consumer;
 mod copy;
 mod gate;
 mod lane;
+#[cfg(all(test, loom))]
+mod loom_models;
+mod order;
 mod producer;
 mod queue;
 mod shared;

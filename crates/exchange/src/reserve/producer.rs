@@ -133,13 +133,16 @@ impl ReserveProducer {
     /// Copies the batches that are held, whose rows have these hashes.
     fn copy_held(&mut self, hashes: &[u64]) {
         let combine = self.shared.consumers() >= COMBINE_MIN_CONSUMERS;
+        let mut in_flight = InFlight { producer: self };
+        let ReserveProducer { rows, shared, .. } = &mut *in_flight.producer;
         if combine {
-            self.rows.place_from_hashes(hashes, &self.shared.modulo, COMBINE_GAP);
+            rows.place_from_hashes(hashes, &shared.modulo, COMBINE_GAP);
         } else {
-            self.rows.fill_from_hashes(hashes, &self.shared.modulo);
+            rows.fill_from_hashes(hashes, &shared.modulo);
         }
-        self.claim();
-        InFlight { producer: self }.copy(combine);
+        in_flight.producer.claim();
+        in_flight.copy(combine);
+        in_flight.producer.complete();
     }
 
     /// Claims room for every row that somebody wants.
@@ -156,7 +159,7 @@ impl ReserveProducer {
                 self.stats.shared_ops += shared.lane(consumer).claim(
                     rows,
                     || shared.fresh_chunk(),
-                    |open| shared.discard(open),
+                    |open| shared.discard(*open),
                     &mut self.claims,
                 );
                 for claim in self.claims.drain(..) {
@@ -171,7 +174,9 @@ impl ReserveProducer {
     fn complete(&mut self) {
         let capacity = self.shared.shape.capacity as u32;
         self.stats.shared_ops += self.segments.len() as u64;
-        for segment in self.segments.drain(..) {
+        // In order, since a single producer's rows keep theirs; one by one, since a delivery may panic.
+        self.segments.reverse();
+        while let Some(segment) = self.segments.pop() {
             if let Some(open) = segment.claim.complete(capacity) {
                 self.shared.deliver(segment.consumer as usize, open, &mut self.stats);
             }
@@ -190,20 +195,15 @@ impl ReserveProducer {
     }
 
     pub(crate) fn finish(mut self) -> ExchangeStats {
-        self.end();
-        self.stats
-    }
-
-    fn end(&mut self) {
-        if !std::mem::replace(&mut self.finished, true) {
-            if std::mem::take(&mut self.idle) {
-                self.shared.producer_resumes(&mut self.stats);
-            }
-            if self.shared.refusal().is_none() {
-                self.flush();
-            }
-            self.shared.producer_finishes(&mut self.stats);
+        if std::mem::take(&mut self.idle) {
+            self.shared.producer_resumes(&mut self.stats);
         }
+        if self.shared.refusal().is_none() {
+            self.flush();
+        }
+        self.shared.producer_finishes(&mut self.stats);
+        self.finished = true;
+        self.stats
     }
 
     pub(crate) fn stop(&mut self, error: StopError) {
@@ -219,13 +219,13 @@ impl Drop for ReserveProducer {
     fn drop(&mut self) {
         if !self.finished {
             self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.stats);
-            self.end();
         }
     }
 }
 
-/// Claims between claim and completion. Dropping it completes them, also when the copy panics: the rows are then not
-/// what they should be, so the exchange is stopped first.
+/// Batches that are being copied, and their claims until these are completed. A claim that is left when this is dropped
+/// was left by a panic: its rows are not what they should be, so the exchange is stopped, and the claim is completed after
+/// that (R7).
 struct InFlight<'a> {
     producer: &'a mut ReserveProducer,
 }
@@ -243,16 +243,21 @@ impl InFlight<'_> {
         let cost = unsafe { copy_batches(held, &shared.shape, order, segments, combiner) };
         stats.bytes_copied += cost.bytes;
         stats.shared_ops += cost.shared_ops;
-        held.clear();
     }
 }
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            let ReserveProducer { index, shared, stats, .. } = &mut *self.producer;
-            shared.stop(ExchangeError::ProducerLost { producer: *index }, stats);
+        let ReserveProducer { index, shared, claims, segments, stats, held, .. } = &mut *self.producer;
+        held.clear();
+        if claims.is_empty() && segments.is_empty() {
+            return;
         }
-        self.producer.complete();
+        shared.stop(ExchangeError::ProducerLost { producer: *index }, stats);
+        for claim in claims.drain(..).chain(segments.drain(..).map(|segment| segment.claim)) {
+            if let Some(open) = claim.complete(shared.shape.capacity as u32) {
+                shared.discard(*open);
+            }
+        }
     }
 }

@@ -2,12 +2,16 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Mutex, PoisonError},
+    sync::PoisonError,
     task::{Poll, Waker},
 };
 
 use super::{chunk::Chunk, lane::Open};
-use crate::{overflow::SpilledBatch, stats::ExchangeStats};
+use crate::{
+    overflow::SpilledBatch,
+    stats::ExchangeStats,
+    sync::{Mutex, MutexGuard},
+};
 
 /// What waits for a consumer.
 #[derive(Debug)]
@@ -26,15 +30,15 @@ pub(crate) enum Item {
 }
 
 /// Why an item was not queued.
-pub(crate) struct Closed(pub(crate) Item);
+pub(crate) struct Closed<I>(pub(crate) I);
 
 /// A consumer's queue. Locked once a chunk, not once a batch.
-#[derive(Debug, Default)]
-pub(crate) struct Queue(Mutex<State>);
+#[derive(Debug)]
+pub(crate) struct Queue<I = Item>(Mutex<State<I>>);
 
-#[derive(Debug, Default)]
-struct State {
-    items: VecDeque<Item>,
+#[derive(Debug)]
+struct State<I> {
+    items: VecDeque<I>,
     /// Set while the consumer waits; it then counts as starving.
     waker: Option<Waker>,
     ended: bool,
@@ -42,21 +46,36 @@ struct State {
 }
 
 /// What a consumer finds.
-pub(crate) enum Found {
+#[derive(Debug)]
+pub(crate) enum Found<I = Item> {
     /// The next item, and whether the consumer had counted as starving.
-    Item(Item, bool),
+    Item(I, bool),
     /// Nothing more will come.
     End(bool),
 }
 
-impl Queue {
-    fn lock(&self, stats: &mut ExchangeStats) -> std::sync::MutexGuard<'_, State> {
+impl<I> State<I> {
+    fn pop(&mut self) -> Poll<Found<I>> {
+        match self.items.pop_front() {
+            Some(item) => Poll::Ready(Found::Item(item, self.waker.take().is_some())),
+            None if self.ended => Poll::Ready(Found::End(self.waker.take().is_some())),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<I> Queue<I> {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(State { items: VecDeque::new(), waker: None, ended: false, closed: false }))
+    }
+
+    fn lock(&self, stats: &mut ExchangeStats) -> MutexGuard<'_, State<I>> {
         stats.locks += 1;
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Appends an item; returns the waker of a consumer that starved, which the caller counts as fed and wakes.
-    pub(crate) fn push(&self, item: Item, stats: &mut ExchangeStats) -> Result<Option<Waker>, Closed> {
+    pub(crate) fn push(&self, item: I, stats: &mut ExchangeStats) -> Result<Option<Waker>, Closed<I>> {
         let mut state = self.lock(stats);
         if state.closed {
             return Err(Closed(item));
@@ -73,23 +92,40 @@ impl Queue {
     }
 
     /// Takes the next item, if there is one.
-    pub(crate) fn pop(&self, stats: &mut ExchangeStats) -> Poll<Found> {
-        let mut state = self.lock(stats);
-        match state.items.pop_front() {
-            Some(item) => Poll::Ready(Found::Item(item, state.waker.take().is_some())),
-            None if state.ended => Poll::Ready(Found::End(state.waker.take().is_some())),
-            None => Poll::Pending,
-        }
+    pub(crate) fn pop(&self, stats: &mut ExchangeStats) -> Poll<Found<I>> {
+        self.lock(stats).pop()
     }
 
-    /// Takes the next item or leaves the waker; in the latter case says whether the consumer begins to starve.
-    pub(crate) fn pop_or_wait(&self, waker: &Waker, stats: &mut ExchangeStats) -> Result<Found, bool> {
+    /// Takes the next item, else what `make` finds. Nothing is appended meanwhile: what `make` takes out of the lane comes
+    /// before whatever is claimed after it.
+    pub(crate) fn pop_or_else(&self, make: impl FnOnce() -> Option<I>, stats: &mut ExchangeStats) -> Poll<Found<I>> {
         let mut state = self.lock(stats);
-        match state.items.pop_front() {
-            Some(item) => Ok(Found::Item(item, state.waker.take().is_some())),
-            None if state.ended => Ok(Found::End(state.waker.take().is_some())),
-            None => Err(state.waker.replace(waker.clone()).is_none()),
+        if state.items.is_empty() && !state.ended {
+            state.items.extend(make());
         }
+        state.pop()
+    }
+
+    /// Takes the next item or leaves the waker; in the latter case says whether the consumer begins to starve, after it
+    /// was counted by `starve` and before anyone can take the waker.
+    pub(crate) fn pop_or_wait(
+        &self,
+        waker: &Waker,
+        starve: impl FnOnce(),
+        stats: &mut ExchangeStats,
+    ) -> Result<Found<I>, bool> {
+        let waker = waker.clone();
+        let mut state = self.lock(stats);
+        if let Poll::Ready(found) = state.pop() {
+            return Ok(found);
+        }
+        let former = state.waker.replace(waker);
+        if former.is_none() {
+            starve();
+        }
+        drop(state);
+        // `former` is dropped last: that may drop a task, and with it a handle that takes this lock.
+        Err(former.is_none())
     }
 
     /// Whether the consumer waits.
@@ -97,15 +133,15 @@ impl Queue {
         self.lock(stats).waker.is_some()
     }
 
-    /// Wakes the consumer without an item (the exchange was stopped); it stays counted as starving until it looks.
-    pub(crate) fn wake(&self, stats: &mut ExchangeStats) -> Option<Waker> {
+    /// A waker for the consumer, without an item (the exchange was stopped); it stays counted as starving until it looks.
+    pub(crate) fn waker(&self, stats: &mut ExchangeStats) -> Option<Waker> {
         self.lock(stats).waker.clone()
     }
 
-    /// Refuses further items and returns those that wait, and whether the consumer had counted as starving.
-    pub(crate) fn close(&self, stats: &mut ExchangeStats) -> (VecDeque<Item>, bool) {
+    /// Refuses further items and returns those that wait, and the waker of a consumer that counted as starving.
+    pub(crate) fn close(&self, stats: &mut ExchangeStats) -> (VecDeque<I>, Option<Waker>) {
         let mut state = self.lock(stats);
         state.closed = true;
-        (std::mem::take(&mut state.items), state.waker.take().is_some())
+        (std::mem::take(&mut state.items), state.waker.take())
     }
 }

@@ -1,6 +1,9 @@
 //! What the handles of an exchange share: the lanes, the gate, who is alive, and the first error.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    task::Waker,
+};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
@@ -8,6 +11,7 @@ use super::{
     chunk::{Chunk, ChunkShape},
     gate::Gate,
     lane::{Lane, Open},
+    order,
     queue::{Closed, Item, Queue},
 };
 use crate::{
@@ -17,7 +21,7 @@ use crate::{
     overflow::{Beyond, Overflow},
     partition::Modulo,
     stats::ExchangeStats,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
 };
 
 pub(crate) struct Shared {
@@ -28,6 +32,8 @@ pub(crate) struct Shared {
     consumers: Box<[PerConsumer]>,
     beyond: Beyond,
     activity: Activity,
+    /// Producers that may still hand something over. Other than `activity` counts, which only guess.
+    unfinished: AtomicUsize,
     live_consumers: AtomicUsize,
     stopped: OnceLock<ExchangeError>,
 }
@@ -46,7 +52,7 @@ impl Shared {
         let shape = ChunkShape::new(schema, config, config.consumers + limit);
         let capacity = shape.capacity as u32;
         let per_consumer =
-            |_| PerConsumer { lane: Lane::new(capacity), gone: AtomicBool::new(false), queue: Queue::default() };
+            |_| PerConsumer { lane: Lane::new(capacity), gone: AtomicBool::new(false), queue: Queue::new() };
         Self {
             shape,
             modulo: Modulo::new(config.consumers),
@@ -55,6 +61,7 @@ impl Shared {
             consumers: (0..config.consumers).map(per_consumer).collect(),
             beyond: Beyond::new(config.overflow_bytes),
             activity: Activity::new(config.producers),
+            unfinished: AtomicUsize::new(config.producers),
             live_consumers: AtomicUsize::new(config.consumers),
             stopped: OnceLock::new(),
         }
@@ -70,7 +77,7 @@ impl Shared {
 
     /// Whether rows for this consumer are still wanted.
     pub(crate) fn wants(&self, consumer: usize) -> bool {
-        !self.consumers[consumer].gone.load(Ordering::Relaxed)
+        !self.consumers[consumer].gone.load(Relaxed)
     }
 
     /// Number of consumers, N.
@@ -83,7 +90,7 @@ impl Shared {
         if let Some(error) = self.stopped.get() {
             return Some(error.clone());
         }
-        (self.live_consumers.load(Ordering::SeqCst) == 0).then_some(ExchangeError::ConsumersGone)
+        (self.live_consumers.load(Relaxed) == 0).then_some(ExchangeError::ConsumersGone)
     }
 
     /// The error that stopped the exchange, if one did.
@@ -97,12 +104,21 @@ impl Shared {
             return;
         }
         for consumer in &self.consumers {
-            if let Some(waker) = consumer.queue.wake(stats) {
+            if let Some(waker) = consumer.queue.waker(stats) {
                 stats.wakeups += 1;
                 waker.wake();
             }
         }
         self.gate.wake_producers(stats);
+    }
+
+    /// A consumer's waker was taken from its queue.
+    pub(crate) fn feed(&self, waker: Option<Waker>, stats: &mut ExchangeStats) {
+        if let Some(waker) = waker {
+            self.gate.feed();
+            stats.wakeups += 1;
+            waker.wake();
+        }
     }
 
     /// An empty chunk; its memory is accounted for if the budget allows.
@@ -113,18 +129,19 @@ impl Shared {
     }
 
     /// Gives back a chunk that nobody needs.
-    pub(crate) fn discard(&self, open: Box<Open<Chunk>>) {
+    pub(crate) fn discard(&self, open: Open<Chunk>) {
         self.overflow.release(open.chunk.reserved_bytes);
     }
 
     /// Hands a whole chunk to its consumer: through memory if that is accounted for, else through the embedder's disk.
     pub(crate) fn deliver(&self, consumer: usize, open: Box<Open<Chunk>>, stats: &mut ExchangeStats) {
-        if !self.wants(consumer) {
-            return self.discard(open);
+        // R7: a claim that was given up unwritten was completed after the exchange was stopped, so we see the stop.
+        if !self.wants(consumer) || self.stop_error().is_some() {
+            return self.discard(*open);
         }
         let rows = open.rows() as u64;
         let (bytes, reserved) = (open.chunk.memory_bytes(), open.chunk.reserved_bytes);
-        let over = if self.gate.is_over() { bytes } else { 0 };
+        let over = if self.gate.queue() { bytes } else { 0 };
         if over > 0 {
             stats.overflow_rows += rows;
             stats.overflow_bytes += bytes as u64;
@@ -132,27 +149,22 @@ impl Shared {
         let within = self.beyond.try_add(over);
         let accounted = within && (bytes <= reserved || self.overflow.try_reserve(bytes - reserved));
         let item = if accounted {
-            self.gate.queue();
             Item::Chunk { open, reserved: bytes.max(reserved), over }
         } else {
             self.beyond.subtract(if within { over } else { 0 });
-            match self.spill(consumer, open) {
+            self.gate.dequeue(stats);
+            match self.spill(consumer, *open) {
                 Ok(item) => item,
                 Err(error) => return self.stop(error, stats),
             }
         };
         match self.queue(consumer).push(item, stats) {
-            Ok(Some(waker)) => {
-                self.gate.feed();
-                stats.wakeups += 1;
-                waker.wake();
-            }
-            Ok(None) => {}
+            Ok(waker) => self.feed(waker, stats),
             Err(Closed(item)) => self.take(item, stats, |_| ()),
         }
     }
 
-    fn spill(&self, consumer: usize, open: Box<Open<Chunk>>) -> Result<Item, ExchangeError> {
+    fn spill(&self, consumer: usize, open: Open<Chunk>) -> Result<Item, ExchangeError> {
         let reserved = open.chunk.reserved_bytes;
         let spilled = self
             .batch(open)
@@ -162,7 +174,7 @@ impl Shared {
     }
 
     /// The rows of a whole chunk.
-    pub(crate) fn batch(&self, open: Box<Open<Chunk>>) -> Result<RecordBatch, ExchangeError> {
+    pub(crate) fn batch(&self, open: Open<Chunk>) -> Result<RecordBatch, ExchangeError> {
         let rows = open.rows();
         // SAFETY: the chunk is whole: every claim was completed with Release and the last completion acquired them (R3).
         unsafe { open.chunk.into_batch(&self.shape, rows) }.map_err(ExchangeError::from)
@@ -173,7 +185,7 @@ impl Shared {
         if let Item::Chunk { reserved, over, .. } = &item {
             self.overflow.release(*reserved);
             self.beyond.subtract(*over);
-            self.gate.dequeue(1, stats);
+            self.gate.dequeue(stats);
         }
         then(item)
     }
@@ -183,6 +195,19 @@ impl Shared {
         if let Some(open) = self.lane(consumer).seal() {
             self.deliver(consumer, open, stats);
         }
+    }
+
+    /// What a consumer's open chunk has, for the consumer itself.
+    pub(crate) fn take_open(&self, consumer: usize) -> Option<Item> {
+        let open = self.lane(consumer).seal()?;
+        if self.stop_error().is_some() {
+            // R7, as in `deliver`.
+            self.discard(*open);
+            return None;
+        }
+        self.gate.queue();
+        let reserved = open.chunk.reserved_bytes;
+        Some(Item::Chunk { open, reserved, over: 0 })
     }
 
     /// A producer's input has nothing ready. If that holds for all, rows in open chunks go to those who wait.
@@ -200,17 +225,17 @@ impl Shared {
 
     /// A producer has sent all; the last one ends the consumers' streams.
     pub(crate) fn producer_finishes(&self, stats: &mut ExchangeStats) {
-        stats.shared_ops += 1;
-        if !self.activity.finish() {
-            return self.flush_if_all_idle(stats);
+        self.activity.finish();
+        self.flush_if_all_idle(stats);
+        stats.shared_ops += 2;
+        // Only now: whatever this producer took out of a lane is in its queue (R8).
+        if self.unfinished.fetch_sub(1, order::last_finish()) > 1 {
+            return;
         }
         for consumer in 0..self.consumers.len() {
             self.flush(consumer, stats);
-            if let Some(waker) = self.queue(consumer).end(stats) {
-                self.gate.feed();
-                stats.wakeups += 1;
-                waker.wake();
-            }
+            let waker = self.queue(consumer).end(stats);
+            self.feed(waker, stats);
         }
     }
 
@@ -220,6 +245,7 @@ impl Shared {
     }
 
     fn flush_if_all_idle(&self, stats: &mut ExchangeStats) {
+        order::fence_turns_idle();
         if self.all_idle() && self.gate.anyone_starves() {
             for consumer in 0..self.consumers.len() {
                 if self.queue(consumer).is_awaited(stats) {
@@ -231,18 +257,19 @@ impl Shared {
 
     /// A consumer is gone: what it has is freed, and nothing more is copied for it.
     pub(crate) fn consumer_leaves(&self, consumer: usize, stats: &mut ExchangeStats) {
-        self.consumers[consumer].gone.store(true, Ordering::Relaxed);
-        let (items, starved) = self.queue(consumer).close(stats);
-        if starved {
+        self.consumers[consumer].gone.store(true, Relaxed);
+        let (items, waker) = self.queue(consumer).close(stats);
+        if waker.is_some() {
             self.gate.feed();
         }
+        drop(waker);
         for item in items {
             self.take(item, stats, |_| ());
         }
         if let Some(open) = self.lane(consumer).seal() {
-            self.discard(open);
+            self.discard(*open);
         }
-        self.live_consumers.fetch_sub(1, Ordering::SeqCst);
+        self.live_consumers.fetch_sub(1, Relaxed);
         self.gate.wake_producers(stats);
     }
 }

@@ -1,25 +1,6 @@
-//! The memory orderings of the protocol, by name. PROTOCOL.md says which Acquire reads which Release.
-//!
-//! Under loom the one that the environment variable `ANNULUS_WEAKEN` names becomes `Relaxed` (a fence: nothing), so that
-//! `ci/loom.sh` can show that a model fails without it. Otherwise each is a constant.
+//! The memory orderings of the ring's protocol, by name. PROTOCOL.md says which Acquire reads which Release.
 
-use crate::sync::atomic::{self, Ordering};
-
-macro_rules! orderings {
-    ($($(#[$doc:meta])* $name:ident = $strong:ident;)*) => {
-        $($(#[$doc])* #[inline(always)] pub(super) fn $name() -> Ordering {
-            if weakened(stringify!($name)) { Ordering::Relaxed } else { Ordering::$strong }
-        })*
-    };
-}
-
-macro_rules! fences {
-    ($($(#[$doc:meta])* $name:ident;)*) => {
-        $($(#[$doc])* #[inline(always)] pub(super) fn $name() {
-            if !weakened(stringify!($name)) { atomic::fence(Ordering::SeqCst) }
-        })*
-    };
-}
+use crate::order::{fences, orderings};
 
 orderings! {
     /// Store of a slot's sequence number, after its value was written.
@@ -63,16 +44,4 @@ fences! {
     fence_passed;
     /// The sweeper: sweep given to a consumer, then "has its cursor moved?".
     fence_handed_on;
-}
-
-#[cfg(not(loom))]
-#[inline(always)]
-const fn weakened(_name: &str) -> bool {
-    false
-}
-
-#[cfg(loom)]
-fn weakened(name: &str) -> bool {
-    static NAME: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
-    NAME.get_or_init(|| std::env::var("ANNULUS_WEAKEN").ok()).as_deref() == Some(name)
 }

@@ -1,0 +1,128 @@
+//! Models of the lane, run by loom through every interleaving up to a number of preemptions. The rows are cells that loom
+//! watches, so a chunk that is handed over before its rows can be seen fails the model. The handles have their models in
+//! `tests/loom_reserve.rs`.
+
+use std::sync::Arc;
+
+use loom::{cell::UnsafeCell, thread};
+
+use super::lane::{Claim, Lane, Open};
+
+const CAPACITY: u32 = 2;
+
+/// A chunk of the tiniest kind.
+struct Rows([UnsafeCell<u32>; CAPACITY as usize]);
+
+// SAFETY: each row is written under the claim on it alone, and read by whoever owns the whole chunk.
+unsafe impl Sync for Rows {}
+
+type TestLane = Arc<Lane<Rows>>;
+
+fn fresh() -> Box<Open<Rows>> {
+    Open::new(Rows(std::array::from_fn(|_| UnsafeCell::new(0))), CAPACITY)
+}
+
+fn claim(lane: &TestLane, rows: u32) -> Vec<Claim<Rows>> {
+    let mut claims = Vec::new();
+    lane.claim(rows, fresh, drop, &mut claims);
+    assert_eq!(claims.iter().map(|claim| claim.len).sum::<u32>(), rows);
+    claims
+}
+
+/// Writes the claimed rows and completes them; returns the rows of the chunks that this made whole.
+fn write(claims: Vec<Claim<Rows>>, value: u32) -> Vec<u32> {
+    let mut whole = Vec::new();
+    for claim in claims {
+        for row in claim.start..claim.start + claim.len {
+            // SAFETY: the claim's rows are this thread's.
+            claim.chunk().0[row as usize].with_mut(|cell| unsafe { *cell = value });
+        }
+        whole.extend(claim.complete(CAPACITY).map(rows).unwrap_or_default());
+    }
+    whole
+}
+
+fn rows(open: Box<Open<Rows>>) -> Vec<u32> {
+    // SAFETY: the chunk is whole, so no claim on it is left.
+    (0..open.rows()).map(|row| open.chunk.0[row].with(|cell| unsafe { *cell })).collect()
+}
+
+fn sealed(lane: &TestLane) -> Vec<u32> {
+    lane.seal().map(rows).unwrap_or_default()
+}
+
+fn model(body: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(6));
+    builder.check(body);
+}
+
+fn assert_rows(parts: impl IntoIterator<Item = Vec<u32>>, expected: &[u32]) {
+    let mut all = parts.into_iter().flatten().collect::<Vec<_>>();
+    all.sort_unstable();
+    assert_eq!(all, expected);
+}
+
+/// Two producers claim across the end of a chunk: its rows and those of the next one are handed over once, all written.
+#[test]
+fn claims_cross_a_chunk() {
+    model(|| {
+        let lane: TestLane = Arc::new(Lane::new(CAPACITY));
+        let first = write(claim(&lane, 1), 1);
+        let other = Arc::clone(&lane);
+        let two = thread::spawn(move || write(claim(&other, 2), 2));
+        let three = write(claim(&lane, 2), 3);
+        assert_rows([first, two.join().unwrap(), three, sealed(&lane)], &[1, 2, 2, 3, 3]);
+    });
+}
+
+/// Claims of the same chunk complete in any order: the last one has the whole chunk.
+#[test]
+fn last_completion_has_all_rows() {
+    model(|| {
+        let lane: TestLane = Arc::new(Lane::new(CAPACITY));
+        let other = Arc::clone(&lane);
+        let one = thread::spawn(move || write(claim(&other, 1), 1));
+        let two = write(claim(&lane, 1), 2);
+        assert_rows([one.join().unwrap(), two], &[1, 2]);
+    });
+}
+
+/// A seal takes what was claimed, whether it is written or not, and every row is handed over once.
+#[test]
+fn seal_meets_claims() {
+    model(|| {
+        let lane: TestLane = Arc::new(Lane::new(CAPACITY));
+        let other = Arc::clone(&lane);
+        let one = thread::spawn(move || [write(claim(&other, 1), 1), write(claim(&other, 1), 2)].concat());
+        let two = sealed(&lane);
+        assert_rows([one.join().unwrap(), two, sealed(&lane)], &[1, 2]);
+    });
+}
+
+/// Two seals and a claim on its way: one of the three hands the chunk over.
+#[test]
+fn seals_meet_each_other() {
+    model(|| {
+        let lane: TestLane = Arc::new(Lane::new(CAPACITY));
+        let pending = claim(&lane, 1);
+        let other = Arc::clone(&lane);
+        let one = thread::spawn(move || sealed(&other));
+        let other = Arc::clone(&lane);
+        let two = thread::spawn(move || sealed(&other));
+        let three = write(pending, 3);
+        assert_rows([one.join().unwrap(), two.join().unwrap(), three, sealed(&lane)], &[3]);
+    });
+}
+
+/// A lane that goes away with an open chunk frees it.
+#[test]
+fn lane_dropped_with_rows() {
+    model(|| {
+        let lane: TestLane = Arc::new(Lane::new(CAPACITY));
+        let other = Arc::clone(&lane);
+        let one = thread::spawn(move || write(claim(&other, 1), 1));
+        drop(lane);
+        assert_rows([one.join().unwrap()], &[]);
+    });
+}

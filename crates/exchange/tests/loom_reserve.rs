@@ -1,0 +1,364 @@
+//! Models of the reserved-range path's handles, run by loom through every interleaving up to a number of preemptions:
+//! admission, waking, flushing, ends and departures. A handle that nobody wakes is a deadlock to loom. The lanes' own
+//! models are inside the crate, where rows can be watched.
+#![cfg(loom)]
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
+
+use annulus_exchange::{
+    config::{DataPath, ExchangeConfig},
+    error::{ExchangeError, StopError},
+    exchange::{Consumer, Producer, exchange},
+    overflow::{Delivery, Overflow, SpilledBatch},
+};
+use arrow::{
+    array::{AsArray, Int64Array, RecordBatch},
+    datatypes::{DataType, Field, Int64Type, Schema, SchemaRef},
+};
+use loom::{sync::Notify, thread};
+
+/// Wakes the thread of the model that waits for it.
+struct Bell(Notify);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.notify();
+    }
+}
+
+fn block_on<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
+    let bell = Arc::new(Bell(Notify::new()));
+    let waker = Waker::from(Arc::clone(&bell));
+    let mut cx = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(result) = poll(&mut cx) {
+            return result;
+        }
+        bell.0.wait();
+    }
+}
+
+/// Checks `body` with every interleaving of at most so many preemptions.
+fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.max_branches = 20_000;
+    builder.check(body);
+}
+
+/// A budget, and a disk that is always full.
+struct Budget {
+    left: AtomicUsize,
+    /// How often it is asked before it panics.
+    answers: AtomicUsize,
+}
+
+impl Overflow for Budget {
+    fn try_reserve(&self, bytes: usize) -> bool {
+        let answer = |answers: usize| answers.checked_sub(1);
+        // Without the panic hook, which would print a thousand of them.
+        if self.answers.fetch_update(Ordering::SeqCst, Ordering::SeqCst, answer).is_err() {
+            resume_unwind(Box::new("a bug of the embedder"));
+        }
+        self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(bytes)).is_ok()
+    }
+    fn release(&self, bytes: usize) {
+        self.left.fetch_add(bytes, Ordering::SeqCst);
+    }
+    fn spill(&self, _: usize, _: RecordBatch) -> Result<SpilledBatch, StopError> {
+        Err("the disk is full".into_error())
+    }
+}
+
+trait IntoError {
+    fn into_error(self) -> StopError;
+}
+
+impl IntoError for &str {
+    fn into_error(self) -> StopError {
+        Box::<dyn std::error::Error + Send + Sync>::from(self).into()
+    }
+}
+
+const BUDGET: usize = 1 << 20;
+
+struct Handles {
+    producers: Vec<Producer>,
+    consumers: Vec<Consumer>,
+    budget: Arc<Budget>,
+}
+
+/// An exchange that is full with two queued chunks (for one producer).
+fn handles(producers: usize, consumers: usize, batch_rows: usize, budget: usize) -> Handles {
+    let config = ExchangeConfig { batch_rows, path: DataPath::Reserve, ..ExchangeConfig::new(producers, consumers) };
+    let budget = Arc::new(Budget { left: AtomicUsize::new(budget), answers: AtomicUsize::new(usize::MAX) });
+    let (producers, consumers) = exchange(&config, schema(), Arc::clone(&budget) as _).unwrap();
+    Handles { producers, consumers, budget }
+}
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("key", DataType::Int64, false)]))
+}
+
+/// Sends keys to the consumer that each names in its tens.
+fn send(producer: &mut Producer, keys: &[i64]) {
+    let batch = RecordBatch::try_new(schema(), vec![Arc::new(Int64Array::from(keys.to_vec()))]).unwrap();
+    let hashes: Vec<u64> = keys.iter().map(|key| *key as u64 / 10).collect();
+    // A producer that is refused has its own way to notice.
+    let _ = producer.send_hashed(batch, &hashes);
+}
+
+fn ready(producer: &mut Producer) -> Result<(), ExchangeError> {
+    block_on(|cx| producer.poll_ready(cx))
+}
+
+/// Asks until the answer is an error: what wakes a producer need not be what it waits for.
+fn refused(producer: &mut Producer) -> ExchangeError {
+    loop {
+        match ready(producer) {
+            Ok(()) => thread::yield_now(),
+            Err(error) => return error,
+        }
+    }
+}
+
+fn keys(delivery: Delivery) -> Vec<i64> {
+    let Delivery::Batch(batch) = delivery else { panic!("nothing is spilled here") };
+    batch.column(0).as_primitive::<Int64Type>().values().to_vec()
+}
+
+fn receive(consumer: &mut Consumer) -> Option<Result<Vec<i64>, ExchangeError>> {
+    block_on(|cx| consumer.poll_recv(cx)).map(|delivery| delivery.map(keys))
+}
+
+fn receive_all(consumer: &mut Consumer) -> Vec<i64> {
+    let mut all = Vec::new();
+    while let Some(some) = receive(consumer) {
+        all.extend(some.unwrap());
+    }
+    all
+}
+
+/// The consumer waits, and whoever takes its waker wakes nobody.
+fn starve(consumer: &mut Consumer) {
+    assert!(consumer.poll_recv(&mut Context::from_waker(Waker::noop())).is_pending());
+}
+
+/// The last producer to end hands over what another one left, also if it has never sent anything itself.
+#[test]
+fn last_to_finish_hands_over() {
+    model(4, || {
+        let Handles { mut producers, mut consumers, .. } = handles(2, 1, 4, BUDGET);
+        let (two, mut one) = (producers.pop().unwrap(), producers.pop().unwrap());
+        let first = thread::spawn(move || {
+            send(&mut one, &[1]);
+            one.finish();
+        });
+        two.finish();
+        first.join().unwrap();
+        assert_eq!(receive_all(&mut consumers[0]), [1]);
+    });
+}
+
+/// A producer that ends finds all others idle and takes an open chunk, while the last of them ends, too: the stream may
+/// not end before that chunk is queued.
+#[test]
+fn end_waits_for_a_flush() {
+    model(2, || {
+        let Handles { mut producers, mut consumers, .. } = handles(2, 1, 4, BUDGET);
+        let (mut two, mut one) = (producers.pop().unwrap(), producers.pop().unwrap());
+        send(&mut one, &[1]);
+        two.idle();
+        starve(&mut consumers[0]);
+        let first = thread::spawn(move || one.finish());
+        let second = thread::spawn(move || two.finish());
+        assert_eq!(receive_all(&mut consumers[0]), [1]);
+        first.join().unwrap();
+        second.join().unwrap();
+    });
+}
+
+/// A producer turns idle while a consumer begins to wait for the rows of a chunk that is not full.
+#[test]
+fn idle_meets_starving() {
+    model(4, || {
+        let Handles { mut producers, mut consumers, .. } = handles(1, 1, 4, BUDGET);
+        let mut producer = producers.pop().unwrap();
+        send(&mut producer, &[1]);
+        let idle = thread::spawn(move || {
+            producer.idle();
+            producer
+        });
+        assert_eq!(receive(&mut consumers[0]).unwrap().unwrap(), [1]);
+        let _producer = idle.join().unwrap();
+    });
+}
+
+/// One consumer waits for a flush while another is fed before it has begun to wait: who starves is not miscounted.
+#[test]
+fn feeding_one_leaves_the_other_counted() {
+    model(2, || {
+        let Handles { mut producers, mut consumers, .. } = handles(1, 2, 2, BUDGET);
+        let (mut fed, mut waiting) = (consumers.pop().unwrap(), consumers.pop().unwrap());
+        let mut producer = producers.pop().unwrap();
+        send(&mut producer, &[1]);
+        let sender = thread::spawn(move || {
+            send(&mut producer, &[10, 11]);
+            producer.idle();
+            producer
+        });
+        let other = thread::spawn(move || {
+            assert_eq!(receive(&mut fed).unwrap().unwrap(), [10, 11]);
+            fed
+        });
+        assert_eq!(receive(&mut waiting).unwrap().unwrap(), [1]);
+        let _handles = (sender.join().unwrap(), other.join().unwrap());
+    });
+}
+
+/// A consumer takes its open chunk itself while the only producer goes on: the rows stay in order.
+#[test]
+fn own_flush_keeps_order() {
+    model(4, || {
+        let Handles { mut producers, mut consumers, .. } = handles(1, 1, 2, BUDGET);
+        let mut producer = producers.pop().unwrap();
+        send(&mut producer, &[1]);
+        producer.idle();
+        let sender = thread::spawn(move || {
+            send(&mut producer, &[2, 3]);
+            send(&mut producer, &[4]);
+            producer.finish();
+        });
+        assert_eq!(receive_all(&mut consumers[0]), [1, 2, 3, 4]);
+        sender.join().unwrap();
+    });
+}
+
+/// The queues are full: the producer goes on when they are half empty.
+#[test]
+fn half_empty_wakes() {
+    model(4, || {
+        let Handles { mut producers, mut consumers, .. } = handles(1, 1, 1, BUDGET);
+        let mut producer = producers.pop().unwrap();
+        send(&mut producer, &[1, 2]);
+        let sender = thread::spawn(move || {
+            ready(&mut producer).unwrap();
+            producer
+        });
+        assert_eq!(receive(&mut consumers[0]).unwrap().unwrap(), [1]);
+        let _producer = sender.join().unwrap();
+    });
+}
+
+/// The queues are full of what nobody takes: the producer goes on when another consumer begins to wait.
+#[test]
+fn starving_wakes() {
+    model(4, || {
+        let Handles { mut producers, mut consumers, .. } = handles(1, 2, 1, BUDGET);
+        let mut producer = producers.pop().unwrap();
+        send(&mut producer, &[10, 11]);
+        let sender = thread::spawn(move || {
+            ready(&mut producer).unwrap();
+            send(&mut producer, &[1]);
+            producer
+        });
+        assert_eq!(receive(&mut consumers[0]).unwrap().unwrap(), [1]);
+        let _producer = sender.join().unwrap();
+    });
+}
+
+/// A parked producer learns that the exchange was stopped, and a consumer that waits does, too.
+#[test]
+fn stop_wakes_all() {
+    model(4, || {
+        let Handles { mut producers, mut consumers, .. } = handles(1, 3, 1, BUDGET);
+        let mut producer = producers.pop().unwrap();
+        let (failing, _unpolled, mut waiting) =
+            (consumers.pop().unwrap(), consumers.pop().unwrap(), consumers.pop().unwrap());
+        send(&mut producer, &[10, 11]);
+        let sender = thread::spawn(move || refused(&mut producer));
+        let waiter = thread::spawn(move || receive(&mut waiting).unwrap().unwrap_err());
+        failing.fail("enough".into_error());
+        assert!(matches!(sender.join().unwrap(), ExchangeError::Stopped(_)));
+        assert!(matches!(waiter.join().unwrap(), ExchangeError::Stopped(_)));
+    });
+}
+
+/// A parked producer learns that the last consumer has gone.
+#[test]
+fn last_consumer_leaves() {
+    model(4, || {
+        let Handles { mut producers, mut consumers, .. } = handles(1, 2, 1, BUDGET);
+        let mut producer = producers.pop().unwrap();
+        send(&mut producer, &[10, 11]);
+        drop(consumers.remove(0));
+        let sender = thread::spawn(move || refused(&mut producer));
+        drop(consumers);
+        assert!(matches!(sender.join().unwrap(), ExchangeError::ConsumersGone));
+    });
+}
+
+/// A consumer leaves while a chunk is on its way to it: what was accounted is given back once.
+#[test]
+fn consumer_leaves_amid_delivery() {
+    model(4, || {
+        let Handles { mut producers, mut consumers, budget } = handles(1, 2, 2, BUDGET);
+        let mut producer = producers.pop().unwrap();
+        send(&mut producer, &[1]);
+        let leaver = consumers.remove(0);
+        let sender = thread::spawn(move || {
+            send(&mut producer, &[2, 3]);
+            producer.finish();
+        });
+        drop(leaver);
+        sender.join().unwrap();
+        assert!(receive(&mut consumers[0]).is_none());
+        drop(consumers);
+        assert_eq!(budget.left.load(Ordering::SeqCst), BUDGET);
+    });
+}
+
+/// Rows are lost for want of memory and disk: the consumer hears of it, however soon the end follows.
+#[test]
+fn error_comes_before_the_end() {
+    model(4, || {
+        let Handles { mut producers, mut consumers, budget } = handles(1, 1, 1, 0);
+        let mut producer = producers.pop().unwrap();
+        let sender = thread::spawn(move || {
+            send(&mut producer, &[1]);
+            producer.finish();
+        });
+        assert!(matches!(receive(&mut consumers[0]), Some(Err(ExchangeError::Stopped(_)))));
+        assert!(receive(&mut consumers[0]).is_none());
+        sender.join().unwrap();
+        assert_eq!(budget.left.load(Ordering::SeqCst), 0);
+    });
+}
+
+/// A producer panics with rows claimed that it never writes, in a chunk that another one completes: nobody sees them.
+#[test]
+fn unwritten_rows_are_never_shown() {
+    model(2, || {
+        let Handles { mut producers, mut consumers, budget } = handles(2, 2, 2, BUDGET);
+        let (mut two, mut one) = (producers.pop().unwrap(), producers.pop().unwrap());
+        budget.answers.store(1, Ordering::SeqCst);
+        let first = thread::spawn(move || {
+            let _ = catch_unwind(AssertUnwindSafe(|| send(&mut one, &[1, 10])));
+        });
+        let second = thread::spawn(move || {
+            let _ = catch_unwind(AssertUnwindSafe(|| send(&mut two, &[2])));
+            two
+        });
+        assert!(matches!(receive(&mut consumers[0]), Some(Err(ExchangeError::ProducerLost { .. }))));
+        first.join().unwrap();
+        drop((second.join().unwrap(), consumers));
+        assert_eq!(budget.left.load(Ordering::SeqCst), BUDGET);
+    });
+}

@@ -1,0 +1,119 @@
+//! Code of the embedder that panics or drops handles where the reserved-range path calls it.
+#![cfg(not(loom))]
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Wake, Waker},
+};
+
+use annulus_exchange::{
+    config::{DataPath, ExchangeConfig},
+    error::{ExchangeError, StopError},
+    exchange::{Consumer, Producer, exchange},
+    overflow::{Overflow, SpilledBatch, Unlimited},
+};
+use arrow::{
+    array::{Int64Array, RecordBatch},
+    datatypes::{DataType, Field, Schema, SchemaRef},
+};
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("key", DataType::Int64, false)]))
+}
+
+fn handles(
+    producers: usize,
+    consumers: usize,
+    batch_rows: usize,
+    overflow: Arc<dyn Overflow>,
+) -> (Vec<Producer>, Vec<Consumer>) {
+    let config = ExchangeConfig { batch_rows, path: DataPath::Reserve, ..ExchangeConfig::new(producers, consumers) };
+    exchange(&config, schema(), overflow).unwrap()
+}
+
+fn send(producer: &mut Producer, keys: std::ops::Range<i64>) -> Result<(), ExchangeError> {
+    let hashes: Vec<u64> = keys.clone().map(|key| key as u64).collect();
+    let batch = RecordBatch::try_new(schema(), vec![Arc::new(Int64Array::from_iter_values(keys))]).unwrap();
+    producer.send_hashed(batch, &hashes).map_err(|refused| refused.error)
+}
+
+/// Grants so many reservations, then panics; nothing beyond what was granted can be had after that.
+struct Panics {
+    grants: AtomicUsize,
+    used: AtomicUsize,
+}
+
+impl Overflow for Panics {
+    fn try_reserve(&self, bytes: usize) -> bool {
+        let grant = |grants: usize| grants.checked_sub(1);
+        self.grants.fetch_update(Ordering::SeqCst, Ordering::SeqCst, grant).expect("a bug of the embedder");
+        self.used.fetch_add(bytes, Ordering::SeqCst);
+        true
+    }
+    fn release(&self, bytes: usize) {
+        assert!(self.used.fetch_sub(bytes, Ordering::SeqCst) >= bytes, "more was released than reserved");
+    }
+    fn spill(&self, _: usize, _: RecordBatch) -> Result<SpilledBatch, StopError> {
+        unreachable!("the budget never refuses")
+    }
+}
+
+/// A panic between the claims of a batch: everybody gets an error, later batches are refused, nothing stays reserved, and
+/// no row of the chunks that the others complete is shown, since some were never written.
+#[test]
+fn panic_between_claims() {
+    let budget = Arc::new(Panics { grants: AtomicUsize::new(1), used: AtomicUsize::new(0) });
+    let (mut producers, mut consumers) = handles(2, 2, 4, Arc::clone(&budget) as _);
+    let [first, second] = &mut producers[..] else { unreachable!() };
+    assert!(catch_unwind(AssertUnwindSafe(|| send(first, 0..4))).is_err());
+    for producer in [first, second] {
+        assert!(matches!(send(producer, 4..8), Err(ExchangeError::ProducerLost { producer: 0 })));
+    }
+    for consumer in &mut consumers {
+        assert!(matches!(consumer.recv_blocking(), Some(Err(ExchangeError::ProducerLost { producer: 0 }))));
+        assert!(consumer.recv_blocking().is_none());
+    }
+    drop((producers, consumers));
+    assert_eq!(budget.used.load(Ordering::SeqCst), 0);
+}
+
+/// A waker that keeps a producer alive, as a task does that nobody else owns any more.
+struct OwnsProducer(#[expect(dead_code, reason = "it is there to be dropped")] Mutex<Option<Producer>>);
+
+impl Wake for OwnsProducer {
+    fn wake(self: Arc<Self>) {}
+}
+
+fn owner_of(producer: Producer) -> Waker {
+    Waker::from(Arc::new(OwnsProducer(Mutex::new(Some(producer)))))
+}
+
+/// A consumer's new waker replaces one whose drop ends a producer, which looks into that consumer's queue.
+#[test]
+fn replaced_waker_of_a_consumer_owns_a_producer() {
+    let (mut producers, mut consumers) = handles(1, 1, 4, Arc::new(Unlimited));
+    let consumer = &mut consumers[0];
+    let waker = owner_of(producers.pop().unwrap());
+    assert!(consumer.poll_recv(&mut Context::from_waker(&waker)).is_pending());
+    drop(waker);
+    let answer = consumer.poll_recv(&mut Context::from_waker(Waker::noop()));
+    assert!(!matches!(answer, std::task::Poll::Ready(Some(Ok(_)) | None)));
+    assert!(matches!(consumer.recv_blocking(), Some(Err(ExchangeError::ProducerLost { producer: 0 })) | None));
+}
+
+/// The same for a parked producer: the waker's drop ends another producer, which wakes those who are parked.
+#[test]
+fn replaced_waker_of_a_producer_owns_another() {
+    let (mut producers, _consumers) = handles(2, 1, 1, Arc::new(Unlimited));
+    let waker = owner_of(producers.pop().unwrap());
+    let producer = &mut producers[0];
+    send(producer, 0..4).unwrap();
+    assert!(producer.poll_ready(&mut Context::from_waker(&waker)).is_pending());
+    drop(waker);
+    let answer = producer.poll_ready(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(answer, std::task::Poll::Ready(Err(ExchangeError::ProducerLost { producer: 1 }))));
+}
