@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use annulus_datafusion::config::Path;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use datafusion::{
     execution::{
         TaskContext,
@@ -32,18 +32,14 @@ pub struct Case {
     pub consumers: Consumers,
     /// Of the memory pool, in bytes; `None` is unlimited.
     pub memory_limit: Option<usize>,
+    /// After which a run counts as hung.
+    pub timeout: Duration,
 }
 
-/// Times of the rounds in milliseconds: those at the same index ran one after the other.
-#[derive(Debug, Default)]
-pub struct Times {
-    pub stock: Vec<f64>,
-    pub ours: Vec<f64>,
-    pub memcpy: Vec<f64>,
-}
-
-/// What a run took besides time.
-pub struct Profile {
+/// What was measured of an operator.
+pub struct Side {
+    /// Times of the rounds in milliseconds.
+    pub times: Vec<f64>,
     /// Most heap memory above the input.
     pub heap_bytes: u64,
     /// Most memory reserved from the pool.
@@ -57,9 +53,11 @@ pub struct Measured {
     /// Rows and batches of the input.
     pub rows: usize,
     pub batches: usize,
-    pub times: Times,
-    pub stock: Profile,
-    pub ours: Profile,
+    /// Times of plain copies in milliseconds.
+    pub memcpy_times: Vec<f64>,
+    /// An error if it failed or hung, which is accepted where a consumer is slow.
+    pub stock: Result<Side>,
+    pub ours: Side,
 }
 
 /// One run to the end.
@@ -76,17 +74,37 @@ impl Case {
     /// # Errors
     /// If the rows of an output partition differ between the operators in any run, or one fails.
     pub async fn measure(&self, input: &Input, memcpy: &mut Memcpy, rounds: usize) -> Result<Measured> {
-        let case = || self.to_string();
-        let expected = self.check(input).await.with_context(case)?;
-        let stock = self.profile(Operator::Stock, input, &expected).await.with_context(case)?;
-        let ours = self.profile(Operator::Ours(self.path), input, &expected).await.with_context(case)?;
-        let times = self.time(input, memcpy, rounds, &expected).await.with_context(case)?;
-        Ok(Measured { case: *self, rows: input.rows(), batches: input.batches.len(), times, stock, ours })
+        self.try_measure(input, memcpy, rounds).await.with_context(|| self.to_string())
     }
 
-    /// Compares the rows of each output partition, and returns what stock's hold.
+    async fn try_measure(&self, input: &Input, memcpy: &mut Memcpy, rounds: usize) -> Result<Measured> {
+        let expected = self.check(input).await?;
+        let mut stock = self.profile(Operator::Stock, input, &expected).await;
+        let mut ours = self.profile(Operator::Ours(self.path), input, &expected).await?;
+        let mut memcpy_times = Vec::new();
+        for round in 0..rounds {
+            // Stock, ours, ours, stock, so that neither always follows the other.
+            let stock_first = round % 2 == 0;
+            if stock_first {
+                stock = self.time(Operator::Stock, stock, input, &expected).await;
+            }
+            ours = self.time(Operator::Ours(self.path), Ok(ours), input, &expected).await?;
+            if !stock_first {
+                stock = self.time(Operator::Stock, stock, input, &expected).await;
+            }
+            memcpy_times.push(milliseconds(memcpy.run()));
+        }
+        if self.consumers == Consumers::Even {
+            stock = Ok(stock?);
+        }
+        Ok(Measured { case: *self, rows: input.rows(), batches: input.batches.len(), memcpy_times, stock, ours })
+    }
+
+    /// Compares the rows of each output partition with those of stock's operator, which it returns. Stock reads evenly
+    /// and in unlimited memory, as its answer must not fail.
     async fn check(&self, input: &Input) -> Result<Vec<Tally>> {
-        let stock = self.run(Operator::Stock, input, true).await?.tallies;
+        let even = Self { consumers: Consumers::Even, memory_limit: None, ..*self };
+        let stock = even.run(Operator::Stock, input, true).await?.tallies;
         let ours = self.run(Operator::Ours(self.path), input, true).await?.tallies;
         compare(&stock, &ours)?;
         let total: usize = stock.iter().map(|tally| tally.rows).sum();
@@ -95,33 +113,21 @@ impl Case {
     }
 
     /// Warms up, and counts memory, which costs time.
-    async fn profile(&self, operator: Operator, input: &Input, expected: &[Tally]) -> Result<Profile> {
+    async fn profile(&self, operator: Operator, input: &Input, expected: &[Tally]) -> Result<Side> {
         let counter = PeakCounter::start();
         let run = self.run(operator, input, false).await?;
         let heap_bytes = counter.peak_bytes();
         run.expect_rows(expected)?;
-        Ok(Profile { heap_bytes, reserved_bytes: run.reserved_bytes, metrics: run.metrics })
+        Ok(Side { times: Vec::new(), heap_bytes, reserved_bytes: run.reserved_bytes, metrics: run.metrics })
     }
 
-    /// The rounds: stock, ours, ours, stock, so that neither always follows the other.
-    async fn time(&self, input: &Input, memcpy: &mut Memcpy, rounds: usize, expected: &[Tally]) -> Result<Times> {
-        let mut times = Times::default();
-        for round in 0..rounds {
-            let mut order = [Operator::Stock, Operator::Ours(self.path)];
-            if round % 2 == 1 {
-                order.reverse();
-            }
-            for operator in order {
-                let run = self.run(operator, input, false).await?;
-                run.expect_rows(expected)?;
-                match operator {
-                    Operator::Stock => times.stock.push(milliseconds(run.time)),
-                    Operator::Ours(_) => times.ours.push(milliseconds(run.time)),
-                }
-            }
-            times.memcpy.push(milliseconds(memcpy.run()));
-        }
-        Ok(times)
+    /// Adds a timed run to `side`, unless that has failed already.
+    async fn time(&self, operator: Operator, side: Result<Side>, input: &Input, expected: &[Tally]) -> Result<Side> {
+        let mut side = side?;
+        let run = self.run(operator, input, false).await?;
+        run.expect_rows(expected)?;
+        side.times.push(milliseconds(run.time));
+        Ok(side)
     }
 
     async fn run(&self, operator: Operator, input: &Input, checked: bool) -> Result<Run> {
@@ -134,8 +140,11 @@ impl Case {
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool) as _).build_arc()?;
         let config = SessionConfig::new().with_batch_size(BATCH_ROWS);
         let context = Arc::new(TaskContext::default().with_session_config(config).with_runtime(runtime));
-        let (time, tallies) =
-            drain(&plan, &context, self.consumers, checked).await.with_context(|| format!("{operator:?}"))?;
+        let drained = tokio::time::timeout(self.timeout, drain(&plan, &context, self.consumers, checked)).await;
+        let (time, tallies) = drained
+            .map_err(|_| anyhow!("it did not end within {} s (--timeout)", self.timeout.as_secs()))
+            .and_then(|drained| drained)
+            .with_context(|| operator.to_string())?;
         let metrics = plan.metrics().unwrap_or_default();
         Ok(Run { time, tallies, metrics, reserved_bytes: pool.peak_reserved() as u64 })
     }
@@ -183,5 +192,23 @@ mod tests {
         assert!(compare(&[tally(1), tally(2)], &[tally(1), tally(2)]).is_ok());
         let error = compare(&[tally(1), tally(2)], &[tally(1), tally(3)]).unwrap_err().to_string();
         assert_eq!(error, "rows differ in output partition 1: 2 of stock, 3 of Annulus");
+    }
+
+    #[tokio::test]
+    async fn a_run_that_does_not_end_is_an_error_that_names_the_case() {
+        let input = Input::generate(0.001).await.unwrap().payload(Payload::C).unwrap();
+        let case = Case {
+            payload: Payload::C,
+            shape: Shape { inputs: 2, outputs: 3 },
+            path: Path::Auto,
+            consumers: Consumers::Even,
+            memory_limit: None,
+            // Over before a task of this thread's runtime has run.
+            timeout: Duration::ZERO,
+        };
+        let error = case.measure(&input, &mut Memcpy::new(&input.batches, 1), 1).await.err().unwrap();
+        let text = format!("{error:#}");
+        assert!(text.starts_with("payload c, shape 2x3, path auto, consumers even: stock's operator: "), "{text}");
+        assert!(text.contains("--timeout"), "{text}");
     }
 }

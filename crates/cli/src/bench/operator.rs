@@ -1,6 +1,6 @@
 //! The two rivals.
 
-use std::{any::Any, sync::Arc};
+use std::{any::Any, fmt, sync::Arc};
 
 use annulus_datafusion::{
     AnnulusConfig, RingRepartition, RingRepartitionExec,
@@ -35,6 +35,15 @@ impl Operator {
             Self::Stock => Ok(Arc::new(stock)),
             Self::Ours(path) => replace(stock, path),
         }
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stock => "stock's operator",
+            Self::Ours(_) => "the operator of Annulus",
+        })
     }
 }
 

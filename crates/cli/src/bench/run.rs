@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{Write, stdout},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
@@ -17,7 +17,7 @@ use super::{
     memcpy::Memcpy,
     report::{Line, Setting, page, tables},
 };
-use crate::{interrupt::until_interrupted, progress, run::Outcome};
+use crate::{errors, interrupt::until_interrupted, progress, run::Outcome};
 
 /// Runs the comparison that `args` ask for on the worker threads of the current runtime.
 pub async fn run(args: RepartitionArgs) -> Result<Outcome> {
@@ -48,6 +48,7 @@ async fn compare(args: &RepartitionArgs, threads: usize) -> Result<Outcome> {
 async fn measure(args: &RepartitionArgs, table: &Input, threads: usize) -> Result<Vec<Line>> {
     let cases = args.payloads.len() * args.shapes.len() * args.paths.len() * args.consumers.len();
     let bar = progress::bar(cases as u64, "cases");
+    let timeout = Duration::from_secs(args.timeout as u64);
     let mut lines = Vec::with_capacity(cases);
     for &payload in &args.payloads {
         let input = table.payload(payload)?;
@@ -56,9 +57,13 @@ async fn measure(args: &RepartitionArgs, table: &Input, threads: usize) -> Resul
             let memory_limit = (consumers != Consumers::Even).then_some(args.memory_limit);
             for &shape in &args.shapes {
                 for &path in &args.paths {
-                    let case = Case { payload, shape, path, consumers, memory_limit };
+                    let case = Case { payload, shape, path, consumers, memory_limit, timeout };
                     bar.set_message(case.to_string());
-                    let line = Line::new(&case.measure(&input, &mut memcpy, args.rounds).await?);
+                    let measured = case.measure(&input, &mut memcpy, args.rounds).await?;
+                    if let Err(error) = &measured.stock {
+                        bar.suspend(|| eprintln!("{case}: {}", errors::text(error)));
+                    }
+                    let line = Line::new(&measured);
                     if args.json {
                         bar.suspend(|| {
                             writeln!(stdout(), "{}", serde_json::to_string(&line)?).context("cannot print")
