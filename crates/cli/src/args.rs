@@ -1,6 +1,6 @@
 //! The command line as it was typed. [`crate::job`] checks it.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -23,6 +23,20 @@ Exit codes: 0 done, 1 failed (or an answer differs), 130 interrupted.")]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Puts a space before an argument that is SQL and begins with a comment, which no option does: `-- like this`.
+pub fn protect_comment(argument: OsString) -> OsString {
+    let is_comment = argument
+        .to_str()
+        .and_then(|text| text.strip_prefix("--"))
+        .is_some_and(|rest| rest.starts_with(char::is_whitespace));
+    if !is_comment {
+        return argument;
+    }
+    let mut protected = OsString::from(" ");
+    protected.push(argument);
+    protected
 }
 
 #[derive(Subcommand)]

@@ -1,35 +1,97 @@
 //! Ctrl-C and SIGTERM.
+//!
+//! A thread of its own listens: a query may keep all threads of the main runtime busy without a pause, and a signal
+//! must end it even then.
 
-use std::{future::Future, io};
+use std::{future::Future, io, thread};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+};
 
 use crate::run::Outcome;
 
+/// The number of the signal that Ctrl-C sends.
+const INTERRUPT: u8 = 2;
+#[cfg(unix)]
+const TERMINATE: u8 = 15;
+
+/// Signals that arrive from now on.
+pub struct Signals(UnboundedReceiver<u8>);
+
+impl Signals {
+    /// Listens to Ctrl-C; SIGTERM goes on to end the process.
+    pub fn interrupts() -> Result<Self> {
+        Self::listen(false)
+    }
+
+    /// Listens to Ctrl-C and SIGTERM.
+    pub fn all() -> Result<Self> {
+        Self::listen(true)
+    }
+
+    fn listen(terminate: bool) -> Result<Self> {
+        let (sender, receiver) = unbounded_channel();
+        let listen = || -> io::Result<()> {
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            forward(runtime, sender, terminate)
+        };
+        listen().context("cannot listen to signals")?;
+        Ok(Self(receiver))
+    }
+
+    /// The number of the next signal.
+    pub async fn next(&mut self) -> u8 {
+        match self.0.recv().await {
+            Some(signal) => signal,
+            // Nobody listens any more, so there is none to come.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Forgets signals that came before.
+    pub fn clear(&mut self) {
+        while self.0.try_recv().is_ok() {}
+    }
+}
+
 /// Runs `work` until it ends or the process is asked to end; then `work` is dropped, and with it all that it holds.
 pub async fn until_interrupted(work: impl Future<Output = Result<Outcome>>) -> Result<Outcome> {
+    let mut signals = Signals::all()?;
     tokio::select! {
-        // The signals first, so that they are listened to before the work begins.
         biased;
-        signal = signal() => Ok(Outcome::Interrupted(signal?)),
+        signal = signals.next() => Ok(Outcome::Interrupted(signal)),
         outcome = work => outcome,
     }
 }
 
-/// Waits for a signal to end, and returns its number.
+/// Sends the numbers of signals from a new thread. When this returns, signals no longer end the process.
 #[cfg(unix)]
-async fn signal() -> io::Result<u8> {
+fn forward(runtime: Runtime, sender: UnboundedSender<u8>, terminate: bool) -> io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        _ = interrupt.recv() => Ok(2),
-        _ = terminate.recv() => Ok(15),
-    }
+    let context = runtime.enter();
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let mut terminations = terminate.then(|| signal(SignalKind::terminate())).transpose()?;
+    drop(context);
+    let next = async move {
+        loop {
+            let number = tokio::select! {
+                Some(()) = interrupts.recv() => INTERRUPT,
+                Some(()) = async { terminations.as_mut()?.recv().await } => TERMINATE,
+                else => return,
+            };
+            if sender.send(number).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(move || runtime.block_on(next)).map(drop)
 }
 
 #[cfg(not(unix))]
-async fn signal() -> io::Result<u8> {
-    tokio::signal::ctrl_c().await?;
-    Ok(2)
+fn forward(runtime: Runtime, sender: UnboundedSender<u8>, _terminate: bool) -> io::Result<()> {
+    let next = async move { while tokio::signal::ctrl_c().await.is_ok() && sender.send(INTERRUPT).is_ok() {} };
+    thread::Builder::new().name("signals".to_owned()).spawn(move || runtime.block_on(next)).map(drop)
 }

@@ -13,7 +13,7 @@ mod sql;
 mod tpch;
 mod units;
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
 use clap::Parser;
 
@@ -23,7 +23,7 @@ use crate::{args::Args, job::Job, run::Outcome};
 static ALLOCATOR: bench::heap::CountingAllocator = bench::heap::CountingAllocator;
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let args = match Args::try_parse_from(env::args_os().map(args::protect_comment)) {
         Ok(args) => args,
         Err(usage) => {
             // Help and the version arrive here too, and are no failures. A closed pipe cannot be reported.

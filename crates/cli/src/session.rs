@@ -1,12 +1,13 @@
 //! DataFusion sessions, stock or with Annulus, within the same limits.
 
-use std::{num::NonZeroUsize, sync::Arc};
+use std::{num::NonZeroUsize, path::Path, sync::Arc};
 
 use annulus_datafusion::SessionStateBuilderExt;
 use anyhow::{Context, Result};
 use datafusion::{
     execution::{
         SessionStateBuilder,
+        disk_manager::{DiskManagerBuilder, DiskManagerMode},
         memory_pool::{FairSpillPool, TrackConsumersPool},
         object_store::ObjectStoreRegistry,
         runtime_env::RuntimeEnvBuilder,
@@ -31,17 +32,20 @@ pub struct Limits {
 /// Consumers of memory that an error about exhausted memory lists.
 const LISTED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
-/// A fresh session with a runtime of its own. `stores` replaces the default object stores.
+/// A fresh session with a runtime of its own, which spills to the folder `spill`. `stores` replaces the default object
+/// stores.
 pub fn open(
     engine: Engine,
     limits: Limits,
+    spill: &Path,
     mut config: SessionConfig,
     stores: Option<Arc<dyn ObjectStoreRegistry>>,
 ) -> Result<SessionContext> {
     if let Some(partitions) = limits.target_partitions {
         config = config.with_target_partitions(partitions);
     }
-    let mut runtime = RuntimeEnvBuilder::new();
+    let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![spill.to_owned()]));
+    let mut runtime = RuntimeEnvBuilder::new().with_disk_manager_builder(disk);
     if let Some(bytes) = limits.memory_bytes {
         let pool = TrackConsumersPool::new(FairSpillPool::new(bytes), LISTED_CONSUMERS);
         runtime = runtime.with_memory_pool(Arc::new(pool));

@@ -4,7 +4,7 @@ mod support;
 
 use std::fs;
 
-use support::{Annulus, names};
+use support::{Annulus, has_file, names};
 
 /// A folder with the same two rows in every format, written by the command itself.
 fn data() -> tempfile::TempDir {
@@ -69,6 +69,12 @@ fn prints_every_format() {
 }
 
 #[test]
+fn a_query_may_begin_with_a_comment() {
+    let done = Annulus::new(["sql", "-- one\nSELECT 1 AS a", "--format", "csv"]).succeeds();
+    assert_eq!(done.stdout, "a\n1\n");
+}
+
+#[test]
 fn no_rows_keep_their_header() {
     let print = |format: &str| Annulus::new(["sql", "SELECT 1 AS a WHERE false", "--format", format]).succeeds().stdout;
     assert_eq!(print("csv"), "a\n");
@@ -128,7 +134,9 @@ fn errors_name_the_thing_and_the_remedy() {
     fs::copy(at("t.parquet"), at("mixed/t.parquet")).expect("copy");
     fs::write(at("t.xyz"), "1").expect("write");
     fs::write(at("broken.parquet"), "no parquet").expect("write");
-    let cases: [(&[&str], &[&str]); 16] = [
+    let cases: [(&[&str], &[&str]); 18] = [
+        (&["--ouput", "out.csv", "SELECT 1"], &["'--ouput'", "'--output'"]),
+        (&["SELECT 1", "--ouput=out.csv"], &["--ouput"]),
         (&["-t", "t=none.csv", "SELECT 1"], &["table 't'", "'none.csv'", "check the path"]),
         (&["-t", "t=t.xyz", "SELECT 1"], &["'t.xyz'", "rename it to end in .parquet"]),
         (&["-t", "t=empty", "SELECT 1"], &["'empty'", "holds no file that ends in .parquet"]),
@@ -190,11 +198,26 @@ mod signals {
             let arguments = ["sql", ENDLESS, "--output", "out.parquet"];
             let mut running = Annulus::new(arguments).at(folder.path()).temp(folder.path()).start();
             running.wait_for("started");
-            assert_eq!(names(folder.path()).len(), 1, "one file, with a temporary name");
+            let temporary = |name: &String| name.starts_with(".annulus-") && name.ends_with(".tmp");
+            assert!(names(folder.path()).iter().any(temporary), "{:?}", names(folder.path()));
             running.signal(signal);
             assert_eq!(running.exit_code(), Some(code), "{signal}");
             assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));
         }
+    }
+
+    /// The tasks of a cross join compute for minutes without a pause.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_query_that_keeps_all_threads_busy_is_interrupted_too() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let arguments = ["sql", ENDLESS, "--output", "out.parquet"];
+        let mut running = Annulus::new(arguments).at(folder.path()).temp(folder.path()).start();
+        running.wait_for("started");
+        running.wait_until_busy();
+        running.signal("INT");
+        assert_eq!(running.exit_code(), Some(130));
+        assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));
     }
 
     #[test]
@@ -203,7 +226,7 @@ mod signals {
         let query = "SELECT value FROM generate_series(1, 100000000000) ORDER BY value % 1000003";
         let arguments = ["sql", query, "--memory-limit", "30M", "--target-partitions", "1"];
         let mut running = Annulus::new(arguments).temp(folder.path()).start();
-        running.wait_until(|| !names(folder.path()).is_empty());
+        running.wait_until(|| has_file(folder.path()));
         running.signal("INT");
         assert_eq!(running.exit_code(), Some(130));
         assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));

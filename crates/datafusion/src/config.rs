@@ -1,15 +1,15 @@
 //! The session's options, `annulus.*`.
 
-use std::{fmt, str::FromStr};
+use std::{any::Any, fmt, str::FromStr};
 
 use annulus_exchange::config::DataPath;
 use datafusion::{
-    common::{config_err, config_field, extensions_options},
-    config::ConfigExtension,
+    common::{config_err, config_field, config_namespace},
+    config::{ConfigEntry, ConfigExtension, ConfigField, ExtensionOptions, Visit},
     error::{DataFusionError, Result},
 };
 
-extensions_options! {
+config_namespace! {
     /// How the session's repartitions run. Read when a query is planned.
     pub struct AnnulusConfig {
         /// Which operator repartitions by hash: 'ring' wherever it can, 'stock' never ours, 'auto' as it measured best
@@ -29,6 +29,44 @@ extensions_options! {
 
 impl ConfigExtension for AnnulusConfig {
     const PREFIX: &'static str = "annulus";
+}
+
+impl ExtensionOptions for AnnulusConfig {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        ConfigField::set(self, key, value)
+    }
+
+    /// The options under their full names, so that `SHOW annulus.strategy` finds them.
+    fn entries(&self) -> Vec<ConfigEntry> {
+        let mut entries = Entries::default();
+        self.visit(&mut entries, Self::PREFIX, "");
+        entries.0
+    }
+}
+
+#[derive(Default)]
+struct Entries(Vec<ConfigEntry>);
+
+impl Visit for Entries {
+    fn some<V: fmt::Display>(&mut self, key: &str, value: V, description: &'static str) {
+        self.0.push(ConfigEntry { key: key.to_owned(), value: Some(value.to_string()), description });
+    }
+
+    fn none(&mut self, key: &str, description: &'static str) {
+        self.0.push(ConfigEntry { key: key.to_owned(), value: None, description });
+    }
 }
 
 /// Which operator repartitions by hash.
@@ -64,6 +102,17 @@ impl From<Path> for DataPath {
             Path::Gather => Self::Gather,
             Path::Cluster => Self::Cluster,
             Path::Reserve => Self::Reserve,
+        }
+    }
+}
+
+impl From<DataPath> for Path {
+    fn from(path: DataPath) -> Self {
+        match path {
+            DataPath::Auto => Self::Auto,
+            DataPath::Gather => Self::Gather,
+            DataPath::Cluster => Self::Cluster,
+            DataPath::Reserve => Self::Reserve,
         }
     }
 }

@@ -1,7 +1,5 @@
 //! The one line that installs Annulus.
 
-use std::sync::Arc;
-
 use datafusion::execution::SessionStateBuilder;
 
 use crate::{config::AnnulusConfig, rule::RingRepartition};
@@ -26,18 +24,3 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         self
     }
 }
-
-impl RingRepartition {
-    /// Puts this rule into a list of rules: before the final check of the plan, and so after the rules that may not see
-    /// a plan change behind them. A list that has one already is left as it is.
-    pub fn install(self, rules: &mut Rules) {
-        if rules.iter().any(|rule| rule.name() == Self::NAME) {
-            return;
-        }
-        let check = rules.iter().rposition(|rule| rule.name() == "SanityCheckPlan");
-        rules.insert(check.unwrap_or(rules.len()), Arc::new(self));
-    }
-}
-
-/// A session's physical optimizer rules, in the order in which they run.
-pub type Rules = Vec<Arc<dyn datafusion::physical_optimizer::PhysicalOptimizerRule + Send + Sync>>;

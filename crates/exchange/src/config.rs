@@ -29,6 +29,9 @@ pub struct ExchangeConfig {
     pub groups: usize,
     /// Slots of a group, G; 0 takes one for each producer.
     pub slots: usize,
+    /// Bytes that the consumers' open chunks may take together where producers reserve ranges of them. Where N batches of
+    /// `batch_rows` rows would take more, batches get shorter, down to 128 rows: high fan-out costs no more memory.
+    pub open_bytes: usize,
     /// Bytes that rows for slow consumers may take in memory beyond the bound of the exchange before they are spilled.
     pub overflow_bytes: usize,
     /// Which side copies.
@@ -44,6 +47,7 @@ impl ExchangeConfig {
             batch_rows: 8192,
             groups: 1,
             slots: 0,
+            open_bytes: 64 << 20,
             overflow_bytes: usize::MAX,
             path: DataPath::Auto,
         }

@@ -124,6 +124,12 @@ impl Producer {
         }
     }
 
+    /// Whether rows beyond the bound of the exchange wait for slow consumers. Sending is still right while some consumer
+    /// starves, but a task had better yield first, so that consumers on its thread get their turn.
+    pub fn is_crowded(&self) -> bool {
+        on_path!(ProducerPath, &self.path, path => path.is_crowded())
+    }
+
     /// Says that the input has nothing ready, so that what was sent becomes visible to those who wait for it.
     pub fn idle(&mut self) {
         on_path!(ProducerPath, &mut self.path, path => path.idle());

@@ -1,6 +1,11 @@
 //! Where rows go that a slow consumer has not taken: accounted memory, else disk. Both belong to the embedder.
 
-use std::{any::Any, error::Error, fmt};
+use std::{
+    any::Any,
+    error::Error,
+    fmt,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use arrow::array::RecordBatch;
 
@@ -35,6 +40,32 @@ pub enum Delivery {
     Batch(RecordBatch),
     /// Rows that were spilled; the embedder reads them back.
     Spilled(SpilledBatch),
+}
+
+/// Bytes in memory beyond the bound of an exchange, within the limit that its configuration sets for them.
+#[derive(Debug)]
+pub(crate) struct Beyond {
+    held: AtomicUsize,
+    limit: usize,
+}
+
+impl Beyond {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { held: AtomicUsize::new(0), limit }
+    }
+
+    /// Whether so many more are within the limit; they are then counted.
+    pub(crate) fn try_add(&self, bytes: usize) -> bool {
+        let add = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        bytes == 0 || self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+    }
+
+    /// They have left memory.
+    pub(crate) fn subtract(&self, bytes: usize) {
+        if bytes > 0 {
+            self.held.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Memory without a limit, for embedders that have no accounting.

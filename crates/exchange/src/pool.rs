@@ -4,6 +4,7 @@
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
+    collections::BTreeMap,
     ptr::NonNull,
     sync::{
         Arc, Weak,
@@ -38,13 +39,17 @@ struct Class {
 }
 
 impl BufferPool {
-    /// A pool that keeps at most `keep` idle buffers of each of the given sizes (in bytes).
+    /// A pool for buffers of the given sizes (in bytes) that keeps at most `keep` idle ones for each time a size is given.
     pub fn new(sizes: impl IntoIterator<Item = usize>, keep: usize) -> Arc<Self> {
-        let mut sizes: Vec<usize> = sizes.into_iter().filter(|&bytes| bytes > 0).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        let class = |bytes| Class { bytes, idle: ArrayQueue::new(keep.max(1)), fresh: AtomicUsize::new(0) };
-        Arc::new(Self { classes: sizes.into_iter().map(class).collect() })
+        let mut counts = BTreeMap::new();
+        for bytes in sizes.into_iter().filter(|&bytes| bytes > 0) {
+            *counts.entry(bytes).or_insert(0) += keep;
+        }
+        let class = |(bytes, keep): (usize, usize)| {
+            let idle = ArrayQueue::new(keep.max(1));
+            Class { bytes, idle, fresh: AtomicUsize::new(0) }
+        };
+        Arc::new(Self { classes: counts.into_iter().map(class).collect() })
     }
 
     /// A buffer of at least `bytes` bytes with whatever content: recycled if one of that size is idle, else fresh.

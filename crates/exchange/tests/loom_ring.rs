@@ -3,27 +3,45 @@
 #![cfg(loom)]
 
 use std::{
-    future::poll_fn,
     ops::ControlFlow,
-    task::{Context, Poll},
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Wake, Waker},
 };
 
 use annulus_exchange::{
     error::ExchangeError,
     ring::{Next, RingConfig, RingConsumer, RingProducer, TrySendError, ring},
 };
-use loom::{
-    future::block_on,
-    sync::{Arc, Mutex},
-    thread,
-};
+use loom::{sync::Notify, thread};
 
-/// What a consumer was handed over, by consumer.
+/// Wakes the thread of the model that waits for it.
+struct Bell(Notify);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.notify();
+    }
+}
+
+fn block_on<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
+    let bell = Arc::new(Bell(Notify::new()));
+    let waker = Waker::from(Arc::clone(&bell));
+    let mut cx = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(result) = poll(&mut cx) {
+            return result;
+        }
+        bell.0.wait();
+    }
+}
+
+/// What a consumer was handed over, by consumer. Behind std's mutex, which is never contended in a model's step.
 type Overflow = Arc<Vec<Mutex<Vec<u32>>>>;
 
+/// Check `body` with every interleaving of at most so many preemptions.
 fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     builder.max_branches = 20_000;
     builder.check(body);
 }
@@ -56,96 +74,162 @@ fn poll_send(
 }
 
 fn send(producer: &mut RingProducer<u32>, value: u32, overflow: &Overflow) -> Result<(), ExchangeError> {
-    block_on(poll_fn(|cx| poll_send(cx, producer, value, overflow)))
+    block_on(|cx| poll_send(cx, producer, value, overflow))
 }
 
-fn send_all(mut producer: RingProducer<u32>, values: &[u32], overflow: &Overflow) {
+/// Sends `values`, and returns the handle, so that its end is no part of the model.
+fn send_all(mut producer: RingProducer<u32>, values: &[u32], overflow: &Overflow) -> RingProducer<u32> {
     for &value in values {
         send(&mut producer, value, overflow).unwrap();
     }
-    producer.finish();
+    producer
 }
 
-/// One call; what it visited goes to `seen`, after what was handed over before.
-fn receive(consumer: &mut RingConsumer<u32>, seen: &mut Vec<u32>, overflow: &Overflow) -> Result<Next, ExchangeError> {
-    let next = block_on(poll_fn(|cx| {
+/// One call; what was handed over or visited goes to `seen`. Visits at most `most` values.
+fn receive_most(
+    consumer: &mut RingConsumer<u32>,
+    most: usize,
+    seen: &mut Vec<u32>,
+    overflow: &Overflow,
+) -> Result<Next, ExchangeError> {
+    let mut left = most;
+    let next = block_on(|cx| {
         consumer.poll_next(cx, |&value| {
             seen.push(value);
-            ControlFlow::Continue(())
+            left -= 1;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
-    }))?;
+    })?;
     if next == Next::Relieved {
         seen.append(&mut overflow[consumer.index()].lock().unwrap());
     }
     Ok(next)
 }
 
-fn receive_all(mut consumer: RingConsumer<u32>, overflow: &Overflow) -> Vec<u32> {
+/// One call that visits what there is.
+fn receive(consumer: &mut RingConsumer<u32>, seen: &mut Vec<u32>, overflow: &Overflow) -> Result<Next, ExchangeError> {
+    receive_most(consumer, usize::MAX, seen, overflow)
+}
+
+/// Receives until `count` values have come.
+fn receive_some(consumer: &mut RingConsumer<u32>, count: usize, overflow: &Overflow) -> Vec<u32> {
     let mut seen = Vec::new();
-    while receive(&mut consumer, &mut seen, overflow).unwrap() != Next::Finished {}
+    while seen.len() < count {
+        assert_ne!(receive(consumer, &mut seen, overflow).unwrap(), Next::Finished);
+    }
+    assert_eq!(seen.len(), count);
     seen
 }
 
 /// Claim, publish, read, release; a slot is written again by a producer that has not seen it freed itself.
 #[test]
 fn claim_publish_read_release() {
-    model(2, || {
+    model(1, || {
         let (mut producers, mut consumers, overflow) = handles(2, 1, 1, 1);
         let (second, first) = (producers.pop().unwrap(), producers.pop().unwrap());
         let other = overflow.clone();
         let one = thread::spawn(move || send_all(first, &[10], &other));
         let other = overflow.clone();
         let two = thread::spawn(move || send_all(second, &[20, 21], &other));
-        let mut seen = receive_all(consumers.pop().unwrap(), &overflow);
-        one.join().unwrap();
-        two.join().unwrap();
+        let mut seen = receive_some(&mut consumers[0], 3, &overflow);
+        let _producers = (one.join().unwrap(), two.join().unwrap());
         seen.retain(|&value| value != 10);
         assert_eq!(seen, [20, 21]);
     });
 }
 
-/// A producer waits for both consumers, whichever of them is the last to pass.
+/// A full ring of one slot: the producer waits for the consumer, and the consumer for the producer.
 #[test]
 fn full_ring() {
+    model(3, || {
+        let (mut producers, mut consumers, overflow) = handles(1, 1, 1, 1);
+        let producer = producers.pop().unwrap();
+        let other = overflow.clone();
+        let writer = thread::spawn(move || send_all(producer, &[1, 2], &other));
+        assert_eq!(receive_some(&mut consumers[0], 2, &overflow), [1, 2]);
+        let _producer = writer.join().unwrap();
+    });
+}
+
+/// The ring is full until both consumers have passed, whichever is the last; then its value is dropped.
+#[test]
+fn last_to_pass_frees() {
     model(2, || {
         let (mut producers, mut consumers, overflow) = handles(1, 2, 1, 1);
+        send(&mut producers[0], 1, &overflow).unwrap();
         let (mut two, mut one) = (consumers.pop().unwrap(), consumers.pop().unwrap());
-        let mut producer = producers.pop().unwrap();
         let other = overflow.clone();
-        let read = |consumer: &mut RingConsumer<u32>, overflow: &Overflow| {
-            let mut seen = Vec::new();
-            while seen.len() < 2 {
-                receive(consumer, &mut seen, overflow).unwrap();
-            }
-            assert_eq!(seen, [1, 2]);
-        };
-        let first = thread::spawn(move || read(&mut one, &other));
+        let first = thread::spawn(move || {
+            receive_some(&mut one, 1, &other);
+            one
+        });
+        receive_some(&mut two, 1, &overflow);
+        let one = first.join().unwrap();
+        assert!(producers[0].try_send(2).is_ok(), "nobody freed the slot");
+        drop((one, two));
+    });
+}
+
+/// Both consumers pass two groups: the sweep changes hands and nothing is freed twice.
+#[test]
+fn sweep_changes_hands() {
+    model(2, || {
+        let (mut producers, mut consumers, overflow) = handles(1, 2, 2, 1);
+        let mut producer = send_all(producers.pop().unwrap(), &[1, 2], &overflow);
+        let (mut two, mut one) = (consumers.pop().unwrap(), consumers.pop().unwrap());
         let other = overflow.clone();
-        let second = thread::spawn(move || read(&mut two, &other));
-        for value in [1, 2] {
-            send(&mut producer, value, &overflow).unwrap();
+        let first = thread::spawn(move || {
+            assert_eq!(receive_some(&mut one, 2, &other), [1, 2]);
+            one
+        });
+        assert_eq!(receive_some(&mut two, 2, &overflow), [1, 2]);
+        let one = first.join().unwrap();
+        assert!(producer.try_send(3).is_ok() && producer.try_send(4).is_ok(), "nobody freed the slots");
+        drop((one, two));
+    });
+}
+
+/// Three consumers within one group: a sweeper that frees nothing still passes on what the one before it did.
+#[test]
+fn sweep_changes_hands_within_a_group() {
+    model(2, || {
+        let (mut producers, mut consumers, overflow) = handles(1, 3, 1, 2);
+        let mut producer = send_all(producers.pop().unwrap(), &[1, 2], &overflow);
+        let (mut three, mut two, mut one) =
+            (consumers.pop().unwrap(), consumers.pop().unwrap(), consumers.pop().unwrap());
+        for ahead in [&mut two, &mut three] {
+            receive_most(ahead, 1, &mut Vec::new(), &overflow).unwrap();
         }
-        first.join().unwrap();
-        second.join().unwrap();
-        producer.finish();
+        let other = overflow.clone();
+        let first = thread::spawn(move || {
+            assert_eq!(receive_some(&mut one, 2, &other), [1, 2]);
+            one
+        });
+        let other = overflow.clone();
+        let second = thread::spawn(move || {
+            assert_eq!(receive_some(&mut two, 1, &other), [2]);
+            two
+        });
+        assert_eq!(receive_some(&mut three, 1, &overflow), [2]);
+        let _consumers = (first.join().unwrap(), second.join().unwrap());
+        assert!(producer.try_send(3).is_ok() && producer.try_send(4).is_ok(), "nobody freed the slots");
     });
 }
 
 /// What is in a partial group is seen before the end, and the end is seen by whoever waits.
 #[test]
 fn finish_with_a_partial_group() {
-    model(3, || {
-        let (mut producers, mut consumers, overflow) = handles(2, 1, 1, 4);
-        let (second, first) = (producers.pop().unwrap(), producers.pop().unwrap());
-        let other = overflow.clone();
-        let one = thread::spawn(move || send_all(first, &[10], &other));
-        let other = overflow.clone();
-        let two = thread::spawn(move || send_all(second, &[20], &other));
-        let mut seen = receive_all(consumers.pop().unwrap(), &overflow);
-        seen.sort_unstable();
-        assert_eq!(seen, [10, 20]);
-        one.join().unwrap();
-        two.join().unwrap();
+    model(2, || {
+        let (mut producers, mut consumers, overflow) = handles(1, 1, 1, 4);
+        let mut producer = producers.pop().unwrap();
+        let writer = thread::spawn(move || {
+            producer.try_send(10).unwrap();
+            producer.finish();
+        });
+        let mut seen = Vec::new();
+        while receive(&mut consumers[0], &mut seen, &overflow).unwrap() != Next::Finished {}
+        assert_eq!(seen, [10]);
+        writer.join().unwrap();
     });
 }
 
@@ -155,18 +239,13 @@ fn idle_wakes() {
     model(3, || {
         let (mut producers, mut consumers, overflow) = handles(1, 1, 1, 4);
         let mut producer = producers.pop().unwrap();
-        let mut consumer = consumers.pop().unwrap();
-        let other = overflow.clone();
-        let reader = thread::spawn(move || {
-            let mut seen = Vec::new();
-            receive(&mut consumer, &mut seen, &other).unwrap();
-            assert_eq!(seen, [1]);
-            consumer
+        let writer = thread::spawn(move || {
+            producer.try_send(1).unwrap();
+            producer.idle();
+            producer
         });
-        send(&mut producer, 1, &overflow).unwrap();
-        producer.idle();
-        drop(reader.join().unwrap());
-        producer.finish();
+        assert_eq!(receive_some(&mut consumers[0], 1, &overflow), [1]);
+        let _producer = writer.join().unwrap();
     });
 }
 
@@ -175,106 +254,111 @@ fn idle_wakes() {
 fn consumer_dropped() {
     model(2, || {
         let (mut producers, mut consumers, overflow) = handles(1, 2, 1, 1);
-        let (two, one) = (consumers.pop().unwrap(), consumers.pop().unwrap());
-        let mut producer = producers.pop().unwrap();
-        let first = thread::spawn(move || drop(one));
-        let other = overflow.clone();
-        let second = thread::spawn(move || {
-            let (mut two, mut seen) = (two, Vec::new());
-            receive(&mut two, &mut seen, &other).unwrap();
-            assert_eq!(seen.first(), Some(&1));
-        });
-        send(&mut producer, 1, &overflow).unwrap();
-        let rest = [2, 3, 4].iter().try_for_each(|&value| send(&mut producer, value, &overflow));
-        assert!(matches!(rest, Err(ExchangeError::ConsumersGone)), "{rest:?}");
-        first.join().unwrap();
-        second.join().unwrap();
-        producer.finish();
+        let (two, mut one) = (consumers.pop().unwrap(), consumers.pop().unwrap());
+        let leaver = thread::spawn(move || drop(two));
+        send(&mut producers[0], 1, &overflow).unwrap();
+        assert_eq!(receive_some(&mut one, 1, &overflow), [1]);
+        leaver.join().unwrap();
+        assert!(producers[0].try_send(2).is_ok(), "nobody freed the slot");
+        let leaver = thread::spawn(move || drop(one));
+        let gone = send(&mut producers[0], 3, &overflow);
+        assert!(matches!(gone, Err(ExchangeError::ConsumersGone)), "{gone:?}");
+        leaver.join().unwrap();
     });
 }
 
 /// A stop reaches a producer that waits for room and a consumer that waits for values.
 #[test]
 fn stop_while_blocked() {
-    model(3, || {
+    model(2, || {
         let (mut producers, mut consumers, overflow) = handles(2, 2, 1, 1);
-        let (mut stopper, mut producer) = (producers.pop().unwrap(), producers.pop().unwrap());
-        // Never polled, and held until the end: the ring stays full.
-        let laggard = consumers.pop().unwrap();
-        let mut consumer = consumers.pop().unwrap();
-        let other = overflow.clone();
-        let reader = thread::spawn(move || {
-            let mut seen = Vec::new();
-            loop {
-                match receive(&mut consumer, &mut seen, &other) {
-                    Ok(next) => assert!(matches!(next, Next::Visited(_))),
-                    Err(ExchangeError::Stopped(error)) => break assert_eq!(error.to_string(), "enough"),
-                    Err(error) => panic!("{error}"),
-                }
-            }
-        });
+        let (mut stopper, mut blocked) = (producers.pop().unwrap(), producers.pop().unwrap());
+        blocked.try_send(1).unwrap();
+        receive_some(&mut consumers[0], 1, &overflow);
+        let mut starved = consumers.remove(0);
         let writer = thread::spawn(move || {
             stopper.stop(Box::<dyn std::error::Error + Send + Sync>::from("enough").into());
+            stopper
         });
-        let sent = (1..5).try_for_each(|value| {
-            let mut calls = 0;
-            block_on(poll_fn(|cx| {
-                calls += 1;
-                // No hand-over here: this producer just waits.
-                assert!(calls < 50);
-                producer.poll_ready(cx, |_, _| Ok(()))
-            }))?;
-            let _ = producer.try_send(value);
-            Ok::<(), ExchangeError>(())
+        let other = overflow.clone();
+        let reader = thread::spawn(move || {
+            let next = receive(&mut starved, &mut Vec::new(), &other);
+            assert!(matches!(next, Err(ExchangeError::Stopped(_))), "{next:?}");
+            starved
         });
-        if let Err(error) = sent {
-            assert!(matches!(error, ExchangeError::Stopped(_)), "{error}");
-        }
-        reader.join().unwrap();
-        writer.join().unwrap();
-        drop(laggard);
+        let ready = block_on(|cx| blocked.poll_ready(cx, |_, _| Ok(())));
+        assert!(matches!(ready, Ok(()) | Err(ExchangeError::Stopped(_))), "{ready:?}");
+        drop((writer.join().unwrap(), reader.join().unwrap()));
     });
 }
 
-/// Both a producer in a full ring and a consumer in an empty one learn that another producer was lost.
+/// A consumer that waits learns that a producer was lost, although another one finished.
 #[test]
 fn producer_lost() {
     model(3, || {
         let (mut producers, mut consumers, overflow) = handles(2, 1, 1, 2);
-        let (lost, producer) = (producers.pop().unwrap(), producers.pop().unwrap());
-        let mut consumer = consumers.pop().unwrap();
+        let lost = producers.pop().unwrap();
+        producers.pop().unwrap().finish();
         let other = thread::spawn(move || drop(lost));
-        let finished = thread::spawn(move || drop(producer.finish()));
-        let mut seen = Vec::new();
-        let next = receive(&mut consumer, &mut seen, &overflow);
+        let next = receive(&mut consumers[0], &mut Vec::new(), &overflow);
         assert!(matches!(next, Err(ExchangeError::ProducerLost { producer: 1 })), "{next:?}");
         other.join().unwrap();
-        finished.join().unwrap();
     });
 }
 
-/// One consumer starves, the other is slow: its values are handed over, each once, in order, and nobody hangs.
+/// The ring is full for a consumer that is in and out of calls while the other starves: what it has not taken is
+/// handed over, each value once and in order.
 #[test]
 fn overflow_hand_over() {
+    model(3, || {
+        let (mut producers, mut consumers, overflow) = handles(1, 2, 2, 1);
+        let (mut slow, mut fast) = (consumers.pop().unwrap(), consumers.pop().unwrap());
+        let producer = send_all(producers.pop().unwrap(), &[1, 2], &overflow);
+        receive_some(&mut fast, 2, &overflow);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(fast.poll_next(&mut cx, |_| ControlFlow::Continue(())).is_pending());
+        let other = overflow.clone();
+        let writer = thread::spawn(move || send_all(producer, &[3], &other));
+        let seen = receive_some(&mut slow, 3, &overflow);
+        assert_eq!(seen, [1, 2, 3]);
+        let _producer = writer.join().unwrap();
+    });
+}
+
+/// The same within a group: the producer goes on where the consumer's last call ended, not where its group began.
+#[test]
+fn hand_over_goes_on_within_a_group() {
+    model(2, || {
+        let (mut producers, mut consumers, overflow) = handles(1, 2, 1, 2);
+        let (mut slow, mut fast) = (consumers.pop().unwrap(), consumers.pop().unwrap());
+        let producer = send_all(producers.pop().unwrap(), &[1, 2], &overflow);
+        receive_some(&mut fast, 2, &overflow);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(fast.poll_next(&mut cx, |_| ControlFlow::Continue(())).is_pending());
+        let other = overflow.clone();
+        let writer = thread::spawn(move || send_all(producer, &[3], &other));
+        let mut seen = Vec::new();
+        while seen.len() < 2 {
+            receive_most(&mut slow, 1, &mut seen, &overflow).unwrap();
+        }
+        assert_eq!(seen, [1, 2]);
+        let _producer = writer.join().unwrap();
+    });
+}
+
+/// A consumer starves only after the producer went to wait: it has to wake it, for the laggard never will.
+#[test]
+fn starving_wakes_the_producer() {
     model(2, || {
         let (mut producers, mut consumers, overflow) = handles(1, 2, 1, 1);
-        let (mut slow, mut fast) = (consumers.pop().unwrap(), consumers.pop().unwrap());
-        let producer = producers.pop().unwrap();
+        let (slow, mut fast) = (consumers.pop().unwrap(), consumers.pop().unwrap());
+        let producer = send_all(producers.pop().unwrap(), &[1], &overflow);
         let other = overflow.clone();
-        let writer = thread::spawn(move || send_all(producer, &[1, 2], &other));
-        let other = overflow.clone();
-        let reader = thread::spawn(move || {
-            let mut seen = Vec::new();
-            receive(&mut slow, &mut seen, &other).unwrap();
-            (slow, seen)
-        });
-        let mut seen = Vec::new();
-        while receive(&mut fast, &mut seen, &overflow).unwrap() != Next::Finished {}
-        assert_eq!(seen, [1, 2]);
-        let (mut slow, mut seen) = reader.join().unwrap();
-        while receive(&mut slow, &mut seen, &overflow).unwrap() != Next::Finished {}
-        assert_eq!(seen, [1, 2]);
-        writer.join().unwrap();
+        let writer = thread::spawn(move || send_all(producer, &[2], &other));
+        assert_eq!(receive_some(&mut fast, 2, &overflow), [1, 2]);
+        let _producer = writer.join().unwrap();
+        assert_eq!(*overflow[1].lock().unwrap(), [1]);
+        drop(slow);
     });
 }
 
@@ -283,13 +367,14 @@ fn overflow_hand_over() {
 fn dropped_while_relieved() {
     model(3, || {
         let (mut producers, mut consumers, overflow) = handles(1, 2, 1, 1);
-        let (slow, fast) = (consumers.pop().unwrap(), consumers.pop().unwrap());
-        let producer = producers.pop().unwrap();
+        let (slow, mut fast) = (consumers.pop().unwrap(), consumers.pop().unwrap());
+        let producer = send_all(producers.pop().unwrap(), &[1], &overflow);
+        receive_some(&mut fast, 1, &overflow);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(fast.poll_next(&mut cx, |_| ControlFlow::Continue(())).is_pending());
         let other = overflow.clone();
-        let writer = thread::spawn(move || send_all(producer, &[1, 2], &other));
-        let leaver = thread::spawn(move || drop(slow));
-        assert_eq!(receive_all(fast, &overflow), [1, 2]);
-        writer.join().unwrap();
-        leaver.join().unwrap();
+        let writer = thread::spawn(move || send_all(producer, &[2], &other));
+        drop(slow);
+        let _producer = writer.join().unwrap();
     });
 }

@@ -21,21 +21,25 @@ pub enum Outcome {
     Interrupted(u8),
 }
 
-/// How long an interrupted job may take to let go of its files.
-const GRACE: Duration = Duration::from_secs(10);
+/// How long the tasks of an interrupted job may take to stop. One that computes without a pause cannot be stopped; the
+/// end of the process does it.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Runs `job` to its end.
 pub fn run(job: Job) -> Result<Outcome> {
     let runtime = runtime(&job).context("cannot start the worker threads")?;
+    let spill =
+        tempfile::Builder::new().prefix("annulus-").tempdir().context("cannot make a folder for spill files")?;
     let outcome = runtime.block_on(async {
         match job {
-            Job::Tpch(job) => tpch::run(job).await,
-            Job::Sql(job) => sql::run(job).await,
+            Job::Tpch(job) => tpch::run(job, spill.path()).await,
+            Job::Sql(job) => sql::run(job, spill.path()).await,
             Job::Bench(args) => bench::run(args).await,
         }
     });
-    // Tasks may still hold spill files or write tables: wait until they have let go.
+    // Spill files go last, when the tasks that write them have stopped.
     runtime.shutdown_timeout(GRACE);
+    drop(spill);
     outcome
 }
 

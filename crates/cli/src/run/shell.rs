@@ -13,11 +13,13 @@ use datafusion_cli::{
 use rustyline::{Editor, error::ReadlineError, history::FileHistory};
 
 use super::Outcome;
+use crate::interrupt::Signals;
 
 type LineEditor = Editor<CliHelper, FileHistory>;
 
 /// Reads and runs statements until the user leaves. Ctrl-C cancels a running query and returns to the prompt.
 pub async fn run(ctx: &SessionContext, print: &mut PrintOptions) -> Result<Outcome> {
+    let mut interrupts = Signals::interrupts()?;
     let mut editor = LineEditor::new().context("cannot open the terminal")?;
     editor.set_helper(Some(CliHelper::new(&dialect(ctx), print.color)));
     let history = history_file();
@@ -31,9 +33,9 @@ pub async fn run(ctx: &SessionContext, print: &mut PrintOptions) -> Result<Outco
             Ok(line) => {
                 editor.add_history_entry(line.trim_end())?;
                 match line.strip_prefix('\\') {
-                    Some(command) if !run_command(ctx, print, command).await => break,
+                    Some(command) if !run_command(ctx, print, command, &mut interrupts).await => break,
                     Some(_) => {}
-                    None => run_statements(ctx, print, line).await,
+                    None => run_statements(ctx, print, line, &mut interrupts).await,
                 }
                 if let Some(helper) = editor.helper_mut() {
                     // A statement may have changed it.
@@ -56,16 +58,17 @@ pub async fn run(ctx: &SessionContext, print: &mut PrintOptions) -> Result<Outco
 }
 
 /// Runs statements up to the first that fails, or until Ctrl-C.
-async fn run_statements(ctx: &SessionContext, print: &PrintOptions, text: String) {
+async fn run_statements(ctx: &SessionContext, print: &PrintOptions, text: String, interrupts: &mut Signals) {
+    interrupts.clear();
     tokio::select! {
         biased;
-        _ = tokio::signal::ctrl_c() => eprintln!("cancelled"),
+        _ = interrupts.next() => eprintln!("cancelled"),
         done = exec_from_commands(ctx, vec![text], print) => report(done),
     }
 }
 
 /// Runs a command of the shell; false if it is the one to leave.
-async fn run_command(ctx: &SessionContext, print: &mut PrintOptions, text: &str) -> bool {
+async fn run_command(ctx: &SessionContext, print: &mut PrintOptions, text: &str, interrupts: &mut Signals) -> bool {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match words.parse::<Command>() {
         Ok(Command::Quit) => return false,
@@ -75,9 +78,10 @@ async fn run_command(ctx: &SessionContext, print: &mut PrintOptions, text: &str)
             Err(()) => eprintln!("error: \\pset {option} is unknown; write \\pset format csv"),
         },
         Ok(command) => {
+            interrupts.clear();
             tokio::select! {
                 biased;
-                _ = tokio::signal::ctrl_c() => eprintln!("cancelled"),
+                _ = interrupts.next() => eprintln!("cancelled"),
                 done = command.execute(ctx, print) => report(done),
             }
         }

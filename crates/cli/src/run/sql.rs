@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufWriter, IsTerminal, Write, stdout},
+    path::Path,
     sync::Arc,
 };
 
@@ -37,16 +38,16 @@ use crate::{
 };
 
 /// Runs the statements or the shell of `job`.
-pub async fn run(mut job: SqlJob) -> Result<Outcome> {
+pub async fn run(mut job: SqlJob, spill: &Path) -> Result<Outcome> {
     let stores = Arc::new(InstrumentedObjectStoreRegistry::new());
     let mut print = print_options(&job, stores);
     match std::mem::replace(&mut job.source, Source::Shell) {
-        Source::Shell => shell::run(&prepare(&job, &print).await?, &mut print).await,
+        Source::Shell => shell::run(&prepare(&job, spill, &print).await?, &mut print).await,
         Source::Text(text) => {
             until_interrupted(async {
                 // Begun first: whatever speaks against the file is said before anything runs.
                 let output = job.output.clone().map(OutputFile::create).transpose()?;
-                let ctx = prepare(&job, &print).await?;
+                let ctx = prepare(&job, spill, &print).await?;
                 run_text(&ctx, &text, &print, job.format, output).await.map_err(explain_missing_table)
             })
             .await
@@ -55,12 +56,12 @@ pub async fn run(mut job: SqlJob) -> Result<Outcome> {
 }
 
 /// A session with the tables and the options of `job`, and what DataFusion's own shell offers.
-async fn prepare(job: &SqlJob, print: &PrintOptions) -> Result<SessionContext> {
+async fn prepare(job: &SqlJob, spill: &Path, print: &PrintOptions) -> Result<SessionContext> {
     let mut options = ConfigOptions::from_env()?;
     options.format.null = "NULL".to_owned();
     let config = SessionConfig::from(options).with_information_schema(true);
     let stores = Arc::clone(&print.instrumented_registry);
-    let ctx = session::open(Engine::Annulus, job.limits, config, Some(stores))?.enable_url_table();
+    let ctx = session::open(Engine::Annulus, job.limits, spill, config, Some(stores))?.enable_url_table();
     let catalogs = Arc::clone(ctx.state().catalog_list());
     ctx.register_catalog_list(Arc::new(DynamicObjectStoreCatalog::new(catalogs, ctx.state_weak_ref())));
 

@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{Write, stdout},
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -27,15 +28,15 @@ use crate::{
 };
 
 /// Runs the comparison that `job` asks for.
-pub async fn run(job: TpchJob) -> Result<Outcome> {
-    until_interrupted(compare(&job)).await
+pub async fn run(job: TpchJob, spill: &Path) -> Result<Outcome> {
+    until_interrupted(compare(&job, spill)).await
 }
 
-async fn compare(job: &TpchJob) -> Result<Outcome> {
+async fn compare(job: &TpchJob, spill: &Path) -> Result<Outcome> {
     let folder = tables::ensure(&job.data, job.scale).await?;
     let engines = Engines {
-        stock: open(job, Engine::Stock, &folder).await?,
-        annulus: open(job, Engine::Annulus, &folder).await?,
+        stock: open(job, Engine::Stock, &folder, spill).await?,
+        annulus: open(job, Engine::Annulus, &folder, spill).await?,
     };
     let bar = progress::bar(job.queries.len() as u64, "queries");
     let mut reports = Vec::new();
@@ -63,11 +64,11 @@ async fn compare(job: &TpchJob) -> Result<Outcome> {
 }
 
 /// A session of `engine` with the tables in `folder`.
-async fn open(job: &TpchJob, engine: Engine, folder: &std::path::Path) -> Result<SessionContext> {
+async fn open(job: &TpchJob, engine: Engine, folder: &Path, spill: &Path) -> Result<SessionContext> {
     let mut config = SessionConfig::new();
     // The standard's meaning of 0.06 + 0.01; as binary fractions they would miss the discount of 0.07 in query 6.
     config.options_mut().sql_parser.parse_float_as_decimal = true;
-    let ctx = session::open(engine, job.limits, config, None)?;
+    let ctx = session::open(engine, job.limits, spill, config, None)?;
     tables::register(&ctx, folder).await?;
     Ok(ctx)
 }

@@ -35,7 +35,7 @@ pub enum RowFormat {
 
 /// A writer of batches in one format.
 pub enum RowWriter<W: Write + Send> {
-    Separated(csv::Writer<W>),
+    Separated(Box<csv::Writer<W>>),
     JsonArray(ArrayWriter<W>),
     JsonLines(LineDelimitedWriter<W>),
     Parquet(Box<ArrowWriter<W>>),
@@ -51,7 +51,7 @@ impl<W: Write + Send> RowWriter<W> {
                 let mut writer = csv::WriterBuilder::new().with_delimiter(delimiter).build(sink);
                 // The header comes with the first batch, and is due even when there are no rows.
                 writer.write(&RecordBatch::new_empty(schema.clone()))?;
-                Self::Separated(writer)
+                Self::Separated(Box::new(writer))
             }
             RowFormat::JsonArray => Self::JsonArray(ArrayWriter::new(sink)),
             RowFormat::JsonLines => Self::JsonLines(LineDelimitedWriter::new(sink)),

@@ -9,7 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    thread,
+    thread::{self, JoinHandle},
 };
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -20,6 +20,7 @@ use datafusion::{
 };
 use indicatif::ProgressBar;
 use tempfile::TempDir;
+use tokio::sync::oneshot;
 use tpchgen::generators::{
     CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator, PartSuppGenerator,
     RegionGenerator, SupplierGenerator,
@@ -75,10 +76,13 @@ pub async fn ensure(root: &Path, scale: f64) -> Result<PathBuf> {
         check_complete(&folder)?;
         return Ok(folder);
     }
-    let cancelled = CancelOnDrop::default();
-    let flag = Arc::clone(&cancelled.0);
+    let (sender, made) = oneshot::channel();
     let target = folder.clone();
-    tokio::task::spawn_blocking(move || make(&target, scale, &flag)).await??;
+    let _maker = Maker::start(move |cancelled| {
+        // The receiver is gone when nobody wants the tables any more.
+        sender.send(make(&target, scale, cancelled)).ok();
+    })?;
+    made.await.context("the generator of the tables panicked")??;
     Ok(folder)
 }
 
@@ -94,12 +98,28 @@ pub async fn register(ctx: &SessionContext, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-#[derive(Default)]
-struct CancelOnDrop(Arc<AtomicBool>);
+/// A thread that is told to stop, and waited for, when this is dropped: what it writes is removed by itself.
+struct Maker {
+    cancelled: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
 
-impl Drop for CancelOnDrop {
+impl Maker {
+    fn start(work: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<Self> {
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&cancelled);
+        let thread = thread::Builder::new().name("tables".to_owned()).spawn(move || work(&flag))?;
+        Ok(Self { cancelled, thread: Some(thread) })
+    }
+}
+
+impl Drop for Maker {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.cancelled.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic has been reported by the thread itself, and by the answer that did not come.
+            thread.join().ok();
+        }
     }
 }
 

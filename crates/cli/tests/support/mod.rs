@@ -93,6 +93,16 @@ impl Running {
         }
     }
 
+    /// Waits until the command has computed for two seconds.
+    #[cfg(target_os = "linux")]
+    pub fn wait_until_busy(&mut self) {
+        let stat = format!("/proc/{}/stat", self.child.id());
+        // Time in user mode is field 14; the name, field 2, ends in a bracket. A tick is a hundredth of a second.
+        let ticks =
+            || -> Option<u64> { fs::read_to_string(&stat).ok()?.split_once(") ")?.1.split(' ').nth(11)?.parse().ok() };
+        self.wait_until(|| ticks() > Some(200));
+    }
+
     pub fn close_stdout(&mut self) {
         self.stdout = None;
     }
@@ -120,6 +130,13 @@ impl Drop for Running {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// Whether there is a file in `folder` or below.
+pub fn has_file(folder: &Path) -> bool {
+    // Folders may vanish while they are looked at.
+    fs::read_dir(folder)
+        .is_ok_and(|entries| entries.flatten().any(|entry| entry.path().is_file() || has_file(&entry.path())))
 }
 
 /// Names in a folder, hidden ones too, sorted.

@@ -3,7 +3,10 @@
 use std::{future::poll_fn, panic::AssertUnwindSafe, sync::Arc};
 
 use annulus_exchange::{error::ExchangeError, exchange::Producer, stats::ExchangeStats};
-use arrow::array::RecordBatch;
+use arrow::{
+    array::{RecordBatch, RecordBatchOptions},
+    datatypes::SchemaRef,
+};
 use datafusion::{
     common::hash_utils::create_hashes,
     error::{DataFusionError, Result},
@@ -16,7 +19,7 @@ use datafusion::{
     },
 };
 use futures::{FutureExt, StreamExt};
-use tokio::task::coop::consume_budget;
+use tokio::task::{coop::consume_budget, yield_now};
 
 use crate::{
     error::{from_exchange, from_panic, into_stop},
@@ -26,6 +29,7 @@ use crate::{
 /// An input with its place in the exchange.
 pub(crate) struct Feed {
     input: SendableRecordBatchStream,
+    schema: SchemaRef,
     hasher: Hasher,
     sender: Sender,
     times: Times,
@@ -72,6 +76,7 @@ impl From<ExchangeError> for Halt {
 impl Feed {
     pub(crate) fn new(
         input: SendableRecordBatchStream,
+        schema: SchemaRef,
         exprs: Vec<Arc<dyn PhysicalExpr>>,
         producer: Producer,
         times: Times,
@@ -79,7 +84,7 @@ impl Feed {
     ) -> Self {
         let hasher = Hasher { exprs, hashes: vec![] };
         let sender = Sender { producer: Some(producer), seen: ExchangeStats::default(), metrics };
-        Self { input, hasher, sender, times }
+        Self { input, schema, hasher, sender, times }
     }
 
     /// Runs the input to its end; errors and panics go to all outputs.
@@ -109,18 +114,35 @@ impl Feed {
             if batch.num_rows() == 0 {
                 continue;
             }
+            let batch = conform(batch, &self.schema)?;
             let hash = self.times.hash.timer();
             let hashes = self.hasher.hash(&batch)?;
             hash.done();
 
             let send = self.times.send.timer();
             poll_fn(|cx| producer.poll_ready(cx)).await?;
+            let woken = producer.stats().wakeups;
             producer.send_hashed(batch, hashes).map_err(|refused| refused.error)?;
             send.done();
-            // An input that is always ready must let the others run.
-            consume_budget().await;
+            if producer.stats().wakeups > woken || producer.is_crowded() {
+                // Let the consumers take their rows while these are in the cache, and give their memory back.
+                yield_now().await;
+            } else {
+                // An input that is always ready must let the others run.
+                consume_budget().await;
+            }
         }
     }
+}
+
+/// `batch` with exactly the plan's schema: the branches of a union may differ in nullability and metadata.
+fn conform(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    if Arc::ptr_eq(batch.schema_ref(), schema) || batch.schema_ref() == schema {
+        return Ok(batch);
+    }
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let (_, columns, _) = batch.into_parts();
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &rows)?)
 }
 
 /// A producer whose counters are recorded however it ends.

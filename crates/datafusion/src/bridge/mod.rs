@@ -40,8 +40,6 @@ pub(crate) struct Setup<'a> {
     pub(crate) input: &'a Arc<dyn ExecutionPlan>,
     pub(crate) exprs: &'a [Arc<dyn PhysicalExpr>],
     pub(crate) config: ExchangeConfig,
-    /// Bytes that overflow may take in memory.
-    pub(crate) overflow_limit: usize,
     pub(crate) metrics: &'a NodeMetrics,
 }
 
@@ -73,14 +71,13 @@ impl Bridge {
             manager.with_compression_type(context.session_config().spill_compression())
         };
         let spill = (0..setup.config.consumers).map(spill).collect();
-        let (overflow, spilled) =
-            SessionOverflow::new(context, spill, setup.overflow_limit, metrics.peak_memory.clone());
+        let (overflow, spilled) = SessionOverflow::new(context, spill, metrics.peak_memory.clone());
         let (producers, consumers) =
             exchange(&setup.config, Arc::clone(&schema), Arc::clone(&overflow) as _).map_err(from_exchange)?;
 
         let feeds = streams.into_iter().zip(producers).enumerate().map(|(partition, (input, producer))| {
             let times = Times::new(&setup.metrics.common, partition);
-            Feed::new(input, setup.exprs.to_vec(), producer, times, metrics.clone())
+            Feed::new(input, Arc::clone(&schema), setup.exprs.to_vec(), producer, times, metrics.clone())
         });
         let inputs = Arc::new(Inputs(Mutex::new(Progress::Opened(feeds.collect()))));
         let waiting = consumers.into_iter().zip(spilled).enumerate().map(|(partition, (consumer, spilled))| {

@@ -30,7 +30,6 @@ use crate::error::into_stop;
 /// is only the news that the next one of that queue has its turn.
 pub(crate) struct SessionOverflow {
     reservation: MemoryReservation,
-    limit: usize,
     peak: Gauge,
     runtime: Arc<RuntimeEnv>,
     /// Locked while a batch is written, because each queue is for one writer at a time. `None`: nobody reads any more.
@@ -41,11 +40,10 @@ pub(crate) struct SessionOverflow {
 struct NextOnDisk;
 
 impl SessionOverflow {
-    /// Overflow that takes at most `limit` bytes of the pool, and the reading end of each consumer's queue.
+    /// Overflow within the session's memory pool, and the reading end of each consumer's queue.
     pub(crate) fn new(
         context: &TaskContext,
         spill: Vec<SpillManager>,
-        limit: usize,
         peak: Gauge,
     ) -> (Arc<Self>, Vec<SendableRecordBatchStream>) {
         let consumer = MemoryConsumer::new(format!("RingRepartitionExec[{}]", spill.len())).with_can_spill(true);
@@ -56,7 +54,7 @@ impl SessionOverflow {
         };
         let (queues, readers) = spill.into_iter().map(queue).unzip();
         let reservation = consumer.register(context.memory_pool());
-        (Arc::new(Self { reservation, limit, peak, runtime: context.runtime_env(), queues }), readers)
+        (Arc::new(Self { reservation, peak, runtime: context.runtime_env(), queues }), readers)
     }
 
     /// Removes the files of `consumer`, which reads no more.
@@ -82,8 +80,7 @@ impl SessionOverflow {
 
 impl Overflow for SessionOverflow {
     fn try_reserve(&self, bytes: usize) -> bool {
-        let fits = self.reservation.size().saturating_add(bytes) <= self.limit;
-        let granted = fits && self.reservation.try_grow(bytes).is_ok();
+        let granted = self.reservation.try_grow(bytes).is_ok();
         if granted {
             self.peak.set_max(self.reservation.size());
         }

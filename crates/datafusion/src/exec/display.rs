@@ -5,7 +5,7 @@ use std::fmt;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 
 use super::RingRepartitionExec;
-use crate::config::Strategy;
+use crate::config::{Path, Strategy};
 
 /// A node's own text as a value.
 struct Text<'a, T>(&'a T, DisplayFormatType);
@@ -26,7 +26,7 @@ impl DisplayAs for RingRepartitionExec {
             Strategy::Auto => "hash of bounded input",
             Strategy::Ring | Strategy::Stock => "annulus.strategy",
         };
-        let path = options.path;
+        let path = Path::from(self.path());
         match format {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 // The stock text starts with the stock name, of which ours is a prefix away.

@@ -2,12 +2,15 @@
 
 use std::{fmt, sync::Arc};
 
-use annulus_exchange::config::ExchangeConfig;
+use annulus_exchange::{
+    config::{DataPath, ExchangeConfig},
+    exchange::choose,
+};
 use datafusion::{
     common::{Statistics, tree_node::TreeNodeRecursion},
     config::ConfigOptions,
     error::Result,
-    execution::TaskContext,
+    execution::{TaskContext, memory_pool::MemoryLimit},
     physical_expr::{PhysicalExpr, PhysicalSortExpr},
     physical_plan::{
         ChildStats, ChildrenPropertiesMode, EmptyRecordBatchStream, ExecutionPlan, ExecutionPlanProperties,
@@ -40,6 +43,7 @@ pub struct RingRepartitionExec {
     stock: RepartitionExec,
     options: AnnulusConfig,
     config: ExchangeConfig,
+    path: DataPath,
     metrics: NodeMetrics,
     /// The execution under way, from the first executed partition on.
     bridge: Mutex<Option<Bridge>>,
@@ -63,11 +67,13 @@ impl RingRepartitionExec {
             groups: options.groups,
             slots: options.slots,
             path: options.path.into(),
+            overflow_bytes: if options.overflow_limit == 0 { usize::MAX } else { options.overflow_limit },
             // Without inputs there is nothing to exchange, and none is made.
             ..ExchangeConfig::new(inputs.max(1), stock.partitioning().partition_count())
         };
         config.check().map_err(from_exchange)?;
-        Ok(Self { stock, options, config, metrics: NodeMetrics::default(), bridge: Mutex::default() })
+        let path = choose(&config, &stock.schema()).map_err(from_exchange)?;
+        Ok(Self { stock, options, config, path, metrics: NodeMetrics::default(), bridge: Mutex::default() })
     }
 
     /// The stock operator over the same child.
@@ -78,6 +84,11 @@ impl RingRepartitionExec {
     /// The options that it was planned with.
     pub fn options(&self) -> &AnnulusConfig {
         &self.options
+    }
+
+    /// Which side copies the rows.
+    pub fn path(&self) -> DataPath {
+        self.path
     }
 
     /// What the exchange has done so far.
@@ -103,10 +114,22 @@ impl RingRepartitionExec {
         Setup {
             input: self.stock.input(),
             exprs,
-            config: ExchangeConfig { batch_rows: context.session_config().batch_size(), ..self.config.clone() },
-            overflow_limit: if self.options.overflow_limit == 0 { usize::MAX } else { self.options.overflow_limit },
+            config: ExchangeConfig {
+                batch_rows: context.session_config().batch_size(),
+                open_bytes: open_bytes(context, self.config.open_bytes),
+                ..self.config.clone()
+            },
             metrics: &self.metrics,
         }
+    }
+}
+
+/// What open chunks may take: `usual`, but a small part of a pool that is limited, since a plan may have many exchanges and
+/// its other operators need the pool, too.
+fn open_bytes(context: &TaskContext, usual: usize) -> usize {
+    match context.memory_pool().memory_limit() {
+        MemoryLimit::Finite(limit) => usual.min(limit / 32),
+        _ => usual,
     }
 }
 

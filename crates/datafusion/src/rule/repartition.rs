@@ -32,6 +32,16 @@ impl RingRepartition {
     pub fn new(defaults: AnnulusConfig) -> Self {
         Self { defaults }
     }
+
+    /// Puts this rule into a list of rules: before the final check of the plan, and so after the rules that may not see
+    /// a plan change behind them. A list that has one already is left as it is.
+    pub fn install(self, rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
+        if rules.iter().any(|rule| rule.name() == Self::NAME) {
+            return;
+        }
+        let check = rules.iter().rposition(|rule| rule.name() == "SanityCheckPlan");
+        rules.insert(check.unwrap_or(rules.len()), Arc::new(self));
+    }
 }
 
 impl PhysicalOptimizerRule for RingRepartition {

@@ -14,13 +14,9 @@ use super::{
 };
 use crate::{error::ExchangeError, partition::Rows, pool::BufferPool};
 
-/// The sizes of buffers that builders for this schema take from their pool.
+/// The sizes of buffers that a builder for this schema takes from its pool; a size stands there once for each buffer.
 pub fn pool_sizes(schema: &Schema, batch_rows: usize) -> Vec<usize> {
-    let mut sizes: Vec<usize> =
-        schema.fields().iter().flat_map(|field| buffer_sizes(field.data_type(), batch_rows)).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    sizes
+    schema.fields().iter().flat_map(|field| buffer_sizes(field.data_type(), batch_rows)).collect()
 }
 
 /// What an append did.

@@ -123,6 +123,6 @@ impl PublishConsumer {
 
 impl Drop for PublishConsumer {
     fn drop(&mut self) {
-        self.shared.laggards[self.ring.index()].close(&*self.shared.overflow);
+        self.shared.laggards[self.ring.index()].close(&self.shared);
     }
 }

@@ -8,12 +8,7 @@ use std::{
 use arrow::array::RecordBatch;
 
 use super::{Shared, indexed::IndexedBatch};
-use crate::{
-    error::ExchangeError,
-    gather::BatchBuilder,
-    overflow::{Delivery, Overflow},
-    stats::ExchangeStats,
-};
+use crate::{error::ExchangeError, gather::BatchBuilder, overflow::Delivery, stats::ExchangeStats};
 
 /// The overflow of one consumer. Locked only while the ring is full and somebody starves, and when it is emptied.
 #[derive(Default)]
@@ -62,7 +57,7 @@ impl Laggard {
         let mut queue = self.lock();
         stats.locks += 1;
         if let Some((delivery, reserved)) = queue.items.pop_front() {
-            shared.overflow.release(reserved);
+            shared.forget(reserved);
             return Ok(Some(delivery));
         }
         let Some(mut builder) = queue.builder.take() else { return Ok(None) };
@@ -74,13 +69,21 @@ impl Laggard {
     }
 
     /// The consumer is gone.
-    pub(super) fn close(&self, overflow: &dyn Overflow) {
+    pub(super) fn close(&self, shared: &Shared) {
         let mut queue = self.lock();
         queue.gone = true;
         queue.builder = None;
         for (_, reserved) in queue.items.drain(..) {
-            overflow.release(reserved);
+            shared.forget(reserved);
         }
+    }
+}
+
+impl Shared {
+    /// Rows that were kept in memory have left it.
+    fn forget(&self, bytes: usize) {
+        self.beyond.subtract(bytes);
+        self.overflow.release(bytes);
     }
 }
 
@@ -91,8 +94,11 @@ fn keep(
     stats: &mut ExchangeStats,
 ) -> Result<(Delivery, usize), ExchangeError> {
     let bytes = count(&batch, stats);
-    if shared.overflow.try_reserve(bytes) {
-        return Ok((Delivery::Batch(batch), bytes));
+    if shared.beyond.try_add(bytes) {
+        if shared.overflow.try_reserve(bytes) {
+            return Ok((Delivery::Batch(batch), bytes));
+        }
+        shared.beyond.subtract(bytes);
     }
     let spilled = shared.overflow.spill(consumer, batch).map_err(ExchangeError::Stopped)?;
     Ok((Delivery::Spilled(spilled), 0))

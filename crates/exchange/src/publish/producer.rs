@@ -52,6 +52,11 @@ impl PublishProducer {
         }
     }
 
+    /// Never: what goes beyond the bound is moved out of the ring at once.
+    pub(crate) fn is_crowded(&self) -> bool {
+        false
+    }
+
     pub(crate) fn idle(&mut self) {
         if !std::mem::replace(&mut self.idle, true) {
             self.shared.activity.idle();

@@ -12,7 +12,10 @@ use arrow::{
     error::ArrowError,
 };
 
-use crate::pool::{BufferPool, PooledBuffer};
+use crate::{
+    config::ExchangeConfig,
+    pool::{BufferPool, PooledBuffer},
+};
 
 /// How a column lies in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,23 +69,31 @@ pub(crate) struct ChunkShape {
 
 /// What open chunks may take of a last-level cache.
 const CACHE_BYTES: usize = 4 << 20;
+/// The fewest rows of a chunk, unless batches are to be shorter.
+const MIN_ROWS: usize = 128;
 /// The smallest heap of a column of views that has long strings.
 const MIN_HEAP: usize = 4 << 10;
 /// The largest heap that is recycled.
 const MAX_HEAP: usize = 16 << 20;
 
 impl ChunkShape {
-    /// The shape for a schema of columns that chunks hold, `open` chunks being filled at a time. Keeps `keep` idle buffers
-    /// of each size.
-    pub(crate) fn new(schema: SchemaRef, capacity: usize, open: usize, keep: usize) -> Self {
+    /// The shape for a schema of columns that chunks hold, one chunk being filled for each consumer. Keeps the buffers of
+    /// `keep` idle chunks.
+    pub(crate) fn new(schema: SchemaRef, config: &ExchangeConfig, keep: usize) -> Self {
         let layout =
             |field: &Arc<Field>| Layout::of(field.data_type()).expect("the facade asked whether it is supported");
         let layouts: Vec<_> = schema.fields().iter().map(layout).collect();
-        let heaps = (MIN_HEAP.ilog2()..=MAX_HEAP.ilog2()).map(|exponent| 1 << exponent);
-        let sizes = layouts.iter().map(|layout| layout.width() * capacity).chain([capacity]).chain(heaps);
-        let pool = BufferPool::new(sizes, keep);
         let row_bytes: usize = layouts.iter().map(|layout| layout.width()).sum();
-        let past_cache = row_bytes * capacity * open > CACHE_BYTES;
+        let affordable = config.open_bytes / (row_bytes.max(1) * config.consumers);
+        // A power of two, or what the session wishes: sizes that allocators and readers are used to.
+        let affordable = 1 << affordable.max(MIN_ROWS).ilog2();
+        let capacity = config.batch_rows.min(affordable);
+        let values = layouts.iter().map(|layout| layout.width() * capacity);
+        let nulls = schema.fields().iter().filter(|field| field.is_nullable()).map(|_| capacity);
+        let views = layouts.iter().filter(|layout| **layout == Layout::View);
+        let heaps = views.flat_map(|_| (MIN_HEAP.ilog2()..=MAX_HEAP.ilog2()).map(|exponent| 1 << exponent));
+        let pool = BufferPool::new(values.chain(nulls).chain(heaps), keep);
+        let past_cache = row_bytes * capacity * config.consumers > CACHE_BYTES;
         let heap_hint = layouts.iter().map(|_| AtomicUsize::new(0)).collect();
         Self { schema, layouts, capacity, past_cache, pool, heap_hint }
     }

@@ -138,6 +138,10 @@ impl ReserveProducer {
         }
     }
 
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.shared.gate.is_over()
+    }
+
     pub(crate) fn idle(&mut self) {
         if !std::mem::replace(&mut self.idle, true) {
             self.shared.producer_idles(&mut self.stats);

@@ -14,7 +14,7 @@ use crate::{
     activity::Activity,
     config::ExchangeConfig,
     error::ExchangeError,
-    overflow::Overflow,
+    overflow::{Beyond, Overflow},
     partition::Modulo,
     stats::ExchangeStats,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -26,9 +26,7 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) overflow: Arc<dyn Overflow>,
     consumers: Box<[PerConsumer]>,
-    /// Bytes queued beyond the bound, and the most they may be.
-    overflow_held: AtomicUsize,
-    overflow_limit: usize,
+    beyond: Beyond,
     activity: Activity,
     live_consumers: AtomicUsize,
     stopped: OnceLock<ExchangeError>,
@@ -45,9 +43,10 @@ struct PerConsumer {
 impl Shared {
     pub(crate) fn new(config: &ExchangeConfig, schema: SchemaRef, overflow: Arc<dyn Overflow>) -> Self {
         let limit = (config.groups + 1) * config.slots();
-        let shape = ChunkShape::new(schema, config.batch_rows, config.consumers, config.consumers + limit);
+        let shape = ChunkShape::new(schema, config, config.consumers + limit);
+        let capacity = shape.capacity as u32;
         let per_consumer = |_| PerConsumer {
-            lane: Lane::new(config.batch_rows as u32),
+            lane: Lane::new(capacity),
             gone: AtomicBool::new(false),
             queue: Queue::default(),
         };
@@ -57,8 +56,7 @@ impl Shared {
             gate: Gate::new(limit, config.producers),
             overflow,
             consumers: (0..config.consumers).map(per_consumer).collect(),
-            overflow_held: AtomicUsize::new(0),
-            overflow_limit: config.overflow_bytes,
+            beyond: Beyond::new(config.overflow_bytes),
             activity: Activity::new(config.producers),
             live_consumers: AtomicUsize::new(config.consumers),
             stopped: OnceLock::new(),
@@ -134,14 +132,13 @@ impl Shared {
             stats.overflow_rows += rows;
             stats.overflow_bytes += bytes as u64;
         }
-        let held = self.overflow_held.fetch_add(over, Ordering::Relaxed) + over;
-        let in_budget = over == 0 || held <= self.overflow_limit;
-        let accounted = in_budget && (bytes <= reserved || self.overflow.try_reserve(bytes - reserved));
+        let within = self.beyond.try_add(over);
+        let accounted = within && (bytes <= reserved || self.overflow.try_reserve(bytes - reserved));
         let item = if accounted {
             self.gate.queue();
             Item::Chunk { open, reserved: bytes.max(reserved), over }
         } else {
-            self.overflow_held.fetch_sub(over, Ordering::Relaxed);
+            self.beyond.subtract(if within { over } else { 0 });
             match self.spill(consumer, open) {
                 Ok(item) => item,
                 Err(error) => return self.stop(error, stats),
@@ -178,9 +175,7 @@ impl Shared {
     pub(crate) fn take<R>(&self, item: Item, stats: &mut ExchangeStats, then: impl FnOnce(Item) -> R) -> R {
         if let Item::Chunk { reserved, over, .. } = &item {
             self.overflow.release(*reserved);
-            if *over > 0 {
-                self.overflow_held.fetch_sub(*over, Ordering::Relaxed);
-            }
+            self.beyond.subtract(*over);
             self.gate.dequeue(1, stats);
         }
         then(item)

@@ -144,9 +144,10 @@ impl<T> RingProducer<T> {
     /// [`finish`](Self::finish) for an owner that cannot give the handle away; nothing may be sent afterwards.
     pub(crate) fn end(&mut self) -> ExchangeStats {
         self.finished = true;
-        self.idle();
         if self.shared.state.producer_finished(&mut self.local.stats) {
             self.shared.consumers.wake_all(&mut self.local);
+        } else {
+            self.idle();
         }
         self.local.stats
     }

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Formatting, clippy and the documentation, with warnings as errors.
+set -euo pipefail
+source "$(dirname "$0")/env.sh"
+
+cargo fmt --all --check
+cargo clippy --workspace --all-targets --locked -- -D warnings
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked

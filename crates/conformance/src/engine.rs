@@ -1,0 +1,45 @@
+//! DataFusion as the test files know it.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use datafusion_sqllogictest::{DFColumnType, DFOutput, DFSqlLogicTestError, DataFusion};
+use sqllogictest::{AsyncDB, DBOutput};
+
+/// DataFusion, but the folder in which it runs reads as the one in which the files were written.
+pub struct Engine(pub DataFusion);
+
+/// What the files call the folder that they run in.
+const HOME: &str = "WORKSPACE_ROOT/datafusion/sqllogictest";
+
+#[async_trait]
+impl AsyncDB for Engine {
+    type Error = DFSqlLogicTestError;
+    type ColumnType = DFColumnType;
+
+    async fn run(&mut self, sql: &str) -> Result<DFOutput, Self::Error> {
+        let mut output = self.0.run(sql).await?;
+        // Plans name files from the root on, without its slash.
+        let here = std::env::current_dir().unwrap_or_default();
+        let here = here.to_string_lossy();
+        let here = here.trim_start_matches('/');
+        if let DBOutput::Rows { rows, .. } = &mut output {
+            for cell in rows.iter_mut().flatten().filter(|cell| cell.contains(here)) {
+                *cell = cell.replace(here, HOME);
+            }
+        }
+        Ok(output)
+    }
+
+    fn engine_name(&self) -> &str {
+        self.0.engine_name()
+    }
+
+    async fn sleep(duration: Duration) {
+        DataFusion::sleep(duration).await;
+    }
+
+    async fn shutdown(&mut self) {
+        self.0.shutdown().await;
+    }
+}

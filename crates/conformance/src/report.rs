@@ -1,0 +1,50 @@
+//! What is printed.
+
+use std::{fmt, path::Path};
+
+use serde_json::json;
+
+use crate::verdict::Verdict;
+
+/// Counts of files.
+#[derive(Default)]
+pub struct Report {
+    same: usize,
+    passed: usize,
+    differing: usize,
+}
+
+impl Report {
+    /// Counts a file, and prints it if its verdicts differ; as JSON always.
+    pub fn add(&mut self, file: &Path, stock: &Verdict, annulus: &Verdict, as_json: bool) {
+        let same = stock == annulus;
+        self.same += usize::from(same);
+        self.passed += usize::from(same && *stock == Verdict::Passed);
+        self.differing += usize::from(!same);
+        if as_json {
+            let line = json!({
+                "file": file.display().to_string(),
+                "same": same,
+                "verdict": annulus.word(),
+                "stock": stock.beside(annulus),
+                "annulus": annulus.beside(stock),
+            });
+            println!("{line}");
+        } else if !same {
+            let (theirs, ours) = (stock.beside(annulus), annulus.beside(stock));
+            println!("{}\n  stock:   {theirs}\n  annulus: {ours}", file.display());
+        }
+    }
+
+    /// Files whose verdicts differ.
+    pub fn differing(&self) -> usize {
+        self.differing
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { same, passed, differing } = self;
+        write!(f, "{} files: {same} with the same verdict ({passed} passed), {differing} differ", same + differing)
+    }
+}

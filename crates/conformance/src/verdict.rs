@@ -1,0 +1,123 @@
+//! One run of one file.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use datafusion_sqllogictest::{
+    DFColumnType, DataFusion, TestContext, df_value_validator, setup_scratch_dir, should_skip_record, value_normalizer,
+};
+use indicatif::ProgressBar;
+use sqllogictest::{Record, Runner, parse_file, strict_column_validator};
+use tokio::task::JoinError;
+
+use crate::{
+    engine::Engine,
+    files,
+    session::{Replaced, rebuild},
+};
+
+/// How a file fared.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It cannot be run as this program was built.
+    Skipped,
+    /// Every record did what the file says.
+    Passed,
+    /// Some did not, and this is what they did.
+    Failed(Vec<String>),
+    /// The test or the engine panicked.
+    Panicked(String),
+    /// It was not done in time.
+    TimedOut,
+}
+
+impl Verdict {
+    /// One word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Skipped => "skipped",
+            Self::Passed => "passed",
+            Self::Failed(_) => "failed",
+            Self::Panicked(_) => "panicked",
+            Self::TimedOut => "timed out",
+        }
+    }
+
+    /// What failed here but not in `other`, or else all in short.
+    pub fn beside(&self, other: &Self) -> String {
+        let (Self::Failed(ours), Self::Failed(theirs)) = (self, other) else { return self.to_string() };
+        let only_here = ours.iter().filter(|error| !theirs.contains(error)).cloned().collect::<Vec<_>>();
+        format!("{} failed, {} of them only here\n{}", ours.len(), only_here.len(), only_here.join("\n"))
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(errors) => write!(f, "{} failed, first: {}", errors.len(), errors[0]),
+            Self::Panicked(message) => write!(f, "panicked: {message}"),
+            other => f.write_str(other.word()),
+        }
+    }
+}
+
+/// Runs a file in a task of its own, on the exchange if `replaced` is to count its uses.
+pub async fn run(relative: &Path, replaced: Option<Replaced>, limit: Duration) -> Verdict {
+    let mut task = tokio::spawn(judge(relative.to_owned(), replaced));
+    match tokio::time::timeout(limit, &mut task).await {
+        Ok(Ok(verdict)) => verdict,
+        Ok(Err(failed)) => Verdict::Panicked(message(failed)),
+        Err(_) => {
+            task.abort();
+            Verdict::TimedOut
+        }
+    }
+}
+
+/// What a task panicked with.
+fn message(failed: JoinError) -> String {
+    let Ok(payload) = failed.try_into_panic() else { return "the task was cancelled".into() };
+    let text = payload.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
+}
+
+async fn judge(relative: PathBuf, replaced: Option<Replaced>) -> Verdict {
+    let Some(test) = TestContext::try_new_for_test_file(&relative).await else { return Verdict::Skipped };
+    let mut errors = vec![];
+    if let Err(error) = setup_scratch_dir(&relative) {
+        errors.push(error.to_string());
+    }
+    let session = rebuild(test.session_ctx(), replaced);
+    let changes = Arc::new(Mutex::new(vec![]));
+    let mut runner = Runner::new(|| async {
+        let engine = DataFusion::new(session.clone(), relative.clone(), ProgressBar::hidden());
+        Ok(Engine(engine.with_config_change_errors(Arc::clone(&changes))))
+    });
+    // The label that the files use for this engine.
+    runner.add_label("Datafusion");
+    runner.with_column_validator(strict_column_validator);
+    runner.with_normalizer(value_normalizer);
+    runner.with_validator(df_value_validator);
+
+    match parse_file::<DFColumnType>(files::path(&relative)) {
+        Err(error) => errors.push(error.to_string()),
+        Ok(records) => {
+            for record in records {
+                if matches!(record, Record::Halt { .. }) {
+                    break;
+                }
+                if should_skip_record::<Engine>(&record, &[]) {
+                    continue;
+                }
+                errors.extend(runner.run_async(record).await.err().map(|error| error.to_string()));
+            }
+        }
+    }
+    runner.shutdown_async().await;
+    errors.append(&mut changes.lock().unwrap_or_else(PoisonError::into_inner));
+    if errors.is_empty() { Verdict::Passed } else { Verdict::Failed(errors) }
+}

@@ -1,0 +1,185 @@
+//! What the tests share. Each test binary uses a part of it.
+#![allow(dead_code)]
+
+use std::{fmt, future::Future, pin::Pin, sync::Arc, task::Poll, time::Duration};
+
+use annulus_datafusion::{AnnulusConfig, RingRepartitionExec, config::Path};
+use arrow::{
+    array::{ArrayRef, Int64Array, RecordBatch},
+    datatypes::{DataType, Field, Schema, SchemaRef},
+    util::display::{ArrayFormatter, FormatOptions},
+};
+use datafusion::{
+    error::{DataFusionError, Result},
+    execution::{TaskContext, runtime_env::RuntimeEnv},
+    physical_expr::{PhysicalExpr, expressions::Column},
+    physical_plan::{
+        ExecutionPlan, Partitioning, SendableRecordBatchStream,
+        common::collect,
+        repartition::RepartitionExec,
+        stream::RecordBatchStreamAdapter,
+        streaming::{PartitionStream, StreamingTableExec},
+    },
+    prelude::SessionConfig,
+};
+use futures::{Stream, stream};
+
+/// Key and value, both i64.
+pub fn schema() -> SchemaRef {
+    let field = |name| Field::new(name, DataType::Int64, false);
+    Arc::new(Schema::new(vec![field("k"), field("v")]))
+}
+
+/// `rows` rows from `first` on, with keys that spread over all partitions.
+pub fn batch(first: i64, rows: i64) -> RecordBatch {
+    let keys: ArrayRef = Arc::new(Int64Array::from_iter_values((first..first + rows).map(|row| row * 31 % 1009)));
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values(first..first + rows));
+    RecordBatch::try_new(schema(), vec![keys, values]).expect("two columns of one length")
+}
+
+/// Stock hash repartition of `input` by its first column.
+pub fn stock(input: Arc<dyn ExecutionPlan>, outputs: usize) -> RepartitionExec {
+    let key = Column::new(input.schema().field(0).name(), 0);
+    let keys: Vec<Arc<dyn PhysicalExpr>> = vec![Arc::new(key)];
+    RepartitionExec::try_new(input, Partitioning::Hash(keys, outputs)).expect("a repartition")
+}
+
+/// The data paths.
+pub const PATHS: [Path; 3] = [Path::Gather, Path::Cluster, Path::Reserve];
+
+/// Ours.
+pub fn ring(input: Arc<dyn ExecutionPlan>, outputs: usize) -> Arc<RingRepartitionExec> {
+    ring_on(Path::Auto, input, outputs)
+}
+
+/// Ours on one of the data paths.
+pub fn ring_on(path: Path, input: Arc<dyn ExecutionPlan>, outputs: usize) -> Arc<RingRepartitionExec> {
+    let options = AnnulusConfig { path, ..Default::default() };
+    Arc::new(RingRepartitionExec::try_new(stock(input, outputs), options).expect("options that are possible"))
+}
+
+/// What an input does at each poll.
+#[derive(Clone, Debug)]
+pub enum Step {
+    Batch(RecordBatch),
+    /// Not ready, but soon.
+    Yield,
+    Error,
+    Panic,
+    /// Never ready again.
+    Hang,
+}
+
+/// An input partition that follows a script.
+pub struct Script {
+    schema: SchemaRef,
+    steps: Vec<Step>,
+    /// Held by every stream, so that its count says how many are alive.
+    alive: Arc<()>,
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Script")
+    }
+}
+
+impl PartitionStream for Script {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let mut steps = self.steps.clone().into_iter();
+        let (mut hangs, alive) = (false, Arc::clone(&self.alive));
+        let next = move |cx: &mut std::task::Context<'_>| {
+            let _alive = &alive;
+            if hangs {
+                return Poll::Pending;
+            }
+            match steps.next() {
+                Some(Step::Batch(batch)) => Poll::Ready(Some(Ok(batch))),
+                Some(Step::Yield) => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                Some(Step::Error) => Poll::Ready(Some(Err(DataFusionError::Execution("scripted error".into())))),
+                // Does not run the panic hook, which would fill the test's output.
+                Some(Step::Panic) => std::panic::resume_unwind(Box::new("scripted panic")),
+                Some(Step::Hang) => {
+                    hangs = true;
+                    Poll::Pending
+                }
+                None => Poll::Ready(None),
+            }
+        };
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream::poll_fn(next)))
+    }
+}
+
+/// Inputs that follow scripts, and the count of their live streams plus one for each partition of the plan.
+pub fn scripted(scripts: Vec<Vec<Step>>) -> (Arc<dyn ExecutionPlan>, Arc<()>) {
+    let alive = Arc::new(());
+    let partition =
+        |steps| -> Arc<dyn PartitionStream> { Arc::new(Script { schema: schema(), steps, alive: Arc::clone(&alive) }) };
+    let partitions = scripts.into_iter().map(partition).collect();
+    let plan = StreamingTableExec::try_new(schema(), partitions, None, [], false, None).expect("one schema");
+    (Arc::new(plan), alive)
+}
+
+/// Inputs of whole batches: `inputs` partitions of `batches` batches of `rows` rows, all values different.
+pub fn rows(inputs: i64, batches: i64, rows: i64) -> (Arc<dyn ExecutionPlan>, Arc<()>) {
+    let at = |input, index| Step::Batch(batch((input * batches + index) * rows, rows));
+    scripted((0..inputs).map(|input| (0..batches).map(|index| at(input, index)).collect()).collect())
+}
+
+/// A task context on `runtime` with batches of `batch_rows` rows.
+pub fn context(runtime: Arc<RuntimeEnv>, batch_rows: usize) -> Arc<TaskContext> {
+    let config = SessionConfig::new().with_batch_size(batch_rows);
+    Arc::new(TaskContext::default().with_session_config(config).with_runtime(runtime))
+}
+
+/// The rows of `batches` as text, in their order.
+pub fn lines(batches: &[RecordBatch]) -> Vec<String> {
+    let options = FormatOptions::default().with_null("null");
+    let format = |batch: &RecordBatch| {
+        let columns = batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &options));
+        let columns: Vec<_> = columns.collect::<Result<_, _>>().expect("types that can be printed");
+        let line = |row| columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>().join("|");
+        (0..batch.num_rows()).map(line).collect::<Vec<_>>()
+    };
+    batches.iter().flat_map(format).collect()
+}
+
+/// The rows of each output partition; all partitions run at once.
+pub async fn run(plan: Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Result<Vec<Vec<String>>> {
+    let partitions = plan.properties().partitioning.partition_count();
+    let streams = (0..partitions).map(|partition| plan.execute(partition, Arc::clone(context)));
+    let streams = streams.collect::<Result<Vec<_>>>()?;
+    let collected = futures::future::try_join_all(streams.into_iter().map(collect)).await?;
+    Ok(collected.iter().map(|batches| lines(batches)).collect())
+}
+
+/// Lets the other tasks run until `condition` holds. Aborted tasks are dropped when the runtime gets to them.
+pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let settled = async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(what, settled).await;
+}
+
+/// The result of `future`, which must come before a generous deadline.
+pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(Duration::from_secs(60), future).await {
+        Ok(value) => value,
+        Err(_) => panic!("not in a minute: {what}"),
+    }
+}
+
+/// One poll of `stream` with a waker that does nothing.
+pub fn poll_once(stream: &mut SendableRecordBatchStream) -> Poll<Option<Result<RecordBatch>>> {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    Pin::new(stream).poll_next(&mut context)
+}

@@ -1,0 +1,249 @@
+//! The operator in queries: plans, options, and answers that are the stock operator's.
+
+mod common;
+mod tpch;
+
+use std::{any::Any, sync::Arc};
+
+use annulus_datafusion::{RingRepartition, RingRepartitionExec, SessionStateBuilderExt, exchange_report};
+use arrow::{
+    datatypes::{DataType, Field, Schema},
+    util::pretty::pretty_format_batches,
+};
+use common::{batch, eventually, lines, within};
+use datafusion::{
+    common::tree_node::{TreeNode, TreeNodeRecursion},
+    datasource::MemTable,
+    error::Result,
+    execution::{SessionStateBuilder, runtime_env::RuntimeEnvBuilder},
+    physical_plan::{ExecutionPlan, collect, displayable, execute_stream, repartition::RepartitionExec},
+    prelude::{SessionConfig, SessionContext},
+};
+use futures::StreamExt;
+
+fn config(partitions: usize) -> SessionConfig {
+    let mut config = SessionConfig::new().with_target_partitions(partitions);
+    // Tables this small would otherwise not be partitioned.
+    config.options_mut().optimizer.hash_join_single_partition_threshold = 0;
+    config.options_mut().optimizer.hash_join_single_partition_threshold_rows = 0;
+    config
+}
+
+fn stock(config: SessionConfig) -> SessionContext {
+    let state = SessionStateBuilder::new_with_default_features().with_config(config).build();
+    SessionContext::new_with_state(state)
+}
+
+fn annulus(config: SessionConfig) -> SessionContext {
+    let state = SessionStateBuilder::new_with_default_features().with_config(config).with_annulus().build();
+    SessionContext::new_with_state(state)
+}
+
+/// A session with tables `t` and `u` of columns `k` and `v`, four partitions each.
+fn with_tables(session: SessionContext) -> SessionContext {
+    // Nullable, because outer joins over declared non-null columns fail on stock DataFusion, too.
+    let schema = Arc::new(Schema::new(["k", "v"].map(|name| Field::new(name, DataType::Int64, true)).to_vec()));
+    for (name, rows) in [("t", 400), ("u", 100)] {
+        let partition = |partition| vec![batch(partition * rows, rows).with_schema(Arc::clone(&schema)).unwrap()];
+        let table = MemTable::try_new(Arc::clone(&schema), (0..4).map(partition).collect()).unwrap();
+        session.register_table(name, Arc::new(table)).unwrap();
+    }
+    session
+}
+
+async fn answer(session: &SessionContext, sql: &str) -> Result<Vec<String>> {
+    Ok(lines(&session.sql(sql).await?.collect().await?))
+}
+
+async fn plan(session: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
+    session.sql(sql).await.unwrap().create_physical_plan().await.unwrap()
+}
+
+fn text(plan: &Arc<dyn ExecutionPlan>) -> String {
+    displayable(plan.as_ref()).indent(false).to_string()
+}
+
+/// How many nodes are ours, and how many a downcast takes for the stock operator.
+fn repartitions(plan: &Arc<dyn ExecutionPlan>) -> (usize, usize) {
+    let (mut ours, mut stock) = (0, 0);
+    plan.apply(|node| {
+        ours += usize::from((node.as_ref() as &dyn Any).is::<RingRepartitionExec>());
+        stock += usize::from(node.is::<RepartitionExec>());
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .unwrap();
+    (ours, stock)
+}
+
+const JOIN: &str = "SELECT t.k, count(*), sum(u.v) FROM t JOIN u ON t.k = u.k GROUP BY t.k ORDER BY t.k";
+
+#[tokio::test]
+async fn explain_says_which_strategy_and_why() {
+    let session = with_tables(annulus(config(3)));
+    let shown = text(&plan(&session, "SELECT k, count(*) FROM t GROUP BY k").await);
+    let expected = "RingRepartitionExec: partitioning=Hash([k@0], 3), input_partitions=4, strategy=ring, path=reserve, \
+                    why=hash of bounded input";
+    assert!(shown.contains(expected), "{shown}");
+
+    session.sql("SET annulus.strategy = 'RING'").await.unwrap();
+    let shown = text(&plan(&session, "SELECT k, count(*) FROM t GROUP BY k").await);
+    assert!(shown.contains("why=annulus.strategy"), "{shown}");
+
+    let tree = session.sql("EXPLAIN FORMAT TREE SELECT k, count(*) FROM t GROUP BY k").await.unwrap();
+    let tree = pretty_format_batches(&tree.collect().await.unwrap()).unwrap().to_string();
+    assert!(tree.contains("RingRepartitionExec") && tree.contains("strategy: ring"), "{tree}");
+}
+
+#[tokio::test]
+async fn explain_analyze_shows_the_counters() {
+    let session = with_tables(annulus(config(3)));
+    let shown = answer(&session, "EXPLAIN ANALYZE SELECT k, count(*) FROM t GROUP BY k").await.unwrap().concat();
+    for name in [
+        "output_rows",
+        "bytes_copied",
+        "shared_ops",
+        "locks",
+        "wakeups",
+        "overflow_rows",
+        "waits",
+        "wait_time",
+        "spill_count",
+        "spilled_bytes",
+        "peak_mem_used",
+        "fetch_time",
+        "repartition_time",
+        "send_time",
+    ] {
+        assert!(shown.contains(&format!("{name}=")), "{name} is missing in {shown}");
+    }
+}
+
+#[tokio::test]
+async fn options_are_read_when_a_query_is_planned() {
+    let session = with_tables(annulus(config(3)));
+    assert_eq!(repartitions(&plan(&session, JOIN).await), (2, 2));
+    session.sql("SET annulus.strategy = 'stock'").await.unwrap();
+    assert_eq!(repartitions(&plan(&session, JOIN).await), (0, 2));
+    session.sql("SET annulus.strategy = 'auto'").await.unwrap();
+    session.sql("SET annulus.path = 'cluster'").await.unwrap();
+    session.sql("SET annulus.slots = 5").await.unwrap();
+    let shown = text(&plan(&session, JOIN).await);
+    assert!(shown.contains("path=cluster"), "{shown}");
+
+    let wrong = session.sql("SET annulus.strategy = 'fast'").await.unwrap_err().to_string();
+    assert!(wrong.contains("choose one of auto, ring, stock"), "{wrong}");
+    session.sql("SET annulus.groups = 65").await.unwrap();
+    let wrong = session.sql(JOIN).await.unwrap().create_physical_plan().await.unwrap_err().to_string();
+    assert!(wrong.contains("groups is 65: choose 1 to 64"), "{wrong}");
+}
+
+#[tokio::test]
+async fn as_stock_the_plan_cannot_be_told_from_stocks() {
+    let (ours, theirs) = (with_tables(annulus(config(3))), with_tables(stock(config(3))));
+    ours.sql("SET annulus.explain_as_stock = true").await.unwrap();
+    for sql in [JOIN.to_string(), format!("EXPLAIN FORMAT TREE {JOIN}"), format!("EXPLAIN {JOIN}")] {
+        assert_eq!(text(&plan(&ours, &sql).await), text(&plan(&theirs, &sql).await));
+        assert_eq!(answer(&ours, &sql).await.unwrap(), answer(&theirs, &sql).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn installing_twice_changes_nothing() {
+    let session = annulus(config(3));
+    session.sql("SET annulus.groups = 2").await.unwrap();
+    let again = SessionStateBuilder::new_from_existing(session.state()).with_annulus().build();
+    let names: Vec<_> = again.physical_optimizers().iter().map(|rule| rule.name().to_string()).collect();
+    let at = |name: &str| names.iter().rposition(|found| found == name);
+    assert_eq!(names.iter().filter(|name| *name == RingRepartition::NAME).count(), 1);
+    assert_eq!(at(RingRepartition::NAME).map(|at| at + 1), at("SanityCheckPlan"));
+    assert!(at(RingRepartition::NAME) > at("FilterPushdown(Post)"));
+    let session = SessionContext::new_with_state(again);
+    session.sql("SET datafusion.catalog.information_schema = true").await.unwrap();
+    assert_eq!(answer(&session, "SHOW annulus.groups").await.unwrap(), ["annulus.groups|2"]);
+}
+
+#[tokio::test]
+async fn what_is_not_ours_stays_stock() {
+    let session = with_tables(annulus(config(8)));
+    let shown = text(&plan(&session, "SELECT k + 1 FROM (SELECT k FROM t LIMIT 100) WHERE k > 3").await);
+    assert!(!shown.contains("RingRepartitionExec") && shown.contains("RoundRobin"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_limit_ends_the_inputs() {
+    let session = with_tables(annulus(config(3)));
+    let plan = plan(&session, "SELECT k, count(*) FROM t GROUP BY k LIMIT 5").await;
+    assert_eq!(repartitions(&plan).0, 1);
+    let mut stream = execute_stream(plan, session.task_ctx()).unwrap();
+    let mut rows = 0;
+    while let Some(batch) = within("the limit", stream.next()).await {
+        rows += batch.unwrap().num_rows();
+    }
+    assert_eq!(rows, 5);
+    drop(stream);
+    let tasks = tokio::runtime::Handle::current().metrics();
+    eventually("the tasks are gone", || tasks.num_alive_tasks() == 0).await;
+}
+
+#[tokio::test]
+async fn a_recursive_query_executes_it_again_and_again() {
+    const RECURSIVE: &str = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL \
+         SELECT r.n + 1 FROM r JOIN (SELECT k, count(*) FROM t GROUP BY k) g ON g.k = r.n WHERE r.n < 40) \
+         SELECT n, count(*) FROM r GROUP BY n ORDER BY n";
+    let (ours, theirs) = (with_tables(annulus(config(3))), with_tables(stock(config(3))));
+    assert!(repartitions(&plan(&ours, RECURSIVE).await).0 >= 2);
+    let expected = answer(&theirs, RECURSIVE).await.unwrap();
+    assert!(expected.len() > 5);
+    assert_eq!(within("the recursion", answer(&ours, RECURSIVE)).await.unwrap(), expected);
+}
+
+#[tokio::test]
+async fn joins_of_every_kind_agree_with_stock() {
+    let (ours, theirs) = (with_tables(annulus(config(3))), with_tables(stock(config(3))));
+    for prefer_hash in ["true", "false"] {
+        for session in [&ours, &theirs] {
+            session.sql(&format!("SET datafusion.optimizer.prefer_hash_join = {prefer_hash}")).await.unwrap();
+        }
+        for kind in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"] {
+            let sql = format!("SELECT t.v FROM t {kind} u ON t.k = u.k + 3 AND t.v > u.v ORDER BY t.v");
+            let expected = answer(&theirs, &sql).await.unwrap();
+            assert_eq!(within(kind, answer(&ours, &sql)).await.unwrap(), expected, "{kind}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tpch_answers_are_stocks() {
+    for partitions in [1, 2, 16] {
+        let (ours, theirs) = (annulus(config(partitions)), stock(config(partitions)));
+        tpch::register(&ours, 0.01);
+        tpch::register(&theirs, 0.01);
+        for (name, sql) in tpch::QUERIES {
+            let expected = answer(&theirs, sql).await.unwrap();
+            let plan = plan(&ours, sql).await;
+            let found = within(name, collect(Arc::clone(&plan), ours.task_ctx())).await.unwrap();
+            assert_eq!(lines(&found), expected, "{name} at {partitions}");
+            let report = exchange_report(&plan);
+            assert_eq!(report.exchanges > 0, partitions > 1, "{name} at {partitions}");
+            assert_eq!(report.rows > 0, partitions > 1, "{name} at {partitions}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tpch_answers_under_a_memory_limit() {
+    let limited = RuntimeEnvBuilder::new().with_memory_limit(4 << 20, 1.0).build_arc().unwrap();
+    let (mut small, theirs) = (config(4), stock(config(4)));
+    small.options_mut().execution.sort_spill_reservation_bytes = 1024;
+    let ours = annulus(small);
+    let ours = SessionStateBuilder::new_from_existing(ours.state()).with_runtime_env(Arc::clone(&limited)).build();
+    let ours = SessionContext::new_with_state(ours);
+    tpch::register(&ours, 0.01);
+    tpch::register(&theirs, 0.01);
+    let (_, sql) = tpch::QUERIES[0];
+    assert_eq!(within("the query", answer(&ours, sql)).await.unwrap(), answer(&theirs, sql).await.unwrap());
+    eventually("nothing is left", || {
+        limited.memory_pool.reserved() == 0 && limited.disk_manager.used_disk_space() == 0
+    })
+    .await;
+}
