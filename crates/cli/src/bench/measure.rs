@@ -1,12 +1,13 @@
 //! One line of the result: a check, a run that counts memory, and the timed rounds.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, future::Future, path::Path, sync::Arc, time::Duration};
 
-use annulus_datafusion::config::Path;
-use anyhow::{Context, Result, anyhow, ensure};
+use annulus_datafusion::config::Path as DataPath;
+use anyhow::{Context, Result, bail, ensure};
 use datafusion::{
     execution::{
         TaskContext,
+        disk_manager::{DiskManagerBuilder, DiskManagerMode},
         memory_pool::{GreedyMemoryPool, MemoryPool, PeakRecordingPool, UnboundedMemoryPool},
         runtime_env::RuntimeEnvBuilder,
     },
@@ -25,13 +26,15 @@ use super::{
 
 /// What is compared.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct Case<'a> {
     pub payload: Payload,
     pub shape: Shape,
-    pub path: Path,
+    pub path: DataPath,
     pub consumers: Consumers,
     /// Of the memory pool, in bytes; `None` is unlimited.
     pub memory_limit: Option<usize>,
+    /// Folder for spill files.
+    pub spill: &'a Path,
     /// After which a run counts as hung.
     pub timeout: Duration,
 }
@@ -48,8 +51,8 @@ pub struct Side {
 }
 
 /// Everything measured of a case.
-pub struct Measured {
-    pub case: Case,
+pub struct Measured<'a> {
+    pub case: Case<'a>,
     /// Rows and batches of the input.
     pub rows: usize,
     pub batches: usize,
@@ -68,16 +71,16 @@ struct Run {
     reserved_bytes: u64,
 }
 
-impl Case {
+impl<'a> Case<'a> {
     /// Checks and measures this case on `input`, which `memcpy` copies.
     ///
     /// # Errors
     /// If the rows of an output partition differ between the operators in any run, or one fails.
-    pub async fn measure(&self, input: &Input, memcpy: &mut Memcpy, rounds: usize) -> Result<Measured> {
+    pub async fn measure(&self, input: &Input, memcpy: &mut Memcpy, rounds: usize) -> Result<Measured<'a>> {
         self.try_measure(input, memcpy, rounds).await.with_context(|| self.to_string())
     }
 
-    async fn try_measure(&self, input: &Input, memcpy: &mut Memcpy, rounds: usize) -> Result<Measured> {
+    async fn try_measure(&self, input: &Input, memcpy: &mut Memcpy, rounds: usize) -> Result<Measured<'a>> {
         let expected = self.check(input).await?;
         let mut stock = self.profile(Operator::Stock, input, &expected).await;
         let mut ours = self.profile(Operator::Ours(self.path), input, &expected).await?;
@@ -137,21 +140,22 @@ impl Case {
             None => Arc::new(UnboundedMemoryPool::default()),
         };
         let pool = Arc::new(PeakRecordingPool::new(pool));
-        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool) as _).build_arc()?;
+        let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![self.spill.to_owned()]));
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::clone(&pool) as _)
+            .with_disk_manager_builder(disk)
+            .build_arc()?;
         let config = SessionConfig::new().with_batch_size(BATCH_ROWS);
         let context = Arc::new(TaskContext::default().with_session_config(config).with_runtime(runtime));
-        let drained = tokio::time::timeout(self.timeout, drain(&plan, &context, self.consumers, checked)).await;
-        let (time, tallies) = drained
-            .map_err(|_| anyhow!("it did not end within {} s (--timeout)", self.timeout.as_secs()))
-            .and_then(|drained| drained)
-            .with_context(|| operator.to_string())?;
+        let drained = within(self.timeout, drain(&plan, &context, self.consumers, checked)).await;
+        let (time, tallies) = drained.with_context(|| operator.to_string())?;
         let metrics = plan.metrics().unwrap_or_default();
         Ok(Run { time, tallies, metrics, reserved_bytes: pool.peak_reserved() as u64 })
     }
 }
 
-impl std::fmt::Display for Case {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Case<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { payload, shape, path, consumers, .. } = self;
         write!(f, "payload {payload}, shape {shape}, path {path}, consumers {consumers}")
     }
@@ -178,12 +182,22 @@ impl Run {
     }
 }
 
+/// The result of `work`, or an error if that has not ended after `timeout`.
+async fn within<T>(timeout: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
+    match tokio::time::timeout(timeout, work).await {
+        Ok(result) => result,
+        Err(_) => bail!("it did not end within {} s (--timeout)", timeout.as_secs()),
+    }
+}
+
 fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
     use super::*;
 
     #[test]
@@ -195,20 +209,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_that_does_not_end_is_an_error_that_names_the_case() {
-        let input = Input::generate(0.001).await.unwrap().payload(Payload::C).unwrap();
-        let case = Case {
-            payload: Payload::C,
-            shape: Shape { inputs: 2, outputs: 3 },
-            path: Path::Auto,
-            consumers: Consumers::Even,
-            memory_limit: None,
-            // Over before a task of this thread's runtime has run.
-            timeout: Duration::ZERO,
-        };
-        let error = case.measure(&input, &mut Memcpy::new(&input.batches, 1), 1).await.err().unwrap();
-        let text = format!("{error:#}");
-        assert!(text.starts_with("payload c, shape 2x3, path auto, consumers even: stock's operator: "), "{text}");
-        assert!(text.contains("--timeout"), "{text}");
+    async fn work_that_hangs_is_an_error() {
+        let hung = within(Duration::from_millis(1), pending::<Result<()>>()).await;
+        let error = hung.unwrap_err().to_string();
+        assert!(error.contains("(--timeout)"), "{error}");
+        assert_eq!(within(Duration::MAX, async { Ok(1) }).await.unwrap(), 1);
     }
 }

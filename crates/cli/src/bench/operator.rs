@@ -49,9 +49,7 @@ impl fmt::Display for Operator {
 
 /// Puts ours in the place of `stock`, as the optimizer does.
 fn replace(stock: RepartitionExec, path: Path) -> Result<Arc<dyn ExecutionPlan>> {
-    let mut options = AnnulusConfig::default();
-    options.strategy = Strategy::Ring;
-    options.path = path;
+    let options = AnnulusConfig { strategy: Strategy::Ring, path, ..AnnulusConfig::default() };
     let plan = RingRepartition::new(options).optimize(Arc::new(stock), &ConfigOptions::default())?;
     // A downcast through the plan's own method would find the stock operator inside.
     ensure!((plan.as_ref() as &dyn Any).is::<RingRepartitionExec>(), "the rule did not replace the stock operator");

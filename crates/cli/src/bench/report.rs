@@ -74,7 +74,7 @@ pub struct SlowLine {
 
 impl Line {
     /// Boils `measured` down.
-    pub fn new(measured: &Measured) -> Self {
+    pub fn new(measured: &Measured<'_>) -> Self {
         let Measured { case, rows, batches, memcpy_times, stock, ours } = measured;
         let stock = stock.as_ref().ok();
         let stock_ms = stock.map(|stock| median(&stock.times));
