@@ -23,6 +23,8 @@ const FIELDS: [&str; 14] = [
     "memcpy_share",
     "peak_mb",
 ];
+/// Forces rows onto the disk. Stock's operator can hang there, which must not take long.
+const SMALL_MEMORY: [&str; 4] = ["--memory-limit", "200K", "--timeout", "20"];
 const SLOW_FIELDS: [&str; 4] = ["consumers", "stock_peak_mb", "spilled_mb", "stock_spilled_mb"];
 
 fn bench(more: &[&str]) -> Annulus {
@@ -41,11 +43,7 @@ fn check_fields(line: &Value, expected: impl Iterator<Item = &'static str>) {
     let fields = line.as_object().expect("an object");
     let names: BTreeSet<_> = fields.keys().map(String::as_str).collect();
     assert_eq!(names, expected.collect());
-    for name in ["stock_ms", "ours_ms", "ratio", "ns_per_row", "memcpy_share", "peak_mb"] {
-        assert!(line[name].as_f64() > Some(0.0), "{name}: {line}");
-    }
-    assert!(line["spread"].as_f64() >= Some(0.0), "{line}");
-    for name in ["bytes_copied_per_row", "shared_ops_per_batch"] {
+    for name in ["ours_ms", "ns_per_row", "bytes_copied_per_row", "shared_ops_per_batch", "memcpy_share", "peak_mb"] {
         assert!(line[name].as_f64() > Some(0.0), "{name}: {line}");
     }
 }
@@ -61,20 +59,21 @@ fn every_case_is_a_line() {
     }
     for line in &lines {
         check_fields(line, FIELDS.into_iter());
+        assert!(line["stock_ms"].as_f64() > Some(0.0) && line["ratio"].as_f64() > Some(0.0), "{line}");
+        assert!(line["spread"].as_f64() >= Some(0.0), "{line}");
     }
 }
 
 #[test]
 fn slow_consumers_have_lines_of_their_own() {
-    let lines =
-        lines(&["--shapes", "2x3", "--payloads", "b", "--consumers", "slow,unpolled", "--memory-limit", "200K"]);
+    let cases = ["--shapes", "2x3", "--payloads", "b", "--consumers", "slow,unpolled"];
+    let lines = lines(&[&SMALL_MEMORY, &cases[..]].concat());
     let consumers: Vec<_> = lines.iter().map(|line| line["consumers"].as_str()).collect();
     assert_eq!(consumers, [Some("slow"), Some("unpolled")]);
     for line in &lines {
         check_fields(line, FIELDS.into_iter().chain(SLOW_FIELDS));
     }
-    // A third of the table cannot wait in 200 kB.
-    assert!(lines[1]["stock_spilled_mb"].as_f64() > Some(0.0), "{}", lines[1]);
+    // A third of the table cannot wait in 200 kB. Stock's figures are missing if its operator hung.
     assert!(lines[1]["spilled_mb"].as_f64() > Some(0.0), "{}", lines[1]);
 }
 
@@ -96,9 +95,10 @@ fn a_page_and_a_table_show_the_ratios() {
 #[cfg(unix)]
 fn an_interrupt_ends_it_and_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let arguments = ["--json", "--shapes", "2x2", "--consumers", "unpolled", "--memory-limit", "200K"];
-    let mut running =
-        bench(&[&arguments[..], &["--paths", "gather,cluster,reserve,auto"]].concat()).temp(folder.path()).start();
+    let arguments = ["--json", "--shapes", "2x2", "--consumers", "unpolled"];
+    let mut running = bench(&[&SMALL_MEMORY, &arguments[..], &["--paths", "gather,cluster,reserve,auto"]].concat())
+        .temp(folder.path())
+        .start();
     running.wait_for("unpolled");
     running.signal("INT");
     assert_eq!(running.exit_code(), Some(130));

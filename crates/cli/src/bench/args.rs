@@ -36,7 +36,8 @@ then in turn, a new plan for each run: stock, ours, ours, stock, and so on.
   peak MB            most heap memory above the input, in a run that is not timed
 
 Slow consumers run under --memory-limit and may spill. With 'slow' each consumer hashes its batches once, the last one
-ten times; with 'unpolled' the last one is not polled before the others have ended.
+ten times; with 'unpolled' the last one is not polled before the others have ended. Stock's operator can fail or hang
+there: then its figures are missing, and ours are checked against those of stock with even consumers.
 The exit code is 1 when rows differ.")]
 pub struct RepartitionArgs {
     /// Scale factor of the table: 1 has 6 million rows
@@ -63,6 +64,9 @@ pub struct RepartitionArgs {
     /// Memory pool of the runs with slow consumers
     #[arg(long, default_value = "64M", value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_limit: usize,
+    /// Seconds after which a run counts as hung
+    #[arg(long, default_value = "60", value_name = "S", value_parser = units::parse_count)]
+    pub timeout: usize,
     /// Print one JSON object a line instead of a table
     #[arg(long)]
     pub json: bool,

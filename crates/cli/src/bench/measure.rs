@@ -1,12 +1,13 @@
 //! One line of the result: a check, a run that counts memory, and the timed rounds.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, future::Future, path::Path, sync::Arc, time::Duration};
 
-use annulus_datafusion::config::Path;
-use anyhow::{Context, Result, ensure};
+use annulus_datafusion::config::Path as DataPath;
+use anyhow::{Context, Result, bail, ensure};
 use datafusion::{
     execution::{
         TaskContext,
+        disk_manager::{DiskManagerBuilder, DiskManagerMode},
         memory_pool::{GreedyMemoryPool, MemoryPool, PeakRecordingPool, UnboundedMemoryPool},
         runtime_env::RuntimeEnvBuilder,
     },
@@ -25,25 +26,23 @@ use super::{
 
 /// What is compared.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct Case<'a> {
     pub payload: Payload,
     pub shape: Shape,
-    pub path: Path,
+    pub path: DataPath,
     pub consumers: Consumers,
     /// Of the memory pool, in bytes; `None` is unlimited.
     pub memory_limit: Option<usize>,
+    /// Folder for spill files.
+    pub spill: &'a Path,
+    /// After which a run counts as hung.
+    pub timeout: Duration,
 }
 
-/// Times of the rounds in milliseconds: those at the same index ran one after the other.
-#[derive(Debug, Default)]
-pub struct Times {
-    pub stock: Vec<f64>,
-    pub ours: Vec<f64>,
-    pub memcpy: Vec<f64>,
-}
-
-/// What a run took besides time.
-pub struct Profile {
+/// What was measured of an operator.
+pub struct Side {
+    /// Times of the rounds in milliseconds.
+    pub times: Vec<f64>,
     /// Most heap memory above the input.
     pub heap_bytes: u64,
     /// Most memory reserved from the pool.
@@ -52,14 +51,16 @@ pub struct Profile {
 }
 
 /// Everything measured of a case.
-pub struct Measured {
-    pub case: Case,
+pub struct Measured<'a> {
+    pub case: Case<'a>,
     /// Rows and batches of the input.
     pub rows: usize,
     pub batches: usize,
-    pub times: Times,
-    pub stock: Profile,
-    pub ours: Profile,
+    /// Times of plain copies in milliseconds.
+    pub memcpy_times: Vec<f64>,
+    /// An error if it failed or hung, which is accepted where a consumer is slow.
+    pub stock: Result<Side>,
+    pub ours: Side,
 }
 
 /// One run to the end.
@@ -70,23 +71,43 @@ struct Run {
     reserved_bytes: u64,
 }
 
-impl Case {
+impl<'a> Case<'a> {
     /// Checks and measures this case on `input`, which `memcpy` copies.
     ///
     /// # Errors
     /// If the rows of an output partition differ between the operators in any run, or one fails.
-    pub async fn measure(&self, input: &Input, memcpy: &mut Memcpy, rounds: usize) -> Result<Measured> {
-        let case = || self.to_string();
-        let expected = self.check(input).await.with_context(case)?;
-        let stock = self.profile(Operator::Stock, input, &expected).await.with_context(case)?;
-        let ours = self.profile(Operator::Ours(self.path), input, &expected).await.with_context(case)?;
-        let times = self.time(input, memcpy, rounds, &expected).await.with_context(case)?;
-        Ok(Measured { case: *self, rows: input.rows(), batches: input.batches.len(), times, stock, ours })
+    pub async fn measure(&self, input: &Input, memcpy: &mut Memcpy, rounds: usize) -> Result<Measured<'a>> {
+        self.try_measure(input, memcpy, rounds).await.with_context(|| self.to_string())
     }
 
-    /// Compares the rows of each output partition, and returns what stock's hold.
+    async fn try_measure(&self, input: &Input, memcpy: &mut Memcpy, rounds: usize) -> Result<Measured<'a>> {
+        let expected = self.check(input).await?;
+        let mut stock = self.profile(Operator::Stock, input, &expected).await;
+        let mut ours = self.profile(Operator::Ours(self.path), input, &expected).await?;
+        let mut memcpy_times = Vec::new();
+        for round in 0..rounds {
+            // Stock, ours, ours, stock, so that neither always follows the other.
+            let stock_first = round % 2 == 0;
+            if stock_first {
+                stock = self.time(Operator::Stock, stock, input, &expected).await;
+            }
+            ours = self.time(Operator::Ours(self.path), Ok(ours), input, &expected).await?;
+            if !stock_first {
+                stock = self.time(Operator::Stock, stock, input, &expected).await;
+            }
+            memcpy_times.push(milliseconds(memcpy.run()));
+        }
+        if self.consumers == Consumers::Even {
+            stock = Ok(stock?);
+        }
+        Ok(Measured { case: *self, rows: input.rows(), batches: input.batches.len(), memcpy_times, stock, ours })
+    }
+
+    /// Compares the rows of each output partition with those of stock's operator, which it returns. Stock reads evenly
+    /// and in unlimited memory, as its answer must not fail.
     async fn check(&self, input: &Input) -> Result<Vec<Tally>> {
-        let stock = self.run(Operator::Stock, input, true).await?.tallies;
+        let even = Self { consumers: Consumers::Even, memory_limit: None, ..*self };
+        let stock = even.run(Operator::Stock, input, true).await?.tallies;
         let ours = self.run(Operator::Ours(self.path), input, true).await?.tallies;
         compare(&stock, &ours)?;
         let total: usize = stock.iter().map(|tally| tally.rows).sum();
@@ -95,33 +116,21 @@ impl Case {
     }
 
     /// Warms up, and counts memory, which costs time.
-    async fn profile(&self, operator: Operator, input: &Input, expected: &[Tally]) -> Result<Profile> {
+    async fn profile(&self, operator: Operator, input: &Input, expected: &[Tally]) -> Result<Side> {
         let counter = PeakCounter::start();
         let run = self.run(operator, input, false).await?;
         let heap_bytes = counter.peak_bytes();
         run.expect_rows(expected)?;
-        Ok(Profile { heap_bytes, reserved_bytes: run.reserved_bytes, metrics: run.metrics })
+        Ok(Side { times: Vec::new(), heap_bytes, reserved_bytes: run.reserved_bytes, metrics: run.metrics })
     }
 
-    /// The rounds: stock, ours, ours, stock, so that neither always follows the other.
-    async fn time(&self, input: &Input, memcpy: &mut Memcpy, rounds: usize, expected: &[Tally]) -> Result<Times> {
-        let mut times = Times::default();
-        for round in 0..rounds {
-            let mut order = [Operator::Stock, Operator::Ours(self.path)];
-            if round % 2 == 1 {
-                order.reverse();
-            }
-            for operator in order {
-                let run = self.run(operator, input, false).await?;
-                run.expect_rows(expected)?;
-                match operator {
-                    Operator::Stock => times.stock.push(milliseconds(run.time)),
-                    Operator::Ours(_) => times.ours.push(milliseconds(run.time)),
-                }
-            }
-            times.memcpy.push(milliseconds(memcpy.run()));
-        }
-        Ok(times)
+    /// Adds a timed run to `side`, unless that has failed already.
+    async fn time(&self, operator: Operator, side: Result<Side>, input: &Input, expected: &[Tally]) -> Result<Side> {
+        let mut side = side?;
+        let run = self.run(operator, input, false).await?;
+        run.expect_rows(expected)?;
+        side.times.push(milliseconds(run.time));
+        Ok(side)
     }
 
     async fn run(&self, operator: Operator, input: &Input, checked: bool) -> Result<Run> {
@@ -131,18 +140,22 @@ impl Case {
             None => Arc::new(UnboundedMemoryPool::default()),
         };
         let pool = Arc::new(PeakRecordingPool::new(pool));
-        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool) as _).build_arc()?;
+        let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![self.spill.to_owned()]));
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::clone(&pool) as _)
+            .with_disk_manager_builder(disk)
+            .build_arc()?;
         let config = SessionConfig::new().with_batch_size(BATCH_ROWS);
         let context = Arc::new(TaskContext::default().with_session_config(config).with_runtime(runtime));
-        let (time, tallies) =
-            drain(&plan, &context, self.consumers, checked).await.with_context(|| format!("{operator:?}"))?;
+        let drained = within(self.timeout, drain(&plan, &context, self.consumers, checked)).await;
+        let (time, tallies) = drained.with_context(|| operator.to_string())?;
         let metrics = plan.metrics().unwrap_or_default();
         Ok(Run { time, tallies, metrics, reserved_bytes: pool.peak_reserved() as u64 })
     }
 }
 
-impl std::fmt::Display for Case {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Case<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { payload, shape, path, consumers, .. } = self;
         write!(f, "payload {payload}, shape {shape}, path {path}, consumers {consumers}")
     }
@@ -169,12 +182,22 @@ impl Run {
     }
 }
 
+/// The result of `work`, or an error if that has not ended after `timeout`.
+async fn within<T>(timeout: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
+    match tokio::time::timeout(timeout, work).await {
+        Ok(result) => result,
+        Err(_) => bail!("it did not end within {} s (--timeout)", timeout.as_secs()),
+    }
+}
+
 fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
     use super::*;
 
     #[test]
@@ -183,5 +206,13 @@ mod tests {
         assert!(compare(&[tally(1), tally(2)], &[tally(1), tally(2)]).is_ok());
         let error = compare(&[tally(1), tally(2)], &[tally(1), tally(3)]).unwrap_err().to_string();
         assert_eq!(error, "rows differ in output partition 1: 2 of stock, 3 of Annulus");
+    }
+
+    #[tokio::test]
+    async fn work_that_hangs_is_an_error() {
+        let hung = within(Duration::from_millis(1), pending::<Result<()>>()).await;
+        let error = hung.unwrap_err().to_string();
+        assert!(error.contains("(--timeout)"), "{error}");
+        assert_eq!(within(Duration::MAX, async { Ok(1) }).await.unwrap(), 1);
     }
 }

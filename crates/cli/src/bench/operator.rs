@@ -1,6 +1,6 @@
 //! The two rivals.
 
-use std::{any::Any, sync::Arc};
+use std::{any::Any, fmt, sync::Arc};
 
 use annulus_datafusion::{
     AnnulusConfig, RingRepartition, RingRepartitionExec,
@@ -38,11 +38,18 @@ impl Operator {
     }
 }
 
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stock => "stock's operator",
+            Self::Ours(_) => "the operator of Annulus",
+        })
+    }
+}
+
 /// Puts ours in the place of `stock`, as the optimizer does.
 fn replace(stock: RepartitionExec, path: Path) -> Result<Arc<dyn ExecutionPlan>> {
-    let mut options = AnnulusConfig::default();
-    options.strategy = Strategy::Ring;
-    options.path = path;
+    let options = AnnulusConfig { strategy: Strategy::Ring, path, ..AnnulusConfig::default() };
     let plan = RingRepartition::new(options).optimize(Arc::new(stock), &ConfigOptions::default())?;
     // A downcast through the plan's own method would find the stock operator inside.
     ensure!((plan.as_ref() as &dyn Any).is::<RingRepartitionExec>(), "the rule did not replace the stock operator");

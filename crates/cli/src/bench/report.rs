@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{
     args::{Consumers, Payload, serialize_path},
     machine::Machine,
-    measure::{Measured, Profile},
+    measure::{Measured, Side},
     statistics::{median, spread},
 };
 use crate::report::{
@@ -37,10 +37,11 @@ pub struct Line {
     pub n: usize,
     #[serde(serialize_with = "serialize_path")]
     pub path: Path,
-    pub stock_ms: f64,
+    /// This and the two derived from it are missing if stock's operator did not end.
+    pub stock_ms: Option<f64>,
     pub ours_ms: f64,
-    pub ratio: f64,
-    pub spread: f64,
+    pub ratio: Option<f64>,
+    pub spread: Option<f64>,
     pub ns_per_row: f64,
     /// This and the next two are missing if the operator does not count it.
     pub bytes_copied_per_row: Option<f64>,
@@ -52,7 +53,7 @@ pub struct Line {
     pub slow: Option<SlowLine>,
     /// Of the heap, of stock's operator.
     #[serde(skip)]
-    pub stock_heap_mb: f64,
+    pub stock_heap_mb: Option<f64>,
     #[serde(skip)]
     pub consumers: Consumers,
 }
@@ -61,22 +62,26 @@ pub struct Line {
 #[derive(Clone, Debug, Serialize)]
 pub struct SlowLine {
     pub consumers: Consumers,
-    pub stock_peak_mb: f64,
+    pub stock_peak_mb: Option<f64>,
     pub spilled_mb: f64,
-    pub stock_spilled_mb: f64,
+    pub stock_spilled_mb: Option<f64>,
     /// Most memory reserved from the pool.
     #[serde(skip)]
     pub reserved_mb: f64,
     #[serde(skip)]
-    pub stock_reserved_mb: f64,
+    pub stock_reserved_mb: Option<f64>,
 }
 
 impl Line {
     /// Boils `measured` down.
-    pub fn new(measured: &Measured) -> Self {
-        let Measured { case, rows, batches, times, stock, ours } = measured;
-        let (stock_ms, ours_ms) = (median(&times.stock), median(&times.ours));
-        let ratios: Vec<_> = times.stock.iter().zip(&times.ours).map(|(stock, ours)| stock / ours).collect();
+    pub fn new(measured: &Measured<'_>) -> Self {
+        let Measured { case, rows, batches, memcpy_times, stock, ours } = measured;
+        let stock = stock.as_ref().ok();
+        let stock_ms = stock.map(|stock| median(&stock.times));
+        let ours_ms = median(&ours.times);
+        let ratios = |stock: &Side| -> Vec<f64> {
+            stock.times.iter().zip(&ours.times).map(|(stock, ours)| stock / ours).collect()
+        };
         let counted = |name, of: &usize| {
             let sum = ours.metrics.sum_by_name(name)?.as_usize();
             Some(rounded(sum as f64 / *of as f64))
@@ -86,18 +91,18 @@ impl Line {
             m: case.shape.inputs,
             n: case.shape.outputs,
             path: case.path,
-            stock_ms: rounded(stock_ms),
+            stock_ms: stock_ms.map(rounded),
             ours_ms: rounded(ours_ms),
-            ratio: rounded(stock_ms / ours_ms),
-            spread: rounded(spread(&ratios)),
+            ratio: stock_ms.map(|stock_ms| rounded(stock_ms / ours_ms)),
+            spread: stock.map(|stock| rounded(spread(&ratios(stock)))),
             ns_per_row: rounded(ours_ms * 1e6 / *rows as f64),
             bytes_copied_per_row: counted("bytes_copied", rows),
             shared_ops_per_batch: counted("shared_ops", batches),
             locks_per_batch: counted("locks", batches),
-            memcpy_share: rounded(median(&times.memcpy) / ours_ms),
+            memcpy_share: rounded(median(memcpy_times) / ours_ms),
             peak_mb: megabytes(ours.heap_bytes),
             slow: (case.consumers != Consumers::Even).then(|| SlowLine::new(case.consumers, stock, ours)),
-            stock_heap_mb: megabytes(stock.heap_bytes),
+            stock_heap_mb: stock.map(|stock| megabytes(stock.heap_bytes)),
             consumers: case.consumers,
         }
     }
@@ -107,14 +112,14 @@ impl Line {
             self.payload.to_string(),
             format!("{}x{}", self.m, self.n),
             self.path.to_string(),
-            format!("{:.1}", self.stock_ms),
+            optional(self.stock_ms, 1),
             format!("{:.1}", self.ours_ms),
-            format!("{:.2}", self.ratio),
-            format!("{:.2}", self.spread),
+            optional(self.ratio, 2),
+            optional(self.spread, 2),
             format!("{:.1}", self.ns_per_row),
-            optional(self.bytes_copied_per_row),
-            optional(self.shared_ops_per_batch),
-            optional(self.locks_per_batch),
+            optional(self.bytes_copied_per_row, 2),
+            optional(self.shared_ops_per_batch, 2),
+            optional(self.locks_per_batch, 2),
             format!("{:.2}", self.memcpy_share),
             pair(self.stock_heap_mb, self.peak_mb),
         ];
@@ -127,15 +132,15 @@ impl Line {
 }
 
 impl SlowLine {
-    fn new(consumers: Consumers, stock: &Profile, ours: &Profile) -> Self {
-        let spilled = |profile: &Profile| megabytes(profile.metrics.spilled_bytes().unwrap_or(0) as u64);
+    fn new(consumers: Consumers, stock: Option<&Side>, ours: &Side) -> Self {
+        let spilled = |side: &Side| megabytes(side.metrics.spilled_bytes().unwrap_or(0) as u64);
         Self {
             consumers,
-            stock_peak_mb: megabytes(stock.heap_bytes),
+            stock_peak_mb: stock.map(|stock| megabytes(stock.heap_bytes)),
             spilled_mb: spilled(ours),
-            stock_spilled_mb: spilled(stock),
+            stock_spilled_mb: stock.map(spilled),
             reserved_mb: megabytes(ours.reserved_bytes),
-            stock_reserved_mb: megabytes(stock.reserved_bytes),
+            stock_reserved_mb: stock.map(|stock| megabytes(stock.reserved_bytes)),
         }
     }
 }
@@ -225,7 +230,7 @@ fn chart(lines: &[&Line]) -> String {
         .iter()
         .map(|line| BarGroup {
             label: format!("{}x{} {}", line.m, line.n, line.path),
-            values: vec![Some(line.ratio)],
+            values: vec![line.ratio],
             note: format!("{:.0} ms", line.ours_ms),
         })
         .collect();
@@ -241,10 +246,10 @@ fn megabytes(bytes: u64) -> f64 {
     rounded(bytes as f64 / (1024.0 * 1024.0))
 }
 
-fn optional(value: Option<f64>) -> String {
-    value.map_or("-".to_owned(), |value| format!("{value:.2}"))
+fn optional(value: Option<f64>, digits: usize) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
 }
 
-fn pair(stock: f64, ours: f64) -> String {
-    format!("{stock:.1} / {ours:.1}")
+fn pair(stock: Option<f64>, ours: f64) -> String {
+    format!("{} / {ours:.1}", optional(stock, 1))
 }

@@ -3,28 +3,30 @@
 use std::{
     fs,
     io::{Write, stdout},
-    time::Instant,
+    path::Path,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
 use tokio::runtime::Handle;
 
 use super::{
-    args::{Consumers, RepartitionArgs},
+    args::{Consumers, Payload, RepartitionArgs},
     input::Input,
     machine::Machine,
     measure::Case,
     memcpy::Memcpy,
     report::{Line, Setting, page, tables},
 };
-use crate::{interrupt::until_interrupted, progress, run::Outcome};
+use crate::{errors, interrupt::until_interrupted, progress, run::Outcome};
 
-/// Runs the comparison that `args` ask for on the worker threads of the current runtime.
-pub async fn run(args: RepartitionArgs) -> Result<Outcome> {
-    until_interrupted(compare(&args, Handle::current().metrics().num_workers())).await
+/// Runs the comparison that `args` ask for on the worker threads of the current runtime; spills to the folder `spill`.
+pub async fn run(args: RepartitionArgs, spill: &Path) -> Result<Outcome> {
+    until_interrupted(compare(&args, spill)).await
 }
 
-async fn compare(args: &RepartitionArgs, threads: usize) -> Result<Outcome> {
+async fn compare(args: &RepartitionArgs, spill: &Path) -> Result<Outcome> {
+    let threads = Handle::current().metrics().num_workers();
     let start = Instant::now();
     let table = Input::generate(args.scale).await?;
     let setting = Setting {
@@ -35,7 +37,7 @@ async fn compare(args: &RepartitionArgs, threads: usize) -> Result<Outcome> {
         rounds: args.rounds,
         memory_limit: args.memory_limit,
     };
-    let lines = measure(args, &table, threads).await?;
+    let lines = measure(args, spill, &table, threads).await?;
     if !args.json {
         writeln!(stdout(), "{setting}\n{}", tables(&lines))?;
     }
@@ -45,31 +47,42 @@ async fn compare(args: &RepartitionArgs, threads: usize) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-async fn measure(args: &RepartitionArgs, table: &Input, threads: usize) -> Result<Vec<Line>> {
-    let cases = args.payloads.len() * args.shapes.len() * args.paths.len() * args.consumers.len();
-    let bar = progress::bar(cases as u64, "cases");
-    let mut lines = Vec::with_capacity(cases);
+/// Measures all cases and prints their lines as they come, if as JSON.
+async fn measure(args: &RepartitionArgs, spill: &Path, table: &Input, threads: usize) -> Result<Vec<Line>> {
+    let count = args.payloads.len() * args.shapes.len() * args.paths.len() * args.consumers.len();
+    let bar = progress::bar(count as u64, "cases");
+    let mut lines = Vec::with_capacity(count);
     for &payload in &args.payloads {
         let input = table.payload(payload)?;
         let mut memcpy = Memcpy::new(&input.batches, threads);
-        for &consumers in &args.consumers {
-            let memory_limit = (consumers != Consumers::Even).then_some(args.memory_limit);
-            for &shape in &args.shapes {
-                for &path in &args.paths {
-                    let case = Case { payload, shape, path, consumers, memory_limit };
-                    bar.set_message(case.to_string());
-                    let line = Line::new(&case.measure(&input, &mut memcpy, args.rounds).await?);
-                    if args.json {
-                        bar.suspend(|| {
-                            writeln!(stdout(), "{}", serde_json::to_string(&line)?).context("cannot print")
-                        })?;
-                    }
-                    lines.push(line);
-                    bar.inc(1);
-                }
+        for case in cases(args, spill, payload) {
+            bar.set_message(case.to_string());
+            let measured = case.measure(&input, &mut memcpy, args.rounds).await?;
+            if let Err(error) = &measured.stock {
+                bar.suspend(|| eprintln!("{case}: {}", errors::text(error)));
             }
+            let line = Line::new(&measured);
+            if args.json {
+                bar.suspend(|| writeln!(stdout(), "{}", serde_json::to_string(&line)?).context("cannot print"))?;
+            }
+            lines.push(line);
+            bar.inc(1);
         }
     }
     bar.finish_and_clear();
     Ok(lines)
+}
+
+/// The cases of one payload, in the order of the report.
+fn cases<'a>(args: &RepartitionArgs, spill: &'a Path, payload: Payload) -> Vec<Case<'a>> {
+    let timeout = Duration::from_secs(args.timeout as u64);
+    let mut cases = Vec::new();
+    for &consumers in &args.consumers {
+        let memory_limit = (consumers != Consumers::Even).then_some(args.memory_limit);
+        for &shape in &args.shapes {
+            let case = |&path| Case { payload, shape, path, consumers, memory_limit, spill, timeout };
+            cases.extend(args.paths.iter().map(case));
+        }
+    }
+    cases
 }

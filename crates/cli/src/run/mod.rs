@@ -34,7 +34,7 @@ pub fn run(job: Job) -> Result<Outcome> {
         match job {
             Job::Tpch(job) => tpch::run(job, spill.path()).await,
             Job::Sql(job) => sql::run(job, spill.path()).await,
-            Job::Bench(args) => bench::run(args).await,
+            Job::Bench(args) => bench::run(args, spill.path()).await,
         }
     });
     // Spill files go last, when the tasks that write them have stopped.
