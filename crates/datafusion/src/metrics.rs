@@ -49,12 +49,13 @@ impl NodeMetrics {
     }
 }
 
-/// The counters of an exchange, summed over its handles.
+/// The counters of an exchange, summed over its handles. What handles do to each other is counted by side: the cost of a
+/// batch that is sent is the producers'.
 #[derive(Clone, Debug)]
 pub(crate) struct ExchangeMetrics {
     bytes_copied: Count,
-    shared_ops: Count,
-    locks: Count,
+    producers: Side,
+    consumers: Side,
     wakeups: Count,
     overflow_rows: Count,
     overflow_bytes: Count,
@@ -62,6 +63,13 @@ pub(crate) struct ExchangeMetrics {
     wait_time: Time,
     /// The most bytes that the exchange had reserved.
     pub(crate) peak_memory: Gauge,
+}
+
+/// Synchronisation of the producers or of the consumers.
+#[derive(Clone, Debug)]
+struct Side {
+    shared_ops: Count,
+    locks: Count,
 }
 
 impl ExchangeMetrics {
@@ -72,8 +80,8 @@ impl ExchangeMetrics {
         MetricBuilder::new(set).build(value);
         Self {
             bytes_copied: counter(BYTES_COPIED),
-            shared_ops: counter("shared_ops"),
-            locks: counter("locks"),
+            producers: Side { shared_ops: counter("shared_ops"), locks: counter("locks") },
+            consumers: Side { shared_ops: counter("consumer_shared_ops"), locks: counter("consumer_locks") },
             wakeups: counter("wakeups"),
             overflow_rows: counter("overflow_rows"),
             overflow_bytes: counter("overflow_bytes"),
@@ -83,12 +91,21 @@ impl ExchangeMetrics {
         }
     }
 
-    /// Adds what a handle has counted beyond `seen`, which then is `now`.
-    pub(crate) fn record(&self, now: ExchangeStats, seen: &mut ExchangeStats) {
+    /// Adds what a producer has counted beyond `seen`, which then is `now`.
+    pub(crate) fn record_producer(&self, now: ExchangeStats, seen: &mut ExchangeStats) {
+        self.record(&self.producers, now, seen);
+    }
+
+    /// Adds all that a consumer has counted.
+    pub(crate) fn record_consumer(&self, stats: ExchangeStats) {
+        self.record(&self.consumers, stats, &mut ExchangeStats::default());
+    }
+
+    fn record(&self, side: &Side, now: ExchangeStats, seen: &mut ExchangeStats) {
         let add = |metric: &Count, now: u64, seen: u64| metric.add(now.saturating_sub(seen) as usize);
         add(&self.bytes_copied, now.bytes_copied, seen.bytes_copied);
-        add(&self.shared_ops, now.shared_ops, seen.shared_ops);
-        add(&self.locks, now.locks, seen.locks);
+        add(&side.shared_ops, now.shared_ops, seen.shared_ops);
+        add(&side.locks, now.locks, seen.locks);
         add(&self.wakeups, now.wakeups, seen.wakeups);
         add(&self.overflow_rows, now.overflow_rows, seen.overflow_rows);
         add(&self.overflow_bytes, now.overflow_bytes, seen.overflow_bytes);

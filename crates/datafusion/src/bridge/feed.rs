@@ -157,14 +157,14 @@ impl Sender {
     /// whoever reads the metrics.
     fn record(&mut self) -> Option<Producer> {
         let producer = self.producer.take()?;
-        self.metrics.record(producer.stats(), &mut self.seen);
+        self.metrics.record_producer(producer.stats(), &mut self.seen);
         Some(producer)
     }
 
     fn finish(mut self) {
         if let Some(producer) = self.record() {
             let last = producer.finish();
-            self.metrics.record(last, &mut self.seen);
+            self.metrics.record_producer(last, &mut self.seen);
         }
     }
 

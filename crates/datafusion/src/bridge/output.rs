@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use annulus_exchange::{exchange::Consumer, overflow::Delivery, stats::ExchangeStats};
+use annulus_exchange::{exchange::Consumer, overflow::Delivery};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use datafusion::{
     common::internal_err,
@@ -31,7 +31,7 @@ pub(super) struct Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.metrics.record(self.consumer.stats(), &mut ExchangeStats::default());
+        self.metrics.record_consumer(self.consumer.stats());
         self.overflow.close(self.partition);
     }
 }
