@@ -10,8 +10,9 @@ export RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}"
 exchange=crates/exchange
 
 # The paths of the test programs, in this order: the crate's own, tests/loom_reserve, tests/loom_ring.
-mapfile -t programs < <(cargo test --locked --profile loom -p annulus-exchange --lib --test loom_reserve --test loom_ring \
-    --no-run 2>&1 | tee /dev/stderr | sed -n 's/^ *Executable .*(\(.*\))$/\1/p')
+build=$(cargo test --locked --profile loom -p annulus-exchange --lib --test loom_reserve --test loom_ring --no-run 2>&1) ||
+    { echo "$build" >&2; exit 1; }
+mapfile -t programs < <(sed -n 's/^ *Executable .*(\(.*\))$/\1/p' <<<"$build")
 [ "${#programs[@]}" = 3 ] || { echo "the models did not build" >&2; exit 1; }
 
 # The models of a program, one a line: "program model".

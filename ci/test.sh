@@ -6,4 +6,3 @@ source "$(dirname "$0")/env.sh"
 
 cargo test --workspace --locked
 ci/loom.sh
-cargo run --locked -p annulus-conformance -- --only-repartition
