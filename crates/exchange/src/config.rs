@@ -47,7 +47,7 @@ impl ExchangeConfig {
             batch_rows: 8192,
             groups: 1,
             slots: 0,
-            open_bytes: 128 << 20,
+            open_bytes: 256 << 20,
             overflow_bytes: usize::MAX,
             path: DataPath::Auto,
         }
