@@ -380,9 +380,9 @@ unsafe fn copy_string(source: *const u8, out: *mut u8, len: usize) {
     // SAFETY: the caller's promise; each arm has lengths of one to two times its type's.
     unsafe {
         match len {
-            ..=16 => ends::<u64>(source, out, len),
-            ..=32 => ends::<[u64; 2]>(source, out, len),
-            ..=64 => ends::<[u64; 4]>(source, out, len),
+            0..=16 => ends::<u64>(source, out, len),
+            17..=32 => ends::<[u64; 2]>(source, out, len),
+            33..=64 => ends::<[u64; 4]>(source, out, len),
             _ => std::ptr::copy_nonoverlapping(source, out, len),
         }
     }
