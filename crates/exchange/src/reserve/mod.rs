@@ -13,6 +13,7 @@ mod chunk;
 mod consumer;
 mod copy;
 mod gate;
+mod kernels;
 mod lane;
 #[cfg(all(test, loom))]
 mod loom_models;

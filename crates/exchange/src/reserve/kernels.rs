@@ -1,0 +1,201 @@
+//! The loops of a copy, over primitives.
+
+use arrow::{
+    array::{Array, AsArray, ByteView},
+    buffer::Buffer,
+    datatypes::{BinaryViewType, DataType, StringViewType},
+};
+
+use super::chunk::HeapRange;
+
+/// Shorter runs go through the cache: most of their lines are shared with neighbouring runs.
+#[cfg(target_arch = "x86_64")]
+const MIN_STREAMED_BYTES: usize = 2048;
+
+/// Some values of a column.
+#[derive(Clone, Copy)]
+pub(super) struct Values<T> {
+    pub(super) start: *const T,
+    pub(super) len: usize,
+}
+
+/// An array of views.
+pub(super) struct ViewSource<'a> {
+    pub(super) views: &'a [u128],
+    pub(super) buffers: &'a [Buffer],
+}
+
+impl<'a> ViewSource<'a> {
+    pub(super) fn of(array: &'a dyn Array) -> Self {
+        match array.data_type() {
+            DataType::Utf8View => {
+                let array = array.as_byte_view::<StringViewType>();
+                Self { views: array.views(), buffers: array.data_buffers() }
+            }
+            _ => {
+                let array = array.as_byte_view::<BinaryViewType>();
+                Self { views: array.views(), buffers: array.data_buffers() }
+            }
+        }
+    }
+}
+
+/// Bytes of a view's string that lie outside the view.
+#[inline]
+pub(super) fn long_bytes(view: u128) -> usize {
+    let len = view as u32 as usize;
+    if len > 12 { len } else { 0 }
+}
+
+/// # Safety
+/// `source[row]` is readable for each row, aligned or not (fixed-size binaries need not be), and `out` is writable for `rows.len()` values.
+#[inline]
+pub(super) unsafe fn gather<T: Copy>(source: *const T, rows: &[u32], out: *mut T) {
+    for (position, row) in rows.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { out.add(position).write(source.add(*row as usize).read_unaligned()) };
+    }
+}
+
+/// # Safety
+/// `source` has `positions.len()` values, and `out` is writable at every position.
+#[inline]
+unsafe fn scatter<T: Copy>(source: *const T, positions: &[u32], out: *mut T) {
+    for (row, position) in positions.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { out.add(*position as usize).write(source.add(row).read_unaligned()) };
+    }
+}
+
+/// # Safety
+/// The sources together have `positions.len()` values, and `out` is writable at every position.
+pub(super) unsafe fn scatter_all<T: Copy>(
+    sources: impl Iterator<Item = Values<T>>,
+    mut positions: &[u32],
+    out: *mut T,
+) {
+    for source in sources {
+        let (here, rest) = positions.split_at(source.len);
+        // SAFETY: the caller's promise.
+        unsafe { scatter(source.start, here, out) };
+        positions = rest;
+    }
+}
+
+/// Scatters views whose buffers are numbered through all sources.
+///
+/// # Safety
+/// As [`scatter_all`].
+pub(super) unsafe fn scatter_views(sources: &[ViewSource<'_>], mut positions: &[u32], out: *mut u128) {
+    let mut first_buffer = 0;
+    for source in sources {
+        let (here, rest) = positions.split_at(source.views.len());
+        for (view, position) in source.views.iter().zip(here) {
+            let mut view = *view;
+            if first_buffer > 0 && long_bytes(view) > 0 {
+                let long = ByteView::from(view);
+                view = long.with_buffer_index(long.buffer_index + first_buffer).as_u128();
+            }
+            // SAFETY: the caller's promise.
+            unsafe { out.add(*position as usize).write(view) };
+        }
+        positions = rest;
+        first_buffer += source.buffers.len() as u32;
+    }
+}
+
+/// Copies the long strings of `views` to the heap range and points the views there.
+///
+/// # Safety
+/// The views are those of a valid array with these buffers, and the range has room for their long strings.
+pub(super) unsafe fn move_strings(views: &mut [u128], buffers: &[*const u8], heap: HeapRange) {
+    let (mut out, mut offset) = (heap.ptr, heap.offset);
+    for view in views {
+        let len = *view as u32;
+        if len <= 12 {
+            continue;
+        }
+        let mut long = ByteView::from(*view);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let source = buffers.get_unchecked(long.buffer_index as usize).add(long.offset as usize);
+            copy_string(source, out, len as usize);
+            out = out.add(len as usize);
+        }
+        long.buffer_index = heap.buffer;
+        long.offset = offset;
+        offset += len;
+        *view = long.as_u128();
+    }
+}
+
+/// Copies a string of more than twelve bytes: most are short, and two overlapping moves are cheaper than a call.
+///
+/// # Safety
+/// `len` is at least 8; `source` is readable and `out` writable for as many bytes, and they do not overlap.
+#[inline]
+unsafe fn copy_string(source: *const u8, out: *mut u8, len: usize) {
+    /// # Safety
+    /// As above, and `len` is `size_of::<T>()` to twice that.
+    #[inline]
+    unsafe fn ends<T: Copy>(source: *const u8, out: *mut u8, len: usize) {
+        let last = len - size_of::<T>();
+        // SAFETY: both moves lie within `len` bytes.
+        unsafe {
+            let (head, tail) = (source.cast::<T>().read_unaligned(), source.add(last).cast::<T>().read_unaligned());
+            out.cast::<T>().write_unaligned(head);
+            out.add(last).cast::<T>().write_unaligned(tail);
+        }
+    }
+    // SAFETY: the caller's promise; each arm has lengths of one to two times its type's.
+    unsafe {
+        match len {
+            0..=16 => ends::<u64>(source, out, len),
+            17..=32 => ends::<[u64; 2]>(source, out, len),
+            33..=64 => ends::<[u64; 4]>(source, out, len),
+            _ => std::ptr::copy_nonoverlapping(source, out, len),
+        }
+    }
+}
+
+/// Copies `bytes` bytes, past the cache if so wished and possible.
+///
+/// # Safety
+/// `source` is readable and `out` writable for as many bytes, and they do not overlap.
+#[inline]
+pub(super) unsafe fn copy_run(source: *const u8, out: *mut u8, bytes: usize, past_cache: bool) {
+    #[cfg(target_arch = "x86_64")]
+    if past_cache && bytes >= MIN_STREAMED_BYTES {
+        // SAFETY: the caller's promise.
+        return unsafe { stream_run(source, out, bytes) };
+    }
+    let _ = past_cache;
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(source, out, bytes) }
+}
+
+/// Copies with non-temporal stores of whole lines. The stores are ordered before later ones only by an `sfence`, which
+/// [`copy_batches`](super::copy::copy_batches) ends with.
+///
+/// # Safety
+/// As [`copy_run`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn stream_run(source: *const u8, out: *mut u8, bytes: usize) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+    let head = out.align_offset(64).min(bytes);
+    let lines = (bytes - head) / 64;
+    let tail = head + lines * 64;
+    // SAFETY: head + lines * 64 <= bytes, and `out + head` is aligned to 64.
+    unsafe {
+        std::ptr::copy_nonoverlapping(source, out, head);
+        for line in 0..lines {
+            let from = source.add(head + line * 64).cast::<__m128i>();
+            let to = out.add(head + line * 64).cast::<__m128i>();
+            let parts = [0, 1, 2, 3].map(|part| _mm_loadu_si128(from.add(part)));
+            for (part, value) in parts.into_iter().enumerate() {
+                _mm_stream_si128(to.add(part), value);
+            }
+        }
+        std::ptr::copy_nonoverlapping(source.add(tail), out.add(tail), bytes - tail);
+    }
+}
