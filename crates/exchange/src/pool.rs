@@ -67,11 +67,6 @@ impl BufferPool {
         PooledBuffer { memory: Some(memory), pool: Arc::downgrade(self) }
     }
 
-    /// Bytes that lie idle here.
-    pub fn idle_bytes(&self) -> usize {
-        self.classes.iter().map(|class| class.idle().len() * class.bytes).sum()
-    }
-
     fn class(&self, bytes: usize) -> Option<usize> {
         self.classes.binary_search_by_key(&bytes, |class| class.bytes).ok()
     }

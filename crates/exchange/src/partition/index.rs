@@ -100,11 +100,11 @@ impl RowIndex {
     /// The rows of one consumer, in the order of the batch; none for a consumer that does not exist.
     #[inline]
     pub fn rows_of(&self, consumer: usize) -> Rows<'_> {
-        let range = match (self.offsets.get(consumer), self.offsets.get(consumer + 1)) {
-            (Some(&start), Some(&end)) => start as usize..end as usize,
-            _ => 0..0,
-        };
-        self.rows().slice(range)
+        if consumer + 1 >= self.offsets.len() {
+            return self.rows().slice(0..0);
+        }
+        let Range { start, end } = self.range(consumer);
+        self.rows().slice(start as usize..end as usize)
     }
 
     /// Bytes that this index holds allocated.
@@ -118,6 +118,7 @@ impl RowIndex {
     fn group(&mut self, consumers: usize) {
         self.positions.clear();
         if consumers <= few::MAX_CONSUMERS {
+            self.check_len();
             self.gap = 0;
             return few::group(&self.targets, consumers, &mut self.rows, &mut self.offsets);
         }
@@ -128,9 +129,13 @@ impl RowIndex {
         place(stripes, &self.targets, consumers, &mut self.cursors, put);
     }
 
+    fn check_len(&self) {
+        assert!(u32::try_from(self.targets.len()).is_ok(), "a batch has fewer than 2^32 rows");
+    }
+
     /// Counts the targets and turns the counts into offsets and cursors; returns the number of stripes.
     fn count(&mut self, consumers: usize, gap: u32) -> usize {
-        assert!(u32::try_from(self.targets.len()).is_ok(), "a batch has fewer than 2^32 rows");
+        self.check_len();
         let stripes = if consumers <= STRIPED_MAX_CONSUMERS { STRIPES } else { 1 };
         self.cursors.clear();
         self.cursors.resize(stripes * consumers, 0);

@@ -66,8 +66,8 @@ impl IndexedBatch {
         if !self.clustered {
             return builder.push(&[(&self.source, self.index.rows_of(consumer))], emit);
         }
-        let bounds = &self.index.offsets()[consumer..consumer + 2];
-        let mut range = bounds[0] as usize..bounds[1] as usize;
+        let range = self.index.range(consumer);
+        let mut range = range.start as usize..range.end as usize;
         let mut bytes = 0;
         while !range.is_empty() {
             let appended = builder.append_range(&self.source, range.clone())?;
