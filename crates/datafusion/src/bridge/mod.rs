@@ -65,13 +65,12 @@ impl Bridge {
 
         let schema = setup.input.schema();
         let metrics = setup.metrics.exchange();
-        let spill = |partition| {
-            let metrics = SpillMetrics::new(&setup.metrics.common, partition);
-            let manager = SpillManager::new(context.runtime_env(), metrics, Arc::clone(&schema));
-            manager.with_compression_type(context.session_config().spill_compression())
-        };
-        let spill = (0..setup.config.consumers).map(spill).collect();
-        let (overflow, spilled) = SessionOverflow::new(context, spill, metrics.peak_memory.clone());
+        // One set of counters for all partitions: they would be added up anyway, and most partitions never spill.
+        let spill_metrics = SpillMetrics::new(&setup.metrics.common, 0);
+        let spill = SpillManager::new(context.runtime_env(), spill_metrics, Arc::clone(&schema))
+            .with_compression_type(context.session_config().spill_compression());
+        let overflow = SessionOverflow::new(context, spill, setup.config.consumers, metrics.peak_memory.clone());
+        let overflow = Arc::new(overflow);
         let (producers, consumers) =
             exchange(&setup.config, Arc::clone(&schema), Arc::clone(&overflow) as _).map_err(from_exchange)?;
 
@@ -80,9 +79,9 @@ impl Bridge {
             Feed::new(input, Arc::clone(&schema), setup.exprs.to_vec(), producer, times, metrics.clone())
         });
         let inputs = Arc::new(Inputs(Mutex::new(Progress::Opened(feeds.collect()))));
-        let waiting = consumers.into_iter().zip(spilled).enumerate().map(|(partition, (consumer, spilled))| {
+        let waiting = consumers.into_iter().enumerate().map(|(partition, consumer)| {
             let (overflow, metrics) = (Arc::clone(&overflow), metrics.clone());
-            Some(Receiver { consumer, partition, spilled, overflow, metrics })
+            Some(Receiver { consumer, partition, spilled: None, overflow, metrics })
         });
         Ok(Self { waiting: waiting.collect(), left: setup.config.consumers, inputs: Some(inputs) })
     }

@@ -23,8 +23,8 @@ use crate::{error::from_exchange, metrics::ExchangeMetrics};
 pub(super) struct Receiver {
     pub(super) consumer: Consumer,
     pub(super) partition: usize,
-    /// The batches that were spilled for this consumer, in their order.
-    pub(super) spilled: SendableRecordBatchStream,
+    /// The batches that were spilled for this consumer, in their order; fetched when the first has its turn.
+    pub(super) spilled: Option<SendableRecordBatchStream>,
     pub(super) overflow: Arc<SessionOverflow>,
     pub(super) metrics: ExchangeMetrics,
 }
@@ -74,7 +74,12 @@ impl Open {
                 None => return Poll::Ready(None),
             }
         }
-        let batch = ready!(self.receiver.spilled.poll_next_unpin(cx));
+        let Receiver { spilled, overflow, partition, .. } = &mut self.receiver;
+        if spilled.is_none() {
+            *spilled = overflow.reader(*partition);
+        }
+        let Some(spilled) = spilled else { return Poll::Ready(Some(internal_err!("a spilled batch has no file"))) };
+        let batch = ready!(spilled.poll_next_unpin(cx));
         self.reading = false;
         Poll::Ready(Some(batch.unwrap_or_else(|| internal_err!("a spilled batch is missing on disk"))))
     }

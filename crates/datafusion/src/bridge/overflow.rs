@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 
 use crate::error::into_stop;
 
-/// One reservation for the exchange, and for each consumer a queue on disk.
+/// One reservation for the exchange, and for each consumer that has to be spilled for a queue on disk.
 ///
 /// A queue gives batches back in the order in which they were written, so what the exchange carries for a spilled batch
 /// is only the news that the next one of that queue has its turn.
@@ -32,34 +32,50 @@ pub(crate) struct SessionOverflow {
     reservation: MemoryReservation,
     peak: Gauge,
     runtime: Arc<RuntimeEnv>,
-    /// Locked while a batch is written, because each queue is for one writer at a time. `None`: nobody reads any more.
-    queues: Vec<Mutex<Option<SpillPoolSink>>>,
+    spill: Arc<SpillManager>,
+    /// Bytes at which a queue begins another file.
+    file_bytes: usize,
+    /// Locked while a batch is written, because each queue is for one writer at a time.
+    queues: Vec<Mutex<DiskQueue>>,
+}
+
+/// A consumer's queue on disk. Most are never used.
+enum DiskQueue {
+    Unused,
+    /// The reading end is here until the consumer fetches it.
+    Open(SpillPoolSink, Option<SendableRecordBatchStream>),
+    /// Nobody reads any more.
+    Closed,
 }
 
 /// What the exchange carries for a spilled batch.
 struct NextOnDisk;
 
 impl SessionOverflow {
-    /// Overflow within the session's memory pool, and the reading end of each consumer's queue.
-    pub(crate) fn new(
-        context: &TaskContext,
-        spill: Vec<SpillManager>,
-        peak: Gauge,
-    ) -> (Arc<Self>, Vec<SendableRecordBatchStream>) {
-        let consumer = MemoryConsumer::new(format!("RingRepartitionExec[{}]", spill.len())).with_can_spill(true);
-        let file_bytes = context.session_config().options().execution.max_spill_file_size_bytes.get();
-        let queue = |manager| {
-            let (sink, reader) = spsc_channel(file_bytes, Arc::new(manager));
-            (Mutex::new(Some(sink)), reader)
-        };
-        let (queues, readers) = spill.into_iter().map(queue).unzip();
-        let reservation = consumer.register(context.memory_pool());
-        (Arc::new(Self { reservation, peak, runtime: context.runtime_env(), queues }), readers)
+    /// Overflow within the session's memory pool, and to disk through `spill`.
+    pub(crate) fn new(context: &TaskContext, spill: SpillManager, consumers: usize, peak: Gauge) -> Self {
+        let consumer = MemoryConsumer::new(format!("RingRepartitionExec[{consumers}]")).with_can_spill(true);
+        Self {
+            reservation: consumer.register(context.memory_pool()),
+            peak,
+            runtime: context.runtime_env(),
+            spill: Arc::new(spill),
+            file_bytes: context.session_config().options().execution.max_spill_file_size_bytes.get(),
+            queues: (0..consumers).map(|_| Mutex::new(DiskQueue::Unused)).collect(),
+        }
+    }
+
+    /// The batches that were spilled for `consumer` and those that will be, in their order. Once, after the first was.
+    pub(crate) fn reader(&self, consumer: usize) -> Option<SendableRecordBatchStream> {
+        match &mut *self.queues[consumer].lock() {
+            DiskQueue::Open(_, reader) => reader.take(),
+            DiskQueue::Unused | DiskQueue::Closed => None,
+        }
     }
 
     /// Removes the files of `consumer`, which reads no more.
     pub(crate) fn close(&self, consumer: usize) {
-        *self.queues[consumer].lock() = None;
+        *self.queues[consumer].lock() = DiskQueue::Closed;
     }
 
     fn write(&self, consumer: usize, batch: &RecordBatch) -> Result<()> {
@@ -71,9 +87,14 @@ impl SessionOverflow {
                  annulus.overflow_limit, or enable the disk manager"
             )));
         }
-        match &*self.queues[consumer].lock() {
-            Some(queue) => queue.push_batch(batch),
-            None => Ok(()),
+        let mut queue = self.queues[consumer].lock();
+        if matches!(*queue, DiskQueue::Unused) {
+            let (sink, reader) = spsc_channel(self.file_bytes, Arc::clone(&self.spill));
+            *queue = DiskQueue::Open(sink, Some(reader));
+        }
+        match &*queue {
+            DiskQueue::Open(sink, _) => sink.push_batch(batch),
+            DiskQueue::Unused | DiskQueue::Closed => Ok(()),
         }
     }
 }
