@@ -10,7 +10,9 @@ use arrow::array::{Array, AsArray, RecordBatch};
 
 use super::{
     chunk::{Chunk, ChunkShape, Layout},
-    kernels::{Values, ViewSource, copy_run, gather, long_bytes, move_strings, scatter_all, scatter_views},
+    kernels::{
+        Values, ViewSource, copy_run, gather, long_bytes, move_strings, scatter_all, scatter_views, strings_within,
+    },
     lane::Claim,
 };
 
@@ -31,6 +33,9 @@ pub(crate) enum Order<'a> {
     /// For each row of the batch its position in the grouped order, and the end of that order, which may have gaps.
     Combine(&'a [u32], u32),
 }
+
+/// The most bytes of long strings in one claim of a heap: a view's offset has 32 bits, and readers take it as signed.
+const MAX_HEAP_RANGE: usize = i32::MAX as usize;
 
 /// What a copy cost.
 #[derive(Clone, Copy, Debug, Default)]
@@ -217,15 +222,20 @@ impl Target<'_> {
         let buffers: Vec<*const u8> = buffers.map(|buffer| buffer.as_ptr()).collect();
         for segment in self.segments {
             let run = &mut grouped[segment.first as usize..][..segment.claim.len as usize];
-            let bytes = run.iter().map(|view| long_bytes(*view)).sum();
-            // SAFETY: as in `copy`; the heap range has room for exactly the long strings of the run.
+            // SAFETY: as in `copy`; each heap range has room for exactly the long strings of its part of the run.
             unsafe {
                 let out = segment.claim.chunk().values(self.column).cast::<u128>().add(segment.claim.start as usize);
-                if bytes > 0 {
-                    let heap = segment.claim.chunk().claim_heap(self.shape, self.column, bytes);
-                    move_strings(run, &buffers, heap);
-                    cost.bytes += bytes as u64;
-                    cost.shared_ops += 1;
+                let mut rest = &mut *run;
+                while !rest.is_empty() {
+                    let (count, bytes) = strings_within(rest, MAX_HEAP_RANGE);
+                    let (part, behind) = rest.split_at_mut(count);
+                    rest = behind;
+                    if bytes > 0 {
+                        let heap = segment.claim.chunk().claim_heap(self.shape, self.column, bytes);
+                        move_strings(part, &buffers, heap);
+                        cost.bytes += bytes as u64;
+                        cost.shared_ops += 1;
+                    }
                 }
                 copy_run(run.as_ptr().cast(), out.cast(), size_of_val(run), self.shape.past_cache);
             }

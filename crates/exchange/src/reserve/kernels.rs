@@ -10,7 +10,7 @@ use super::chunk::HeapRange;
 
 /// Shorter runs go through the cache: most of their lines are shared with neighbouring runs.
 #[cfg(target_arch = "x86_64")]
-const MIN_STREAMED_BYTES: usize = 2048;
+const MIN_STREAMED_BYTES: usize = 1024;
 
 /// Some values of a column.
 #[derive(Clone, Copy)]
@@ -45,6 +45,20 @@ impl<'a> ViewSource<'a> {
 pub(super) fn long_bytes(view: u128) -> usize {
     let len = view as u32 as usize;
     if len > 12 { len } else { 0 }
+}
+
+/// How many of the views, from the first on, have long strings of at most `limit` bytes together, at least one view; and
+/// these bytes.
+pub(super) fn strings_within(views: &[u128], limit: usize) -> (usize, usize) {
+    let mut bytes = 0;
+    for (count, view) in views.iter().enumerate() {
+        let more = bytes + long_bytes(*view);
+        if more > limit && count > 0 {
+            return (count, bytes);
+        }
+        bytes = more;
+    }
+    (views.len(), bytes)
 }
 
 /// # Safety
@@ -197,5 +211,22 @@ unsafe fn stream_run(source: *const u8, out: *mut u8, bytes: usize) {
             }
         }
         std::ptr::copy_nonoverlapping(source.add(tail), out.add(tail), bytes - tail);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_cut_where_a_range_would_be_too_long() {
+        let view = |len: u32| u128::from(len);
+        let views = [12, 20, 13, 50, 4, 13].map(view);
+        assert_eq!(strings_within(&views, 96), (6, 96));
+        assert_eq!(strings_within(&views, 83), (5, 83));
+        assert_eq!(strings_within(&views, 33), (3, 33));
+        assert_eq!(strings_within(&views, 32), (2, 20));
+        assert_eq!(strings_within(&views[3..], 40), (1, 50), "one string may be longer than the limit");
+        assert_eq!(strings_within(&[], 10), (0, 0));
     }
 }
