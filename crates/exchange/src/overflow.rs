@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, ArrayRef, RecordBatch};
 
 use crate::error::StopError;
 
@@ -66,6 +66,12 @@ impl Beyond {
             self.held.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
+}
+
+/// Bytes that the rows of a batch take, without what its buffers hold beyond them.
+pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
+    let size = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
+    batch.columns().iter().map(size).sum()
 }
 
 /// Memory without a limit, for embedders that have no accounting.

@@ -14,7 +14,7 @@ use annulus_exchange::{
     config::{DataPath, ExchangeConfig},
     error::{ExchangeError, StopError},
     exchange::{Consumer, Producer, exchange},
-    overflow::{Overflow, SpilledBatch, Unlimited},
+    overflow::{Delivery, Overflow, SpilledBatch, Unlimited},
 };
 use arrow::{
     array::{Int64Array, RecordBatch},
@@ -116,4 +116,65 @@ fn replaced_waker_of_a_producer_owns_another() {
     drop(waker);
     let answer = producer.poll_ready(&mut Context::from_waker(Waker::noop()));
     assert!(matches!(answer, std::task::Poll::Ready(Err(ExchangeError::ProducerLost { producer: 1 }))));
+}
+
+/// Counts what is reserved, up to a limit; keeps nothing of what is spilled.
+struct Budget {
+    limit: usize,
+    used: AtomicUsize,
+}
+
+impl Budget {
+    fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, used: AtomicUsize::new(0) })
+    }
+}
+
+impl Overflow for Budget {
+    fn try_reserve(&self, bytes: usize) -> bool {
+        let grow = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, grow).is_ok()
+    }
+    fn release(&self, bytes: usize) {
+        assert!(self.used.fetch_sub(bytes, Ordering::SeqCst) >= bytes, "more was released than reserved");
+    }
+    fn spill(&self, _: usize, _: RecordBatch) -> Result<SpilledBatch, StopError> {
+        Ok(SpilledBatch(Box::new(())))
+    }
+}
+
+/// Where the budget refuses everything the backlog goes to disk; producers wait for their consumers all the same.
+#[test]
+fn a_spilled_backlog_holds_producers_back() {
+    let budget = Budget::new(0);
+    let (mut producers, mut consumers) = handles(1, 1, 4, Arc::clone(&budget) as _);
+    let producer = &mut producers[0];
+    let ready = |producer: &mut Producer| producer.poll_ready(&mut Context::from_waker(Waker::noop())).is_ready();
+    let mut sent = 0;
+    while ready(producer) {
+        send(producer, 4 * sent..4 * sent + 4).unwrap();
+        sent += 1;
+        assert!(sent < 100, "nobody reads, and yet the producer goes on");
+    }
+    for _ in 0..sent {
+        assert!(matches!(consumers[0].recv_blocking(), Some(Ok(Delivery::Spilled(_)))));
+    }
+    assert!(ready(producer));
+}
+
+/// Batches that a producer holds back to make runs longer are accounted for; where the budget refuses, it holds none.
+#[test]
+fn batches_held_back_are_accounted_for() {
+    const CONSUMERS: usize = 256;
+    for limit in [usize::MAX, 0] {
+        let budget = Budget::new(limit);
+        let (mut producers, consumers) = handles(1, CONSUMERS, 1024, Arc::clone(&budget) as _);
+        send(&mut producers[0], 0..1000).unwrap();
+        send(&mut producers[0], 0..1000).unwrap();
+        let held = budget.used.load(Ordering::SeqCst);
+        assert_eq!(held, if limit == 0 { 0 } else { 2 * 1000 * size_of::<i64>() });
+        drop(producers);
+        drop(consumers);
+        assert_eq!(budget.used.load(Ordering::SeqCst), 0);
+    }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::RecordBatch;
 
 use super::Shared;
 use crate::{
     error::ExchangeError,
     gather::{BatchBuilder, SourceBatch},
-    overflow::Overflow,
+    overflow::{Overflow, batch_bytes},
     partition::RowIndex,
     stats::ExchangeStats,
 };
@@ -50,8 +50,7 @@ impl IndexedBatch {
     }
 
     fn accounted(source: SourceBatch, index: RowIndex, clustered: bool, batch: &RecordBatch, shared: &Shared) -> Self {
-        let size = |column: &Arc<dyn Array>| column.to_data().get_slice_memory_size().unwrap_or(0);
-        let bytes = batch.columns().iter().map(size).sum::<usize>() + index.allocated_bytes();
+        let bytes = batch_bytes(batch) + index.allocated_bytes();
         let reserved = if shared.overflow.try_reserve(bytes) { bytes } else { 0 };
         Self { source, index, clustered, reserved, overflow: Arc::clone(&shared.overflow) }
     }

@@ -15,7 +15,7 @@ use crate::{
 /// so they are Relaxed; the fences that go with them see to it that nobody waits for ever.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// Chunks in the consumers' queues, in memory.
+    /// Chunks in the consumers' queues, also those that were spilled: disk is no reason to read ahead of everybody.
     queued: AtomicUsize,
     /// Consumers that left a waker in their queue. Never less than there are: counted before the waker can be seen, and
     /// no longer counted after it was taken.

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     error::{ExchangeError, SendError, StopError},
+    overflow::batch_bytes,
     partition::RowIndex,
     stats::ExchangeStats,
 };
@@ -28,8 +29,8 @@ const COMBINE_MIN_CONSUMERS: usize = 8;
 const COMBINE_GAP: u32 = 8;
 /// A producer holds batches back until they have so many rows for each consumer on average: shorter runs cost more to
 /// place than to copy.
-const RUN_ROWS: usize = 64;
-/// And at most so many batches.
+const RUN_ROWS: usize = 256;
+/// And at most so many batches, as far as the budget allows.
 const MAX_HELD: usize = 8;
 
 pub(crate) struct ReserveProducer {
@@ -39,9 +40,11 @@ pub(crate) struct ReserveProducer {
     claims: Vec<Claim<Chunk>>,
     segments: Vec<Segment>,
     combiner: Combiner,
-    /// Batches that are not copied yet, so that runs get longer, and the hashes of their rows.
+    /// Batches that are not copied yet, so that runs get longer, the hashes of their rows, and the bytes accounted for
+    /// them.
     held: Vec<RecordBatch>,
     hashes: Vec<u64>,
+    held_bytes: usize,
     /// Copy as soon as so many rows are held.
     flush_rows: usize,
     idle: bool,
@@ -64,6 +67,7 @@ impl ReserveProducer {
             combiner: Combiner::default(),
             held: Vec::new(),
             hashes: Vec::new(),
+            held_bytes: 0,
             flush_rows,
             idle: false,
             waiting_since: None,
@@ -108,13 +112,17 @@ impl ReserveProducer {
         }
         self.stats.batches += 1;
         self.stats.rows += batch.num_rows() as u64;
-        self.held.push(batch);
         if self.flush_rows == 0 {
+            self.held.push(batch);
             self.copy_held(hashes);
             return Ok(());
         }
+        let bytes = batch_bytes(&batch);
+        let accounted = self.shared.overflow.try_reserve(bytes);
+        self.held_bytes += if accounted { bytes } else { 0 };
+        self.held.push(batch);
         self.hashes.extend_from_slice(hashes);
-        if self.hashes.len() >= self.flush_rows || self.held.len() >= MAX_HELD {
+        if !accounted || self.hashes.len() >= self.flush_rows || self.held.len() >= MAX_HELD {
             self.flush();
         }
         Ok(())
@@ -217,6 +225,7 @@ impl ReserveProducer {
 
 impl Drop for ReserveProducer {
     fn drop(&mut self) {
+        self.shared.overflow.release(self.held_bytes);
         if !self.finished {
             self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.stats);
         }
@@ -248,8 +257,9 @@ impl InFlight<'_> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        let ReserveProducer { index, shared, claims, segments, stats, held, .. } = &mut *self.producer;
+        let ReserveProducer { index, shared, claims, segments, stats, held, held_bytes, .. } = &mut *self.producer;
         held.clear();
+        shared.overflow.release(std::mem::take(held_bytes));
         if claims.is_empty() && segments.is_empty() {
             return;
         }

@@ -152,10 +152,12 @@ impl Shared {
             Item::Chunk { open, reserved: bytes.max(reserved), over }
         } else {
             self.beyond.subtract(if within { over } else { 0 });
-            self.gate.dequeue(stats);
             match self.spill(consumer, *open) {
                 Ok(item) => item,
-                Err(error) => return self.stop(error, stats),
+                Err(error) => {
+                    self.gate.dequeue(stats);
+                    return self.stop(error, stats);
+                }
             }
         };
         match self.queue(consumer).push(item, stats) {
@@ -185,8 +187,8 @@ impl Shared {
         if let Item::Chunk { reserved, over, .. } = &item {
             self.overflow.release(*reserved);
             self.beyond.subtract(*over);
-            self.gate.dequeue(stats);
         }
+        self.gate.dequeue(stats);
         then(item)
     }
 
