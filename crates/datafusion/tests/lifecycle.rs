@@ -267,3 +267,22 @@ async fn a_starving_output_is_served_though_another_is_never_polled_on(path: Pat
     let rest = common::lines(&within("the last partition", collect(never)).await.unwrap()).len();
     assert_eq!(found + rest, 4 * 50 * 100);
 }
+
+#[tokio::test]
+async fn an_input_that_pauses_does_not_make_small_batches() {
+    for path in PATHS {
+        an_input_that_pauses_does_not_make_small_batches_on(path).await;
+    }
+}
+
+async fn an_input_that_pauses_does_not_make_small_batches_on(path: Path) {
+    let pausing =
+        |input: i64| (0..8).flat_map(move |index| [Step::Batch(batch(input * 80 + index * 10, 10)), Step::Yield]);
+    let (input, _) = scripted((0..2).map(|input| pausing(input).collect()).collect());
+    let ours = ring_on(path, input, 3);
+    let context = context(unlimited(), 1000);
+    let streams = (0..3).map(|partition| collect(ours.execute(partition, Arc::clone(&context)).unwrap()));
+    let outputs = futures::future::try_join_all(streams).await.unwrap();
+    assert_eq!(outputs.iter().flatten().map(|batch| batch.num_rows()).sum::<usize>(), 160);
+    assert!(outputs.iter().all(|batches| batches.len() == 1), "{path:?}: {outputs:?}");
+}

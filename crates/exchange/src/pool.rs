@@ -96,16 +96,17 @@ impl PooledBuffer {
         self.memory.as_ref().map_or(0, |memory| memory.bytes)
     }
 
-    /// The first `len` bytes as an Arrow buffer.
+    /// The first `len` bytes as an Arrow buffer, whose capacity is all that it keeps from being used otherwise: operators
+    /// that hold batches account for it, and some choose by it how they go on.
     ///
     /// # Safety
     /// Those bytes have been written, and nobody writes them from here on.
     pub unsafe fn into_buffer(self, len: usize) -> Buffer {
         assert!(len <= self.capacity(), "a buffer of {} bytes cannot hold {len}", self.capacity());
-        let ptr = self.as_ptr();
-        // SAFETY: the memory lives as long as `self`, which the buffer owns; the caller promises that `len` bytes are
-        // initialised and no longer written.
-        unsafe { Buffer::from_custom_allocation(ptr, len, Arc::new(self)) }
+        let (ptr, capacity) = (self.as_ptr(), self.capacity());
+        // SAFETY: the memory has this capacity and lives as long as `self`, which the buffer owns. Of it, only `len` bytes
+        // can be read through the slice, and those, as the caller promises, are initialised and no longer written.
+        unsafe { Buffer::from_custom_allocation(ptr, capacity, Arc::new(self)) }.slice_with_length(0, len)
     }
 }
 

@@ -298,6 +298,21 @@ fn rows_of_a_slow_input_are_not_withheld() {
 }
 
 #[test]
+fn a_batch_says_how_much_memory_it_keeps() {
+    for path in PATHS {
+        let config = ExchangeConfig { batch_rows: 1000, ..config(path, 1, 1) };
+        let (mut producers, mut consumers) = exchange(&config, schema(), Budget::new(usize::MAX)).unwrap();
+        let mut producer = producers.pop().unwrap();
+        producer.send_blocking(batch(0..1), &[0]).unwrap();
+        producer.finish();
+        let received = rows_of(consumers[0].recv_blocking().unwrap().unwrap());
+        assert_eq!(received.num_rows(), 1);
+        // An operator that reserves memory for it must know of the 999 rows that it has room for.
+        assert!(received.column(0).get_array_memory_size() >= 1000 * size_of::<i64>(), "{path:?}");
+    }
+}
+
+#[test]
 fn wrong_batches_come_back() {
     let other = Arc::new(Schema::new(vec![Field::new("key", DataType::Int32, false)]));
     for path in PATHS {

@@ -160,12 +160,20 @@ struct Column {
     heap: Option<Heap>,
 }
 
-/// The long strings of a column: one block that producers claim ranges of, and further blocks where it was too small.
+/// The long strings of a column: one block that producers claim ranges of, and where it is missing or too small further
+/// ones, each twice as large as the one before, since nobody knows how many rows will come.
 #[derive(Debug)]
 struct Heap {
     block: Option<PooledBuffer>,
     used: AtomicUsize,
-    extra: Mutex<Vec<PooledBuffer>>,
+    extra: Mutex<Vec<Extra>>,
+}
+
+/// A further block, and how much of it is claimed.
+#[derive(Debug)]
+struct Extra {
+    block: PooledBuffer,
+    used: usize,
 }
 
 /// A range of a column's heap that the claimer alone writes.
@@ -192,7 +200,7 @@ impl Chunk {
         column.nulls.as_ref().expect("only nullable fields have nulls").as_ptr().as_ptr()
     }
 
-    /// Claims `bytes` of the column's heap: one shared operation, or a lock where the heap turned out too small.
+    /// Claims `bytes` of the column's heap: one shared operation, or a lock where the first block turned out too small.
     pub(crate) fn claim_heap(&self, shape: &ChunkShape, column: usize, bytes: usize) -> HeapRange {
         let heap = self.columns[column].heap.as_ref().expect("only columns of views have long strings");
         if let Some(block) = &heap.block {
@@ -203,12 +211,20 @@ impl Chunk {
                 return HeapRange { ptr, buffer: 0, offset: offset as u32 };
             }
         }
-        let block = shape.pool.take(bytes);
-        let ptr = block.as_ptr().as_ptr();
         let mut extra = heap.extra.lock().unwrap_or_else(PoisonError::into_inner);
-        extra.push(block);
-        let buffer = extra.len() + usize::from(heap.block.is_some()) - 1;
-        HeapRange { ptr, buffer: buffer as u32, offset: 0 }
+        let room = |last: &Extra| last.block.capacity() - last.used;
+        if extra.last().is_none_or(|last| room(last) < bytes) {
+            let former = extra.last().map_or(0, |last| last.block.capacity());
+            let twice = (2 * former).clamp(MIN_HEAP, MAX_HEAP).max(bytes);
+            extra.push(Extra { block: shape.pool.take(twice), used: 0 });
+        }
+        let buffer = (extra.len() + usize::from(heap.block.is_some()) - 1) as u32;
+        let last = extra.last_mut().expect("pushed if there was none");
+        let offset = last.used;
+        last.used += bytes;
+        // SAFETY: offset + bytes is within the block.
+        let ptr = unsafe { last.block.as_ptr().as_ptr().add(offset) };
+        HeapRange { ptr, buffer, offset: offset as u32 }
     }
 
     /// The bytes this chunk holds.
@@ -217,7 +233,7 @@ impl Chunk {
             let heap = column.heap.as_ref().map_or(0, |heap| {
                 let extra = heap.extra.lock().unwrap_or_else(PoisonError::into_inner);
                 heap.block.as_ref().map_or(0, PooledBuffer::capacity)
-                    + extra.iter().map(PooledBuffer::capacity).sum::<usize>()
+                    + extra.iter().map(|extra| extra.block.capacity()).sum::<usize>()
             });
             column.values.capacity() + column.nulls.as_ref().map_or(0, PooledBuffer::capacity) + heap
         };
@@ -275,7 +291,7 @@ impl Heap {
     unsafe fn into_buffers(self, hint: &AtomicUsize) -> Vec<Buffer> {
         let used = self.used.into_inner();
         let extra = self.extra.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let needed = used + extra.iter().map(PooledBuffer::capacity).sum::<usize>();
+        let needed = used + extra.iter().map(|extra| extra.used).sum::<usize>();
         if needed > hint.load(Ordering::Relaxed) {
             // A quarter more than was needed, so that usual variation stays within the block.
             hint.store((needed + needed / 4).min(MAX_HEAP), Ordering::Relaxed);
@@ -283,9 +299,8 @@ impl Heap {
         if needed == 0 {
             return Vec::new();
         }
-        let block = self.block.into_iter().map(|block| (block, used));
-        let extra = extra.into_iter().map(|block| (block.capacity(), block)).map(|(len, block)| (block, len));
-        // SAFETY: claims of the block are contiguous up to `used`, each further block is one claim; all were written.
-        block.chain(extra).map(|(block, len)| unsafe { block.into_buffer(len) }).collect()
+        let first = self.block.map(|block| Extra { block, used });
+        // SAFETY: claims of a block are contiguous up to `used`, and all were written.
+        first.into_iter().chain(extra).map(|Extra { block, used }| unsafe { block.into_buffer(used) }).collect()
     }
 }
