@@ -25,6 +25,9 @@ pub struct ExchangeConfig {
     pub consumers: usize,
     /// Rows of an output batch (the last one of a consumer may be shorter).
     pub batch_rows: usize,
+    /// Whether output batches are full but for each consumer's last one. If not, waiting consumers get what there is while
+    /// no producer has anything ready: for inputs that pause for long, or have no end.
+    pub full_batches: bool,
     /// Published groups that the ring holds, K.
     pub groups: usize,
     /// Slots of a group, G; 0 takes one for each producer.
@@ -39,12 +42,13 @@ pub struct ExchangeConfig {
 }
 
 impl ExchangeConfig {
-    /// The defaults: batches of 8192 rows, K = 1, G = M, the path by measurement.
+    /// The defaults: batches of 8192 rows, fewer where inputs pause, K = 1, G = M, the path by measurement.
     pub fn new(producers: usize, consumers: usize) -> Self {
         Self {
             producers,
             consumers,
             batch_rows: 8192,
+            full_batches: false,
             groups: 1,
             slots: 0,
             open_bytes: 256 << 20,

@@ -130,7 +130,8 @@ impl Producer {
         on_path!(ProducerPath, &self.path, path => path.is_crowded())
     }
 
-    /// Says that the input has nothing ready, so that what was sent becomes visible to those who wait for it.
+    /// Says that the input has nothing ready, so that what was sent becomes visible to those who wait for it; as incomplete
+    /// batches only if [`full_batches`](ExchangeConfig::full_batches) is off and all producers are idle.
     pub fn idle(&mut self) {
         on_path!(ProducerPath, &mut self.path, path => path.idle());
     }

@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    task::{Context, Waker},
     thread,
 };
 
@@ -294,6 +295,27 @@ fn rows_of_a_slow_input_are_not_withheld() {
         producer.send_blocking(batch(7..9), &[0; 2]).unwrap();
         producer.finish();
         assert_eq!(rows_of(consumers[0].recv_blocking().unwrap().unwrap()).num_rows(), 2);
+    }
+}
+
+#[test]
+fn only_full_batches_where_that_is_wished() {
+    for path in PATHS {
+        let config = ExchangeConfig { batch_rows: 10, full_batches: true, slots: 8, ..config(path, 1, 1) };
+        let (mut producers, mut consumers) = exchange(&config, schema(), Budget::new(usize::MAX)).unwrap();
+        let mut producer = producers.pop().unwrap();
+        let consumer = &mut consumers[0];
+        producer.send_blocking(batch(0..25), &[0; 25]).unwrap();
+        producer.idle();
+        for _ in 0..2 {
+            assert_eq!(rows_of(consumer.recv_blocking().unwrap().unwrap()).num_rows(), 10, "{path:?}");
+        }
+        assert!(consumer.poll_recv(&mut Context::from_waker(Waker::noop())).is_pending(), "{path:?}");
+        producer.idle();
+        assert!(consumer.poll_recv(&mut Context::from_waker(Waker::noop())).is_pending(), "{path:?}");
+        producer.finish();
+        assert_eq!(rows_of(consumer.recv_blocking().unwrap().unwrap()).num_rows(), 5, "{path:?}");
+        assert!(consumer.recv_blocking().is_none());
     }
 }
 

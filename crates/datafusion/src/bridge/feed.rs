@@ -102,8 +102,14 @@ impl Feed {
         let Some(producer) = &mut self.sender.producer else { return Ok(()) };
         loop {
             let fetch = self.times.fetch.timer();
-            // Not `idle` when there is nothing ready: inputs end, and until then full batches serve the plan better.
-            let Some(batch) = self.input.next().await.transpose()? else { return Ok(()) };
+            let next = poll_fn(|cx| {
+                let next = self.input.poll_next_unpin(cx);
+                if next.is_pending() {
+                    producer.idle();
+                }
+                next
+            });
+            let Some(batch) = next.await.transpose()? else { return Ok(()) };
             fetch.done();
             if batch.num_rows() == 0 {
                 continue;

@@ -116,6 +116,8 @@ impl RingRepartitionExec {
             exprs,
             config: ExchangeConfig {
                 batch_rows: context.session_config().batch_size(),
+                // Only bounded inputs are replaced, and until they end full batches serve the plan better.
+                full_batches: true,
                 open_bytes: open_bytes(context, self.config.open_bytes),
                 ..self.config.clone()
             },

@@ -37,6 +37,7 @@ use crate::{
 struct Shared {
     schema: SchemaRef,
     batch_rows: usize,
+    full_batches: bool,
     modulo: Modulo,
     cluster: bool,
     pool: Arc<BufferPool>,
@@ -60,6 +61,7 @@ pub(crate) fn publish(
     let sizes = pool_sizes(&schema, config.batch_rows);
     let shared = Arc::new(Shared {
         batch_rows: config.batch_rows,
+        full_batches: config.full_batches,
         modulo: Modulo::new(config.consumers),
         cluster: path == DataPath::Cluster,
         pool: BufferPool::new(sizes, config.consumers + (groups + 1) * slots),

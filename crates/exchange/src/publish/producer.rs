@@ -58,7 +58,7 @@ impl PublishProducer {
     }
 
     pub(crate) fn idle(&mut self) {
-        if !std::mem::replace(&mut self.idle, true) {
+        if !self.shared.full_batches && !std::mem::replace(&mut self.idle, true) {
             self.shared.activity.idle();
             self.stats.shared_ops += 1;
             if self.shared.activity.all_idle() {

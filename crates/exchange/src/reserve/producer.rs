@@ -196,8 +196,8 @@ impl ReserveProducer {
     }
 
     pub(crate) fn idle(&mut self) {
-        if !std::mem::replace(&mut self.idle, true) {
-            self.flush();
+        self.flush();
+        if !self.shared.full_batches && !std::mem::replace(&mut self.idle, true) {
             self.shared.producer_idles(&mut self.stats);
         }
     }

@@ -27,6 +27,7 @@ use crate::{
 pub(crate) struct Shared {
     pub(crate) shape: ChunkShape,
     pub(crate) modulo: Modulo,
+    pub(crate) full_batches: bool,
     pub(crate) gate: Gate,
     pub(crate) overflow: Arc<dyn Overflow>,
     consumers: Box<[PerConsumer]>,
@@ -56,6 +57,7 @@ impl Shared {
         Self {
             shape,
             modulo: Modulo::new(config.consumers),
+            full_batches: config.full_batches,
             gate: Gate::new(limit, config.producers),
             overflow,
             consumers: (0..config.consumers).map(per_consumer).collect(),
