@@ -13,7 +13,7 @@ use std::{
 
 use annulus_exchange::{
     error::ExchangeError,
-    ring::{Next, RingConfig, RingConsumer, RingProducer, TrySendError, ring},
+    ring::{Admission, HandOver, Next, RingConfig, RingConsumer, RingProducer, TrySendError, ring},
 };
 
 #[derive(Default)]
@@ -48,8 +48,22 @@ fn poll<T: Clone>(consumer: &mut RingConsumer<T>, waker: &Waker) -> (Poll<Result
     (next, seen)
 }
 
+/// Where it is told to yield it asks again at once.
+fn poll_ready<T>(
+    producer: &mut RingProducer<T>,
+    waker: &Waker,
+    mut overflow: impl FnMut(usize, &mut HandOver<'_, T>) -> Result<(), ExchangeError>,
+) -> Poll<Result<(), ExchangeError>> {
+    loop {
+        match producer.poll_ready(&mut Context::from_waker(waker), &mut overflow) {
+            Poll::Ready(Ok(Admission::Yield)) => {}
+            other => return other.map_ok(|_| ()),
+        }
+    }
+}
+
 fn ready<T>(producer: &mut RingProducer<T>, waker: &Waker) -> bool {
-    match producer.poll_ready(&mut Context::from_waker(waker), |_, _| panic!("nobody starves")) {
+    match poll_ready(producer, waker, |_, _| panic!("nobody starves")) {
         Poll::Ready(result) => {
             result.unwrap();
             true
@@ -162,9 +176,11 @@ fn a_consumer_never_polled_is_relieved_when_another_starves() {
     assert!(poll(&mut consumers[0], Waker::noop()).0.is_pending());
     assert_eq!(bell.rings(), 1, "the consumer that starves wakes the producer");
     let mut moved = Vec::new();
-    let ready = producers[0].poll_ready(&mut Context::from_waker(&waker), |consumer, &value| {
-        moved.push((consumer, value));
-        Ok(())
+    let ready = poll_ready(&mut producers[0], &waker, |consumer, values| {
+        values.try_for_each(|&value| {
+            moved.push((consumer, value));
+            Ok(())
+        })
     });
     assert!(matches!(ready, Poll::Ready(Ok(()))));
     assert_eq!(moved, [(1, 0), (1, 1)], "the oldest group, no more");
