@@ -3,7 +3,6 @@
 use std::{
     sync::Arc,
     task::{Context, Poll},
-    thread,
 };
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
@@ -126,7 +125,8 @@ impl Producer {
         loop {
             match block_on(|cx| self.poll_ready(cx)) {
                 Ok(Admission::Granted) => return self.send_hashed(batch, hashes),
-                Ok(Admission::Yield) => thread::yield_now(),
+                // A thread stands in nobody's way.
+                Ok(Admission::Yield) => {}
                 Err(error) => return Err(SendError { value: batch, error }),
             }
         }

@@ -5,7 +5,6 @@ use std::{
     fmt,
     marker::PhantomData,
     task::{Context, Poll},
-    thread,
 };
 
 use super::{
@@ -40,7 +39,7 @@ const YIELDS: u32 = if cfg!(loom) { 1 } else { 2 };
 pub enum Admission {
     /// There is room.
     Granted,
-    /// There may be room once others had their turn: yield, then ask again.
+    /// There may be room once others had their turn: a task yields, then asks again.
     Yield,
 }
 
@@ -150,7 +149,8 @@ impl<T> RingProducer<T> {
                     Err(TrySendError::Closed(error)) => return Err(error),
                     Err(TrySendError::Full(back)) => value = back,
                 },
-                Ok(Admission::Yield) => thread::yield_now(),
+                // A thread stands in nobody's way.
+                Ok(Admission::Yield) => {}
                 Err(error) => return Err(SendError { value, error }),
             }
         }
