@@ -13,7 +13,7 @@ use crate::{
     overflow::{Delivery, Overflow},
     publish::{self, PublishConsumer, PublishProducer},
     reserve::{self, ReserveConsumer, ReserveProducer},
-    ring::block_on,
+    ring::{Admission, block_on},
     stats::ExchangeStats,
 };
 
@@ -93,12 +93,16 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Ready when a batch may be sent: the exchange has room, or one of its consumers starves.
+    /// [`Admission::Granted`] when a batch may be sent: the exchange has room, or one of its consumers starves.
+    /// [`Admission::Yield`] if there may be room once the consumers had their turn: let other tasks run, then call again.
     ///
     /// # Errors
     /// If the exchange was stopped, or no consumer is left.
-    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ExchangeError>> {
-        on_path!(ProducerPath, &mut self.path, path => path.poll_ready(cx))
+    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<Admission, ExchangeError>> {
+        match &mut self.path {
+            ProducerPath::Reserve(path) => path.poll_ready(cx).map_ok(|()| Admission::Granted),
+            ProducerPath::Publish(path) => path.poll_ready(cx),
+        }
     }
 
     /// Sends each row of `batch` to consumer `hash % N`. Never waits; call it after [`poll_ready`](Self::poll_ready).
@@ -118,9 +122,13 @@ impl Producer {
     /// # Errors
     /// As [`send_hashed`](Self::send_hashed).
     pub fn send_blocking(&mut self, batch: RecordBatch, hashes: &[u64]) -> Result<(), SendError<RecordBatch>> {
-        match block_on(|cx| self.poll_ready(cx)) {
-            Ok(()) => self.send_hashed(batch, hashes),
-            Err(error) => Err(SendError { value: batch, error }),
+        loop {
+            match block_on(|cx| self.poll_ready(cx)) {
+                Ok(Admission::Granted) => return self.send_hashed(batch, hashes),
+                // A thread stands in nobody's way.
+                Ok(Admission::Yield) => {}
+                Err(error) => return Err(SendError { value: batch, error }),
+            }
         }
     }
 

@@ -17,6 +17,7 @@ use annulus_exchange::{
     error::{ExchangeError, StopError},
     exchange::{Consumer, Producer, exchange},
     overflow::{Delivery, Overflow, SpilledBatch},
+    ring::Admission,
 };
 use arrow::{
     array::{AsArray, Int64Array, RecordBatch},
@@ -116,7 +117,7 @@ fn send(producer: &mut Producer, keys: &[i64]) {
 }
 
 fn ready(producer: &mut Producer) -> Result<(), ExchangeError> {
-    block_on(|cx| producer.poll_ready(cx))
+    block_on(|cx| producer.poll_ready(cx)).map(|admission| assert_eq!(admission, Admission::Granted))
 }
 
 /// Asks until the answer is an error: what wakes a producer need not be what it waits for.

@@ -10,7 +10,7 @@ use std::{
 
 use annulus_exchange::{
     error::ExchangeError,
-    ring::{Next, RingConfig, RingConsumer, RingProducer, TrySendError, ring},
+    ring::{Admission, Next, RingConfig, RingConsumer, RingProducer, TrySendError, ring},
 };
 use loom::{sync::Notify, thread};
 
@@ -20,6 +20,11 @@ struct Bell(Notify);
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         self.0.notify();
+    }
+    /// A handle wakes itself, to look again after the others' turn.
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.notify();
+        thread::yield_now();
     }
 }
 
@@ -56,17 +61,32 @@ fn handles(
     (senders, receivers, Arc::new((0..consumers).map(|_| Mutex::new(Vec::new())).collect()))
 }
 
+/// Where it is told to yield it asks again at once: others may have had their turn in between, or not.
+fn poll_ready(
+    cx: &mut Context<'_>,
+    producer: &mut RingProducer<u32>,
+    overflow: &Overflow,
+) -> Poll<Result<(), ExchangeError>> {
+    loop {
+        let answer = producer.poll_ready(cx, |consumer, values| {
+            values.try_for_each(|&value| {
+                overflow[consumer].lock().unwrap().push(value);
+                Ok(())
+            })
+        });
+        if !matches!(answer, Poll::Ready(Ok(Admission::Yield))) {
+            return answer.map_ok(|_| ());
+        }
+    }
+}
+
 fn poll_send(
     cx: &mut Context<'_>,
     producer: &mut RingProducer<u32>,
     value: u32,
     overflow: &Overflow,
 ) -> Poll<Result<(), ExchangeError>> {
-    let hand_over = |consumer: usize, value: &u32| {
-        overflow[consumer].lock().unwrap().push(*value);
-        Ok(())
-    };
-    producer.poll_ready(cx, hand_over).map_ok(|()| match producer.try_send(value) {
+    poll_ready(cx, producer, overflow).map_ok(|()| match producer.try_send(value) {
         Ok(()) => (),
         Err(TrySendError::Full(_)) => panic!("poll_ready promised room"),
         Err(TrySendError::Closed(_)) => (),
@@ -286,7 +306,7 @@ fn stop_while_blocked() {
             assert!(matches!(next, Err(ExchangeError::Stopped(_))), "{next:?}");
             starved
         });
-        let ready = block_on(|cx| blocked.poll_ready(cx, |_, _| Ok(())));
+        let ready = block_on(|cx| poll_ready(cx, &mut blocked, &overflow));
         assert!(matches!(ready, Ok(()) | Err(ExchangeError::Stopped(_))), "{ready:?}");
         drop((writer.join().unwrap(), reader.join().unwrap()));
     });
@@ -359,6 +379,72 @@ fn starving_wakes_the_producer() {
         let _producer = writer.join().unwrap();
         assert_eq!(*overflow[1].lock().unwrap(), [1]);
         drop(slow);
+    });
+}
+
+/// Two consumers come to starve at once after the producer went to wait: whichever is the first wakes it.
+#[test]
+fn the_first_to_starve_wakes_the_producer() {
+    model(1, || {
+        let (mut producers, mut consumers, overflow) = handles(1, 3, 1, 1);
+        let (slow, mut two, mut one) = (consumers.pop().unwrap(), consumers.pop().unwrap(), consumers.pop().unwrap());
+        let producer = send_all(producers.pop().unwrap(), &[1], &overflow);
+        receive_some(&mut two, 1, &overflow);
+        let other = overflow.clone();
+        let writer = thread::spawn(move || send_all(producer, &[2], &other));
+        let other = overflow.clone();
+        let reader = thread::spawn(move || {
+            assert_eq!(receive_some(&mut two, 1, &other), [2]);
+            two
+        });
+        assert_eq!(receive_some(&mut one, 2, &overflow), [1, 2]);
+        let _handles = (writer.join().unwrap(), reader.join().unwrap());
+        assert_eq!(*overflow[2].lock().unwrap(), [1]);
+        drop(slow);
+    });
+}
+
+/// Two producers wake a consumer while it comes to wait again, each time with another waker: the list, its node and the
+/// waker change hands, and no wake-up is lost.
+#[test]
+fn wakes_meet_registrations() {
+    model(3, || {
+        let (mut producers, mut consumers, overflow) = handles(2, 1, 2, 2);
+        let send_and_idle = |mut producer: RingProducer<u32>, value| {
+            thread::spawn(move || {
+                producer.try_send(value).unwrap();
+                producer.idle();
+                producer
+            })
+        };
+        let two = send_and_idle(producers.pop().unwrap(), 20);
+        let one = send_and_idle(producers.pop().unwrap(), 10);
+        let mut seen = receive_some(&mut consumers[0], 2, &overflow);
+        seen.sort_unstable();
+        assert_eq!(seen, [10, 20]);
+        let _producers = (one.join().unwrap(), two.join().unwrap());
+    });
+}
+
+/// The same with two consumers, one of which goes away while it may be on the list.
+#[test]
+fn dropped_while_listed() {
+    model(2, || {
+        let (mut producers, mut consumers, overflow) = handles(1, 2, 2, 2);
+        let (mut leaves, mut stays) = (consumers.pop().unwrap(), consumers.pop().unwrap());
+        let mut producer = producers.pop().unwrap();
+        let writer = thread::spawn(move || {
+            producer.try_send(1).unwrap();
+            producer.idle();
+            producer
+        });
+        let leaver = thread::spawn(move || {
+            let bell = Waker::from(Arc::new(Bell(Notify::new())));
+            let _ = leaves.poll_next(&mut Context::from_waker(&bell), |_| ControlFlow::Continue(()));
+        });
+        assert_eq!(receive_some(&mut stays, 1, &overflow), [1]);
+        let _producer = writer.join().unwrap();
+        leaver.join().unwrap();
     });
 }
 

@@ -13,7 +13,7 @@ use std::{
 
 use annulus_exchange::{
     error::ExchangeError,
-    ring::{Next, RingConfig, RingConsumer, RingProducer, TrySendError, ring},
+    ring::{Admission, HandOver, Next, RingConfig, RingConsumer, RingProducer, TrySendError, ring},
 };
 
 #[derive(Default)]
@@ -48,8 +48,22 @@ fn poll<T: Clone>(consumer: &mut RingConsumer<T>, waker: &Waker) -> (Poll<Result
     (next, seen)
 }
 
+/// Where it is told to yield it asks again at once.
+fn poll_ready<T>(
+    producer: &mut RingProducer<T>,
+    waker: &Waker,
+    mut overflow: impl FnMut(usize, &mut HandOver<'_, T>) -> Result<(), ExchangeError>,
+) -> Poll<Result<(), ExchangeError>> {
+    loop {
+        match producer.poll_ready(&mut Context::from_waker(waker), &mut overflow) {
+            Poll::Ready(Ok(Admission::Yield)) => {}
+            other => return other.map_ok(|_| ()),
+        }
+    }
+}
+
 fn ready<T>(producer: &mut RingProducer<T>, waker: &Waker) -> bool {
-    match producer.poll_ready(&mut Context::from_waker(waker), |_, _| panic!("nobody starves")) {
+    match poll_ready(producer, waker, |_, _| panic!("nobody starves")) {
         Poll::Ready(result) => {
             result.unwrap();
             true
@@ -162,15 +176,88 @@ fn a_consumer_never_polled_is_relieved_when_another_starves() {
     assert!(poll(&mut consumers[0], Waker::noop()).0.is_pending());
     assert_eq!(bell.rings(), 1, "the consumer that starves wakes the producer");
     let mut moved = Vec::new();
-    let ready = producers[0].poll_ready(&mut Context::from_waker(&waker), |consumer, &value| {
-        moved.push((consumer, value));
-        Ok(())
+    let ready = poll_ready(&mut producers[0], &waker, |consumer, values| {
+        values.try_for_each(|&value| {
+            moved.push((consumer, value));
+            Ok(())
+        })
     });
     assert!(matches!(ready, Poll::Ready(Ok(()))));
     assert_eq!(moved, [(1, 0), (1, 1)], "the oldest group, no more");
     producers[0].try_send(4).unwrap();
     assert!(matches!(poll(&mut consumers[1], &waker), (Poll::Ready(Ok(Next::Relieved)), seen) if seen.is_empty()));
     assert_eq!(poll(&mut consumers[1], &waker).1, [2, 3, 4]);
+}
+
+#[test]
+fn a_full_ring_yields_as_long_as_a_consumer_reads_on() {
+    let (mut producers, mut consumers) = ring(shape(1, 2, 4, 1));
+    for value in 0..4 {
+        producers[0].try_send(value).unwrap();
+    }
+    assert_eq!(poll(&mut consumers[0], Waker::noop()).1, [0, 1, 2, 3]);
+    assert!(poll(&mut consumers[0], Waker::noop()).0.is_pending());
+    let yields = |producer: &mut RingProducer<_>| {
+        let mut handed_over = false;
+        let ready = producer.poll_ready(&mut Context::from_waker(Waker::noop()), |_, values| {
+            handed_over = true;
+            values.try_for_each(|_| Ok(()))
+        });
+        let Poll::Ready(Ok(admission)) = ready else { panic!("{ready:?}") };
+        assert_eq!(handed_over, admission == Admission::Granted);
+        admission == Admission::Yield
+    };
+    assert!(yields(&mut producers[0]) && yields(&mut producers[0]));
+    consumers[1].next(|_| ControlFlow::Break(())).unwrap();
+    assert!(producers[0].try_send(4).is_ok(), "the laggard made room for one");
+    assert_eq!(poll(&mut consumers[0], Waker::noop()).1, [4]);
+    assert!(poll(&mut consumers[0], Waker::noop()).0.is_pending());
+    assert!(yields(&mut producers[0]) && yields(&mut producers[0]), "it has read on since");
+    assert!(!yields(&mut producers[0]), "and does so no more");
+}
+
+#[test]
+fn waiting_costs_one_shared_operation_and_no_lock() {
+    let (mut producers, mut consumers) = ring::<u32>(shape(1, 64, 1, 1));
+    for consumer in &mut consumers {
+        let before = consumer.stats().shared_ops;
+        assert!(poll(consumer, Waker::noop()).0.is_pending());
+        // Two looks, each of which takes the lease and gives it back, and the registration.
+        assert_eq!(consumer.stats().shared_ops - before, 5);
+    }
+    producers[0].try_send(1).unwrap();
+    let stats = producers[0].stats();
+    assert_eq!((stats.shared_ops, stats.locks, stats.wakeups), (2, 0, 64), "a ticket, and the list in one go");
+}
+
+#[test]
+fn a_waker_that_panics_keeps_nobody_asleep() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+    let (mut producers, mut consumers) = ring(shape(1, 3, 1, 1));
+    let (bell, waker) = Bell::new();
+    for (consumer, waker) in consumers.iter_mut().zip([&waker, &Waker::from(Arc::new(Panics)), &waker]) {
+        assert!(poll(consumer, waker).0.is_pending());
+    }
+    let mut producer = producers.pop().unwrap();
+    let thread = thread::spawn(move || producer.try_send(1));
+    assert!(thread.join().is_err());
+    assert_eq!(bell.rings(), 2);
+}
+
+#[test]
+fn a_handle_that_moves_to_another_task_is_woken_there() {
+    let (mut producers, mut consumers) = ring(shape(1, 1, 1, 1));
+    let ((former, one), (latter, two)) = (Bell::new(), Bell::new());
+    assert!(poll(&mut consumers[0], &one).0.is_pending());
+    assert!(poll(&mut consumers[0], &two).0.is_pending());
+    let rings = former.rings();
+    producers[0].try_send(1).unwrap();
+    assert_eq!((former.rings(), latter.rings()), (rings, 1));
 }
 
 #[test]

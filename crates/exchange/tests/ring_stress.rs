@@ -13,7 +13,7 @@ use std::{
 
 use annulus_exchange::{
     error::ExchangeError,
-    ring::{Next, RingConfig, RingConsumer, RingProducer, TrySendError, ring},
+    ring::{HandOver, Next, RingConfig, RingConsumer, RingProducer, TrySendError, ring},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
@@ -74,10 +74,13 @@ enum End {
     Failed(ExchangeError),
 }
 
-fn hand_over(overflow: &Overflow) -> impl FnMut(usize, &Item) -> Result<(), ExchangeError> {
-    |consumer, item| {
-        overflow[consumer].lock().unwrap().push_back((item.producer, item.number));
-        Ok(())
+fn hand_over(overflow: &Overflow) -> impl FnMut(usize, &mut HandOver<'_, Item>) -> Result<(), ExchangeError> {
+    |consumer, items| {
+        let mut overflow = overflow[consumer].lock().unwrap();
+        items.try_for_each(|item| {
+            overflow.push_back((item.producer, item.number));
+            Ok(())
+        })
     }
 }
 

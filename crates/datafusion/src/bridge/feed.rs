@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, panic::AssertUnwindSafe, sync::Arc};
 
-use annulus_exchange::{error::ExchangeError, exchange::Producer, stats::ExchangeStats};
+use annulus_exchange::{error::ExchangeError, exchange::Producer, ring::Admission, stats::ExchangeStats};
 use arrow::{
     array::{RecordBatch, RecordBatchOptions},
     datatypes::SchemaRef,
@@ -120,7 +120,10 @@ impl Feed {
             hash.done();
 
             let send = self.times.send.timer();
-            poll_fn(|cx| producer.poll_ready(cx)).await?;
+            while poll_fn(|cx| producer.poll_ready(cx)).await? == Admission::Yield {
+                // Behind the outputs of this thread, and behind what it can take over from others.
+                yield_now().await;
+            }
             let woken = producer.stats().wakeups;
             producer.send_hashed(batch, hashes).map_err(|refused| refused.error)?;
             send.done();

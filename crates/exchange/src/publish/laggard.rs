@@ -8,7 +8,7 @@ use std::{
 use arrow::array::RecordBatch;
 
 use super::{Shared, indexed::IndexedBatch};
-use crate::{error::ExchangeError, gather::BatchBuilder, overflow::Delivery, stats::ExchangeStats};
+use crate::{error::ExchangeError, gather::BatchBuilder, overflow::Delivery, ring::HandOver, stats::ExchangeStats};
 
 /// The overflow of one consumer. Locked only while the ring is full and somebody starves, and when it is emptied.
 #[derive(Default)]
@@ -26,30 +26,32 @@ impl Laggard {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies the rows of `consumer` out of a batch of the ring: to memory that is accounted for, else to disk.
+    /// Copies the rows of `consumer` out of batches of the ring: to memory that is accounted for, else to disk.
     pub(super) fn push(
         consumer: usize,
-        batch: &IndexedBatch,
+        batches: &mut HandOver<'_, IndexedBatch>,
         shared: &Shared,
         stats: &mut ExchangeStats,
     ) -> Result<(), ExchangeError> {
         let mut queue = shared.laggards[consumer].lock();
         stats.locks += 1;
         if queue.gone {
-            return Ok(());
+            return batches.try_for_each(|_| Ok(()));
         }
         let Queue { builder, items, .. } = &mut *queue;
         let fresh = || BatchBuilder::new(Arc::clone(&shared.schema), shared.batch_rows, Arc::clone(&shared.pool));
         let builder = builder.get_or_insert_with(fresh);
         let mut whole = Vec::new();
-        stats.bytes_copied += batch.copy_rows(consumer, builder, |batch| {
-            whole.push(batch);
+        batches.try_for_each(|batch| {
+            stats.bytes_copied += batch.copy_rows(consumer, builder, |batch| {
+                whole.push(batch);
+                Ok(())
+            })? as u64;
+            for batch in whole.drain(..) {
+                items.push_back(keep(consumer, batch, shared, stats)?);
+            }
             Ok(())
-        })? as u64;
-        for batch in whole {
-            items.push_back(keep(consumer, batch, shared, stats)?);
-        }
-        Ok(())
+        })
     }
 
     /// The next rows, oldest first.

@@ -10,7 +10,7 @@ use arrow::array::RecordBatch;
 use super::{Shared, indexed::IndexedBatch, laggard::Laggard};
 use crate::{
     error::{ExchangeError, SendError, StopError},
-    ring::{RingProducer, TrySendError},
+    ring::{Admission, RingProducer, TrySendError},
     stats::ExchangeStats,
 };
 
@@ -28,9 +28,9 @@ impl PublishProducer {
         Self { ring, shared, idle: false, finished: false, stats: ExchangeStats::default() }
     }
 
-    pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ExchangeError>> {
+    pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<Admission, ExchangeError>> {
         let Self { ring, shared, stats, .. } = self;
-        ring.poll_ready(cx, |consumer, batch| Laggard::push(consumer, batch, shared, stats))
+        ring.poll_ready(cx, |consumer, batches| Laggard::push(consumer, batches, shared, stats))
     }
 
     pub(crate) fn send_hashed(&mut self, batch: RecordBatch, hashes: &[u64]) -> Result<(), SendError<RecordBatch>> {

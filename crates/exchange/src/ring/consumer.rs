@@ -12,7 +12,7 @@ use super::{
     lease::Lease,
     order,
     shared::Shared,
-    state::{Halt, LeaseAttempt},
+    state::{Halt, LeaseAttempt, Taker},
     wait::{Local, block_on},
 };
 use crate::{
@@ -67,8 +67,9 @@ impl<T> RingConsumer<T> {
         mut visit: impl FnMut(&T) -> ControlFlow<()>,
     ) -> Poll<Result<Next, ExchangeError>> {
         let mut outcome = self.advance(&mut visit);
+        let mut first = false;
         if outcome.is_pending() {
-            self.shared.consumers.register(self.index, cx.waker(), &mut self.local.stats);
+            first = self.shared.consumers.register(self.index, cx.waker(), &mut self.local);
             order::fence_wait_data();
             outcome = self.advance(&mut visit);
         }
@@ -77,8 +78,8 @@ impl<T> RingConsumer<T> {
             return outcome;
         }
         self.local.waits();
-        if self.shared.producers.any() {
-            // They wait for room while we starve: one of them must relieve whoever is slow.
+        if first {
+            // Those that wait for room while we starve must relieve whoever is slow. They know if others starved before.
             self.shared.producers.wake_all(&mut self.local);
         }
         Poll::Pending
@@ -120,9 +121,8 @@ impl<T> RingConsumer<T> {
         }
         // Before the slots are looked at: what is not there after the last end will never be.
         let ended = self.shared.state.all_finished();
-        let LeaseAttempt::Taken(cursor) = self.shared.state.take_lease(self.index, &mut self.local.stats) else {
-            return Poll::Pending;
-        };
+        let attempt = self.shared.state.take_lease(self.index, Taker::Consumer, &mut self.local.stats);
+        let LeaseAttempt::Taken(cursor) = attempt else { return Poll::Pending };
         let relieved = std::mem::replace(&mut self.cursor, cursor) != cursor;
         let mut lease = Lease::new(&self.shared, &mut self.local, self.index, cursor);
         if relieved {

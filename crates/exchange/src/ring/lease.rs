@@ -1,5 +1,7 @@
 //! The right to read on a consumer's behalf and to move its cursor.
 
+use std::fmt;
+
 use super::{shared::Shared, wait::Local};
 
 /// A consumer's lease while it is held, by the consumer or by a producer that relieves it; never across a return of a
@@ -62,10 +64,53 @@ impl<T> Drop for Lease<'_, T> {
         if moved || given.closed {
             self.shared.passed(self.consumer, self.local);
         }
-        if given.wanted {
-            // Through the locks without a look at the flags: rule 8.
-            self.shared.consumers.wake(self.consumer, &mut self.local.stats);
-            self.shared.producers.wake_all(self.local);
+        if given.wanted_back {
+            // With all others, for the list knows no single one. They starve, and something will be published soon.
+            self.shared.tell(&self.shared.consumers, self.local);
         }
+        if given.wanted {
+            self.shared.tell(&self.shared.producers, self.local);
+        }
+    }
+}
+
+/// What a consumer has not read of the oldest group, for the caller of
+/// [`RingProducer::poll_ready`](super::RingProducer::poll_ready) to take.
+pub struct HandOver<'a, T> {
+    lease: Lease<'a, T>,
+    /// The first ticket after the group.
+    end: u64,
+    moved: bool,
+}
+
+impl<'a, T> HandOver<'a, T> {
+    pub(super) fn new(lease: Lease<'a, T>, end: u64) -> Self {
+        Self { lease, end, moved: false }
+    }
+
+    /// Call `take` with each value in ticket order. One for which it fails or panics counts as not taken.
+    ///
+    /// # Errors
+    /// The first of `take`.
+    pub fn try_for_each<E>(&mut self, mut take: impl FnMut(&T) -> Result<(), E>) -> Result<(), E> {
+        while self.lease.cursor() < self.end
+            && let Some(taken) = self.lease.read(&mut take)
+        {
+            taken?;
+            self.lease.advance();
+            self.moved = true;
+        }
+        Ok(())
+    }
+
+    /// Whether anything was taken.
+    pub(super) fn moved(&self) -> bool {
+        self.moved
+    }
+}
+
+impl<T> fmt::Debug for HandOver<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandOver").field("end", &self.end).finish_non_exhaustive()
     }
 }

@@ -7,6 +7,7 @@
 mod consumer;
 mod lease;
 mod order;
+mod parked;
 mod producer;
 mod shared;
 mod slot;
@@ -14,7 +15,8 @@ mod state;
 mod wait;
 
 pub use consumer::{Next, RingConsumer};
-pub use producer::{RingProducer, TrySendError};
+pub use lease::HandOver;
+pub use producer::{Admission, RingProducer, TrySendError};
 pub(crate) use wait::block_on;
 
 use self::shared::Shared;
@@ -42,8 +44,7 @@ impl RingConfig {
 
 /// Make a ring, and the handles of its producers and of its consumers.
 ///
-/// Each handle is for one thread or task at a time. All memory of the ring is allocated here, except for lists of wakers,
-/// which a handle allocates when it first wakes somebody.
+/// Each handle is for one thread or task at a time. All memory of the ring is allocated here.
 pub fn ring<T: Send + Sync>(config: RingConfig) -> (Vec<RingProducer<T>>, Vec<RingConsumer<T>>) {
     let (producers, consumers) = (config.producers.max(1), config.consumers.max(1));
     let shared = Arc::new(Shared::new(producers, consumers, config.groups.max(1), config.slots.max(1)));

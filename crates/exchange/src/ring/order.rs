@@ -29,6 +29,14 @@ orderings! {
     finish = Release;
     /// Load of the number of open producers, before looking for a last slot.
     end = Acquire;
+    /// The CAS that puts a node on the list of those who wait, after its waker was written.
+    park = Release;
+    /// The swap that takes the list, before the wakers are read.
+    unpark = Acquire;
+    /// Store that a node is off the list, after its waker was read.
+    unlist = Release;
+    /// Load of that, before its waker is written again.
+    relist = Acquire;
 }
 
 fences! {
@@ -40,6 +48,8 @@ fences! {
     fence_wait_room;
     /// The sweeper: `released` stored, then "does a producer wait?".
     fence_freed;
+    /// Whoever stored a rare event: stop, the last end, a lease that is wanted; then "does anybody wait?".
+    fence_tell;
     /// Whoever moved a cursor: cursor stored, then "does the sweep wait for it?".
     fence_passed;
     /// The sweeper: sweep given to a consumer, then "has its cursor moved?".

@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{
+    lease::HandOver,
     shared::{Relief, Shared},
     state::Window,
     wait::{Local, block_on},
@@ -27,6 +28,21 @@ pub enum TrySendError<T> {
     Closed(SendError<T>),
 }
 
+/// How often a producer that finds the ring full yields while no consumer reads on. Once is not enough: a runtime that looks
+/// after its timers just then lets it go on at once.
+/// Models have no such runtime.
+const YIELDS: u32 = if cfg!(loom) { 1 } else { 2 };
+
+/// What [`RingProducer::poll_ready`] has to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Admission {
+    /// There is room.
+    Granted,
+    /// There may be room once others had their turn: a task yields, then asks again.
+    Yield,
+}
+
 /// The sending handle of one thread or task.
 ///
 /// Dropping it without [`finish`](Self::finish) stops the ring with [`ExchangeError::ProducerLost`].
@@ -34,6 +50,10 @@ pub struct RingProducer<T> {
     shared: Arc<Shared<T>>,
     index: usize,
     window: Window,
+    /// How far the consumers were when this handle last found the ring full; `None` if it found room since.
+    progress: Option<u64>,
+    /// How often it will still yield before it relieves or waits.
+    patience: u32,
     /// Something was published since the consumers were last woken.
     unannounced: bool,
     finished: bool,
@@ -44,16 +64,28 @@ pub struct RingProducer<T> {
 impl<T> RingProducer<T> {
     pub(super) fn new(shared: Arc<Shared<T>>, index: usize) -> Self {
         let (window, local) = (Window::default(), Local::default());
-        Self { shared, index, window, unannounced: false, finished: false, local, one_thread: PhantomData }
+        Self {
+            shared,
+            index,
+            window,
+            progress: None,
+            patience: 0,
+            unannounced: false,
+            finished: false,
+            local,
+            one_thread: PhantomData,
+        }
     }
 
-    /// Ready when the next [`try_send`](Self::try_send) will find room. Takes nothing: not sending after all is fine.
+    /// [`Admission::Granted`] when the next [`try_send`](Self::try_send) will find room. Takes nothing: not sending after all
+    /// is fine. [`Admission::Yield`] if the ring is full and its consumers may only want their turn: the caller lets other
+    /// tasks run, then calls again. That repeats as long as some consumer reads on in between.
     ///
-    /// If the ring is full while a consumer starves, the oldest group is freed by calling `overflow(consumer, value)` for
-    /// each value of it that a consumer lags behind, in ticket order. The value's rows for that consumer are then the
-    /// caller's to deliver; [`RingConsumer::poll_next`](super::RingConsumer::poll_next) says how they stay in order.
+    /// If the ring is full while a consumer starves and none has read on, `overflow(consumer, values)` is called for each
+    /// consumer that lags behind in the oldest group, to take what it has not read of that. These rows are then the caller's
+    /// to deliver; [`RingConsumer::poll_next`](super::RingConsumer::poll_next) says how they stay in order.
     /// `overflow` runs on this thread, may take its time, and may be called concurrently by other producers, but for one
-    /// consumer by one producer at a time. If it panics, its value counts as not handed over.
+    /// consumer by one producer at a time. What it does not take, or where it panics, counts as not handed over.
     ///
     /// # Errors
     /// The first error with which the ring was stopped, [`ExchangeError::ConsumersGone`], or what `overflow` returned,
@@ -61,17 +93,16 @@ impl<T> RingProducer<T> {
     pub fn poll_ready(
         &mut self,
         cx: &mut Context<'_>,
-        mut overflow: impl FnMut(usize, &T) -> Result<(), ExchangeError>,
-    ) -> Poll<Result<(), ExchangeError>> {
+        mut overflow: impl FnMut(usize, &mut HandOver<'_, T>) -> Result<(), ExchangeError>,
+    ) -> Poll<Result<Admission, ExchangeError>> {
         let mut outcome = self.admission(&mut overflow);
         if outcome.is_pending() {
-            self.idle();
-            self.shared.producers.register(self.index, cx.waker(), &mut self.local.stats);
+            self.shared.producers.register(self.index, cx.waker(), &mut self.local);
             super::order::fence_wait_room();
             outcome = self.admission(&mut overflow);
         }
         match &outcome {
-            Poll::Pending => self.local.waits(),
+            Poll::Pending | Poll::Ready(Ok(Admission::Yield)) => self.local.waits(),
             Poll::Ready(_) => self.local.served(),
         }
         outcome
@@ -109,16 +140,18 @@ impl<T> RingProducer<T> {
     pub fn send(
         &mut self,
         mut value: T,
-        mut overflow: impl FnMut(usize, &T) -> Result<(), ExchangeError>,
+        mut overflow: impl FnMut(usize, &mut HandOver<'_, T>) -> Result<(), ExchangeError>,
     ) -> Result<(), SendError<T>> {
         loop {
-            if let Err(error) = block_on(|cx| self.poll_ready(cx, &mut overflow)) {
-                return Err(SendError { value, error });
-            }
-            match self.try_send(value) {
-                Ok(()) => return Ok(()),
-                Err(TrySendError::Closed(error)) => return Err(error),
-                Err(TrySendError::Full(back)) => value = back,
+            match block_on(|cx| self.poll_ready(cx, &mut overflow)) {
+                Ok(Admission::Granted) => match self.try_send(value) {
+                    Ok(()) => return Ok(()),
+                    Err(TrySendError::Closed(error)) => return Err(error),
+                    Err(TrySendError::Full(back)) => value = back,
+                },
+                // A thread stands in nobody's way.
+                Ok(Admission::Yield) => {}
+                Err(error) => return Err(SendError { value, error }),
             }
         }
     }
@@ -133,7 +166,7 @@ impl<T> RingProducer<T> {
 
     /// Wake every consumer that waits, whether there is something for it or not.
     pub(crate) fn wake_consumers(&mut self) {
-        self.shared.consumers.wake_all(&mut self.local);
+        self.shared.tell(&self.shared.consumers, &mut self.local);
     }
 
     /// End this producer's input. After the last producer's end the consumers see the end of the stream.
@@ -145,7 +178,7 @@ impl<T> RingProducer<T> {
     pub(crate) fn end(&mut self) -> ExchangeStats {
         self.finished = true;
         if self.shared.state.producer_finished(&mut self.local.stats) {
-            self.shared.consumers.wake_all(&mut self.local);
+            self.shared.tell(&self.shared.consumers, &mut self.local);
         } else {
             self.idle();
         }
@@ -178,14 +211,25 @@ impl<T> RingProducer<T> {
     /// Room as it is, or made by relieving laggards.
     fn admission(
         &mut self,
-        mut overflow: impl FnMut(usize, &T) -> Result<(), ExchangeError>,
-    ) -> Poll<Result<(), ExchangeError>> {
+        mut overflow: impl FnMut(usize, &mut HandOver<'_, T>) -> Result<(), ExchangeError>,
+    ) -> Poll<Result<Admission, ExchangeError>> {
         if let Some(error) = self.shared.error() {
             return Poll::Ready(Err(error));
         }
         loop {
             if self.has_room() {
-                return Poll::Ready(Ok(()));
+                self.progress = None;
+                return Poll::Ready(Ok(Admission::Granted));
+            }
+            // Consumers that were woken may not have had their turn: handing their values over would cost more.
+            let progress = self.shared.state.progress();
+            if self.progress != Some(progress) {
+                (self.progress, self.patience) = (Some(progress), YIELDS);
+            }
+            if self.patience > 0 {
+                self.patience -= 1;
+                self.idle();
+                return Poll::Ready(Ok(Admission::Yield));
             }
             match self.shared.relieve(&mut self.local, &mut overflow) {
                 // Another thread may be sweeping still; if so it wakes us when it is done.
@@ -205,7 +249,7 @@ impl<T> Drop for RingProducer<T> {
         if !self.finished {
             self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.local);
         }
-        self.shared.producers.forget(self.index, &mut self.local.stats);
+        self.shared.producers.forget(self.index);
     }
 }
 

@@ -6,11 +6,12 @@ use std::sync::PoisonError;
 use crossbeam_utils::CachePadded;
 
 use super::{
-    lease::Lease,
+    lease::{HandOver, Lease},
     order,
+    parked::Parked,
     slot::Slot,
-    state::{Closing, Halt, LeaseAttempt, State, Survey, Sweep},
-    wait::{Local, Waiters},
+    state::{Closing, Halt, LeaseAttempt, State, Survey, Sweep, Taker},
+    wait::Local,
 };
 use crate::{error::ExchangeError, sync::Mutex};
 
@@ -19,8 +20,8 @@ use crate::{error::ExchangeError, sync::Mutex};
 pub(super) struct Shared<T> {
     pub(super) state: State,
     slots: Box<[CachePadded<Slot<T>>]>,
-    pub(super) producers: CachePadded<Waiters>,
-    pub(super) consumers: CachePadded<Waiters>,
+    pub(super) producers: Parked,
+    pub(super) consumers: Parked,
     error: Mutex<Option<ExchangeError>>,
     /// Slots of a group, G.
     pub(super) group: u64,
@@ -46,8 +47,8 @@ impl<T> Shared<T> {
             state: State::new(producers, consumers),
             // Racing producers overshoot the bound by at most one ticket each, of which the first is within it.
             slots: (0..bound + producers - 1).map(slot).collect(),
-            producers: CachePadded::new(Waiters::new(producers)),
-            consumers: CachePadded::new(Waiters::new(consumers)),
+            producers: Parked::new(producers),
+            consumers: Parked::new(consumers),
             error: Mutex::new(None),
             group: slots as u64,
             bound: bound as u64,
@@ -82,47 +83,58 @@ impl<T> Shared<T> {
         local.stats.locks += 1;
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.state.stop(false, &mut local.stats);
-        self.consumers.wake_all(local);
-        self.producers.wake_all(local);
+        self.tell(&self.consumers, local);
+        self.tell(&self.producers, local);
+    }
+
+    /// Wake all of one side, now that something rare was stored. Rule 8.
+    pub(super) fn tell(&self, side: &Parked, local: &mut Local) {
+        order::fence_tell();
+        side.wake_all(local);
     }
 
     /// Wake the consumers that wait, now that something was published. Rule 7.
     pub(super) fn flush(&self, local: &mut Local) {
         order::fence_flush();
-        if self.consumers.any() {
-            self.consumers.wake_all(local);
-        }
+        self.consumers.wake_all(local);
     }
 
     /// Whether a live consumer waits and has seen everything that was published.
-    fn someone_starves(&self, local: &mut Local) -> bool {
+    fn someone_starves(&self) -> bool {
         let caught_up =
             |consumer| self.state.cursor_hint(consumer).is_some_and(|cursor| !self.slot(cursor).is_published(cursor));
-        self.consumers.any() && self.consumers.any_where(&mut local.stats, caught_up)
+        self.consumers.any()
+            && (0..self.state.consumers()).any(|consumer| self.consumers.waits(consumer) && caught_up(consumer))
     }
 
     /// If somebody starves, hand the values of the oldest group over to `overflow` for each consumer that lags there.
     pub(super) fn relieve(
         &self,
         local: &mut Local,
-        mut overflow: impl FnMut(usize, &T) -> Result<(), ExchangeError>,
+        mut overflow: impl FnMut(usize, &mut HandOver<'_, T>) -> Result<(), ExchangeError>,
     ) -> Result<Relief, ExchangeError> {
-        if !self.someone_starves(local) {
+        if !self.someone_starves() {
+            // Those that wait all the same have something to read: so the next one that comes to wait is the first, and
+            // wakes whoever waits for room.
+            self.consumers.wake_all(local);
             return Ok(Relief::Nothing);
         }
         let end = self.group_end(self.state.released_hint());
+        let unread = |cursor| cursor < end && self.slot(cursor).is_published(cursor);
+        let lags = |consumer: &usize| self.state.cursor_hint(*consumer).is_some_and(unread);
+        let laggards = || (0..self.state.consumers()).filter(lags);
+        if laggards().any(|consumer| self.state.want_lease(consumer, &mut local.stats)) {
+            // One of them reads on: it makes room, or wakes us when its call ends.
+            return Ok(Relief::Nothing);
+        }
         let mut relief = Relief::Nothing;
-        for consumer in 0..self.state.consumers() {
-            if self.state.cursor_hint(consumer).is_none_or(|cursor| cursor >= end) {
+        for consumer in laggards() {
+            let LeaseAttempt::Taken(cursor) = self.state.take_lease(consumer, Taker::Producer, &mut local.stats) else {
                 continue;
-            }
-            let LeaseAttempt::Taken(cursor) = self.state.take_lease(consumer, &mut local.stats) else { continue };
-            let mut lease = Lease::new(self, local, consumer, cursor);
-            while lease.cursor() < end
-                && let Some(moved) = lease.read(|value| overflow(consumer, value))
-            {
-                moved?;
-                lease.advance();
+            };
+            let mut values = HandOver::new(Lease::new(self, local, consumer, cursor), end);
+            overflow(consumer, &mut values)?;
+            if values.moved() {
                 relief = Relief::Moved;
             }
         }
@@ -157,7 +169,7 @@ impl<T> Shared<T> {
         drop(guard);
         let used = self.state.free(cursor);
         // Half empty, as the half-occupancy rule says; or a consumer waits, and then any room will do.
-        if self.producers.any() && (used <= self.bound / 2 || self.consumers.any()) {
+        if used <= self.bound / 2 || self.consumers.any() {
             self.producers.wake_all(local);
         }
     }
@@ -172,7 +184,7 @@ impl<T> Shared<T> {
             drop(unsafe { self.slot(ticket).clear() });
             ticket += 1;
         }
-        self.producers.wake_all(local);
+        self.tell(&self.producers, local);
     }
 
     /// A consumer goes away: nothing waits for it from here on.
@@ -181,7 +193,7 @@ impl<T> Shared<T> {
             self.state.retire(consumer);
             self.passed(consumer, local);
         }
-        self.consumers.forget(consumer, &mut local.stats);
+        self.consumers.forget(consumer);
     }
 }
 

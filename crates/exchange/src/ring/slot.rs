@@ -1,4 +1,4 @@
-//! Where values lie: the ring's only unsafe code.
+//! Where values lie. Beside `parked.rs`, the ring's only unsafe code.
 
 use super::state::Sequence;
 use crate::sync::UnsafeCell;

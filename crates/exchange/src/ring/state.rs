@@ -5,7 +5,7 @@ use crossbeam_utils::CachePadded;
 use super::order;
 use crate::{
     stats::ExchangeStats,
-    sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
 /// The cursor of a consumer that went away: past everything.
@@ -17,8 +17,11 @@ const SWEEPING: usize = usize::MAX;
 mod lease {
     pub(super) const IDLE: u8 = 0;
     pub(super) const HELD: u8 = 1;
-    pub(super) const WANTED: u8 = 2;
-    pub(super) const CLOSED: u8 = 4;
+    /// By its consumer, which found a producer holding it.
+    pub(super) const WANTED_BACK: u8 = 2;
+    /// By a producer.
+    pub(super) const WANTED: u8 = 4;
+    pub(super) const CLOSED: u8 = 8;
 }
 
 /// A slot's sequence number: ticket + 1 of what it holds, 0 before the first. Rule 2.
@@ -38,22 +41,6 @@ impl Sequence {
     /// Whether `ticket`, or a later one of the same slot, was published.
     pub(super) fn is_published(&self, ticket: u64) -> bool {
         self.0.load(order::observe()) > ticket
-    }
-}
-
-/// "Somebody is in this list of waiters". Written under the list's lock; read without, after a fence.
-#[derive(Debug)]
-pub(super) struct Flag(AtomicBool);
-
-impl Flag {
-    pub(super) fn new() -> Self {
-        Self(AtomicBool::new(false))
-    }
-    pub(super) fn set(&self, value: bool) {
-        self.0.store(value, Relaxed);
-    }
-    pub(super) fn is_set(&self) -> bool {
-        self.0.load(Relaxed)
     }
 }
 
@@ -95,11 +82,21 @@ pub(super) enum LeaseAttempt {
     Closed,
 }
 
+/// Who asks for a consumer's lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taker {
+    /// The consumer itself.
+    Consumer,
+    Producer,
+}
+
 /// What happened to a lease while it was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) struct LeaseGiven {
-    /// Somebody asked for it meanwhile.
+    /// Its consumer asked for it meanwhile.
+    pub(super) wanted_back: bool,
+    /// A producer did.
     pub(super) wanted: bool,
     /// The consumer went away meanwhile: its cursor is ours to retire.
     pub(super) closed: bool,
@@ -195,7 +192,7 @@ impl State {
         }
     }
 
-    /// Leave `Running` for good; the first reason stands. Relaxed, because whoever waits is woken through a lock (rule 8).
+    /// Leave `Running` for good; the first reason stands. Rule 8.
     pub(super) fn stop(&self, consumers_gone: bool, stats: &mut ExchangeStats) {
         stats.shared_ops += 1;
         let reason = if consumers_gone { 2 } else { 1 };
@@ -220,6 +217,11 @@ impl State {
         (cursor != RETIRED).then_some(cursor)
     }
 
+    /// A number that changes when a consumer reads on, or goes away.
+    pub(super) fn progress(&self) -> u64 {
+        self.readers.iter().fold(0, |sum: u64, reader| sum.wrapping_add(reader.cursor.load(Relaxed)))
+    }
+
     /// Move a consumer's cursor. Only under its lease. Rule 4.
     pub(super) fn set_cursor(&self, consumer: usize, cursor: u64) {
         self.readers[consumer].cursor.store(cursor, order::pass());
@@ -231,27 +233,46 @@ impl State {
     }
 
     /// Take the lease, or leave a note for its holder. Rule 5.
-    pub(super) fn take_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> LeaseAttempt {
+    pub(super) fn take_lease(&self, consumer: usize, taker: Taker, stats: &mut ExchangeStats) -> LeaseAttempt {
         let reader = &self.readers[consumer];
+        let note = if taker == Taker::Consumer { lease::WANTED_BACK } else { lease::WANTED };
         loop {
             stats.shared_ops += 1;
             let held = match reader.lease.compare_exchange(lease::IDLE, lease::HELD, order::lease_take(), Relaxed) {
                 Ok(_) => return LeaseAttempt::Taken(reader.cursor.load(Relaxed)),
                 Err(word) if word & lease::CLOSED != 0 => return LeaseAttempt::Closed,
-                Err(word) if word & lease::WANTED != 0 => return LeaseAttempt::Busy,
+                Err(word) if word & note != 0 => return LeaseAttempt::Busy,
                 Err(word) => word,
             };
             stats.shared_ops += 1;
-            if reader.lease.compare_exchange(held, held | lease::WANTED, Relaxed, Relaxed).is_ok() {
+            if reader.lease.compare_exchange(held, held | note, Relaxed, Relaxed).is_ok() {
                 return LeaseAttempt::Busy;
             }
         }
     }
 
+    /// Whether somebody holds the lease; if so, a note is left that a producer wants it. Rule 5.
+    pub(super) fn want_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> bool {
+        let lease = &self.readers[consumer].lease;
+        let mut word = lease.load(Relaxed);
+        while word & lease::HELD != 0 && word & lease::WANTED == 0 {
+            stats.shared_ops += 1;
+            match lease.compare_exchange_weak(word, word | lease::WANTED, Relaxed, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        word & lease::HELD != 0
+    }
+
     pub(super) fn give_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> LeaseGiven {
         stats.shared_ops += 1;
         let word = self.readers[consumer].lease.fetch_and(lease::CLOSED, order::lease_give());
-        LeaseGiven { wanted: word & lease::WANTED != 0, closed: word & lease::CLOSED != 0 }
+        LeaseGiven {
+            wanted_back: word & lease::WANTED_BACK != 0,
+            wanted: word & lease::WANTED != 0,
+            closed: word & lease::CLOSED != 0,
+        }
     }
 
     /// The consumer goes away: nobody takes its lease any more.
