@@ -205,26 +205,31 @@ impl Target<'_> {
             let long = sources.iter().flat_map(|source| source.views).map(|view| long_bytes(*view)).sum();
             self.shape.learn_heap(self.column, long, self.rows);
         }
-        let end = match self.order {
-            Order::Gather(rows) => rows.len(),
-            Order::Combine(_, end) => end as usize,
-        };
-        let combined = self.combiner.room::<u128>(end);
-        // SAFETY: as in `copy`; the combining buffer has room for all views, and is initialised.
-        let grouped = unsafe {
-            match self.order {
-                Order::Gather(rows) => gather(sources[0].views.as_ptr(), rows, combined),
-                Order::Combine(positions, _) => scatter_views(&sources, positions, combined),
+        let combined = match self.order {
+            Order::Gather(_) => &mut [],
+            Order::Combine(positions, end) => {
+                let combined = self.combiner.room::<u128>(end as usize);
+                // SAFETY: as in `copy`; the combining buffer has room for all views, and is initialised.
+                unsafe {
+                    scatter_views(&sources, positions, combined);
+                    std::slice::from_raw_parts_mut(combined, end as usize)
+                }
             }
-            std::slice::from_raw_parts_mut(combined, end)
         };
         let buffers = sources.iter().flat_map(|source| source.buffers);
-        let buffers: Vec<*const u8> = buffers.map(|buffer| buffer.as_ptr()).collect();
+        let buffers: Vec<&[u8]> = buffers.map(|buffer| buffer.as_slice()).collect();
         for segment in self.segments {
-            let run = &mut grouped[segment.first as usize..][..segment.claim.len as usize];
+            let (first, len) = (segment.first as usize, segment.claim.len as usize);
             // SAFETY: as in `copy`; each heap range has room for exactly the long strings of its part of the run.
             unsafe {
                 let out = segment.claim.chunk().values(self.column).cast::<u128>().add(segment.claim.start as usize);
+                let run = match self.order {
+                    Order::Gather(rows) => {
+                        gather(sources[0].views.as_ptr(), segment.of(rows), out);
+                        std::slice::from_raw_parts_mut(out, len)
+                    }
+                    Order::Combine(..) => &mut combined[first..][..len],
+                };
                 let mut rest = &mut *run;
                 while !rest.is_empty() {
                     let (count, bytes) = strings_within(rest, MAX_HEAP_RANGE);
@@ -232,12 +237,14 @@ impl Target<'_> {
                     rest = behind;
                     if bytes > 0 {
                         let heap = segment.claim.chunk().claim_heap(self.shape, self.column, bytes);
-                        move_strings(part, &buffers, heap);
+                        move_strings(part, &buffers, heap, bytes);
                         cost.bytes += bytes as u64;
                         cost.shared_ops += 1;
                     }
                 }
-                copy_run(run.as_ptr().cast(), out.cast(), size_of_val(run), self.shape.past_cache);
+                if let Order::Combine(..) = self.order {
+                    copy_run(run.as_ptr().cast(), out.cast(), size_of_val(run), self.shape.past_cache);
+                }
             }
         }
     }

@@ -50,6 +50,10 @@ pub(super) fn long_bytes(view: u128) -> usize {
 /// How many of the views, from the first on, have long strings of at most `limit` bytes together, at least one view; and
 /// these bytes.
 pub(super) fn strings_within(views: &[u128], limit: usize) -> (usize, usize) {
+    let all = views.iter().map(|view| long_bytes(*view)).sum();
+    if all <= limit {
+        return (views.len(), all);
+    }
     let mut bytes = 0;
     for (count, view) in views.iter().enumerate() {
         let more = bytes + long_bytes(*view);
@@ -61,13 +65,23 @@ pub(super) fn strings_within(views: &[u128], limit: usize) -> (usize, usize) {
     (views.len(), bytes)
 }
 
+/// One value, by bytes: a move of a wide integer would go through two general registers, or through the stack.
+///
+/// # Safety
+/// `source` is readable and `out` writable for a value, aligned or not, and they do not overlap.
+#[inline]
+unsafe fn copy_value<T>(source: *const T, out: *mut T) {
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(source.cast::<u8>(), out.cast::<u8>(), size_of::<T>()) }
+}
+
 /// # Safety
 /// `source[row]` is readable for each row, aligned or not (fixed-size binaries need not be), and `out` is writable for `rows.len()` values.
 #[inline]
 pub(super) unsafe fn gather<T: Copy>(source: *const T, rows: &[u32], out: *mut T) {
     for (position, row) in rows.iter().enumerate() {
         // SAFETY: the caller's promise.
-        unsafe { out.add(position).write(source.add(*row as usize).read_unaligned()) };
+        unsafe { copy_value(source.add(*row as usize), out.add(position)) };
     }
 }
 
@@ -77,7 +91,7 @@ pub(super) unsafe fn gather<T: Copy>(source: *const T, rows: &[u32], out: *mut T
 unsafe fn scatter<T: Copy>(source: *const T, positions: &[u32], out: *mut T) {
     for (row, position) in positions.iter().enumerate() {
         // SAFETY: the caller's promise.
-        unsafe { out.add(*position as usize).write(source.add(row).read_unaligned()) };
+        unsafe { copy_value(source.add(row), out.add(*position as usize)) };
     }
 }
 
@@ -118,55 +132,66 @@ pub(super) unsafe fn scatter_views(sources: &[ViewSource<'_>], mut positions: &[
     }
 }
 
-/// Copies the long strings of `views` to the heap range and points the views there.
+/// Copies the long strings of `views`, of `bytes` bytes together, to the heap range and points the views there.
 ///
 /// # Safety
 /// The views are those of a valid array with these buffers, and the range has room for their long strings.
-pub(super) unsafe fn move_strings(views: &mut [u128], buffers: &[*const u8], heap: HeapRange) {
+pub(super) unsafe fn move_strings(views: &mut [u128], buffers: &[&[u8]], heap: HeapRange, bytes: usize) {
+    /// What is copied at once of a short string: whatever follows is overwritten by the next one.
+    const STRIDE: usize = 64;
     let (mut out, mut offset) = (heap.ptr, heap.offset);
+    let mut left = bytes;
     for view in views {
-        let len = *view as u32;
+        let len = *view as u32 as usize;
         if len <= 12 {
             continue;
         }
         let mut long = ByteView::from(*view);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise. A stride stays within the buffer, and within what is left of the range.
         unsafe {
-            let source = buffers.get_unchecked(long.buffer_index as usize).add(long.offset as usize);
-            copy_string(source, out, len as usize);
-            out = out.add(len as usize);
+            let buffer = buffers.get_unchecked(long.buffer_index as usize);
+            let start = long.offset as usize;
+            let source = buffer.as_ptr().add(start);
+            if len <= STRIDE && start + STRIDE <= buffer.len() && left >= STRIDE {
+                std::ptr::copy_nonoverlapping(source, out, STRIDE);
+            } else {
+                copy_string(source, out, len);
+            }
+            out = out.add(len);
         }
+        left -= len;
         long.buffer_index = heap.buffer;
         long.offset = offset;
-        offset += len;
+        // The last string's end may be past what an offset can say; nobody reads that.
+        offset = offset.wrapping_add(len as u32);
         *view = long.as_u128();
     }
 }
 
-/// Copies a string of more than twelve bytes: most are short, and two overlapping moves are cheaper than a call.
+/// Copies a string of more than twelve bytes where nothing beyond it may be touched: most are short, and two overlapping
+/// moves are cheaper than a call.
 ///
 /// # Safety
 /// `len` is at least 8; `source` is readable and `out` writable for as many bytes, and they do not overlap.
 #[inline]
 unsafe fn copy_string(source: *const u8, out: *mut u8, len: usize) {
     /// # Safety
-    /// As above, and `len` is `size_of::<T>()` to twice that.
+    /// As above, and `len` is `WIDTH` to twice that.
     #[inline]
-    unsafe fn ends<T: Copy>(source: *const u8, out: *mut u8, len: usize) {
-        let last = len - size_of::<T>();
+    unsafe fn ends<const WIDTH: usize>(source: *const u8, out: *mut u8, len: usize) {
+        let last = len - WIDTH;
         // SAFETY: both moves lie within `len` bytes.
         unsafe {
-            let (head, tail) = (source.cast::<T>().read_unaligned(), source.add(last).cast::<T>().read_unaligned());
-            out.cast::<T>().write_unaligned(head);
-            out.add(last).cast::<T>().write_unaligned(tail);
+            std::ptr::copy_nonoverlapping(source, out, WIDTH);
+            std::ptr::copy_nonoverlapping(source.add(last), out.add(last), WIDTH);
         }
     }
-    // SAFETY: the caller's promise; each arm has lengths of one to two times its type's.
+    // SAFETY: the caller's promise; each arm has lengths of one to two times its width.
     unsafe {
         match len {
-            0..=16 => ends::<u64>(source, out, len),
-            17..=32 => ends::<[u64; 2]>(source, out, len),
-            33..=64 => ends::<[u64; 4]>(source, out, len),
+            0..=16 => ends::<8>(source, out, len),
+            17..=32 => ends::<16>(source, out, len),
+            33..=64 => ends::<32>(source, out, len),
             _ => std::ptr::copy_nonoverlapping(source, out, len),
         }
     }
