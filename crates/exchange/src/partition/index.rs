@@ -31,20 +31,30 @@ impl RowIndex {
 
     /// Groups rows by `hash % N`. O(rows + N).
     pub fn fill_from_hashes(&mut self, hashes: &[u64], modulo: &Modulo) {
-        modulo.targets(hashes, &mut self.targets);
+        self.clear();
+        self.add_hashes(hashes, modulo);
         self.group(modulo.consumers());
     }
 
-    /// The inverse of [`fill_from_hashes`](Self::fill_from_hashes): fills [`positions`](Self::positions) instead of
-    /// [`rows`](Self::rows), and leaves `gap` positions free behind each consumer's. O(rows + N).
-    pub fn place_from_hashes(&mut self, hashes: &[u64], modulo: &Modulo, gap: u32) {
-        modulo.targets(hashes, &mut self.targets);
+    /// Begins with no rows.
+    pub(crate) fn clear(&mut self) {
+        self.targets.clear();
+    }
+
+    /// Appends rows, which [`group`](Self::group) or [`place`](Self::place) must follow.
+    pub(crate) fn add_hashes(&mut self, hashes: &[u64], modulo: &Modulo) {
+        modulo.append_targets(hashes, &mut self.targets);
+    }
+
+    /// The inverse of [`group`](Self::group): fills [`positions`](Self::positions) instead of [`rows`](Self::rows), and
+    /// leaves `gap` positions free behind each consumer's. All targets are below `consumers`. O(rows + N).
+    pub(crate) fn place(&mut self, consumers: usize, gap: u32) {
         self.rows.clear();
         self.positions.resize(self.targets.len(), 0);
-        let stripes = self.count(modulo.consumers(), gap);
+        let stripes = self.count(consumers, gap);
         let positions = &mut self.positions;
         let put = |position: u32, row: u32| positions[row as usize] = position;
-        place(stripes, &self.targets, modulo.consumers(), &mut self.cursors, put);
+        place(stripes, &self.targets, consumers, &mut self.cursors, put);
     }
 
     /// Groups rows whose targets `fill` writes. O(rows + N).
@@ -81,9 +91,8 @@ impl RowIndex {
         &self.offsets
     }
 
-    /// For each row of the batch its position in the grouped order, after
-    /// [`place_from_hashes`](Self::place_from_hashes).
-    pub fn positions(&self) -> &[u32] {
+    /// For each row of the batch its position in the grouped order, after [`place`](Self::place).
+    pub(crate) fn positions(&self) -> &[u32] {
         &self.positions
     }
 
@@ -114,8 +123,8 @@ impl RowIndex {
                 * size_of::<u32>()
     }
 
-    /// The counting sort. All targets are below `consumers`.
-    fn group(&mut self, consumers: usize) {
+    /// The counting sort of the rows added. All targets are below `consumers`. O(rows + N).
+    pub(crate) fn group(&mut self, consumers: usize) {
         self.positions.clear();
         if consumers <= few::MAX_CONSUMERS {
             self.check_len();

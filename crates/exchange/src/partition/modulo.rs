@@ -28,9 +28,8 @@ impl Modulo {
         if self.divisor.is_power_of_two() { (hash & (self.divisor - 1)) as Target } else { self.reduce(hash) }
     }
 
-    /// Writes the target of each hash to `targets`, which then has their length.
-    pub fn targets(&self, hashes: &[u64], targets: &mut Vec<Target>) {
-        targets.clear();
+    /// Appends the target of each hash to `targets`.
+    pub fn append_targets(&self, hashes: &[u64], targets: &mut Vec<Target>) {
         if self.divisor.is_power_of_two() {
             let mask = self.divisor - 1;
             targets.extend(hashes.iter().map(|hash| (hash & mask) as Target));

@@ -21,7 +21,9 @@ fn modulo_is_remainder_at_the_edges() {
     let mut targets = Vec::new();
     for n in (1..=4096).chain([10_007, 32_768, 65_535, 65_536]) {
         let (modulo, hashes) = (Modulo::new(n), edge_hashes(n as u64));
-        modulo.targets(&hashes, &mut targets);
+        targets.clear();
+        modulo.append_targets(&hashes, &mut targets);
+        assert_eq!(targets.len(), hashes.len());
         for (&hash, &target) in hashes.iter().zip(&targets) {
             assert_eq!(u64::from(target), hash % n as u64, "{hash} % {n}");
             assert_eq!(target, modulo.target(hash));

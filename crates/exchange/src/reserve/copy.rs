@@ -11,7 +11,8 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use super::{
     chunk::{Chunk, ChunkShape, Layout},
     kernels::{
-        Values, ViewSource, copy_run, gather, long_bytes, move_strings, scatter_all, scatter_views, strings_within,
+        Values, ViewSource, copy_run, gather, long_bytes, move_strings, prefetch_run, scatter_all, scatter_views,
+        strings_within,
     },
     lane::Claim,
 };
@@ -33,6 +34,9 @@ pub(crate) enum Order<'a> {
     /// For each row of the batch its position in the grouped order, and the end of that order, which may have gaps.
     Combine(&'a [u32], u32),
 }
+
+/// So many segments ahead of the copy, their memory is fetched: no two of them are neighbours, so the hardware cannot know.
+const AHEAD: usize = 4;
 
 /// The most bytes of long strings in one claim of a heap: a view's offset has 32 bits, and readers take it as signed.
 const MAX_HEAP_RANGE: usize = i32::MAX as usize;
@@ -182,10 +186,13 @@ impl Target<'_> {
                 Order::Combine(positions, end) => {
                     let combined = self.combiner.room::<T>(end as usize);
                     scatter_all(sources, positions, combined);
-                    for segment in self.segments {
+                    let bytes = |segment: &Segment| segment.claim.len as usize * size_of::<T>();
+                    for (index, segment) in self.segments.iter().enumerate() {
+                        if let Some(soon) = self.segments.get(index + AHEAD) {
+                            prefetch_run(out(soon).cast(), bytes(soon), self.shape.past_cache);
+                        }
                         let run = combined.add(segment.first as usize).cast::<u8>();
-                        let bytes = segment.claim.len as usize * size_of::<T>();
-                        copy_run(run, out(segment).cast(), bytes, self.shape.past_cache);
+                        copy_run(run, out(segment).cast(), bytes(segment), self.shape.past_cache);
                     }
                 }
             }
@@ -218,7 +225,11 @@ impl Target<'_> {
         };
         let buffers = sources.iter().flat_map(|source| source.buffers);
         let buffers: Vec<&[u8]> = buffers.map(|buffer| buffer.as_slice()).collect();
-        for segment in self.segments {
+        for (index, segment) in self.segments.iter().enumerate() {
+            if let Some(soon) = self.segments.get(index + AHEAD) {
+                let out = soon.claim.chunk().values(self.column).cast::<u128>().wrapping_add(soon.claim.start as usize);
+                prefetch_run(out.cast(), soon.claim.len as usize * size_of::<u128>(), self.shape.past_cache);
+            }
             let (first, len) = (segment.first as usize, segment.claim.len as usize);
             // SAFETY: as in `copy`; each heap range has room for exactly the long strings of its part of the run.
             unsafe {

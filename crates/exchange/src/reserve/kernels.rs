@@ -12,6 +12,10 @@ use super::chunk::HeapRange;
 #[cfg(target_arch = "x86_64")]
 const MIN_STREAMED_BYTES: usize = 1024;
 
+/// Of longer runs the hardware fetches the rest.
+#[cfg(target_arch = "x86_64")]
+const MAX_PREFETCHED_BYTES: usize = 1024;
+
 /// Some values of a column.
 #[derive(Clone, Copy)]
 pub(super) struct Values<T> {
@@ -211,6 +215,22 @@ pub(super) unsafe fn copy_run(source: *const u8, out: *mut u8, bytes: usize, pas
     let _ = past_cache;
     // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(source, out, bytes) }
+}
+
+/// Fetches the lines that [`copy_run`] will write through the cache: all of a short run, the two ends of one that goes past it.
+#[inline]
+pub(super) fn prefetch_run(out: *const u8, bytes: usize, past_cache: bool) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        let step = if past_cache && bytes >= MIN_STREAMED_BYTES { bytes - 1 } else { 64 };
+        for offset in (0..bytes.min(MAX_PREFETCHED_BYTES)).step_by(step.max(1)).chain(bytes.checked_sub(1)) {
+            // SAFETY: a prefetch is allowed for any address.
+            unsafe { _mm_prefetch::<_MM_HINT_ET0>(out.wrapping_add(offset).cast()) };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (out, bytes, past_cache);
 }
 
 /// Copies with non-temporal stores of whole lines. The stores are ordered before later ones only by an `sfence`, which

@@ -40,10 +40,9 @@ pub(crate) struct ReserveProducer {
     claims: Vec<Claim<Chunk>>,
     segments: Vec<Segment>,
     combiner: Combiner,
-    /// Batches that are not copied yet, so that runs get longer, the hashes of their rows, and the bytes accounted for
-    /// them.
+    /// Batches that are not copied yet, so that runs get longer; `rows` knows their rows, and so many bytes are accounted
+    /// for them.
     held: Vec<RecordBatch>,
-    hashes: Vec<u64>,
     held_bytes: usize,
     /// Copy as soon as so many rows are held.
     flush_rows: usize,
@@ -66,7 +65,6 @@ impl ReserveProducer {
             segments: Vec::new(),
             combiner: Combiner::default(),
             held: Vec::new(),
-            hashes: Vec::new(),
             held_bytes: 0,
             flush_rows,
             idle: false,
@@ -112,17 +110,20 @@ impl ReserveProducer {
         }
         self.stats.batches += 1;
         self.stats.rows += batch.num_rows() as u64;
+        if self.held.is_empty() {
+            self.rows.clear();
+        }
+        self.rows.add_hashes(hashes, &self.shared.modulo);
         if self.flush_rows == 0 {
             self.held.push(batch);
-            self.copy_held(hashes);
+            self.flush();
             return Ok(());
         }
         let bytes = batch_bytes(&batch);
         let accounted = self.shared.overflow.try_reserve(bytes);
         self.held_bytes += if accounted { bytes } else { 0 };
         self.held.push(batch);
-        self.hashes.extend_from_slice(hashes);
-        if !accounted || self.hashes.len() >= self.flush_rows || self.held.len() >= MAX_HELD {
+        if !accounted || self.rows.targets().len() >= self.flush_rows || self.held.len() >= MAX_HELD {
             self.flush();
         }
         Ok(())
@@ -130,23 +131,16 @@ impl ReserveProducer {
 
     /// Copies the batches that are held.
     fn flush(&mut self) {
-        if !self.held.is_empty() {
-            let hashes = std::mem::take(&mut self.hashes);
-            self.copy_held(&hashes);
-            self.hashes = hashes;
-            self.hashes.clear();
+        if self.held.is_empty() {
+            return;
         }
-    }
-
-    /// Copies the batches that are held, whose rows have these hashes.
-    fn copy_held(&mut self, hashes: &[u64]) {
         let combine = self.shared.consumers() >= COMBINE_MIN_CONSUMERS;
         let mut in_flight = InFlight { producer: self };
         let ReserveProducer { rows, shared, .. } = &mut *in_flight.producer;
         if combine {
-            rows.place_from_hashes(hashes, &shared.modulo, COMBINE_GAP);
+            rows.place(shared.consumers(), COMBINE_GAP);
         } else {
-            rows.fill_from_hashes(hashes, &shared.modulo);
+            rows.group(shared.consumers());
         }
         in_flight.producer.claim();
         in_flight.copy(combine);
