@@ -12,6 +12,10 @@ use super::chunk::HeapRange;
 #[cfg(target_arch = "x86_64")]
 const MIN_STREAMED_BYTES: usize = 1024;
 
+/// How far ahead of a read its column is fetched: enough to hide memory, and few columns' ends are overshot by much.
+#[cfg(target_arch = "x86_64")]
+const READ_AHEAD_BYTES: usize = 2048;
+
 /// Of longer runs the hardware fetches the rest.
 #[cfg(target_arch = "x86_64")]
 const MAX_PREFETCHED_BYTES: usize = 1024;
@@ -93,10 +97,29 @@ pub(super) unsafe fn gather<T: Copy>(source: *const T, rows: &[u32], out: *mut T
 /// `source` has `positions.len()` values, and `out` is writable at every position.
 #[inline]
 unsafe fn scatter<T: Copy>(source: *const T, positions: &[u32], out: *mut T) {
-    for (row, position) in positions.iter().enumerate() {
-        // SAFETY: the caller's promise.
-        unsafe { copy_value(source.add(row), out.add(*position as usize)) };
+    let line = (64 / size_of::<T>()).max(1);
+    let mut from = source;
+    for positions in positions.chunks(line) {
+        prefetch_source(from);
+        for (row, position) in positions.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { copy_value(from.add(row), out.add(*position as usize)) };
+        }
+        from = from.wrapping_add(line);
     }
+}
+
+/// Fetches what a loop over the values from `from` on will read soon: the hardware stops at the end of each page.
+#[inline]
+fn prefetch_source<T>(from: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch is allowed for any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast::<i8>().wrapping_add(READ_AHEAD_BYTES)) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = from;
 }
 
 /// # Safety
@@ -123,6 +146,7 @@ pub(super) unsafe fn scatter_views(sources: &[ViewSource<'_>], mut positions: &[
     for source in sources {
         let (here, rest) = positions.split_at(source.views.len());
         for (view, position) in source.views.iter().zip(here) {
+            prefetch_source(view);
             let mut view = *view;
             if first_buffer > 0 && long_bytes(view) > 0 {
                 let long = ByteView::from(view);
