@@ -85,7 +85,23 @@ macro_rules! on_path {
     };
 }
 
-/// Sends batches. One thread or task owns it; dropping it before [`finish`](Self::finish) stops the exchange with
+impl ProducerPath {
+    /// Calls `f`. If it panics, as the embedder's code may, rows can be missing, so that the exchange is stopped.
+    fn guarded<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
+        struct Guard<'a>(&'a mut ProducerPath);
+        impl Drop for Guard<'_> {
+            fn drop(&mut self) {
+                on_path!(ProducerPath, &mut *self.0, path => path.lost());
+            }
+        }
+        let guard = Guard(self);
+        let result = f(guard.0);
+        std::mem::forget(guard);
+        result
+    }
+}
+
+/// Sends batches. A call that panics in the embedder's code stops the exchange. One thread or task owns it; dropping it before [`finish`](Self::finish) stops the exchange with
 /// [`ExchangeError::ProducerLost`].
 pub struct Producer {
     schema: SchemaRef,
@@ -99,10 +115,10 @@ impl Producer {
     /// # Errors
     /// If the exchange was stopped, or no consumer is left.
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<Admission, ExchangeError>> {
-        match &mut self.path {
+        self.path.guarded(|path| match path {
             ProducerPath::Reserve(path) => path.poll_ready(cx).map_ok(|()| Admission::Granted),
             ProducerPath::Publish(path) => path.poll_ready(cx),
-        }
+        })
     }
 
     /// Sends each row of `batch` to consumer `hash % N`. Never waits; call it after [`poll_ready`](Self::poll_ready).
@@ -112,7 +128,7 @@ impl Producer {
     /// one hash a row.
     pub fn send_hashed(&mut self, batch: RecordBatch, hashes: &[u64]) -> Result<(), SendError<RecordBatch>> {
         match self.check(&batch, hashes) {
-            Ok(()) => on_path!(ProducerPath, &mut self.path, path => path.send_hashed(batch, hashes)),
+            Ok(()) => self.path.guarded(|path| on_path!(ProducerPath, path, path => path.send_hashed(batch, hashes))),
             Err(error) => Err(SendError { value: batch, error }),
         }
     }
@@ -141,7 +157,7 @@ impl Producer {
     /// Says that the input has nothing ready, so that what was sent becomes visible to those who wait for it; as incomplete
     /// batches only if [`full_batches`](ExchangeConfig::full_batches) is off and all producers are idle.
     pub fn idle(&mut self) {
-        on_path!(ProducerPath, &mut self.path, path => path.idle());
+        self.path.guarded(|path| on_path!(ProducerPath, path, path => path.idle()));
     }
 
     /// Ends this producer's input. The consumers' streams end when all producers have finished.

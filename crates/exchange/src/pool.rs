@@ -104,8 +104,8 @@ impl PooledBuffer {
     pub unsafe fn into_buffer(self, len: usize) -> Buffer {
         assert!(len <= self.capacity(), "a buffer of {} bytes cannot hold {len}", self.capacity());
         let (ptr, capacity) = (self.as_ptr(), self.capacity());
-        // SAFETY: the memory has this capacity and lives as long as `self`, which the buffer owns. Of it, only `len` bytes
-        // can be read through the slice, and those, as the caller promises, are initialised and no longer written.
+        // SAFETY: the memory has this capacity, is initialised, and lives as long as `self`, which the buffer owns; nobody
+        // writes it from here on, as the caller promises.
         unsafe { Buffer::from_custom_allocation(ptr, capacity, Arc::new(self)) }.slice_with_length(0, len)
     }
 }
@@ -151,8 +151,29 @@ impl Allocation {
         // SAFETY: the layout has a size above zero.
         let start = unsafe { alloc(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        // SAFETY: as many bytes were allocated.
+        unsafe { initialise(start, layout.size()) };
         // SAFETY: `skipped` bytes lie within the allocation.
         Self { ptr: unsafe { start.add(skipped) }, bytes, skipped }
+    }
+}
+
+/// Makes fresh memory count as initialised, with whatever it holds: a buffer reports all of it as its capacity, and may be
+/// asked to show it. Writing it would touch every page of chunks that stay almost empty.
+///
+/// # Safety
+/// `bytes` bytes from `start` on are writable.
+unsafe fn initialise(start: NonNull<u8>, bytes: usize) {
+    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+    {
+        let _ = bytes;
+        // SAFETY: an empty block. As far as the compiler knows it writes every byte that the pointer leads to.
+        unsafe { std::arch::asm!("/* {0} */", in(reg) start.as_ptr(), options(nostack, preserves_flags)) };
+    }
+    #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        start.as_ptr().write_bytes(0, bytes);
     }
 }
 

@@ -464,3 +464,40 @@ fn dropped_while_relieved() {
         let _producer = writer.join().unwrap();
     });
 }
+
+/// B is never polled, D leaves after what it found, C starves: P must hear of it.
+#[test]
+fn a_consumer_that_leaves_after_its_second_look_passes_the_news_on() {
+    model(3, || {
+        let (mut ps, mut cs, _o) = handles(1, 3, 1, 1);
+        let mut p = ps.pop().unwrap();
+        let (mut c, mut d) = (cs.pop().unwrap(), cs.pop().unwrap());
+        let b = cs.pop().unwrap();
+        let leaver = thread::spawn(move || {
+            let w = Waker::noop();
+            let _ = d.poll_next(&mut Context::from_waker(w), |_| ControlFlow::Break(()));
+            drop(d);
+        });
+        struct Rung(std::sync::atomic::AtomicUsize);
+        impl Wake for Rung {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            }
+        }
+        let rung = Arc::new(Rung(0.into()));
+        let w = Waker::from(Arc::clone(&rung));
+        p.try_send(0).unwrap();
+        let parked = loop {
+            match p.poll_ready(&mut Context::from_waker(&w), |_, v| v.try_for_each(|_| Ok(()))) {
+                Poll::Ready(Ok(Admission::Yield)) => {}
+                Poll::Ready(_) => break false,
+                Poll::Pending => break true,
+            }
+        };
+        leaver.join().unwrap();
+        let w = Waker::noop();
+        while c.poll_next(&mut Context::from_waker(w), |_| ControlFlow::Continue(())).is_ready() {}
+        assert!(!parked || rung.0.load(std::sync::atomic::Ordering::SeqCst) > 0, "lost");
+        drop((b, p));
+    });
+}

@@ -33,25 +33,36 @@ impl Laggard {
         shared: &Shared,
         stats: &mut ExchangeStats,
     ) -> Result<(), ExchangeError> {
-        let mut queue = shared.laggards[consumer].lock();
-        stats.locks += 1;
-        if queue.gone {
-            return batches.try_for_each(|_| Ok(()));
-        }
-        let Queue { builder, items, .. } = &mut *queue;
+        // Not under the lock: what is taken off the ring wakes others, whose code may come here. Only one producer at a time
+        // is in a hand-over of this consumer, and the consumer sees none of it before it ends.
         let fresh = || BatchBuilder::new(Arc::clone(&shared.schema), shared.batch_rows, Arc::clone(&shared.pool));
-        let builder = builder.get_or_insert_with(fresh);
+        let builder = {
+            let mut queue = shared.laggards[consumer].lock();
+            (!queue.gone).then(|| queue.builder.take())
+        };
+        stats.locks += 1;
+        let Some(builder) = builder else { return batches.try_for_each(|_| Ok(())) };
+        let mut builder = builder.unwrap_or_else(fresh);
+        let mut kept = Kept { shared, items: VecDeque::new() };
         let mut whole = Vec::new();
-        batches.try_for_each(|batch| {
-            stats.bytes_copied += batch.copy_rows(consumer, builder, |batch| {
+        let taken = batches.try_for_each(|batch| {
+            stats.bytes_copied += batch.copy_rows(consumer, &mut builder, |batch| {
                 whole.push(batch);
                 Ok(())
             })? as u64;
             for batch in whole.drain(..) {
-                items.push_back(keep(consumer, batch, shared, stats)?);
+                kept.items.push_back(keep(consumer, batch, shared, stats)?);
             }
             Ok(())
-        })
+        });
+        let mut queue = shared.laggards[consumer].lock();
+        stats.locks += 1;
+        if !queue.gone {
+            queue.builder = Some(builder);
+            queue.items.append(&mut kept.items);
+        }
+        drop(queue);
+        taken
     }
 
     /// The next rows, oldest first.
@@ -77,6 +88,20 @@ impl Laggard {
         queue.builder = None;
         for (_, reserved) in queue.items.drain(..) {
             shared.forget(reserved);
+        }
+    }
+}
+
+/// Rows that are not in the queue yet. If they never get there, nothing stays accounted for them.
+struct Kept<'a> {
+    shared: &'a Shared,
+    items: VecDeque<(Delivery, usize)>,
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        for (_, reserved) in self.items.drain(..) {
+            self.shared.forget(reserved);
         }
     }
 }

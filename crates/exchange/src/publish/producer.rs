@@ -87,6 +87,11 @@ impl PublishProducer {
         }
     }
 
+    /// A call of this producer panicked: what it sent or handed over may be incomplete.
+    pub(crate) fn lost(&mut self) {
+        self.ring.lost();
+    }
+
     pub(crate) fn stop(&mut self, error: StopError) {
         self.ring.stop(error);
     }

@@ -1,5 +1,5 @@
 //! Claims on a consumer's open chunk: every atomic of the row protocol, free of Arrow. `PROTOCOL.md` beside this file
-//! states the rules (R1..R6) that the comments cite.
+//! states the rules (R1..R9) that the comments cite.
 
 use std::{marker::PhantomData, ptr::NonNull};
 

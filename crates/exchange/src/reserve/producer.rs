@@ -131,7 +131,7 @@ impl ReserveProducer {
 
     /// Copies the batches that are held.
     fn flush(&mut self) {
-        if self.held.is_empty() {
+        if self.held.is_empty() || self.shared.refusal().is_some() {
             return;
         }
         let combine = self.shared.consumers() >= COMBINE_MIN_CONSUMERS;
@@ -200,12 +200,15 @@ impl ReserveProducer {
         if std::mem::take(&mut self.idle) {
             self.shared.producer_resumes(&mut self.stats);
         }
-        if self.shared.refusal().is_none() {
-            self.flush();
-        }
+        self.flush();
         self.shared.producer_finishes(&mut self.stats);
         self.finished = true;
         self.stats
+    }
+
+    /// A call of this producer panicked: what it sent may be incomplete.
+    pub(crate) fn lost(&mut self) {
+        self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.stats);
     }
 
     pub(crate) fn stop(&mut self, error: StopError) {
@@ -221,7 +224,7 @@ impl Drop for ReserveProducer {
     fn drop(&mut self) {
         self.shared.overflow.release(self.held_bytes);
         if !self.finished {
-            self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.stats);
+            self.lost();
         }
     }
 }

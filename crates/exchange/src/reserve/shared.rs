@@ -142,19 +142,19 @@ impl Shared {
             return self.discard(*open);
         }
         let rows = open.rows() as u64;
-        let (bytes, reserved) = (open.chunk.memory_bytes(), open.chunk.reserved_bytes);
+        let bytes = open.chunk.memory_bytes();
+        let mut held = self.held(&open);
         let over = if self.gate.queue() { bytes } else { 0 };
         if over > 0 {
             stats.overflow_rows += rows;
             stats.overflow_bytes += bytes as u64;
         }
         let within = self.beyond.try_add(over);
-        let accounted = within && (bytes <= reserved || self.overflow.try_reserve(bytes - reserved));
-        let item = if accounted {
-            Item::Chunk { open, reserved: bytes.max(reserved), over }
+        let item = if within && held.grow_to(bytes) {
+            Item::Chunk { open, reserved: held.keep(), over }
         } else {
             self.beyond.subtract(if within { over } else { 0 });
-            match self.spill(consumer, *open) {
+            match self.spill(consumer, *open, held) {
                 Ok(item) => item,
                 Err(error) => {
                     self.gate.dequeue(stats);
@@ -168,13 +168,16 @@ impl Shared {
         }
     }
 
-    fn spill(&self, consumer: usize, open: Open<Chunk>) -> Result<Item, ExchangeError> {
-        let reserved = open.chunk.reserved_bytes;
-        let spilled = self
-            .batch(open)
-            .and_then(|batch| self.overflow.spill(consumer, batch).map(Item::Spilled).map_err(ExchangeError::Stopped));
-        self.overflow.release(reserved);
+    fn spill(&self, consumer: usize, open: Open<Chunk>, held: Held<'_>) -> Result<Item, ExchangeError> {
+        let batch = self.batch(open)?;
+        let spilled = self.overflow.spill(consumer, batch).map(Item::Spilled).map_err(ExchangeError::Stopped);
+        drop(held);
         spilled
+    }
+
+    /// What is accounted for a chunk, to be given back unless it is kept.
+    fn held(&self, open: &Open<Chunk>) -> Held<'_> {
+        Held { overflow: &*self.overflow, bytes: open.chunk.reserved_bytes }
     }
 
     /// The rows of a whole chunk.
@@ -275,6 +278,34 @@ impl Shared {
         }
         self.live_consumers.fetch_sub(1, Relaxed);
         self.gate.wake_producers(stats);
+    }
+}
+
+/// Bytes that are accounted for, and given back also if the embedder's code panics.
+struct Held<'a> {
+    overflow: &'a dyn Overflow,
+    bytes: usize,
+}
+
+impl Held<'_> {
+    fn grow_to(&mut self, bytes: usize) -> bool {
+        let granted = bytes <= self.bytes || self.overflow.try_reserve(bytes - self.bytes);
+        if granted {
+            self.bytes = self.bytes.max(bytes);
+        }
+        granted
+    }
+
+    fn keep(mut self) -> usize {
+        std::mem::take(&mut self.bytes)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.overflow.release(self.bytes);
+        }
     }
 }
 

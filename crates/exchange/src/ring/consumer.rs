@@ -67,10 +67,14 @@ impl<T> RingConsumer<T> {
         mut visit: impl FnMut(&T) -> ControlFlow<()>,
     ) -> Poll<Result<Next, ExchangeError>> {
         let mut outcome = self.advance(&mut visit);
-        let mut first = false;
         if outcome.is_pending() {
-            first = self.shared.consumers.register(self.index, cx.waker(), &mut self.local);
+            let first = self.shared.consumers.register(self.index, cx.waker(), &mut self.local);
             order::fence_wait_data();
+            if first {
+                // Those that wait for room while we starve must relieve whoever is slow. Whatever the second look finds: we
+                // stay listed, so the next one that starves will not be the first.
+                self.shared.producers.wake_all(&mut self.local);
+            }
             outcome = self.advance(&mut visit);
         }
         if outcome.is_ready() {
@@ -78,10 +82,6 @@ impl<T> RingConsumer<T> {
             return outcome;
         }
         self.local.waits();
-        if first {
-            // Those that wait for room while we starve must relieve whoever is slow. They know if others starved before.
-            self.shared.producers.wake_all(&mut self.local);
-        }
         Poll::Pending
     }
 

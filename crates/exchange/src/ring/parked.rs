@@ -125,11 +125,19 @@ impl Taken<'_> {
     fn take_next(&mut self) -> Option<Waker> {
         let node = self.parked.nodes.get(self.next)?;
         self.next = node.next.load(Relaxed);
-        // SAFETY: a listed node's waker is only read.
-        let waker = node.waker.with(|cell| unsafe { (*cell).clone() });
         // Before the call, so that the handle finds itself off the list when it comes.
-        node.listed.store(false, order::unlist());
-        waker
+        let _unlisted = Unlist(node);
+        // SAFETY: a listed node's waker is only read.
+        node.waker.with(|cell| unsafe { (*cell).clone() })
+    }
+}
+
+/// Clears `listed` once the waker was copied, or its code panicked.
+struct Unlist<'a>(&'a Node);
+
+impl Drop for Unlist<'_> {
+    fn drop(&mut self) {
+        self.0.listed.store(false, order::unlist());
     }
 }
 

@@ -208,6 +208,11 @@ impl<T> RingProducer<T> {
         self.window.used() < self.shared.bound
     }
 
+    /// Stop the ring because this producer is lost.
+    pub(crate) fn lost(&mut self) {
+        self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.local);
+    }
+
     /// Room as it is, or made by relieving laggards.
     fn admission(
         &mut self,
@@ -247,7 +252,7 @@ impl<T> RingProducer<T> {
 impl<T> Drop for RingProducer<T> {
     fn drop(&mut self) {
         if !self.finished {
-            self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.local);
+            self.lost();
         }
         self.shared.producers.forget(self.index);
     }
