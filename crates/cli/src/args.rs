@@ -19,7 +19,7 @@ use crate::{
   annulus bench repartition                         compare the repartition operators alone
   annulus sql -t o=orders/                          a shell, with the files of a folder as table o
 
-Exit codes: 0 done, 1 failed (or an answer differs), 130 interrupted.")]
+Exit codes: 0 done, 1 failed (or an answer differs), 130 interrupted (143 by SIGTERM, 129 by SIGHUP).")]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM.
+//! Ctrl-C, SIGTERM and SIGHUP.
 //!
 //! A thread of its own listens: a query may keep all threads of the main runtime busy without a pause, and a signal
 //! must end it even then.
@@ -17,17 +17,20 @@ use crate::run::Outcome;
 const INTERRUPT: u8 = 2;
 #[cfg(unix)]
 const TERMINATE: u8 = 15;
+/// The terminal was closed.
+#[cfg(unix)]
+const HANG_UP: u8 = 1;
 
 /// Signals that arrive from now on.
 pub struct Signals(UnboundedReceiver<u8>);
 
 impl Signals {
-    /// Listens to Ctrl-C; SIGTERM goes on to end the process.
+    /// Listens to Ctrl-C; the others go on to end the process.
     pub fn interrupts() -> Result<Self> {
         Self::listen(false)
     }
 
-    /// Listens to Ctrl-C and SIGTERM.
+    /// Listens to Ctrl-C, SIGTERM and SIGHUP.
     pub fn all() -> Result<Self> {
         Self::listen(true)
     }
@@ -74,12 +77,14 @@ fn forward(runtime: Runtime, sender: UnboundedSender<u8>, terminate: bool) -> io
     let context = runtime.enter();
     let mut interrupts = signal(SignalKind::interrupt())?;
     let mut terminations = terminate.then(|| signal(SignalKind::terminate())).transpose()?;
+    let mut hang_ups = terminate.then(|| signal(SignalKind::hangup())).transpose()?;
     drop(context);
     let next = async move {
         loop {
             let number = tokio::select! {
                 Some(()) = interrupts.recv() => INTERRUPT,
                 Some(()) = async { terminations.as_mut()?.recv().await } => TERMINATE,
+                Some(()) = async { hang_ups.as_mut()?.recv().await } => HANG_UP,
                 else => return,
             };
             if sender.send(number).is_err() {

@@ -3,10 +3,10 @@
 use std::{
     fs,
     io::{self, IsTerminal, Read},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 use crate::{
     args::{Args, Command, EngineArgs, Format, SqlArgs, TpchArgs},
@@ -74,11 +74,6 @@ impl TpchJob {
                 .join("annulus")
                 .join("tpch"),
         };
-        if let Some(file) = &args.html {
-            let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-            // Told now, rather than after all queries have run.
-            ensure!(folder.is_dir(), "--html '{}': there is no folder '{}'", file.display(), folder.display());
-        }
         Ok(Self {
             scale: args.scale,
             queries: args.queries.unwrap_or_else(QueryList::all).0,

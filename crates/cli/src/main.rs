@@ -11,6 +11,7 @@ mod run;
 mod session;
 mod sql;
 mod tpch;
+mod unfinished;
 mod units;
 
 use std::{env, process::ExitCode};

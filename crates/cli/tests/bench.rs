@@ -110,6 +110,7 @@ fn wrong_arguments_say_what_to_write() {
     for (arguments, remedy) in [
         (["--shapes", "4"], "write one like 4x4"),
         (["--payloads", "d"], "[possible values: a, b, c]"),
+        (["--html", "none/page.html"], "cannot write --html in 'none'"),
         (["--paths", "push"], "choose auto, gather, cluster or reserve"),
     ] {
         let done = bench(&arguments).fails();

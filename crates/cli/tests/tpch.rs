@@ -84,10 +84,13 @@ fn wrong_options_name_the_value() {
 #[test]
 fn interrupted_generation_leaves_nothing_behind() {
     let folder = tempfile::tempdir().expect("a folder");
-    // At this scale it would take hours.
-    let mut running = Annulus::new(["tpch", "--scale", "1000", "--data", "."]).at(folder.path()).start();
-    running.wait_until(|| names(folder.path()).iter().any(|name| name.starts_with(".making-")));
-    running.signal("INT");
-    assert_eq!(running.exit_code(), Some(130));
-    assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        // At this scale it would take hours.
+        let arguments = ["tpch", "--scale", "1000", "--data", ".", "--html", "page.html"];
+        let mut running = Annulus::new(arguments).at(folder.path()).start();
+        running.wait_until(|| names(folder.path()).iter().any(|name| name.starts_with(".making-")));
+        running.signal(signal);
+        assert_eq!(running.exit_code(), Some(code));
+        assert!(names(folder.path()).is_empty(), "{signal}: {:?}", names(folder.path()));
+    }
 }

@@ -1,7 +1,6 @@
 //! `annulus bench repartition`: generates the input, measures case by case, and reports.
 
 use std::{
-    fs,
     io::{Write, stdout},
     path::Path,
     time::{Duration, Instant},
@@ -18,7 +17,7 @@ use super::{
     memcpy::Memcpy,
     report::{Line, Setting, page, tables},
 };
-use crate::{errors, interrupt::until_interrupted, progress, run::Outcome};
+use crate::{errors, interrupt::until_interrupted, progress, run::Outcome, unfinished::Unfinished};
 
 /// Runs the comparison that `args` ask for on the worker threads of the current runtime; spills to the folder `spill`.
 pub async fn run(args: RepartitionArgs, spill: &Path) -> Result<Outcome> {
@@ -26,6 +25,8 @@ pub async fn run(args: RepartitionArgs, spill: &Path) -> Result<Outcome> {
 }
 
 async fn compare(args: &RepartitionArgs, spill: &Path) -> Result<Outcome> {
+    // At once, so that a file that cannot be written is known before the work.
+    let html = args.html.clone().map(|file| Unfinished::create("--html", file)).transpose()?;
     let threads = Handle::current().metrics().num_workers();
     let start = Instant::now();
     let table = Input::generate(args.scale).await?;
@@ -41,8 +42,9 @@ async fn compare(args: &RepartitionArgs, spill: &Path) -> Result<Outcome> {
     if !args.json {
         writeln!(stdout(), "{setting}\n{}", tables(&lines))?;
     }
-    if let Some(file) = &args.html {
-        fs::write(file, page(&setting, &lines)).with_context(|| format!("cannot write --html '{}'", file.display()))?;
+    if let Some(html) = html {
+        html.file().write_all(page(&setting, &lines).as_bytes()).context("cannot write --html")?;
+        html.finish()?;
     }
     Ok(Outcome::Done)
 }

@@ -1,7 +1,6 @@
 //! `annulus tpch`: the queries on stock DataFusion and on Annulus, answers compared first, then timed in turn.
 
 use std::{
-    fs,
     io::{Write, stdout},
     path::Path,
     sync::Arc,
@@ -25,6 +24,7 @@ use crate::{
     report::tpch::{QueryReport, page, summary, table},
     session::{self, Engine},
     tpch::{answer::Answer, queries::Query, tables},
+    unfinished::Unfinished,
 };
 
 /// Runs the comparison that `job` asks for.
@@ -33,6 +33,8 @@ pub async fn run(job: TpchJob, spill: &Path) -> Result<Outcome> {
 }
 
 async fn compare(job: &TpchJob, spill: &Path) -> Result<Outcome> {
+    // At once, so that a file that cannot be written is known before the work.
+    let html = job.html.clone().map(|file| Unfinished::create("--html", file)).transpose()?;
     let folder = tables::ensure(&job.data, job.scale).await?;
     let engines = Engines {
         stock: open(job, Engine::Stock, &folder, spill).await?,
@@ -56,9 +58,9 @@ async fn compare(job: &TpchJob, spill: &Path) -> Result<Outcome> {
     if !job.json {
         writeln!(stdout(), "{}\n{}", table(&reports), summary(&reports))?;
     }
-    if let Some(file) = &job.html {
-        let page = page(&reports, job);
-        fs::write(file, page).with_context(|| format!("cannot write --html '{}'", file.display()))?;
+    if let Some(html) = html {
+        html.file().write_all(page(&reports, job).as_bytes()).context("cannot write --html")?;
+        html.finish()?;
     }
     Ok(if reports.iter().all(|report| report.equal) { Outcome::Done } else { Outcome::Differs })
 }

@@ -5,61 +5,44 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use datafusion::execution::SendableRecordBatchStream;
-use tempfile::{Builder, NamedTempFile};
 
 use super::{
     format::{FileFormat, FileKind},
     writer::{RowFormat, RowWriter},
 };
+use crate::unfinished::Unfinished;
 
-/// A file in the making, under a temporary name in the folder of its target. Dropped, it is removed.
+/// The file that a query writes, in the making. Dropped, it is removed.
 #[derive(Debug)]
 pub struct OutputFile {
-    temporary: NamedTempFile,
-    target: PathBuf,
+    file: Unfinished,
     format: RowFormat,
 }
 
 impl OutputFile {
     /// Begins the file that will be `target`; its extension names the format.
     pub fn create(target: PathBuf) -> Result<Self> {
-        let shown = target.display();
         let Some(format) = format_of(&target) else {
+            let shown = target.display();
             bail!("--output '{shown}' has no extension for a format; end it in .parquet, .csv, .tsv, .json or .arrow");
         };
-        if target.is_dir() {
-            bail!("--output '{shown}' is a folder; name a file in it");
-        }
-        let folder = match target.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
-        let mut builder = Builder::new();
-        builder.prefix(".annulus-").suffix(".tmp");
-        // A temporary file is private by default; this one becomes an ordinary file, within the user's umask.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let temporary = builder.tempfile_in(folder).with_context(|| {
-            format!("cannot write in '{}'; does the folder exist, and may you write there?", folder.display())
-        })?;
-        Ok(Self { temporary, target, format })
+        Ok(Self { file: Unfinished::create("--output", target)?, format })
     }
 
     /// Writes all rows and gives the file its name. Returns the number of rows.
     pub async fn write(self, rows: SendableRecordBatchStream) -> Result<usize> {
         let schema = rows.schema();
-        let sink = BufWriter::new(self.temporary.as_file());
+        let sink = BufWriter::new(self.file.file());
         let count = RowWriter::new(self.format, sink, &schema)?.write_all(rows).await?;
-        self.temporary.as_file().sync_all()?;
-        self.temporary.persist(&self.target).with_context(|| format!("cannot write '{}'", self.target.display()))?;
+        self.file.finish()?;
         Ok(count)
     }
 
     /// The name that the file will have.
     pub fn target(&self) -> &Path {
-        &self.target
+        self.file.target()
     }
 }
 
