@@ -1,0 +1,1 @@
+//! Datasets in files: read, split by key in bounded memory, written so that only whole files show.

@@ -1,0 +1,1 @@
+//! Rows onto fixed-size pages, by partition: page layout, row codec, page managers and partitioners.
