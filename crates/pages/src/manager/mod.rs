@@ -1,0 +1,1 @@
+//! Page managers: who may write where (paper, section 3.3).

@@ -1,0 +1,30 @@
+//! Where pages come from.
+
+mod heap;
+
+pub use heap::Heap;
+
+use std::ptr::NonNull;
+
+use crate::{error::PagesError, page::Block};
+
+/// A source of page memory, shared by threads.
+pub trait PageMemory: Send + Sync {
+    /// A block for one page; its contents are arbitrary but initialised.
+    ///
+    /// # Errors
+    /// [`PagesError::Exhausted`] if the source's limit is reached.
+    fn take(&self) -> Result<Block, PagesError>;
+
+    /// Bytes of each block.
+    fn page_bytes(&self) -> usize;
+
+    /// Most blocks that were out at once since the last call, or since the source was made.
+    fn take_peak(&self) -> usize;
+}
+
+/// Takes blocks back.
+pub trait Home: Send + Sync {
+    /// `start` is a block of `bytes` bytes that came from here.
+    fn give_back(&self, start: NonNull<u8>, bytes: usize);
+}

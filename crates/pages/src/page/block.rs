@@ -1,0 +1,93 @@
+//! The memory of one page, and a page that is complete.
+
+use std::{fmt, ptr::NonNull, slice, sync::Arc};
+
+use super::{HEADER_BYTES, Header};
+use crate::memory::Home;
+
+/// The memory of one page: initialised, aligned to 64 bytes, owned. Dropping it gives it back to where it came from.
+pub struct Block {
+    start: NonNull<u8>,
+    bytes: usize,
+    home: Arc<dyn Home>,
+}
+
+// SAFETY: a block owns its memory, and homes take blocks back from any thread.
+unsafe impl Send for Block {}
+// SAFETY: `&Block` only reads the memory.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// Takes over `bytes` bytes at `start`.
+    ///
+    /// # Safety
+    /// The memory is initialised, aligned to 64 bytes, valid until it is given back to `home`, and nobody else's.
+    pub(crate) unsafe fn new(start: NonNull<u8>, bytes: usize, home: Arc<dyn Home>) -> Self {
+        debug_assert!(start.as_ptr().addr().is_multiple_of(64));
+        Self { start, bytes, home }
+    }
+
+    /// The block's size.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Never: a page has at least its header.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// The first byte, for writers that several threads share. Writing through it needs the rights that the page manager
+    /// hands out.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// All bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: the memory is initialised and owned by this block.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+
+    /// All bytes, to write.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: the memory is initialised, owned by this block and borrowed alone.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.home.give_back(self.start, self.bytes);
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Block").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+/// A complete page: its header is written, and so are all its tuples.
+#[derive(Debug)]
+pub struct Page {
+    block: Block,
+}
+
+impl Page {
+    /// Writes the header of a page whose tuples are written.
+    pub fn complete(mut block: Block, header: &Header) -> Self {
+        block.as_mut_slice()[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
+        Self { block }
+    }
+
+    /// What the header says.
+    pub fn header(&self) -> Header {
+        Header::from_bytes(self.bytes().first_chunk().expect("a page is larger than its header"))
+    }
+
+    /// The whole page. Between the slots and the data it holds what was there before.
+    pub fn bytes(&self) -> &[u8] {
+        self.block.as_slice()
+    }
+}
