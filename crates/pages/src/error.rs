@@ -33,6 +33,9 @@ pub enum PagesError {
         /// Bytes of each.
         page_bytes: usize,
     },
+    /// Another writer of the shuffle failed.
+    #[error("the shuffle failed in another thread")]
+    Failed,
     /// A job that cannot be run.
     #[error("{option} is {value}: {reason}")]
     Option {

@@ -8,10 +8,10 @@
 pub mod error;
 pub mod manager;
 pub mod memory;
-#[allow(unused, reason = "until the first protocol is here")]
 mod order;
 pub mod page;
 pub mod partitioner;
-#[allow(unused, reason = "until the first protocol is here")]
+pub mod ranges;
+#[allow(unused, reason = "some of it only under loom")]
 mod sync;
 pub mod tuples;

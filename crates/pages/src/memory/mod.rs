@@ -1,8 +1,13 @@
 //! Where pages come from.
 
+mod free;
 mod heap;
+mod order;
+mod pool;
+mod region;
 
 pub use heap::Heap;
+pub use pool::Pool;
 
 use std::ptr::NonNull;
 
