@@ -11,7 +11,9 @@
 mod block;
 mod header;
 mod layout;
+mod reader;
 
 pub use block::{Block, Page};
 pub use header::{HEADER_BYTES, Header, MAGIC, VERSION};
 pub use layout::{GROUP, Layout, MAX_PAGE_BYTES, MIN_PAGE_BYTES, PageShape, PayloadSize, SLOT_BYTES};
+pub use reader::{PageError, PageReader, PageTuples};
