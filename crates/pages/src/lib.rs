@@ -8,6 +8,10 @@
 pub mod error;
 pub mod manager;
 pub mod memory;
+#[allow(unused, reason = "until the first protocol is here")]
+mod order;
 pub mod page;
 pub mod partitioner;
+#[allow(unused, reason = "until the first protocol is here")]
+mod sync;
 pub mod tuples;
