@@ -3,7 +3,7 @@
 mod codec_support;
 
 use annulus_pages::page::{
-    HEADER_BYTES, Layout, MIN_PAGE_BYTES, PageError, PageReader, PageShape, PayloadSize, SLOT_BYTES,
+    HEADER_BYTES, Layout, MIN_PAGE_BYTES, PageError, PageReader, PageShape, PayloadSize, SLOT_BYTES, seal,
 };
 use codec_support::{Rows, any_page, page_of};
 use proptest::{prelude::*, sample::Index};
@@ -62,7 +62,7 @@ fn damage(bytes: &mut Vec<u8>, damage: &Damage) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
     fn a_page_gives_its_tuples((shape, rows) in any_page()) {
@@ -88,6 +88,35 @@ proptest! {
     #[test]
     fn arbitrary_bytes_are_refused_or_sound(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         expect_sound(&bytes);
+    }
+}
+
+proptest! {
+    // Unoptimised, the checksum is slow.
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_sealed_page_hides_what_was_there_and_shows_every_damage(
+        (shape, rows) in any_page(),
+        at in any::<Index>(),
+        bits in 1_u8..,
+    ) {
+        let mut page = page_of(&shape, &rows, 0xEE);
+        prop_assert_eq!(PageReader::sealed(page.bytes()).unwrap_err(), PageError::Unsealed);
+        seal(&mut page, 99).unwrap();
+        let reader = PageReader::sealed(page.bytes()).unwrap();
+        prop_assert_eq!(reader.header().schema_id, 99);
+        prop_assert_eq!(rows_of(&reader), rows.clone());
+        // Whatever lay there before, the sealed page is the same.
+        let mut other = page_of(&shape, &rows, 0x11);
+        seal(&mut other, 5).unwrap();
+        seal(&mut other, 99).unwrap();
+        prop_assert_eq!(page.bytes(), other.bytes());
+
+        let mut bytes = page.bytes().to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] ^= bits;
+        prop_assert!(PageReader::sealed(&bytes).is_err());
     }
 }
 

@@ -1,75 +1,9 @@
 //! Reading a page that may come from anywhere: another host, a file, a fuzzer.
 
-use thiserror::Error;
-
-use super::{GROUP, HEADER_BYTES, Header, Layout, MAGIC, Page, PageShape, PayloadSize, SLOT_BYTES, VERSION};
-use crate::error::PagesError;
-
-/// Why bytes are not a page.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum PageError {
-    /// There are fewer bytes than a header has, or not as many as it says.
-    #[error("a page of {expected} bytes was expected, and there are {bytes}")]
-    Length {
-        /// Bytes there are.
-        bytes: usize,
-        /// Bytes there should be.
-        expected: usize,
-    },
-    /// The first four bytes are others.
-    #[error("this is not a page: it begins with {0:#010x}")]
-    Magic(u32),
-    /// Another version of the format.
-    #[error(
-        "the page has version {0} of the format, and this reader knows version {VERSION}: use the writer's release"
-    )]
-    Version(u16),
-    /// A field has a value that no writer gives it.
-    #[error("the page's header is damaged: {field} is {value}")]
-    Field {
-        /// The field.
-        field: &'static str,
-        /// Its value.
-        value: u64,
-    },
-    /// No page has this shape.
-    #[error(transparent)]
-    Shape(#[from] PagesError),
-    /// Not all tuples that were claimed have been written.
-    #[error("the page is not complete: {completed} of {claimed} tuples are written")]
-    Incomplete {
-        /// Tuples that have a place.
-        claimed: u32,
-        /// Tuples that are there.
-        completed: u32,
-    },
-    /// Slots and data are larger than the page, or not as large as the tuples make them.
-    #[error("{tuples} tuples with {payload_bytes} bytes of data cannot be on a page of this shape")]
-    Room {
-        /// Tuples on the page.
-        tuples: u32,
-        /// Bytes of data that the header gives them.
-        payload_bytes: u32,
-    },
-    /// A slot points out of the page's data, or its tuple has the wrong size or place.
-    #[error("tuple {tuple} is damaged: its slot says {length} bytes at offset {offset}")]
-    Slot {
-        /// The tuple's number on the page.
-        tuple: usize,
-        /// Where its data would be.
-        offset: u32,
-        /// How long it would be.
-        length: u32,
-    },
-    /// The lengths of all tuples are not what the header says.
-    #[error("the tuples have {sum} bytes of data together, and the header says {payload_bytes}")]
-    Sum {
-        /// Sum of the slots' lengths.
-        sum: u64,
-        /// What it should be.
-        payload_bytes: u32,
-    },
-}
+use super::{
+    GROUP, HEADER_BYTES, Header, Layout, MAGIC, Page, PageError, PageShape, PayloadSize, SLOT_BYTES, VERSION,
+    seal::checksum,
+};
 
 /// A page whose every slot has been checked, so that its tuples can be read without doubt.
 ///
@@ -89,12 +23,19 @@ pub struct PageReader<'a> {
 }
 
 impl<'a> PageReader<'a> {
-    /// Reads `bytes`, which need not be a page. O(tuples) for a slotted page, O(1) for a compact one, and no allocation.
+    /// Reads `bytes`, which need not be a page. O(tuples) for a slotted page, O(1) for a compact one; if there is a checksum,
+    /// also one pass over the page.
     ///
     /// # Errors
     /// A [`PageError`] that says what is wrong with them.
     pub fn new(bytes: &'a [u8]) -> Result<Self, PageError> {
         let (header, shape) = checked_header(bytes)?;
+        if header.checksum != 0 {
+            let found = checksum(&header, &bytes[HEADER_BYTES..]);
+            if found != header.checksum {
+                return Err(PageError::Checksum { expected: header.checksum, found });
+            }
+        }
         let tuples = header.completed as usize;
         let slot_bytes = shape.slot_bytes();
         let slots = &bytes[HEADER_BYTES..HEADER_BYTES + tuples * slot_bytes];
@@ -108,6 +49,15 @@ impl<'a> PageReader<'a> {
         Ok(reader)
     }
 
+    /// As [`new`](Self::new), and the page must have been sealed: for bytes that crossed a wire or a disk.
+    ///
+    /// # Errors
+    /// As `new`, or [`PageError::Unsealed`].
+    pub fn sealed(bytes: &'a [u8]) -> Result<Self, PageError> {
+        let page = Self::new(bytes)?;
+        if page.header.checksum == 0 { Err(PageError::Unsealed) } else { Ok(page) }
+    }
+
     /// The header, as it stands on the page.
     pub fn header(&self) -> &Header {
         &self.header
@@ -116,6 +66,11 @@ impl<'a> PageReader<'a> {
     /// The whole page.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// The slots that are taken.
+    pub(super) fn slots(&self) -> &'a [u8] {
+        self.slots
     }
 
     /// Number of tuples.
