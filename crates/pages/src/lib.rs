@@ -8,10 +8,9 @@
 pub mod error;
 pub mod manager;
 pub mod memory;
-#[allow(unused, reason = "until the first protocol is here")]
 mod order;
 pub mod page;
 pub mod partitioner;
-#[allow(unused, reason = "until the first protocol is here")]
+#[allow(unused, reason = "no protocol needs all of it")]
 mod sync;
 pub mod tuples;

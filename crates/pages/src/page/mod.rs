@@ -11,6 +11,7 @@
 mod block;
 mod header;
 mod layout;
+pub(crate) mod write;
 
 pub use block::{Block, Page};
 pub use header::{HEADER_BYTES, Header, MAGIC, VERSION};
