@@ -12,6 +12,6 @@ mod order;
 pub mod page;
 pub mod partitioner;
 pub mod ranges;
-#[allow(unused, reason = "some of it only under loom")]
+#[allow(unused, reason = "no protocol needs all of it")]
 mod sync;
 pub mod tuples;
