@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod error;
+pub mod generator;
 pub mod manager;
 pub mod memory;
 mod order;
