@@ -5,6 +5,7 @@
 //! decides who may write where. [`memory`] is where pages come from.
 #![warn(missing_docs)]
 
+pub mod codec;
 pub mod error;
 pub mod generator;
 pub mod manager;
