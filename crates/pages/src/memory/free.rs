@@ -9,7 +9,7 @@ const NONE: u32 = u32::MAX;
 
 /// The numbers that are free.
 #[derive(Debug)]
-pub(super) struct FreeList {
+pub(crate) struct FreeList {
     /// Changes (32 bits), top number (32).
     head: AtomicU64,
     links: Box<[AtomicU32]>,
@@ -17,12 +17,12 @@ pub(super) struct FreeList {
 
 impl FreeList {
     /// For numbers below `numbers`; none is in the list.
-    pub(super) fn new(numbers: usize) -> Self {
+    pub(crate) fn new(numbers: usize) -> Self {
         Self { head: AtomicU64::new(u64::from(NONE)), links: (0..numbers).map(|_| AtomicU32::new(NONE)).collect() }
     }
 
     /// The number that was pushed last.
-    pub(super) fn pop(&self) -> Option<u32> {
+    pub(crate) fn pop(&self) -> Option<u32> {
         let mut head = self.head.load(order::pop());
         loop {
             let top = head as u32;
@@ -39,7 +39,7 @@ impl FreeList {
     }
 
     /// Puts a number on top, which must not be in the list.
-    pub(super) fn push(&self, number: u32) {
+    pub(crate) fn push(&self, number: u32) {
         let mut head = self.head.load(Relaxed);
         loop {
             self.links[number as usize].store(head as u32, Relaxed);

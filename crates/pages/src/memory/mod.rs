@@ -6,6 +6,8 @@ mod order;
 mod pool;
 mod region;
 
+#[cfg(all(test, loom))]
+pub(crate) use free::FreeList;
 pub use heap::Heap;
 pub use pool::Pool;
 

@@ -46,12 +46,12 @@ pub(super) fn close<S: PageSink>(shared: &Shared<S>, lane: usize) {
         let beyond = part.live.iter().map(|live| live.start.max(target)..live.end).filter(|run| !run.is_empty());
         movable.extend(beyond.map(|tuples| Run { page: part.page, tuples }));
         let mut next = 0;
-        for start_end in part.live.iter().cloned().chain([target..target]) {
-            let gap = next..start_end.start.min(target);
+        for (start, end) in part.live.iter().map(|live| (live.start, live.end)).chain([(target, target)]) {
+            let gap = next..start.min(target);
             if !gap.is_empty() {
                 room.push(Run { page: part.page, tuples: gap });
             }
-            next = start_end.end;
+            next = end;
         }
         kept.push((part.page, target));
     }

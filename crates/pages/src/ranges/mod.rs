@@ -9,6 +9,8 @@
 mod buffers;
 mod close;
 mod fixed;
+#[cfg(all(test, loom))]
+mod loom_models;
 mod order;
 mod shared;
 mod state;

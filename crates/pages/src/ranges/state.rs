@@ -4,7 +4,10 @@
 use crossbeam_utils::CachePadded;
 
 use super::order;
-use crate::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use crate::sync::{
+    atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+    hint,
+};
 
 /// Number of a page in its pool.
 pub(super) type PageId = u32;
@@ -150,6 +153,7 @@ impl State {
             let before = Claimed(state.claimed.load(Relaxed));
             // Of another generation: the page was completed and is used again, so the lane has another one by now.
             if before.generation() != current.generation() {
+                hint::spin_loop();
                 continue;
             }
             if before.is_closed() {
