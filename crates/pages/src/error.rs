@@ -36,6 +36,9 @@ pub enum PagesError {
     /// Another writer of the shuffle failed.
     #[error("the shuffle failed in another thread")]
     Failed,
+    /// Nobody takes the pages any more.
+    #[error("the stream of pages has no consumer any more")]
+    Closed,
     /// A job that cannot be run.
     #[error("{option} is {value}: {reason}")]
     Option {

@@ -14,6 +14,7 @@ mod order;
 pub mod page;
 pub mod partitioner;
 pub mod ranges;
+pub mod stream;
 #[allow(unused, reason = "no protocol needs all of it")]
 mod sync;
 pub mod tuples;

@@ -6,7 +6,7 @@
 use std::{cmp::Reverse, ops::Range};
 
 use super::{
-    shared::{Hole, PageSink, Shared},
+    shared::{Hole, Lane, PageSink, Shared},
     state::PageId,
 };
 use crate::page::{HEADER_BYTES, Layout, PayloadSize, SLOT_BYTES};
@@ -26,11 +26,24 @@ struct Run {
 
 /// Hands on the lane's last pages.
 pub(super) fn close<S: PageSink>(shared: &Shared<S>, lane: usize) {
-    let mut parts = incomplete(shared, lane);
+    let lane_state = &mut shared.lane(lane);
+    let parts = incomplete(shared, lane, lane_state);
+    settle(shared, lane, lane_state, parts);
+}
+
+/// Hands on a complete page that has `holes`.
+pub(super) fn hand_on_rest<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lane, mut holes: Vec<Hole>) {
+    holes.sort_by_key(|hole| hole.start);
+    let parts = vec![part(shared, holes[0].page, &holes)];
+    settle(shared, lane, lane_state, parts);
+}
+
+/// Fills the fullest of the pages with the tuples of the others, and hands them on.
+fn settle<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lane, mut parts: Vec<Part>) {
     let PayloadSize::Fixed(size) = shared.shape.payload() else {
-        // Claims of tuples of any size are written at once, so only the current page can be incomplete.
+        // Claims of tuples of any size are written at once, so that there are no holes.
         for Part { page, tuples, .. } in parts {
-            hand_on_or_return(shared, lane, page, tuples, shared.state.claimed(page).bytes());
+            shared.number(lane, lane_state, page, tuples, shared.state.claimed(page).bytes());
         }
         return;
     };
@@ -57,19 +70,19 @@ pub(super) fn close<S: PageSink>(shared: &Shared<S>, lane: usize) {
     }
     fill(shared, size as usize, room, movable);
     for (page, tuples) in kept {
-        hand_on_or_return(shared, lane, page, tuples, tuples * size);
+        shared.number(lane, lane_state, page, tuples, tuples * size);
     }
 }
 
 /// Gives back the pages of a lane that are not complete.
 pub(super) fn discard<S: PageSink>(shared: &Shared<S>, lane: usize) {
-    for part in incomplete(shared, lane) {
+    for part in incomplete(shared, lane, &mut shared.lane(lane)) {
         shared.pool.give_back_number(part.page);
     }
 }
 
-fn incomplete<S: PageSink>(shared: &Shared<S>, lane: usize) -> Vec<Part> {
-    let mut holes = std::mem::take(&mut *shared.holes(lane));
+fn incomplete<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lane) -> Vec<Part> {
+    let mut holes = std::mem::take(&mut lane_state.holes);
     holes.sort_by_key(|hole| (hole.page, hole.start));
     let last = shared.state.last(lane);
     let mut parts: Vec<Part> =
@@ -94,14 +107,6 @@ fn part<S: PageSink>(shared: &Shared<S>, page: PageId, holes: &[Hole]) -> Part {
     }
     let tuples = live.iter().map(|run| run.end - run.start).sum();
     Part { page, live, tuples }
-}
-
-fn hand_on_or_return<S: PageSink>(shared: &Shared<S>, lane: usize, page: PageId, tuples: u32, bytes: u32) {
-    if tuples == 0 {
-        shared.pool.give_back_number(page);
-    } else {
-        shared.hand_on_counted(lane, page, tuples, bytes);
-    }
 }
 
 /// Moves tuples into the room; there are as many as there is room for.

@@ -15,6 +15,8 @@ use crate::{
 
 /// Most tuples that are claimed at once.
 const MOST_CLAIMED: u32 = 1024;
+/// A claim is at most this part of a page, so that writers share it.
+const PARTS: u32 = 8;
 
 /// A claimed part of a page that is being written.
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +159,8 @@ impl<S: PageSink> FixedWriter<S> {
     fn claim(&mut self, lane: usize) -> Result<(), PagesError> {
         let open = &mut self.open[lane];
         let shape = &self.shared.shape;
-        let (capacity, wanted, size) = (shape.capacity() as u32, open.next, self.size as u32);
+        let (capacity, size) = (shape.capacity() as u32, self.size as u32);
+        let wanted = open.next.min((capacity / PARTS).max(GROUP as u32));
         let claim = self.shared.claim(lane, |before| whole_groups(before, capacity, wanted, size))?;
         open.next = (open.next * 2).min(MOST_CLAIMED);
         let start = self.shared.address(claim.page).as_ptr();
@@ -181,12 +184,12 @@ impl<S: PageSink> FixedWriter<S> {
         })
     }
 
-    /// Gives back what is claimed and not written.
-    pub(super) fn release_all(&mut self) {
+    /// Gives back what is claimed and not written: to be filled when the last writer leaves, or `settled` as it is.
+    pub(super) fn release_all(&mut self, settled: bool) {
         for (lane, open) in self.open.iter_mut().enumerate().filter(|(_, open)| open.left > 0) {
             let hole = Hole { page: open.page, start: open.end - open.left, tuples: open.left };
-            self.shared.leave_hole(lane, hole, open.left * self.size as u32, open.claimed - open.left);
-            (open.left, open.claimed) = (0, 0);
+            let (left, claimed) = (std::mem::take(&mut open.left), std::mem::take(&mut open.claimed));
+            self.shared.leave_hole(lane, hole, left * self.size as u32, claimed - left, settled);
         }
     }
 }

@@ -112,6 +112,25 @@ fn every_tuple_is_taken_out_once() {
     });
 }
 
+/// A page that is shut while others write to it is taken out once, with what was claimed.
+#[test]
+fn a_page_is_shut_beside_claims() {
+    model(3, || {
+        let model = Model::new(1, 3);
+        let other = {
+            let model = Arc::clone(&model);
+            thread::spawn(move || (1..3).for_each(|value| model.write(model.claim(0, 1), 1, value)))
+        };
+        model.write(model.claim(0, 1), 1, 3);
+        if let Some((page, Outcome::Complete)) = model.state.shut(0) {
+            model.take_out(page, model.state.claimed(page).tuples());
+            model.give_back(page);
+        }
+        other.join().unwrap();
+        assert_eq!(model.tuples(1), [1, 2, 3]);
+    });
+}
+
 /// Pages go from one lane to another.
 #[test]
 fn pages_move_between_lanes() {

@@ -5,7 +5,7 @@ use std::{
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{
-            AtomicBool, AtomicU32, AtomicUsize,
+            AtomicBool, AtomicUsize,
             Ordering::{AcqRel, Relaxed},
         },
     },
@@ -26,8 +26,8 @@ use crate::{
 
 /// Takes complete pages.
 pub trait PageSink: Send + Sync {
-    /// A complete page of `partition`, from the writer that completed it. Pages of a partition are numbered in the order in
-    /// which they became complete, but two writers may bring theirs at the same time.
+    /// A complete page of `partition`, from the writer that completed it; pages of a partition come one after the other, in the
+    /// order of their numbers. The writer goes on when this returns.
     fn take(&self, partition: usize, page: Page);
 
     /// Waits until pages that the sink took have gone back to their pool; false if none will, and the shuffle fails.
@@ -44,6 +44,15 @@ pub(super) struct Hole {
     pub(super) tuples: u32,
 }
 
+/// What is rarely needed of a lane.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    /// What writers left.
+    pub(super) holes: Vec<Hole>,
+    /// Pages handed on.
+    handed: u32,
+}
+
 pub(super) struct Shared<S> {
     pub(super) partitions: Modulo,
     pub(super) shape: PageShape,
@@ -51,10 +60,7 @@ pub(super) struct Shared<S> {
     pub(super) pool: Pool,
     pub(super) sink: S,
     pub(super) store: Store,
-    /// What finished writers left, by lane.
-    holes: Box<[Mutex<Vec<Hole>>]>,
-    /// Pages handed on, by lane.
-    handed: Box<[AtomicU32]>,
+    lane_states: Box<[Mutex<Lane>]>,
     /// Writers that have not left.
     writers: AtomicUsize,
     /// Tuples are missing.
@@ -80,15 +86,14 @@ impl<S: PageSink> Shared<S> {
             pool,
             sink,
             store,
-            holes: (0..lanes).map(|_| Mutex::default()).collect(),
-            handed: (0..lanes).map(|_| AtomicU32::new(0)).collect(),
+            lane_states: (0..lanes).map(|_| Mutex::default()).collect(),
             writers: AtomicUsize::new(writers),
             failed: AtomicBool::new(false),
         }
     }
 
     pub(super) fn lanes(&self) -> usize {
-        self.holes.len()
+        self.lane_states.len()
     }
 
     /// Claims a part of the lane's current page, as `plan` wants it.
@@ -107,7 +112,7 @@ impl<S: PageSink> Shared<S> {
                 continue;
             };
             if outcome == Outcome::Complete {
-                self.hand_on(lane, claim.page, self.state.claimed(claim.page));
+                self.hand_on(lane, claim.page);
             }
             if claim.tuples > 0 {
                 return Ok(claim);
@@ -115,39 +120,59 @@ impl<S: PageSink> Shared<S> {
         }
     }
 
-    /// Says that `tuples` tuples on `page` are written, and hands the page on if it is complete.
+    /// Says that `tuples` tuples on `page` are written, or never will be, and hands the page on if it is complete.
     pub(super) fn complete(&self, lane: usize, page: PageId, tuples: u32) {
         self.store.fence();
         if self.state.complete(page, tuples) == Outcome::Complete {
-            self.hand_on(lane, page, self.state.claimed(page));
+            self.hand_on(lane, page);
         }
     }
 
-    /// Hands on a page that is the caller's alone.
-    pub(super) fn hand_on(&self, lane: usize, page: PageId, claimed: Claimed) {
-        self.hand_on_counted(lane, page, claimed.tuples(), claimed.bytes());
+    /// Hands on a complete page, which is the caller's alone.
+    fn hand_on(&self, lane: usize, page: PageId) {
+        let mut lane_state = self.lane(lane);
+        let holes: Vec<Hole> = lane_state.holes.extract_if(.., |hole| hole.page == page).collect();
+        let claimed = self.state.claimed(page);
+        if holes.is_empty() {
+            self.number(lane, &mut lane_state, page, claimed.tuples(), claimed.bytes());
+        } else {
+            close::hand_on_rest(self, lane, &mut lane_state, holes);
+        }
     }
 
-    /// Hands on a page that is the caller's alone, and has this many tuples and payload bytes.
-    pub(super) fn hand_on_counted(&self, lane: usize, page: PageId, tuples: u32, bytes: u32) {
-        let sequence = self.handed[lane].fetch_add(1, Relaxed);
-        let header = Header::complete(&self.shape, lane as u32, sequence, tuples, bytes);
+    /// Gives the lane's next number to a page that is the caller's alone, and the page to the sink; or back to the pool if it has no
+    /// tuples. Pages reach the sink in the order of their numbers, as the lane is locked.
+    pub(super) fn number(&self, lane: usize, lane_state: &mut Lane, page: PageId, tuples: u32, bytes: u32) {
+        if tuples == 0 {
+            self.pool.give_back_number(page);
+            return;
+        }
+        let header = Header::complete(&self.shape, lane as u32, lane_state.handed, tuples, bytes);
+        lane_state.handed = lane_state.handed.wrapping_add(1);
         self.sink.take(lane, Page::complete(self.pool.block(page), &header));
     }
 
-    /// Gives back what a writer claimed and has not written; `bytes` is its payloads' size. `written` tuples of the same claim
-    /// are.
-    pub(super) fn leave_hole(&self, lane: usize, hole: Hole, bytes: u32, written: u32) {
-        if !self.state.retract(hole.page, hole.start + hole.tuples, hole.tuples, bytes) {
-            self.holes(lane).push(hole);
+    /// Gives back what a writer claimed and has not written; `bytes` is its payloads' size. `written` tuples of the same claim are
+    /// written. A `settled` hole keeps the page from nothing: it is closed up when the page is complete, which is then not full.
+    pub(super) fn leave_hole(&self, lane: usize, hole: Hole, bytes: u32, written: u32, settled: bool) {
+        let taken_back = self.state.retract(hole.page, hole.start + hole.tuples, hole.tuples, bytes);
+        if !taken_back {
+            self.lane(lane).holes.push(hole);
         }
-        // The hole keeps the page from being complete.
-        self.complete(lane, hole.page, written);
+        let skipped = if settled && !taken_back { hole.tuples } else { 0 };
+        self.complete(lane, hole.page, written + skipped);
     }
 
-    pub(super) fn holes(&self, lane: usize) -> MutexGuard<'_, Vec<Hole>> {
-        // Nothing panics while the list is locked.
-        self.holes[lane].lock().unwrap_or_else(PoisonError::into_inner)
+    /// Hands on the lane's current page, full or not, as soon as nobody writes to it.
+    pub(super) fn shut(&self, lane: usize) {
+        if let Some((page, Outcome::Complete)) = self.state.shut(lane) {
+            self.hand_on(lane, page);
+        }
+    }
+
+    pub(super) fn lane(&self, lane: usize) -> MutexGuard<'_, Lane> {
+        // A sink that panics leaves the lane as it was.
+        self.lane_states[lane].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where a page begins.

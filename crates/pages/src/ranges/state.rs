@@ -162,7 +162,7 @@ impl State {
             }
             let part = plan(before);
             if state.claimed.compare_exchange_weak(before.0, before.and(part).0, Relaxed, Relaxed).is_ok() {
-                let outcome = if part.closes { self.close(lane, current, page, supply) } else { Outcome::Pending };
+                let outcome = if part.closes { self.close(lane, current, page) } else { Outcome::Pending };
                 return Some((Claim { page, before, tuples: part.tuples }, outcome));
             }
         }
@@ -204,13 +204,31 @@ impl State {
         Claimed(self.pages[page as usize].claimed.load(Relaxed))
     }
 
-    /// The lane gets its next page before the old one can be completed: a lane whose current page is used elsewhere again would
-    /// never be turned.
-    fn close(&self, lane: usize, current: Current, page: PageId, supply: &impl Supply) -> Outcome {
-        if self.turn(lane, current, supply).is_none() {
-            // No page is left: the lane stays without one. If this fails, somebody else found one.
-            let _ = self.lanes[lane].compare_exchange(current.0, Current::NONE.0, order::publish(), Relaxed);
+    /// Closes the lane's current page as it is; the next claim finds the lane without one.
+    pub(super) fn shut(&self, lane: usize) -> Option<(PageId, Outcome)> {
+        loop {
+            let current = Current(self.lanes[lane].load(order::current()));
+            let page = current.page()?;
+            let claimed = self.claimed(page);
+            if claimed.generation() != current.generation() {
+                hint::spin_loop();
+                continue;
+            }
+            if claimed.is_closed() {
+                return None;
+            }
+            let state = &self.pages[page as usize];
+            if state.claimed.compare_exchange_weak(claimed.0, claimed.0 | CLOSED, Relaxed, Relaxed).is_ok() {
+                return Some((page, self.close(lane, current, page)));
+            }
         }
+    }
+
+    /// After a page was closed. The lane lets go of it before it can be complete: a lane whose current page is used elsewhere again
+    /// would never be turned.
+    fn close(&self, lane: usize, current: Current, page: PageId) -> Outcome {
+        // If this fails, somebody has turned the lane.
+        let _ = self.lanes[lane].compare_exchange(current.0, Current::NONE.0, order::publish(), Relaxed);
         let claimed = self.claimed(page).tuples();
         self.count_down(page, OPEN - i64::from(claimed))
     }

@@ -81,13 +81,34 @@ impl<S: PageSink> Writer<S> {
     /// If memory runs out, or another writer failed.
     pub fn finish(mut self) -> Result<(), PagesError> {
         self.check()?;
+        self.place_buffered()?;
+        self.finished = true;
+        Ok(())
+    }
+
+    /// Hands on everything that this writer has placed, on pages that need not be full. A page that others write to as well
+    /// follows when they have flushed, too, or used up what they claimed.
+    ///
+    /// O(partitions), so this is for when nothing else is to be done.
+    ///
+    /// # Errors
+    /// If memory runs out, or another writer failed.
+    pub fn flush(&mut self) -> Result<(), PagesError> {
+        self.check()?;
+        self.place_buffered()?;
+        if let Kind::Fixed(writer) = &mut self.kind {
+            writer.release_all(true);
+        }
+        (0..self.shared.lanes()).for_each(|lane| self.shared.shut(lane));
+        Ok(())
+    }
+
+    fn place_buffered(&mut self) -> Result<(), PagesError> {
         let placed = match &mut self.kind {
             Kind::Fixed(writer) => writer.flush_all(),
             Kind::Variable(writer) => writer.flush_all(),
         };
-        self.fail_if(placed)?;
-        self.finished = true;
-        Ok(())
+        self.fail_if(placed)
     }
 
     #[inline(always)]
@@ -121,7 +142,7 @@ impl<S: PageSink> Writer<S> {
 impl<S: PageSink> Drop for Writer<S> {
     fn drop(&mut self) {
         if let Kind::Fixed(writer) = &mut self.kind {
-            writer.release_all();
+            writer.release_all(false);
         }
         if !self.finished {
             self.shared.fail();
