@@ -94,7 +94,7 @@ impl<P: Send + Sync> Chain<P> {
                 let (room, closes) = fitting(at);
                 match node.taken.compare_exchange_weak(word.0, Word::new(at + room, closes).0, Relaxed, Relaxed) {
                     Ok(_) => {
-                        let closer = closes.then_some(Closer { chain: self });
+                        let closer = closes.then(|| Closer { chain: self });
                         return Some(Claim { node, at, room, closer });
                     }
                     Err(now) => word = Word(now),

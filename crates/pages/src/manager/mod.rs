@@ -7,6 +7,8 @@
 //! - [`local`]: pages of one thread's own, merged in the end.
 
 mod chain;
+#[cfg(all(loom, test))]
+mod chain_models;
 pub(crate) mod chunks;
 pub(crate) mod histogram;
 pub(crate) mod local;
