@@ -7,6 +7,7 @@
 
 pub mod codec;
 pub mod error;
+pub mod file;
 pub mod manager;
 pub mod memory;
 #[allow(unused, reason = "until the first protocol is here")]

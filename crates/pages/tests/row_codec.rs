@@ -12,8 +12,8 @@ use annulus_pages::{
 };
 use arrow::{
     array::{
-        Array, ArrayRef, DictionaryArray, FixedSizeBinaryArray, FixedSizeListArray, Float64Array, Int8Array, Int32Array,
-        NullArray, RecordBatch, RecordBatchOptions, StringArray, StructArray, UInt32Array, new_empty_array,
+        Array, ArrayRef, DictionaryArray, FixedSizeBinaryArray, FixedSizeListArray, Float64Array, Int8Array,
+        Int32Array, NullArray, RecordBatch, RecordBatchOptions, StringArray, StructArray, UInt32Array, new_empty_array,
     },
     buffer::NullBuffer,
     compute::take,
