@@ -7,7 +7,11 @@
 
 pub mod codec;
 pub mod error;
+<<<<<<< HEAD
 pub mod generator;
+=======
+pub mod file;
+>>>>>>> codec
 pub mod manager;
 pub mod memory;
 mod order;

@@ -12,12 +12,13 @@ use annulus_pages::{
 };
 use arrow::{
     array::{
-        Array, ArrayRef, DictionaryArray, FixedSizeBinaryArray, FixedSizeListArray, Float64Array, Int8Array,
-        Int32Array, NullArray, RecordBatch, RecordBatchOptions, StringArray, StructArray, UInt32Array, new_empty_array,
+        AnyDictionaryArray, Array, ArrayRef, AsArray, DictionaryArray, FixedSizeBinaryArray, FixedSizeListArray,
+        Float64Array, Int8Array, Int32Array, NullArray, RecordBatch, RecordBatchOptions, StringArray, StructArray,
+        UInt32Array, new_empty_array,
     },
     buffer::NullBuffer,
     compute::take,
-    datatypes::{DataType, Field, Fields, Schema, SchemaRef},
+    datatypes::{DataType, Field, Fields, Schema},
     row::{RowConverter, SortField},
 };
 use proptest::{prelude::*, sample::Index};
@@ -90,12 +91,20 @@ fn expect_equal(found: &ArrayRef, expected: &ArrayRef) {
     if is_plain(found.data_type()) {
         assert_eq!(found, expected);
     }
+    if let (Some(found), Some(expected)) = (found.as_any_dictionary_opt(), expected.as_any_dictionary_opt()) {
+        // Arrow has no rows of dictionaries of nested values.
+        return expect_equal(&values_of(found), &values_of(expected));
+    }
     let converter = RowConverter::new(vec![SortField::new(found.data_type().clone())]).unwrap();
     let found_rows = converter.convert_columns(&[Arc::clone(found)]).unwrap();
     let expected_rows = converter.convert_columns(&[Arc::clone(expected)]).unwrap();
     for (row, (f, e)) in found_rows.iter().zip(&expected_rows).enumerate() {
         assert_eq!(f, e, "row {row}: found {found:?}, expected {expected:?}");
     }
+}
+
+fn values_of(dictionary: &dyn AnyDictionaryArray) -> ArrayRef {
+    take(dictionary.values(), dictionary.keys(), None).unwrap()
 }
 
 fn expect_round_trip(batch: &RecordBatch, selection: Option<&[u32]>) {
@@ -187,5 +196,164 @@ proptest! {
         if let Ok(decoded) = codec.decode(&rows) {
             decoded.columns().iter().for_each(|column| column.to_data().validate_full().unwrap());
         }
+    }
+}
+
+fn codec_of(fields: Vec<Field>) -> Result<RowCodec, CodecError> {
+    RowCodec::new(Arc::new(Schema::new(fields)))
+}
+
+fn one(column: ArrayRef) -> RecordBatch {
+    let rows = column.len();
+    batch_of(vec![Field::new("c", column.data_type().clone(), true)], vec![column], rows)
+}
+
+#[test]
+fn every_bit_of_a_float_is_kept() {
+    let bits = [0x7FF8_0000_0000_0001, 0xFFF0_0000_0000_00FF, 0x8000_0000_0000_0000, 0x7FF0_0000_0000_0001];
+    let batch = one(Arc::new(Float64Array::from_iter_values(bits.map(f64::from_bits))));
+    let codec = RowCodec::new(batch.schema()).unwrap();
+    let mut tuples = TupleBatch::default();
+    encoded(&codec, &batch, None, &mut tuples);
+    let decoded = codec.decode(&payloads(&codec, &tuples)).unwrap();
+    let found = decoded.column(0).as_any().downcast_ref::<Float64Array>().unwrap();
+    assert_eq!(found.values().iter().map(|value| value.to_bits()).collect::<Vec<_>>(), bits);
+}
+
+#[test]
+fn rows_without_bytes_are_counted() {
+    for column in [
+        Arc::new(NullArray::new(3)) as ArrayRef,
+        Arc::new(StructArray::new_empty_fields(3, None)),
+        Arc::new(FixedSizeBinaryArray::try_new_with_len(0, Vec::<u8>::new().into(), None, 3).unwrap()),
+    ] {
+        let nullable = *column.data_type() == DataType::Null;
+        let field = Field::new("c", column.data_type().clone(), nullable);
+        let batch = batch_of(vec![field], vec![Arc::clone(&column)], 3);
+        let codec = RowCodec::new(batch.schema()).unwrap();
+        assert_eq!(codec.payload_size(), PayloadSize::Fixed(0));
+        let mut tuples = TupleBatch::default();
+        encoded(&codec, &batch, Some(&[2, 0]), &mut tuples);
+        let decoded = codec.decode(&payloads(&codec, &tuples)).unwrap();
+        assert_eq!(decoded.column(0).to_data(), column.slice(0, 2).to_data());
+    }
+    let none = batch_of(vec![], vec![], 5);
+    expect_round_trip(&none, None);
+}
+
+#[test]
+fn the_payload_is_fixed_if_all_columns_are() {
+    let field = |data_type, nullable| Field::new("c", data_type, nullable);
+    let pair = DataType::Struct(vec![field(DataType::Int64, false), field(DataType::Int8, true)].into());
+    let list = DataType::FixedSizeList(Arc::new(field(pair, false)), 3);
+    let dictionary = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Int16));
+    let fields = vec![field(list, true), field(dictionary, true), field(DataType::Boolean, false)];
+    assert_eq!(codec_of(fields.clone()).unwrap().payload_size(), PayloadSize::Fixed(1 + 3 * 10 + 2 + 1));
+    let fields = [fields, vec![field(DataType::Utf8, true)]].concat();
+    assert_eq!(codec_of(fields).unwrap().payload_size(), PayloadSize::Variable);
+}
+
+/// Fields that cannot be null are in null parents, too.
+#[test]
+fn nothing_is_below_a_null() {
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["seen", "hidden", "seen", "hidden", "seen", "hidden"]));
+    let numbers: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 3, 4, 5, 6]));
+    let fields = Fields::from(vec![Field::new("t", DataType::Utf8, false), Field::new("n", DataType::Int32, false)]);
+    let every_other = NullBuffer::from(vec![true, false, true, false, true, false]);
+    let structs: ArrayRef =
+        Arc::new(StructArray::new(fields.clone(), vec![Arc::clone(&texts), numbers], Some(every_other)));
+    let item = Arc::new(Field::new("item", DataType::Struct(fields), true));
+    let nulls = NullBuffer::from(vec![true, false, true]);
+    let lists: ArrayRef = Arc::new(FixedSizeListArray::new(item, 2, Arc::clone(&structs), Some(nulls)));
+    for batch in [one(structs), one(lists)] {
+        let rows = batch.num_rows() as u32;
+        expect_round_trip(&batch, None);
+        expect_round_trip(&batch, Some(&[rows - 1, 1, 0, 0]));
+        let codec = RowCodec::new(batch.schema()).unwrap();
+        let mut tuples = TupleBatch::default();
+        encoded(&codec, &batch, None, &mut tuples);
+        assert!(!tuples.bytes.windows(6).any(|bytes| bytes == b"hidden"));
+    }
+}
+
+#[test]
+fn dictionaries_of_nested_values_and_of_no_values_round_trip() {
+    let mut rng = StdRng::seed_from_u64(3);
+    let item = Arc::new(Field::new("item", DataType::Utf8, true));
+    for values in [DataType::List(Arc::clone(&item)), DataType::Struct(vec![item].into()), DataType::FixedSizeBinary(7)]
+    {
+        let keys = Int8Array::from(vec![Some(3), None, Some(0), Some(3), Some(1)]);
+        let array = DictionaryArray::new(keys, random_array(&mut rng, &values, 4, true));
+        let batch = one(Arc::new(array));
+        expect_round_trip(&batch, Some(&[4, 3, 2, 1, 0]));
+        let keys = Int8Array::from(vec![None, None]);
+        expect_round_trip(&one(Arc::new(DictionaryArray::new(keys, new_empty_array(&values)))), None);
+    }
+}
+
+#[test]
+fn a_dictionary_whose_keys_do_not_suffice_is_refused() {
+    let column = |start: i32| -> ArrayRef {
+        let values: ArrayRef = Arc::new(Int32Array::from_iter_values(start..start + 100));
+        Arc::new(DictionaryArray::new(Int8Array::from_iter_values(0..100), values))
+    };
+    let (first, second) = (one(column(0)), one(column(1000)));
+    let codec = RowCodec::new(first.schema()).unwrap();
+    let (mut a, mut b) = (TupleBatch::default(), TupleBatch::default());
+    encoded(&codec, &first, None, &mut a);
+    encoded(&codec, &second, None, &mut b);
+    let rows = [payloads(&codec, &a), payloads(&codec, &b)].concat();
+    assert_eq!(codec.decode(&rows), Err(CodecError::TooLarge { column: "c".to_owned() }));
+    let batches: Vec<RecordBatch> = codec.batches(rows, 100).map(Result::unwrap).collect();
+    assert_eq!(batches, [first, second]);
+}
+
+#[test]
+fn batches_have_as_many_rows_as_asked_for() {
+    let batch = one(Arc::new(Int32Array::from_iter_values(0..10)));
+    let codec = RowCodec::new(batch.schema()).unwrap();
+    let mut tuples = TupleBatch::default();
+    encoded(&codec, &batch, None, &mut tuples);
+    let batches = codec.batches(payloads(&codec, &tuples), 4).map(Result::unwrap).collect::<Vec<_>>();
+    assert_eq!(batches, [batch.slice(0, 4), batch.slice(4, 4), batch.slice(8, 2)]);
+    assert_eq!(codec.batches([], 4).count(), 0);
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    let field = |data_type| Field::new("c", data_type, true);
+    let runs_of = |data_type| {
+        DataType::RunEndEncoded(Arc::new(Field::new("run_ends", DataType::Int32, false)), Arc::new(field(data_type)))
+    };
+    let inner = DataType::Dictionary(Box::new(DataType::Int8), Box::new(runs_of(DataType::Utf8)));
+    let outer = Field::new("outer", DataType::Struct(vec![field(inner.clone())].into()), true);
+    let Err(CodecError::Unsupported { column, data_type, .. }) = codec_of(vec![outer]) else { panic!("was accepted") };
+    assert_eq!((column.as_str(), data_type), ("outer.c", inner));
+    assert!(codec_of(vec![field(DataType::FixedSizeBinary(-1))]).is_err());
+    assert!(codec_of(vec![field(DataType::FixedSizeBinary(i32::MAX))]).is_err());
+    assert!(codec_of(vec![field(DataType::FixedSizeList(Arc::new(field(DataType::Null)), i32::MAX))]).is_err());
+
+    let batch = one(Arc::new(Int32Array::from(vec![Some(1), None])));
+    let schema = |data_type, nullable| vec![Field::new("c", data_type, nullable)];
+    let mut out = TupleBatch::default();
+    let error = codec_of(schema(DataType::Int32, false)).unwrap().encode(&batch, None, &mut out);
+    assert_eq!(error, Err(CodecError::Null { column: "c".to_owned() }));
+    let error = codec_of(schema(DataType::Int64, true)).unwrap().encode(&batch, None, &mut out);
+    let (expected, found) = (DataType::Int64, DataType::Int32);
+    assert_eq!(error, Err(CodecError::Type { column: "c".to_owned(), expected, found }));
+    let error = codec_of(vec![]).unwrap().encode(&batch, None, &mut out);
+    assert_eq!(error, Err(CodecError::Columns { expected: 0, found: 1 }));
+    let error = codec_of(schema(DataType::Int32, true)).unwrap().encode(&batch, Some(&[0, 2]), &mut out);
+    assert_eq!(error, Err(CodecError::Selection { row: 2, rows: 2 }));
+}
+
+#[test]
+fn text_must_be_utf8() {
+    for data_type in [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View] {
+        let codec = codec_of(vec![Field::new("c", data_type, false)]).unwrap();
+        assert!(codec.decode(&["Zürich".as_bytes()]).is_ok());
+        assert!(matches!(codec.decode(&[b"\xFF"]), Err(CodecError::Invalid { .. })));
+        // Valid only together.
+        assert!(matches!(codec.decode(&[b"\xC3", b"\xBC"]), Err(CodecError::Invalid { .. })));
     }
 }
