@@ -42,6 +42,8 @@ final class Jobs {
     record Counted(double seconds, long[] counts) {}
 
     private static StreamExecutionEnvironment environment(Options options) {
+        // Else the network buffers of clusters that are gone would stay, and count in the process's peak memory.
+        System.gc();
         StreamExecutionEnvironment environment = StreamExecutionEnvironment.createLocalEnvironment(options.parallelism());
         environment.getConfig().enableObjectReuse();
         return environment;
