@@ -12,6 +12,7 @@ pub mod memory;
 mod order;
 pub mod page;
 pub mod partitioner;
+mod simd;
 #[allow(unused, reason = "no protocol needs all of it")]
 mod sync;
 pub mod tuples;
