@@ -161,7 +161,7 @@ impl TupleReader for FaultyReader<'_> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 48 } else { 400 }))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn every_tuple_comes_out_once_whole_and_in_its_place(case in case()) {

@@ -3,7 +3,7 @@
 
 use std::{ops::Add, ptr::NonNull, slice};
 
-use super::{Block, HEADER_BYTES, Layout, PageShape, PayloadSize, SLOT_BYTES};
+use super::{Block, GROUP, HEADER_BYTES, Layout, PageShape, PayloadSize, SLOT_BYTES};
 
 /// Some tuples, by number and by bytes of data. A place on a page is the extent of what lies before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -171,9 +171,57 @@ const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
 
 #[inline]
 fn fixed_slots(slots: &mut [Slot], keys: &[u32], end: u32, size: u32) {
-    for ((slot, &key), index) in slots.iter_mut().zip(keys).zip(1..) {
+    #[cfg(target_arch = "x86_64")]
+    if keys.len() >= GROUP && std::arch::is_x86_feature_detected!("avx512f") {
+        // SAFETY: the feature is there.
+        return unsafe { fixed_slots_avx512(slots, keys, end, size) };
+    }
+    fixed_slots_from(0, slots, keys, end, size);
+}
+
+/// `fixed_slots` for the tuples from `first` on.
+#[inline]
+fn fixed_slots_from(first: usize, slots: &mut [Slot], keys: &[u32], end: u32, size: u32) {
+    for ((slot, &key), index) in slots[first..].iter_mut().zip(&keys[first..]).zip(first as u32 + 1..) {
         *slot = [key.to_le(), (end - index * size).to_le(), size.to_le()];
     }
+}
+
+/// Sixteen slots are three vectors. Compilers scatter their words instead.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn fixed_slots_avx512(slots: &mut [Slot], keys: &[u32], end: u32, size: u32) {
+    use std::arch::x86_64::*;
+    // Word `w` of the slots is key (lane w / 3), offset (lane w / 3 of the second vector) or length, by w % 3.
+    const LANES: [[i32; GROUP]; 3] = {
+        let mut lanes = [[0; GROUP]; 3];
+        let mut word = 0;
+        while word < 3 * GROUP {
+            lanes[word / GROUP][word % GROUP] = (word / 3 + if word % 3 == 1 { GROUP } else { 0 }) as i32;
+            word += 1;
+        }
+        lanes
+    };
+    // The words that are lengths, of each vector.
+    const LENGTHS: [u16; 3] = [0b0100_1001_0010_0100, 0b0010_0100_1001_0010, 0b1001_0010_0100_1001];
+    let lengths = _mm512_set1_epi32(size as i32);
+    let steps = _mm512_mullo_epi32(lengths, _mm512_set_epi32(16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1));
+    let (groups, _) = keys.as_chunks::<GROUP>();
+    let (slot_groups, _) = slots.as_chunks_mut::<GROUP>();
+    for ((group, slots), first) in groups.iter().zip(slot_groups).zip((0..).step_by(GROUP)) {
+        let offsets = _mm512_sub_epi32(_mm512_set1_epi32((end - first * size) as i32), steps);
+        // SAFETY: a group is 64 bytes of keys, or three times that of slots; the lanes are 64 bytes each.
+        unsafe {
+            let keys = _mm512_loadu_si512(group.as_ptr().cast());
+            for part in 0..3 {
+                let lanes = _mm512_loadu_si512(LANES[part].as_ptr().cast());
+                let words = _mm512_permutex2var_epi32(keys, lanes, offsets);
+                let words = _mm512_mask_mov_epi32(words, LENGTHS[part], lengths);
+                _mm512_storeu_si512(slots.as_mut_ptr().cast::<u8>().add(64 * part).cast(), words);
+            }
+        }
+    }
+    fixed_slots_from(groups.len() * GROUP, slots, keys, end, size);
 }
 
 #[inline]
