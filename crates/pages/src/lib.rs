@@ -7,13 +7,18 @@
 
 pub mod codec;
 pub mod error;
+<<<<<<< HEAD
+pub mod generator;
+=======
 pub mod file;
+>>>>>>> codec
 pub mod manager;
 pub mod memory;
-#[allow(unused, reason = "until the first protocol is here")]
 mod order;
 pub mod page;
 pub mod partitioner;
-#[allow(unused, reason = "until the first protocol is here")]
+pub mod ranges;
+pub mod stream;
+#[allow(unused, reason = "no protocol needs all of it")]
 mod sync;
 pub mod tuples;

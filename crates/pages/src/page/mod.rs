@@ -14,6 +14,7 @@ mod header;
 mod layout;
 mod reader;
 mod seal;
+pub(crate) mod write;
 
 pub use block::{Block, Page};
 pub use fault::PageError;

@@ -4,12 +4,36 @@
 //! first slot on (paper, section 4.2.1). With payloads of any size a page is full when the tuple that its writer placed next
 //! did not fit.
 
+mod best_case;
+mod buffered;
+mod buffers;
+mod collaborative;
+mod crew;
+mod hybrid;
+mod local;
+mod on_demand;
+mod radix;
+mod ranges;
+pub(crate) mod target;
+
+pub use best_case::{BestCase, BestCaseSynchronised};
+pub use buffered::{Smb, SmbBatched, SmbLockFree, SmbLockFreeBatched};
+pub use collaborative::{CmpExclusivePartitionRanges, CmpProcessingUnits};
+pub use hybrid::Hybrid;
+pub use local::LocalPagesAndMerge;
+pub use on_demand::OnDemand;
+pub use radix::Radix;
+pub use ranges::Ranges;
+
 use annulus_exchange::partition::Modulo;
 
 use crate::{
     error::PagesError,
     memory::PageMemory,
-    page::{Page, PageShape},
+    page::{
+        Page, PageShape, PayloadSize,
+        write::{Run, Sizes},
+    },
     tuples::TupleSource,
 };
 
@@ -47,4 +71,62 @@ pub trait Partitioner: Sync {
     /// If page memory runs out, a tuple is larger than a page, or a batch does not have the shape's payload. The threads
     /// have ended then, and all pages are back.
     fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError>;
+}
+
+/// The paper's variants, with its defaults.
+pub fn paper() -> Vec<Box<dyn Partitioner>> {
+    vec![
+        Box::new(OnDemand),
+        Box::new(Smb),
+        Box::new(SmbBatched),
+        Box::new(SmbLockFree),
+        Box::new(SmbLockFreeBatched),
+        Box::new(Radix::default()),
+        Box::new(Hybrid),
+        Box::new(CmpExclusivePartitionRanges),
+        Box::new(CmpProcessingUnits),
+        Box::new(LocalPagesAndMerge),
+    ]
+}
+
+/// The paper's upper bounds (section 4.2.2), which put tuples anywhere.
+pub fn best_cases() -> Vec<Box<dyn Partitioner>> {
+    vec![Box::new(BestCase), Box::new(BestCaseSynchronised)]
+}
+
+/// Refuses a job that cannot be run.
+fn check_job(job: &Job<'_>) -> Result<(), PagesError> {
+    if job.threads == 0 {
+        return Err(PagesError::Option { option: "threads", value: 0, reason: "it takes at least one" });
+    }
+    let page_bytes = job.memory.page_bytes();
+    if page_bytes != job.shape.page_bytes() {
+        let reason = "the memory's blocks must be as large as the pages";
+        return Err(PagesError::Option { option: "page_bytes", value: page_bytes, reason });
+    }
+    Ok(())
+}
+
+/// Refuses a payload that no page has room for.
+#[inline]
+pub(crate) fn check_size(payload: &[u8], shape: &PageShape) -> Result<(), PagesError> {
+    let (payload_bytes, most) = (payload.len(), shape.most_payload());
+    if payload_bytes <= most { Ok(()) } else { Err(PagesError::TupleTooLarge { payload_bytes, most }) }
+}
+
+/// Hands a tuple to `take`.
+#[inline]
+fn one_tuple(
+    key: u32,
+    payload: &[u8],
+    shape: &PageShape,
+    take: impl FnOnce(Run<'_>) -> Result<(), PagesError>,
+) -> Result<(), PagesError> {
+    match shape.payload() {
+        PayloadSize::Fixed(_) => take(Run::new(&[key], Sizes::Fixed(payload.len()), payload)),
+        PayloadSize::Variable => {
+            check_size(payload, shape)?;
+            take(Run::new(&[key], Sizes::Each(&[payload.len() as u32]), payload))
+        }
+    }
 }

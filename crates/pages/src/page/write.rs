@@ -1,0 +1,221 @@
+//! Writing tuples to their places on a page. Slots come first and data after them, so that a batch touches one end of the
+//! page at a time (paper, section 3.3.5).
+
+use std::{ops::Add, ptr::NonNull, slice};
+
+use super::{Block, HEADER_BYTES, Layout, PageShape, PayloadSize, SLOT_BYTES};
+
+/// Some tuples, by number and by bytes of data. A place on a page is the extent of what lies before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) tuples: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Add for Extent {
+    type Output = Self;
+
+    #[inline]
+    fn add(self, other: Self) -> Self {
+        Self { tuples: self.tuples + other.tuples, bytes: self.bytes + other.bytes }
+    }
+}
+
+/// The sizes of some tuples' data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sizes<'a> {
+    /// All have this one.
+    Fixed(usize),
+    /// Each its own.
+    Each(&'a [u32]),
+}
+
+/// The room that some tuples need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Need<'a> {
+    pub(crate) all: Extent,
+    pub(crate) sizes: Sizes<'a>,
+}
+
+impl Need<'_> {
+    /// The first of the tuples, as many as fit on a page at this place. O(1) if all fit or have one size.
+    #[inline]
+    pub(crate) fn fitting(&self, shape: &PageShape, at: Extent) -> Extent {
+        match self.sizes {
+            Sizes::Fixed(size) => {
+                let tuples = self.all.tuples.min(shape.capacity() - at.tuples);
+                Extent { tuples, bytes: tuples * size }
+            }
+            Sizes::Each(_) if shape.fits(at.tuples + self.all.tuples, at.bytes + self.all.bytes) => self.all,
+            Sizes::Each(sizes) => fitting(sizes.iter().map(|&size| size as usize), shape, at),
+        }
+    }
+
+    /// The first `tuples` of them.
+    #[inline]
+    pub(crate) fn first(&self, tuples: usize) -> Extent {
+        let bytes = match self.sizes {
+            Sizes::Fixed(size) => tuples * size,
+            Sizes::Each(_) if tuples == self.all.tuples => self.all.bytes,
+            Sizes::Each(sizes) => sizes[..tuples].iter().map(|&size| size as usize).sum(),
+        };
+        Extent { tuples, bytes }
+    }
+
+    /// All but the first.
+    #[inline]
+    pub(crate) fn after(&self, first: Extent) -> Self {
+        let sizes = match self.sizes {
+            Sizes::Each(sizes) => Sizes::Each(&sizes[first.tuples..]),
+            fixed => fixed,
+        };
+        Self { all: Extent { tuples: self.all.tuples - first.tuples, bytes: self.all.bytes - first.bytes }, sizes }
+    }
+}
+
+/// How much of tuples of these sizes fits on a page at this place.
+fn fitting(sizes: impl Iterator<Item = usize>, shape: &PageShape, at: Extent) -> Extent {
+    let mut first = Extent::default();
+    for bytes in sizes {
+        let more = first + Extent { tuples: 1, bytes };
+        if !shape.fits(at.tuples + more.tuples, at.bytes + more.bytes) {
+            break;
+        }
+        first = more;
+    }
+    first
+}
+
+/// Tuples of one partition, laid out as on a page: keys upwards, data downwards.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run<'a> {
+    keys: &'a [u32],
+    sizes: Sizes<'a>,
+    /// The first tuple's data stands last.
+    data: &'a [u8],
+}
+
+impl<'a> Run<'a> {
+    /// Tuples with these keys, sizes and data; as many sizes as keys, and as many bytes as they say.
+    #[inline]
+    pub(crate) fn new(keys: &'a [u32], sizes: Sizes<'a>, data: &'a [u8]) -> Self {
+        debug_assert_eq!(
+            match sizes {
+                Sizes::Fixed(size) => keys.len() * size,
+                Sizes::Each(sizes) => sizes.iter().map(|&size| size as usize).sum(),
+            },
+            data.len()
+        );
+        Self { keys, sizes, data }
+    }
+
+    /// The room it needs.
+    #[inline]
+    pub(crate) fn need(&self) -> Need<'a> {
+        Need { all: Extent { tuples: self.keys.len(), bytes: self.data.len() }, sizes: self.sizes }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Its first tuples, and the others.
+    #[inline]
+    pub(crate) fn split(&self, first: Extent) -> (Self, Self) {
+        let (keys, other_keys) = self.keys.split_at(first.tuples);
+        let (other_data, data) = self.data.split_at(self.data.len() - first.bytes);
+        let (sizes, other_sizes) = match self.sizes {
+            Sizes::Each(sizes) => (Sizes::Each(&sizes[..first.tuples]), Sizes::Each(&sizes[first.tuples..])),
+            fixed => (fixed, fixed),
+        };
+        (Self { keys, sizes, data }, Self { keys: other_keys, sizes: other_sizes, data: other_data })
+    }
+}
+
+/// Writes the tuples of `run` to `at` on the page.
+///
+/// # Safety
+/// `page` is a block of the shape's size. The place has room for the run ([`Need::fitting`]), and nobody else reads or writes
+/// it.
+#[inline]
+pub(crate) unsafe fn run(page: NonNull<u8>, shape: &PageShape, at: Extent, run: &Run<'_>) {
+    debug_assert!(shape.fits(at.tuples + run.keys.len(), at.bytes + run.data.len()));
+    let end = shape.page_bytes() - at.bytes;
+    // SAFETY: the caller promises room for the slots behind `at.tuples` others.
+    let slots = unsafe { page.add(HEADER_BYTES + at.tuples * shape.slot_bytes()) };
+    match (shape.layout(), run.sizes) {
+        (Layout::Compact, _) => {
+            // SAFETY: the slots are this caller's, and the memory is initialised; pages are aligned to 64 bytes, so slots are
+            // to 4.
+            let slots = unsafe { slice::from_raw_parts_mut(slots.cast::<u32>().as_ptr(), run.keys.len()) };
+            slots.iter_mut().zip(run.keys).for_each(|(slot, key)| *slot = key.to_le());
+        }
+        (Layout::Slotted, sizes) => {
+            // SAFETY: as above.
+            let slots = unsafe { slice::from_raw_parts_mut(slots.cast::<Slot>().as_ptr(), run.keys.len()) };
+            match sizes {
+                Sizes::Fixed(size) => fixed_slots(slots, run.keys, end as u32, size as u32),
+                Sizes::Each(sizes) => each_slots(slots, run.keys, end as u32, sizes),
+            }
+        }
+    }
+    let data = NonNull::from(run.data).cast();
+    // SAFETY: the caller promises room for the data above the slots.
+    unsafe { page.add(end - run.data.len()).copy_from_nonoverlapping(data, run.data.len()) };
+}
+
+/// Key, offset and length.
+type Slot = [u32; 3];
+const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
+
+#[inline]
+fn fixed_slots(slots: &mut [Slot], keys: &[u32], end: u32, size: u32) {
+    for ((slot, &key), index) in slots.iter_mut().zip(keys).zip(1..) {
+        *slot = [key.to_le(), (end - index * size).to_le(), size.to_le()];
+    }
+}
+
+#[inline]
+fn each_slots(slots: &mut [Slot], keys: &[u32], end: u32, sizes: &[u32]) {
+    let mut offset = end;
+    for ((slot, &key), &size) in slots.iter_mut().zip(keys).zip(sizes) {
+        offset -= size;
+        *slot = [key.to_le(), offset.to_le(), size.to_le()];
+    }
+}
+
+/// Moves as many of the last tuples of one page as fit to the end of another; where each ends is given. Returns what was moved.
+pub(crate) fn move_last(shape: &PageShape, from: (&Block, Extent), to: (&mut Block, Extent)) -> Extent {
+    let ((from, from_end), (to, to_end)) = (from, to);
+    let (from, to) = (from.as_slice(), to.as_mut_slice());
+    let slot = |tuples: usize| HEADER_BYTES + tuples * shape.slot_bytes();
+    let moved = match shape.payload() {
+        PayloadSize::Fixed(size) => {
+            let all = Need { all: from_end, sizes: Sizes::Fixed(size as usize) };
+            all.fitting(shape, to_end)
+        }
+        PayloadSize::Variable => {
+            let sizes = (0..from_end.tuples).rev().map(|tuple| word(from, slot(tuple) + 8) as usize);
+            fitting(sizes, shape, to_end)
+        }
+    };
+    let first = from_end.tuples - moved.tuples;
+    let new_slots = &mut to[slot(to_end.tuples)..slot(to_end.tuples + moved.tuples)];
+    new_slots.copy_from_slice(&from[slot(first)..slot(from_end.tuples)]);
+    // Data keeps its order, so all offsets move by the same.
+    let (old, new) = (shape.page_bytes() - from_end.bytes, shape.page_bytes() - to_end.bytes - moved.bytes);
+    if shape.layout() == Layout::Slotted {
+        for slot in new_slots.chunks_exact_mut(SLOT_BYTES) {
+            let offset = word(slot, 4).wrapping_sub(old as u32).wrapping_add(new as u32);
+            slot[4..8].copy_from_slice(&offset.to_le_bytes());
+        }
+    }
+    to[new..new + moved.bytes].copy_from_slice(&from[old..old + moved.bytes]);
+    moved
+}
+
+/// The little-endian word at `at`.
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}

@@ -1,0 +1,44 @@
+//! The partition of a key, compiled apart for powers of two (paper, section 3.1).
+
+use annulus_exchange::partition::Modulo;
+
+/// Keys to partitions.
+pub(crate) trait Target: Copy + Sync {
+    /// `key % partitions`.
+    fn of(self, key: u32) -> usize;
+}
+
+/// For a power of two.
+#[derive(Clone, Copy)]
+pub(crate) struct Mask(pub(crate) u32);
+
+impl Target for Mask {
+    #[inline(always)]
+    fn of(self, key: u32) -> usize {
+        (key & self.0) as usize
+    }
+}
+
+/// For any number.
+impl Target for Modulo {
+    #[inline(always)]
+    fn of(self, key: u32) -> usize {
+        usize::from(self.target(u64::from(key)))
+    }
+}
+
+/// Evaluates an expression with the best [`Target`] for a [`Modulo`] bound to a name.
+macro_rules! with_target {
+    ($modulo:expr, |$target:ident| $body:expr) => {{
+        let modulo = $modulo;
+        if modulo.consumers().is_power_of_two() {
+            let $target = $crate::partitioner::target::Mask(modulo.consumers() as u32 - 1);
+            $body
+        } else {
+            let $target = modulo;
+            $body
+        }
+    }};
+}
+
+pub(crate) use with_target;
