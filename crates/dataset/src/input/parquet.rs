@@ -1,0 +1,125 @@
+//! Parquet files: a unit is a row group.
+
+use std::{fs::File, sync::Arc};
+
+use arrow::datatypes::SchemaRef;
+use parquet::{
+    arrow::{
+        ProjectionMask,
+        arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
+    },
+    basic::Encoding,
+    file::metadata::ColumnChunkMetaData,
+};
+
+use super::{
+    paths::InputFile,
+    schema::Projection,
+    unit::{Batches, Decoded, Part, guard},
+};
+use crate::error::DatasetError;
+
+/// A Parquet file whose metadata has been read.
+pub(super) struct ParquetFile {
+    path: String,
+    metadata: ArrowReaderMetadata,
+}
+
+impl ParquetFile {
+    /// Reads the metadata.
+    pub(super) fn open(file: &InputFile) -> Result<Self, DatasetError> {
+        let reader = File::open(&file.path).map_err(DatasetError::io("open", &file.path))?;
+        let metadata = guard(&file.path, || {
+            ArrowReaderMetadata::load(&reader, ArrowReaderOptions::new())
+                .map_err(|error| DatasetError::corrupt(&file.path, error))
+        })?;
+        Ok(Self { path: file.path.clone(), metadata })
+    }
+
+    pub(super) fn schema(&self) -> SchemaRef {
+        Arc::clone(self.metadata.schema())
+    }
+
+    /// For each column of the file whether all its data pages are dictionary encoded.
+    pub(super) fn dictionary_columns(&self) -> Vec<bool> {
+        let metadata = self.metadata.metadata();
+        let schema = metadata.file_metadata().schema_descr();
+        let mut dictionary = vec![true; self.metadata.schema().fields().len()];
+        for leaf in 0..schema.num_columns() {
+            let root = schema.get_column_root_idx(leaf);
+            dictionary[root] &= metadata.row_groups().iter().all(|group| is_dictionary(group.column(leaf)));
+        }
+        dictionary
+    }
+
+    /// A unit for each row group, whose batches have the columns of `schema`.
+    pub(super) fn parts(self, schema: &SchemaRef, batch_rows: usize) -> Vec<Box<dyn Part>> {
+        let file = Arc::new(self);
+        let part = |group| {
+            Box::new(RowGroup { file: Arc::clone(&file), group, schema: Arc::clone(schema), batch_rows })
+                as Box<dyn Part>
+        };
+        (0..file.metadata.metadata().num_row_groups()).map(part).collect()
+    }
+}
+
+/// Whether the chunk's data pages are all dictionary encoded, as far as its metadata tells: without statistics of pages, a
+/// dictionary that was given up for plain pages looks the same.
+fn is_dictionary(chunk: &ColumnChunkMetaData) -> bool {
+    match chunk.page_encoding_stats_mask() {
+        Some(pages) => pages.is_only(Encoding::RLE_DICTIONARY) || pages.is_only(Encoding::PLAIN_DICTIONARY),
+        None => chunk.dictionary_page_offset().is_some(),
+    }
+}
+
+struct RowGroup {
+    file: Arc<ParquetFile>,
+    group: usize,
+    schema: SchemaRef,
+    batch_rows: usize,
+}
+
+impl Part for RowGroup {
+    fn path(&self) -> &str {
+        &self.file.path
+    }
+
+    fn bytes(&self) -> u64 {
+        self.file.metadata.metadata().row_group(self.group).compressed_size().max(0) as u64
+    }
+
+    fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
+        let path = self.file.path.clone();
+        let schema = match columns {
+            Some(columns) => Arc::new(self.schema.project(columns)?),
+            None => Arc::clone(&self.schema),
+        };
+        let file_fields = self.file.metadata.schema().fields();
+        let roots: Vec<usize> = (0..file_fields.len())
+            .filter(|&root| schema.column_with_name(file_fields[root].name()).is_some())
+            .collect();
+        let projection = Projection::new(roots.iter().map(|&root| file_fields[root].name()), &schema);
+
+        let file = File::open(&path).map_err(DatasetError::io("open", &path))?;
+        let corrupt = {
+            let (path, group) = (path.clone(), self.group);
+            move |error: &dyn std::error::Error| DatasetError::corrupt(&path, format!("row group {group}: {error}"))
+        };
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.file.metadata.clone());
+        let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
+        let reader = builder
+            .with_row_groups(vec![self.group])
+            .with_projection(mask)
+            .with_batch_size(self.batch_rows)
+            .build()
+            .map_err(|error| corrupt(&error))?;
+
+        let rows = self.file.metadata.metadata().row_group(self.group).num_rows().max(1) as u64;
+        let bytes = self.bytes();
+        Ok(Box::new(reader.map(move |batch| {
+            let batch = batch.and_then(|batch| projection.apply(&batch)).map_err(|error| corrupt(&error))?;
+            let input_bytes = (u128::from(bytes) * batch.num_rows() as u128 / u128::from(rows)) as u64;
+            Ok(Decoded { batch, input_bytes, bad: vec![] })
+        })))
+    }
+}
