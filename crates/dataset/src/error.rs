@@ -6,6 +6,8 @@ use annulus_exchange::error::ExchangeError;
 use arrow::error::ArrowError;
 use thiserror::Error;
 
+use crate::output::OutputError;
+
 /// Why a dataset cannot be read, placed or written. Each names the file, column or option, and what to do.
 #[derive(Debug, Error)]
 pub enum DatasetError {
@@ -92,6 +94,12 @@ pub enum DatasetError {
     /// The rows of a partition could not be gathered.
     #[error(transparent)]
     Exchange(#[from] ExchangeError),
+    /// The output could not be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// The run was asked to stop.
+    #[error("the run was cancelled; go on with --resume if it had finished any partition")]
+    Cancelled,
 }
 
 impl DatasetError {

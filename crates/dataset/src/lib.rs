@@ -4,4 +4,6 @@
 pub mod error;
 pub mod hot_keys;
 pub mod input;
+pub mod output;
 pub mod placement;
+pub mod split;
