@@ -69,7 +69,7 @@ pub struct CsvOptions {
     pub quote: u8,
     /// Whether the first line names the columns; else they are `column_1`, `column_2`, ...
     pub header: bool,
-    /// The text that stands for null, besides an empty field where that is no value of the column's type.
+    /// The text that stands for null, besides an empty field, which always does.
     pub null: Option<String>,
 }
 

@@ -9,9 +9,12 @@
 mod bad_rows;
 mod dataset;
 mod format;
+mod ipc;
 mod parquet;
 mod paths;
+mod sample;
 mod schema;
+mod text;
 mod unit;
 
 pub use bad_rows::{BadRow, BadRows};

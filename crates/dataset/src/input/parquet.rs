@@ -13,9 +13,10 @@ use parquet::{
 };
 
 use super::{
+    InputOptions,
     paths::InputFile,
-    schema::Projection,
-    unit::{Batches, Decoded, Part, guard},
+    schema::{Projection, project},
+    unit::{Batches, Decoded, Part, Source, guard},
 };
 use crate::error::DatasetError;
 
@@ -35,13 +36,14 @@ impl ParquetFile {
         })?;
         Ok(Self { path: file.path.clone(), metadata })
     }
+}
 
-    pub(super) fn schema(&self) -> SchemaRef {
+impl Source for ParquetFile {
+    fn schema(&self) -> SchemaRef {
         Arc::clone(self.metadata.schema())
     }
 
-    /// For each column of the file whether all its data pages are dictionary encoded.
-    pub(super) fn dictionary_columns(&self) -> Vec<bool> {
+    fn dictionary_columns(&self) -> Option<Vec<bool>> {
         let metadata = self.metadata.metadata();
         let schema = metadata.file_metadata().schema_descr();
         let mut dictionary = vec![true; self.metadata.schema().fields().len()];
@@ -49,17 +51,14 @@ impl ParquetFile {
             let root = schema.get_column_root_idx(leaf);
             dictionary[root] &= metadata.row_groups().iter().all(|group| is_dictionary(group.column(leaf)));
         }
-        dictionary
+        Some(dictionary)
     }
 
-    /// A unit for each row group, whose batches have the columns of `schema`.
-    pub(super) fn parts(self, schema: &SchemaRef, batch_rows: usize) -> Vec<Box<dyn Part>> {
-        let file = Arc::new(self);
-        let part = |group| {
-            Box::new(RowGroup { file: Arc::clone(&file), group, schema: Arc::clone(schema), batch_rows })
-                as Box<dyn Part>
-        };
-        (0..file.metadata.metadata().num_row_groups()).map(part).collect()
+    fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>> {
+        let file: Arc<Self> = Arc::from(self);
+        let batch_rows = options.batch_rows.max(1);
+        let part = |group| RowGroup { file: Arc::clone(&file), group, schema: Arc::clone(schema), batch_rows };
+        (0..file.metadata.metadata().num_row_groups()).map(|group| Box::new(part(group)) as Box<dyn Part>).collect()
     }
 }
 
@@ -90,10 +89,7 @@ impl Part for RowGroup {
 
     fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
         let path = self.file.path.clone();
-        let schema = match columns {
-            Some(columns) => Arc::new(self.schema.project(columns)?),
-            None => Arc::clone(&self.schema),
-        };
+        let schema = project(&self.schema, columns)?;
         let file_fields = self.file.metadata.schema().fields();
         let roots: Vec<usize> = (0..file_fields.len())
             .filter(|&root| schema.column_with_name(file_fields[root].name()).is_some())

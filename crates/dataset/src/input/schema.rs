@@ -88,3 +88,8 @@ impl Projection {
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &rows)
     }
 }
+
+/// The columns at `columns`, or all of them.
+pub(super) fn project(schema: &SchemaRef, columns: Option<&[usize]>) -> Result<SchemaRef, ArrowError> {
+    columns.map_or_else(|| Ok(Arc::clone(schema)), |columns| schema.project(columns).map(Arc::new))
+}

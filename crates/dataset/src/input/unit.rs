@@ -6,9 +6,9 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use arrow::array::RecordBatch;
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
-use super::BadRow;
+use super::{BadRow, InputOptions};
 use crate::error::DatasetError;
 
 /// A part of a dataset that is read on its own. Units are read by any thread in any order, and reading one again gives
@@ -26,6 +26,18 @@ pub(super) trait Part: Send + Sync {
     fn bytes(&self) -> u64;
     /// Reads all columns, or those at `columns` of the dataset's schema, in that order.
     fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError>;
+}
+
+/// A file that has been looked at.
+pub(super) trait Source {
+    /// Its columns.
+    fn schema(&self) -> SchemaRef;
+    /// For each column whether it is dictionary encoded throughout; `None` if the format does not tell.
+    fn dictionary_columns(&self) -> Option<Vec<bool>> {
+        None
+    }
+    /// Its parts, whose batches have the columns of `schema`.
+    fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>>;
 }
 
 /// Batches as a format decodes them.
