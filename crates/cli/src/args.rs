@@ -145,9 +145,10 @@ pub struct SqlArgs {
   annulus partition 'logs/*.csv' --by host,day --into 16 --output parts --on-bad-row quarantine
   annulus partition orders.parquet --by id --into 8 --output parts --format arrow --memory-limit 256M
   annulus partition orders.parquet --by id --into 8 --output parts --resume
+  annulus partition orders.parquet --by day --into 12 --output parts --ranges sample
 
 Inputs are files, folders or globs of Parquet, CSV, JSON lines or Arrow IPC, or - for an Arrow IPC stream on standard input.
-Rows go to partition hash(key) % N, where Apache DataFusion puts them too. DIR/part-00007.parquet has partition 7; a file
+By default rows go to partition hash(key) % N, where Apache DataFusion puts them too. DIR/part-00007.parquet has partition 7; a file
 gets its name when it is whole and on disk, and manifest.json, with the rows, key ranges and checksums (XXH3) of all files,
 comes last. A partition without rows has no file.
 Interrupted or failed runs leave the partitions that they finished; --resume goes on with the others.")]
@@ -156,7 +157,7 @@ pub struct PartitionArgs {
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<String>,
     /// Columns of the key, separated by commas
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', required_unless_present = "round_robin")]
     pub by: Vec<String>,
     /// Number of partitions
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
@@ -164,6 +165,8 @@ pub struct PartitionArgs {
     /// Folder for the files
     #[arg(long, short, value_name = "DIR")]
     pub output: PathBuf,
+    #[command(flatten)]
+    pub placing: PlacingArgs,
     /// Format of the files
     #[arg(long, default_value = "parquet")]
     pub format: DatasetFormat,
@@ -190,6 +193,21 @@ pub struct PartitionArgs {
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
+}
+
+/// Where rows go, if not to the partition that the hash of their key names.
+#[derive(clap::Args)]
+#[group(multiple = false)]
+pub struct PlacingArgs {
+    /// Place by G key groups, and ranges of groups to partitions: another N then moves few rows
+    #[arg(long, value_name = "G")]
+    pub key_groups: Option<u32>,
+    /// Place by order of the keys: N - 1 split points, like 10,20,30 (for several columns a,1;b,2), or 'sample' to find them
+    #[arg(long, value_name = "POINTS")]
+    pub ranges: Option<String>,
+    /// Place by turns
+    #[arg(long)]
+    pub round_robin: bool,
 }
 
 /// How input files are read.

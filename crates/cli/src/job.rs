@@ -15,8 +15,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     args::{
-        Args, Command, DatasetCompression, DatasetFormat, EngineArgs, Format, PartitionArgs, ReadingArgs, SqlArgs,
-        TpchArgs,
+        Args, Command, DatasetCompression, DatasetFormat, EngineArgs, Format, PartitionArgs, PlacingArgs, ReadingArgs,
+        SqlArgs, TpchArgs,
     },
     bench::{BenchCommand, RepartitionArgs, machine},
     session::Limits,
@@ -63,11 +63,18 @@ pub struct PartitionJob {
     pub input: InputOptions,
     pub by: Vec<String>,
     pub into: usize,
-    pub placement: PlacementSpec,
+    pub placing: Placing,
     pub output: OutputOptions,
     pub threads: usize,
     pub memory_bytes: usize,
     pub json: bool,
+}
+
+/// How rows are placed.
+pub enum Placing {
+    By(PlacementSpec),
+    /// By ranges whose split points are found in a sample.
+    SampledRanges,
 }
 
 /// Where statements come from.
@@ -164,14 +171,33 @@ impl PartitionJob {
         Ok(Self {
             inputs: args.inputs,
             input: input_options(args.reading)?,
-            by: args.by,
             into: args.into,
-            placement: PlacementSpec::Hash,
+            placing: Placing::new(args.placing, args.by.len()),
+            by: args.by,
             output: OutputOptions { dir: args.output, format, compression, max_file_bytes, existing },
             threads: args.threads.unwrap_or_else(machine::cores),
             memory_bytes: args.memory_limit,
             json: args.json,
         })
+    }
+}
+
+impl Placing {
+    fn new(args: PlacingArgs, keys: usize) -> Self {
+        let points = |text: &str| -> Vec<Vec<String>> {
+            let values = |point: &str| point.split(',').map(str::to_owned).collect();
+            match keys {
+                1 => text.split([',', ';']).map(|point| vec![point.to_owned()]).collect(),
+                _ => text.split(';').map(values).collect(),
+            }
+        };
+        match args {
+            PlacingArgs { key_groups: Some(groups), .. } => Self::By(PlacementSpec::KeyGroups(groups)),
+            PlacingArgs { ranges: Some(text), .. } if text == "sample" => Self::SampledRanges,
+            PlacingArgs { ranges: Some(text), .. } => Self::By(PlacementSpec::Ranges(points(&text))),
+            PlacingArgs { round_robin: true, .. } => Self::By(PlacementSpec::RoundRobin),
+            _ => Self::By(PlacementSpec::Hash),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use annulus_dataset::{
     error::DatasetError,
     input::{BadRows, Dataset},
     output::is_unfinished,
-    placement::Placement,
+    placement::{Placement, sample_ranges},
     split::{self, CancelToken, Job, Progress, Summary},
 };
 use anyhow::{Context, Result};
@@ -22,7 +22,11 @@ use indicatif::{HumanCount, ProgressBar};
 use tokio::task::spawn_blocking;
 
 use super::{GRACE, Outcome};
-use crate::{interrupt::Signals, job::PartitionJob, progress, report};
+use crate::{
+    interrupt::Signals,
+    job::{PartitionJob, Placing},
+    progress, report,
+};
 
 /// Splits the dataset that `job` names. A signal stops it at the next batch; what is finished by then stays.
 pub async fn run(job: PartitionJob) -> Result<Outcome> {
@@ -65,7 +69,14 @@ pub struct Done {
 fn split_files(job: PartitionJob, cancel: &CancelToken) -> Result<Done> {
     let start = Instant::now();
     let dataset = Dataset::open(&job.inputs, &job.input)?;
-    let placement = Placement::new(&job.placement, &dataset.schema, &job.by, job.into)?;
+    let (spec, placement_name) = match job.placing {
+        Placing::SampledRanges => (sample_ranges(&dataset, &job.by, job.into)?, "sampled ranges".to_owned()),
+        Placing::By(spec) => {
+            let name = format!("{spec:?}");
+            (spec, name)
+        }
+    };
+    let placement = Placement::new(&spec, &dataset.schema, &job.by, job.into)?;
     let input_bytes = dataset.total_bytes;
     let dir = job.output.dir.display().to_string();
     let shown = Shown { bar: progress::bytes(input_bytes), rows: AtomicU64::new(0), start };
@@ -73,7 +84,7 @@ fn split_files(job: PartitionJob, cancel: &CancelToken) -> Result<Done> {
         dataset,
         placement,
         by: job.by,
-        placement_name: format!("{:?}", job.placement),
+        placement_name,
         output: job.output,
         threads: job.threads,
         memory_limit: job.memory_bytes,

@@ -18,6 +18,10 @@ mod worker;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
+use arrow::{
+    array::{Array, ArrayRef},
+    util::display::{ArrayFormatter, FormatOptions},
+};
 use parking_lot::Mutex;
 
 pub use cancel::CancelToken;
@@ -42,7 +46,7 @@ pub struct Job {
     pub placement: Placement,
     /// The key columns.
     pub by: Vec<String>,
-    /// How rows are placed, in words that are equal for equal placements: `--resume` compares them.
+    /// How rows are placed, in words that are equal for equal rules; `--resume` compares them, and the split points.
     pub placement_name: String,
     /// Where files go.
     pub output: OutputOptions,
@@ -182,6 +186,17 @@ fn slots_of(placement: &Placement) -> Vec<Slot> {
     (0..placement.partitions()).map(|partition| Slot { partition, hot: None }).collect()
 }
 
+/// The split points of ranges as text, which may have been found in a sample.
+fn points_text(placement: &Placement) -> String {
+    let columns = placement.splits().unwrap_or_default();
+    let options = FormatOptions::default().with_null("null").with_display_error(true);
+    let column = |points: &ArrayRef| match ArrayFormatter::try_new(points, &options) {
+        Ok(shown) => (0..points.len()).map(|row| shown.value(row).to_string()).collect::<Vec<_>>().join(","),
+        Err(error) => error.to_string(),
+    };
+    columns.iter().map(column).collect::<Vec<_>>().join(";")
+}
+
 /// All that decides which rows go to which file, and what the files are.
 fn settings_of(job: &Job) -> Settings {
     let Job { dataset, placement, by, placement_name, output, .. } = job;
@@ -191,6 +206,7 @@ fn settings_of(job: &Job) -> Settings {
         ("--by", by.join(",")),
         ("--into", placement.partitions().to_string()),
         ("placement", placement_name.clone()),
+        ("split points", points_text(placement)),
         ("--format", output.format.name().to_owned()),
         ("--compression", output.compression.name().to_owned()),
         ("--max-file-size", max_file_size),
