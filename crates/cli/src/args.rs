@@ -149,7 +149,7 @@ pub struct SqlArgs {
 
 Inputs are files, folders or globs of Parquet, CSV, JSON lines or Arrow IPC, or - for an Arrow IPC stream on standard input.
 By default rows go to partition hash(key) % N, where Apache DataFusion puts them too. DIR/part-00007.parquet has partition 7; a file
-gets its name when it is whole and on disk, and manifest.json, with the rows, key ranges and checksums (XXH3) of all files,
+gets its name when it is whole and on disk, and manifest.json, with the rows, key ranges and checksums (XXH64) of all files,
 comes last. A partition without rows has no file.
 Interrupted or failed runs leave the partitions that they finished; --resume goes on with the others.")]
 pub struct PartitionArgs {

@@ -77,8 +77,10 @@ impl Encoder {
             Self::Parquet(mut writer) => {
                 let ended = writer.finish().map(drop);
                 ended.map_err(|error| parquet_error(writer.inner().path(), error))?;
-                let path = writer.inner().path().to_owned();
-                writer.into_inner().map_err(|error| parquet_error(&path, error))?.seal()
+                // Taking the file out of the writer would flush it too, but with the system's error turned to text.
+                let flushed = writer.sync();
+                flushed.map_err(OutputError::io("write", writer.inner().path()))?;
+                writer.inner_mut().seal()
             }
             Self::Ipc(mut writer) => {
                 let path = writer.get_ref().get_ref().path().to_owned();

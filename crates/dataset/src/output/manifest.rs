@@ -73,7 +73,7 @@ pub struct FileEntry {
     pub rows: u64,
     /// Its length.
     pub bytes: u64,
-    /// `xxh3:` and the 64-bit XXH3 of its bytes in hexadecimal.
+    /// `xxh64:` and the XXH64 of its bytes, with seed 0, in hexadecimal.
     pub checksum: String,
     /// The least and the greatest value of each key column; none for a key whose values have no order.
     pub keys: Vec<KeyEntry>,

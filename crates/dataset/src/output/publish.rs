@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use twox_hash::XxHash3_64;
+use twox_hash::XxHash64;
 
 use super::OutputError;
 
@@ -170,7 +170,7 @@ impl Folder {
 pub(crate) struct WorkFile {
     file: File,
     path: PathBuf,
-    hasher: XxHash3_64,
+    hasher: XxHash64,
     bytes: u64,
 }
 
@@ -186,7 +186,7 @@ impl WorkFile {
     pub(crate) fn create(folder: &Folder, name: &str) -> Result<Self, OutputError> {
         let path = folder.work_path(name);
         let file = File::create(&path).map_err(OutputError::io("create", &path))?;
-        Ok(Self { file, path, hasher: XxHash3_64::new(), bytes: 0 })
+        Ok(Self { file, path, hasher: XxHash64::with_seed(0), bytes: 0 })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -198,8 +198,8 @@ impl WorkFile {
         self.bytes
     }
 
-    /// Waits until the content is on disk, and closes the file.
-    pub(crate) fn seal(self) -> Result<Sealed, OutputError> {
+    /// Waits until the content is on disk. Nothing more is written.
+    pub(crate) fn seal(&mut self) -> Result<Sealed, OutputError> {
         self.file.sync_all().map_err(OutputError::io("write", &self.path))?;
         Ok(Sealed { bytes: self.bytes, checksum: checksum_text(&self.hasher) })
     }
@@ -225,7 +225,7 @@ pub(crate) fn examine(path: &Path) -> Result<Option<Sealed>, OutputError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(OutputError::io("open", path)(error)),
     };
-    let mut sink = Hashed(XxHash3_64::new());
+    let mut sink = Hashed(XxHash64::with_seed(0));
     let bytes = io::copy(&mut io::BufReader::with_capacity(1 << 20, file), &mut sink);
     let bytes = bytes.map_err(OutputError::io("read", path))?;
     Ok(Some(Sealed { bytes, checksum: checksum_text(&sink.0) }))
@@ -240,7 +240,7 @@ pub(super) fn checked_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Res
     names.find(|name| !is_ours(name)).map_or(Ok(()), |name| Err(format!("'{name}' is no name of a file of a dataset")))
 }
 
-struct Hashed(XxHash3_64);
+struct Hashed(XxHash64);
 
 impl Write for Hashed {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
@@ -253,8 +253,8 @@ impl Write for Hashed {
     }
 }
 
-fn checksum_text(hasher: &XxHash3_64) -> String {
-    format!("xxh3:{:016x}", hasher.finish())
+fn checksum_text(hasher: &XxHash64) -> String {
+    format!("xxh64:{:016x}", hasher.finish())
 }
 
 /// Puts the names in a folder on disk.
