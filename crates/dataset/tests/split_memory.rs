@@ -44,9 +44,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const LIMIT: usize = 24 << 20;
+const LIMIT: usize = 48 << 20;
 const FILES: usize = 8;
-const FILE_ROWS: usize = 64 << 10;
+const FILE_ROWS: usize = 128 << 10;
 
 /// A file of about 200 bytes a row, decoded.
 fn write_input(path: &Path, file: usize) -> String {

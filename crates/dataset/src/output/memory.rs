@@ -16,7 +16,7 @@ pub(crate) struct Shares {
 
 impl Shares {
     pub(crate) fn of(limit: usize, workers: usize) -> Self {
-        Self { wave: (limit / 4 / workers.max(1)).clamp(1, MAX_WAVE_BYTES), writers: (limit / 8 * 3).max(1) }
+        Self { wave: (limit / 5 / workers.max(1)).clamp(1, MAX_WAVE_BYTES), writers: (limit / 4).max(1) }
     }
 }
 

@@ -6,7 +6,7 @@
 //! ```
 //! There are no queues: a worker that has read writes what it read, and waits only for the lock of the file it writes to.
 //!
-//! Memory: a quarter of the limit for waves, three eighths for open files, the rest for what is decoded and gathered. A row
+//! Memory: a fifth of the limit for waves, a quarter for open files, the rest for what is decoded and gathered. A row
 //! group of the input that takes more than that, decoded, takes more memory than the limit.
 
 mod cancel;
