@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use annulus_dataset::{
     error::DatasetError,
-    hot_keys::HotKeys,
+    hot_keys::{HotKeys, sample_hot_keys},
     input::InputOptions,
     placement::{KeyHasher, Placement, PlacementSpec, Scratch, sample_ranges},
 };
@@ -286,4 +286,19 @@ fn hot_keys_are_counted_within_the_bound() {
     }
     assert_eq!(report[0].text, "1");
     assert!(report.is_sorted_by(|a, b| a.rows_min >= b.rows_min));
+}
+
+#[test]
+fn hot_keys_of_a_sample_are_those_of_the_whole() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    let key = |row: i64| Some(if row % 3 == 0 { 7 } else { row });
+    Kind::Parquet.write(&path, &numbers((0..100_000).map(key)), 5000);
+    let dataset = open(&path, &InputOptions::default()).unwrap();
+    for spec in [PlacementSpec::Hash, PlacementSpec::KeyGroups(64), PlacementSpec::RoundRobin] {
+        let hot = sample_hot_keys(&dataset, &spec, &keys(&["k"]), 8, 10_000, 0.2).unwrap();
+        assert!(hot.iter().all(|hot| hot.text == "7"), "{hot:?}");
+        assert_eq!(hot.len(), 1);
+        assert_eq!(hot[0].hash, hashes(&numbers([Some(7)]), &["k"])[0]);
+    }
 }
