@@ -8,13 +8,46 @@ use arrow::{
 };
 
 use annulus_exchange::partition::Target;
+use datafusion_common::hash_utils::RandomState;
 
-use crate::{error::DatasetError, placement::KeyHasher};
+use crate::{
+    error::DatasetError,
+    input::Dataset,
+    placement::{KeyHasher, Placement, PlacementSpec, Scratch},
+};
 
 /// Counters that are kept, if not told otherwise.
 pub const DEFAULT_COUNTERS: usize = 2048;
 /// A key's text is kept once it has so many rows: most of the others are gone soon.
 const NAMED_FROM: u64 = 16;
+
+/// Finds the keys that have at least `share` (0 to 1) of the rows of their partition in a sample of `rows` rows of the dataset,
+/// by falling number of rows in the sample. The same dataset gives the same keys.
+///
+/// # Errors
+/// If the dataset can be read only once, is damaged, or the keys cannot be placed so.
+pub fn sample_hot_keys(
+    dataset: &Dataset,
+    spec: &PlacementSpec,
+    keys: &[String],
+    partitions: usize,
+    rows: usize,
+    share: f64,
+) -> Result<Vec<HotKey>, DatasetError> {
+    let sample = dataset.sample(KeyHasher::new(&dataset.schema, keys)?.columns(), rows)?;
+    let placement = Placement::new(spec, &sample.schema(), keys, partitions)?;
+    let mut targets = vec![];
+    placement.assign(&sample, &mut Scratch::default(), &mut targets)?;
+    let hasher = KeyHasher::new(&sample.schema(), keys)?;
+    let hasher = if *spec == PlacementSpec::HashAsViews { hasher.as_views(&sample.schema()) } else { hasher };
+    let mut hashes = vec![];
+    hasher.hash(&sample, &mut hashes)?;
+    let mut counts = HotKeys::new(&hasher, DEFAULT_COUNTERS);
+    counts.observe(&sample, &hashes, &targets)?;
+    let mut partition_rows = vec![0; partitions];
+    targets.iter().for_each(|target| partition_rows[usize::from(*target)] += 1);
+    Ok(counts.report(&partition_rows, share))
+}
 
 /// Counts rows by key, exactly for keys with many rows but for a bound: the Misra-Gries summary in the form of Anderson et al.,
 /// *A High-Performance Algorithm for Identifying Frequent Items in Data Streams* (IMC 2017). When all counters are taken, the
@@ -25,17 +58,18 @@ const NAMED_FROM: u64 = 16;
 pub struct HotKeys {
     columns: Vec<usize>,
     capacity: usize,
-    counts: HashMap<u64, Counter>,
+    counts: HashMap<u64, Counter, RandomState>,
+    /// Of keys that have counters.
+    texts: HashMap<u64, Box<str>>,
     /// What was subtracted from every counter: a key has at most so many rows more than its counter says.
     subtracted: u64,
     rows: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Counter {
     rows: u64,
     partition: Target,
-    text: Option<Box<str>>,
 }
 
 /// A key with many rows.
@@ -61,7 +95,8 @@ impl HotKeys {
         Self {
             columns: hasher.columns().to_vec(),
             capacity,
-            counts: HashMap::with_capacity(capacity + 1),
+            counts: HashMap::with_capacity_and_hasher(capacity + 1, RandomState::default()),
+            texts: HashMap::new(),
             subtracted: 0,
             rows: 0,
         }
@@ -73,10 +108,10 @@ impl HotKeys {
     /// If a key cannot be written as text, or the three differ in length.
     pub fn observe(&mut self, batch: &RecordBatch, hashes: &[u64], partitions: &[Target]) -> Result<(), DatasetError> {
         for (row, (&hash, &partition)) in hashes.iter().zip(partitions).enumerate() {
-            let counter = self.counts.entry(hash).or_insert(Counter { rows: 0, partition, text: None });
+            let counter = self.counts.entry(hash).or_insert(Counter { rows: 0, partition });
             counter.rows += 1;
-            if counter.rows == NAMED_FROM && counter.text.is_none() {
-                counter.text = Some(key_text(batch, &self.columns, row)?.into());
+            if counter.rows == NAMED_FROM && !self.texts.contains_key(&hash) {
+                self.texts.insert(hash, key_text(batch, &self.columns, row)?.into());
             }
             if self.counts.len() > self.capacity {
                 self.make_room();
@@ -89,16 +124,9 @@ impl HotKeys {
     /// Adds what another one counted, of other rows.
     pub fn merge(&mut self, other: Self) {
         for (hash, theirs) in other.counts {
-            match self.counts.get_mut(&hash) {
-                Some(ours) => {
-                    ours.rows += theirs.rows;
-                    ours.text = ours.text.take().or(theirs.text);
-                }
-                None => {
-                    self.counts.insert(hash, theirs);
-                }
-            }
+            self.counts.entry(hash).and_modify(|ours| ours.rows += theirs.rows).or_insert(theirs);
         }
+        self.texts.extend(other.texts);
         self.rows += other.rows;
         self.subtracted += other.subtracted;
         while self.counts.len() > self.capacity {
@@ -117,11 +145,11 @@ impl HotKeys {
         let mut hot: Vec<HotKey> = self
             .counts
             .iter()
-            .filter_map(|(&hash, counter)| {
+            .filter_map(|(hash, counter)| {
                 let of = partition_rows.get(usize::from(counter.partition)).copied().unwrap_or(self.rows);
-                let text = counter.text.as_ref().filter(|_| counter.rows as f64 >= share * of as f64)?;
+                let text = self.texts.get(hash).filter(|_| counter.rows as f64 >= share * of as f64)?;
                 Some(HotKey {
-                    hash,
+                    hash: *hash,
                     partition: counter.partition,
                     text: text.to_string(),
                     rows_min: counter.rows,
@@ -142,6 +170,8 @@ impl HotKeys {
             counter.rows = counter.rows.saturating_sub(median);
             counter.rows > 0
         });
+        let counts = &self.counts;
+        self.texts.retain(|hash, _| counts.contains_key(hash));
     }
 }
 

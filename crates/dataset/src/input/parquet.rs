@@ -99,7 +99,14 @@ impl Part for RowGroup {
         let file = File::open(&path).map_err(DatasetError::io("open", &path))?;
         let corrupt = {
             let (path, group) = (path.clone(), self.group);
-            move |error: &dyn std::error::Error| DatasetError::corrupt(&path, format!("row group {group}: {error}"))
+            move |error: &dyn std::error::Error| {
+                DatasetError::corrupt(
+                    &path,
+                    format!(
+                        "row group {group}: {error} (bad rows are skipped line by line, never by whole row groups)"
+                    ),
+                )
+            }
         };
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.file.metadata.clone());
         let mask = ProjectionMask::roots(builder.parquet_schema(), roots);

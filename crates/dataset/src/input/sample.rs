@@ -12,7 +12,7 @@ use crate::error::DatasetError;
 
 const MIN_UNITS: usize = 64;
 const MAX_UNITS: usize = 512;
-const ROWS_PER_UNIT: usize = 256;
+const ROWS_PER_UNIT: usize = 64;
 
 impl Dataset {
     /// A random sample of `rows` rows, about, or of all that there are; of the columns at `columns`, in that order. It is taken

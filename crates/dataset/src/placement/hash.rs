@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow::{
     array::{ArrayRef, RecordBatch, new_empty_array},
+    compute::cast,
     datatypes::{DataType, Schema},
     error::ArrowError,
 };
@@ -16,9 +17,13 @@ use crate::error::DatasetError;
 const SEED: u64 = 0;
 
 /// Hashes the key columns of batches, bit for bit as DataFusion's `RepartitionExec` does for columns of the same types.
+///
+/// Types matter: the same text hashes differently in a `Utf8` and in a `Utf8View` column.
 #[derive(Clone, Debug)]
 pub struct KeyHasher {
     columns: Vec<usize>,
+    /// For each of them, the type to hash it as, where that is another one.
+    cast: Vec<Option<DataType>>,
     state: RandomState,
 }
 
@@ -38,7 +43,19 @@ impl KeyHasher {
                 });
             }
         }
-        Ok(Self { columns, state: RandomState::with_seed(SEED) })
+        Ok(Self { cast: vec![None; columns.len()], columns, state: RandomState::with_seed(SEED) })
+    }
+
+    /// With texts and bytes hashed as views. DataFusion reads them from Parquet as views unless told otherwise
+    /// (`datafusion.execution.parquet.schema_force_view_types`), so this is how it hashes what it reads from there.
+    pub fn as_views(mut self, schema: &Schema) -> Self {
+        let view = |&column: &usize| match schema.field(column).data_type() {
+            DataType::Utf8 | DataType::LargeUtf8 => Some(DataType::Utf8View),
+            DataType::Binary | DataType::LargeBinary => Some(DataType::BinaryView),
+            _ => None,
+        };
+        self.cast = self.columns.iter().map(view).collect();
+        self
     }
 
     /// The key columns' places in the schema.
@@ -53,7 +70,12 @@ impl KeyHasher {
     pub fn hash(&self, batch: &RecordBatch, hashes: &mut Vec<u64>) -> Result<(), DatasetError> {
         hashes.clear();
         hashes.resize(batch.num_rows(), 0);
-        let keys = keys_of(batch, &self.columns)?;
+        let mut keys = keys_of(batch, &self.columns)?;
+        for (key, data_type) in keys.iter_mut().zip(&self.cast) {
+            if let Some(data_type) = data_type {
+                *key = cast(key, data_type)?;
+            }
+        }
         create_hashes(&keys, &self.state, hashes).map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
         Ok(())
     }

@@ -28,6 +28,9 @@ pub enum PlacementSpec {
     /// By the keys' hash, where DataFusion's `RepartitionExec` puts them: `hash % N`.
     #[default]
     Hash,
+    /// Like `Hash`, with texts and bytes hashed as views, which is how DataFusion reads them from Parquet files; see
+    /// [`KeyHasher::as_views`].
+    HashAsViews,
     /// By a fixed number of key groups, at least as many as partitions: group `hash % G`, and of groups in ascending order the
     /// same number (but for one) to each partition. Other numbers of partitions then keep or split runs of whole groups.
     KeyGroups(u32),
@@ -96,6 +99,9 @@ impl Placement {
         }
         let rule = match spec {
             PlacementSpec::Hash => Rule::Hash(KeyHasher::new(schema, keys)?, Modulo::new(partitions)),
+            PlacementSpec::HashAsViews => {
+                Rule::Hash(KeyHasher::new(schema, keys)?.as_views(schema), Modulo::new(partitions))
+            }
             PlacementSpec::KeyGroups(groups) => {
                 Rule::KeyGroups(KeyHasher::new(schema, keys)?, KeyGroups::new(*groups, partitions)?)
             }

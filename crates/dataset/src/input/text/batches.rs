@@ -74,8 +74,10 @@ impl LineBatches {
     }
 
     fn set_aside(&self, record: Range<usize>, outcome: &mut Outcome) -> Result<(), DatasetError> {
+        // Empty lines before it, but not what its own line begins with.
         let bytes = &self.bytes[record.clone()];
-        let blank = bytes.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
+        let first = bytes.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(0);
+        let blank = bytes[..first].iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).map_or(0, |end| end + 1);
         let line = self.line + lines_in(&self.bytes[self.at..record.start + blank]);
         let bytes = &bytes[blank..];
         let (column, reason) = self.diagnose(bytes);

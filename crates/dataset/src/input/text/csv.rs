@@ -220,15 +220,16 @@ impl Decode for CsvDecode {
         if fields.len() != columns.len() {
             return (None, format!("it has {} fields, the file has {} columns", fields.len(), columns.len()));
         }
+        let texts: Vec<_> = fields.iter().map(|field| str::from_utf8(field)).collect();
+        if let Some(place) = texts.iter().position(|text| text.is_err()) {
+            return (Some(columns[place].name().clone()), "it is not UTF-8".to_owned());
+        }
         for &place in &self.places {
-            let (column, field) = (&columns[place], &fields[place]);
-            let name = Some(column.name().clone());
-            let Ok(text) = str::from_utf8(field) else {
-                return (name, "it is not UTF-8".to_owned());
-            };
             if decode(&mut self.columns.build(vec![place], 1), record, 1).is_err() {
-                let shown: String = text.chars().take(100).collect();
-                return (name, format!("'{shown}' is no value of its type, {}", column.data_type()));
+                let shown: String = texts[place].unwrap_or_default().chars().take(100).collect();
+                let column = &columns[place];
+                let reason = format!("'{shown}' is no value of its type, {}", column.data_type());
+                return (Some(column.name().clone()), reason);
             }
         }
         (None, "it cannot be decoded".to_owned())

@@ -5,6 +5,8 @@ mod borders;
 mod csv;
 mod json;
 mod records;
+#[cfg(test)]
+mod tests;
 
 use std::{
     fs::File,
