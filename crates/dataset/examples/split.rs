@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         existing: Existing::Refuse,
     };
     let mut input = InputOptions::default();
-    let (mut threads, mut memory_limit) = (2, 512 << 20);
+    let (mut threads, mut memory_limit) = (2, 1 << 30);
     for setting in settings {
         match setting.split_once('=').ok_or("write key=value")? {
             ("threads", value) => threads = value.parse()?,

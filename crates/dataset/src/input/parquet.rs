@@ -8,7 +8,7 @@ use parquet::{
         ProjectionMask,
         arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
     },
-    basic::Encoding,
+    basic::{Encoding, Type},
     file::metadata::ColumnChunkMetaData,
 };
 
@@ -65,10 +65,30 @@ impl Source for ParquetFile {
 /// Whether the chunk's data pages are all dictionary encoded, as far as its metadata tells: without statistics of pages, a
 /// dictionary that was given up for plain pages looks the same.
 fn is_dictionary(chunk: &ColumnChunkMetaData) -> bool {
-    match chunk.page_encoding_stats_mask() {
+    let throughout = match chunk.page_encoding_stats_mask() {
         Some(pages) => pages.is_only(Encoding::RLE_DICTIONARY) || pages.is_only(Encoding::PLAIN_DICTIONARY),
         None => chunk.dictionary_page_offset().is_some(),
-    }
+    };
+    throughout && saves_half(chunk)
+}
+
+/// Whether the chunk is less than half as large as its values without a dictionary, as far as its metadata tells. Otherwise
+/// most values are rare, and looking each up costs more time than its bytes are worth.
+fn saves_half(chunk: &ColumnChunkMetaData) -> bool {
+    let values = chunk.num_values();
+    let plain = match chunk.column_type() {
+        Type::INT32 | Type::FLOAT => 4 * values,
+        Type::INT64 | Type::DOUBLE => 8 * values,
+        Type::INT96 => 12 * values,
+        Type::FIXED_LEN_BYTE_ARRAY => i64::from(chunk.column_descr().type_length()) * values,
+        // With the length before each value.
+        Type::BYTE_ARRAY => match chunk.unencoded_byte_array_data_bytes() {
+            Some(bytes) => bytes + 4 * values,
+            None => return true,
+        },
+        Type::BOOLEAN => return true,
+    };
+    chunk.uncompressed_size() < plain / 2
 }
 
 struct RowGroup {
