@@ -33,6 +33,12 @@ pub enum PagesError {
         /// Bytes of each.
         page_bytes: usize,
     },
+    /// Another writer of the shuffle failed.
+    #[error("the shuffle failed in another thread")]
+    Failed,
+    /// Nobody takes the pages any more.
+    #[error("the stream of pages has no consumer any more")]
+    Closed,
     /// A job that cannot be run.
     #[error("{option} is {value}: {reason}")]
     Option {

@@ -5,14 +5,18 @@
 //! decides who may write where. [`memory`] is where pages come from.
 #![warn(missing_docs)]
 
+pub mod codec;
 pub mod error;
+pub mod file;
 pub mod generator;
 pub mod manager;
 pub mod memory;
 mod order;
 pub mod page;
 pub mod partitioner;
+pub mod ranges;
 mod simd;
+pub mod stream;
 #[allow(unused, reason = "no protocol needs all of it")]
 mod sync;
 pub mod tuples;

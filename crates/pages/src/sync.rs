@@ -3,11 +3,13 @@
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
+    hint,
     sync::{Arc, Mutex, MutexGuard, atomic},
     thread::yield_now,
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
+    hint,
     sync::{Arc, Mutex, MutexGuard, atomic},
     thread::yield_now,
 };

@@ -1,8 +1,15 @@
 //! Where pages come from.
 
+mod free;
 mod heap;
+mod order;
+mod pool;
+mod region;
 
+#[cfg(all(test, loom))]
+pub(crate) use free::FreeList;
 pub use heap::Heap;
+pub use pool::Pool;
 
 use std::ptr::NonNull;
 

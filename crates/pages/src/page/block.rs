@@ -90,4 +90,9 @@ impl Page {
     pub fn bytes(&self) -> &[u8] {
         self.block.as_slice()
     }
+
+    /// The whole page, to seal it.
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.block.as_mut_slice()
+    }
 }

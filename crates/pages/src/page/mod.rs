@@ -9,10 +9,16 @@
 //! that position needs no slot; tuples of any size lie in the order in which they were placed, downwards.
 
 mod block;
+mod fault;
 mod header;
 mod layout;
+mod reader;
+mod seal;
 pub(crate) mod write;
 
 pub use block::{Block, Page};
+pub use fault::PageError;
 pub use header::{HEADER_BYTES, Header, MAGIC, VERSION};
 pub use layout::{GROUP, Layout, MAX_PAGE_BYTES, MIN_PAGE_BYTES, PageShape, PayloadSize, SLOT_BYTES};
+pub use reader::{PageReader, PageTuples};
+pub use seal::seal;

@@ -13,6 +13,7 @@ mod hybrid;
 mod local;
 mod on_demand;
 mod radix;
+mod ranges;
 pub(crate) mod target;
 
 pub use best_case::{BestCase, BestCaseSynchronised};
@@ -22,6 +23,7 @@ pub use hybrid::Hybrid;
 pub use local::LocalPagesAndMerge;
 pub use on_demand::OnDemand;
 pub use radix::Radix;
+pub use ranges::Ranges;
 
 use annulus_exchange::partition::Modulo;
 

@@ -1,0 +1,240 @@
+//! Values of varying length, behind the heads of their rows.
+
+use std::ops::Range;
+
+use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
+
+use super::{
+    Cells, Encoded, Source, Tile,
+    rows::{From, Pick, with_rows},
+};
+use crate::codec::layout::{Layout, Place};
+
+/// Bytes that a copy may write beyond a value's end: into values and heads that are written later, or behind the last row.
+pub(super) const SLACK: usize = 16;
+
+/// Values up to this length are copied in chunks of [`SLACK`] bytes, which is a few instructions instead of a call.
+const SHORT: usize = 64;
+
+/// Finds the rows' places: their offsets, and the bytes of all of them, or none if an offset does not hold it.
+pub(super) fn place_rows(
+    layout: &Layout,
+    sources: &[Source<'_>],
+    rows: usize,
+    offsets: &mut Vec<u32>,
+) -> Option<usize> {
+    let head = u32::try_from(layout.head_bytes).ok()?;
+    offsets.clear();
+    offsets.resize(rows + 1, head);
+    offsets[0] = 0;
+    let mut total = rows as u64 * u64::from(head);
+    for (_, source) in varying(layout, sources) {
+        total = total.saturating_add(visit(source, 0..rows, AddLengths { lengths: &mut offsets[1..] }));
+    }
+    // Only if all of them fit has no sum wrapped.
+    let total = u32::try_from(total).ok()?;
+    let mut end = 0;
+    for offset in &mut offsets[1..] {
+        end += *offset;
+        *offset = end;
+    }
+    Some(total as usize)
+}
+
+/// Copies the values of some rows to `bytes`. `ends` gets where each value but the rows' last ones ends in its row, by column.
+pub(super) fn copy_values(
+    layout: &Layout,
+    sources: &[Source<'_>],
+    positions: Range<usize>,
+    offsets: &[u32],
+    bytes: &mut [u8],
+    ends: &mut Vec<u32>,
+) {
+    let mut cursors = vec![layout.head_bytes as u32; positions.len()];
+    ends.clear();
+    // What a copy writes beyond its value is not yet written: the rest of its row, and the next row's head if that is long
+    // enough or, with one value a row, all of the next rows.
+    let beyond = layout.head_bytes >= SLACK || layout.varying == 1;
+    for (number, source) in varying(layout, sources) {
+        visit(source, positions.clone(), CopyCells { offsets, cursors: &mut cursors, bytes, beyond });
+        if number + 1 < layout.varying {
+            ends.extend_from_slice(&cursors);
+        }
+    }
+}
+
+/// Writes the ends that [`copy_values`] has found.
+pub(super) fn write_ends(layout: &Layout, ends: &[u32], rows: usize, tile: &mut Tile<'_>) {
+    for (number, ends) in ends.chunks_exact(rows.max(1)).enumerate() {
+        tile.each(rows, layout.end_at(number), 4, |i, cell| cell.copy_from_slice(&ends[i].to_le_bytes()));
+    }
+}
+
+/// The varying columns, in the order of their values.
+fn varying<'s, 'a>(layout: &'s Layout, sources: &'s [Source<'a>]) -> impl Iterator<Item = (usize, &'s Source<'a>)> {
+    layout.columns.iter().zip(sources).filter_map(|(column, source)| match column.place {
+        Place::Varying(number) => Some((number, source)),
+        Place::Fixed { .. } => None,
+    })
+}
+
+/// The bytes of each row of a column.
+trait CellBytes: Copy {
+    fn len(self, row: usize) -> usize;
+    /// A buffer, and where in it the row's bytes begin.
+    fn start(&self, row: usize) -> (&[u8], usize);
+}
+
+/// An offset into bytes.
+trait Position: Copy {
+    fn at(self) -> usize;
+}
+
+impl Position for i32 {
+    #[inline(always)]
+    fn at(self) -> usize {
+        self as usize
+    }
+}
+
+impl Position for i64 {
+    #[inline(always)]
+    fn at(self) -> usize {
+        self as usize
+    }
+}
+
+impl Position for u32 {
+    #[inline(always)]
+    fn at(self) -> usize {
+        self as usize
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Offsets<'a, O>(&'a [O], &'a [u8]);
+
+impl<O: Position> CellBytes for Offsets<'_, O> {
+    #[inline(always)]
+    fn len(self, row: usize) -> usize {
+        self.0[row + 1].at() - self.0[row].at()
+    }
+
+    #[inline(always)]
+    fn start(&self, row: usize) -> (&[u8], usize) {
+        (self.1, self.0[row].at())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Views<'a>(&'a ScalarBuffer<u128>, &'a [Buffer]);
+
+impl CellBytes for Views<'_> {
+    #[inline(always)]
+    fn len(self, row: usize) -> usize {
+        self.0[row] as u32 as usize
+    }
+
+    #[inline(always)]
+    fn start(&self, row: usize) -> (&[u8], usize) {
+        let view = self.0[row];
+        if view as u32 <= 12 {
+            // The value stands in the view, behind its length.
+            let views = self.0.inner().as_slice();
+            (views, row * 16 + 4)
+        } else {
+            (&self.1[(view >> 64) as u32 as usize], (view >> 96) as usize)
+        }
+    }
+}
+
+/// What is done with a column's cells.
+trait Visit {
+    type Output;
+    fn visit(self, cells: impl CellBytes, rows: impl Pick, count: usize) -> Self::Output;
+}
+
+fn visit<V: Visit>(source: &Source<'_>, positions: Range<usize>, what: V) -> V::Output {
+    match &source.cells {
+        Cells::Bytes32(offsets, values) => visit_rows(source, positions, Offsets(offsets, values), what),
+        Cells::Bytes64(offsets, values) => visit_rows(source, positions, Offsets(offsets, values), what),
+        Cells::Views(views, buffers) => visit_rows(source, positions, Views(views, buffers), what),
+        Cells::Ready(Encoded { bytes, offsets }) => {
+            what.visit(Offsets(offsets, bytes), From(positions.start), positions.len())
+        }
+        Cells::Empty | Cells::Bits(_) | Cells::Fixed(_) => unreachable!("a column of fixed width"),
+    }
+}
+
+fn visit_rows<V: Visit>(source: &Source<'_>, positions: Range<usize>, cells: impl CellBytes, what: V) -> V::Output {
+    let count = positions.len();
+    with_rows!(&source.rows, positions, |rows| match &source.nulls {
+        None => what.visit(cells, rows, count),
+        Some(nulls) => what.visit(cells, Valid(rows, nulls), count),
+    })
+}
+
+/// Of these rows those that are not null.
+#[derive(Clone, Copy)]
+struct Valid<'a, P>(P, &'a NullBuffer);
+
+impl<P: Pick> Pick for Valid<'_, P> {
+    #[inline(always)]
+    fn pick(self, position: usize) -> Option<usize> {
+        self.0.pick(position).filter(|&row| self.1.is_valid(row))
+    }
+}
+
+/// Adds the cells' lengths to the rows', and returns their sum.
+struct AddLengths<'a> {
+    lengths: &'a mut [u32],
+}
+
+impl Visit for AddLengths<'_> {
+    type Output = u64;
+
+    fn visit(self, cells: impl CellBytes, rows: impl Pick, count: usize) -> u64 {
+        let mut sum = 0;
+        for (i, total) in self.lengths[..count].iter_mut().enumerate() {
+            let length = rows.pick(i).map_or(0, |row| cells.len(row));
+            sum += length as u64;
+            *total = total.wrapping_add(length as u32);
+        }
+        sum
+    }
+}
+
+/// Copies the cells to where the cursors are, counted from the rows' beginnings, and moves these.
+struct CopyCells<'a> {
+    offsets: &'a [u32],
+    cursors: &'a mut [u32],
+    bytes: &'a mut [u8],
+    beyond: bool,
+}
+
+impl Visit for CopyCells<'_> {
+    type Output = ();
+
+    fn visit(self, cells: impl CellBytes, rows: impl Pick, count: usize) {
+        for (i, (cursor, &offset)) in self.cursors[..count].iter_mut().zip(self.offsets).enumerate() {
+            let Some(row) = rows.pick(i) else { continue };
+            let length = cells.len(row);
+            let (from, start) = cells.start(row);
+            copy(&from[start..], length, &mut self.bytes[(offset + *cursor) as usize..], self.beyond);
+            *cursor += length as u32;
+        }
+    }
+}
+
+/// Copies `length` bytes; if it may write [`SLACK`] bytes beyond, in chunks.
+#[inline(always)]
+fn copy(from: &[u8], length: usize, to: &mut [u8], beyond: bool) {
+    let chunked = length.next_multiple_of(SLACK);
+    if beyond && length <= SHORT && chunked <= from.len() && chunked <= to.len() {
+        let (from, _) = from[..chunked].as_chunks::<SLACK>();
+        let (to, _) = to[..chunked].as_chunks_mut::<SLACK>();
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    } else {
+        to[..length].copy_from_slice(&from[..length]);
+    }
+}

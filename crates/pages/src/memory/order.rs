@@ -1,0 +1,10 @@
+//! The memory orderings of the free list, by name.
+
+use crate::order::orderings;
+
+orderings! {
+    /// A number is free: gives its memory, and its link, to who pops it.
+    push = Release;
+    /// Takes them.
+    pop = Acquire;
+}

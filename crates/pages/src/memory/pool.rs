@@ -1,0 +1,161 @@
+//! Recycled pages, backed by memory before they are written and never zeroed.
+
+use std::{
+    io,
+    ptr::NonNull,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use super::{Home, PageMemory, free::FreeList, region::Region};
+use crate::{error::PagesError, page::Block};
+
+/// Pages are backed in stretches of this size.
+const STRETCH_BYTES: usize = 8 << 20;
+
+/// A pool of pages of one size. They lie in one stretch of address space, on huge pages where the system has them, and are
+/// backed with memory ahead of their first use; what comes back is given out next, as it is. Taking and returning a page are
+/// a few atomic operations. Memory stays with the pool until it and all its pages are gone.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    page_bytes: usize,
+    limit: usize,
+    region: Region,
+    free: FreeList,
+    /// Pages that have been out at some time: those below were, those from here on are untouched.
+    fresh: AtomicU32,
+    /// Pages that are backed, or about to be.
+    backed: AtomicUsize,
+    out: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+impl Pool {
+    /// A pool of up to `limit_bytes` of pages of `page_bytes`, at least one. Address space is reserved, memory is not.
+    ///
+    /// # Errors
+    /// If the system refuses the address space, or there would be more pages than 32 bits can number.
+    pub fn new(page_bytes: usize, limit_bytes: usize) -> io::Result<Self> {
+        let limit = (limit_bytes / page_bytes.max(1)).max(1);
+        if u32::try_from(limit).is_err() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "more than 2^32 pages: use larger ones"));
+        }
+        let shared = Shared {
+            page_bytes,
+            limit,
+            region: Region::reserve(limit * page_bytes)?,
+            free: FreeList::new(limit),
+            fresh: AtomicU32::new(0),
+            backed: AtomicUsize::new(0),
+            out: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Most pages that can be out.
+    pub fn limit(&self) -> usize {
+        self.shared.limit
+    }
+
+    /// Pages that are out.
+    pub fn out(&self) -> usize {
+        self.shared.out.load(Relaxed)
+    }
+
+    /// Backs the first `pages` pages with memory now.
+    pub fn warm(&self, pages: usize) {
+        self.shared.back(pages.min(self.shared.limit));
+    }
+
+    pub(crate) fn take_number(&self) -> Option<u32> {
+        self.shared.take()
+    }
+
+    pub(crate) fn give_back_number(&self, page: u32) {
+        self.shared.put(page);
+    }
+
+    /// Where a page that is out begins.
+    pub(crate) fn address(&self, page: u32) -> NonNull<u8> {
+        self.shared.address(page)
+    }
+
+    /// The block of a page that was taken by number.
+    pub(crate) fn block(&self, page: u32) -> Block {
+        let home: Arc<dyn Home> = Arc::clone(&self.shared) as _;
+        // SAFETY: the mapping is zeroed or written, pages are aligned to 4 KiB, this one is out, and blocks hold the pool.
+        unsafe { Block::new(self.address(page), self.shared.page_bytes, home) }
+    }
+}
+
+impl PageMemory for Pool {
+    fn take(&self) -> Result<Block, PagesError> {
+        let shared = &self.shared;
+        let exhausted = || PagesError::Exhausted { pages: shared.limit, page_bytes: shared.page_bytes };
+        shared.take().map(|page| self.block(page)).ok_or_else(exhausted)
+    }
+
+    fn page_bytes(&self) -> usize {
+        self.shared.page_bytes
+    }
+
+    fn take_peak(&self) -> usize {
+        self.shared.peak.swap(self.out(), Relaxed)
+    }
+}
+
+impl Shared {
+    fn take(&self) -> Option<u32> {
+        let page = self.free.pop().or_else(|| self.take_fresh())?;
+        let out = self.out.fetch_add(1, Relaxed) + 1;
+        if out > self.peak.load(Relaxed) {
+            self.peak.fetch_max(out, Relaxed);
+        }
+        Some(page)
+    }
+
+    fn take_fresh(&self) -> Option<u32> {
+        let more = |fresh: u32| ((fresh as usize) < self.limit).then_some(fresh + 1);
+        let page = self.fresh.fetch_update(Relaxed, Relaxed, more).ok()?;
+        let stretch = STRETCH_BYTES.div_ceil(self.page_bytes);
+        let needed = page as usize + 1;
+        if needed > self.backed.load(Relaxed) {
+            self.back((needed + stretch).min(self.limit));
+        }
+        Some(page)
+    }
+
+    /// Only the thread that raises `backed` calls the system; others that come meanwhile may fault on their pages.
+    fn back(&self, pages: usize) {
+        let backed = self.backed.fetch_max(pages, Relaxed);
+        if pages > backed {
+            self.region.populate(backed * self.page_bytes, (pages - backed) * self.page_bytes);
+        }
+    }
+
+    fn put(&self, page: u32) {
+        self.out.fetch_sub(1, Relaxed);
+        self.free.push(page);
+    }
+
+    fn address(&self, page: u32) -> NonNull<u8> {
+        debug_assert!((page as usize) < self.limit);
+        // SAFETY: the region has `limit` pages.
+        unsafe { self.region.start().add(page as usize * self.page_bytes) }
+    }
+}
+
+impl Home for Shared {
+    fn give_back(&self, start: NonNull<u8>, _bytes: usize) {
+        let offset = start.as_ptr().addr() - self.region.start().as_ptr().addr();
+        self.put((offset / self.page_bytes) as u32);
+    }
+}

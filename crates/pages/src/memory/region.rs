@@ -1,0 +1,59 @@
+//! Address space for pages, backed by memory as it is first used.
+
+use std::{io, ptr::NonNull};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+/// Transparent huge pages are given for whole, aligned stretches of this size (x86-64, aarch64 with 4 KiB pages).
+const HUGE_BYTES: usize = 2 << 20;
+
+/// Private zeroed memory, reserved but not backed yet; aligned to a huge page.
+#[derive(Debug)]
+pub(super) struct Region {
+    mapping: NonNull<u8>,
+    mapped: usize,
+    start: NonNull<u8>,
+}
+
+// SAFETY: a region owns its mapping; who may access which part of it is its user's affair.
+unsafe impl Send for Region {}
+// SAFETY: as above; `&Region` only gives addresses and advice.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Reserves `bytes` of address space. Physical memory is taken when it is touched or [`populated`](Self::populate).
+    pub(super) fn reserve(bytes: usize) -> io::Result<Self> {
+        let mapped = bytes.max(1).checked_add(HUGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new anonymous mapping overlaps nothing.
+        let address =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), mapped, ProtFlags::READ | ProtFlags::WRITE, flags)? };
+        let mapping = NonNull::new(address.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let skipped = mapping.as_ptr().align_offset(HUGE_BYTES);
+        // SAFETY: the mapping is longer than the skipped bytes, which are fewer than a huge page.
+        let start = unsafe { mapping.add(skipped) };
+        // SAFETY: the advice is about this mapping alone, and changes no contents. Without huge pages it has no effect.
+        let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
+        Ok(Self { mapping, mapped, start })
+    }
+
+    /// The first byte.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Backs `bytes` bytes from `offset` on with memory, so that writing them faults no more; contents stay. Where the system
+    /// cannot, nothing happens, and they fault when written.
+    pub(super) fn populate(&self, offset: usize, bytes: usize) {
+        debug_assert!(offset + bytes + HUGE_BYTES <= self.mapped + HUGE_BYTES);
+        // SAFETY: within the mapping; populating changes no contents.
+        let _ = unsafe { madvise(self.start.as_ptr().add(offset).cast(), bytes, Advice::LinuxPopulateWrite) };
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this region's, and its user holds no address beyond the region's life.
+        let _ = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapped) };
+    }
+}

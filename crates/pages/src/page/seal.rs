@@ -1,0 +1,40 @@
+//! Making a page fit to leave the process.
+
+use std::hash::Hasher;
+
+use twox_hash::XxHash3_64;
+
+use super::{HEADER_BYTES, Header, Page, PageError, PageReader};
+
+/// Where the checksum stands in the header.
+const CHECKSUM_AT: usize = 48;
+
+/// Seals a page: says what its data means, zeroes what lies between slots and data, which was another page's, and writes the
+/// checksum. A sealed page can be sealed again. One pass over the page at about the speed of memory.
+///
+/// # Errors
+/// As [`PageReader::new`], if the page's writer broke the rules.
+pub fn seal(page: &mut Page, schema_id: u64) -> Result<(), PageError> {
+    let free = {
+        // Whatever checksum there is may be outdated.
+        let bytes = page.bytes_mut();
+        bytes[CHECKSUM_AT..CHECKSUM_AT + 8].fill(0);
+        let reader = PageReader::new(bytes)?;
+        HEADER_BYTES + reader.slots().len()..bytes.len() - reader.header().payload_bytes as usize
+    };
+    let header = Header { schema_id, checksum: 0, ..page.header() };
+    let bytes = page.bytes_mut();
+    bytes[free].fill(0);
+    bytes[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
+    let checksum = checksum(&header, &bytes[HEADER_BYTES..]);
+    bytes[CHECKSUM_AT..CHECKSUM_AT + 8].copy_from_slice(&checksum.to_le_bytes());
+    Ok(())
+}
+
+/// XXH3 (64 bits) of the page with 0 for the checksum; never 0, which means that there is none.
+pub(super) fn checksum(header: &Header, rest: &[u8]) -> u64 {
+    let mut hasher = XxHash3_64::new();
+    hasher.write(&Header { checksum: 0, ..*header }.to_bytes());
+    hasher.write(rest);
+    hasher.finish().max(1)
+}

@@ -1,0 +1,63 @@
+//! A small buffer for each lane, in which tuples collect until they are worth a copy to a page.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+use crate::page::GROUP;
+
+/// Bytes that all buffers of a writer may take: they must stay in a core's second-level cache, together with the batch that
+/// is being read.
+const BYTES: usize = 512 << 10;
+/// Most tuples of a buffer.
+const MOST: usize = 128;
+
+/// Buffers for tuples of one size. Position `lane * room + i` is tuple `i` of a lane's buffer. Payloads lie as on the page,
+/// downwards: that of tuple `i` at `lane * room + (room - 1 - i)`.
+#[derive(Debug)]
+pub(super) struct Buffers {
+    /// Tuples of a buffer, a power of two.
+    pub(super) room: usize,
+    pub(super) keys: Lines,
+    pub(super) data: Lines,
+    /// Each lane's next position.
+    pub(super) fill: Vec<u32>,
+}
+
+impl Buffers {
+    pub(super) fn new(lanes: usize, size: usize) -> Self {
+        let fitting = BYTES / (lanes * (size + 4)).max(1);
+        let room = if fitting < 2 * GROUP { GROUP } else { (fitting / 2 + 1).next_power_of_two().min(MOST) };
+        let fill = (0..lanes).map(|lane| (lane * room) as u32).collect();
+        Self { room, keys: Lines::new(lanes * room * 4), data: Lines::new(lanes * room * size), fill }
+    }
+}
+
+/// Zeroed bytes, aligned to cache lines.
+#[derive(Debug)]
+pub(super) struct Lines {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: the memory is owned.
+unsafe impl Send for Lines {}
+
+impl Lines {
+    pub(super) fn new(bytes: usize) -> Self {
+        let layout = Layout::from_size_align(bytes.max(64), 4096).expect("buffers are small");
+        // SAFETY: the layout's size is not zero.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
+        Self { start, layout }
+    }
+
+    pub(super) fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}

@@ -1,0 +1,159 @@
+//! The end of a shuffle: pages that are not complete become full ones and a last one. Runs in the last writer, alone.
+//!
+//! A page is incomplete because it is the lane's current one, or because a writer left part of a claim unwritten. The fullest
+//! pages are kept, and tuples of the others fill them (the idea of the paper's merge, section 3.3.4).
+
+use std::{cmp::Reverse, ops::Range};
+
+use super::{
+    shared::{Hole, Lane, PageSink, Shared},
+    state::PageId,
+};
+use crate::page::{HEADER_BYTES, Layout, PayloadSize, SLOT_BYTES};
+
+/// A page that is not complete, and which of its tuples are written.
+struct Part {
+    page: PageId,
+    live: Vec<Range<u32>>,
+    tuples: u32,
+}
+
+/// Tuples of one page, or room for them.
+struct Run {
+    page: PageId,
+    tuples: Range<u32>,
+}
+
+/// Hands on the lane's last pages.
+pub(super) fn close<S: PageSink>(shared: &Shared<S>, lane: usize) {
+    let lane_state = &mut shared.lane(lane);
+    let parts = incomplete(shared, lane, lane_state);
+    settle(shared, lane, lane_state, parts);
+}
+
+/// Hands on a complete page that has `holes`.
+pub(super) fn hand_on_rest<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lane, mut holes: Vec<Hole>) {
+    holes.sort_by_key(|hole| hole.start);
+    let parts = vec![part(shared, holes[0].page, &holes)];
+    settle(shared, lane, lane_state, parts);
+}
+
+/// Fills the fullest of the pages with the tuples of the others, and hands them on.
+fn settle<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lane, mut parts: Vec<Part>) {
+    let PayloadSize::Fixed(size) = shared.shape.payload() else {
+        // Claims of tuples of any size are written at once, so that there are no holes.
+        for Part { page, tuples, .. } in parts {
+            shared.number(lane, lane_state, page, tuples, shared.state.claimed(page).bytes());
+        }
+        return;
+    };
+    parts.sort_by_key(|part| Reverse(part.tuples));
+    let capacity = shared.shape.capacity() as u32;
+    let mut rest: u32 = parts.iter().map(|part| part.tuples).sum();
+    let (mut room, mut movable) = (Vec::new(), Vec::new());
+    let mut kept = Vec::new();
+    for part in parts {
+        // What this page will hold, from its first slot on.
+        let target = rest.min(capacity);
+        rest -= target;
+        let beyond = part.live.iter().map(|live| live.start.max(target)..live.end).filter(|run| !run.is_empty());
+        movable.extend(beyond.map(|tuples| Run { page: part.page, tuples }));
+        let mut next = 0;
+        for (start, end) in part.live.iter().map(|live| (live.start, live.end)).chain([(target, target)]) {
+            let gap = next..start.min(target);
+            if !gap.is_empty() {
+                room.push(Run { page: part.page, tuples: gap });
+            }
+            next = end;
+        }
+        kept.push((part.page, target));
+    }
+    fill(shared, size as usize, room, movable);
+    for (page, tuples) in kept {
+        shared.number(lane, lane_state, page, tuples, tuples * size);
+    }
+}
+
+/// Gives back the pages of a lane that are not complete.
+pub(super) fn discard<S: PageSink>(shared: &Shared<S>, lane: usize) {
+    for part in incomplete(shared, lane, &mut shared.lane(lane)) {
+        shared.pool.give_back_number(part.page);
+    }
+}
+
+fn incomplete<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lane) -> Vec<Part> {
+    let mut holes = std::mem::take(&mut lane_state.holes);
+    holes.sort_by_key(|hole| (hole.page, hole.start));
+    let last = shared.state.last(lane);
+    let mut parts: Vec<Part> =
+        holes.chunk_by(|a, b| a.page == b.page).map(|holes| part(shared, holes[0].page, holes)).collect();
+    if let Some((page, _)) = last
+        && parts.iter().all(|part| part.page != page)
+    {
+        parts.push(part(shared, page, &[]));
+    }
+    parts
+}
+
+fn part<S: PageSink>(shared: &Shared<S>, page: PageId, holes: &[Hole]) -> Part {
+    let claimed = shared.state.claimed(page).tuples();
+    let mut live = Vec::new();
+    let mut next = 0;
+    for (start, end) in holes.iter().map(|hole| (hole.start, hole.start + hole.tuples)).chain([(claimed, claimed)]) {
+        if next < start {
+            live.push(next..start);
+        }
+        next = end;
+    }
+    let tuples = live.iter().map(|run| run.end - run.start).sum();
+    Part { page, live, tuples }
+}
+
+/// Moves tuples into the room; there are as many as there is room for.
+fn fill<S: PageSink>(shared: &Shared<S>, size: usize, room: Vec<Run>, movable: Vec<Run>) {
+    let mut movable = movable.into_iter();
+    let mut from = Run { page: 0, tuples: 0..0 };
+    for mut to in room {
+        while !to.tuples.is_empty() {
+            if from.tuples.is_empty() {
+                let Some(next) = movable.next() else {
+                    debug_assert!(false, "fewer tuples than room");
+                    return;
+                };
+                from = next;
+            }
+            let count = to.tuples.len().min(from.tuples.len()) as u32;
+            // SAFETY: both runs are on pages of this lane that nobody else uses any more; they do not overlap, as one is below
+            // its page's target and the other beyond, or on another page.
+            unsafe { copy_tuples(shared, size, &from, &to, count as usize) };
+            from.tuples.start += count;
+            to.tuples.start += count;
+        }
+    }
+}
+
+/// Copies the first `count` tuples of a run over those of another.
+///
+/// # Safety
+/// Both runs are on pages of this shuffle, have so many tuples, are the caller's alone, and do not overlap.
+unsafe fn copy_tuples<S: PageSink>(shared: &Shared<S>, size: usize, from: &Run, to: &Run, count: usize) {
+    let shape = &shared.shape;
+    let slot = shape.slot_bytes();
+    let place = |run: &Run| {
+        let first = run.tuples.start as usize;
+        (shared.address(run.page).as_ptr(), HEADER_BYTES + first * slot, shape.page_bytes() - (first + count) * size)
+    };
+    let (from, from_slot, from_data) = place(from);
+    let (to, to_slot, to_data) = place(to);
+    // SAFETY: the caller's promises; slots and data are where the shape has them.
+    unsafe {
+        to.add(to_slot).copy_from_nonoverlapping(from.add(from_slot), count * slot);
+        to.add(to_data).copy_from_nonoverlapping(from.add(from_data), count * size);
+        if shape.layout() == Layout::Slotted {
+            for index in 0..count {
+                let offset = (to_data + (count - 1 - index) * size) as u32;
+                to.add(to_slot + index * SLOT_BYTES + 4).cast::<[u8; 4]>().write(offset.to_le_bytes());
+            }
+        }
+    }
+}

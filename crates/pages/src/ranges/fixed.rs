@@ -1,0 +1,204 @@
+//! One thread's way onto the pages, for tuples of one size: they collect in a small buffer for each lane, and full buffers are
+//! copied to the part of a page that this writer has claimed.
+
+use std::sync::Arc;
+
+use super::{
+    buffers::Buffers,
+    shared::{Hole, PageSink, Shared},
+    state::{Claimed, PageId, Part},
+};
+use crate::{
+    error::PagesError,
+    page::{GROUP, HEADER_BYTES, Layout},
+};
+
+/// Most tuples that are claimed at once.
+const MOST_CLAIMED: u32 = 1024;
+/// A claim is at most this part of a page, so that writers share it.
+const PARTS: u32 = 8;
+
+/// A claimed part of a page that is being written.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    /// Where the next slot goes.
+    slot: *mut u8,
+    /// Where the last payload began.
+    data: *mut u8,
+    /// Bytes from the page's start to `data`.
+    offset: u32,
+    /// Tuples that there is room for.
+    left: u32,
+    /// Tuples that were claimed.
+    claimed: u32,
+    /// The first slot after the part.
+    end: u32,
+    page: PageId,
+    /// How many to claim next.
+    next: u32,
+}
+
+pub(super) struct FixedWriter<S: PageSink> {
+    shared: Arc<Shared<S>>,
+    size: usize,
+    buffers: Buffers,
+    open: Vec<Open>,
+}
+
+// SAFETY: the pointers lead to parts of pages that are this writer's alone, and the shared state keeps the memory.
+unsafe impl<S: PageSink> Send for FixedWriter<S> {}
+
+impl<S: PageSink> FixedWriter<S> {
+    /// For payloads of `size` bytes, as the shape has them.
+    pub(super) fn new(shared: Arc<Shared<S>>, size: u32) -> Self {
+        let lanes = shared.lanes();
+        let none = Open {
+            slot: std::ptr::null_mut(),
+            data: std::ptr::null_mut(),
+            offset: 0,
+            left: 0,
+            claimed: 0,
+            end: 0,
+            page: 0,
+            next: 64,
+        };
+        Self { size: size as usize, buffers: Buffers::new(lanes, size as usize), open: vec![none; lanes], shared }
+    }
+
+    /// Bytes of each payload.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Places tuple `i` in partition `lane(i, key)`. `bytes` has a payload for each key.
+    #[inline(always)]
+    pub(super) fn write(
+        &mut self,
+        keys: &[u32],
+        bytes: &[u8],
+        lane: impl Fn(usize, u32) -> usize,
+    ) -> Result<(), PagesError> {
+        debug_assert_eq!(keys.len() * self.size, bytes.len());
+        match self.size {
+            0 => self.scatter::<0>(keys, bytes, lane),
+            12 => self.scatter::<12>(keys, bytes, lane),
+            96 => self.scatter::<96>(keys, bytes, lane),
+            _ => self.scatter::<{ usize::MAX }>(keys, bytes, lane),
+        }
+    }
+
+    #[inline(always)]
+    fn scatter<const SIZE: usize>(
+        &mut self,
+        keys: &[u32],
+        bytes: &[u8],
+        lane: impl Fn(usize, u32) -> usize,
+    ) -> Result<(), PagesError> {
+        let size = if SIZE == usize::MAX { self.size } else { SIZE };
+        let mask = self.buffers.room as u32 - 1;
+        let (to_keys, to_data) = (self.buffers.keys.start().cast::<u32>(), self.buffers.data.start());
+        let fill = self.buffers.fill.as_mut_ptr();
+        let mut from = bytes.as_ptr();
+        for (index, &key) in keys.iter().enumerate() {
+            let lane = lane(index, key);
+            debug_assert!(lane < self.open.len());
+            // SAFETY: the caller's lanes exist; `fill` is within the lane's buffer, as full ones are
+            // flushed at once; `from` advances by one payload for each key.
+            unsafe {
+                let fill = fill.add(lane);
+                let at = *fill;
+                to_keys.add(at as usize).write(key);
+                to_data.add((at ^ mask) as usize * size).copy_from_nonoverlapping(from, size);
+                from = from.add(size);
+                *fill = at + 1;
+                if (at + 1) & mask == 0 {
+                    self.flush(lane, mask + 1)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the first `count` tuples of a lane's buffer to its pages, and empties it.
+    #[inline(never)]
+    fn flush(&mut self, lane: usize, count: u32) -> Result<(), PagesError> {
+        let room = self.buffers.room;
+        let mut done = 0;
+        while done < count {
+            if self.open[lane].left == 0 {
+                self.claim(lane)?;
+            }
+            let open = &mut self.open[lane];
+            let some = open.left.min(count - done);
+            let bytes = some as usize * self.size;
+            // SAFETY: the tuples are in the lane's buffer, and there is room for them in the claimed part.
+            unsafe {
+                let keys = self.buffers.keys.start().cast::<u32>().add(lane * room + done as usize);
+                let data = self.buffers.data.start().add(((lane + 1) * room - (done + some) as usize) * self.size);
+                let store = self.shared.store;
+                match self.shared.shape.layout() {
+                    Layout::Slotted => store.slots(keys, some as usize, open.offset, self.size as u32, open.slot),
+                    Layout::Compact => store.copy(keys.cast(), open.slot, some as usize * 4),
+                }
+                open.slot = open.slot.add(some as usize * self.shared.shape.slot_bytes());
+                open.data = open.data.sub(bytes);
+                store.copy(data, open.data, bytes);
+            }
+            open.offset -= bytes as u32;
+            open.left -= some;
+            done += some;
+            if open.left == 0 {
+                let (page, claimed) = (open.page, std::mem::take(&mut open.claimed));
+                self.shared.complete(lane, page, claimed);
+            }
+        }
+        self.buffers.fill[lane] = (lane * room) as u32;
+        Ok(())
+    }
+
+    fn claim(&mut self, lane: usize) -> Result<(), PagesError> {
+        let open = &mut self.open[lane];
+        let shape = &self.shared.shape;
+        let (capacity, size) = (shape.capacity() as u32, self.size as u32);
+        let wanted = open.next.min((capacity / PARTS).max(GROUP as u32));
+        let claim = self.shared.claim(lane, |before| whole_groups(before, capacity, wanted, size))?;
+        open.next = (open.next * 2).min(MOST_CLAIMED);
+        let start = self.shared.address(claim.page).as_ptr();
+        let first = claim.before.tuples();
+        open.offset = shape.page_bytes() as u32 - claim.before.bytes();
+        // SAFETY: the claimed part is on the page.
+        unsafe {
+            open.slot = start.add(HEADER_BYTES + first as usize * shape.slot_bytes());
+            open.data = start.add(open.offset as usize);
+        }
+        (open.left, open.claimed) = (claim.tuples, claim.tuples);
+        (open.page, open.end) = (claim.page, first + claim.tuples);
+        Ok(())
+    }
+
+    /// Places what is buffered.
+    pub(super) fn flush_all(&mut self) -> Result<(), PagesError> {
+        (0..self.open.len()).try_for_each(|lane| {
+            let count = self.buffers.fill[lane] as usize - lane * self.buffers.room;
+            self.flush(lane, count as u32)
+        })
+    }
+
+    /// Gives back what is claimed and not written: to be filled when the last writer leaves, or `settled` as it is.
+    pub(super) fn release_all(&mut self, settled: bool) {
+        for (lane, open) in self.open.iter_mut().enumerate().filter(|(_, open)| open.left > 0) {
+            let hole = Hole { page: open.page, start: open.end - open.left, tuples: open.left };
+            let (left, claimed) = (std::mem::take(&mut open.left), std::mem::take(&mut open.claimed));
+            self.shared.leave_hole(lane, hole, left * self.size as u32, claimed - left, settled);
+        }
+    }
+}
+
+/// Up to `wanted` tuples of `size` payload bytes behind what is claimed, to the end of a group if there is one.
+fn whole_groups(before: Claimed, capacity: u32, wanted: u32, size: u32) -> Part {
+    let end = before.tuples() + wanted;
+    let whole = end / GROUP as u32 * GROUP as u32;
+    let end = if whole > before.tuples() { whole } else { end }.min(capacity);
+    let tuples = end - before.tuples();
+    Part { tuples, bytes: tuples * size, closes: end == capacity }
+}

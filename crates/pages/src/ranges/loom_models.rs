@@ -1,0 +1,191 @@
+//! Models of the claims and of the free list, run by loom through every interleaving up to a number of preemptions. Slots are
+//! cells that loom watches, so a page that is handed on before its tuples can be seen fails the model, and so does one that is
+//! used again too early.
+
+use std::sync::Arc;
+
+use loom::{cell::UnsafeCell, thread};
+
+use super::state::{Claim, Claimed, Outcome, PageId, Part, State, Supply};
+use crate::memory::FreeList;
+
+const CAPACITY: u32 = 2;
+
+struct Model {
+    state: State,
+    free: FreeList,
+    pages: Vec<[UnsafeCell<u32>; CAPACITY as usize]>,
+    /// Tuples of pages that were taken out, checked when the model ends.
+    taken: std::sync::Mutex<Vec<u32>>,
+}
+
+// SAFETY: each slot is written under the claim on it alone, and read by whoever takes the page out.
+unsafe impl Sync for Model {}
+// SAFETY: as above.
+unsafe impl Send for Model {}
+
+impl Supply for Model {
+    fn take(&self) -> Option<PageId> {
+        self.free.pop()
+    }
+    fn give_back(&self, page: PageId) {
+        self.free.push(page);
+    }
+}
+
+impl Model {
+    fn new(lanes: usize, pages: u32) -> Arc<Self> {
+        let free = FreeList::new(pages as usize);
+        (0..pages).for_each(|page| free.push(page));
+        let cells = || std::array::from_fn(|_| UnsafeCell::new(0));
+        let state = State::new(lanes, pages as usize);
+        Arc::new(Self { state, free, pages: (0..pages).map(|_| cells()).collect(), taken: Default::default() })
+    }
+
+    fn claim(&self, lane: usize, wanted: u32) -> Claim {
+        let plan = |before: Claimed| {
+            let tuples = wanted.min(CAPACITY - before.tuples());
+            Part { tuples, bytes: tuples, closes: before.tuples() + tuples == CAPACITY }
+        };
+        loop {
+            match self.state.claim(lane, self, plan) {
+                Some((claim, outcome)) => {
+                    assert_eq!(outcome, Outcome::Pending, "the claim is not written");
+                    return claim;
+                }
+                None => thread::yield_now(),
+            }
+        }
+    }
+
+    /// Writes and completes the first `count` tuples of a claim; takes the page out if that makes it complete.
+    fn write(&self, claim: Claim, count: u32, value: u32) {
+        for slot in claim.before.tuples()..claim.before.tuples() + count {
+            // SAFETY: claimed.
+            self.pages[claim.page as usize][slot as usize].with_mut(|cell| unsafe { *cell = value });
+        }
+        if self.state.complete(claim.page, count) == Outcome::Complete {
+            self.take_out(claim.page, self.state.claimed(claim.page).tuples());
+            self.give_back(claim.page);
+        }
+    }
+
+    fn take_out(&self, page: PageId, tuples: u32) {
+        for slot in &self.pages[page as usize][..tuples as usize] {
+            // SAFETY: the page is complete, so no claim on it is left.
+            let value = slot.with(|cell| unsafe { *cell });
+            self.taken.lock().unwrap().push(value);
+        }
+    }
+
+    /// All tuples that were placed, once every thread has ended.
+    fn tuples(&self, lanes: usize) -> Vec<u32> {
+        for lane in 0..lanes {
+            if let Some((page, claimed)) = self.state.last(lane) {
+                self.take_out(page, claimed.tuples());
+            }
+        }
+        let mut taken = std::mem::take(&mut *self.taken.lock().unwrap());
+        taken.sort_unstable();
+        taken
+    }
+}
+
+fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.check(body);
+}
+
+/// Two writers on one lane, pages used again as soon as they were taken out.
+#[test]
+fn every_tuple_is_taken_out_once() {
+    model(3, || {
+        let model = Model::new(1, 2);
+        let other = {
+            let model = Arc::clone(&model);
+            thread::spawn(move || (1..3).for_each(|value| model.write(model.claim(0, 1), 1, value)))
+        };
+        (3..5).for_each(|value| model.write(model.claim(0, 1), 1, value));
+        other.join().unwrap();
+        assert_eq!(model.tuples(1), [1, 2, 3, 4]);
+    });
+}
+
+/// A page that is shut while others write to it is taken out once, with what was claimed.
+#[test]
+fn a_page_is_shut_beside_claims() {
+    model(3, || {
+        let model = Model::new(1, 3);
+        let other = {
+            let model = Arc::clone(&model);
+            thread::spawn(move || (1..3).for_each(|value| model.write(model.claim(0, 1), 1, value)))
+        };
+        model.write(model.claim(0, 1), 1, 3);
+        if let Some((page, Outcome::Complete)) = model.state.shut(0) {
+            model.take_out(page, model.state.claimed(page).tuples());
+            model.give_back(page);
+        }
+        other.join().unwrap();
+        assert_eq!(model.tuples(1), [1, 2, 3]);
+    });
+}
+
+/// Pages go from one lane to another.
+#[test]
+fn pages_move_between_lanes() {
+    model(3, || {
+        let model = Model::new(2, 3);
+        let other = {
+            let model = Arc::clone(&model);
+            thread::spawn(move || (1..3).for_each(|value| model.write(model.claim(0, 2), 2, value)))
+        };
+        (3..5).for_each(|value| model.write(model.claim(1, 2), 2, value));
+        other.join().unwrap();
+        assert_eq!(model.tuples(2), [1, 1, 2, 2, 3, 3, 4, 4]);
+    });
+}
+
+/// What a writer takes back is free for the other, and nothing else is.
+#[test]
+fn a_claim_is_taken_back_or_stays() {
+    model(4, || {
+        let model = Model::new(1, 3);
+        let other = {
+            let model = Arc::clone(&model);
+            thread::spawn(move || model.write(model.claim(0, 1), 1, 1))
+        };
+        let claim = model.claim(0, 1);
+        let end = claim.before.tuples() + 1;
+        if !model.state.retract(claim.page, end, 1, 1) {
+            model.write(claim, 1, 2);
+        }
+        other.join().unwrap();
+        let tuples = model.tuples(1);
+        assert!(tuples == [1] || tuples == [1, 2], "{tuples:?}");
+    });
+}
+
+/// Numbers, and what was written for their owner, pass through the free list.
+#[test]
+fn a_free_page_is_one_thread_s() {
+    model(4, || {
+        let model = Model::new(1, 2);
+        let use_one = |model: &Model, value| {
+            if let Some(page) = model.free.pop() {
+                // SAFETY: the page is this thread's until it is given back.
+                model.pages[page as usize][0].with_mut(|cell| unsafe { *cell = value });
+                model.free.push(page);
+            }
+        };
+        let other = {
+            let model = Arc::clone(&model);
+            thread::spawn(move || (0..2).for_each(|value| use_one(&model, value)))
+        };
+        (2..4).for_each(|value| use_one(&model, value));
+        other.join().unwrap();
+        let mut pages: Vec<_> = std::iter::from_fn(|| model.free.pop()).collect();
+        pages.sort_unstable();
+        assert_eq!(pages, [0, 1]);
+    });
+}

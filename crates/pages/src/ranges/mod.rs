@@ -1,0 +1,80 @@
+//! Our own way onto pages.
+//!
+//! Tuples collect in a small buffer for each partition, one set of them a thread. A full buffer is copied, in whole cache
+//! lines and past the cache, to a part of the partition's current page that the thread has claimed; claims are large, so that
+//! the shared state is touched rarely, and grow with the partition, so that little is left unwritten in the end. Pages come
+//! from a [`Pool`], recycled and never zeroed. A page goes to the [`PageSink`] when it is full and all its tuples are
+//! written, while others fill. `PROTOCOL.md` has the rules.
+
+mod buffers;
+mod close;
+mod fixed;
+#[cfg(all(test, loom))]
+mod loom_models;
+mod order;
+mod shared;
+mod state;
+mod store;
+mod variable;
+mod writer;
+
+use std::sync::Arc;
+
+use annulus_exchange::partition::Modulo;
+
+pub use shared::PageSink;
+pub use writer::Writer;
+
+use self::{shared::Shared, store::Store};
+use crate::{
+    error::PagesError,
+    memory::{PageMemory, Pool},
+    page::PageShape,
+};
+
+/// How pages are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stores {
+    /// Past the cache if the pool is larger than caches are.
+    #[default]
+    Auto,
+    /// Past the cache: for pages that nobody reads soon.
+    PastCache,
+    /// Through the cache: for pages that are read at once.
+    Cached,
+}
+
+/// Pools from here on are larger than the caches of most machines.
+const LARGE_POOL_BYTES: usize = 32 << 20;
+
+/// A shuffle into `partitions` partitions with `writers` writers, one for each thread. Pages of `shape` come from `pool`, which
+/// needs at least one for each partition, and go to `sink` when complete.
+///
+/// Memory: the pages, and 0.5 to 2 MiB of buffers a writer (more from about 1,000 partitions with large tuples on).
+///
+/// # Errors
+/// If the pool's pages have another size, or it has fewer than there are partitions.
+pub fn shuffle<S: PageSink>(
+    partitions: Modulo,
+    writers: usize,
+    shape: PageShape,
+    pool: Pool,
+    stores: Stores,
+    sink: S,
+) -> Result<Vec<Writer<S>>, PagesError> {
+    if pool.page_bytes() != shape.page_bytes() {
+        let reason = "the pool's pages must have the shape's size";
+        return Err(PagesError::Shape { page_bytes: pool.page_bytes(), reason });
+    }
+    if pool.limit() < partitions.consumers() {
+        let reason = "the pool needs at least one page for each partition: raise its limit, or use smaller pages";
+        return Err(PagesError::Option { option: "pages of the pool", value: pool.limit(), reason });
+    }
+    let past_cache = match stores {
+        Stores::Auto => pool.limit() * pool.page_bytes() > LARGE_POOL_BYTES,
+        Stores::PastCache => true,
+        Stores::Cached => false,
+    };
+    let shared = Arc::new(Shared::new(partitions, shape, pool, sink, Store::best(past_cache), writers));
+    Ok((0..writers).map(|_| Writer::new(Arc::clone(&shared))).collect())
+}

@@ -1,0 +1,202 @@
+//! What the writers of a shuffle share.
+
+use std::{
+    ptr::NonNull,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{
+            AtomicBool, AtomicUsize,
+            Ordering::{AcqRel, Relaxed},
+        },
+    },
+};
+
+use annulus_exchange::partition::Modulo;
+
+use super::{
+    close,
+    state::{Claim, Claimed, Outcome, PageId, Part, State, Supply},
+    store::Store,
+};
+use crate::{
+    error::PagesError,
+    memory::Pool,
+    page::{Header, Page, PageShape},
+};
+
+/// Takes complete pages.
+pub trait PageSink: Send + Sync {
+    /// A complete page of `partition`, from the writer that completed it; pages of a partition come one after the other, in the
+    /// order of their numbers. The writer goes on when this returns.
+    fn take(&self, partition: usize, page: Page);
+
+    /// Waits until pages that the sink took have gone back to their pool; false if none will, and the shuffle fails.
+    fn wait_for_memory(&self) -> bool {
+        false
+    }
+}
+
+/// A part of a page that was claimed and not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hole {
+    pub(super) page: PageId,
+    pub(super) start: u32,
+    pub(super) tuples: u32,
+}
+
+/// What is rarely needed of a lane.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    /// What writers left.
+    pub(super) holes: Vec<Hole>,
+    /// Pages handed on.
+    handed: u32,
+}
+
+pub(super) struct Shared<S> {
+    pub(super) partitions: Modulo,
+    pub(super) shape: PageShape,
+    pub(super) state: State,
+    pub(super) pool: Pool,
+    pub(super) sink: S,
+    pub(super) store: Store,
+    lane_states: Box<[Mutex<Lane>]>,
+    /// Writers that have not left.
+    writers: AtomicUsize,
+    /// Tuples are missing.
+    failed: AtomicBool,
+}
+
+impl Supply for Pool {
+    fn take(&self) -> Option<PageId> {
+        self.take_number()
+    }
+    fn give_back(&self, page: PageId) {
+        self.give_back_number(page);
+    }
+}
+
+impl<S: PageSink> Shared<S> {
+    pub(super) fn new(partitions: Modulo, shape: PageShape, pool: Pool, sink: S, store: Store, writers: usize) -> Self {
+        let lanes = partitions.consumers();
+        Self {
+            partitions,
+            shape,
+            state: State::new(lanes, pool.limit()),
+            pool,
+            sink,
+            store,
+            lane_states: (0..lanes).map(|_| Mutex::default()).collect(),
+            writers: AtomicUsize::new(writers),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn lanes(&self) -> usize {
+        self.lane_states.len()
+    }
+
+    /// Claims a part of the lane's current page, as `plan` wants it.
+    ///
+    /// # Errors
+    /// If there is no page, and none will come back.
+    pub(super) fn claim(&self, lane: usize, plan: impl Fn(Claimed) -> Part) -> Result<Claim, PagesError> {
+        loop {
+            let Some((claim, outcome)) = self.state.claim(lane, &self.pool, &plan) else {
+                if !self.sink.wait_for_memory() {
+                    return Err(PagesError::Exhausted {
+                        pages: self.pool.limit(),
+                        page_bytes: self.shape.page_bytes(),
+                    });
+                }
+                continue;
+            };
+            if outcome == Outcome::Complete {
+                self.hand_on(lane, claim.page);
+            }
+            if claim.tuples > 0 {
+                return Ok(claim);
+            }
+        }
+    }
+
+    /// Says that `tuples` tuples on `page` are written, or never will be, and hands the page on if it is complete.
+    pub(super) fn complete(&self, lane: usize, page: PageId, tuples: u32) {
+        self.store.fence();
+        if self.state.complete(page, tuples) == Outcome::Complete {
+            self.hand_on(lane, page);
+        }
+    }
+
+    /// Hands on a complete page, which is the caller's alone.
+    fn hand_on(&self, lane: usize, page: PageId) {
+        let mut lane_state = self.lane(lane);
+        let holes: Vec<Hole> = lane_state.holes.extract_if(.., |hole| hole.page == page).collect();
+        let claimed = self.state.claimed(page);
+        if holes.is_empty() {
+            self.number(lane, &mut lane_state, page, claimed.tuples(), claimed.bytes());
+        } else {
+            close::hand_on_rest(self, lane, &mut lane_state, holes);
+        }
+    }
+
+    /// Gives the lane's next number to a page that is the caller's alone, and the page to the sink; or back to the pool if it has no
+    /// tuples. Pages reach the sink in the order of their numbers, as the lane is locked.
+    pub(super) fn number(&self, lane: usize, lane_state: &mut Lane, page: PageId, tuples: u32, bytes: u32) {
+        if tuples == 0 {
+            self.pool.give_back_number(page);
+            return;
+        }
+        let header = Header::complete(&self.shape, lane as u32, lane_state.handed, tuples, bytes);
+        lane_state.handed = lane_state.handed.wrapping_add(1);
+        self.sink.take(lane, Page::complete(self.pool.block(page), &header));
+    }
+
+    /// Gives back what a writer claimed and has not written; `bytes` is its payloads' size. `written` tuples of the same claim are
+    /// written. A `settled` hole keeps the page from nothing: it is closed up when the page is complete, which is then not full.
+    pub(super) fn leave_hole(&self, lane: usize, hole: Hole, bytes: u32, written: u32, settled: bool) {
+        let taken_back = self.state.retract(hole.page, hole.start + hole.tuples, hole.tuples, bytes);
+        if !taken_back {
+            self.lane(lane).holes.push(hole);
+        }
+        let skipped = if settled && !taken_back { hole.tuples } else { 0 };
+        self.complete(lane, hole.page, written + skipped);
+    }
+
+    /// Hands on the lane's current page, full or not, as soon as nobody writes to it.
+    pub(super) fn shut(&self, lane: usize) {
+        if let Some((page, Outcome::Complete)) = self.state.shut(lane) {
+            self.hand_on(lane, page);
+        }
+    }
+
+    pub(super) fn lane(&self, lane: usize) -> MutexGuard<'_, Lane> {
+        // A sink that panics leaves the lane as it was.
+        self.lane_states[lane].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where a page begins.
+    pub(super) fn address(&self, page: PageId) -> NonNull<u8> {
+        self.pool.address(page)
+    }
+
+    /// A writer leaves, after giving back its claims. The last one hands on what is not full, unless one failed.
+    pub(super) fn leave(&self) {
+        // What the others did before they left is visible to the last one.
+        if self.writers.fetch_sub(1, AcqRel) == 1 {
+            let failed = self.has_failed();
+            (0..self.lanes())
+                .for_each(|lane| if failed { close::discard(self, lane) } else { close::close(self, lane) });
+        }
+    }
+
+    /// Tuples are missing: no writer goes on, and the last one gives back what is not complete.
+    pub(super) fn fail(&self) {
+        self.failed.store(true, Relaxed);
+    }
+
+    /// Whether tuples are missing.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Relaxed)
+    }
+}

@@ -1,0 +1,162 @@
+//! The copies from buffers to pages. Whole cache lines go past the cache where the page allows it.
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
+use crate::page::{GROUP, SLOT_BYTES};
+
+/// Bytes of a cache line.
+pub(super) const LINE: usize = 64;
+
+/// How lines are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Store {
+    /// Through the cache.
+    Cached,
+    /// Past the cache, 16 bytes at a time.
+    Stream,
+    /// Past the cache, 64 bytes at a time (AVX-512).
+    StreamWide,
+}
+
+impl Store {
+    /// The way past the cache that this machine has, or the one through it.
+    pub(super) fn best(past_cache: bool) -> Self {
+        if !past_cache || !cfg!(target_arch = "x86_64") {
+            return Self::Cached;
+        }
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx512f") {
+            return Self::StreamWide;
+        }
+        Self::Stream
+    }
+
+    /// Makes what was stored past the cache visible before what is stored next.
+    pub(super) fn fence(self) {
+        #[cfg(target_arch = "x86_64")]
+        if self != Self::Cached {
+            // SAFETY: every x86-64 processor has SSE.
+            unsafe { _mm_sfence() }
+        }
+    }
+
+    /// Copies `bytes` bytes; past the cache if this way goes there and `to` is whole lines.
+    ///
+    /// # Safety
+    /// `from` can be read and `to` be written for `bytes` bytes; they do not overlap.
+    #[inline(always)]
+    pub(super) unsafe fn copy(self, from: *const u8, to: *mut u8, bytes: usize) {
+        let lines = (to.addr() | bytes).is_multiple_of(LINE);
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the caller's promises; this way is chosen only where there is AVX-512.
+            Self::StreamWide if lines => unsafe { stream_wide(from, to, bytes) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the caller's promises.
+            Self::Stream if lines => unsafe { stream(from, to, bytes) },
+            // SAFETY: the caller's promises.
+            _ => unsafe { to.copy_from_nonoverlapping(from, bytes) },
+        }
+    }
+
+    /// Writes slots for `count` tuples of one size: their keys, `offset` less `size` for the first and so on downwards, and
+    /// `size`.
+    ///
+    /// # Safety
+    /// `keys` can be read for `count` numbers and `to` be written for as many slots; they do not overlap. `offset` is at least
+    /// `count * size`.
+    #[inline(always)]
+    pub(super) unsafe fn slots(self, keys: *const u32, count: usize, offset: u32, size: u32, to: *mut u8) {
+        let lines = to.addr().is_multiple_of(LINE) && count.is_multiple_of(GROUP);
+        let groups = if lines && self != Self::Cached { count / GROUP } else { 0 };
+        for group in 0..groups {
+            let offset = offset - (group * GROUP) as u32 * size;
+            // SAFETY: the caller's promises, for this group.
+            unsafe {
+                let (keys, to) = (keys.add(group * GROUP), to.add(group * GROUP * SLOT_BYTES));
+                match self {
+                    #[cfg(target_arch = "x86_64")]
+                    Self::StreamWide => slots_wide(keys, offset, size, to),
+                    _ => {
+                        let slots: [[u32; 3]; GROUP] =
+                            std::array::from_fn(|i| [*keys.add(i), offset - (i as u32 + 1) * size, size]);
+                        self.copy(slots.as_ptr().cast(), to, GROUP * SLOT_BYTES);
+                    }
+                }
+            }
+        }
+        for index in groups * GROUP..count {
+            // SAFETY: the caller's promises.
+            unsafe {
+                let slot = [(*keys.add(index)).to_le(), (offset - (index as u32 + 1) * size).to_le(), size.to_le()];
+                to.add(index * SLOT_BYTES).cast::<[u32; 3]>().write_unaligned(slot);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As [`Store::copy`], for whole lines.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn stream(from: *const u8, to: *mut u8, bytes: usize) {
+    for at in (0..bytes).step_by(16) {
+        // SAFETY: the caller's promises; `to` is aligned to a line.
+        unsafe { _mm_stream_si128(to.add(at).cast(), _mm_loadu_si128(from.add(at).cast())) }
+    }
+}
+
+/// # Safety
+/// As [`Store::copy`], for whole lines; the processor has AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+#[inline]
+unsafe fn stream_wide(from: *const u8, to: *mut u8, bytes: usize) {
+    for at in (0..bytes).step_by(LINE) {
+        // SAFETY: the caller's promises; `to` is aligned to a line.
+        unsafe { _mm512_stream_si512(to.add(at).cast(), _mm512_loadu_si512(from.add(at).cast())) }
+    }
+}
+
+/// Sixteen slots are three lines: each takes keys and offsets from two registers, and the size where neither stands.
+///
+/// # Safety
+/// As [`Store::slots`], for one group and whole lines; the processor has AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+#[inline]
+unsafe fn slots_wide(keys: *const u32, offset: u32, size: u32, to: *mut u8) {
+    const PLACES: [[i32; 16]; 3] = {
+        let mut places = [[0; 16]; 3];
+        let mut word = 0;
+        while word < 48 {
+            // Key 0-15, or offset 16-31; the third word of a slot is replaced.
+            places[word / 16][word % 16] = (word / 3) as i32 + if word % 3 == 1 { 16 } else { 0 };
+            word += 1;
+        }
+        places
+    };
+    const SIZES: [__mmask16; 3] = {
+        let mut masks = [0; 3];
+        let mut word = 2;
+        while word < 48 {
+            masks[word / 16] |= 1 << (word % 16);
+            word += 3;
+        }
+        masks
+    };
+    // SAFETY: the caller's promises; `to` is aligned to a line.
+    unsafe {
+        let keys = _mm512_loadu_si512(keys.cast());
+        let steps = _mm512_setr_epi32(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16);
+        let sizes = _mm512_set1_epi32(size as i32);
+        let offsets = _mm512_sub_epi32(_mm512_set1_epi32(offset as i32), _mm512_mullo_epi32(steps, sizes));
+        for line in 0..3 {
+            let places = _mm512_loadu_si512(PLACES[line].as_ptr().cast());
+            let words = _mm512_permutex2var_epi32(keys, places, offsets);
+            let words = _mm512_mask_mov_epi32(words, SIZES[line], sizes);
+            _mm512_stream_si512(to.add(line * LINE).cast(), words);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What a thread shuffles with.
+
+use std::sync::Arc;
+
+use annulus_exchange::partition::Target;
+
+use super::{
+    fixed::FixedWriter,
+    shared::{PageSink, Shared},
+    variable::VariableWriter,
+};
+use crate::{
+    error::PagesError,
+    page::PayloadSize,
+    tuples::{Payloads, Tuples},
+};
+
+/// One thread's end of a shuffle: batches go in, complete pages go to the sink.
+///
+/// Dropped before it has [finished](Self::finish), or after an error, it fails the shuffle: the tuples of pages that are not
+/// complete are lost, and the other writers' calls fail.
+pub struct Writer<S: PageSink> {
+    shared: Arc<Shared<S>>,
+    kind: Kind<S>,
+    finished: bool,
+}
+
+enum Kind<S: PageSink> {
+    Fixed(FixedWriter<S>),
+    Variable(VariableWriter<S>),
+}
+
+impl<S: PageSink> Writer<S> {
+    pub(super) fn new(shared: Arc<Shared<S>>) -> Self {
+        let kind = match shared.shape.payload() {
+            PayloadSize::Fixed(size) => Kind::Fixed(FixedWriter::new(Arc::clone(&shared), size)),
+            PayloadSize::Variable => Kind::Variable(VariableWriter::new(Arc::clone(&shared))),
+        };
+        Self { shared, kind, finished: false }
+    }
+
+    /// Places each tuple in partition `key % partitions`.
+    ///
+    /// # Errors
+    /// If the payloads have another size than the pages' tuples, one is larger than a page, memory runs out, or another writer
+    /// failed. All but the first fail the shuffle.
+    pub fn write(&mut self, tuples: &Tuples<'_>) -> Result<(), PagesError> {
+        let partitions = self.shared.partitions.consumers() as u32;
+        if partitions.is_power_of_two() {
+            self.place(tuples, move |_, key| (key & (partitions - 1)) as usize)
+        } else {
+            // The fraction key / partitions times 2^64, whose upper half times the number is the remainder (Lemire, Kaser,
+            // Kurz: Faster Remainder by Direct Computation, 2019); exact for 32 bits.
+            let reciprocal = u64::MAX / u64::from(partitions) + 1;
+            self.place(tuples, move |_, key| {
+                let fraction = reciprocal.wrapping_mul(u64::from(key));
+                ((u128::from(fraction) * u128::from(partitions)) >> 64) as usize
+            })
+        }
+    }
+
+    /// Places each tuple in the partition that `targets` names.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write), or if there are not as many targets as tuples, or one is not below the number of partitions.
+    pub fn write_to(&mut self, tuples: &Tuples<'_>, targets: &[Target]) -> Result<(), PagesError> {
+        let partitions = self.shared.partitions.consumers();
+        if targets.len() != tuples.len() {
+            return Err(PagesError::Batch { what: "not as many targets as tuples" });
+        }
+        if targets.iter().max().is_some_and(|&most| usize::from(most) >= partitions) {
+            return Err(PagesError::Batch { what: "a target beyond the last partition" });
+        }
+        self.place(tuples, |index, _| usize::from(targets[index]))
+    }
+
+    /// Places what is buffered, and gives back what is claimed. When the last writer has finished, every page has been handed
+    /// to the sink.
+    ///
+    /// # Errors
+    /// If memory runs out, or another writer failed.
+    pub fn finish(mut self) -> Result<(), PagesError> {
+        self.check()?;
+        self.place_buffered()?;
+        self.finished = true;
+        Ok(())
+    }
+
+    /// Hands on everything that this writer has placed, on pages that need not be full. A page that others write to as well
+    /// follows when they have flushed, too, or used up what they claimed.
+    ///
+    /// O(partitions), so this is for when nothing else is to be done.
+    ///
+    /// # Errors
+    /// If memory runs out, or another writer failed.
+    pub fn flush(&mut self) -> Result<(), PagesError> {
+        self.check()?;
+        self.place_buffered()?;
+        if let Kind::Fixed(writer) = &mut self.kind {
+            writer.release_all(true);
+        }
+        (0..self.shared.lanes()).for_each(|lane| self.shared.shut(lane));
+        Ok(())
+    }
+
+    fn place_buffered(&mut self) -> Result<(), PagesError> {
+        let placed = match &mut self.kind {
+            Kind::Fixed(writer) => writer.flush_all(),
+            Kind::Variable(writer) => writer.flush_all(),
+        };
+        self.fail_if(placed)
+    }
+
+    #[inline(always)]
+    fn place(&mut self, tuples: &Tuples<'_>, lane: impl Fn(usize, u32) -> usize) -> Result<(), PagesError> {
+        self.check()?;
+        let placed = match (&mut self.kind, tuples.payloads()) {
+            (Kind::Fixed(writer), Payloads::Fixed { bytes, size }) if writer.size() == size => {
+                writer.write(tuples.keys(), bytes, lane)
+            }
+            (Kind::Fixed(_), _) => {
+                return Err(PagesError::Batch { what: "payloads of another size than the pages' tuples" });
+            }
+            (Kind::Variable(writer), _) => writer.write(tuples, |index| lane(index, tuples.keys()[index])),
+        };
+        self.fail_if(placed)
+    }
+
+    /// After an error some tuples are placed and others are not, so nothing may follow.
+    fn fail_if(&self, placed: Result<(), PagesError>) -> Result<(), PagesError> {
+        if placed.is_err() {
+            self.shared.fail();
+        }
+        placed
+    }
+
+    fn check(&self) -> Result<(), PagesError> {
+        if self.shared.has_failed() { Err(PagesError::Failed) } else { Ok(()) }
+    }
+}
+
+impl<S: PageSink> Drop for Writer<S> {
+    fn drop(&mut self) {
+        if let Kind::Fixed(writer) = &mut self.kind {
+            writer.release_all(false);
+        }
+        if !self.finished {
+            self.shared.fail();
+        }
+        self.shared.leave();
+    }
+}

@@ -1,0 +1,311 @@
+//! Full pages as a stream: taken out while the shuffle runs, in bounded memory.
+//!
+//! ```text
+//! batches -> StreamWriter (one a thread) -> complete pages -> PageStream -> StreamedPage, which gives its bytes back when dropped
+//! ```
+//! Pages of a partition come in the order of their numbers. What lies in the stream and with its consumers is bounded in bytes: a
+//! writer that completes one page too many waits. At low rates [`StreamWriter::flush`] hands on what is there.
+
+use std::{
+    collections::VecDeque,
+    ops::Deref,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use annulus_exchange::partition::{Modulo, Target};
+
+use crate::{
+    error::PagesError,
+    memory::{PageMemory, Pool},
+    page::{Page, PageShape},
+    ranges::{PageSink, Stores, Writer, shuffle},
+    tuples::Tuples,
+};
+
+/// What a stream is made of.
+#[derive(Clone, Debug)]
+pub struct StreamConfig {
+    /// Number of partitions.
+    pub partitions: Modulo,
+    /// Writers, one for each thread.
+    pub writers: usize,
+    /// The shape of all pages.
+    pub shape: PageShape,
+    /// Where they come from: at least one for each partition, and `credit_bytes` on top for writers not to wait for memory.
+    pub pool: Pool,
+    /// How they are written.
+    pub stores: Stores,
+    /// Most bytes of pages that lie in the stream or with its consumers; at least one page may.
+    pub credit_bytes: usize,
+    /// How long a tuple may wait for its page to fill, if its writer is called in time ([`StreamWriter::due`]).
+    pub flush_after: Option<Duration>,
+}
+
+/// A shuffle whose pages are taken out while it runs.
+///
+/// # Errors
+/// As [`shuffle`].
+pub fn stream(config: StreamConfig) -> Result<(Vec<StreamWriter>, PageStream), PagesError> {
+    let StreamConfig { partitions, writers, shape, pool, stores, credit_bytes, flush_after } = config;
+    let most = (credit_bytes / pool.page_bytes()).max(1);
+    let state = Mutex::new(State { writers, ..State::default() });
+    let queue = Arc::new(Queue { most, pool: pool.clone(), state, changed: Condvar::new() });
+    let sink = Sink(Arc::clone(&queue));
+    let writers = shuffle(partitions, writers, shape, pool, stores, sink)?;
+    let writers = writers.into_iter().map(|writer| StreamWriter {
+        writer: Some(writer),
+        queue: Arc::clone(&queue),
+        flush_after,
+        oldest: None,
+    });
+    Ok((writers.collect(), PageStream { queue }))
+}
+
+/// One thread's end: batches go in.
+///
+/// Dropped before it has [finished](Self::finish), it fails the stream: consumers get an error behind the pages that are there.
+pub struct StreamWriter {
+    writer: Option<Writer<Sink>>,
+    queue: Arc<Queue>,
+    flush_after: Option<Duration>,
+    /// When the first tuple since the last flush was written.
+    oldest: Option<Instant>,
+}
+
+impl StreamWriter {
+    /// Places each tuple in partition `key % partitions`; waits while consumers hold as many bytes as they may.
+    ///
+    /// # Errors
+    /// As [`Writer::write`], and [`PagesError::Closed`] when no consumer is left.
+    pub fn write(&mut self, tuples: &Tuples<'_>) -> Result<(), PagesError> {
+        self.step(|writer| writer.write(tuples))
+    }
+
+    /// Places each tuple in the partition that `targets` names; otherwise as [`write`](Self::write).
+    ///
+    /// # Errors
+    /// As [`Writer::write_to`], and [`PagesError::Closed`] when no consumer is left.
+    pub fn write_to(&mut self, tuples: &Tuples<'_>, targets: &[Target]) -> Result<(), PagesError> {
+        self.step(|writer| writer.write_to(tuples, targets))
+    }
+
+    /// When this writer should be [flushed](Self::flush), or written to again, for its tuples to be in time; nothing waits
+    /// if `None`. For a thread that waits for its input with a timeout.
+    pub fn due(&self) -> Option<Instant> {
+        self.flush_after.and_then(|after| self.oldest?.checked_add(after))
+    }
+
+    /// Hands on what this writer has placed, on pages that need not be full.
+    ///
+    /// # Errors
+    /// As [`Writer::flush`], and [`PagesError::Closed`] when no consumer is left.
+    pub fn flush(&mut self) -> Result<(), PagesError> {
+        self.oldest = None;
+        self.step(|_| Ok(()))?;
+        self.oldest = None;
+        self.writer.as_mut().map_or(Err(PagesError::Failed), Writer::flush)
+    }
+
+    /// Places what is left. The stream ends when every writer has finished and all pages are taken.
+    ///
+    /// # Errors
+    /// As [`Writer::finish`], and [`PagesError::Closed`] when no consumer is left.
+    pub fn finish(mut self) -> Result<(), PagesError> {
+        self.step(|_| Ok(()))?;
+        let finished = self.writer.take().map_or(Err(PagesError::Failed), Writer::finish);
+        if finished.is_ok() {
+            self.queue.leave();
+        } else {
+            self.queue.fail();
+        }
+        finished
+    }
+
+    fn step(&mut self, place: impl FnOnce(&mut Writer<Sink>) -> Result<(), PagesError>) -> Result<(), PagesError> {
+        if self.queue.lock().consumers_gone {
+            return Err(PagesError::Closed);
+        }
+        let writer = self.writer.as_mut().ok_or(PagesError::Failed)?;
+        place(writer)?;
+        if self.flush_after.is_some() {
+            let oldest = *self.oldest.get_or_insert_with(Instant::now);
+            if self.flush_after.is_some_and(|after| oldest.elapsed() >= after) {
+                self.oldest = None;
+                writer.flush()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for StreamWriter {
+    fn drop(&mut self) {
+        // Before the writer, whose end may have to wait for consumers that wait for an end.
+        if self.writer.is_some() {
+            self.queue.fail();
+        }
+    }
+}
+
+/// The other end: pages come out. Shared by any number of consumers; each page goes to one of them.
+///
+/// When it is dropped, writers get [`PagesError::Closed`].
+pub struct PageStream {
+    queue: Arc<Queue>,
+}
+
+impl PageStream {
+    /// The next page and its partition; waits for it. `None` when all writers have finished and every page was taken.
+    ///
+    /// # Errors
+    /// [`PagesError::Failed`] if a writer was dropped or had an error, once the pages that came before were taken.
+    pub fn next(&self) -> Result<Option<StreamedPage>, PagesError> {
+        let mut state = self.queue.lock();
+        loop {
+            if let Some((partition, page)) = state.pages.pop_front() {
+                return Ok(Some(StreamedPage { partition, page: Some(page), queue: Arc::clone(&self.queue) }));
+            }
+            if state.failed {
+                return Err(PagesError::Failed);
+            }
+            if state.writers == 0 {
+                return Ok(None);
+            }
+            state = self.queue.wait(state);
+        }
+    }
+}
+
+impl Drop for PageStream {
+    fn drop(&mut self) {
+        let pages = {
+            let mut state = self.queue.lock();
+            state.consumers_gone = true;
+            let pages = std::mem::take(&mut state.pages);
+            state.out -= pages.len();
+            pages
+        };
+        self.queue.changed.notify_all();
+        drop(pages);
+    }
+}
+
+/// A page from a stream. Dropping it makes room for another.
+pub struct StreamedPage {
+    partition: usize,
+    page: Option<Page>,
+    queue: Arc<Queue>,
+}
+
+impl StreamedPage {
+    /// The partition of all its tuples.
+    pub fn partition(&self) -> usize {
+        self.partition
+    }
+}
+
+impl Deref for StreamedPage {
+    type Target = Page;
+
+    fn deref(&self) -> &Page {
+        self.page.as_ref().expect("there until dropped")
+    }
+}
+
+impl Drop for StreamedPage {
+    fn drop(&mut self) {
+        // The page goes back to the pool before anybody is told that there is room.
+        drop(self.page.take());
+        self.queue.lock().out -= 1;
+        self.queue.changed.notify_all();
+    }
+}
+
+struct Queue {
+    /// Most pages that may be out.
+    most: usize,
+    pool: Pool,
+    state: Mutex<State>,
+    /// Pages, room or the end.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    pages: VecDeque<(usize, Page)>,
+    /// Pages in the queue and with consumers.
+    out: usize,
+    /// Writers that have not finished.
+    writers: usize,
+    /// Of these, how many wait for memory.
+    starving: usize,
+    failed: bool,
+    consumers_gone: bool,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while the state is locked.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn leave(&self) {
+        self.lock().writers -= 1;
+        self.changed.notify_all();
+    }
+
+    fn fail(&self) {
+        self.lock().failed = true;
+        self.changed.notify_all();
+    }
+}
+
+/// The writers' side of the queue.
+struct Sink(Arc<Queue>);
+
+impl PageSink for Sink {
+    fn take(&self, partition: usize, page: Page) {
+        let mut state = self.0.lock();
+        // Consumers need nothing of this writer to take the pages that are there, so waiting ends. A page that nobody will
+        // take is dropped; when the stream fails, nobody may be there to make room.
+        while state.out >= self.0.most && !state.consumers_gone && !state.failed {
+            state = self.0.wait(state);
+        }
+        if state.consumers_gone {
+            drop(state);
+            return;
+        }
+        state.out += 1;
+        state.pages.push_back((partition, page));
+        drop(state);
+        self.0.changed.notify_all();
+    }
+
+    /// Memory comes back from consumers, or when another writer completes a page or finishes. If all writers wait and no page is
+    /// out, the pool is too small.
+    fn wait_for_memory(&self) -> bool {
+        let queue = &self.0;
+        let mut state = queue.lock();
+        state.starving += 1;
+        queue.changed.notify_all();
+        let comes = loop {
+            if state.consumers_gone || state.failed {
+                break false;
+            }
+            if queue.pool.out() < queue.pool.limit() {
+                break true;
+            }
+            if state.out == 0 && state.starving == state.writers {
+                break false;
+            }
+            state = queue.wait(state);
+        };
+        state.starving -= 1;
+        comes
+    }
+}

@@ -1,0 +1,169 @@
+//! Our own way onto pages: what its writers promise beyond what every partitioner does.
+
+use std::sync::{Arc, Mutex};
+
+use annulus_exchange::partition::Modulo;
+use annulus_pages::{
+    error::PagesError,
+    generator::{Generator, Keys, Payload, Placement, check},
+    memory::Pool,
+    page::{Layout, Page, PageShape, PayloadSize},
+    partitioner::{Job, Partitioner, Ranges},
+    ranges::{PageSink, Stores, Writer, shuffle},
+    tuples::{Payloads, Tuples},
+};
+use proptest::prelude::*;
+
+const PAGE: usize = 4096;
+
+/// Keeps every page, so that nothing goes back to the pool before it is dropped.
+#[derive(Clone, Default)]
+struct Keep(Arc<Mutex<Vec<(usize, Page)>>>);
+
+impl PageSink for Keep {
+    fn take(&self, partition: usize, page: Page) {
+        self.0.lock().unwrap().push((partition, page));
+    }
+}
+
+fn writers(partitions: usize, threads: usize, payload: PayloadSize, pages: usize) -> (Vec<Writer<Keep>>, Keep, Pool) {
+    let shape = PageShape::new(PAGE, Layout::Slotted, payload).unwrap();
+    let (pool, keep) = (Pool::new(PAGE, pages * PAGE).unwrap(), Keep::default());
+    let sink = keep.clone();
+    let writers = shuffle(Modulo::new(partitions), threads, shape, pool.clone(), Stores::Auto, sink).unwrap();
+    (writers, keep, pool)
+}
+
+fn keys_only(keys: &[u32]) -> Tuples<'_> {
+    Tuples::new(keys, Payloads::Fixed { bytes: &[], size: 0 }).unwrap()
+}
+
+fn kept_keys(keep: &Keep) -> Vec<u32> {
+    let pages = keep.0.lock().unwrap();
+    let keys =
+        pages.iter().flat_map(|(_, page)| page.reader().unwrap().tuples().map(|(key, _)| key).collect::<Vec<_>>());
+    let mut keys: Vec<u32> = keys.collect();
+    keys.sort_unstable();
+    keys
+}
+
+/// Two writers of one thread, in turns: the claims of both lie on the same pages, and whoever finishes first leaves a hole.
+#[test]
+fn holes_are_filled_when_the_last_writer_finishes() {
+    for turns in [1, 7, 40, 333] {
+        let (mut writers, keep, pool) = writers(3, 2, PayloadSize::Fixed(0), 64);
+        let all: Vec<u32> = (0..turns * 16).collect();
+        for (turn, keys) in all.chunks(16).enumerate() {
+            writers[turn % 2].write(&keys_only(keys)).unwrap();
+        }
+        writers.into_iter().for_each(|writer| writer.finish().unwrap());
+        assert_eq!(kept_keys(&keep), all);
+        let capacity = PageShape::new(PAGE, Layout::Slotted, PayloadSize::Fixed(0)).unwrap().capacity();
+        for partition in 0..3 {
+            let pages = keep.0.lock().unwrap();
+            let mut pages: Vec<_> =
+                pages.iter().filter(|(of, _)| *of == partition).map(|(_, page)| page.header()).collect();
+            pages.sort_by_key(|header| header.sequence);
+            let full = pages.iter().take_while(|header| header.claimed as usize == capacity).count();
+            assert!(full + 1 >= pages.len(), "only the last page may have room");
+            assert!(pages.iter().enumerate().all(|(at, header)| header.sequence as usize == at));
+        }
+        keep.0.lock().unwrap().clear();
+        assert_eq!(pool.out(), 0);
+    }
+}
+
+/// A slow writer's small claim keeps one page back, while the other fills many.
+#[test]
+fn full_pages_go_on_while_a_slow_writer_holds_another() {
+    let (mut writers, keep, _pool) = writers(1, 2, PayloadSize::Fixed(0), 64);
+    let keys: Vec<u32> = (0..336 * 20).collect();
+    writers[1].write(&keys_only(&keys[..200])).unwrap();
+    writers[0].write(&keys_only(&keys[200..])).unwrap();
+    assert!(keep.0.lock().unwrap().len() >= 15);
+    let slow = writers.pop().unwrap();
+    writers.pop().unwrap().finish().unwrap();
+    slow.finish().unwrap();
+    assert_eq!(kept_keys(&keep), keys);
+}
+
+#[test]
+fn a_dropped_writer_fails_the_others_and_keeps_no_page() {
+    let (mut writers, keep, pool) = writers(5, 2, PayloadSize::Fixed(0), 64);
+    let keys: Vec<u32> = (0..5000).collect();
+    writers[0].write(&keys_only(&keys)).unwrap();
+    writers[1].write(&keys_only(&keys)).unwrap();
+    drop(writers.pop());
+    let mut other = writers.pop().unwrap();
+    assert_eq!(other.write(&keys_only(&keys)), Err(PagesError::Failed));
+    assert_eq!(other.finish(), Err(PagesError::Failed));
+    keep.0.lock().unwrap().clear();
+    assert_eq!(pool.out(), 0);
+}
+
+#[test]
+fn exhausted_memory_is_an_error_and_every_page_comes_back() {
+    for payload in [PayloadSize::Fixed(0), PayloadSize::Variable] {
+        let (mut writers, keep, pool) = writers(5, 1, payload, 7);
+        let keys: Vec<u32> = (0..50_000).collect();
+        let mut writer = writers.pop().unwrap();
+        let error = writer.write(&keys_only(&keys)).unwrap_err();
+        assert_eq!(error, PagesError::Exhausted { pages: 7, page_bytes: PAGE });
+        assert_eq!(writer.finish(), Err(PagesError::Failed), "tuples are missing");
+        keep.0.lock().unwrap().clear();
+        assert_eq!(pool.out(), 0);
+    }
+}
+
+#[test]
+fn wrong_batches_are_refused_and_change_nothing() {
+    let (mut writers, keep, _pool) = writers(5, 1, PayloadSize::Fixed(4), 64);
+    let mut writer = writers.pop().unwrap();
+    assert!(matches!(writer.write(&keys_only(&[1])), Err(PagesError::Batch { .. })));
+    let good = Tuples::new(&[1, 2], Payloads::Fixed { bytes: &[0; 8], size: 4 }).unwrap();
+    assert!(matches!(writer.write_to(&good, &[1]), Err(PagesError::Batch { .. })));
+    assert!(matches!(writer.write_to(&good, &[1, 5]), Err(PagesError::Batch { .. })));
+    writer.write_to(&good, &[4, 0]).unwrap();
+    writer.finish().unwrap();
+    let partitions: Vec<usize> = keep.0.lock().unwrap().iter().map(|(partition, _)| *partition).collect();
+    assert_eq!(partitions, [0, 4]);
+}
+
+#[test]
+fn a_pool_too_small_for_the_partitions_is_refused() {
+    let shape = PageShape::new(PAGE, Layout::Slotted, PayloadSize::Variable).unwrap();
+    let pool = Pool::new(PAGE, 9 * PAGE).unwrap();
+    let error = shuffle(Modulo::new(10), 1, shape, pool, Stores::Auto, Keep::default()).err();
+    assert!(matches!(error, Some(PagesError::Option { value: 9, .. })), "{error:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Pools and pages are used again by the next shuffle, whatever was on them.
+    #[test]
+    fn a_used_pool_is_as_good_as_a_new_one(
+        threads in 1..5usize,
+        partitions in 1..200usize,
+        tuples in 0..60_000u64,
+        payload in prop_oneof![
+            prop::sample::select(vec![0u32, 4, 7, 12, 96, 100]).prop_map(Payload::Fixed),
+            (0..300u32).prop_map(Payload::UpTo),
+        ],
+        stores in prop::sample::select(vec![Stores::Cached, Stores::PastCache]),
+        page_bytes in prop::sample::select(vec![4096usize, 8192, 65536]),
+    ) {
+        let pool = Pool::new(page_bytes, 1 << 30).unwrap();
+        for round in 0..2 {
+            let source = Generator::new(tuples, round, Keys::Uniform, payload, 1000).unwrap();
+            let shape = PageShape::new(page_bytes, Layout::Slotted, source.payload()).unwrap();
+            let ranges = Ranges { pool: pool.clone(), stores };
+            let job = Job {
+                partitions: Modulo::new(partitions), threads, shape, memory: &pool, source: &source, buffer_bytes: 1 << 20,
+            };
+            let shuffled = ranges.shuffle(&job).unwrap();
+            check(&shuffled, &source, &shape, Modulo::new(partitions), Placement::ByKey).unwrap();
+        }
+        prop_assert_eq!(pool.out(), 0);
+    }
+}
