@@ -128,5 +128,5 @@ fn put_out(
     size: usize,
     data: &[u8],
 ) -> Result<(), PagesError> {
-    writer.insert(partition, Run::new(keys, Sizes::Fixed(size), data))
+    writer.insert(partition, Run::new(keys, Sizes::fixed(size), data))
 }

@@ -73,7 +73,7 @@ impl VariableBuffers {
                 self.flush_one(partition, writer)?;
                 if payload.len() > self.data_bytes {
                     let sizes = [payload.len() as u32];
-                    writer.insert(self.first + partition, Run::new(&[key], Sizes::Each(&sizes), payload))?;
+                    writer.insert(self.first + partition, Run::new(&[key], Sizes::each(&sizes), payload))?;
                     continue;
                 }
             }
@@ -100,6 +100,6 @@ impl VariableBuffers {
         let Fill { tuples, bytes } = std::mem::take(&mut self.fills[partition]);
         let (first, end) = (partition * self.capacity, (partition + 1) * self.data_bytes);
         let (keys, sizes) = (&self.keys[first..first + tuples], &self.sizes[first..first + tuples]);
-        writer.insert(self.first + partition, Run::new(keys, Sizes::Each(sizes), &self.data[end - bytes..end]))
+        writer.insert(self.first + partition, Run::new(keys, Sizes::each(sizes), &self.data[end - bytes..end]))
     }
 }
