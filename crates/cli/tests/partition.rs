@@ -6,13 +6,14 @@ use std::{fs, path::Path};
 
 use support::{Annulus, names};
 
-/// A folder with `rows.csv` (300 good rows and 2 bad ones) and `rows.parquet` (the good ones).
+/// A folder with `rows.csv` (1500 good rows, and 2 bad ones behind those that tell the columns' types) and `rows.parquet`
+/// (300 rows).
 fn inputs() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let mut text = "id,name\n".to_owned();
-    for id in 0..300 {
+    for id in 0..1500 {
         text += &format!("{id},name {}\n", id % 7);
-        if id % 150 == 149 {
+        if id % 200 == 0 && id > 1100 {
             text += "not a number,name\n";
         }
     }
@@ -44,11 +45,23 @@ fn a_dataset_is_split_and_told_about() {
 fn bad_rows_fail_are_skipped_or_kept() {
     let folder = inputs();
     let split = ["partition", "rows.csv", "--by", "id", "--into", "2", "--output", "parts", "--format", "arrow"];
-    // A few lines decide the types, so that the bad ones come later.
-    let with = |action: &'static str| Annulus::new(split.into_iter().chain(["--on-bad-row", action])).at(folder.path());
+    let with = |action: &'static str| {
+        let options = ["--on-bad-row", action, "--overwrite", "--json"];
+        Annulus::new(split.into_iter().chain(options)).at(folder.path())
+    };
     let failed = with("fail").fails();
-    assert!(failed.stderr.contains("rows.csv") || failed.stderr.contains("--on-bad-row"), "{}", failed.stderr);
+    assert!(failed.stderr.contains("rows.csv, line") && failed.stderr.contains("--on-bad-row"), "{}", failed.stderr);
     assert!(!folder.path().join("parts").exists());
+    for action in ["skip", "quarantine"] {
+        let report: serde_json::Value = serde_json::from_str(&with(action).succeeds().stdout).expect("JSON");
+        let rows = ["rows_in", "rows_out", "rows_bad"].map(|name| report[name].as_u64());
+        assert_eq!(rows, [Some(1502), Some(1500), Some(2)]);
+        let kept = fs::read_to_string(folder.path().join("parts/quarantine.jsonl")).unwrap_or_default();
+        assert_eq!(
+            kept.lines().filter(|line| line.contains("not a number")).count(),
+            if action == "skip" { 0 } else { 2 }
+        );
+    }
 }
 
 #[test]

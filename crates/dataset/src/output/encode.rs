@@ -27,7 +27,7 @@ impl Encoder {
         let path = file.path().to_owned();
         match encoding {
             Encoding::Parquet { schema, options } => {
-                let writer = ArrowWriter::try_new_with_options(file, schema.clone(), options.clone());
+                let writer = ArrowWriter::try_new_with_options(file, schema.clone(), options.as_ref().clone());
                 Ok(Self::Parquet(Box::new(writer.map_err(|error| parquet_error(&path, error))?)))
             }
             Encoding::Ipc { schema, options } => {

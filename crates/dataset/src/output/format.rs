@@ -94,7 +94,7 @@ impl Compression {
 
 /// A format with its options, for files of one schema.
 pub(crate) enum Encoding {
-    Parquet { schema: SchemaRef, options: ArrowWriterOptions },
+    Parquet { schema: SchemaRef, options: Box<ArrowWriterOptions> },
     Ipc { schema: SchemaRef, options: IpcWriteOptions },
 }
 
@@ -112,11 +112,9 @@ impl Encoding {
         let unfit = |message: String| OutputError::Encode { path: format!("*.{}", format.extension()).into(), message };
         match format {
             OutputFormat::Parquet => {
-                let options = parquet_options(schema, compression, dictionary);
-                Ok(Self::Parquet {
-                    schema: schema.clone(),
-                    options: options.map_err(|error| unfit(error.to_string()))?,
-                })
+                let options =
+                    parquet_options(schema, compression, dictionary).map_err(|error| unfit(error.to_string()))?;
+                Ok(Self::Parquet { schema: schema.clone(), options: Box::new(options) })
             }
             OutputFormat::Ipc => {
                 let codec = match compression {

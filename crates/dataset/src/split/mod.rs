@@ -16,7 +16,10 @@ mod spill;
 mod wave;
 mod worker;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{
+    AtomicBool, AtomicUsize,
+    Ordering::{Relaxed, Release},
+};
 
 use arrow::{
     array::{Array, ArrayRef},
@@ -146,7 +149,7 @@ fn read_and_finish(shared: &Shared<'_>) -> Result<Ended, DatasetError> {
     let ended = ended.into_iter().reduce(Ended::merge).unwrap_or_default();
     ended.check(shared)?;
     shared.progress.finishing(shared.unfinished());
-    shared.next.store(0, std::sync::atomic::Ordering::Relaxed);
+    shared.next.store(0, Relaxed);
     on_threads(shared, |_| shared.finish(&ended.spills))?;
     Ok(ended)
 }
@@ -161,8 +164,9 @@ fn on_threads<T: Send>(
     let one = |worker| match work(worker) {
         Ok(result) => done.lock().push(result),
         Err(error) => {
-            shared.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            // In this order: whoever sees the stop has an error too, but not the first.
             first_error.lock().get_or_insert(error);
+            shared.stop.store(true, Release);
         }
     };
     std::thread::scope(|scope| {

@@ -1,6 +1,9 @@
 //! What each thread does: read units into waves, then end files.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicUsize,
+    Ordering::{Acquire, Relaxed},
+};
 
 use super::{
     CancelToken, Job, Progress,
@@ -89,7 +92,7 @@ impl Shared<'_> {
 
     /// An error if the run is to stop.
     fn check(&self) -> Result<(), DatasetError> {
-        if self.stop.load(Relaxed) || self.cancel.is_cancelled() { Err(DatasetError::Cancelled) } else { Ok(()) }
+        if self.stop.load(Acquire) || self.cancel.is_cancelled() { Err(DatasetError::Cancelled) } else { Ok(()) }
     }
 }
 

@@ -34,7 +34,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 /// A batch with columns of many types, with nulls; keys repeat.
 pub fn many_types(rng: &mut StdRng, rows: usize) -> RecordBatch {
     let mut text = |longest: usize| -> Vec<Option<String>> {
-        let mut one = || (0..rng.random_range(0..longest)).map(|_| rng.random_range('a'..'z')).collect();
+        let mut one = || (0..rng.random_range(0..longest)).map(|_| rng.random_range('a'..='z')).collect();
         (0..rows).map(|row| (row % 7 != 3).then(&mut one)).collect()
     };
     let (short, long, view) = (text(6), text(60), text(30));
