@@ -3,6 +3,7 @@
 use std::io;
 
 use annulus_exchange::error::ExchangeError;
+use annulus_pages::{codec::CodecError, error::PagesError};
 use arrow::error::ArrowError;
 use thiserror::Error;
 
@@ -97,6 +98,14 @@ pub enum DatasetError {
     /// The output could not be written.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// Rows could not be put on pages.
+    #[error(transparent)]
+    Pages(#[from] PagesError),
+    /// Rows cannot be spilled, or not be read back.
+    #[error(
+        "rows cannot be spilled: {0}; with more memory (--memory-limit) or fewer partitions (--into) they need not be"
+    )]
+    Rows(#[from] CodecError),
     /// The run was asked to stop.
     #[error("the run was cancelled; go on with --resume if it had finished any partition")]
     Cancelled,

@@ -11,6 +11,7 @@
 
 mod cancel;
 mod files;
+mod large_rows;
 mod progress;
 mod spill;
 mod wave;
@@ -38,6 +39,7 @@ use crate::{
     },
     placement::Placement,
 };
+use spill::Spill;
 use worker::{Ended, Shared};
 
 /// What is split, how, and where to.
@@ -115,7 +117,7 @@ fn write(
     progress: &dyn Progress,
     cancel: &CancelToken,
 ) -> Result<Summary, DatasetError> {
-    let written = {
+    let written = spill_if_needed(job, shares, &output, kept.len()).and_then(|spill| {
         let shared = Shared {
             job,
             output: &output,
@@ -125,16 +127,16 @@ fn write(
             stop: AtomicBool::new(false),
             next: AtomicUsize::new(0),
             wave_bytes: shares.wave,
-            spills: !files::fit(kept.len(), output.floor_bytes(), shares.writers),
+            spill,
         };
-        read_and_finish(&shared)
-    };
+        read_and_finish(shared)
+    });
     match written {
-        Ok(ended) => {
+        Ok((ended, bytes_spilled)) => {
             let rows_bad = ended.rows_bad;
             let manifest = output.complete(rows_bad)?;
             let slots_kept = kept.iter().flatten().count();
-            Ok(Summary { manifest, rows_in: ended.rows_in, slots_kept, bytes_spilled: ended.bytes_spilled })
+            Ok(Summary { manifest, rows_in: ended.rows_in, slots_kept, bytes_spilled })
         }
         Err(error) => {
             // What went wrong first is what the user has to know.
@@ -144,14 +146,26 @@ fn write(
     }
 }
 
-fn read_and_finish(shared: &Shared<'_>) -> Result<Ended, DatasetError> {
-    let ended = on_threads(shared, |worker| shared.read(worker))?;
+/// Where rows go first, if not all files can be open at once.
+fn spill_if_needed(job: &Job, shares: Shares, output: &Output, slots: usize) -> Result<Option<Spill>, DatasetError> {
+    if files::fit(slots, output.floor_bytes(), shares.writers) {
+        return Ok(None);
+    }
+    let folder = |name: &str| output.scratch_path(name);
+    // No file is open meanwhile, so that their memory is free.
+    Spill::create(folder, &job.dataset.schema, slots, job.threads, shares.writers).map(Some)
+}
+
+/// What was read, and the bytes that were spilled.
+fn read_and_finish(mut shared: Shared<'_>) -> Result<(Ended, u64), DatasetError> {
+    let ended = on_threads(&shared, |worker| shared.read(worker))?;
     let ended = ended.into_iter().reduce(Ended::merge).unwrap_or_default();
-    ended.check(shared)?;
+    ended.check(&shared)?;
+    let spilled = shared.spill.take().map(Spill::seal).transpose()?;
     shared.progress.finishing(shared.unfinished());
     shared.next.store(0, Relaxed);
-    on_threads(shared, |_| shared.finish(&ended.spills))?;
-    Ok(ended)
+    on_threads(&shared, |_| shared.finish(spilled.as_ref()))?;
+    Ok((ended, spilled.map_or(0, |spilled| spilled.bytes())))
 }
 
 /// Runs `work` on every thread, and stops all with the first error, which is returned.

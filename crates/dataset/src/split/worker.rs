@@ -7,9 +7,11 @@ use std::sync::atomic::{
 
 use super::{
     CancelToken, Job, Progress,
-    spill::{RunFile, Spill},
+    spill::{Spill, SpillWriter, Spilled},
     wave::Wave,
 };
+use arrow::array::RecordBatch;
+
 use crate::{
     error::DatasetError,
     input::{Decoded, Unit},
@@ -31,8 +33,8 @@ pub(super) struct Shared<'a> {
     pub(super) next: AtomicUsize,
     /// What a wave may hold.
     pub(super) wave_bytes: usize,
-    /// Whether rows are spilled, because not all files can be open at once.
-    pub(super) spills: bool,
+    /// Where rows go first if not all files can be open at once.
+    pub(super) spill: Option<Spill>,
 }
 
 /// What a worker read.
@@ -40,10 +42,8 @@ pub(super) struct Shared<'a> {
 pub(super) struct Ended {
     pub(super) rows_in: u64,
     pub(super) rows_bad: u64,
-    pub(super) bytes_spilled: u64,
     /// Rows of each slot, also of those that were kept.
     rows: Vec<u64>,
-    pub(super) spills: Vec<Box<dyn Spill>>,
 }
 
 impl Shared<'_> {
@@ -55,7 +55,7 @@ impl Shared<'_> {
             wave: Wave::new(&self.job.dataset.schema, self.kept.len()),
             scratch: Scratch::default(),
             targets: Vec::new(),
-            spill: None,
+            spill: self.spill.as_ref().and_then(Spill::writer),
             ended: Ended { rows: vec![0; self.kept.len()], ..Ended::default() },
         };
         while let Some(unit) = self.job.dataset.units.get(self.next.fetch_add(1, Relaxed)) {
@@ -65,7 +65,8 @@ impl Shared<'_> {
     }
 
     /// Ends slots until there are no more, with their spilled rows.
-    pub(super) fn finish(&self, spills: &[Box<dyn Spill>]) -> Result<(), DatasetError> {
+    pub(super) fn finish(&self, spilled: Option<&Spilled>) -> Result<(), DatasetError> {
+        let mut spilled = spilled.map(Spilled::reader).transpose()?;
         loop {
             let slot = self.next.fetch_add(1, Relaxed);
             match self.kept.get(slot) {
@@ -73,11 +74,11 @@ impl Shared<'_> {
                 Some(Some(_)) => continue,
                 Some(None) => {}
             }
-            for spill in spills {
-                for batch in spill.read(slot)? {
+            if let Some(spilled) = &mut spilled {
+                spilled.read(slot, |batch| {
                     self.check()?;
-                    self.output.write(slot, &batch?)?;
-                }
+                    Ok(self.output.write(slot, &batch)?)
+                })?;
             }
             self.check()?;
             self.output.finish(slot)?;
@@ -100,11 +101,9 @@ impl Ended {
     pub(super) fn merge(mut self, other: Self) -> Self {
         self.rows_in += other.rows_in;
         self.rows_bad += other.rows_bad;
-        self.bytes_spilled += other.bytes_spilled;
         for (ours, theirs) in self.rows.iter_mut().zip(other.rows) {
             *ours += theirs;
         }
-        self.spills.extend(other.spills);
         self
     }
 
@@ -127,7 +126,7 @@ struct Reading<'a> {
     wave: Wave,
     scratch: Scratch,
     targets: Vec<annulus_exchange::partition::Target>,
-    spill: Option<RunFile>,
+    spill: Option<SpillWriter<'a>>,
     ended: Ended,
 }
 
@@ -146,7 +145,7 @@ impl Reading<'_> {
             }
             if batch.num_rows() > 0 {
                 self.shared.job.placement.assign(&batch, &mut self.scratch, &mut self.targets)?;
-                self.wave.hold(&batch, &mut self.targets, &mut self.ended.rows)?;
+                self.place(&batch)?;
             }
             self.shared.progress.read(rows, input_bytes);
             drop(batch);
@@ -157,37 +156,35 @@ impl Reading<'_> {
         Ok(())
     }
 
+    /// Holds the rows of a batch until the wave is full, or spills them.
+    fn place(&mut self, batch: &RecordBatch) -> Result<(), DatasetError> {
+        let shared = self.shared;
+        match &mut self.spill {
+            None => self.wave.hold(batch, &mut self.targets, &mut self.ended.rows),
+            Some(spill) => {
+                self.targets.iter().for_each(|&slot| self.ended.rows[usize::from(slot)] += 1);
+                spill.append(batch, &self.targets, |slot| shared.kept[slot].is_some())
+            }
+        }
+    }
+
     fn end(mut self) -> Result<Ended, DatasetError> {
         self.write_wave()?;
-        if let Some(mut spill) = self.spill {
-            spill.seal()?;
-            self.ended.bytes_spilled = spill.bytes();
-            self.ended.spills.push(Box::new(spill));
-        }
+        self.spill.map_or(Ok(()), SpillWriter::finish)?;
         Ok(self.ended)
     }
 
     fn write_wave(&mut self) -> Result<(), DatasetError> {
-        let (shared, slots) = (self.shared, self.shared.kept.len());
-        let skip = |slot: usize| shared.kept[slot].is_some();
-        if !shared.spills {
-            // Workers begin at different slots, so that they do not meet at the same locks.
-            let first = self.worker * slots / shared.job.threads;
-            return self.wave.write(first, skip, |slot, batch| {
+        let shared = self.shared;
+        // Workers begin at different slots, so that they do not meet at the same locks.
+        let first = self.worker * shared.kept.len() / shared.job.threads;
+        self.wave.write(
+            first,
+            |slot| shared.kept[slot].is_some(),
+            |slot, batch| {
                 shared.check()?;
                 Ok(shared.output.write(slot, &batch)?)
-            });
-        }
-        let spill = match &mut self.spill {
-            Some(spill) => spill,
-            None => {
-                let path = shared.output.scratch_path(&format!("spill-{}", self.worker));
-                self.spill.insert(RunFile::create(path, slots)?)
-            }
-        };
-        self.wave.write(0, skip, |slot, batch| {
-            shared.check()?;
-            spill.append(slot, &batch)
-        })
+            },
+        )
     }
 }

@@ -4,7 +4,7 @@ use std::{fs, sync::Arc};
 
 use annulus_dataset::output::{Existing, OutputFormat};
 use arrow::{
-    array::{Int64Array, RecordBatch},
+    array::{ArrayRef, Int64Array, RecordBatch, StringArray},
     datatypes::DataType,
 };
 use tempfile::tempdir;
@@ -55,6 +55,24 @@ fn files_that_memory_cannot_keep_open_are_spilled_and_relieved() {
         assert_eq!(summary.bytes_spilled > 0, spills);
         check_complete(&dir, &expected(&job, &inputs));
     }
+}
+
+#[test]
+fn rows_larger_than_a_spilled_page_are_spilled_too() {
+    let temporary = tempdir().unwrap();
+    let ids = Int64Array::from_iter_values(0..600);
+    let text = |row: usize| "x".repeat(if row % 100 == 7 { 300_000 + row } else { row % 50 });
+    let texts = StringArray::from_iter_values((0..600).map(text));
+    let columns: [(&str, ArrayRef); 2] = [("id", Arc::new(ids)), ("text", Arc::new(texts))];
+    let input = temporary.path().join("in.parquet");
+    write_parquet(&input, &[RecordBatch::try_from_iter(columns).unwrap()], 150);
+    let inputs = [input.to_str().unwrap().to_owned()];
+    let dir = temporary.path().join("out");
+    let mut job = job(&inputs, &["id"], 500, &dir, OutputFormat::Parquet);
+    job.memory_limit = 4 << 20;
+    let summary = run_silently(&job).unwrap();
+    assert!(summary.bytes_spilled > 6 * 300_000);
+    check_complete(&dir, &expected(&job, &inputs));
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl Collected {
     }
 }
 
-impl PageSink for Arc<Collected> {
+impl PageSink for Collected {
     fn take(&self, partition: usize, page: Page) {
         self.0[partition].lock().unwrap_or_else(PoisonError::into_inner).push(page);
     }
