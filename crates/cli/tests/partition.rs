@@ -19,7 +19,7 @@ fn inputs() -> tempfile::TempDir {
     }
     fs::write(folder.path().join("rows.csv"), text).expect("write");
     let query =
-        "COPY (SELECT value AS id, 'name ' || value % 7 AS name FROM generate_series(0, 299)) TO 'rows.parquet'";
+        "COPY (SELECT value AS id, 'name ' || (value % 7) AS name FROM generate_series(0, 299)) TO 'rows.parquet'";
     Annulus::new(["sql", query]).at(folder.path()).succeeds();
     folder
 }

@@ -252,11 +252,11 @@ fn dictionary_encoding_is_told_where_all_files_tell() {
             .set_column_dictionary_enabled("note".into(), path != "plain.parquet")
             .build()
     };
-    let write = |name: &str| {
+    let write = |name: &str, repeats: usize| {
         let file = fs::File::create(folder.path().join(name)).unwrap();
         let table = plain_table(0, 100);
         let mut writer = parquet::arrow::ArrowWriter::try_new(file, table.schema(), Some(properties(name))).unwrap();
-        writer.write(&table).unwrap();
+        (0..repeats).for_each(|_| writer.write(&table).unwrap());
         writer.close().unwrap();
     };
     let told = || {
@@ -265,9 +265,12 @@ fn dictionary_encoding_is_told_where_all_files_tell() {
             .map(|column| (dataset.schema.field(column).name().clone(), dataset.hints.dictionary(column)))
             .collect::<HashMap<_, _>>()
     };
-    write("dictionary.parquet");
+    // A dictionary of values that come once each saves nothing.
+    write("dictionary.parquet", 1);
+    assert_eq!(told()["id"], Some(false));
+    write("dictionary.parquet", 20);
     assert_eq!((told()["id"], told()["note"]), (Some(true), Some(true)));
-    write("plain.parquet");
+    write("plain.parquet", 20);
     assert_eq!((told()["id"], told()["note"]), (Some(true), Some(false)));
     Kind::IpcFile.write(&folder.path().join("t.arrow"), &plain_table(0, 1), 1);
     assert_eq!(told()["id"], None);

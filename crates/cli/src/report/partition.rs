@@ -59,7 +59,7 @@ pub fn json(done: &Done) -> Result<String> {
 pub fn text(done: &Done) -> String {
     let report = Report::new(done);
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    table.load_style(presets::NOTHING);
     let mut row = |name: &str, value: String| {
         table.add_row([name, &value]);
     };

@@ -3,10 +3,7 @@
 use std::{
     io::{Write, stdout},
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Instant,
 };
 
