@@ -7,11 +7,8 @@
 
 pub mod codec;
 pub mod error;
-<<<<<<< HEAD
-pub mod generator;
-=======
 pub mod file;
->>>>>>> codec
+pub mod generator;
 pub mod manager;
 pub mod memory;
 mod order;
