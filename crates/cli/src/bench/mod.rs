@@ -4,7 +4,7 @@ mod args;
 mod drain;
 pub mod heap;
 mod input;
-mod machine;
+pub mod machine;
 mod measure;
 mod memcpy;
 mod operator;

@@ -2,4 +2,5 @@
 
 pub mod chart;
 pub mod page;
+pub mod partition;
 pub mod tpch;

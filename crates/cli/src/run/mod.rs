@@ -1,5 +1,6 @@
 //! Carries out a checked job.
 
+pub mod partition;
 mod shell;
 mod sql;
 mod tpch;
@@ -34,6 +35,7 @@ pub fn run(job: Job) -> Result<Outcome> {
         match job {
             Job::Tpch(job) => tpch::run(job, spill.path()).await,
             Job::Sql(job) => sql::run(job, spill.path()).await,
+            Job::Partition(job) => partition::run(job).await,
             Job::Bench(args) => bench::run(args, spill.path()).await,
         }
     });
