@@ -6,11 +6,14 @@ use std::io::{self, Cursor, Write};
 use std::sync::Arc;
 
 use annulus_pages::{
-    codec::RowCodec,
+    codec::{ROW_FORMAT, RowCodec},
     file::{FileError, FileHeader, PageFileReader, PageFileWriter},
     memory::{Heap, PageMemory},
-    page::{Header, Page, PageShape},
+    page::{Header, Layout, MIN_PAGE_BYTES, Page, PageShape, PayloadSize},
+    tuples::TupleBatch,
 };
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit, UnionFields, UnionMode};
 use codec_support::{Rows, any_page, page_of};
 use proptest::{prelude::*, sample::Index};
@@ -101,7 +104,6 @@ proptest! {
 }
 
 fn small_shape() -> PageShape {
-    use annulus_pages::page::{Layout, MIN_PAGE_BYTES, PayloadSize};
     PageShape::new(MIN_PAGE_BYTES, Layout::Compact, PayloadSize::Fixed(8)).unwrap()
 }
 
@@ -142,6 +144,33 @@ fn pages_of_another_file_are_refused() {
     let mut mixed = bytes.clone();
     mixed[4096..8192].copy_from_slice(&other[4096..8192]);
     assert!(matches!(read_all(&mixed), Err(FileError::Foreign { field: "schema", .. })));
+}
+
+#[test]
+fn rows_come_back_from_a_file() {
+    let id: ArrayRef = Arc::new(Int64Array::from_iter((0..1000).map(|i| (i % 7 != 0).then_some(i))));
+    let text: ArrayRef = Arc::new(StringArray::from_iter_values((0..1000).map(|i| "x".repeat(i % 50))));
+    let batch = RecordBatch::try_from_iter([("id", id), ("text", text)]).unwrap();
+    let codec = RowCodec::new(batch.schema()).unwrap();
+    let shape = PageShape::new(MIN_PAGE_BYTES, Layout::Slotted, codec.payload_size()).unwrap();
+    let header = FileHeader { shape, partitions: 1, row_format: ROW_FORMAT, schema: batch.schema() };
+    let mut writer = PageFileWriter::new(Vec::new(), header).unwrap();
+    let mut tuples = TupleBatch::default();
+    for (sequence, start) in (0..1000).step_by(50).enumerate() {
+        codec.encode(&batch.slice(start, 50), None, &mut tuples).unwrap();
+        let row = |pair: &[u32]| (0, tuples.bytes[pair[0] as usize..pair[1] as usize].to_vec());
+        let rows: Rows = tuples.offsets.windows(2).map(row).collect();
+        writer.write(&mut renamed(&page_of(&shape, &rows, 0), 0, sequence as u32)).unwrap();
+    }
+    let mut file = PageFileReader::open(Cursor::new(writer.finish().unwrap())).unwrap();
+    let codec = RowCodec::new(Arc::clone(&file.header().schema)).unwrap();
+    let mut found = Vec::new();
+    let mut buffer = Vec::new();
+    for page in file.pages_of(0).to_vec() {
+        let page = file.read(page as usize, &mut buffer).unwrap();
+        found.extend(codec.batches(page.tuples().map(|(_, payload)| payload), 30).map(Result::unwrap));
+    }
+    assert_eq!(concat_batches(&batch.schema(), &found).unwrap(), batch);
 }
 
 /// Fails once `left` bytes were written.
