@@ -48,8 +48,8 @@ impl<'a> LockFree<'a> {
     }
 
     fn error(&self) -> PagesError {
-        // There is none if the memory panicked, and then nobody sees this one.
-        self.error.get().cloned().unwrap_or(PagesError::Exhausted { pages: 0, page_bytes: self.shape.page_bytes() })
+        // There is none if the memory panicked.
+        self.error.get().cloned().unwrap_or(PagesError::Failed)
     }
 }
 
