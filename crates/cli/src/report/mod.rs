@@ -1,5 +1,3 @@
-//! Results for people and programs: tables, JSON, and pages with charts.
+//! Results for people and programs: tables, JSON, and pages.
 
-pub mod chart;
-pub mod page;
 pub mod tpch;
