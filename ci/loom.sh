@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the models of the ring and of the reserved-range path under loom. They must pass; and with each memory ordering of
-# these protocols weakened in turn (src/ring/order.rs, src/reserve/order.rs), at least one of them must fail.
+# Runs the models of every lock-free protocol under loom: the ring and the reserved-range path of the exchange, the claimed
+# ranges, the free list and the lock-free manager of the pages. They must pass; and with each memory ordering of these
+# protocols weakened in turn (the order.rs beside each), at least one of them must fail.
 # LOOM_MAX_PREEMPTIONS overrides the models' own bounds.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
@@ -8,12 +9,16 @@ source "$(dirname "$0")/env.sh"
 export CARGO_TARGET_DIR="$CARGO_TARGET_DIR/loom"
 export RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}"
 exchange=crates/exchange
+pages=crates/pages
 
-# The paths of the test programs, in this order: the crate's own, tests/loom_reserve, tests/loom_ring.
-build=$(cargo test --locked --profile loom -p annulus-exchange --lib --test loom_reserve --test loom_ring --no-run 2>&1) ||
-    { echo "$build" >&2; exit 1; }
-mapfile -t programs < <(sed -n 's/^ *Executable .*(\(.*\))$/\1/p' <<<"$build")
-[ "${#programs[@]}" = 3 ] || { echo "the models did not build" >&2; exit 1; }
+# The paths of a crate's test programs, one a line: its own, then those named.
+build() {
+    local log
+    log=$(cargo test --locked --profile loom --lib --no-run "$@" 2>&1) || { echo "$log" >&2; exit 1; }
+    sed -n 's/^ *Executable .*(\(.*\))$/\1/p' <<<"$log"
+}
+mapfile -t programs < <(build -p annulus-exchange --test loom_reserve --test loom_ring; build -p annulus-pages)
+[ "${#programs[@]}" = 4 ] || { echo "the models did not build" >&2; exit 1; }
 
 # The models of a program, one a line: "program model".
 models() {
@@ -22,7 +27,9 @@ models() {
 }
 reserve=$(models "${programs[0]}" loom_models; models "${programs[1]}")
 ring=$(models "${programs[2]}")
-[ -n "$reserve" ] && [ -n "$ring" ] || { echo "found no models" >&2; exit 1; }
+ranges=$(models "${programs[3]}" ranges::loom_models)
+chain=$(models "${programs[3]}" manager::chain_models)
+[ -n "$reserve" ] && [ -n "$ring" ] && [ -n "$ranges" ] && [ -n "$chain" ] || { echo "found no models" >&2; exit 1; }
 
 missed=0
 
@@ -35,7 +42,7 @@ while read -r program model; do
         echo "FAILED $model"
         missed=1
     fi
-done <<<"$reserve"$'\n'"$ring"
+done <<<"$reserve"$'\n'"$ring"$'\n'"$ranges"$'\n'"$chain"
 
 # One process a model: loom may abort when a model fails. `timeout` is for models that run longer when weakened; running
 # on is not noticing.
@@ -75,4 +82,7 @@ weaken() {
 }
 weaken "$exchange/src/reserve/order.rs" "$reserve"
 weaken "$exchange/src/ring/order.rs" "$ring"
+weaken "$pages/src/ranges/order.rs" "$ranges"
+weaken "$pages/src/memory/order.rs" "$ranges"
+weaken "$pages/src/manager/order.rs" "$chain"
 exit "$missed"

@@ -85,6 +85,9 @@ mod tests {
 
     use super::*;
 
+    #[global_allocator]
+    static ALLOCATOR: CountingAllocator = CountingAllocator;
+
     /// Other tests allocate too, but nothing near this.
     const LARGE: usize = 1 << 30;
 

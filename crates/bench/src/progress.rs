@@ -15,3 +15,15 @@ pub fn bar(total: u64, what: &'static str) -> ProgressBar {
     bar.enable_steady_tick(TICK);
     bar
 }
+
+/// A bar over `total` bytes of input, with the time left; a spinner if nobody knows how many there are.
+pub fn bytes(total: u64) -> ProgressBar {
+    let (bar, template) = match total {
+        0 => (ProgressBar::new_spinner(), "{spinner} {bytes} {elapsed} {msg}"),
+        _ => (ProgressBar::new(total), "{wide_bar:.cyan/blue} {bytes}/{total_bytes} {msg} {eta} left"),
+    };
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.set_style(style);
+    bar.enable_steady_tick(TICK);
+    bar
+}

@@ -157,7 +157,7 @@ fn wrong_arguments_say_what_to_write() {
         (["--zipf", "-1"], 1, "Zipf's exponent"),
         (["--html", "none/page.html"], 1, "cannot write --html in 'none'"),
     ] {
-        let (_, stderr) = ends(code, Path::new("."), &[&["bench", "pages"], &SMALL[..], &arguments].concat());
+        let (_, stderr) = ends(code, Path::new("."), &[&["bench", "pages"], &arguments[..]].concat());
         assert!(stderr.contains(remedy), "{arguments:?}: {stderr}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
+use annulus_bench::reproduce::ReproduceArgs;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{
@@ -10,13 +11,16 @@ use crate::{
     units::{self, QueryList},
 };
 
-/// SQL and benchmarks on a lock-free ring-buffer exchange, plugged into Apache DataFusion.
+/// SQL, datasets and benchmarks on a lock-free ring-buffer exchange, plugged into Apache DataFusion.
 #[derive(Parser)]
 #[command(name = "annulus", version, subcommand_required = true, arg_required_else_help = true)]
 #[command(after_help = "Examples:
   annulus tpch                                      compare stock DataFusion with Annulus on TPC-H
   annulus sql \"SELECT count(*) FROM 'orders.parquet'\"
+  annulus partition events/ --by user --into 64 --output parts
+                                                    split a dataset into files by key
   annulus bench repartition                         compare the repartition operators alone
+  annulus bench pages                               compare ways to shuffle tuples onto pages
   annulus sql -t o=orders/                          a shell, with the files of a folder as table o
 
 Exit codes: 0 done, 1 failed (or an answer differs), 130 interrupted (143 by SIGTERM, 129 by SIGHUP).")]
@@ -45,9 +49,20 @@ pub enum Command {
     Tpch(TpchArgs),
     /// Run SQL on Annulus: one query, a file of statements, or a shell
     Sql(SqlArgs),
+    /// Split a dataset into files by key, in one pass and bounded memory
+    Partition(PartitionArgs),
     /// Measure parts of Annulus against their rivals
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Measure again what a paper's figures show
+    #[command(subcommand)]
+    Reproduce(ReproduceCommand),
+}
+
+#[derive(Subcommand)]
+pub enum ReproduceCommand {
+    /// The shuffle of tuples onto pages: the paper's ways and that of Annulus
+    Pages(ReproduceArgs),
 }
 
 /// What bounds a query, on every engine.
@@ -133,6 +148,111 @@ pub struct SqlArgs {
     /// How rows are repartitioned: short for --set annulus.strategy=...
     #[arg(long)]
     pub strategy: Option<Strategy>,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  annulus partition events/ --by user --into 64 --output parts
+  annulus partition 'logs/*.csv' --by host,day --into 16 --output parts --on-bad-row quarantine
+  annulus partition orders.parquet --by id --into 8 --output parts --format arrow --memory-limit 256M
+  annulus partition orders.parquet --by id --into 8 --output parts --resume
+  annulus partition orders.parquet --by day --into 12 --output parts --ranges sample
+
+Inputs are files, folders or globs of Parquet, CSV, JSON lines or Arrow IPC, or - for an Arrow IPC stream on standard input.
+By default rows go to partition hash(key) % N, where Apache DataFusion puts them too. DIR/part-00007.parquet has partition 7; a file
+gets its name when it is whole and on disk, and manifest.json, with the rows, key ranges and checksums (XXH64) of all files,
+comes last. A partition without rows has no file.
+Interrupted or failed runs leave the partitions that they finished; --resume goes on with the others.")]
+pub struct PartitionArgs {
+    /// Files, folders or globs; - for an Arrow IPC stream on standard input
+    #[arg(required = true, value_name = "INPUT")]
+    pub inputs: Vec<String>,
+    /// Columns of the key, separated by commas
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', required_unless_present = "round_robin")]
+    pub by: Vec<String>,
+    /// Number of partitions
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    pub into: usize,
+    /// Folder for the files
+    #[arg(long, short, value_name = "DIR")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub placing: PlacingArgs,
+    /// Format of the files
+    #[arg(long, default_value = "parquet")]
+    pub format: DatasetFormat,
+    /// Compression of the files [default: snappy for Parquet, none for Arrow]
+    #[arg(long)]
+    pub compression: Option<DatasetCompression>,
+    /// Begin a further file of a partition when one has reached this size
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub max_file_size: Option<usize>,
+    /// Memory for the run, like 512M or 2G
+    #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = units::parse_size)]
+    pub memory_limit: usize,
+    /// Worker threads [default: the number of cores]
+    #[arg(long, value_name = "T", value_parser = units::parse_count)]
+    pub threads: Option<usize>,
+    #[command(flatten)]
+    pub reading: ReadingArgs,
+    /// Keep the finished partitions of an earlier run of the same job
+    #[arg(long, conflicts_with = "overwrite")]
+    pub resume: bool,
+    /// Replace a dataset that is in the folder
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where rows go, if not to the partition that the hash of their key names.
+#[derive(clap::Args)]
+#[group(multiple = false)]
+pub struct PlacingArgs {
+    /// Place by G key groups, and ranges of groups to partitions: another N then moves few rows
+    #[arg(long, value_name = "G")]
+    pub key_groups: Option<u32>,
+    /// Place by order of the keys: N - 1 split points, like 10,20,30 (for several columns a,1;b,2), or 'sample' to find them
+    #[arg(long, value_name = "POINTS")]
+    pub ranges: Option<String>,
+    /// Place by turns
+    #[arg(long)]
+    pub round_robin: bool,
+}
+
+/// How input files are read.
+#[derive(clap::Args)]
+pub struct ReadingArgs {
+    /// Format of the inputs: parquet, csv, json or arrow [default: by the names of the files]
+    #[arg(long, value_name = "FORMAT")]
+    pub input_format: Option<String>,
+    /// Character between the fields of a CSV file [default: a comma, a tab in .tsv, | in .tbl]
+    #[arg(long, value_name = "CHAR")]
+    pub delimiter: Option<char>,
+    /// The first line of a CSV file has values, not names
+    #[arg(long)]
+    pub no_header: bool,
+    /// Text that stands for null in a CSV file
+    #[arg(long, value_name = "TEXT")]
+    pub null: Option<String>,
+    /// What to do with a line that cannot be read: fail, skip, or quarantine (it goes to quarantine.jsonl)
+    #[arg(long, value_name = "ACTION", default_value = "fail")]
+    pub on_bad_row: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DatasetFormat {
+    Parquet,
+    Arrow,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DatasetCompression {
+    None,
+    Snappy,
+    Lz4,
+    Zstd,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

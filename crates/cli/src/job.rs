@@ -6,10 +6,19 @@ use std::{
     path::PathBuf,
 };
 
+use annulus_bench::{machine, pages::PagesArgs, reproduce::ReproduceArgs};
+use annulus_dataset::{
+    input::{BadRows, CsvOptions, InputOptions},
+    output::{Compression, Existing, OutputFormat, OutputOptions},
+    placement::PlacementSpec,
+};
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    args::{Args, Command, EngineArgs, Format, SqlArgs, TpchArgs},
+    args::{
+        Args, Command, DatasetCompression, DatasetFormat, EngineArgs, Format, PartitionArgs, PlacingArgs, ReadingArgs,
+        ReproduceCommand, SqlArgs, TpchArgs,
+    },
     bench::{BenchCommand, RepartitionArgs},
     session::Limits,
     sql::tables::TableSpec,
@@ -20,7 +29,10 @@ use crate::{
 pub enum Job {
     Tpch(TpchJob),
     Sql(SqlJob),
+    Partition(PartitionJob),
     Bench(RepartitionArgs),
+    Pages(PagesArgs),
+    Reproduce(ReproduceArgs),
 }
 
 /// The TPC-H comparison.
@@ -48,6 +60,26 @@ pub struct SqlJob {
     pub settings: Vec<(String, String)>,
 }
 
+/// A dataset to be split.
+pub struct PartitionJob {
+    pub inputs: Vec<String>,
+    pub input: InputOptions,
+    pub by: Vec<String>,
+    pub into: usize,
+    pub placing: Placing,
+    pub output: OutputOptions,
+    pub threads: usize,
+    pub memory_bytes: usize,
+    pub json: bool,
+}
+
+/// How rows are placed.
+pub enum Placing {
+    By(PlacementSpec),
+    /// By ranges whose split points are found in a sample.
+    SampledRanges,
+}
+
 /// Where statements come from.
 pub enum Source {
     Text(String),
@@ -60,7 +92,10 @@ impl Job {
         match args.command {
             Command::Tpch(args) => TpchJob::check(args).map(Self::Tpch),
             Command::Sql(args) => SqlJob::check(args).map(Self::Sql),
+            Command::Partition(args) => PartitionJob::check(args).map(Self::Partition),
             Command::Bench(BenchCommand::Repartition(args)) => Ok(Self::Bench(args)),
+            Command::Bench(BenchCommand::Pages(args)) => Ok(Self::Pages(args)),
+            Command::Reproduce(ReproduceCommand::Pages(args)) => Ok(Self::Reproduce(args)),
         }
     }
 }
@@ -117,6 +152,71 @@ impl SqlJob {
             settings,
         })
     }
+}
+
+impl PartitionJob {
+    fn check(args: PartitionArgs) -> Result<Self> {
+        let format = match args.format {
+            DatasetFormat::Parquet => OutputFormat::Parquet,
+            DatasetFormat::Arrow => OutputFormat::Ipc,
+        };
+        let compression = match args.compression {
+            None => format.default_compression(),
+            Some(DatasetCompression::None) => Compression::None,
+            Some(DatasetCompression::Snappy) => Compression::Snappy,
+            Some(DatasetCompression::Lz4) => Compression::Lz4,
+            Some(DatasetCompression::Zstd) => Compression::Zstd,
+        };
+        let existing = match (args.resume, args.overwrite) {
+            (true, _) => Existing::Resume,
+            (_, true) => Existing::Overwrite,
+            _ => Existing::Refuse,
+        };
+        let max_file_bytes = args.max_file_size.map(|bytes| bytes as u64);
+        Ok(Self {
+            inputs: args.inputs,
+            input: input_options(args.reading)?,
+            into: args.into,
+            placing: Placing::new(args.placing, args.by.len()),
+            by: args.by,
+            output: OutputOptions { dir: args.output, format, compression, max_file_bytes, existing },
+            threads: args.threads.unwrap_or_else(machine::cores),
+            memory_bytes: args.memory_limit,
+            json: args.json,
+        })
+    }
+}
+
+impl Placing {
+    fn new(args: PlacingArgs, keys: usize) -> Self {
+        let points = |text: &str| -> Vec<Vec<String>> {
+            let values = |point: &str| point.split(',').map(str::to_owned).collect();
+            match keys {
+                1 => text.split([',', ';']).map(|point| vec![point.to_owned()]).collect(),
+                _ => text.split(';').map(values).collect(),
+            }
+        };
+        match args {
+            PlacingArgs { key_groups: Some(groups), .. } => Self::By(PlacementSpec::KeyGroups(groups)),
+            PlacingArgs { ranges: Some(text), .. } if text == "sample" => Self::SampledRanges,
+            PlacingArgs { ranges: Some(text), .. } => Self::By(PlacementSpec::Ranges(points(&text))),
+            PlacingArgs { round_robin: true, .. } => Self::By(PlacementSpec::RoundRobin),
+            _ => Self::By(PlacementSpec::Hash),
+        }
+    }
+}
+
+fn input_options(args: ReadingArgs) -> Result<InputOptions> {
+    let delimiter = match args.delimiter {
+        Some(c) if !c.is_ascii() => bail!("--delimiter is '{c}'; choose a character of ASCII"),
+        delimiter => delimiter.map(|c| c as u8),
+    };
+    Ok(InputOptions {
+        format: args.input_format.map(|name| name.parse()).transpose()?,
+        csv: CsvOptions { delimiter, header: !args.no_header, null: args.null, ..CsvOptions::default() },
+        on_bad_row: args.on_bad_row.parse::<BadRows>()?,
+        ..InputOptions::default()
+    })
 }
 
 impl From<EngineArgs> for Limits {

@@ -59,7 +59,7 @@ struct Run {
 fn run(variant: &dyn Partitioner, job: &Job<'_>, source: &Generator) -> Result<Run, PagesError> {
     job.memory.take_peak();
     let start = Instant::now();
-    let shuffled = variant.shuffle(&job)?;
+    let shuffled = variant.shuffle(job)?;
     let seconds = start.elapsed().as_secs_f64();
     drop(shuffled);
     Ok(Run { seconds, generated: source.generated().as_secs_f64(), pages: job.memory.take_peak() })

@@ -15,6 +15,7 @@ mod order;
 pub mod page;
 pub mod partitioner;
 pub mod ranges;
+mod simd;
 pub mod stream;
 #[allow(unused, reason = "no protocol needs all of it")]
 mod sync;

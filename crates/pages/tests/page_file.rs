@@ -6,13 +6,18 @@ use std::io::{self, Cursor, Write};
 use std::sync::Arc;
 
 use annulus_pages::{
+    codec::{ROW_FORMAT, RowCodec},
     file::{FileError, FileHeader, PageFileReader, PageFileWriter},
     memory::{Heap, PageMemory},
-    page::{Header, Page, PageShape},
+    page::{Header, Layout, MIN_PAGE_BYTES, Page, PageShape, PayloadSize},
+    tuples::TupleBatch,
 };
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit, UnionFields, UnionMode};
 use codec_support::{Rows, any_page, page_of};
 use proptest::{prelude::*, sample::Index};
+use twox_hash::XxHash3_64;
 
 fn header_of(shape: PageShape) -> FileHeader {
     let field = Field::new("at", DataType::Timestamp(TimeUnit::Nanosecond, Some("Europe/Zurich".into())), true)
@@ -99,7 +104,6 @@ proptest! {
 }
 
 fn small_shape() -> PageShape {
-    use annulus_pages::page::{Layout, MIN_PAGE_BYTES, PayloadSize};
     PageShape::new(MIN_PAGE_BYTES, Layout::Compact, PayloadSize::Fixed(8)).unwrap()
 }
 
@@ -142,6 +146,33 @@ fn pages_of_another_file_are_refused() {
     assert!(matches!(read_all(&mixed), Err(FileError::Foreign { field: "schema", .. })));
 }
 
+#[test]
+fn rows_come_back_from_a_file() {
+    let id: ArrayRef = Arc::new(Int64Array::from_iter((0..1000).map(|i| (i % 7 != 0).then_some(i))));
+    let text: ArrayRef = Arc::new(StringArray::from_iter_values((0..1000).map(|i| "x".repeat(i % 50))));
+    let batch = RecordBatch::try_from_iter([("id", id), ("text", text)]).unwrap();
+    let codec = RowCodec::new(batch.schema()).unwrap();
+    let shape = PageShape::new(MIN_PAGE_BYTES, Layout::Slotted, codec.payload_size()).unwrap();
+    let header = FileHeader { shape, partitions: 1, row_format: ROW_FORMAT, schema: batch.schema() };
+    let mut writer = PageFileWriter::new(Vec::new(), header).unwrap();
+    let mut tuples = TupleBatch::default();
+    for (sequence, start) in (0..1000).step_by(50).enumerate() {
+        codec.encode(&batch.slice(start, 50), None, &mut tuples).unwrap();
+        let row = |pair: &[u32]| (0, tuples.bytes[pair[0] as usize..pair[1] as usize].to_vec());
+        let rows: Rows = tuples.offsets.windows(2).map(row).collect();
+        writer.write(&mut renamed(&page_of(&shape, &rows, 0), 0, sequence as u32)).unwrap();
+    }
+    let mut file = PageFileReader::open(Cursor::new(writer.finish().unwrap())).unwrap();
+    let codec = RowCodec::new(Arc::clone(&file.header().schema)).unwrap();
+    let mut found = Vec::new();
+    let mut buffer = Vec::new();
+    for page in file.pages_of(0).to_vec() {
+        let page = file.read(page as usize, &mut buffer).unwrap();
+        found.extend(codec.batches(page.tuples().map(|(_, payload)| payload), 30).map(Result::unwrap));
+    }
+    assert_eq!(concat_batches(&batch.schema(), &found).unwrap(), batch);
+}
+
 /// Fails once `left` bytes were written.
 struct Full {
     left: usize,
@@ -173,8 +204,8 @@ fn a_file_that_could_not_be_written_cannot_be_finished() {
     assert!(matches!(writer.finish(), Err(FileError::Io(_))));
 }
 
-#[test]
-fn every_type_is_kept() {
+/// A header with a field of each kind of type.
+fn all_types() -> FileHeader {
     let item = |data_type| Arc::new(Field::new("item", data_type, true));
     let boxed = Box::new;
     let struct_of = |fields: Vec<Field>| DataType::Struct(fields.into());
@@ -208,7 +239,36 @@ fn every_type_is_kept() {
         .enumerate()
         .map(|(i, data_type)| Field::new(format!("c{i}"), data_type, i % 2 == 0))
         .collect();
-    let header = FileHeader { schema: Arc::new(Schema::new(fields)), ..header_of(small_shape()) };
+    FileHeader { schema: Arc::new(Schema::new(fields)), ..header_of(small_shape()) }
+}
+
+#[test]
+fn every_type_is_kept() {
+    let header = all_types();
     let bytes = PageFileWriter::new(Vec::new(), header.clone()).unwrap().finish().unwrap();
     assert_eq!(PageFileReader::open(Cursor::new(bytes)).unwrap().header(), &header);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5000))]
+
+    /// The checksum is right, so that nothing stands before the schema's own checks.
+    #[test]
+    fn damaged_schemas_are_refused_or_read(damages in prop::collection::vec((any::<Index>(), any::<u8>()), 1..4)) {
+        let mut bytes = PageFileWriter::new(Vec::new(), all_types()).unwrap().finish().unwrap();
+        let schema = u32::from_le_bytes([bytes[32], bytes[33], bytes[34], bytes[35]]) as usize;
+        for (at, value) in damages {
+            bytes[64 + at.index(schema)] = value;
+        }
+        bytes[56..64].fill(0);
+        let checksum = XxHash3_64::oneshot(&bytes[..64 + schema]);
+        bytes[56..64].copy_from_slice(&checksum.to_le_bytes());
+        if let Ok(file) = PageFileReader::open(Cursor::new(bytes)) {
+            // Whatever it says, making a codec of it and decoding with that is safe.
+            if let Ok(codec) = RowCodec::new(Arc::clone(&file.header().schema)) {
+                let _ = codec.decode(&[&[0; 300], b""]);
+                prop_assert!(codec.decode(&[]).is_err() || codec.decode(&[]).unwrap().num_rows() == 0);
+            }
+        }
+    }
 }

@@ -69,8 +69,12 @@ proptest! {
         let page = page_of(&shape, &rows, 0xEE);
         let reader = page.reader().unwrap();
         prop_assert_eq!(reader.len(), rows.len());
-        prop_assert_eq!(rows_of(&reader), rows);
+        prop_assert_eq!(rows_of(&reader), rows.clone());
         prop_assert_eq!(*reader.header(), page.header());
+        let mut rest = reader.tuples();
+        let mut found: Rows = rest.by_ref().take(3).map(|(key, payload)| (key, payload.to_vec())).collect();
+        rest.for_each(|(key, payload)| found.push((key, payload.to_vec())));
+        prop_assert_eq!(found, rows);
     }
 
     #[test]

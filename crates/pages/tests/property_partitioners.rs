@@ -10,16 +10,19 @@ use annulus_exchange::partition::Modulo;
 use annulus_pages::{
     error::PagesError,
     generator::{Generator, Keys, Payload, Placement, check},
-    memory::{Heap, PageMemory},
+    memory::{Heap, PageMemory, Pool},
     page::{Block, Layout, PageShape, PayloadSize},
-    partitioner::{Job, Partitioner, best_cases, paper},
+    partitioner::{Job, Partitioner, Ranges, best_cases, paper},
+    ranges::Stores,
     tuples::{TupleBatch, TupleReader, TupleSource},
 };
 use proptest::prelude::*;
 
 /// Every partitioner, and where it may put tuples.
-fn variants() -> Vec<(Box<dyn Partitioner>, Placement)> {
-    let by_key = paper().into_iter().map(|variant| (variant, Placement::ByKey));
+fn variants(page_bytes: usize, pages: usize) -> Vec<(Box<dyn Partitioner>, Placement)> {
+    let pool = Pool::new(page_bytes, pages * page_bytes).unwrap();
+    let ours: Box<dyn Partitioner> = Box::new(Ranges { pool, stores: Stores::PastCache });
+    let by_key = paper().into_iter().chain([ours]).map(|variant| (variant, Placement::ByKey));
     by_key.chain(best_cases().into_iter().map(|variant| (variant, Placement::Any))).collect()
 }
 
@@ -124,6 +127,9 @@ fn exhausted(page_bytes: usize, pages: usize) -> PagesError {
     PagesError::Exhausted { pages, page_bytes }
 }
 
+/// More pages than any case needs.
+const PLENTY: usize = 20_000;
+
 const FAULT: &str = "the source is faulty";
 
 /// A source that panics when it is read once more after so many batches.
@@ -155,11 +161,11 @@ impl TupleReader for FaultyReader<'_> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 48 } else { 400 }))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn every_tuple_comes_out_once_whole_and_in_its_place(case in case()) {
-        for (variant, placement) in variants() {
+        for (variant, placement) in variants(case.page_bytes, PLENTY) {
             // Twice: what a variant keeps must not change what it does.
             for _ in 0..2 {
                 let (memory, source) = (Limited::new(case.page_bytes, usize::MAX), case.generator());
@@ -175,7 +181,8 @@ proptest! {
 
     #[test]
     fn memory_that_runs_out_ends_the_shuffle(case in case(), left in 0.0..1.0) {
-        for (variant, placement) in variants() {
+        let from_heap = |variant: &(Box<dyn Partitioner>, Placement)| variant.0.name() != "Ranges";
+        for (variant, placement) in variants(case.page_bytes, PLENTY).into_iter().filter(from_heap) {
             let (memory, source) = (Limited::new(case.page_bytes, usize::MAX), case.generator());
             let shuffled = variant.shuffle(&case.job(&memory, &source)).unwrap();
             let used: usize = shuffled.partitions.iter().map(Vec::len).sum();
@@ -196,8 +203,30 @@ proptest! {
     }
 
     #[test]
+    fn a_pool_that_runs_out_ends_the_shuffle(case in case(), left in 0.0..1.0) {
+        let pool = |pages: usize| Pool::new(case.page_bytes, pages * case.page_bytes).unwrap();
+        let run = |pool: &Pool| {
+            let source = case.generator();
+            let ranges = Ranges { pool: pool.clone(), stores: Stores::Cached };
+            let shuffled = ranges.shuffle(&case.job(pool, &source));
+            shuffled.map(|shuffled| check(&shuffled, &source, &case.shape(), Modulo::new(case.partitions), Placement::ByKey))
+        };
+        let plenty = pool(PLENTY);
+        prop_assert_eq!(run(&plenty), Ok(Ok(())));
+        // Fewer than there are partitions are refused.
+        let most = plenty.take_peak();
+        let limit = case.partitions + (most.saturating_sub(case.partitions) as f64 * left) as usize;
+        let limited = pool(limit);
+        match run(&limited) {
+            Ok(checked) => prop_assert_eq!(checked, Ok(())),
+            Err(error) => prop_assert!(matches!(error, PagesError::Exhausted { .. } | PagesError::Failed), "{}", error),
+        }
+        prop_assert_eq!(limited.out(), 0, "pages are kept");
+    }
+
+    #[test]
     fn a_source_that_panics_ends_the_shuffle(case in case(), after in 0_usize..20) {
-        for (variant, _) in variants() {
+        for (variant, _) in variants(case.page_bytes, PLENTY) {
             let (memory, source) = (Limited::new(case.page_bytes, usize::MAX), case.generator());
             let faulty = Faulty { source: &source, fills: AtomicUsize::new(0), after };
             let result = catch_unwind(AssertUnwindSafe(|| variant.shuffle(&case.job(&memory, &faulty))));
@@ -226,7 +255,7 @@ fn jobs_that_cannot_be_run_are_refused() {
         buffer_bytes: 1 << 20,
     };
     let (heap, other, source) = (Heap::new(4 << 10), Heap::new(8 << 10), case.generator());
-    for (variant, _) in variants() {
+    for (variant, _) in variants(case.page_bytes, PLENTY) {
         let error = |job: &Job<'_>| variant.shuffle(job).expect_err(variant.name());
         let too_large = error(&case.job(&heap, &case.generator()));
         assert!(matches!(too_large, PagesError::TupleTooLarge { payload_bytes: 4021.., most: 4020 }), "{too_large}");

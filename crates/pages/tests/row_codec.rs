@@ -18,7 +18,7 @@ use arrow::{
     },
     buffer::NullBuffer,
     compute::take,
-    datatypes::{DataType, Field, Fields, Schema},
+    datatypes::{DataType, Field, Fields, Schema, UnionMode},
     row::{RowConverter, SortField},
 };
 use proptest::{prelude::*, sample::Index};
@@ -332,6 +332,10 @@ fn what_does_not_fit_is_named() {
     assert!(codec_of(vec![field(DataType::FixedSizeBinary(-1))]).is_err());
     assert!(codec_of(vec![field(DataType::FixedSizeBinary(i32::MAX))]).is_err());
     assert!(codec_of(vec![field(DataType::FixedSizeList(Arc::new(field(DataType::Null)), i32::MAX))]).is_err());
+    let union =
+        |mode| DataType::Union([(0, Arc::new(field(DataType::FixedSizeBinary(5000))))].into_iter().collect(), mode);
+    assert!(codec_of(vec![field(union(UnionMode::Dense))]).is_ok());
+    assert!(codec_of(vec![field(union(UnionMode::Sparse))]).is_err());
 
     let batch = one(Arc::new(Int32Array::from(vec![Some(1), None])));
     let schema = |data_type, nullable| vec![Field::new("c", data_type, nullable)];

@@ -91,7 +91,7 @@ pub struct Tuning {
     #[arg(long, default_value = "slotted")]
     pub layout: LayoutArg,
     /// Keys by Zipf's law with this exponent, over 2^20 keys [default: even]
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub zipf: Option<f64>,
     /// Timed runs of each variant
     #[arg(long, default_value = "5", value_name = "R", value_parser = units::parse_count)]
@@ -119,7 +119,7 @@ pub enum LayoutArg {
     Compact,
 }
 
-/// Bytes that each thread writes to measure what the machine can.
+/// Most bytes that each thread writes to measure what the machine can.
 pub const LIMIT_BYTES: u64 = 1 << 30;
 /// Software-managed buffers of the paper's variants, unless the user says so.
 pub const DEFAULT_BUFFER_BYTES: usize = 1 << 20;

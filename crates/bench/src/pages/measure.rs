@@ -87,9 +87,9 @@ impl<'a> Measurer<'a> {
             candidates.push(bench.candidate(variant).with_context(|| format!("{variant}, {}", describe(&cell)))?);
             self.bar.inc(UNTIMED_RUNS as u64);
         }
-        let mut limits = self.limit_samples(cell.threads);
+        let mut limits = self.limit_samples(&cell);
         self.time(&bench, &mut candidates)?;
-        limits.extend(self.limit_samples(cell.threads));
+        limits.extend(self.limit_samples(&cell));
         let limit = median(&limits);
         let lines = candidates.into_iter().map(|candidate| {
             let Candidate { variant, times, peak_bytes, counts, .. } = candidate;
@@ -120,8 +120,11 @@ impl<'a> Measurer<'a> {
         Ok(())
     }
 
-    fn limit_samples(&mut self, threads: usize) -> Vec<f64> {
-        (0..LIMIT_SAMPLES).map(|_| self.limit.bytes_per_second(threads)).collect()
+    /// As many bytes as the cell writes, up to the setting's.
+    fn limit_samples(&mut self, cell: &Cell) -> Vec<f64> {
+        let bytes = cell.tuples * self.setting.bytes_on_page(cell.tuple_bytes) / cell.threads as u64;
+        let bytes = bytes.min(self.setting.limit_bytes);
+        (0..LIMIT_SAMPLES).map(|_| self.limit.bytes_per_second(cell.threads, bytes)).collect()
     }
 }
 

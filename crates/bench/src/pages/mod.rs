@@ -87,7 +87,7 @@ pub fn lead(setting: &Setting, threads: usize) -> String {
         annulus_pages::generator::Keys::Uniform => "even keys".to_owned(),
         annulus_pages::generator::Keys::Zipf(exponent) => format!("keys by Zipf's law with exponent {exponent}"),
     };
-    format!("{cpu}, {cores} cores; medians of {rounds} rounds; pages of {paper} KiB, ours of {ours}; {keys}")
+    format!("{cpu}, {cores} cores; rounds: {rounds}, medians; pages of {paper} KiB, ours of {ours}; {keys}")
 }
 
 /// Measures all cells and prints their lines as they come, if as JSON.

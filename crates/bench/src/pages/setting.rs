@@ -40,7 +40,7 @@ pub struct Setting {
     pub batch_tuples: Option<usize>,
     /// Most memory that a cell may take.
     pub memory_bytes: u64,
-    /// Bytes that each thread writes to measure the limit.
+    /// Most bytes that each thread writes to measure the limit.
     pub limit_bytes: u64,
     /// Whether hardware events are counted.
     pub counters: bool,

@@ -48,7 +48,15 @@ impl Variant {
 
     /// Whether it is one of the paper's designs, and neither a best case nor ours.
     pub fn is_paper(self) -> bool {
-        matches!(self.kind, Kind::Paper(_))
+        self.paper_number().is_some()
+    }
+
+    /// Its number among the paper's designs, if it is one of them.
+    pub fn paper_number(self) -> Option<usize> {
+        match self.kind {
+            Kind::Paper(number) => Some(number),
+            Kind::BestCase(_) | Kind::Ours => None,
+        }
     }
 
     /// Where it may put tuples.

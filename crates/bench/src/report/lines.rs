@@ -12,8 +12,8 @@ pub enum Stroke {
     Main,
     /// Dashed: a reference.
     Dashed,
-    /// Thin, in a colour of its own.
-    Thin,
+    /// Thin, in the colour of this number, of ten.
+    Thin(usize),
 }
 
 /// One line.
@@ -30,7 +30,7 @@ pub struct Series {
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 330.0;
 const LEFT: f64 = 60.0;
-const RIGHT: f64 = 620.0;
+const RIGHT: f64 = 600.0;
 const TOP: f64 = 24.0;
 const BOTTOM: f64 = 290.0;
 const NAME_HEIGHT: f64 = 17.0;
@@ -38,8 +38,8 @@ const NAME_HEIGHT: f64 = 17.0;
 const COLOURS: usize = 10;
 const TICKS: f64 = 4.0;
 
-/// Lines over a scale from zero, with their names at the right in the order of their last values. Thin lines take the
-/// classes `c0` to `c9` in turn.
+/// Lines over a scale from zero, with their names at the right in the order of their last values. Thin lines have the
+/// classes `c0` to `c9`.
 pub fn lines(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> String {
     let xs: Vec<usize> = {
         let mut xs: Vec<_> = series.iter().flat_map(|series| &series.points).map(|point| point.0).collect();
@@ -54,16 +54,12 @@ pub fn lines(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> St
         title = escape(title)
     );
     axes(&mut svg, &scale, &xs, x_label, y_label);
-    let mut thin = 0;
     let mut names = Vec::new();
     for series in series {
         let class = match series.stroke {
             Stroke::Main => "main".to_owned(),
             Stroke::Dashed => "dashed".to_owned(),
-            Stroke::Thin => {
-                thin += 1;
-                format!("c{}", (thin - 1) % COLOURS)
-            }
+            Stroke::Thin(colour) => format!("c{}", colour % COLOURS),
         };
         draw(&mut svg, &scale, series, &class);
         if let Some(&(_, last)) = series.points.last() {
@@ -92,7 +88,8 @@ impl Scale {
     /// Ticks at multiples of 1, 2 or 5 times a power of ten.
     fn new(xs: &[usize], largest: f64) -> Self {
         let (first, last) = (xs.first().map_or(0.0, |x| *x as f64), xs.last().map_or(0.0, |x| *x as f64));
-        let rough = (largest / TICKS).max(f64::MIN_POSITIVE);
+        let largest = if largest > 0.0 { largest } else { 1.0 };
+        let rough = largest / TICKS;
         let power = 10_f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| *step >= rough);
         let step = step.unwrap_or(10.0 * power);
@@ -145,13 +142,13 @@ mod tests {
     use super::*;
 
     fn series(name: &str, points: &[(usize, f64)]) -> Series {
-        Series { name: name.to_owned(), stroke: Stroke::Thin, points: points.to_vec() }
+        Series { name: name.to_owned(), stroke: Stroke::Thin(0), points: points.to_vec() }
     }
 
     #[test]
     fn a_line_goes_through_its_points() {
         let svg = lines("t", "threads", "M/s", &[series("a<b", &[(1, 50.0), (2, 100.0)])]);
-        assert!(svg.contains("points=\"60.0,157.0 620.0,24.0\""), "{svg}");
+        assert!(svg.contains("points=\"60.0,157.0 600.0,24.0\""), "{svg}");
         assert!(svg.contains("a&lt;b 100.0") && svg.contains("<title>a&lt;b, 1: 50.0</title>"), "{svg}");
     }
 

@@ -46,7 +46,7 @@ polyline.dashed { stroke: var(--text); stroke-dasharray: 5 4; } circle.dashed { 
 .c0 { --c: #d1495b; } .c1 { --c: #e08e45; } .c2 { --c: #b5a21c; } .c3 { --c: #5f9e3e; } .c4 { --c: #2a9d8f; }
 .c5 { --c: #7a6ff0; } .c6 { --c: #b455b6; } .c7 { --c: #8c6d46; } .c8 { --c: #e377a2; } .c9 { --c: #7f8c99; }
 polyline[class^=c] { stroke: var(--c); } circle[class^=c] { fill: var(--c); }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; margin-top: 1.5rem; }
+table { border-collapse: collapse; display: block; overflow-x: auto; font-variant-numeric: tabular-nums; margin-top: 1.5rem; }
 th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { text-align: left; }
 ";

@@ -65,10 +65,11 @@ fn throughput(cells: &[Line], figure: &Figure, partitions: usize) -> String {
     format!("<h3>{title}</h3>\n{}", lines(&title, "threads", "million tuples a second", &series))
 }
 
+/// A variant has the same colour in every chart.
 fn stroke(line: &Line) -> Stroke {
-    match (line.variant.is_ours(), line.variant.is_paper()) {
+    match (line.variant.is_ours(), line.variant.paper_number()) {
         (true, _) => Stroke::Main,
-        (_, true) => Stroke::Thin,
+        (_, Some(number)) => Stroke::Thin(number),
         _ => Stroke::Dashed,
     }
 }

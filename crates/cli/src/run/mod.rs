@@ -1,11 +1,14 @@
 //! Carries out a checked job.
 
+mod pages;
+pub mod partition;
 mod shell;
 mod sql;
 mod tpch;
 
 use std::{io, time::Duration};
 
+use annulus_bench::{pages as bench_pages, reproduce};
 use anyhow::{Context, Result};
 use tokio::runtime::{Builder, Runtime};
 
@@ -34,7 +37,10 @@ pub fn run(job: Job) -> Result<Outcome> {
         match job {
             Job::Tpch(job) => tpch::run(job, spill.path()).await,
             Job::Sql(job) => sql::run(job, spill.path()).await,
+            Job::Partition(job) => partition::run(job).await,
             Job::Bench(args) => bench::run(args, spill.path()).await,
+            Job::Pages(args) => pages::run(move |stop| bench_pages::run(&args, stop)).await,
+            Job::Reproduce(args) => pages::run(move |stop| reproduce::run(&args, stop)).await,
         }
     });
     // Spill files go last, when the tasks that write them have stopped.

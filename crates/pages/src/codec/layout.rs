@@ -7,7 +7,7 @@ use crate::page::MAX_PAGE_BYTES;
 
 /// Widest row of columns that all have a fixed width: no page takes a wider one.
 const MAX_FIXED_BYTES: usize = MAX_PAGE_BYTES;
-/// Widest row that stands for an absent child of a sparse union, of which there is one for each row.
+/// Most bytes of the rows that stand for the absent children of a sparse union, which each of its rows has.
 const MAX_ABSENT_BYTES: usize = 4096;
 
 /// A row of these columns; rows nest as columns do.
@@ -260,7 +260,7 @@ impl Kind {
             Self::Null | Self::Boolean | Self::Fixed | Self::Bytes | Self::List(_) => width,
             Self::Struct(rows) | Self::Run(rows) => row(rows),
             Self::FixedSizeList(rows, size) => (row(rows) + 4).saturating_mul(*size),
-            Self::Union(children, _) => children.first().map_or(0, |(_, rows)| 1 + row(rows)),
+            Self::Union(children, _) => children.iter().map(|(_, rows)| 1 + row(rows)).fold(0, usize::saturating_add),
             Self::Dictionary(kind, _) => kind.absent_bytes(width),
         }
     }
@@ -277,15 +277,16 @@ fn union_layouts(
         return Err(refuse("it has no types"));
     }
     let mut layouts = Vec::with_capacity(fields.len());
+    let mut absent_bytes: usize = 0;
     for (id, field) in fields.iter() {
         if id < 0 {
             return Err(refuse("a type's number is negative"));
         }
         let rows = Layout::of(field, name)?;
         let column = &rows.columns[0];
-        let width = rows.head_bytes;
-        if mode == UnionMode::Sparse && column.kind.absent_bytes(width) > MAX_ABSENT_BYTES {
-            return Err(column.unsupported("it is too wide for a sparse union"));
+        absent_bytes = absent_bytes.saturating_add(column.kind.absent_bytes(rows.head_bytes));
+        if mode == UnionMode::Sparse && absent_bytes > MAX_ABSENT_BYTES {
+            return Err(column.unsupported("a sparse union is too wide with it: use a dense one"));
         }
         layouts.push((id, rows));
     }

@@ -10,7 +10,10 @@
 //! dictionary's key the value that it stands for. Rows have no types in them: writer and reader agree on the schema.
 //!
 //! Numbers are little-endian. Reading trusts nothing: any bytes give an error or a valid batch, and take time and memory in
-//! proportion to their length.
+//! proportion to their length (and, for sparse unions, to their number times the union's width).
+//!
+//! Why not arrow-row, which is well kept: its rows are made to be compared, which takes about twice as long, and four to five
+//! times with columns of fixed width; and its decoder panics on bytes that are not its own. `benches/codec.rs` runs both.
 
 mod decode;
 mod encode;
@@ -45,7 +48,7 @@ const MAX_BATCH_BYTES: usize = 1 << 30;
 /// use std::sync::Arc;
 ///
 /// use annulus_pages::{codec::RowCodec, tuples::TupleBatch};
-/// use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array};
 ///
 /// let id: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
 /// let name: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None, Some("long")]));
@@ -57,7 +60,7 @@ const MAX_BATCH_BYTES: usize = 1 << 30;
 ///
 /// let tuples = tuples.tuples(codec.payload_size())?;
 /// let decoded = codec.decode(&[tuples.payload(0), tuples.payload(1)])?;
-/// assert_eq!(decoded, arrow::compute::take_record_batch(&batch, &vec![2_u32, 1].into())?);
+/// assert_eq!(decoded, arrow::compute::take_record_batch(&batch, &UInt32Array::from(vec![2, 1]))?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

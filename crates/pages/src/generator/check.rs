@@ -183,11 +183,8 @@ struct Multiset {
 
 impl Multiset {
     fn add(&mut self, key: u32, payload: &[u8]) {
-        let mut bytes = [0; 8];
-        bytes[..4].copy_from_slice(&key.to_le_bytes());
-        bytes[4] = payload.len() as u8;
-        bytes[5..5 + payload.len()].copy_from_slice(payload);
-        let tuple = u64::from_le_bytes(bytes);
+        let short = payload.iter().rev().fold(payload.len() as u64, |word, &byte| word << 8 | u64::from(byte));
+        let tuple = short << 32 | u64::from(key);
         self.sums[0] = self.sums[0].wrapping_add(splitmix64(tuple));
         self.sums[1] = self.sums[1].wrapping_add(splitmix64(!tuple));
     }

@@ -1,42 +1,10 @@
 //! The generator's loops, compiled for the machine's vectors.
 
 use super::splitmix64;
+use crate::simd::vectorised;
 
 /// What a payload's words differ by.
 pub(super) const STEP: u32 = 0x9E37_79B9;
-
-/// Compiles a function also for AVX2 and AVX-512 and calls the best one that the machine has.
-macro_rules! vectorised {
-    ($(#[$doc:meta])* pub(super) fn $name:ident($($arg:ident: $type:ty),*) $body:block) => {
-        $(#[$doc])*
-        pub(super) fn $name($($arg: $type),*) {
-            #[inline(always)]
-            fn body($($arg: $type),*) $body
-
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw")]
-                fn avx512($($arg: $type),*) {
-                    body($($arg),*)
-                }
-                #[target_feature(enable = "avx2")]
-                fn avx2($($arg: $type),*) {
-                    body($($arg),*)
-                }
-                use std::arch::is_x86_feature_detected as has;
-                if has!("avx512f") && has!("avx512dq") && has!("avx512vl") && has!("avx512bw") {
-                    // SAFETY: the features are there.
-                    return unsafe { avx512($($arg),*) };
-                }
-                if has!("avx2") {
-                    // SAFETY: the feature is there.
-                    return unsafe { avx2($($arg),*) };
-                }
-            }
-            body($($arg),*)
-        }
-    };
-}
 
 vectorised! {
     /// The keys from `state` on.

@@ -83,7 +83,7 @@ impl<P: Send + Sync> Chain<P> {
 
     /// Takes a place on the open page. `fitting` says what would fit behind what is taken, and whether that closes the page;
     /// it may be asked again. `None` if the chain failed. Waits while another thread adds a page.
-    #[inline]
+    #[inline(always)]
     pub(super) fn claim(&self, fitting: impl Fn(Extent) -> (Extent, bool)) -> Option<Claim<'_, P>> {
         loop {
             // SAFETY: nodes live as long as the chain, and the Acquire shows what was written before this one was installed.

@@ -82,11 +82,11 @@ impl Histogram {
         match self.shape.payload() {
             PayloadSize::Fixed(size) => {
                 let size = size as usize;
-                Need { all: Extent { tuples, bytes: tuples * size }, sizes: Sizes::Fixed(size) }
+                Need { all: Extent { tuples, bytes: tuples * size }, sizes: Sizes::fixed(size) }
             }
             PayloadSize::Variable => Need {
                 all: Extent { tuples, bytes: self.bytes[partition] },
-                sizes: Sizes::Each(&self.sizes[partition]),
+                sizes: Sizes::each(&self.sizes[partition]),
             },
         }
     }

@@ -52,7 +52,7 @@ impl<'a> LocalPages<'a> {
 }
 
 impl Writer for LocalPages<'_> {
-    #[inline]
+    #[inline(always)]
     fn insert(&mut self, partition: usize, mut run: Run<'_>) -> Result<(), PagesError> {
         let pages = &mut self.partitions[partition - self.first];
         loop {

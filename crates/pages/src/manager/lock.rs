@@ -7,7 +7,7 @@ use crate::{error::PagesError, page::write::Run};
 pub(crate) struct Lock<'m, 'a>(pub(crate) &'m Places<'a>);
 
 impl Writer for Lock<'_, '_> {
-    #[inline]
+    #[inline(always)]
     fn insert(&mut self, partition: usize, mut run: Run<'_>) -> Result<(), PagesError> {
         while !run.is_empty() {
             let claim = self.0.claim(partition, &run.need())?;

@@ -10,7 +10,7 @@ use crate::{
     memory::PageMemory,
     page::{
         Block, Page, PageShape,
-        write::{self, Extent, Run, Sizes},
+        write::{self, Extent, Run},
     },
 };
 
@@ -48,21 +48,22 @@ impl<'a> LockFree<'a> {
     }
 
     fn error(&self) -> PagesError {
-        // There is none if the memory panicked, and then nobody sees this one.
-        self.error.get().cloned().unwrap_or(PagesError::Exhausted { pages: 0, page_bytes: self.shape.page_bytes() })
+        // There is none if the memory panicked.
+        self.error.get().cloned().unwrap_or(PagesError::Failed)
     }
 }
 
 impl Writer for &LockFree<'_> {
-    #[inline]
+    #[inline(always)]
     fn insert(&mut self, partition: usize, mut run: Run<'_>) -> Result<(), PagesError> {
         while !run.is_empty() {
             let need = run.need();
             let fitting = |at: Extent| {
                 let room = need.fitting(&self.shape, at);
-                let closes = match need.sizes {
-                    Sizes::Fixed(_) => at.tuples + room.tuples == self.shape.capacity(),
-                    Sizes::Each(_) => room.tuples < need.all.tuples,
+                let closes = if need.sizes.are_fixed() {
+                    at.tuples + room.tuples == self.shape.capacity()
+                } else {
+                    room.tuples < need.all.tuples
                 };
                 (room, closes)
             };

@@ -1,10 +1,10 @@
 //! Page managers: who may write where (paper, section 3.3).
 //!
-//! - [`lock`]: a lock for each partition; the place is taken under it ([`places`]), the tuples are written after it.
-//! - [`lock_free`]: a compare-and-swap on the page's count; `PROTOCOL.md` states the protocol.
-//! - [`chunks`]: places for a whole [`histogram`], taken under the partition's lock: on pages made ahead (radix) or when they
+//! - `lock`: a lock for each partition; the place is taken under it (`places`), the tuples are written after it.
+//! - `lock_free`: a compare-and-swap on the page's count; `PROTOCOL.md` states the protocol.
+//! - `chunks`: places for a whole `histogram`, taken under the partition's lock: on pages made ahead (radix) or when they
 //!   are needed (hybrid).
-//! - [`local`]: pages of one thread's own, merged in the end.
+//! - `local`: pages of one thread's own, merged in the end.
 
 mod chain;
 #[cfg(all(loom, test))]

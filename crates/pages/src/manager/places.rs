@@ -72,7 +72,7 @@ impl<'a> Places<'a> {
     ///
     /// # Errors
     /// If page memory runs out.
-    #[inline]
+    #[inline(always)]
     pub(super) fn claim(&self, partition: usize, need: &Need<'_>) -> Result<Claim<'_>, PagesError> {
         let mut pages = self.lock(partition);
         let fitting = match &pages.open {
@@ -132,14 +132,14 @@ impl SharedPage {
     ///
     /// # Safety
     /// The place is part of a claim on this page, is the caller's alone, and has room for the run.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn write(&self, shape: &PageShape, at: Extent, run: &Run<'_>) {
         // SAFETY: the caller promises this; blocks have the shape's size.
         unsafe { write::run(self.block.start(), shape, at, run) };
     }
 
     /// Says that `tuples` have been written.
-    #[inline]
+    #[inline(always)]
     pub(super) fn complete(&self, tuples: usize) {
         // Release, for whoever finds the page complete.
         self.completed.fetch_add(tuples as u32, Ordering::Release);

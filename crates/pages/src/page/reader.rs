@@ -195,6 +195,24 @@ impl<'a> Iterator for PageTuples<'a> {
         let left = self.page.len() - self.next;
         (left, Some(left))
     }
+
+    /// As `next` again and again, faster: the kind of page is decided once.
+    #[inline]
+    fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, mut f: F) -> B {
+        let Self { page, next } = self;
+        let slots = page.slots[next * page.slot_bytes..].chunks_exact(page.slot_bytes);
+        match page.payload {
+            PayloadSize::Fixed(0) => slots.fold(init, |folded, slot| f(folded, (word(slot, 0), &[]))),
+            PayloadSize::Fixed(size) => {
+                let data = page.bytes[..page.bytes.len() - next * size as usize].rchunks_exact(size as usize);
+                slots.zip(data).fold(init, |folded, (slot, payload)| f(folded, (word(slot, 0), payload)))
+            }
+            PayloadSize::Variable => slots.fold(init, |folded, slot| {
+                let (offset, length) = place(slot);
+                f(folded, (word(slot, 0), &page.bytes[offset as usize..][..length as usize]))
+            }),
+        }
+    }
 }
 
 impl ExactSizeIterator for PageTuples<'_> {}

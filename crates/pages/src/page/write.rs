@@ -3,7 +3,7 @@
 
 use std::{ops::Add, ptr::NonNull, slice};
 
-use super::{Block, HEADER_BYTES, Layout, PageShape, PayloadSize, SLOT_BYTES};
+use super::{Block, GROUP, HEADER_BYTES, Layout, PageShape, PayloadSize, SLOT_BYTES};
 
 /// Some tuples, by number and by bytes of data. A place on a page is the extent of what lies before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,11 +23,44 @@ impl Add for Extent {
 
 /// The sizes of some tuples' data.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Sizes<'a> {
+pub(crate) struct Sizes<'a> {
     /// All have this one.
-    Fixed(usize),
-    /// Each its own.
-    Each(&'a [u32]),
+    fixed: Option<usize>,
+    /// Else, each its own.
+    each: &'a [u32],
+}
+
+impl<'a> Sizes<'a> {
+    #[inline(always)]
+    pub(crate) fn fixed(size: usize) -> Self {
+        Self { fixed: Some(size), each: &[] }
+    }
+
+    #[inline(always)]
+    pub(crate) fn each(sizes: &'a [u32]) -> Self {
+        Self { fixed: None, each: sizes }
+    }
+
+    #[inline(always)]
+    pub(crate) fn are_fixed(&self) -> bool {
+        self.fixed.is_some()
+    }
+
+    /// The sum of the first `tuples`.
+    #[inline(always)]
+    fn sum(&self, tuples: usize) -> usize {
+        match self.fixed {
+            Some(size) => tuples * size,
+            None => self.each[..tuples].iter().map(|&size| size as usize).sum(),
+        }
+    }
+
+    /// Those of the first `tuples` and of the others.
+    #[inline(always)]
+    fn split(&self, tuples: usize) -> (Self, Self) {
+        let (first, others) = self.each.split_at(if self.are_fixed() { 0 } else { tuples });
+        (Self { each: first, ..*self }, Self { each: others, ..*self })
+    }
 }
 
 /// The room that some tuples need.
@@ -39,37 +72,30 @@ pub(crate) struct Need<'a> {
 
 impl Need<'_> {
     /// The first of the tuples, as many as fit on a page at this place. O(1) if all fit or have one size.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fitting(&self, shape: &PageShape, at: Extent) -> Extent {
-        match self.sizes {
-            Sizes::Fixed(size) => {
-                let tuples = self.all.tuples.min(shape.capacity() - at.tuples);
-                Extent { tuples, bytes: tuples * size }
-            }
-            Sizes::Each(_) if shape.fits(at.tuples + self.all.tuples, at.bytes + self.all.bytes) => self.all,
-            Sizes::Each(sizes) => fitting(sizes.iter().map(|&size| size as usize), shape, at),
+        if let Some(size) = self.sizes.fixed {
+            let tuples = self.all.tuples.min(shape.capacity() - at.tuples);
+            Extent { tuples, bytes: tuples * size }
+        } else if shape.fits(at.tuples + self.all.tuples, at.bytes + self.all.bytes) {
+            self.all
+        } else {
+            fitting(self.sizes.each.iter().map(|&size| size as usize), shape, at)
         }
     }
 
     /// The first `tuples` of them.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn first(&self, tuples: usize) -> Extent {
-        let bytes = match self.sizes {
-            Sizes::Fixed(size) => tuples * size,
-            Sizes::Each(_) if tuples == self.all.tuples => self.all.bytes,
-            Sizes::Each(sizes) => sizes[..tuples].iter().map(|&size| size as usize).sum(),
-        };
+        let bytes = if tuples == self.all.tuples { self.all.bytes } else { self.sizes.sum(tuples) };
         Extent { tuples, bytes }
     }
 
     /// All but the first.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn after(&self, first: Extent) -> Self {
-        let sizes = match self.sizes {
-            Sizes::Each(sizes) => Sizes::Each(&sizes[first.tuples..]),
-            fixed => fixed,
-        };
-        Self { all: Extent { tuples: self.all.tuples - first.tuples, bytes: self.all.bytes - first.bytes }, sizes }
+        let all = Extent { tuples: self.all.tuples - first.tuples, bytes: self.all.bytes - first.bytes };
+        Self { all, sizes: self.sizes.split(first.tuples).1 }
     }
 }
 
@@ -97,20 +123,14 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// Tuples with these keys, sizes and data; as many sizes as keys, and as many bytes as they say.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(keys: &'a [u32], sizes: Sizes<'a>, data: &'a [u8]) -> Self {
-        debug_assert_eq!(
-            match sizes {
-                Sizes::Fixed(size) => keys.len() * size,
-                Sizes::Each(sizes) => sizes.iter().map(|&size| size as usize).sum(),
-            },
-            data.len()
-        );
+        debug_assert_eq!(sizes.sum(keys.len()), data.len());
         Self { keys, sizes, data }
     }
 
     /// The room it needs.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn need(&self) -> Need<'a> {
         Need { all: Extent { tuples: self.keys.len(), bytes: self.data.len() }, sizes: self.sizes }
     }
@@ -121,14 +141,11 @@ impl<'a> Run<'a> {
     }
 
     /// Its first tuples, and the others.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn split(&self, first: Extent) -> (Self, Self) {
         let (keys, other_keys) = self.keys.split_at(first.tuples);
         let (other_data, data) = self.data.split_at(self.data.len() - first.bytes);
-        let (sizes, other_sizes) = match self.sizes {
-            Sizes::Each(sizes) => (Sizes::Each(&sizes[..first.tuples]), Sizes::Each(&sizes[first.tuples..])),
-            fixed => (fixed, fixed),
-        };
+        let (sizes, other_sizes) = self.sizes.split(first.tuples);
         (Self { keys, sizes, data }, Self { keys: other_keys, sizes: other_sizes, data: other_data })
     }
 }
@@ -138,7 +155,7 @@ impl<'a> Run<'a> {
 /// # Safety
 /// `page` is a block of the shape's size. The place has room for the run ([`Need::fitting`]), and nobody else reads or writes
 /// it.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn run(page: NonNull<u8>, shape: &PageShape, at: Extent, run: &Run<'_>) {
     debug_assert!(shape.fits(at.tuples + run.keys.len(), at.bytes + run.data.len()));
     let end = shape.page_bytes() - at.bytes;
@@ -154,9 +171,9 @@ pub(crate) unsafe fn run(page: NonNull<u8>, shape: &PageShape, at: Extent, run: 
         (Layout::Slotted, sizes) => {
             // SAFETY: as above.
             let slots = unsafe { slice::from_raw_parts_mut(slots.cast::<Slot>().as_ptr(), run.keys.len()) };
-            match sizes {
-                Sizes::Fixed(size) => fixed_slots(slots, run.keys, end as u32, size as u32),
-                Sizes::Each(sizes) => each_slots(slots, run.keys, end as u32, sizes),
+            match sizes.fixed {
+                Some(size) => fixed_slots(slots, run.keys, end as u32, size as u32),
+                None => each_slots(slots, run.keys, end as u32, sizes.each),
             }
         }
     }
@@ -171,9 +188,57 @@ const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
 
 #[inline]
 fn fixed_slots(slots: &mut [Slot], keys: &[u32], end: u32, size: u32) {
-    for ((slot, &key), index) in slots.iter_mut().zip(keys).zip(1..) {
+    #[cfg(target_arch = "x86_64")]
+    if keys.len() >= GROUP && std::arch::is_x86_feature_detected!("avx512f") {
+        // SAFETY: the feature is there.
+        return unsafe { fixed_slots_avx512(slots, keys, end, size) };
+    }
+    fixed_slots_from(0, slots, keys, end, size);
+}
+
+/// `fixed_slots` for the tuples from `first` on.
+#[inline]
+fn fixed_slots_from(first: usize, slots: &mut [Slot], keys: &[u32], end: u32, size: u32) {
+    for ((slot, &key), index) in slots[first..].iter_mut().zip(&keys[first..]).zip(first as u32 + 1..) {
         *slot = [key.to_le(), (end - index * size).to_le(), size.to_le()];
     }
+}
+
+/// Sixteen slots are three vectors. Compilers scatter their words instead.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn fixed_slots_avx512(slots: &mut [Slot], keys: &[u32], end: u32, size: u32) {
+    use std::arch::x86_64::*;
+    // Word `w` of the slots is key (lane w / 3), offset (lane w / 3 of the second vector) or length, by w % 3.
+    const LANES: [[i32; GROUP]; 3] = {
+        let mut lanes = [[0; GROUP]; 3];
+        let mut word = 0;
+        while word < 3 * GROUP {
+            lanes[word / GROUP][word % GROUP] = (word / 3 + if word % 3 == 1 { GROUP } else { 0 }) as i32;
+            word += 1;
+        }
+        lanes
+    };
+    // The words that are lengths, of each vector.
+    const LENGTHS: [u16; 3] = [0b0100_1001_0010_0100, 0b0010_0100_1001_0010, 0b1001_0010_0100_1001];
+    let lengths = _mm512_set1_epi32(size as i32);
+    let steps = _mm512_mullo_epi32(lengths, _mm512_set_epi32(16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1));
+    let (groups, _) = keys.as_chunks::<GROUP>();
+    let (slot_groups, _) = slots.as_chunks_mut::<GROUP>();
+    for ((group, slots), first) in groups.iter().zip(slot_groups).zip((0..).step_by(GROUP)) {
+        let offsets = _mm512_sub_epi32(_mm512_set1_epi32((end - first * size) as i32), steps);
+        // SAFETY: a group is 64 bytes of keys, or three times that of slots; the lanes are 64 bytes each.
+        unsafe {
+            let keys = _mm512_loadu_si512(group.as_ptr().cast());
+            for part in 0..3 {
+                let lanes = _mm512_loadu_si512(LANES[part].as_ptr().cast());
+                let words = _mm512_permutex2var_epi32(keys, lanes, offsets);
+                let words = _mm512_mask_mov_epi32(words, LENGTHS[part], lengths);
+                _mm512_storeu_si512(slots.as_mut_ptr().cast::<u8>().add(64 * part).cast(), words);
+            }
+        }
+    }
+    fixed_slots_from(groups.len() * GROUP, slots, keys, end, size);
 }
 
 #[inline]
@@ -192,7 +257,7 @@ pub(crate) fn move_last(shape: &PageShape, from: (&Block, Extent), to: (&mut Blo
     let slot = |tuples: usize| HEADER_BYTES + tuples * shape.slot_bytes();
     let moved = match shape.payload() {
         PayloadSize::Fixed(size) => {
-            let all = Need { all: from_end, sizes: Sizes::Fixed(size as usize) };
+            let all = Need { all: from_end, sizes: Sizes::fixed(size as usize) };
             all.fitting(shape, to_end)
         }
         PayloadSize::Variable => {

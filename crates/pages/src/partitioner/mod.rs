@@ -115,7 +115,7 @@ pub(crate) fn check_size(payload: &[u8], shape: &PageShape) -> Result<(), PagesE
 }
 
 /// Hands a tuple to `take`.
-#[inline]
+#[inline(always)]
 fn one_tuple(
     key: u32,
     payload: &[u8],
@@ -123,10 +123,10 @@ fn one_tuple(
     take: impl FnOnce(Run<'_>) -> Result<(), PagesError>,
 ) -> Result<(), PagesError> {
     match shape.payload() {
-        PayloadSize::Fixed(_) => take(Run::new(&[key], Sizes::Fixed(payload.len()), payload)),
+        PayloadSize::Fixed(_) => take(Run::new(&[key], Sizes::fixed(payload.len()), payload)),
         PayloadSize::Variable => {
             check_size(payload, shape)?;
-            take(Run::new(&[key], Sizes::Each(&[payload.len() as u32]), payload))
+            take(Run::new(&[key], Sizes::each(&[payload.len() as u32]), payload))
         }
     }
 }

@@ -37,8 +37,9 @@ impl Partitioner for Ranges {
         on_threads(job.threads, |thread, stop| {
             let writer = writers[thread].lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(mut writer) = writer else { return Ok(()) };
-            each_batch(job, thread, stop, |tuples| writer.write(tuples))?;
-            writer.finish()
+            let placed = each_batch(job, thread, stop, |tuples| writer.write(tuples)).and_then(|()| writer.finish());
+            // The thread that made the shuffle fail has the reason, or panics.
+            if placed == Err(PagesError::Failed) { Ok(()) } else { placed }
         })?;
         Ok(Shuffled { partitions: pages.take_all() })
     }
@@ -63,7 +64,7 @@ impl Collected {
     }
 }
 
-impl PageSink for Arc<Collected> {
+impl PageSink for Collected {
     fn take(&self, partition: usize, page: Page) {
         self.0[partition].lock().unwrap_or_else(PoisonError::into_inner).push(page);
     }

@@ -3,7 +3,7 @@
 use std::{
     ptr::NonNull,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{
             AtomicBool, AtomicUsize,
             Ordering::{AcqRel, Relaxed},
@@ -33,6 +33,16 @@ pub trait PageSink: Send + Sync {
     /// Waits until pages that the sink took have gone back to their pool; false if none will, and the shuffle fails.
     fn wait_for_memory(&self) -> bool {
         false
+    }
+}
+
+impl<S: PageSink + ?Sized> PageSink for Arc<S> {
+    fn take(&self, partition: usize, page: Page) {
+        (**self).take(partition, page);
+    }
+
+    fn wait_for_memory(&self) -> bool {
+        (**self).wait_for_memory()
     }
 }
 

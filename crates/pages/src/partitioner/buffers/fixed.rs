@@ -80,20 +80,24 @@ impl FixedBuffers {
         writer: &mut impl Writer,
     ) -> Result<(), PagesError> {
         let size = width.bytes();
-        debug_assert_eq!(size, self.size);
-        let slots = self.keys.len();
+        // Borrowed apart, so that the loop keeps them in registers.
+        let Self { first, capacity, fills, keys: buffer, data, .. } = self;
+        let (fills, buffer, data) = (&mut fills[..], &mut buffer[..], &mut data[..]);
+        let slots = buffer.len();
         for row in rows {
             let key = keys[row];
             let partition = target.of(key);
-            let fill = &mut self.fills[partition];
+            let fill = &mut fills[partition];
             let slot = fill.next as usize;
             fill.next += 1;
-            let full = fill.next == fill.end;
-            self.keys[slot] = key;
+            buffer[slot] = key;
             let piece = (slots - 1 - slot) * size;
-            self.data[piece..piece + size].copy_from_slice(&payloads[row * size..row * size + size]);
-            if full {
-                self.flush(partition, writer)?;
+            data[piece..piece + size].copy_from_slice(&payloads[row * size..row * size + size]);
+            if fill.next == fill.end {
+                fill.next -= *capacity as u32;
+                let (begin, end) = (fill.next as usize, fill.end as usize);
+                let data = &data[(slots - end) * size..(slots - begin) * size];
+                put_out(writer, *first + partition, &buffer[begin..end], size, data)?;
             }
         }
         Ok(())
@@ -103,17 +107,26 @@ impl FixedBuffers {
         self.capacity
     }
 
-    pub(super) fn flush_all(&mut self, writer: &mut impl Writer) -> Result<(), PagesError> {
-        (0..self.fills.len()).try_for_each(|partition| self.flush(partition, writer))
-    }
-
-    #[inline(never)]
-    fn flush(&mut self, partition: usize, writer: &mut impl Writer) -> Result<(), PagesError> {
+    pub(super) fn flush(&mut self, writer: &mut impl Writer) -> Result<(), PagesError> {
         let slots = self.keys.len();
-        let first = partition * self.capacity;
-        let next = self.fills[partition].next as usize;
-        let data = &self.data[(slots - next) * self.size..(slots - first) * self.size];
-        self.fills[partition].next = first as u32;
-        writer.insert(self.first + partition, Run::new(&self.keys[first..next], Sizes::Fixed(self.size), data))
+        for (partition, fill) in self.fills.iter_mut().enumerate() {
+            let (begin, end) = (partition * self.capacity, fill.next as usize);
+            fill.next = begin as u32;
+            let data = &self.data[(slots - end) * self.size..(slots - begin) * self.size];
+            put_out(writer, self.first + partition, &self.keys[begin..end], self.size, data)?;
+        }
+        Ok(())
     }
+}
+
+/// Kept out of the loop that it ends a turn of.
+#[inline(never)]
+fn put_out(
+    writer: &mut impl Writer,
+    partition: usize,
+    keys: &[u32],
+    size: usize,
+    data: &[u8],
+) -> Result<(), PagesError> {
+    writer.insert(partition, Run::new(keys, Sizes::fixed(size), data))
 }

@@ -76,8 +76,8 @@ impl Buffers {
     /// If page memory runs out.
     pub(super) fn flush(&mut self, writer: &mut impl Writer) -> Result<(), PagesError> {
         match self {
-            Self::Fixed(buffers) => buffers.flush_all(writer),
-            Self::Variable(buffers) => buffers.flush_all(writer),
+            Self::Fixed(buffers) => buffers.flush(writer),
+            Self::Variable(buffers) => buffers.flush(writer),
         }
     }
 }

@@ -70,10 +70,10 @@ impl VariableBuffers {
             let partition = target.of(key);
             let fill = self.fills[partition];
             if fill.tuples == self.capacity || fill.bytes + payload.len() > self.data_bytes {
-                self.flush(partition, writer)?;
+                self.flush_one(partition, writer)?;
                 if payload.len() > self.data_bytes {
                     let sizes = [payload.len() as u32];
-                    writer.insert(self.first + partition, Run::new(&[key], Sizes::Each(&sizes), payload))?;
+                    writer.insert(self.first + partition, Run::new(&[key], Sizes::each(&sizes), payload))?;
                     continue;
                 }
             }
@@ -91,15 +91,15 @@ impl VariableBuffers {
         self.capacity
     }
 
-    pub(super) fn flush_all(&mut self, writer: &mut impl Writer) -> Result<(), PagesError> {
-        (0..self.fills.len()).try_for_each(|partition| self.flush(partition, writer))
+    pub(super) fn flush(&mut self, writer: &mut impl Writer) -> Result<(), PagesError> {
+        (0..self.fills.len()).try_for_each(|partition| self.flush_one(partition, writer))
     }
 
     #[inline(never)]
-    fn flush(&mut self, partition: usize, writer: &mut impl Writer) -> Result<(), PagesError> {
+    fn flush_one(&mut self, partition: usize, writer: &mut impl Writer) -> Result<(), PagesError> {
         let Fill { tuples, bytes } = std::mem::take(&mut self.fills[partition]);
         let (first, end) = (partition * self.capacity, (partition + 1) * self.data_bytes);
         let (keys, sizes) = (&self.keys[first..first + tuples], &self.sizes[first..first + tuples]);
-        writer.insert(self.first + partition, Run::new(keys, Sizes::Each(sizes), &self.data[end - bytes..end]))
+        writer.insert(self.first + partition, Run::new(keys, Sizes::each(sizes), &self.data[end - bytes..end]))
     }
 }

@@ -1,0 +1,84 @@
+//! What `annulus partition` did.
+
+use annulus_dataset::output::QUARANTINE_NAME;
+use anyhow::Result;
+use comfy_table::{Table, presets};
+use indicatif::{HumanBytes, HumanCount};
+use serde::Serialize;
+
+use crate::run::partition::Done;
+
+/// The result as one JSON object.
+#[derive(Serialize)]
+struct Report<'a> {
+    output: &'a str,
+    rows_in: u64,
+    rows_out: u64,
+    rows_bad: u64,
+    partitions: usize,
+    partitions_kept: usize,
+    partitions_empty: usize,
+    partition_rows_min: u64,
+    partition_rows_max: u64,
+    files: usize,
+    bytes_in: u64,
+    bytes_out: u64,
+    bytes_spilled: u64,
+    seconds: f64,
+}
+
+impl<'a> Report<'a> {
+    fn new(done: &'a Done) -> Self {
+        let manifest = &done.summary.manifest;
+        let rows = || manifest.partitions.iter().map(|partition| partition.rows);
+        Self {
+            output: &done.dir,
+            rows_in: done.summary.rows_in,
+            rows_out: manifest.rows,
+            rows_bad: manifest.rows_bad,
+            partitions: manifest.partitions.len(),
+            partitions_kept: done.summary.slots_kept,
+            partitions_empty: rows().filter(|&rows| rows == 0).count(),
+            partition_rows_min: rows().min().unwrap_or(0),
+            partition_rows_max: rows().max().unwrap_or(0),
+            files: manifest.partitions.iter().map(|partition| partition.files.len()).sum(),
+            bytes_in: done.input_bytes,
+            bytes_out: manifest.bytes,
+            bytes_spilled: done.summary.bytes_spilled,
+            seconds: (done.seconds * 1000.0).round() / 1000.0,
+        }
+    }
+}
+
+/// One JSON object.
+pub fn json(done: &Done) -> Result<String> {
+    Ok(serde_json::to_string(&Report::new(done))?)
+}
+
+/// A table of two columns.
+pub fn text(done: &Done) -> String {
+    let report = Report::new(done);
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let mut row = |name: &str, value: String| {
+        table.add_row([name, &value]);
+    };
+    row("output", report.output.to_owned());
+    row("rows", format!("{} in, {} out", HumanCount(report.rows_in), HumanCount(report.rows_out)));
+    if report.rows_bad > 0 {
+        let kept = if done.summary.manifest.quarantine.is_some() { QUARANTINE_NAME } else { "skipped" };
+        row("bad rows", format!("{} ({kept})", HumanCount(report.rows_bad)));
+    }
+    let (least, most) = (HumanCount(report.partition_rows_min), HumanCount(report.partition_rows_max));
+    row("partitions", format!("{} of {least} to {most} rows, {} empty", report.partitions, report.partitions_empty));
+    if report.partitions_kept > 0 {
+        row("kept", format!("{} of an earlier run", report.partitions_kept));
+    }
+    row("files", format!("{}, {}", report.files, HumanBytes(report.bytes_out)));
+    if report.bytes_spilled > 0 {
+        row("spilled", HumanBytes(report.bytes_spilled).to_string());
+    }
+    let rate = HumanCount((report.rows_in as f64 / report.seconds.max(0.001)) as u64);
+    row("time", format!("{:.2} s, {rate} rows/s", report.seconds));
+    table.trim_fmt()
+}

@@ -1,0 +1,123 @@
+//! `annulus partition`.
+
+mod support;
+
+use std::{fs, path::Path};
+
+use support::{Annulus, names};
+
+/// A folder with `rows.csv` (1500 good rows, and 2 bad ones behind those that tell the columns' types) and `rows.parquet`
+/// (300 rows).
+fn inputs() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut text = "id,name\n".to_owned();
+    for id in 0..1500 {
+        text += &format!("{id},name {}\n", id % 7);
+        if id % 200 == 0 && id > 1100 {
+            text += "not a number,name\n";
+        }
+    }
+    fs::write(folder.path().join("rows.csv"), text).expect("write");
+    let query =
+        "COPY (SELECT value AS id, 'name ' || (value % 7) AS name FROM generate_series(0, 299)) TO 'rows.parquet'";
+    Annulus::new(["sql", query]).at(folder.path()).succeeds();
+    folder
+}
+
+fn count(folder: &Path, files: &str) -> String {
+    let query = format!("SELECT count(*), count(DISTINCT id) FROM '{files}'");
+    Annulus::new(["sql", &query, "--format", "csv"]).at(folder).succeeds().stdout
+}
+
+#[test]
+fn a_dataset_is_split_and_told_about() {
+    let folder = inputs();
+    let split = ["partition", "rows.parquet", "--by", "id", "--into", "4", "--output", "parts"];
+    let done = Annulus::new(split.iter().copied().chain(["--json"])).at(folder.path()).succeeds();
+    let report: serde_json::Value = serde_json::from_str(&done.stdout).expect("JSON");
+    assert_eq!((report["rows_in"].as_u64(), report["rows_out"].as_u64()), (Some(300), Some(300)));
+    assert_eq!(names(&folder.path().join("parts")).len(), 5, "four files and the manifest");
+    fs::remove_file(folder.path().join("parts/manifest.json")).expect("a manifest");
+    assert!(count(folder.path(), "parts/").contains("300,300"));
+}
+
+#[test]
+fn bad_rows_fail_are_skipped_or_kept() {
+    let folder = inputs();
+    let split = ["partition", "rows.csv", "--by", "id", "--into", "2", "--output", "parts", "--format", "arrow"];
+    let with = |action: &'static str| {
+        let options = ["--on-bad-row", action, "--overwrite", "--json"];
+        Annulus::new(split.into_iter().chain(options)).at(folder.path())
+    };
+    let failed = with("fail").fails();
+    assert!(failed.stderr.contains("rows.csv, line") && failed.stderr.contains("--on-bad-row"), "{}", failed.stderr);
+    assert!(!folder.path().join("parts").exists());
+    for action in ["skip", "quarantine"] {
+        let report: serde_json::Value = serde_json::from_str(&with(action).succeeds().stdout).expect("JSON");
+        let rows = ["rows_in", "rows_out", "rows_bad"].map(|name| report[name].as_u64());
+        assert_eq!(rows, [Some(1502), Some(1500), Some(2)]);
+        let kept = fs::read_to_string(folder.path().join("parts/quarantine.jsonl")).unwrap_or_default();
+        assert_eq!(
+            kept.lines().filter(|line| line.contains("not a number")).count(),
+            if action == "skip" { 0 } else { 2 }
+        );
+    }
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let folder = inputs();
+    let cases: [(&[&str], &[&str]); 6] = [
+        (&["none.parquet", "--by", "id"], &["none.parquet"]),
+        (&["rows.parquet", "--by", "no"], &["'no'", "id, name"]),
+        (&["rows.parquet"], &["--by"]),
+        (&["rows.parquet", "--by", "id", "--format", "arrow", "--compression", "snappy"], &["lz4"]),
+        (&["rows.parquet", "--by", "id", "--resume", "--overwrite"], &["--overwrite"]),
+        (&["rows.parquet", "--by", "id", "--delimiter", "ab"], &["ab"]),
+    ];
+    let before = names(folder.path());
+    for (arguments, expected) in cases {
+        let arguments = ["partition", "--into", "2", "--output", "parts"].iter().chain(arguments);
+        let done = Annulus::new(arguments).at(folder.path()).fails();
+        for part in expected {
+            assert!(done.stderr.contains(part), "no {part} in: {}", done.stderr);
+        }
+    }
+    assert_eq!(names(folder.path()), before);
+}
+
+#[test]
+fn a_folder_that_is_taken_is_refused_resumed_or_replaced() {
+    let folder = inputs();
+    let split = ["partition", "rows.parquet", "--by", "id", "--into", "3", "--output", "parts"];
+    Annulus::new(split).at(folder.path()).succeeds();
+    let refused = Annulus::new(split).at(folder.path()).fails();
+    assert!(refused.stderr.contains("--overwrite"), "{}", refused.stderr);
+    let kept = Annulus::new(split.into_iter().chain(["--resume"])).at(folder.path()).succeeds();
+    assert!(kept.stdout.contains("3 of an earlier run"), "{}", kept.stdout);
+    Annulus::new(split.into_iter().chain(["--overwrite"])).at(folder.path()).succeeds();
+}
+
+#[test]
+fn help_has_examples() {
+    let done = Annulus::new(["partition", "--help"]).succeeds();
+    assert!(done.stdout.contains("Examples:\n  annulus partition "), "{}", done.stdout);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_leaves_whole_files_and_is_resumed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let query = "COPY (SELECT value AS id, value * 3 AS triple FROM generate_series(1, 3000000)) TO 'rows.parquet'";
+    Annulus::new(["sql", query]).at(folder.path()).succeeds();
+    let split = ["partition", "rows.parquet", "--by", "id", "--into", "500", "--output", "parts", "--threads", "1"];
+    let mut running = Annulus::new(split).at(folder.path()).start();
+    running.wait_until(|| folder.path().join("parts/.annulus/work").exists());
+    running.signal("TERM");
+    assert_eq!(running.exit_code(), Some(143));
+    let left = folder.path().join("parts");
+    assert!(!left.join("manifest.json").exists() && !left.join(".annulus/work").exists());
+    Annulus::new(split.into_iter().chain(["--resume"])).at(folder.path()).succeeds();
+    fs::remove_file(left.join("manifest.json")).expect("a manifest");
+    assert!(count(folder.path(), "parts/").contains("3000000,3000000"));
+}

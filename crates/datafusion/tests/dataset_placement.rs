@@ -1,0 +1,79 @@
+//! A dataset's rows are placed where the engine's operator puts them.
+
+use std::sync::Arc;
+
+use annulus_dataset::placement::{Placement, PlacementSpec, Scratch};
+use arrow::{
+    array::{
+        ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array, Int64Array,
+        ListArray, RecordBatch, StringArray, StringViewArray, TimestampMicrosecondArray,
+    },
+    compute::cast,
+    datatypes::{DataType, Int32Type},
+};
+use datafusion::{common::hash_utils::create_hashes, physical_plan::repartition::REPARTITION_RANDOM_STATE};
+
+const ROWS: i64 = 1000;
+
+/// Every fifth is null.
+fn nullable<T>(make: impl Fn(i64) -> T) -> impl Iterator<Item = Option<T>> {
+    (0..ROWS).map(move |row| (row % 5 != 3).then(|| make(row)))
+}
+
+fn keys() -> RecordBatch {
+    let text = |row: i64| format!("a text that is not inlined {}", row % 97);
+    let texts: Vec<_> = nullable(text).collect();
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("i64", Arc::new(Int64Array::from_iter(nullable(|row| row % 101)))),
+        ("f64", Arc::new(Float64Array::from_iter(nullable(|row| row as f64 / 7.0)))),
+        ("bool", Arc::new(BooleanArray::from_iter(nullable(|row| row % 3 == 0)))),
+        ("decimal", Arc::new(Decimal128Array::from_iter(nullable(|row| i128::from(row) * 10_007)))),
+        ("date", Arc::new(Date32Array::from_iter(nullable(|row| row as i32)))),
+        ("time", Arc::new(TimestampMicrosecondArray::from_iter(nullable(|row| row)))),
+        ("text", Arc::new(StringArray::from_iter(nullable(text)))),
+        ("view", Arc::new(StringViewArray::from_iter(nullable(text)))),
+        ("bytes", Arc::new(BinaryArray::from_iter(nullable(|row| row.to_le_bytes())))),
+        ("dictionary", Arc::new(texts.iter().map(Option::as_deref).collect::<DictionaryArray<Int32Type>>())),
+        (
+            "list",
+            Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(nullable(|row| vec![Some(row as i32), None]))),
+        ),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true))).unwrap()
+}
+
+#[test]
+fn the_dataset_hash_is_the_engines() {
+    let batch = keys();
+    let names: Vec<String> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
+    let mut keys: Vec<Vec<String>> = names.iter().map(|name| vec![name.clone()]).collect();
+    keys.push(vec!["i64".to_owned(), "text".to_owned()]);
+    keys.push(vec!["view".to_owned(), "date".to_owned(), "bool".to_owned()]);
+    for keys in keys {
+        let columns: Vec<ArrayRef> = keys.iter().map(|key| Arc::clone(batch.column_by_name(key).unwrap())).collect();
+        let mut hashes = vec![0; batch.num_rows()];
+        create_hashes(&columns, REPARTITION_RANDOM_STATE.random_state(), &mut hashes).unwrap();
+        for partitions in [1, 3, 64, 4096] {
+            let placement = Placement::new(&PlacementSpec::Hash, &batch.schema(), &keys, partitions).unwrap();
+            let (mut scratch, mut targets) = (Scratch::default(), vec![]);
+            placement.assign(&batch, &mut scratch, &mut targets).unwrap();
+            assert_eq!(scratch.hashes(), hashes, "{keys:?}");
+            let expected = hashes.iter().map(|hash| (hash % partitions as u64) as u16);
+            assert!(targets.iter().copied().eq(expected), "{keys:?} to {partitions}");
+        }
+    }
+}
+
+#[test]
+fn texts_and_bytes_can_be_hashed_as_the_engine_reads_them_from_parquet() {
+    let batch = keys();
+    for (key, view) in [("text", DataType::Utf8View), ("bytes", DataType::BinaryView), ("i64", DataType::Int64)] {
+        let column = cast(batch.column_by_name(key).unwrap(), &view).unwrap();
+        let mut hashes = vec![0; batch.num_rows()];
+        create_hashes([&column], REPARTITION_RANDOM_STATE.random_state(), &mut hashes).unwrap();
+        let placement = Placement::new(&PlacementSpec::HashAsViews, &batch.schema(), &[key.to_owned()], 64).unwrap();
+        let (mut scratch, mut targets) = (Scratch::default(), vec![]);
+        placement.assign(&batch, &mut scratch, &mut targets).unwrap();
+        assert_eq!(scratch.hashes(), hashes, "{key}");
+    }
+}

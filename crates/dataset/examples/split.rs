@@ -1,0 +1,71 @@
+//! Splits files by key, to try and to measure the library without the command:
+//!
+//! ```text
+//! split FORMAT BY N DIR [key=value ...] -- INPUT...
+//! keys: threads, memory (bytes), max-file (bytes), existing (refuse, overwrite, resume), compression, bad (fail, skip, quarantine)
+//! ```
+
+use std::{env, error::Error, time::Instant};
+
+use annulus_dataset::{
+    input::{BadRows, Dataset, InputOptions},
+    output::{Compression, Existing, OutputFormat, OutputOptions},
+    placement::{Placement, PlacementSpec},
+    split::{CancelToken, Job, Silent, run},
+};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let start = Instant::now();
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let (options, inputs) = arguments.split_at(arguments.iter().position(|a| a == "--").ok_or("give -- INPUT...")?);
+    let [format, by, into, dir, settings @ ..] = options else { return Err("give FORMAT BY N DIR".into()) };
+    let format = match format.as_str() {
+        "parquet" => OutputFormat::Parquet,
+        "arrow" => OutputFormat::Ipc,
+        other => return Err(format!("format {other}").into()),
+    };
+    let mut output = OutputOptions {
+        dir: dir.into(),
+        format,
+        compression: format.default_compression(),
+        max_file_bytes: None,
+        existing: Existing::Refuse,
+    };
+    let mut input = InputOptions::default();
+    let (mut threads, mut memory_limit) = (2, 1 << 30);
+    for setting in settings {
+        match setting.split_once('=').ok_or("write key=value")? {
+            ("threads", value) => threads = value.parse()?,
+            ("memory", value) => memory_limit = value.parse()?,
+            ("max-file", value) => output.max_file_bytes = Some(value.parse()?),
+            ("batch", value) => input.batch_rows = value.parse()?,
+            ("existing", "overwrite") => output.existing = Existing::Overwrite,
+            ("existing", "resume") => output.existing = Existing::Resume,
+            ("compression", "none") => output.compression = Compression::None,
+            ("compression", "zstd") => output.compression = Compression::Zstd,
+            ("bad", "skip") => input.on_bad_row = BadRows::Skip,
+            ("bad", "quarantine") => input.on_bad_row = BadRows::Quarantine,
+            _ => return Err(format!("setting {setting}").into()),
+        }
+    }
+    let by: Vec<String> = by.split(',').map(str::to_owned).collect();
+    let dataset = Dataset::open(&inputs[1..], &input)?;
+    let placement = Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, into.parse()?)?;
+    let quarantine = input.on_bad_row == BadRows::Quarantine;
+    let placement_name = "hash".to_owned();
+    let job = Job { dataset, placement, by, placement_name, output, threads, memory_limit, quarantine };
+    let summary = run(&job, &Silent, &CancelToken::new())?;
+    println!(
+        "{} rows in, {} out, {} bytes, {} kept, {} spilled, {:.3} s",
+        summary.rows_in,
+        summary.manifest.rows,
+        summary.manifest.bytes,
+        summary.slots_kept,
+        summary.bytes_spilled,
+        start.elapsed().as_secs_f64()
+    );
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! What can go wrong with a dataset.
+
+use std::io;
+
+use annulus_exchange::error::ExchangeError;
+use annulus_pages::{codec::CodecError, error::PagesError};
+use arrow::error::ArrowError;
+use thiserror::Error;
+
+use crate::output::OutputError;
+
+/// Why a dataset cannot be read, placed or written. Each names the file, column or option, and what to do.
+#[derive(Debug, Error)]
+pub enum DatasetError {
+    /// The operating system refused.
+    #[error("cannot {action} '{path}': {source}")]
+    Io {
+        /// What was tried, as in "cannot {action}".
+        action: &'static str,
+        /// The file or folder.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// An input names no file.
+    #[error("no input in '{input}': {remedy}")]
+    NoInput {
+        /// The path, folder or glob as it was given.
+        input: String,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+    /// A file's format cannot be told.
+    #[error("cannot tell the format of '{path}': {remedy}")]
+    UnknownFormat {
+        /// The file.
+        path: String,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+    /// A file is not what its format says: damaged, cut short, or of another format.
+    #[error("cannot read '{path}': {reason}")]
+    Corrupt {
+        /// The file.
+        path: String,
+        /// What was found, and where.
+        reason: String,
+    },
+    /// A line cannot be read, and bad rows are to fail.
+    #[error(
+        "{file}, line {line}{}: {reason}; correct it, or go on without such rows (--on-bad-row skip or quarantine)",
+        column.as_ref().map(|column| format!(", column '{column}'")).unwrap_or_default()
+    )]
+    BadRow {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: u64,
+        /// The column, where one can be blamed.
+        column: Option<String>,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The files of a dataset do not have the same columns.
+    #[error("'{path}', column '{column}': {reason}")]
+    Schema {
+        /// The file that differs from those before it.
+        path: String,
+        /// The column that differs.
+        column: String,
+        /// How it differs, and what to do about it.
+        reason: String,
+    },
+    /// A key column cannot be used.
+    #[error("key column '{column}': {reason}")]
+    Key {
+        /// The column.
+        column: String,
+        /// Why not, and what to do about it.
+        reason: String,
+    },
+    /// An option is outside what is possible.
+    #[error("{option} is {value}: {remedy}")]
+    Config {
+        /// The option's name.
+        option: &'static str,
+        /// The value given.
+        value: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// An Arrow kernel failed.
+    #[error("an Arrow kernel failed: {0}")]
+    Arrow(#[from] ArrowError),
+    /// The rows of a partition could not be gathered.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
+    /// The output could not be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// Rows could not be put on pages.
+    #[error(transparent)]
+    Pages(#[from] PagesError),
+    /// Rows cannot be spilled, or not be read back.
+    #[error(
+        "rows cannot be spilled: {0}; with more memory (--memory-limit) or fewer partitions (--into) they need not be"
+    )]
+    Rows(#[from] CodecError),
+    /// The run was asked to stop.
+    #[error("the run was cancelled; go on with --resume if it had finished any partition")]
+    Cancelled,
+}
+
+impl DatasetError {
+    /// For `map_err` behind a call of the operating system.
+    pub(crate) fn io(action: &'static str, path: &str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+
+    /// For a file that is not what it should be.
+    pub(crate) fn corrupt(path: &str, reason: impl ToString) -> Self {
+        Self::Corrupt { path: path.to_owned(), reason: reason.to_string() }
+    }
+}

@@ -1,0 +1,190 @@
+//! Keys that have many rows, found in bounded memory.
+
+use std::collections::HashMap;
+
+use arrow::{
+    array::{Array, RecordBatch},
+    util::display::{ArrayFormatter, FormatOptions},
+};
+
+use annulus_exchange::partition::Target;
+use datafusion_common::hash_utils::RandomState;
+
+use crate::{
+    error::DatasetError,
+    input::Dataset,
+    placement::{KeyHasher, Placement, PlacementSpec, Scratch},
+};
+
+/// Counters that are kept, if not told otherwise.
+pub const DEFAULT_COUNTERS: usize = 2048;
+/// A key's text is kept once it has so many rows: most of the others are gone soon.
+const NAMED_FROM: u64 = 16;
+
+/// Finds the keys that have at least `share` (0 to 1) of the rows of their partition in a sample of `rows` rows of the dataset,
+/// by falling number of rows in the sample. The same dataset gives the same keys.
+///
+/// # Errors
+/// If the dataset can be read only once, is damaged, or the keys cannot be placed so.
+pub fn sample_hot_keys(
+    dataset: &Dataset,
+    spec: &PlacementSpec,
+    keys: &[String],
+    partitions: usize,
+    rows: usize,
+    share: f64,
+) -> Result<Vec<HotKey>, DatasetError> {
+    let sample = dataset.sample(KeyHasher::new(&dataset.schema, keys)?.columns(), rows)?;
+    let placement = Placement::new(spec, &sample.schema(), keys, partitions)?;
+    let mut targets = vec![];
+    placement.assign(&sample, &mut Scratch::default(), &mut targets)?;
+    let hasher = KeyHasher::new(&sample.schema(), keys)?;
+    let hasher = if *spec == PlacementSpec::HashAsViews { hasher.as_views(&sample.schema()) } else { hasher };
+    let mut hashes = vec![];
+    hasher.hash(&sample, &mut hashes)?;
+    let mut counts = HotKeys::new(&hasher, DEFAULT_COUNTERS);
+    counts.observe(&sample, &hashes, &targets)?;
+    let mut partition_rows = vec![0; partitions];
+    targets.iter().for_each(|target| partition_rows[usize::from(*target)] += 1);
+    Ok(counts.report(&partition_rows, share))
+}
+
+/// Counts rows by key, exactly for keys with many rows but for a bound: the Misra-Gries summary in the form of Anderson et al.,
+/// *A High-Performance Algorithm for Identifying Frequent Items in Data Streams* (IMC 2017). When all counters are taken, the
+/// median of their counts is subtracted from all, and those that are used up are free again. O(1) a row, amortised.
+///
+/// Keys are told apart by their 64-bit hash. One for each thread; [`merge`](Self::merge) them at the end.
+#[derive(Debug)]
+pub struct HotKeys {
+    columns: Vec<usize>,
+    capacity: usize,
+    counts: HashMap<u64, Counter, RandomState>,
+    /// Of keys that have counters.
+    texts: HashMap<u64, Box<str>>,
+    /// What was subtracted from every counter: a key has at most so many rows more than its counter says.
+    subtracted: u64,
+    rows: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Counter {
+    rows: u64,
+    partition: Target,
+}
+
+/// A key with many rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HotKey {
+    /// Its hash.
+    pub hash: u64,
+    /// Its partition.
+    pub partition: Target,
+    /// Its columns' values, as people read them.
+    pub text: String,
+    /// It has at least so many rows.
+    pub rows_min: u64,
+    /// It has at most so many rows.
+    pub rows_max: u64,
+}
+
+impl HotKeys {
+    /// For keys that `hasher` hashes, with `counters` counters (at least 2). What it counts for a key is at most
+    /// `2 * rows / counters` below the truth, and never above it.
+    pub fn new(hasher: &KeyHasher, counters: usize) -> Self {
+        let capacity = counters.max(2);
+        Self {
+            columns: hasher.columns().to_vec(),
+            capacity,
+            counts: HashMap::with_capacity_and_hasher(capacity + 1, RandomState::default()),
+            texts: HashMap::new(),
+            subtracted: 0,
+            rows: 0,
+        }
+    }
+
+    /// Counts the rows of a batch, with the hashes of their keys and their partitions.
+    ///
+    /// # Errors
+    /// If a key cannot be written as text, or the three differ in length.
+    pub fn observe(&mut self, batch: &RecordBatch, hashes: &[u64], partitions: &[Target]) -> Result<(), DatasetError> {
+        for (row, (&hash, &partition)) in hashes.iter().zip(partitions).enumerate() {
+            let counter = self.counts.entry(hash).or_insert(Counter { rows: 0, partition });
+            counter.rows += 1;
+            if counter.rows == NAMED_FROM && !self.texts.contains_key(&hash) {
+                self.texts.insert(hash, key_text(batch, &self.columns, row)?.into());
+            }
+            if self.counts.len() > self.capacity {
+                self.make_room();
+            }
+        }
+        self.rows += hashes.len() as u64;
+        Ok(())
+    }
+
+    /// Adds what another one counted, of other rows.
+    pub fn merge(&mut self, other: Self) {
+        for (hash, theirs) in other.counts {
+            self.counts.entry(hash).and_modify(|ours| ours.rows += theirs.rows).or_insert(theirs);
+        }
+        self.texts.extend(other.texts);
+        self.rows += other.rows;
+        self.subtracted += other.subtracted;
+        while self.counts.len() > self.capacity {
+            self.make_room();
+        }
+    }
+
+    /// Rows observed.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The keys that have at least `share` (0 to 1) of the rows of their partition, of which `partition_rows` gives the number,
+    /// by falling number of rows. Keys with a handful of rows are left out.
+    pub fn report(&self, partition_rows: &[u64], share: f64) -> Vec<HotKey> {
+        let mut hot: Vec<HotKey> = self
+            .counts
+            .iter()
+            .filter_map(|(hash, counter)| {
+                let of = partition_rows.get(usize::from(counter.partition)).copied().unwrap_or(self.rows);
+                let text = self.texts.get(hash).filter(|_| counter.rows as f64 >= share * of as f64)?;
+                Some(HotKey {
+                    hash: *hash,
+                    partition: counter.partition,
+                    text: text.to_string(),
+                    rows_min: counter.rows,
+                    rows_max: counter.rows + self.subtracted,
+                })
+            })
+            .collect();
+        hot.sort_by(|a, b| b.rows_min.cmp(&a.rows_min).then(a.hash.cmp(&b.hash)));
+        hot
+    }
+
+    fn make_room(&mut self) {
+        let mut rows: Vec<u64> = self.counts.values().map(|counter| counter.rows).collect();
+        let middle = rows.len() / 2;
+        let (_, &mut median, _) = rows.select_nth_unstable(middle);
+        self.subtracted += median;
+        self.counts.retain(|_, counter| {
+            counter.rows = counter.rows.saturating_sub(median);
+            counter.rows > 0
+        });
+        let counts = &self.counts;
+        self.texts.retain(|hash, _| counts.contains_key(hash));
+    }
+}
+
+/// The key of a row as text: values in the order of the key columns, with a comma between them.
+fn key_text(batch: &RecordBatch, columns: &[usize], row: usize) -> Result<String, DatasetError> {
+    let options = FormatOptions::default().with_null("null").with_display_error(true);
+    let mut text = String::new();
+    for &column in columns {
+        let value = batch.column(column).slice(row, 1);
+        if !text.is_empty() {
+            text.push_str(", ");
+        }
+        text.push_str(&ArrayFormatter::try_new(value.as_ref(), &options)?.value(0).to_string());
+    }
+    Ok(text)
+}

@@ -1,0 +1,128 @@
+//! Opening a dataset.
+
+use std::{
+    io::{self, Read},
+    sync::Arc,
+};
+
+use arrow::datatypes::SchemaRef;
+
+use super::{
+    Format, InputOptions, Unit, ipc,
+    parquet::ParquetFile,
+    paths::{self, InputFile},
+    schema, text,
+    unit::Source,
+};
+use crate::error::DatasetError;
+
+/// Files that are read as one table.
+#[derive(Debug)]
+pub struct Dataset {
+    /// The columns of every batch.
+    pub schema: SchemaRef,
+    /// What it is read by. All units together have all rows, each once.
+    pub units: Vec<Unit>,
+    /// Bytes of the files; 0 for standard input.
+    pub total_bytes: u64,
+    /// What the files tell about how to write their columns.
+    pub hints: ColumnHints,
+    /// Names what was opened: each file's absolute path, size and time of change, and the options that decide about its
+    /// rows and units. Equal fingerprints give equal units and rows. `None` for standard input, which cannot be read again.
+    pub fingerprint: Option<String>,
+}
+
+/// What files tell about how to write their columns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ColumnHints {
+    dictionary: Vec<bool>,
+}
+
+impl ColumnHints {
+    /// Whether the column was dictionary encoded throughout, so that it pays to try; `None` where the format does not tell.
+    pub fn dictionary(&self, column: usize) -> Option<bool> {
+        self.dictionary.get(column).copied()
+    }
+
+    /// Of the columns of `schema`, if all files tell.
+    fn of(schema: &SchemaRef, sources: &[Box<dyn Source>]) -> Self {
+        let mut dictionary = vec![true; schema.fields().len()];
+        for source in sources {
+            let (columns, Some(told)) = (source.schema(), source.dictionary_columns()) else { return Self::default() };
+            for (column, field) in schema.fields().iter().enumerate() {
+                dictionary[column] &= columns.index_of(field.name()).is_ok_and(|place| told[place]);
+            }
+        }
+        Self { dictionary }
+    }
+}
+
+impl Dataset {
+    /// Finds the files and reads as much of each as its schema needs.
+    ///
+    /// An input is a file, a folder (all files of known formats below it; names that begin with `.` or `_` are passed over),
+    /// a glob, or, alone, `-` for an Arrow IPC stream on standard input. CSV and JSON files without a byte are passed over.
+    ///
+    /// # Errors
+    /// If an input names no file, a file cannot be read, or the files do not have the same columns.
+    pub fn open(inputs: &[String], options: &InputOptions) -> Result<Self, DatasetError> {
+        if inputs.iter().any(|input| input == "-") {
+            return match (inputs, options.format) {
+                ([_], None | Some(Format::Ipc)) => Self::from_stream("standard input", Box::new(io::stdin())),
+                _ => Err(DatasetError::Config {
+                    option: "INPUT",
+                    value: inputs.join(" "),
+                    remedy: "standard input (-) stands alone, and is an Arrow IPC stream".to_owned(),
+                }),
+            };
+        }
+        let mut files = paths::files(inputs, options.format)?;
+        files.retain(|file| file.bytes > 0 || matches!(file.format, Format::Parquet | Format::Ipc));
+        if files.is_empty() {
+            return Err(DatasetError::NoInput { input: inputs.join(" "), remedy: "all files are empty" });
+        }
+        let sources = sources(&files, options)?;
+        let schemas: Vec<_> =
+            files.iter().zip(&sources).map(|(file, source)| (file.path.clone(), source.schema())).collect();
+        let schema = schema::unify(&schemas)?;
+        let hints = ColumnHints::of(&schema, &sources);
+        let parts = sources.into_iter().flat_map(|source| source.parts(&schema, options));
+        let units = parts.enumerate().map(|(index, part)| Unit::new(index, part)).collect();
+        let InputOptions { format: _, csv, on_bad_row, batch_rows: _, unit_bytes, infer_rows } = options;
+        let mut fingerprint = format!("{csv:?} {on_bad_row:?} {unit_bytes} {infer_rows}\n");
+        for file in &files {
+            fingerprint.push_str(&format!("{}\t{}\n", file.format, file.fingerprint));
+        }
+        let total_bytes = files.iter().map(|file| file.bytes).sum();
+        Ok(Self { schema, units, total_bytes, hints, fingerprint: Some(fingerprint) })
+    }
+
+    /// An Arrow IPC stream, which can be read once. Errors call it `name`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or does not begin with a schema.
+    pub fn from_stream(name: &str, reader: Box<dyn Read + Send>) -> Result<Self, DatasetError> {
+        let stream = ipc::Once::open(name, reader)?;
+        let schema = schema::unify(&[(name.to_owned(), Arc::clone(stream.schema()))])?;
+        let units = vec![Unit::new(0, Box::new(stream))];
+        Ok(Self { schema, units, total_bytes: 0, hints: ColumnHints::default(), fingerprint: None })
+    }
+}
+
+/// Each file, looked at; in their order. CSV and JSON files are looked at together, because what their columns are is told
+/// by all.
+fn sources(files: &[InputFile], options: &InputOptions) -> Result<Vec<Box<dyn Source>>, DatasetError> {
+    let of = |format| files.iter().filter(|file| file.format == format).collect::<Vec<_>>();
+    let mut csv = text::open_csv(&of(Format::Csv), options)?.into_iter();
+    let mut json = text::open_json(&of(Format::Json), options)?.into_iter();
+    let mut sources = vec![];
+    for file in files {
+        match file.format {
+            Format::Parquet => sources.push(Box::new(ParquetFile::open(file)?) as Box<dyn Source>),
+            Format::Ipc => sources.push(ipc::open(file)?),
+            Format::Csv => sources.extend(csv.next()),
+            Format::Json => sources.extend(json.next()),
+        }
+    }
+    Ok(sources)
+}

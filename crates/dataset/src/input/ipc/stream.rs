@@ -1,0 +1,134 @@
+//! Arrow IPC streams, in a file or from elsewhere: one unit.
+
+use std::{
+    fs::File,
+    io::{BufReader, Read},
+    sync::Arc,
+};
+
+use arrow::datatypes::SchemaRef;
+use parking_lot::Mutex;
+
+use super::message::{Decoder, Message};
+use crate::{
+    error::DatasetError,
+    input::{
+        InputOptions,
+        paths::InputFile,
+        schema::{Projection, project},
+        unit::{Batches, Decoded, Part, Source, guard},
+    },
+};
+
+/// A file that holds a stream.
+pub(super) struct StreamFile {
+    file: InputFile,
+    schema: SchemaRef,
+}
+
+impl StreamFile {
+    pub(super) fn open(file: &InputFile) -> Result<Self, DatasetError> {
+        let (_, schema) = Decoder::of_stream(&mut reader(&file.path)?, &file.path)?;
+        Ok(Self { file: file.clone(), schema })
+    }
+}
+
+impl Source for StreamFile {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn parts(self: Box<Self>, schema: &SchemaRef, _options: &InputOptions) -> Vec<Box<dyn Part>> {
+        vec![Box::new(WholeFile { file: self.file, schema: Arc::clone(schema) })]
+    }
+}
+
+struct WholeFile {
+    file: InputFile,
+    schema: SchemaRef,
+}
+
+impl Part for WholeFile {
+    fn path(&self) -> &str {
+        &self.file.path
+    }
+
+    fn bytes(&self) -> u64 {
+        self.file.bytes
+    }
+
+    fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
+        let mut reader = reader(&self.file.path)?;
+        let (decoder, found) = Decoder::of_stream(&mut reader, &self.file.path)?;
+        let schema = project(&self.schema, columns)?;
+        Ok(batches(Box::new(reader), decoder, &found, &schema, self.file.path.clone()))
+    }
+}
+
+/// A stream that can be read once.
+pub(in crate::input) struct Once {
+    name: String,
+    schema: SchemaRef,
+    stream: Mutex<Option<(Box<dyn Read + Send>, Decoder)>>,
+}
+
+impl Once {
+    /// Reads the schema. Errors call the stream `name`.
+    pub(in crate::input) fn open(name: &str, mut reader: Box<dyn Read + Send>) -> Result<Self, DatasetError> {
+        guard(name, move || {
+            let (decoder, schema) = Decoder::of_stream(&mut reader, name)?;
+            Ok(Self { name: name.to_owned(), schema, stream: Mutex::new(Some((reader, decoder))) })
+        })
+    }
+
+    pub(in crate::input) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+}
+
+impl Part for Once {
+    fn path(&self) -> &str {
+        &self.name
+    }
+
+    fn bytes(&self) -> u64 {
+        0
+    }
+
+    fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
+        let (reader, decoder) = self.stream.lock().take().ok_or_else(|| DatasetError::Config {
+            option: "INPUT",
+            value: self.name.clone(),
+            remedy: "it can be read only once; put it into a file".to_owned(),
+        })?;
+        let schema = project(&self.schema, columns)?;
+        Ok(batches(reader, decoder, &self.schema, &schema, self.name.clone()))
+    }
+}
+
+fn reader(path: &str) -> Result<BufReader<File>, DatasetError> {
+    Ok(BufReader::new(File::open(path).map_err(DatasetError::io("open", path))?))
+}
+
+/// The batches that follow the schema.
+fn batches(
+    mut reader: Box<dyn Read + Send>,
+    mut decoder: Decoder,
+    found: &SchemaRef,
+    schema: &SchemaRef,
+    path: String,
+) -> Batches {
+    let projection = Projection::new(found.fields().iter().map(|field| field.name()), schema);
+    let mut input_bytes = 0;
+    let mut next = move || -> Result<Option<Decoded>, DatasetError> {
+        while let Some(message) = Message::read(&mut reader, &path)? {
+            input_bytes += message.len() as u64;
+            if let Some(batch) = decoder.decode(&message)? {
+                let input_bytes = std::mem::take(&mut input_bytes);
+                return Ok(Some(Decoded { batch: projection.apply(&batch)?, input_bytes, bad: vec![] }));
+            }
+        }
+        Ok(None)
+    };
+    Box::new(std::iter::from_fn(move || next().transpose()))
+}

@@ -1,0 +1,23 @@
+//! Files of several formats as one dataset: a schema, and units that are read independently.
+//!
+//! ```text
+//! paths, folders, globs -> files -> schema of all -> units -> batches, bad rows
+//! ```
+//! A unit is a Parquet row group, a range of whole lines of a CSV or JSON file, or batches of an Arrow IPC file; units are
+//! read by any thread, in any order, and reading one twice gives the same rows.
+
+mod bad_rows;
+mod dataset;
+mod format;
+mod ipc;
+mod parquet;
+mod paths;
+mod sample;
+mod schema;
+mod text;
+mod unit;
+
+pub use bad_rows::{BadRow, BadRows};
+pub use dataset::{ColumnHints, Dataset};
+pub use format::{CsvOptions, Format, InputOptions};
+pub use unit::{Decoded, Unit, UnitReader};

@@ -1,0 +1,148 @@
+//! Parquet files: a unit is a row group.
+
+use std::{fs::File, sync::Arc};
+
+use arrow::datatypes::SchemaRef;
+use parquet::{
+    arrow::{
+        ProjectionMask,
+        arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
+    },
+    basic::{Encoding, Type},
+    file::metadata::ColumnChunkMetaData,
+};
+
+use super::{
+    InputOptions,
+    paths::InputFile,
+    schema::{Projection, project},
+    unit::{Batches, Decoded, Part, Source, guard},
+};
+use crate::error::DatasetError;
+
+/// A Parquet file whose metadata has been read.
+pub(super) struct ParquetFile {
+    path: String,
+    metadata: ArrowReaderMetadata,
+}
+
+impl ParquetFile {
+    /// Reads the metadata.
+    pub(super) fn open(file: &InputFile) -> Result<Self, DatasetError> {
+        let reader = File::open(&file.path).map_err(DatasetError::io("open", &file.path))?;
+        let metadata = guard(&file.path, || {
+            ArrowReaderMetadata::load(&reader, ArrowReaderOptions::new())
+                .map_err(|error| DatasetError::corrupt(&file.path, error))
+        })?;
+        Ok(Self { path: file.path.clone(), metadata })
+    }
+}
+
+impl Source for ParquetFile {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(self.metadata.schema())
+    }
+
+    fn dictionary_columns(&self) -> Option<Vec<bool>> {
+        let metadata = self.metadata.metadata();
+        let schema = metadata.file_metadata().schema_descr();
+        let mut dictionary = vec![true; self.metadata.schema().fields().len()];
+        for leaf in 0..schema.num_columns() {
+            let root = schema.get_column_root_idx(leaf);
+            dictionary[root] &= metadata.row_groups().iter().all(|group| is_dictionary(group.column(leaf)));
+        }
+        Some(dictionary)
+    }
+
+    fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>> {
+        let file: Arc<Self> = Arc::from(self);
+        let batch_rows = options.batch_rows.max(1);
+        let part = |group| RowGroup { file: Arc::clone(&file), group, schema: Arc::clone(schema), batch_rows };
+        (0..file.metadata.metadata().num_row_groups()).map(|group| Box::new(part(group)) as Box<dyn Part>).collect()
+    }
+}
+
+/// Whether the chunk's data pages are all dictionary encoded, as far as its metadata tells: without statistics of pages, a
+/// dictionary that was given up for plain pages looks the same.
+fn is_dictionary(chunk: &ColumnChunkMetaData) -> bool {
+    let throughout = match chunk.page_encoding_stats_mask() {
+        Some(pages) => pages.is_only(Encoding::RLE_DICTIONARY) || pages.is_only(Encoding::PLAIN_DICTIONARY),
+        None => chunk.dictionary_page_offset().is_some(),
+    };
+    throughout && saves_half(chunk)
+}
+
+/// Whether the chunk is less than half as large as its values without a dictionary, as far as its metadata tells. Otherwise
+/// most values are rare, and looking each up costs more time than its bytes are worth.
+fn saves_half(chunk: &ColumnChunkMetaData) -> bool {
+    let values = chunk.num_values();
+    let plain = match chunk.column_type() {
+        Type::INT32 | Type::FLOAT => 4 * values,
+        Type::INT64 | Type::DOUBLE => 8 * values,
+        Type::INT96 => 12 * values,
+        Type::FIXED_LEN_BYTE_ARRAY => i64::from(chunk.column_descr().type_length()) * values,
+        // With the length before each value.
+        Type::BYTE_ARRAY => match chunk.unencoded_byte_array_data_bytes() {
+            Some(bytes) => bytes + 4 * values,
+            None => return true,
+        },
+        Type::BOOLEAN => return true,
+    };
+    chunk.uncompressed_size() < plain / 2
+}
+
+struct RowGroup {
+    file: Arc<ParquetFile>,
+    group: usize,
+    schema: SchemaRef,
+    batch_rows: usize,
+}
+
+impl Part for RowGroup {
+    fn path(&self) -> &str {
+        &self.file.path
+    }
+
+    fn bytes(&self) -> u64 {
+        self.file.metadata.metadata().row_group(self.group).compressed_size().max(0) as u64
+    }
+
+    fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
+        let path = self.file.path.clone();
+        let schema = project(&self.schema, columns)?;
+        let file_fields = self.file.metadata.schema().fields();
+        let roots: Vec<usize> = (0..file_fields.len())
+            .filter(|&root| schema.column_with_name(file_fields[root].name()).is_some())
+            .collect();
+        let projection = Projection::new(roots.iter().map(|&root| file_fields[root].name()), &schema);
+
+        let file = File::open(&path).map_err(DatasetError::io("open", &path))?;
+        let corrupt = {
+            let (path, group) = (path.clone(), self.group);
+            move |error: &dyn std::error::Error| {
+                DatasetError::corrupt(
+                    &path,
+                    format!(
+                        "row group {group}: {error} (bad rows are skipped line by line, never by whole row groups)"
+                    ),
+                )
+            }
+        };
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.file.metadata.clone());
+        let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
+        let reader = builder
+            .with_row_groups(vec![self.group])
+            .with_projection(mask)
+            .with_batch_size(self.batch_rows)
+            .build()
+            .map_err(|error| corrupt(&error))?;
+
+        let rows = self.file.metadata.metadata().row_group(self.group).num_rows().max(1) as u64;
+        let bytes = self.bytes();
+        Ok(Box::new(reader.map(move |batch| {
+            let batch = batch.and_then(|batch| projection.apply(&batch)).map_err(|error| corrupt(&error))?;
+            let input_bytes = (u128::from(bytes) * batch.num_rows() as u128 / u128::from(rows)) as u64;
+            Ok(Decoded { batch, input_bytes, bad: vec![] })
+        })))
+    }
+}

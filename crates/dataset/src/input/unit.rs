@@ -1,0 +1,139 @@
+//! What a dataset is read by.
+
+use std::{
+    fmt,
+    iter::FusedIterator,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+
+use super::{BadRow, InputOptions};
+use crate::error::DatasetError;
+
+/// A part of a dataset that is read on its own. Units are read by any thread in any order, and reading one again gives
+/// the same rows in the same order (but for standard input, which is read once).
+pub struct Unit {
+    index: usize,
+    part: Box<dyn Part>,
+}
+
+/// What the formats supply.
+pub(super) trait Part: Send + Sync {
+    /// The file.
+    fn path(&self) -> &str;
+    /// Its bytes in the file, about; 0 if unknown.
+    fn bytes(&self) -> u64;
+    /// Reads all columns, or those at `columns` of the dataset's schema, in that order.
+    fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError>;
+}
+
+/// A file that has been looked at.
+pub(super) trait Source {
+    /// Its columns.
+    fn schema(&self) -> SchemaRef;
+    /// For each column whether it is dictionary encoded throughout; `None` if the format does not tell.
+    fn dictionary_columns(&self) -> Option<Vec<bool>> {
+        None
+    }
+    /// Its parts, whose batches have the columns of `schema`.
+    fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>>;
+}
+
+/// Batches as a format decodes them.
+pub(super) type Batches = Box<dyn Iterator<Item = Result<Decoded, DatasetError>> + Send>;
+
+/// What is read at a time.
+#[derive(Clone, Debug)]
+pub struct Decoded {
+    /// Rows, of the dataset's schema; may be none.
+    pub batch: RecordBatch,
+    /// Bytes of the file that this took. Those of all batches of a unit add up to about the unit's bytes.
+    pub input_bytes: u64,
+    /// Rows that could not be read, if they are not to fail: `batch` has the others.
+    pub bad: Vec<BadRow>,
+}
+
+impl Unit {
+    pub(super) fn new(index: usize, part: Box<dyn Part>) -> Self {
+        Self { index, part }
+    }
+
+    /// Its place among the dataset's units.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The file that it is a part of.
+    pub fn path(&self) -> &str {
+        self.part.path()
+    }
+
+    /// Its bytes in the file, about; 0 if unknown.
+    pub fn bytes(&self) -> u64 {
+        self.part.bytes()
+    }
+
+    /// Begins to read it. Memory is that of a batch, and for CSV and JSON the bytes of the unit.
+    ///
+    /// # Errors
+    /// If the file cannot be opened, or is not what it was when the dataset was opened.
+    pub fn read(&self) -> Result<UnitReader, DatasetError> {
+        self.reader(None)
+    }
+
+    /// Like [`read`](Self::read), for some columns, in the given order.
+    ///
+    /// # Errors
+    /// As there, or if a number is not below the number of columns.
+    pub fn read_columns(&self, columns: &[usize]) -> Result<UnitReader, DatasetError> {
+        self.reader(Some(columns))
+    }
+
+    fn reader(&self, columns: Option<&[usize]>) -> Result<UnitReader, DatasetError> {
+        let batches = guard(self.part.path(), || self.part.read(columns))?;
+        Ok(UnitReader { path: self.part.path().to_owned(), batches: Some(batches) })
+    }
+}
+
+impl fmt::Debug for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unit").field("index", &self.index).field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
+/// The batches of a unit; ends with its first error.
+pub struct UnitReader {
+    path: String,
+    batches: Option<Batches>,
+}
+
+impl Iterator for UnitReader {
+    type Item = Result<Decoded, DatasetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batches = self.batches.as_mut()?;
+        let next = guard(&self.path, || batches.next().transpose()).transpose();
+        if !matches!(next, Some(Ok(_))) {
+            self.batches = None;
+        }
+        next
+    }
+}
+
+impl FusedIterator for UnitReader {}
+
+impl fmt::Debug for UnitReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnitReader").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// Runs a decoder, which may panic on bytes that are damaged. What it worked on must not be used again after an error.
+pub(super) fn guard<T>(path: &str, decode: impl FnOnce() -> Result<T, DatasetError>) -> Result<T, DatasetError> {
+    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+        Err(DatasetError::corrupt(path, format!("it is damaged, the decoder gave up: {text}")))
+    })
+}

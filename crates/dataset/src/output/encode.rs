@@ -1,0 +1,143 @@
+//! One file being encoded, in any of the formats.
+
+use std::io::BufWriter;
+
+use arrow::{array::RecordBatch, ipc::writer::FileWriter};
+use parquet::arrow::ArrowWriter;
+
+use super::{
+    OutputError,
+    format::Encoding,
+    publish::{Folder, Sealed, WorkFile},
+};
+
+/// A file in the making.
+pub(crate) enum Encoder {
+    Parquet(Box<ArrowWriter<WorkFile>>),
+    Ipc(Box<FileWriter<BufWriter<WorkFile>>>),
+}
+
+/// Bodies are written past this; it is for the small pieces between them.
+const IPC_BUFFER_BYTES: usize = 8 << 10;
+
+impl Encoder {
+    /// Begins the file `name` in the work folder.
+    pub(crate) fn create(folder: &Folder, name: &str, encoding: &Encoding) -> Result<Self, OutputError> {
+        let file = WorkFile::create(folder, name)?;
+        let path = file.path().to_owned();
+        match encoding {
+            Encoding::Parquet { schema, options } => {
+                let writer = ArrowWriter::try_new_with_options(file, schema.clone(), options.as_ref().clone());
+                Ok(Self::Parquet(Box::new(writer.map_err(|error| parquet_error(&path, error))?)))
+            }
+            Encoding::Ipc { schema, options } => {
+                let file = BufWriter::with_capacity(IPC_BUFFER_BYTES, file);
+                let writer = FileWriter::try_new_with_options(file, schema, options.clone());
+                Ok(Self::Ipc(Box::new(writer.map_err(|error| arrow_error(&path, error))?)))
+            }
+        }
+    }
+
+    /// Adds rows.
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), OutputError> {
+        let result = match self {
+            Self::Parquet(writer) => writer.write(batch).map_err(Failure::Parquet),
+            Self::Ipc(writer) => writer.write(batch).map_err(Failure::Arrow),
+        };
+        result.map_err(|failure| failure.at(self.file()))
+    }
+
+    /// Bytes of memory in use.
+    pub(crate) fn memory(&self) -> usize {
+        match self {
+            Self::Parquet(writer) => writer.memory_size() + group_memory(writer),
+            Self::Ipc(_) => IPC_BUFFER_BYTES,
+        }
+    }
+
+    /// Bytes that the file would have if it ended here, about.
+    pub(crate) fn size_estimate(&self) -> u64 {
+        match self {
+            Self::Parquet(writer) => (writer.bytes_written() + writer.in_progress_size()) as u64,
+            Self::Ipc(writer) => writer.get_ref().get_ref().bytes(),
+        }
+    }
+
+    /// Writes what is held in memory, as far as the format allows.
+    pub(crate) fn relieve(&mut self) -> Result<(), OutputError> {
+        match self {
+            Self::Parquet(writer) => writer.flush().map_err(|error| parquet_error(writer.inner().path(), error)),
+            Self::Ipc(_) => Ok(()),
+        }
+    }
+
+    /// Ends the file and waits until it is on disk.
+    pub(crate) fn finish(self) -> Result<Sealed, OutputError> {
+        match self {
+            Self::Parquet(mut writer) => {
+                let ended = writer.finish().map(drop);
+                ended.map_err(|error| parquet_error(writer.inner().path(), error))?;
+                // Taking the file out of the writer would flush it too, but with the system's error turned to text.
+                let flushed = writer.sync();
+                flushed.map_err(OutputError::io("write", writer.inner().path()))?;
+                writer.inner_mut().seal()
+            }
+            Self::Ipc(mut writer) => {
+                let path = writer.get_ref().get_ref().path().to_owned();
+                writer.finish().map_err(|error| arrow_error(&path, error))?;
+                let file = writer.into_inner().map_err(|error| arrow_error(&path, error))?;
+                file.into_inner().map_err(|error| OutputError::io("write", path)(error.into_error()))?.seal()
+            }
+        }
+    }
+
+    fn file(&self) -> &WorkFile {
+        match self {
+            Self::Parquet(writer) => writer.inner(),
+            Self::Ipc(writer) => writer.get_ref().get_ref(),
+        }
+    }
+}
+
+/// What the footer will say of a column of a closed row group, about.
+const COLUMN_METADATA_BYTES: usize = 512;
+
+/// The memory of what is known of closed row groups until the footer is written.
+fn group_memory(writer: &ArrowWriter<WorkFile>) -> usize {
+    let groups = writer.flushed_row_groups();
+    groups.len() * groups.first().map_or(0, |group| group.num_columns()) * COLUMN_METADATA_BYTES
+}
+
+enum Failure {
+    Parquet(parquet::errors::ParquetError),
+    Arrow(arrow::error::ArrowError),
+}
+
+impl Failure {
+    fn at(self, file: &WorkFile) -> OutputError {
+        match self {
+            Self::Parquet(error) => parquet_error(file.path(), error),
+            Self::Arrow(error) => arrow_error(file.path(), error),
+        }
+    }
+}
+
+/// The file system's error within, if that is what it was: it knows a remedy.
+fn parquet_error(path: &std::path::Path, error: parquet::errors::ParquetError) -> OutputError {
+    use parquet::errors::ParquetError;
+    match error {
+        ParquetError::External(error) => match error.downcast::<std::io::Error>() {
+            Ok(error) => OutputError::io("write", path)(*error),
+            Err(error) => OutputError::Encode { path: path.to_owned(), message: error.to_string() },
+        },
+        error => OutputError::Encode { path: path.to_owned(), message: error.to_string() },
+    }
+}
+
+pub(crate) fn arrow_error(path: &std::path::Path, error: arrow::error::ArrowError) -> OutputError {
+    use arrow::error::ArrowError;
+    match error {
+        ArrowError::IoError(_, error) => OutputError::io("write", path)(error),
+        error => OutputError::Encode { path: path.to_owned(), message: error.to_string() },
+    }
+}

@@ -1,0 +1,110 @@
+//! What can go wrong with an output folder.
+
+use std::{io, path::PathBuf};
+
+use thiserror::Error;
+
+/// Why a dataset could not be written, or its folder not be used.
+#[derive(Debug, Error)]
+pub enum OutputError {
+    /// The file system refused.
+    #[error("cannot {action} '{}': {source}{}", path.display(), remedy(source))]
+    Io {
+        /// What was tried, like `write`.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A format's writer failed for another reason than the file system.
+    #[error("cannot encode '{}': {message}", path.display())]
+    Encode {
+        /// The file.
+        path: PathBuf,
+        /// What the writer said.
+        message: String,
+    },
+    /// Another run writes there.
+    #[error("another run is writing to '{}'; wait until it ends, or choose another --output", .0.display())]
+    InUse(PathBuf),
+    /// The folder has a dataset already.
+    #[error("'{}' holds {state}; give {remedy}, or choose another --output", path.display())]
+    Taken {
+        /// The folder.
+        path: PathBuf,
+        /// `a finished dataset` or `an unfinished one`.
+        state: &'static str,
+        /// Options that help.
+        remedy: &'static str,
+    },
+    /// The folder has files of somebody else, which readers of the folder would take for a part of the dataset.
+    #[error("'{}' has '{file}', which no run of annulus wrote; choose an empty folder for --output", path.display())]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// One of the files.
+        file: String,
+    },
+    /// What is to be resumed was started otherwise.
+    #[error(
+        "'{}' cannot be resumed: {setting} is {now}, but was {before}; repeat the options of the first run, or start \
+         again with --overwrite", path.display()
+    )]
+    ResumeDiffers {
+        /// The folder.
+        path: PathBuf,
+        /// The name of what differs.
+        setting: String,
+        /// Its value in this run.
+        now: String,
+        /// Its value in the run that was not finished.
+        before: String,
+    },
+    /// The inputs cannot be read again.
+    #[error("--resume needs inputs that can be read again, and standard input cannot; use --overwrite")]
+    ResumeOnce,
+    /// A journal or manifest is not what this version writes.
+    #[error("'{}' cannot be read: {message}; start again with --overwrite, or choose another --output", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// The rows of a partition that was kept are not those that the inputs give now.
+    #[error("{name} was kept with {kept} rows, but the inputs now have {found} for it; start again with --overwrite")]
+    RowsDiffer {
+        /// The partition's files.
+        name: String,
+        /// Rows in the files.
+        kept: u64,
+        /// Rows that the inputs give.
+        found: u64,
+    },
+}
+
+impl OutputError {
+    /// For `map_err`: the file system refused `action` on `path`.
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { action, path, source }
+    }
+}
+
+/// What to do about it, where that is not plain from the error itself.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull => {
+            "; free some space (or move the finished files with their folder to a larger disk) and go on with --resume"
+        }
+        io::ErrorKind::QuotaExceeded => "; free some of your quota and go on with --resume",
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "; choose a folder you may write to",
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => "; choose a folder for --output",
+        _ if error.raw_os_error() == Some(TOO_MANY_OPEN) => "; raise the limit of open files (ulimit -n)",
+        _ => "",
+    }
+}
+
+/// EMFILE on Unix.
+const TOO_MANY_OPEN: i32 = 24;

@@ -1,0 +1,204 @@
+//! The formats that files can have, and how each is encoded.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, RecordBatch},
+    compute::cast,
+    datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef},
+    error::ArrowError,
+    ipc::{CompressionType, writer::IpcWriteOptions},
+};
+use parquet::{
+    arrow::{ArrowSchemaConverter, arrow_writer::ArrowWriterOptions},
+    basic::{Compression as Codec, ZstdLevel},
+    file::properties::{EnabledStatistics, WriterProperties},
+    schema::types::ColumnPath,
+};
+
+use super::OutputError;
+
+/// What files are written as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OutputFormat {
+    /// Parquet.
+    #[default]
+    Parquet,
+    /// Arrow IPC files. Dictionaries are written out as their values, since a file of this format has one dictionary for
+    /// all its batches.
+    Ipc,
+}
+
+/// How the content of files is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all: the default of Arrow IPC.
+    None,
+    /// Snappy, in Parquet only: its default.
+    Snappy,
+    /// LZ4.
+    Lz4,
+    /// Zstandard at its first level.
+    Zstd,
+}
+
+impl OutputFormat {
+    /// What file names end with, after the dot.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Ipc => "arrow",
+        }
+    }
+
+    /// The name as users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Ipc => "arrow",
+        }
+    }
+
+    /// What is used if nothing else is asked for.
+    pub fn default_compression(self) -> Compression {
+        match self {
+            Self::Parquet => Compression::Snappy,
+            Self::Ipc => Compression::None,
+        }
+    }
+
+    /// Memory that an open file of so many columns needs to be worth being open, in bytes.
+    pub(crate) fn floor_bytes(self, columns: usize) -> usize {
+        match self {
+            Self::Parquet => columns * PARQUET_COLUMN_FLOOR_BYTES,
+            Self::Ipc => IPC_FLOOR_BYTES,
+        }
+    }
+}
+
+/// Smaller column chunks have more overhead than content.
+const PARQUET_COLUMN_FLOOR_BYTES: usize = 32 << 10;
+const IPC_FLOOR_BYTES: usize = 32 << 10;
+
+impl Compression {
+    /// The name as users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Snappy => "snappy",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+/// A format with its options, for files of one schema.
+pub(crate) enum Encoding {
+    Parquet { schema: SchemaRef, options: Box<ArrowWriterOptions> },
+    Ipc { schema: SchemaRef, options: IpcWriteOptions },
+}
+
+impl Encoding {
+    /// For files of `schema`. In Parquet, column `i` begins with a dictionary if `dictionary(i)` says so.
+    ///
+    /// # Errors
+    /// If the format cannot hold a column's type, or does not know the compression.
+    pub(crate) fn try_new(
+        format: OutputFormat,
+        compression: Compression,
+        schema: &SchemaRef,
+        dictionary: impl Fn(usize) -> bool,
+    ) -> Result<Self, OutputError> {
+        let unfit = |message: String| OutputError::Encode { path: format!("*.{}", format.extension()).into(), message };
+        match format {
+            OutputFormat::Parquet => {
+                let options =
+                    parquet_options(schema, compression, dictionary).map_err(|error| unfit(error.to_string()))?;
+                Ok(Self::Parquet { schema: schema.clone(), options: Box::new(options) })
+            }
+            OutputFormat::Ipc => {
+                let codec = match compression {
+                    Compression::None => None,
+                    Compression::Lz4 => Some(CompressionType::LZ4_FRAME),
+                    Compression::Zstd => Some(CompressionType::ZSTD),
+                    Compression::Snappy => return Err(unfit("Arrow files know no snappy; choose lz4 or zstd".into())),
+                };
+                let options = IpcWriteOptions::default().try_with_compression(codec);
+                let options = options.map_err(|error| unfit(error.to_string()))?;
+                let fields: Vec<FieldRef> = schema.fields().iter().map(without_dictionary).collect();
+                let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+                Ok(Self::Ipc { schema, options })
+            }
+        }
+    }
+
+    /// The columns of the files.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        match self {
+            Self::Parquet { schema, .. } | Self::Ipc { schema, .. } => schema,
+        }
+    }
+
+    /// The batch with the columns of the files.
+    pub(crate) fn adapt(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+        let schema = self.schema();
+        let adapt = |(column, field): (&ArrayRef, &FieldRef)| {
+            if column.data_type() == field.data_type() {
+                Ok(Arc::clone(column))
+            } else {
+                cast(column, field.data_type())
+            }
+        };
+        let columns: Result<Vec<_>, _> = batch.columns().iter().zip(schema.fields()).map(adapt).collect();
+        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(schema.clone(), columns?, &options)
+    }
+}
+
+/// Every column of every open file holds a page that is not full yet, so pages are shorter than usual. Compression does not
+/// suffer: that of Snappy reaches back 64 KiB.
+const PAGE_BYTES: usize = 256 << 10;
+const PAGE_ROWS: usize = 8192;
+
+/// Statistics of whole chunks: those of pages cost a tenth of the encoding time.
+fn parquet_options(
+    schema: &SchemaRef,
+    compression: Compression,
+    dictionary: impl Fn(usize) -> bool,
+) -> Result<ArrowWriterOptions, parquet::errors::ParquetError> {
+    let codec = match compression {
+        Compression::None => Codec::UNCOMPRESSED,
+        Compression::Snappy => Codec::SNAPPY,
+        Compression::Lz4 => Codec::LZ4_RAW,
+        Compression::Zstd => Codec::ZSTD(ZstdLevel::try_new(1)?),
+    };
+    let mut properties = WriterProperties::builder()
+        .set_compression(codec)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_data_page_size_limit(PAGE_BYTES)
+        .set_data_page_row_count_limit(PAGE_ROWS)
+        .set_dictionary_enabled(true);
+    let leaves = ArrowSchemaConverter::new().convert(schema)?;
+    for leaf in 0..leaves.num_columns() {
+        if !dictionary(leaves.get_column_root_idx(leaf)) {
+            let path: ColumnPath = leaves.column(leaf).path().clone();
+            properties = properties.set_column_dictionary_enabled(path, false);
+        }
+    }
+    Ok(ArrowWriterOptions::new().with_properties(properties.build()))
+}
+
+/// The field with dictionaries, at any depth, replaced by their values.
+fn without_dictionary(field: &FieldRef) -> FieldRef {
+    let data_type = match field.data_type() {
+        DataType::Dictionary(_, values) => values.as_ref().clone(),
+        DataType::List(item) => DataType::List(without_dictionary(item)),
+        DataType::LargeList(item) => DataType::LargeList(without_dictionary(item)),
+        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(without_dictionary(item), *len),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(without_dictionary).collect::<Fields>()),
+        DataType::Map(entries, sorted) => DataType::Map(without_dictionary(entries), *sorted),
+        _ => return Arc::clone(field),
+    };
+    let plain = Field::new(field.name(), data_type, field.is_nullable());
+    Arc::new(plain.with_metadata(field.metadata().clone()))
+}

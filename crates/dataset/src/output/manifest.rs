@@ -1,0 +1,165 @@
+//! `manifest.json`: what a finished dataset consists of. Written last, so it is there only when everything else is.
+
+use std::{collections::BTreeMap, fs, io};
+
+use arrow::datatypes::Schema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    OutputError,
+    publish::{Folder, checked_names, examine},
+};
+
+/// The name of the manifest in its folder.
+pub const MANIFEST_NAME: &str = "manifest.json";
+/// What this version writes and reads.
+pub const MANIFEST_VERSION: u32 = 1;
+
+/// What a job is known by, by name: all that decides which rows go to which file.
+pub type Settings = BTreeMap<String, String>;
+
+/// A finished dataset.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`MANIFEST_VERSION`].
+    pub version: u32,
+    /// What the job is known by; `--resume` compares it.
+    pub settings: Settings,
+    /// The columns of every file.
+    pub columns: Vec<ColumnEntry>,
+    /// Rows of all partitions.
+    pub rows: u64,
+    /// Rows of the inputs that could not be read and are in no partition.
+    pub rows_bad: u64,
+    /// Bytes of all files of the partitions.
+    pub bytes: u64,
+    /// The file of the rows that could not be read, if it was asked for.
+    pub quarantine: Option<PlainFileEntry>,
+    /// All partitions, also those without rows, which have no file.
+    pub partitions: Vec<PartitionEntry>,
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColumnEntry {
+    /// Its name.
+    pub name: String,
+    /// Its Arrow type.
+    #[serde(rename = "type")]
+    pub data_type: String,
+    /// Whether it may have nulls.
+    pub nullable: bool,
+}
+
+/// A partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionEntry {
+    /// Its number, from 0.
+    pub partition: usize,
+    /// Rows of all its files.
+    pub rows: u64,
+    /// Bytes of all its files.
+    pub bytes: u64,
+    /// Its files.
+    pub files: Vec<FileEntry>,
+}
+
+/// A file of a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Its name in the folder.
+    pub name: String,
+    /// Number of rows.
+    pub rows: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// `xxh64:` and the XXH64 of its bytes, with seed 0, in hexadecimal.
+    pub checksum: String,
+    /// The least and the greatest value of each key column; none for a key whose values have no order.
+    pub keys: Vec<KeyEntry>,
+}
+
+/// The values of a key column in a file, as text; `None` if all are null.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyEntry {
+    /// The column.
+    pub column: String,
+    /// The least value.
+    pub min: Option<String>,
+    /// The greatest value.
+    pub max: Option<String>,
+    /// Number of nulls.
+    pub nulls: u64,
+}
+
+/// A file that belongs to no partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlainFileEntry {
+    /// Its name in the folder.
+    pub name: String,
+    /// Number of rows.
+    pub rows: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// As [`FileEntry::checksum`].
+    pub checksum: String,
+}
+
+impl Manifest {
+    /// The manifest in a folder, if it has one.
+    pub(crate) fn load(folder: &Folder) -> Result<Option<Self>, OutputError> {
+        let path = folder.final_path(MANIFEST_NAME);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(OutputError::io("read", path)(error)),
+        };
+        let damaged = |message: String| OutputError::Damaged { path, message };
+        match serde_json::from_slice::<Self>(&text) {
+            Ok(manifest) if manifest.version == MANIFEST_VERSION => {
+                checked_names(manifest.file_names()).map_err(damaged)?;
+                Ok(Some(manifest))
+            }
+            Ok(manifest) => Err(damaged(format!("its version is {}, not {MANIFEST_VERSION}", manifest.version))),
+            Err(error) => Err(damaged(error.to_string())),
+        }
+    }
+
+    /// Writes it, as a whole or not at all.
+    pub(crate) fn store(&self, folder: &Folder) -> Result<(), OutputError> {
+        let mut text = serde_json::to_vec_pretty(self)
+            .map_err(|error| OutputError::Damaged { path: MANIFEST_NAME.into(), message: error.to_string() })?;
+        text.push(b'\n');
+        folder.write_whole(MANIFEST_NAME, &text)
+    }
+
+    /// Whether all files are there with the content that they had. Reads every file.
+    pub(crate) fn is_whole(&self, folder: &Folder) -> Result<bool, OutputError> {
+        let files = self.partitions.iter().flat_map(|partition| &partition.files);
+        let files = files.map(|file| (&file.name, file.bytes, &file.checksum));
+        let plain = self.quarantine.iter().map(|file| (&file.name, file.bytes, &file.checksum));
+        for (name, bytes, checksum) in files.chain(plain) {
+            let found = examine(&folder.final_path(name))?;
+            if !found.is_some_and(|found| found.bytes == bytes && found.checksum == *checksum) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Every file but the manifest itself.
+    pub fn file_names(&self) -> impl Iterator<Item = &str> {
+        let files = self.partitions.iter().flat_map(|partition| &partition.files).map(|file| file.name.as_str());
+        files.chain(self.quarantine.as_ref().map(|file| file.name.as_str()))
+    }
+}
+
+/// The columns of `schema`, as a manifest lists them.
+pub(crate) fn columns_of(schema: &Schema) -> Vec<ColumnEntry> {
+    let column = |field: &arrow::datatypes::FieldRef| ColumnEntry {
+        name: field.name().clone(),
+        data_type: field.data_type().to_string(),
+        nullable: field.is_nullable(),
+    };
+    schema.fields().iter().map(column).collect()
+}

@@ -1,0 +1,199 @@
+//! A dataset being written: files by slot, published when they are whole, in memory that is accounted for.
+//!
+//! ```text
+//! write(slot, batch) -> slot.rs -> encode.rs -> work folder --finish(slot)--> journal.rs, then final names (publish.rs)
+//!                         |                                                       ... complete() -> manifest.json
+//!                         +-- memory.rs: the largest files are relieved when all hold too much
+//! ```
+
+mod encode;
+mod error;
+mod format;
+mod journal;
+mod keys;
+mod manifest;
+pub(crate) mod memory;
+mod open;
+mod publish;
+mod quarantine;
+mod slot;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use arrow::array::RecordBatch;
+
+pub use error::OutputError;
+pub use format::{Compression, OutputFormat};
+pub use manifest::{
+    ColumnEntry, FileEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest, PartitionEntry, PlainFileEntry,
+    Settings,
+};
+pub use open::{Existing, OutputOptions, is_unfinished};
+pub(crate) use open::{Opened, OutputSpec};
+pub use quarantine::QUARANTINE_NAME;
+pub use slot::Slot;
+
+use journal::{Entry, Journal};
+use memory::Ledger;
+use publish::Folder;
+use quarantine::Quarantine;
+use slot::{Common, SlotWriter};
+
+use crate::input::BadRow;
+
+/// Finished slots wait for company, so that the journal and the folder are put on disk once for many.
+const PUBLISH_SLOTS: usize = 64;
+/// As many bytes do not wait.
+const PUBLISH_BYTES: u64 = 64 << 20;
+
+/// An output folder that takes rows. Any number of threads may write; rows of one slot wait for each other.
+pub(crate) struct Output {
+    folder: Folder,
+    common: Common,
+    settings: Settings,
+    slots: Vec<Slot>,
+    writers: Vec<Mutex<SlotWriter>>,
+    ledger: Ledger,
+    finished: Mutex<Finished>,
+    quarantine: Mutex<Quarantine>,
+}
+
+struct Finished {
+    journal: Journal,
+    /// On disk in the work folder.
+    waiting: Vec<Entry>,
+    waiting_bytes: u64,
+    published: Vec<Entry>,
+}
+
+impl Output {
+    /// Adds rows to a slot's file, and relieves the largest files if all together hold too much.
+    pub(crate) fn write(&self, slot: usize, batch: &RecordBatch) -> Result<(), OutputError> {
+        {
+            let mut writer = self.writer(slot);
+            writer.write(&self.folder, &self.common, batch)?;
+            self.ledger.set(slot, writer.memory());
+        }
+        while let Some(largest) = self.ledger.excess() {
+            let mut writer = self.writer(largest);
+            let before = writer.memory();
+            writer.relieve()?;
+            self.ledger.set(largest, writer.memory());
+            if writer.memory() >= before {
+                // Nothing more can be given back: what is left is what closed row groups need.
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a slot's files; they get their final names now or soon.
+    pub(crate) fn finish(&self, slot: usize) -> Result<(), OutputError> {
+        let mut writer = self.writer(slot);
+        let files = writer.finish(&self.common)?;
+        self.ledger.set(slot, 0);
+        drop(writer);
+        let bytes: u64 = files.iter().map(|file| file.bytes).sum();
+        let mut finished = self.finished();
+        finished.waiting.push(Entry { slot, files });
+        finished.waiting_bytes += bytes;
+        if finished.waiting.len() >= PUBLISH_SLOTS || finished.waiting_bytes >= PUBLISH_BYTES {
+            finished.publish(&self.folder)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps rows that could not be read.
+    pub(crate) fn quarantine(&self, bad: &[BadRow]) -> Result<(), OutputError> {
+        self.quarantine.lock().unwrap_or_else(PoisonError::into_inner).write(&self.folder, bad)
+    }
+
+    /// What a slot is.
+    pub(crate) fn slot(&self, slot: usize) -> Slot {
+        self.slots[slot]
+    }
+
+    /// Memory that an open file needs to be worth being open, in bytes.
+    pub(crate) fn floor_bytes(&self) -> usize {
+        self.common.format.floor_bytes(self.common.encoding.schema().fields().len())
+    }
+
+    /// A folder for files that go away with the run.
+    pub(crate) fn scratch_path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.work_path(name)
+    }
+
+    /// Publishes what waits and writes the manifest. All slots are finished.
+    pub(crate) fn complete(self, rows_bad: u64) -> Result<Manifest, OutputError> {
+        let mut finished = self.finished.into_inner().unwrap_or_else(PoisonError::into_inner);
+        finished.publish(&self.folder)?;
+        let quarantine = self.quarantine.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let quarantine = quarantine.finish(&self.folder)?;
+        if let Some(file) = &quarantine {
+            self.folder.publish([file.name.as_str()])?;
+        }
+        let partitions = partitions_of(&self.slots, finished.published);
+        let manifest = Manifest {
+            version: MANIFEST_VERSION,
+            settings: self.settings,
+            columns: manifest::columns_of(self.common.encoding.schema()),
+            rows: partitions.iter().map(|partition| partition.rows).sum(),
+            rows_bad,
+            bytes: partitions.iter().map(|partition| partition.bytes).sum(),
+            quarantine,
+            partitions,
+        };
+        manifest.store(&self.folder)?;
+        self.folder.dismantle()?;
+        Ok(manifest)
+    }
+
+    /// Gives up: publishes what is finished, and removes what is not. The journal stays if there is anything to resume.
+    pub(crate) fn abandon(self) -> Result<(), OutputError> {
+        drop(self.writers);
+        let mut finished = self.finished.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let published = finished.publish(&self.folder);
+        if finished.published.is_empty() {
+            return published.and(self.folder.dismantle());
+        }
+        published.and(self.folder.remove_work())
+    }
+
+    fn writer(&self, slot: usize) -> MutexGuard<'_, SlotWriter> {
+        self.writers[slot].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn finished(&self) -> MutexGuard<'_, Finished> {
+        self.finished.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Finished {
+    /// First the journal, then the names: a file under a final name is always known.
+    fn publish(&mut self, folder: &Folder) -> Result<(), OutputError> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        self.journal.append(&self.waiting)?;
+        let files = self.waiting.iter().flat_map(|entry| &entry.files);
+        folder.publish(files.map(|file| file.name.as_str()))?;
+        self.published.append(&mut self.waiting);
+        self.waiting_bytes = 0;
+        Ok(())
+    }
+}
+
+/// All partitions in order, with the files of all their slots.
+fn partitions_of(slots: &[Slot], mut entries: Vec<Entry>) -> Vec<PartitionEntry> {
+    let count = slots.iter().map(|slot| slot.partition + 1).max().unwrap_or(0);
+    let mut partitions: Vec<PartitionEntry> =
+        (0..count).map(|partition| PartitionEntry { partition, rows: 0, bytes: 0, files: Vec::new() }).collect();
+    entries.sort_by_key(|entry| entry.slot);
+    for Entry { slot, files } in entries {
+        let partition = &mut partitions[slots[slot].partition];
+        partition.rows += files.iter().map(|file| file.rows).sum::<u64>();
+        partition.bytes += files.iter().map(|file| file.bytes).sum::<u64>();
+        partition.files.extend(files);
+    }
+    partitions
+}

@@ -1,0 +1,196 @@
+//! Begins, resumes or replaces a dataset in a folder.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
+
+use arrow::datatypes::SchemaRef;
+
+use super::{
+    Compression, Finished, Manifest, Output, OutputError, OutputFormat, Settings, Slot,
+    format::Encoding,
+    journal::{Journal, Recorded},
+    manifest::MANIFEST_NAME,
+    memory::Ledger,
+    publish::{Folder, journal_path},
+    quarantine::QUARANTINE_NAME,
+    slot::{Common, SlotWriter},
+};
+
+/// Where a dataset goes, and how it is written.
+#[derive(Clone, Debug)]
+pub struct OutputOptions {
+    /// Its folder, which is created if it is not there.
+    pub dir: PathBuf,
+    /// What files are written as.
+    pub format: OutputFormat,
+    /// How their content is compressed.
+    pub compression: Compression,
+    /// A file that has reached so many bytes is followed by a further one.
+    pub max_file_bytes: Option<u64>,
+    /// What is done about a dataset that is there.
+    pub existing: Existing,
+}
+
+/// What is done about a dataset that is in the folder already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// It is an error.
+    #[default]
+    Refuse,
+    /// Its files are removed; other files are not, and are an error.
+    Overwrite,
+    /// Finished partitions are kept, if they are of the same job and whole.
+    Resume,
+}
+
+/// What an output is made for.
+pub(crate) struct OutputSpec<'a> {
+    pub(crate) options: &'a OutputOptions,
+    pub(crate) settings: Settings,
+    pub(crate) schema: SchemaRef,
+    /// Names and positions of the key columns.
+    pub(crate) keys: Vec<(String, usize)>,
+    pub(crate) slots: Vec<Slot>,
+    /// Memory of all open files, in bytes.
+    pub(crate) writers_bytes: usize,
+    /// Whether a column of Parquet files begins with a dictionary.
+    pub(crate) dictionary: &'a dyn Fn(usize) -> bool,
+}
+
+/// What was found in the folder.
+pub(crate) enum Opened {
+    /// Rows are to be written.
+    Writing {
+        output: Box<Output>,
+        /// Rows of each slot that is finished already.
+        kept: Vec<Option<u64>>,
+    },
+    /// The very dataset is there, and whole.
+    Complete(Manifest),
+}
+
+impl Output {
+    /// Locks the folder and prepares it.
+    ///
+    /// # Errors
+    /// If the folder holds what `existing` does not allow, another run uses it, or the file system refuses.
+    pub(crate) fn open(spec: OutputSpec<'_>) -> Result<Opened, OutputError> {
+        let OutputOptions { dir, format, compression, max_file_bytes, existing } = spec.options.clone();
+        let encoding = Encoding::try_new(format, compression, &spec.schema, spec.dictionary)?;
+        let folder = Folder::lock(&dir)?;
+        let recorded = match find(&folder, existing, &spec.settings) {
+            Ok(Found::Complete(manifest)) => return Ok(Opened::Complete(manifest)),
+            Ok(Found::Recorded(recorded)) => recorded,
+            Err(error) => {
+                folder.leave_untouched();
+                return Err(error);
+            }
+        };
+        let entries = recorded.map_or(Ok(Vec::new()), |recorded| recorded.keep_whole(&folder))?;
+        let entries: Vec<_> = entries.into_iter().filter(|entry| entry.slot < spec.slots.len()).collect();
+        let journal = Journal::create(&folder, &spec.settings, &entries)?;
+        folder.clear_work()?;
+        let mut kept = vec![None; spec.slots.len()];
+        for entry in &entries {
+            kept[entry.slot] = Some(entry.files.iter().map(|file| file.rows).sum());
+        }
+        let output = Self {
+            folder,
+            common: Common { format, encoding, max_file_bytes: max_file_bytes.unwrap_or(u64::MAX), keys: spec.keys },
+            settings: spec.settings,
+            writers: spec.slots.iter().map(|&slot| Mutex::new(SlotWriter::new(slot))).collect(),
+            ledger: Ledger::new(spec.writers_bytes, spec.slots.len()),
+            slots: spec.slots,
+            finished: Mutex::new(Finished { journal, waiting: Vec::new(), waiting_bytes: 0, published: entries }),
+            quarantine: Mutex::default(),
+        };
+        Ok(Opened::Writing { output: Box::new(output), kept })
+    }
+}
+
+/// Whether a folder has a dataset that was begun and can be resumed.
+pub fn is_unfinished(dir: &Path) -> bool {
+    journal_path(dir).exists() && !dir.join(MANIFEST_NAME).exists()
+}
+
+enum Found {
+    Complete(Manifest),
+    /// What an unfinished run has recorded, if there is one to be resumed.
+    Recorded(Option<Recorded>),
+}
+
+/// What is in the folder, after removing what is to be overwritten.
+fn find(folder: &Folder, existing: Existing, settings: &Settings) -> Result<Found, OutputError> {
+    let path = || folder.dir().to_owned();
+    let taken = |state, remedy| Err(OutputError::Taken { path: path(), state, remedy });
+    if existing == Existing::Overwrite {
+        overwrite(folder)?;
+        return refuse_foreign(folder, Vec::new()).map(|()| Found::Recorded(None));
+    }
+    if let Some(manifest) = Manifest::load(folder)? {
+        if existing == Existing::Refuse {
+            return taken("a finished dataset", "--overwrite to replace it");
+        }
+        same_settings(folder.dir(), settings, &manifest.settings)?;
+        if manifest.is_whole(folder)? {
+            folder.dismantle()?;
+            return Ok(Found::Complete(manifest));
+        }
+        return taken("a finished dataset with damaged files", "--overwrite to write it again");
+    }
+    let recorded = Recorded::load(folder)?;
+    let Some(recorded) = recorded else {
+        return refuse_foreign(folder, Vec::new()).map(|()| Found::Recorded(None));
+    };
+    if existing == Existing::Refuse {
+        return taken("an unfinished dataset", "--resume to go on with it or --overwrite to start again");
+    }
+    same_settings(folder.dir(), settings, &recorded.settings)?;
+    // It may have got its name just before the run was killed, and is written again.
+    folder.remove([QUARANTINE_NAME])?;
+    refuse_foreign(folder, recorded.file_names())?;
+    Ok(Found::Recorded(Some(recorded)))
+}
+
+/// Removes a dataset, finished or not. The manifest and the journal, which know its files, go last.
+fn overwrite(folder: &Folder) -> Result<(), OutputError> {
+    if let Some(recorded) = Recorded::load(folder)? {
+        folder.remove(recorded.file_names().iter().map(String::as_str))?;
+        folder.remove([QUARANTINE_NAME])?;
+    }
+    if let Some(manifest) = Manifest::load(folder)? {
+        folder.remove(manifest.file_names())?;
+        folder.remove([MANIFEST_NAME])?;
+    }
+    Ok(())
+}
+
+fn refuse_foreign(folder: &Folder, known: Vec<String>) -> Result<(), OutputError> {
+    match folder.visible_but(&known)? {
+        Some(file) => Err(OutputError::Foreign { path: folder.dir().to_owned(), file }),
+        None => Ok(()),
+    }
+}
+
+/// Longer values, like the list of all inputs, are not shown in errors.
+const SHOWN_CHARS: usize = 80;
+
+fn same_settings(dir: &Path, now: &Settings, before: &Settings) -> Result<(), OutputError> {
+    let names = now.keys().chain(before.keys());
+    let Some(name) = names.into_iter().find(|name| now.get(*name) != before.get(*name)) else { return Ok(()) };
+    let (a, b) = (now.get(name), before.get(name));
+    let long = [a, b].into_iter().flatten().any(|value| value.chars().count() > SHOWN_CHARS);
+    let shown = |value: Option<&String>, long_text: &str| match value {
+        Some(_) if long => long_text.to_owned(),
+        Some(value) => format!("'{value}'"),
+        None => "not given".to_owned(),
+    };
+    Err(OutputError::ResumeDiffers {
+        path: dir.to_owned(),
+        setting: name.clone(),
+        now: shown(a, "one thing"),
+        before: shown(b, "another"),
+    })
+}

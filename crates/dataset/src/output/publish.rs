@@ -1,0 +1,281 @@
+//! A folder in which files appear under their final names only when they are whole and on disk.
+//!
+//! ```text
+//! DIR/.annulus/lock             held while a run uses DIR
+//! DIR/.annulus/journal.jsonl    what is finished (journal.rs)
+//! DIR/.annulus/work/            files in the making, on the file system of DIR, so that a rename moves them
+//! DIR/part-00007.parquet        whole files
+//! ```
+
+use std::{
+    collections::HashSet,
+    fs::{self, File, TryLockError},
+    hash::Hasher,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use twox_hash::XxHash64;
+
+use super::OutputError;
+
+/// Everything that is not a part of the dataset; readers of folders skip names with a dot.
+const HIDDEN: &str = ".annulus";
+
+/// Where the journal of an output folder is.
+pub(super) fn journal_path(dir: &Path) -> PathBuf {
+    dir.join(HIDDEN).join("journal.jsonl")
+}
+
+/// An output folder, locked for one run.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    dir: PathBuf,
+    hidden: PathBuf,
+    work: PathBuf,
+    /// Released with the file, also when the process is killed.
+    _lock: File,
+}
+
+impl Folder {
+    /// Creates what is missing of `dir`, and locks it.
+    ///
+    /// # Errors
+    /// [`OutputError::InUse`] if another run has locked it.
+    pub(crate) fn lock(dir: &Path) -> Result<Self, OutputError> {
+        let hidden = dir.join(HIDDEN);
+        loop {
+            fs::create_dir_all(&hidden).map_err(OutputError::io("create", &hidden))?;
+            let path = hidden.join("lock");
+            let lock = match File::create(&path) {
+                Ok(lock) => lock,
+                // The run that had it has just ended, and took the hidden folder away.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => continue,
+                Err(error) => return Err(OutputError::io("create", path)(error)),
+            };
+            match lock.try_lock() {
+                Ok(()) if is_same_file(&lock, &path) => {
+                    let work = hidden.join("work");
+                    return Ok(Self { dir: dir.to_owned(), hidden, work, _lock: lock });
+                }
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(OutputError::InUse(dir.to_owned())),
+                Err(TryLockError::Error(error)) => return Err(OutputError::io("lock", path)(error)),
+            }
+        }
+    }
+
+    /// The folder of the whole files.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where the journal is.
+    pub(crate) fn journal_path(&self) -> PathBuf {
+        journal_path(&self.dir)
+    }
+
+    /// The folder of what is hidden.
+    pub(super) fn hidden(&self) -> &Path {
+        &self.hidden
+    }
+
+    /// A file in the making.
+    pub(crate) fn work_path(&self, name: &str) -> PathBuf {
+        self.work.join(name)
+    }
+
+    /// A whole file.
+    pub(crate) fn final_path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Begins with an empty work folder.
+    pub(crate) fn clear_work(&self) -> Result<(), OutputError> {
+        self.remove_work()?;
+        fs::create_dir(&self.work).map_err(OutputError::io("create", &self.work))
+    }
+
+    /// Removes the work folder, if it is there.
+    pub(crate) fn remove_work(&self) -> Result<(), OutputError> {
+        match fs::remove_dir_all(&self.work) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OutputError::io("remove", &self.work)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives files of the work folder, whose content is on disk, their final names, and puts those on disk too.
+    pub(crate) fn publish<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
+        for name in names {
+            let path = self.final_path(name);
+            fs::rename(self.work_path(name), &path).map_err(OutputError::io("rename a file to", path))?;
+        }
+        sync_folder(&self.dir)
+    }
+
+    /// Writes a small file at once, so that it is there as a whole or not at all.
+    pub(crate) fn write_whole(&self, name: &str, content: &[u8]) -> Result<(), OutputError> {
+        let mut file = WorkFile::create(self, name)?;
+        file.write_all(content).map_err(OutputError::io("write", file.path()))?;
+        file.seal()?;
+        self.publish([name])
+    }
+
+    /// Removes whole files by name; those that are not there are fine.
+    pub(crate) fn remove<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
+        for name in names {
+            let path = self.final_path(name);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(OutputError::io("remove", path)(error));
+                }
+                _ => {}
+            }
+        }
+        sync_folder(&self.dir)
+    }
+
+    /// The name of a visible file or folder that is not among `known`, if there is any.
+    pub(crate) fn visible_but(&self, known: &[String]) -> Result<Option<String>, OutputError> {
+        let known: HashSet<&str> = known.iter().map(String::as_str).collect();
+        let refused = || OutputError::io("list", &self.dir);
+        for entry in fs::read_dir(&self.dir).map_err(refused())? {
+            let name = entry.map_err(refused())?.file_name();
+            let name = name.to_string_lossy();
+            if !name.starts_with('.') && !known.contains(name.as_ref()) {
+                return Ok(Some(name.into_owned()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes what [`lock`](Self::lock) created, unless a run had left more there.
+    pub(crate) fn leave_untouched(self) {
+        if !self.journal_path().exists() && !self.work.exists() {
+            self.dismantle().ok();
+        }
+    }
+
+    /// Removes all that is hidden, and `DIR` itself if nothing else is in it.
+    pub(crate) fn dismantle(&self) -> Result<(), OutputError> {
+        self.remove_work()?;
+        fs::remove_dir_all(&self.hidden).map_err(OutputError::io("remove", &self.hidden))?;
+        // Only an empty folder can be removed so.
+        fs::remove_dir(&self.dir).ok();
+        Ok(())
+    }
+}
+
+/// A file in the making: what is written is counted and hashed on its way.
+pub(crate) struct WorkFile {
+    file: File,
+    path: PathBuf,
+    hasher: XxHash64,
+    bytes: u64,
+}
+
+/// What a whole file is known by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sealed {
+    pub(crate) bytes: u64,
+    pub(crate) checksum: String,
+}
+
+impl WorkFile {
+    /// Creates (or truncates) a file of the work folder.
+    pub(crate) fn create(folder: &Folder, name: &str) -> Result<Self, OutputError> {
+        let path = folder.work_path(name);
+        let file = File::create(&path).map_err(OutputError::io("create", &path))?;
+        Ok(Self { file, path, hasher: XxHash64::with_seed(0), bytes: 0 })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes written.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Waits until the content is on disk. Nothing more is written.
+    pub(crate) fn seal(&mut self) -> Result<Sealed, OutputError> {
+        self.file.sync_all().map_err(OutputError::io("write", &self.path))?;
+        Ok(Sealed { bytes: self.bytes, checksum: checksum_text(&self.hasher) })
+    }
+}
+
+impl Write for WorkFile {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(buf)?;
+        Hasher::write(&mut self.hasher, &buf[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads a file and tells what it is known by; `None` if there is none. O(bytes).
+pub(crate) fn examine(path: &Path) -> Result<Option<Sealed>, OutputError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(OutputError::io("open", path)(error)),
+    };
+    let mut sink = Hashed(XxHash64::with_seed(0));
+    let bytes = io::copy(&mut io::BufReader::with_capacity(1 << 20, file), &mut sink);
+    let bytes = bytes.map_err(OutputError::io("read", path))?;
+    Ok(Some(Sealed { bytes, checksum: checksum_text(&sink.0) }))
+}
+
+/// An error unless all are plain names as a run gives them: what is read from a folder must not lead out of it.
+pub(super) fn checked_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let is_ours = |name: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+        !name.starts_with('.') && name.chars().all(is_plain)
+    };
+    names.find(|name| !is_ours(name)).map_or(Ok(()), |name| Err(format!("'{name}' is no name of a file of a dataset")))
+}
+
+struct Hashed(XxHash64);
+
+impl Write for Hashed {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        Hasher::write(&mut self.0, buf);
+        Ok(buf.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn checksum_text(hasher: &XxHash64) -> String {
+    format!("xxh64:{:016x}", hasher.finish())
+}
+
+/// Puts the names in a folder on disk.
+pub(super) fn sync_folder(dir: &Path) -> Result<(), OutputError> {
+    if cfg!(unix) {
+        File::open(dir).and_then(|folder| folder.sync_all()).map_err(OutputError::io("write", dir))?;
+    }
+    Ok(())
+}
+
+/// Whether `path` still leads to `file`, and not to one that was made since.
+#[cfg(unix)]
+fn is_same_file(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(a), Ok(b)) => a.dev() == b.dev() && a.ino() == b.ino(),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_same_file(_: &File, path: &Path) -> bool {
+    path.exists()
+}

@@ -1,0 +1,126 @@
+//! The files of one slot: a partition, or a hot key's share of one.
+
+use std::path::Path;
+
+use arrow::{array::RecordBatch, error::ArrowError};
+
+use super::{
+    OutputError,
+    encode::{Encoder, arrow_error},
+    format::{Encoding, OutputFormat},
+    keys::KeyRange,
+    manifest::FileEntry,
+    publish::Folder,
+};
+
+/// Names a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// The partition, from 0.
+    pub partition: usize,
+    /// Which of the extra files for hot keys, from 1; none for the partition's own.
+    pub hot: Option<usize>,
+}
+
+impl Slot {
+    /// `part-00007`, or `part-00007.hot-1`.
+    pub fn stem(self) -> String {
+        let Self { partition, hot } = self;
+        hot.map_or_else(|| format!("part-{partition:05}"), |hot| format!("part-{partition:05}.hot-{hot}"))
+    }
+
+    fn file_name(self, number: usize, format: OutputFormat) -> String {
+        let (stem, extension) = (self.stem(), format.extension());
+        if number == 1 { format!("{stem}.{extension}") } else { format!("{stem}-{number:05}.{extension}") }
+    }
+}
+
+/// What all slots' files have in common.
+pub(crate) struct Common {
+    pub(crate) format: OutputFormat,
+    pub(crate) encoding: Encoding,
+    /// A file of at least so many bytes is followed by the next one.
+    pub(crate) max_file_bytes: u64,
+    /// Names and positions of the key columns.
+    pub(crate) keys: Vec<(String, usize)>,
+}
+
+/// Writes a slot's rows to files in the work folder, one after the other.
+pub(crate) struct SlotWriter {
+    slot: Slot,
+    open: Option<Open>,
+    files: Vec<FileEntry>,
+}
+
+struct Open {
+    encoder: Encoder,
+    name: String,
+    rows: u64,
+    keys: Vec<KeyRange>,
+}
+
+impl SlotWriter {
+    pub(crate) fn new(slot: Slot) -> Self {
+        Self { slot, open: None, files: Vec::new() }
+    }
+
+    /// Adds rows, at least one.
+    pub(crate) fn write(&mut self, folder: &Folder, common: &Common, batch: &RecordBatch) -> Result<(), OutputError> {
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => {
+                let name = self.slot.file_name(self.files.len() + 1, common.format);
+                self.open.insert(Open::create(folder, common, name)?)
+            }
+        };
+        open.write(common, batch)?;
+        if open.encoder.size_estimate() >= common.max_file_bytes {
+            self.seal(common)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of memory in use.
+    pub(crate) fn memory(&self) -> usize {
+        self.open.as_ref().map_or(0, |open| open.encoder.memory())
+    }
+
+    /// Writes what is held in memory, as far as the format allows.
+    pub(crate) fn relieve(&mut self) -> Result<(), OutputError> {
+        self.open.as_mut().map_or(Ok(()), |open| open.encoder.relieve())
+    }
+
+    /// Ends the last file. All files are whole and on disk then, in the work folder.
+    pub(crate) fn finish(&mut self, common: &Common) -> Result<Vec<FileEntry>, OutputError> {
+        self.seal(common)?;
+        Ok(std::mem::take(&mut self.files))
+    }
+
+    fn seal(&mut self, common: &Common) -> Result<(), OutputError> {
+        let Some(Open { encoder, name, rows, keys }) = self.open.take() else { return Ok(()) };
+        let sealed = encoder.finish()?;
+        let entries = keys.iter().zip(&common.keys).map(|(range, (column, _))| range.entry(column));
+        let entries: Result<Vec<_>, ArrowError> = entries.filter_map(Result::transpose).collect();
+        let keys = entries.map_err(|error| arrow_error(Path::new(&name), error))?;
+        self.files.push(FileEntry { name, rows, bytes: sealed.bytes, checksum: sealed.checksum, keys });
+        Ok(())
+    }
+}
+
+impl Open {
+    fn create(folder: &Folder, common: &Common, name: String) -> Result<Self, OutputError> {
+        let encoder = Encoder::create(folder, &name, &common.encoding)?;
+        let keys = common.keys.iter().map(|_| KeyRange::default()).collect();
+        Ok(Self { encoder, name, rows: 0, keys })
+    }
+
+    fn write(&mut self, common: &Common, batch: &RecordBatch) -> Result<(), OutputError> {
+        let failed = |error| arrow_error(Path::new(&self.name), error);
+        for (range, &(_, column)) in self.keys.iter_mut().zip(&common.keys) {
+            range.observe(batch.column(column)).map_err(failed)?;
+        }
+        self.encoder.write(&common.encoding.adapt(batch).map_err(failed)?)?;
+        self.rows += batch.num_rows() as u64;
+        Ok(())
+    }
+}

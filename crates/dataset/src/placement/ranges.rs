@@ -1,0 +1,173 @@
+//! Ranges of keys, with split points that are given or found in a sample.
+
+use annulus_exchange::partition::{RangePartitioner, Target};
+use arrow::{
+    array::{ArrayRef, RecordBatch, StringArray, UInt32Array, new_empty_array},
+    compute::{CastOptions, SortOptions, cast_with_options, take},
+    datatypes::{Schema, SchemaRef},
+    row::{RowConverter, Rows, SortField},
+};
+
+use super::{
+    PlacementSpec,
+    hash::{key_columns, keys_of},
+};
+use crate::{error::DatasetError, input::Dataset};
+
+/// Split points, and the key columns that are compared with them.
+#[derive(Debug)]
+pub(super) struct Ranges {
+    columns: Vec<usize>,
+    points: Vec<ArrayRef>,
+}
+
+impl Ranges {
+    /// Of split points that ascend strictly, at most one fewer than partitions.
+    pub(super) fn new(
+        schema: &SchemaRef,
+        keys: &[String],
+        points: Vec<ArrayRef>,
+        partitions: usize,
+    ) -> Result<Self, DatasetError> {
+        let columns = key_columns(schema, keys)?;
+        let types = points.iter().map(|points| points.data_type());
+        if !types.eq(columns.iter().map(|&column| schema.field(column).data_type())) {
+            return Err(wrong("of other types than the keys".to_owned(), "give values of the key columns' types"));
+        }
+        if points[0].len() >= partitions {
+            return Err(wrong(
+                format!("{} values for {partitions} partitions", points[0].len()),
+                "give one value fewer than partitions (--into)",
+            ));
+        }
+        converter(schema, &columns)?;
+        let ranges = Self { columns, points };
+        ranges.partitioner()?;
+        Ok(ranges)
+    }
+
+    /// Of split points as text, exactly one fewer than partitions, in any order.
+    pub(super) fn from_text(
+        schema: &SchemaRef,
+        keys: &[String],
+        points: &[Vec<String>],
+        partitions: usize,
+    ) -> Result<Self, DatasetError> {
+        let columns = key_columns(schema, keys)?;
+        if points.len() + 1 != partitions {
+            let given = format!("{} values for {partitions} partitions", points.len());
+            return Err(wrong(given, "give exactly one value fewer than partitions (--into)"));
+        }
+        if let Some(point) = points.iter().find(|point| point.len() != keys.len()) {
+            return Err(wrong(format!("'{}'", point.join(",")), "give each split point one value for each key column"));
+        }
+        let order = converter(schema, &columns)?;
+        let typed = columns.iter().enumerate().map(|(key, &column)| typed(schema, column, points, key));
+        let typed = typed.collect::<Result<Vec<_>, _>>()?;
+        let order = order.convert_columns(&typed)?;
+        let mut rows: Vec<u32> = (0..points.len() as u32).collect();
+        rows.sort_by(|&a, &b| order.row(a as usize).cmp(&order.row(b as usize)));
+        if let Some(twice) = rows.windows(2).find(|two| order.row(two[0] as usize) == order.row(two[1] as usize)) {
+            let point = points[twice[0] as usize].join(",");
+            return Err(wrong(format!("'{point}' twice"), "give each split point once"));
+        }
+        let rows = UInt32Array::from(rows);
+        let sorted = typed.iter().map(|column| take(column, &rows, None)).collect::<Result<_, _>>()?;
+        Self::new(schema, keys, sorted, partitions)
+    }
+
+    pub(super) fn points(&self) -> &[ArrayRef] {
+        &self.points
+    }
+
+    /// Writes the partition of each row. `state` is empty at first, and belongs to the thread.
+    pub(super) fn targets(
+        &self,
+        batch: &RecordBatch,
+        state: &mut Option<RangePartitioner>,
+        targets: &mut Vec<Target>,
+    ) -> Result<(), DatasetError> {
+        let partitioner = match state {
+            Some(partitioner) => partitioner,
+            None => state.insert(self.partitioner()?),
+        };
+        Ok(partitioner.targets(&keys_of(batch, &self.columns)?, targets)?)
+    }
+
+    fn partitioner(&self) -> Result<RangePartitioner, DatasetError> {
+        Ok(RangePartitioner::try_new(&self.points, &vec![SortOptions::default(); self.points.len()])?)
+    }
+}
+
+/// Finds split points that cut the rows of `dataset` into `partitions` parts of about the same size, from a bounded sample of
+/// keys that is spread over its units. The same dataset gives the same points.
+///
+/// At least 16,384 keys are sampled, and 64 for each partition, up to a million. With s keys in a range, its share of the
+/// rows is off by about `1 / sqrt(s)` of itself, and, where the rows are in the keys' order and not all units are sampled, by
+/// up to two of those that are. Where few keys have most rows there are fewer points: rows of one key stay together.
+///
+/// # Errors
+/// If the dataset can be read only once, is damaged, or its keys cannot be ordered.
+pub fn sample_ranges(dataset: &Dataset, keys: &[String], partitions: usize) -> Result<PlacementSpec, DatasetError> {
+    let columns = key_columns(&dataset.schema, keys)?;
+    let converter = converter(&dataset.schema, &columns)?;
+    let wanted = (partitions * SAMPLE_PER_PARTITION).clamp(MIN_SAMPLE, MAX_SAMPLE);
+    let sample = dataset.sample(&columns, wanted)?;
+    let order = converter.convert_columns(sample.columns())?;
+    let mut rows: Vec<u32> = (0..sample.num_rows() as u32).collect();
+    rows.sort_unstable_by(|&a, &b| order.row(a as usize).cmp(&order.row(b as usize)));
+    let points = UInt32Array::from(quantiles(&order, &rows, partitions));
+    let points = sample.columns().iter().map(|column| take(column, &points, None)).collect::<Result<_, _>>()?;
+    Ok(PlacementSpec::Splits(points))
+}
+
+const SAMPLE_PER_PARTITION: usize = 64;
+const MIN_SAMPLE: usize = 1 << 14;
+const MAX_SAMPLE: usize = 1 << 20;
+
+/// Rows that begin ranges of about equal size, strictly ascending, none with the smallest key; at most `partitions - 1`.
+/// `sorted` has the rows of `keys` in order.
+fn quantiles(keys: &Rows, sorted: &[u32], partitions: usize) -> Vec<u32> {
+    let key = |place: usize| keys.row(sorted[place] as usize);
+    let (mut points, mut last) = (vec![], 0);
+    for point in 1..partitions {
+        // If the quantile falls on the key of the point before, the next key begins the range.
+        let mut place = (point * sorted.len() / partitions).max(last);
+        while place < sorted.len() && key(place) <= key(last) {
+            place += 1;
+        }
+        if place >= sorted.len() {
+            break;
+        }
+        points.push(sorted[place]);
+        last = place;
+    }
+    points
+}
+
+/// The values of one key column at all split points.
+fn typed(schema: &Schema, column: usize, points: &[Vec<String>], key: usize) -> Result<ArrayRef, DatasetError> {
+    let field = schema.field(column);
+    let options = CastOptions { safe: false, ..Default::default() };
+    let text = StringArray::from_iter_values(points.iter().map(|point| &point[key]));
+    if points.is_empty() {
+        return Ok(new_empty_array(field.data_type()));
+    }
+    cast_with_options(&text, field.data_type(), &options).map_err(|error| DatasetError::Key {
+        column: field.name().clone(),
+        reason: format!("a value of --ranges is none of its type, {}: {error}", field.data_type()),
+    })
+}
+
+/// Orders keys, nulls first.
+fn converter(schema: &Schema, columns: &[usize]) -> Result<RowConverter, DatasetError> {
+    let sort = columns.iter().map(|&column| SortField::new(schema.field(column).data_type().clone()));
+    RowConverter::new(sort.collect()).map_err(|error| {
+        let names: Vec<_> = columns.iter().map(|&column| schema.field(column).name().as_str()).collect();
+        DatasetError::Key { column: names.join(", "), reason: format!("its values have no order: {error}") }
+    })
+}
+
+fn wrong(value: String, remedy: &str) -> DatasetError {
+    DatasetError::Config { option: "--ranges", value, remedy: remedy.to_owned() }
+}

@@ -1,0 +1,14 @@
+//! Rows by turns.
+
+use annulus_exchange::partition::Target;
+
+/// Appends the partitions of `rows` rows, the first of which goes to `turn % partitions`; returns the turn of the next.
+pub(super) fn append_targets(turn: usize, rows: usize, partitions: usize, targets: &mut Vec<Target>) -> usize {
+    let mut turn = turn % partitions;
+    targets.extend((0..rows).map(|_| {
+        let target = turn as Target;
+        turn = if turn + 1 == partitions { 0 } else { turn + 1 };
+        target
+    }));
+    turn
+}

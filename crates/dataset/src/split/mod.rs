@@ -1,0 +1,236 @@
+//! A dataset split by key into files, in one pass and in memory that is bounded.
+//!
+//! ```text
+//! unit -> batches -> targets -> wave (one for each worker) --full--> each slot's rows, gathered --> its open file
+//!                                                              or, where that many files do not fit: spill, then file by file
+//! ```
+//! There are no queues: a worker that has read writes what it read, and waits only for the lock of the file it writes to.
+//!
+//! Memory: a fifth of the limit for waves, a quarter for open files, the rest for what is decoded and gathered. A row
+//! group of the input that takes more than that, decoded, takes more memory than the limit.
+
+mod cancel;
+mod files;
+mod large_rows;
+mod progress;
+mod spill;
+mod wave;
+mod worker;
+
+use std::sync::atomic::{
+    AtomicBool, AtomicUsize,
+    Ordering::{Relaxed, Release},
+};
+
+use arrow::{
+    array::{Array, ArrayRef},
+    util::display::{ArrayFormatter, FormatOptions},
+};
+use parking_lot::Mutex;
+
+pub use cancel::CancelToken;
+pub use progress::{Progress, Silent};
+
+use crate::{
+    error::DatasetError,
+    input::Dataset,
+    output::{
+        Existing, Manifest, Opened, Output, OutputError, OutputOptions, OutputSpec, Settings, Slot, memory::Shares,
+    },
+    placement::Placement,
+};
+use spill::Spill;
+use worker::{Ended, Shared};
+
+/// What is split, how, and where to.
+#[derive(Debug)]
+pub struct Job {
+    /// What is read.
+    pub dataset: Dataset,
+    /// Where rows go.
+    pub placement: Placement,
+    /// The key columns.
+    pub by: Vec<String>,
+    /// How rows are placed, in words that are equal for equal rules; `--resume` compares them, and the split points.
+    pub placement_name: String,
+    /// Where files go.
+    pub output: OutputOptions,
+    /// Number of worker threads, at least one.
+    pub threads: usize,
+    /// Memory that the run may use, in bytes.
+    pub memory_limit: usize,
+    /// Whether rows that could not be read are kept in a file.
+    pub quarantine: bool,
+}
+
+/// What a run did.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// What the folder holds now.
+    pub manifest: Manifest,
+    /// Rows read, good and bad.
+    pub rows_in: u64,
+    /// Partitions (and hot keys' shares) that were finished already.
+    pub slots_kept: usize,
+    /// Bytes that went to disk and back because not all files could be open.
+    pub bytes_spilled: u64,
+}
+
+/// Carries out a job: all rows of the dataset are in the folder then, each in its partition, or an error says why not.
+///
+/// After an error, and after a cancellation, which is one, finished files stay, and so does what
+/// [`Existing::Resume`] needs; everything else is removed.
+///
+/// # Errors
+/// If inputs cannot be read, the output cannot be written, or `cancel` asked to stop ([`DatasetError::Cancelled`]).
+pub fn run(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result<Summary, DatasetError> {
+    let slots = slots_of(&job.placement);
+    if job.output.existing == Existing::Resume && job.dataset.fingerprint.is_none() {
+        return Err(OutputError::ResumeOnce.into());
+    }
+    let shares = Shares::of(job.memory_limit, job.threads);
+    let schema = job.dataset.schema.clone();
+    let keys = job.by.iter().filter_map(|key| Some((key.clone(), schema.index_of(key).ok()?))).collect();
+    let opened = Output::open(OutputSpec {
+        options: &job.output,
+        settings: settings_of(job),
+        schema,
+        keys,
+        slots,
+        writers_bytes: shares.writers,
+        dictionary: &|column| job.dataset.hints.dictionary(column).unwrap_or(true),
+    })?;
+    match opened {
+        Opened::Complete(manifest) => {
+            let (rows_in, slots_kept) = (manifest.rows + manifest.rows_bad, job.placement.partitions());
+            Ok(Summary { manifest, rows_in, slots_kept, bytes_spilled: 0 })
+        }
+        Opened::Writing { output, kept } => write(job, shares, *output, kept, progress, cancel),
+    }
+}
+
+fn write(
+    job: &Job,
+    shares: Shares,
+    output: Output,
+    kept: Vec<Option<u64>>,
+    progress: &dyn Progress,
+    cancel: &CancelToken,
+) -> Result<Summary, DatasetError> {
+    let written = spill_if_needed(job, shares, &output, kept.len()).and_then(|spill| {
+        let shared = Shared {
+            job,
+            output: &output,
+            kept: &kept,
+            progress,
+            cancel,
+            stop: AtomicBool::new(false),
+            next: AtomicUsize::new(0),
+            wave_bytes: shares.wave,
+            spill,
+        };
+        read_and_finish(shared)
+    });
+    match written {
+        Ok((ended, bytes_spilled)) => {
+            let rows_bad = ended.rows_bad;
+            let manifest = output.complete(rows_bad)?;
+            let slots_kept = kept.iter().flatten().count();
+            Ok(Summary { manifest, rows_in: ended.rows_in, slots_kept, bytes_spilled })
+        }
+        Err(error) => {
+            // What went wrong first is what the user has to know.
+            output.abandon().ok();
+            Err(error)
+        }
+    }
+}
+
+/// Where rows go first, if not all files can be open at once.
+fn spill_if_needed(job: &Job, shares: Shares, output: &Output, slots: usize) -> Result<Option<Spill>, DatasetError> {
+    if files::fit(slots, output.floor_bytes(), shares.writers) {
+        return Ok(None);
+    }
+    let folder = |name: &str| output.scratch_path(name);
+    // No file is open meanwhile, so that their memory is free.
+    Spill::create(folder, &job.dataset.schema, slots, job.threads, shares.writers).map(Some)
+}
+
+/// What was read, and the bytes that were spilled.
+fn read_and_finish(mut shared: Shared<'_>) -> Result<(Ended, u64), DatasetError> {
+    let ended = on_threads(&shared, |worker| shared.read(worker))?;
+    let ended = ended.into_iter().reduce(Ended::merge).unwrap_or_default();
+    ended.check(&shared)?;
+    let spilled = shared.spill.take().map(Spill::seal).transpose()?;
+    shared.progress.finishing(shared.unfinished());
+    shared.next.store(0, Relaxed);
+    on_threads(&shared, |_| shared.finish(spilled.as_ref()))?;
+    Ok((ended, spilled.map_or(0, |spilled| spilled.bytes())))
+}
+
+/// Runs `work` on every thread, and stops all with the first error, which is returned.
+fn on_threads<T: Send>(
+    shared: &Shared<'_>,
+    work: impl Fn(usize) -> Result<T, DatasetError> + Sync,
+) -> Result<Vec<T>, DatasetError> {
+    let first_error = Mutex::new(None);
+    let done = Mutex::new(Vec::new());
+    let one = |worker| match work(worker) {
+        Ok(result) => done.lock().push(result),
+        Err(error) => {
+            // In this order: whoever sees the stop has an error too, but not the first.
+            first_error.lock().get_or_insert(error);
+            shared.stop.store(true, Release);
+        }
+    };
+    std::thread::scope(|scope| {
+        for worker in 1..shared.job.threads {
+            let builder = std::thread::Builder::new().name(format!("split-{worker}"));
+            // With fewer threads than asked for it only takes longer.
+            let one = &one;
+            if builder.spawn_scoped(scope, move || one(worker)).is_err() {
+                break;
+            }
+        }
+        one(0);
+    });
+    match first_error.into_inner() {
+        Some(error) => Err(error),
+        None => Ok(done.into_inner()),
+    }
+}
+
+fn slots_of(placement: &Placement) -> Vec<Slot> {
+    (0..placement.partitions()).map(|partition| Slot { partition, hot: None }).collect()
+}
+
+/// The split points of ranges as text, which may have been found in a sample.
+fn points_text(placement: &Placement) -> String {
+    let columns = placement.splits().unwrap_or_default();
+    let options = FormatOptions::default().with_null("null").with_display_error(true);
+    let column = |points: &ArrayRef| match ArrayFormatter::try_new(points, &options) {
+        Ok(shown) => (0..points.len()).map(|row| shown.value(row).to_string()).collect::<Vec<_>>().join(","),
+        Err(error) => error.to_string(),
+    };
+    columns.iter().map(column).collect::<Vec<_>>().join(";")
+}
+
+/// All that decides which rows go to which file, and what the files are.
+fn settings_of(job: &Job) -> Settings {
+    let Job { dataset, placement, by, placement_name, output, .. } = job;
+    let max_file_size = output.max_file_bytes.map_or("none".to_owned(), |bytes| bytes.to_string());
+    let on_bad_row = if job.quarantine { "quarantine" } else { "fail or skip" };
+    [
+        ("--by", by.join(",")),
+        ("--into", placement.partitions().to_string()),
+        ("placement", placement_name.clone()),
+        ("split points", points_text(placement)),
+        ("--format", output.format.name().to_owned()),
+        ("--compression", output.compression.name().to_owned()),
+        ("--max-file-size", max_file_size),
+        ("--on-bad-row", on_bad_row.to_owned()),
+        ("input", dataset.fingerprint.clone().unwrap_or_default()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}

@@ -1,0 +1,252 @@
+//! Rows on disk until their file's turn comes, for more files than memory can keep open: as tuples on pages, which all workers
+//! fill together and which go to one file when they are full. Rows larger than a page go to another file.
+
+use std::{fs::File, path::PathBuf, sync::Arc};
+
+use annulus_exchange::partition::{Modulo, Target};
+use annulus_pages::{
+    codec::{ROW_FORMAT, RowCodec},
+    file::{FileError, FileHeader, PageFileReader, PageFileWriter},
+    memory::Pool,
+    page::{Layout, MIN_PAGE_BYTES, Page, PageShape, PayloadSize},
+    ranges::{PageSink, Stores, Writer, shuffle},
+    tuples::TupleBatch,
+};
+use arrow::{
+    array::{RecordBatch, UInt32Array},
+    compute::take_record_batch,
+    datatypes::SchemaRef,
+};
+use parking_lot::Mutex;
+
+use super::large_rows::LargeRows;
+use crate::{error::DatasetError, output::OutputError};
+
+/// Larger pages are no faster to write.
+const MAX_PAGE_BYTES: usize = 256 << 10;
+/// Pages that a worker may hold besides each slot's current one: one that it writes to, one that goes to the file, one that
+/// another worker's page came before.
+const PAGES_PER_WORKER: usize = 3;
+/// Rows of a batch that is read back, and how many bytes of pages are read for it at once.
+const READ_ROWS: usize = 8192;
+const READ_BYTES: usize = 2 << 20;
+
+/// The files, while rows arrive.
+pub(super) struct Spill {
+    codec: RowCodec,
+    shape: PageShape,
+    path: PathBuf,
+    out: Arc<Out>,
+    large: Mutex<LargeRows>,
+    /// Each worker takes its own.
+    writers: Mutex<Vec<Writer<Arc<Out>>>>,
+}
+
+/// One worker's end.
+pub(super) struct SpillWriter<'a> {
+    spill: &'a Spill,
+    writer: Writer<Arc<Out>>,
+    tuples: TupleBatch,
+    rows: Vec<u32>,
+    targets: Vec<Target>,
+}
+
+/// The files, when no more rows arrive.
+pub(super) struct Spilled {
+    codec: RowCodec,
+    path: PathBuf,
+    large: LargeRows,
+    bytes: u64,
+}
+
+/// One thread's way to read them.
+pub(super) struct SpillReader<'a> {
+    spilled: &'a Spilled,
+    pages: PageFileReader<File>,
+    buffers: Vec<Vec<u8>>,
+}
+
+/// Where full pages go.
+struct Out {
+    path: PathBuf,
+    state: Mutex<OutState>,
+}
+
+struct OutState {
+    file: Option<PageFileWriter<File>>,
+    error: Option<FileError>,
+}
+
+impl Spill {
+    /// Begins files in `folder`, for rows of `schema` that `workers` workers write to `slots` slots, with pages in about
+    /// `memory_bytes` of memory.
+    pub(super) fn create(
+        folder: impl Fn(&str) -> PathBuf,
+        schema: &SchemaRef,
+        slots: usize,
+        workers: usize,
+        memory_bytes: usize,
+    ) -> Result<Self, DatasetError> {
+        let codec = RowCodec::new(schema.clone())?;
+        let pages = slots + PAGES_PER_WORKER * workers;
+        let page_bytes = (memory_bytes / pages).clamp(MIN_PAGE_BYTES, MAX_PAGE_BYTES) / MIN_PAGE_BYTES * MIN_PAGE_BYTES;
+        // Rows of one size, too, are written as if each had its own: claims are then for what is there, and no more pages are
+        // needed than these.
+        let shape = PageShape::new(page_bytes, Layout::Slotted, PayloadSize::Variable)?;
+        let (path, large) = (folder("spill.pages"), folder("spill.large"));
+        let file = File::create(&path).map_err(OutputError::io("create", &path))?;
+        let header = FileHeader { shape, partitions: slots as u32, row_format: ROW_FORMAT, schema: schema.clone() };
+        let file = PageFileWriter::new(file, header).map_err(|error| failed(&path, error))?;
+        let state = Mutex::new(OutState { file: Some(file), error: None });
+        let out = Arc::new(Out { path: path.clone(), state });
+        let pool =
+            Pool::new(page_bytes, pages * page_bytes).map_err(OutputError::io("make room for pages of", &path))?;
+        let writers = shuffle(Modulo::new(slots), workers, shape, pool, Stores::Cached, Arc::clone(&out))?;
+        let large = Mutex::new(LargeRows::create(large, slots)?);
+        Ok(Self { codec, shape, path, out, large, writers: Mutex::new(writers) })
+    }
+
+    /// A worker's end, unless all are taken.
+    pub(super) fn writer(&self) -> Option<SpillWriter<'_>> {
+        let writer = self.writers.lock().pop()?;
+        Some(SpillWriter { spill: self, writer, tuples: TupleBatch::default(), rows: Vec::new(), targets: Vec::new() })
+    }
+
+    /// Ends the files. All writers have finished.
+    pub(super) fn seal(self) -> Result<Spilled, DatasetError> {
+        // Ends that no worker took.
+        for writer in self.writers.into_inner() {
+            writer.finish()?;
+        }
+        self.out.check()?;
+        let mut bytes = 0;
+        if let Some(file) = self.out.state.lock().file.take() {
+            bytes = file.pages() as u64 * self.shape.page_bytes() as u64;
+            file.finish().map_err(|error| failed(&self.path, error))?;
+        }
+        let mut large = self.large.into_inner();
+        large.seal()?;
+        bytes += large.bytes();
+        Ok(Spilled { codec: self.codec, path: self.path, large, bytes })
+    }
+}
+
+impl SpillWriter<'_> {
+    /// Adds the rows of a batch to the slots that `targets` names, but those of slots that `skip` names.
+    pub(super) fn append(
+        &mut self,
+        batch: &RecordBatch,
+        targets: &[Target],
+        skip: impl Fn(usize) -> bool,
+    ) -> Result<(), DatasetError> {
+        self.rows.clear();
+        self.rows.extend((0..targets.len() as u32).filter(|&row| !skip(targets[row as usize].into())));
+        self.encode(batch)?;
+        let most = self.spill.shape.most_payload();
+        let large = |ends: &[u32]| (ends[1] - ends[0]) as usize > most;
+        if self.tuples.offsets.windows(2).any(large) {
+            let row_sizes = self.tuples.offsets.windows(2);
+            let (large, small): (Vec<_>, Vec<_>) = self.rows.iter().zip(row_sizes).partition(|(_, ends)| large(ends));
+            let rows = |of: Vec<(&u32, _)>| of.into_iter().map(|(&row, _)| row).collect::<Vec<_>>();
+            let (large, small) = (rows(large), rows(small));
+            for row in large {
+                let one = take_record_batch(batch, &UInt32Array::from(vec![row]))?;
+                self.spill.large.lock().append(targets[row as usize].into(), &one)?;
+            }
+            self.rows = small;
+            self.encode(batch)?;
+        }
+        self.targets.clear();
+        self.targets.extend(self.rows.iter().map(|&row| targets[row as usize]));
+        // Nobody asks for the keys again.
+        self.tuples.keys.clear();
+        self.tuples.keys.resize(self.rows.len(), 0);
+        let written = self.writer.write_to(&self.tuples.tuples(PayloadSize::Variable)?, &self.targets);
+        self.spill.out.check()?;
+        Ok(written?)
+    }
+
+    /// No more rows follow.
+    pub(super) fn finish(self) -> Result<(), DatasetError> {
+        let finished = self.writer.finish();
+        self.spill.out.check()?;
+        Ok(finished?)
+    }
+
+    /// Encodes `rows` of the batch, with where each begins.
+    fn encode(&mut self, batch: &RecordBatch) -> Result<(), DatasetError> {
+        self.spill.codec.encode(batch, Some(&self.rows), &mut self.tuples)?;
+        if let PayloadSize::Fixed(bytes) = self.spill.codec.payload_size() {
+            self.tuples.offsets.clear();
+            self.tuples.offsets.extend((0..=self.rows.len() as u32).map(|row| row * bytes));
+        }
+        Ok(())
+    }
+}
+
+impl Spilled {
+    /// Bytes written.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A reader.
+    pub(super) fn reader(&self) -> Result<SpillReader<'_>, DatasetError> {
+        let file = File::open(&self.path).map_err(OutputError::io("read", &self.path))?;
+        let pages = PageFileReader::open(file).map_err(|error| failed(&self.path, error))?;
+        Ok(SpillReader { spilled: self, pages, buffers: Vec::new() })
+    }
+}
+
+impl SpillReader<'_> {
+    /// Hands the rows of a slot to `take`, in batches.
+    pub(super) fn read(
+        &mut self,
+        slot: usize,
+        mut take: impl FnMut(RecordBatch) -> Result<(), DatasetError>,
+    ) -> Result<(), DatasetError> {
+        let spilled = self.spilled;
+        let numbers = self.pages.pages_of(slot as u32).to_vec();
+        let at_once = (READ_BYTES / self.pages.header().shape.page_bytes()).max(1);
+        self.buffers.resize_with(at_once, Vec::new);
+        for numbers in numbers.chunks(at_once) {
+            let mut pages = Vec::with_capacity(numbers.len());
+            for (&number, buffer) in numbers.iter().zip(&mut self.buffers) {
+                let page = self.pages.read(number as usize, buffer);
+                pages.push(page.map_err(|error| failed(&spilled.path, error))?);
+            }
+            let payloads = pages.iter().flat_map(|page| page.tuples().map(|(_, payload)| payload));
+            for batch in spilled.codec.batches(payloads, READ_ROWS) {
+                take(batch?)?;
+            }
+        }
+        spilled.large.read(slot, &mut take)
+    }
+}
+
+impl Out {
+    /// The error that kept a page from the file.
+    fn check(&self) -> Result<(), DatasetError> {
+        self.state.lock().error.take().map_or(Ok(()), |error| Err(failed(&self.path, error)))
+    }
+}
+
+impl PageSink for Out {
+    fn take(&self, _partition: usize, mut page: Page) {
+        let state = &mut *self.state.lock();
+        if let Some(file) = &mut state.file
+            && let Err(error) = file.write(&mut page)
+        {
+            // What follows is lost as well, and the workers find this when they look.
+            state.file = None;
+            state.error = Some(error);
+        }
+    }
+}
+
+fn failed(path: &std::path::Path, error: FileError) -> DatasetError {
+    match error {
+        FileError::Io(error) => OutputError::io("write or read", path)(error).into(),
+        other => DatasetError::corrupt(&path.display().to_string(), other),
+    }
+}

@@ -1,0 +1,190 @@
+//! What each thread does: read units into waves, then end files.
+
+use std::sync::atomic::{
+    AtomicBool, AtomicUsize,
+    Ordering::{Acquire, Relaxed},
+};
+
+use super::{
+    CancelToken, Job, Progress,
+    spill::{Spill, SpillWriter, Spilled},
+    wave::Wave,
+};
+use arrow::array::RecordBatch;
+
+use crate::{
+    error::DatasetError,
+    input::{Decoded, Unit},
+    output::{Output, OutputError},
+    placement::Scratch,
+};
+
+/// What all workers share.
+pub(super) struct Shared<'a> {
+    pub(super) job: &'a Job,
+    pub(super) output: &'a Output,
+    /// Rows of each slot that was finished before this run.
+    pub(super) kept: &'a [Option<u64>],
+    pub(super) progress: &'a dyn Progress,
+    pub(super) cancel: &'a CancelToken,
+    /// Another worker has failed.
+    pub(super) stop: AtomicBool,
+    /// The next unit, then the next slot to finish.
+    pub(super) next: AtomicUsize,
+    /// What a wave may hold.
+    pub(super) wave_bytes: usize,
+    /// Where rows go first if not all files can be open at once.
+    pub(super) spill: Option<Spill>,
+}
+
+/// What a worker read.
+#[derive(Default)]
+pub(super) struct Ended {
+    pub(super) rows_in: u64,
+    pub(super) rows_bad: u64,
+    /// Rows of each slot, also of those that were kept.
+    rows: Vec<u64>,
+}
+
+impl Shared<'_> {
+    /// Reads units until there are no more, and writes or spills their rows.
+    pub(super) fn read(&self, worker: usize) -> Result<Ended, DatasetError> {
+        let mut reading = Reading {
+            shared: self,
+            worker,
+            wave: Wave::new(&self.job.dataset.schema, self.kept.len()),
+            scratch: Scratch::default(),
+            targets: Vec::new(),
+            spill: self.spill.as_ref().and_then(Spill::writer),
+            ended: Ended { rows: vec![0; self.kept.len()], ..Ended::default() },
+        };
+        while let Some(unit) = self.job.dataset.units.get(self.next.fetch_add(1, Relaxed)) {
+            reading.read(unit)?;
+        }
+        reading.end()
+    }
+
+    /// Ends slots until there are no more, with their spilled rows.
+    pub(super) fn finish(&self, spilled: Option<&Spilled>) -> Result<(), DatasetError> {
+        let mut spilled = spilled.map(Spilled::reader).transpose()?;
+        loop {
+            let slot = self.next.fetch_add(1, Relaxed);
+            match self.kept.get(slot) {
+                None => return Ok(()),
+                Some(Some(_)) => continue,
+                Some(None) => {}
+            }
+            if let Some(spilled) = &mut spilled {
+                spilled.read(slot, |batch| {
+                    self.check()?;
+                    Ok(self.output.write(slot, &batch)?)
+                })?;
+            }
+            self.check()?;
+            self.output.finish(slot)?;
+            self.progress.finished();
+        }
+    }
+
+    /// Number of slots that this run has to finish.
+    pub(super) fn unfinished(&self) -> usize {
+        self.kept.iter().filter(|kept| kept.is_none()).count()
+    }
+
+    /// An error if the run is to stop.
+    fn check(&self) -> Result<(), DatasetError> {
+        if self.stop.load(Acquire) || self.cancel.is_cancelled() { Err(DatasetError::Cancelled) } else { Ok(()) }
+    }
+}
+
+impl Ended {
+    pub(super) fn merge(mut self, other: Self) -> Self {
+        self.rows_in += other.rows_in;
+        self.rows_bad += other.rows_bad;
+        for (ours, theirs) in self.rows.iter_mut().zip(other.rows) {
+            *ours += theirs;
+        }
+        self
+    }
+
+    /// An error if a slot that was kept has other rows than the inputs give for it.
+    pub(super) fn check(&self, shared: &Shared<'_>) -> Result<(), DatasetError> {
+        for (slot, (&found, kept)) in self.rows.iter().zip(shared.kept).enumerate() {
+            if let Some(kept) = kept.filter(|&kept| kept != found) {
+                let name = shared.output.slot(slot).stem();
+                return Err(OutputError::RowsDiffer { name, kept, found }.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A worker while it reads.
+struct Reading<'a> {
+    shared: &'a Shared<'a>,
+    worker: usize,
+    wave: Wave,
+    scratch: Scratch,
+    targets: Vec<annulus_exchange::partition::Target>,
+    spill: Option<SpillWriter<'a>>,
+    ended: Ended,
+}
+
+impl Reading<'_> {
+    fn read(&mut self, unit: &Unit) -> Result<(), DatasetError> {
+        self.scratch.begin_unit(unit.index());
+        self.shared.check()?;
+        for decoded in unit.read()? {
+            self.shared.check()?;
+            let Decoded { batch, input_bytes, bad } = decoded?;
+            let rows = (batch.num_rows() + bad.len()) as u64;
+            self.ended.rows_in += rows;
+            self.ended.rows_bad += bad.len() as u64;
+            if self.shared.job.quarantine && !bad.is_empty() {
+                self.shared.output.quarantine(&bad)?;
+            }
+            if batch.num_rows() > 0 {
+                self.shared.job.placement.assign(&batch, &mut self.scratch, &mut self.targets)?;
+                self.place(&batch)?;
+            }
+            self.shared.progress.read(rows, input_bytes);
+            drop(batch);
+            if self.wave.bytes() >= self.shared.wave_bytes {
+                self.write_wave()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds the rows of a batch until the wave is full, or spills them.
+    fn place(&mut self, batch: &RecordBatch) -> Result<(), DatasetError> {
+        let shared = self.shared;
+        match &mut self.spill {
+            None => self.wave.hold(batch, &mut self.targets, &mut self.ended.rows),
+            Some(spill) => {
+                self.targets.iter().for_each(|&slot| self.ended.rows[usize::from(slot)] += 1);
+                spill.append(batch, &self.targets, |slot| shared.kept[slot].is_some())
+            }
+        }
+    }
+
+    fn end(mut self) -> Result<Ended, DatasetError> {
+        self.write_wave()?;
+        self.spill.map_or(Ok(()), SpillWriter::finish)?;
+        Ok(self.ended)
+    }
+
+    fn write_wave(&mut self) -> Result<(), DatasetError> {
+        let shared = self.shared;
+        // Workers begin at different slots, so that they do not meet at the same locks.
+        let first = self.worker * shared.kept.len() / shared.job.threads;
+        self.wave.write(
+            first,
+            |slot| shared.kept[slot].is_some(),
+            |slot, batch| {
+                shared.check()?;
+                Ok(shared.output.write(slot, &batch)?)
+            },
+        )
+    }
+}

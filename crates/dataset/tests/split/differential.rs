@@ -1,0 +1,144 @@
+//! Every row comes out once, in its partition, whatever the format, the number of partitions and the memory.
+
+use std::{fs, sync::Arc};
+
+use annulus_dataset::output::{Existing, OutputFormat};
+use arrow::{
+    array::{ArrayRef, Int64Array, RecordBatch, StringArray},
+    datatypes::DataType,
+};
+use tempfile::tempdir;
+
+use crate::support::*;
+
+const FORMATS: [OutputFormat; 2] = [OutputFormat::Parquet, OutputFormat::Ipc];
+
+#[test]
+fn every_row_is_in_its_partition() {
+    let temporary = tempdir().unwrap();
+    let inputs = write_inputs(&temporary.path().join("in"), 1, 3, 1500, 400);
+    for (number, (format, into, by)) in [
+        (FORMATS[0], 1, &["id"][..]),
+        (FORMATS[0], 2, &["short"]),
+        (FORMATS[0], 64, &["id"]),
+        (FORMATS[0], 4096, &["id", "view"]),
+        (FORMATS[1], 1, &["word"]),
+        (FORMATS[1], 2, &["id"]),
+        (FORMATS[1], 64, &["flag", "day", "price"]),
+        (FORMATS[1], 4096, &["long"]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let dir = temporary.path().join(format!("out-{number}"));
+        let job = job(&inputs, by, into, &dir, format);
+        let summary = run_silently(&job).unwrap();
+        assert_eq!((summary.rows_in, summary.manifest.rows, summary.slots_kept), (4500, 4500, 0));
+        check_complete(&dir, &expected(&job, &inputs));
+    }
+}
+
+#[test]
+fn files_that_memory_cannot_keep_open_are_spilled_and_relieved() {
+    let temporary = tempdir().unwrap();
+    let inputs = write_inputs(&temporary.path().join("in"), 2, 2, 3000, 500);
+    for (number, (format, into, memory, spills)) in
+        [(FORMATS[0], 500, 4 << 20, true), (FORMATS[1], 500, 4 << 20, true), (FORMATS[0], 3, 4 << 20, false)]
+            .into_iter()
+            .enumerate()
+    {
+        let dir = temporary.path().join(format!("out-{number}"));
+        let mut job = job(&inputs, &["id"], into, &dir, format);
+        job.memory_limit = memory;
+        job.threads = 3;
+        let summary = run_silently(&job).unwrap();
+        assert_eq!(summary.bytes_spilled > 0, spills);
+        check_complete(&dir, &expected(&job, &inputs));
+    }
+}
+
+#[test]
+fn rows_larger_than_a_spilled_page_are_spilled_too() {
+    let temporary = tempdir().unwrap();
+    let ids = Int64Array::from_iter_values(0..600);
+    let text = |row: usize| "x".repeat(if row % 100 == 7 { 300_000 + row } else { row % 50 });
+    let texts = StringArray::from_iter_values((0..600).map(text));
+    let columns: [(&str, ArrayRef); 2] = [("id", Arc::new(ids)), ("text", Arc::new(texts))];
+    let input = temporary.path().join("in.parquet");
+    write_parquet(&input, &[RecordBatch::try_from_iter(columns).unwrap()], 150);
+    let inputs = [input.to_str().unwrap().to_owned()];
+    let dir = temporary.path().join("out");
+    let mut job = job(&inputs, &["id"], 500, &dir, OutputFormat::Parquet);
+    job.memory_limit = 4 << 20;
+    let summary = run_silently(&job).unwrap();
+    assert!(summary.bytes_spilled > 6 * 300_000);
+    check_complete(&dir, &expected(&job, &inputs));
+}
+
+#[test]
+fn a_file_that_is_long_enough_is_followed_by_the_next() {
+    let temporary = tempdir().unwrap();
+    let inputs = write_inputs(&temporary.path().join("in"), 3, 4, 2000, 500);
+    for (format, extension) in [(FORMATS[0], "parquet"), (FORMATS[1], "arrow")] {
+        let dir = temporary.path().join(extension);
+        let mut job = job(&inputs, &["id"], 2, &dir, format);
+        job.output.max_file_bytes = Some(20_000);
+        job.memory_limit = 1 << 20;
+        let manifest = run_silently(&job).unwrap().manifest;
+        check_complete(&dir, &expected(&job, &inputs));
+        let names: Vec<_> = manifest.partitions[1].files.iter().map(|file| file.name.clone()).collect();
+        assert!(names.len() > 2, "{names:?}");
+        assert_eq!(names[0], format!("part-00001.{extension}"));
+        assert_eq!(names[1], format!("part-00001-00002.{extension}"));
+    }
+}
+
+#[test]
+fn a_dataset_without_rows_is_a_dataset() {
+    let temporary = tempdir().unwrap();
+    let path = temporary.path().join("empty.parquet");
+    write_parquet(&path, &[RecordBatch::new_empty(one_column("id", DataType::Int64))], 10);
+    let dir = out_dir(&temporary);
+    let job = job(&[text(&path)], &["id"], 3, &dir, OutputFormat::Parquet);
+    let manifest = run_silently(&job).unwrap().manifest;
+    check_complete(&dir, &[vec![], vec![], vec![]]);
+    assert_eq!((manifest.rows, manifest.partitions.len(), manifest.columns.len()), (0, 3, 1));
+}
+
+#[test]
+fn the_manifest_has_the_range_of_the_keys() {
+    let temporary = tempdir().unwrap();
+    let path = temporary.path().join("in.parquet");
+    let ids = Int64Array::from(vec![Some(7), None, Some(-3), Some(12), None]);
+    let batch = RecordBatch::try_new(one_column("id", DataType::Int64), vec![Arc::new(ids)]).unwrap();
+    write_parquet(&path, &[batch], 2);
+    let dir = out_dir(&temporary);
+    let manifest = run_silently(&job(&[text(&path)], &["id"], 1, &dir, OutputFormat::Parquet)).unwrap().manifest;
+    let key = &manifest.partitions[0].files[0].keys[0];
+    assert_eq!((key.min.as_deref(), key.max.as_deref(), key.nulls), (Some("-3"), Some("12"), 2));
+}
+
+#[test]
+fn ranges_of_keys_of_every_type_are_those_of_the_rows() {
+    let temporary = tempdir().unwrap();
+    let inputs = write_inputs(&temporary.path().join("in"), 4, 1, 800, 100);
+    for column in ["short", "view", "flag", "day", "price", "time", "word", "bytes", "fixed"] {
+        let dir = out_dir(&temporary);
+        let mut job = job(&inputs, &[column], 1, &dir, OutputFormat::Parquet);
+        job.output.existing = Existing::Overwrite;
+        let manifest = run_silently(&job).unwrap().manifest;
+        let file = &manifest.partitions[0].files[0];
+        let values = read_file(&dir.join(&file.name)).iter().fold(vec![], |mut all, batch| {
+            let column = batch.column_by_name(column).unwrap();
+            let sorted = arrow::compute::sort(column, None).unwrap();
+            let sorted = arrow::compute::filter(&sorted, &arrow::compute::is_not_null(&sorted).unwrap()).unwrap();
+            all.push(sorted);
+            all
+        });
+        let all: Vec<&dyn arrow::array::Array> = values.iter().map(AsRef::as_ref).collect();
+        let all = arrow::compute::sort(&arrow::compute::concat(&all).unwrap(), None).unwrap();
+        let show = |row| arrow::util::display::array_value_to_string(&all, row).unwrap();
+        assert_eq!((file.keys[0].min.clone(), file.keys[0].max.clone()), (Some(show(0)), Some(show(all.len() - 1))));
+        assert!(fs::metadata(dir.join("manifest.json")).unwrap().len() > 0);
+    }
+}

@@ -1,0 +1,153 @@
+//! What a folder may hold before, and holds after.
+
+use std::fs;
+
+use annulus_dataset::{
+    error::DatasetError,
+    output::{Compression, Existing, OutputError, OutputFormat},
+    split::run,
+};
+use tempfile::{TempDir, tempdir};
+
+use crate::support::*;
+
+fn setup() -> (TempDir, Vec<String>) {
+    let temporary = tempdir().unwrap();
+    let inputs = write_inputs(&temporary.path().join("in"), 5, 2, 1000, 100);
+    (temporary, inputs)
+}
+
+fn output_error(result: Result<annulus_dataset::split::Summary, DatasetError>) -> OutputError {
+    match result.expect_err("an error") {
+        DatasetError::Output(error) => error,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_finished_dataset_is_refused_kept_or_replaced() {
+    let (temporary, inputs) = setup();
+    let dir = out_dir(&temporary);
+    let mut job = job(&inputs, &["id"], 4, &dir, OutputFormat::Parquet);
+    run_silently(&job).unwrap();
+    assert!(matches!(output_error(run_silently(&job)), OutputError::Taken { .. }));
+    check_complete(&dir, &expected(&job, &inputs));
+
+    job.output.existing = Existing::Resume;
+    assert_eq!(run_silently(&job).unwrap().slots_kept, 4);
+    check_complete(&dir, &expected(&job, &inputs));
+
+    (job.output.format, job.output.compression) = (OutputFormat::Ipc, Compression::None);
+    assert!(
+        matches!(output_error(run_silently(&job)), OutputError::ResumeDiffers { setting, .. } if setting == "--compression")
+    );
+    job.output.existing = Existing::Overwrite;
+    run_silently(&job).unwrap();
+    check_complete(&dir, &expected(&job, &inputs));
+}
+
+#[test]
+fn files_of_others_are_neither_mixed_in_nor_removed() {
+    let (temporary, inputs) = setup();
+    let dir = out_dir(&temporary);
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("part-00000.parquet"), "mine").unwrap();
+    let mut job = job(&inputs, &["id"], 2, &dir, OutputFormat::Parquet);
+    for existing in [Existing::Refuse, Existing::Overwrite, Existing::Resume] {
+        job.output.existing = existing;
+        assert!(matches!(output_error(run_silently(&job)), OutputError::Foreign { .. }));
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+        assert_eq!(fs::read(dir.join("part-00000.parquet")).unwrap(), b"mine");
+    }
+}
+
+#[test]
+fn a_manifest_does_not_lead_out_of_its_folder() {
+    let (temporary, inputs) = setup();
+    let dir = out_dir(&temporary);
+    let mut job = job(&inputs, &["id"], 2, &dir, OutputFormat::Parquet);
+    run_silently(&job).unwrap();
+    let manifest = fs::read_to_string(dir.join("manifest.json")).unwrap();
+    fs::write(dir.join("manifest.json"), manifest.replace("\"part-00000.parquet\"", "\"../in/in-0.parquet\"")).unwrap();
+    job.output.existing = Existing::Overwrite;
+    assert!(matches!(output_error(run_silently(&job)), OutputError::Damaged { .. }));
+    assert!(fs::exists(&inputs[0]).unwrap());
+}
+
+#[test]
+fn a_run_that_is_cancelled_anywhere_can_be_resumed() {
+    let (temporary, inputs) = setup();
+    let dir = out_dir(&temporary);
+    let mut job = job(&inputs, &["id"], 150, &dir, OutputFormat::Parquet);
+    let expected = expected(&job, &inputs);
+    let mut kept = 0;
+    for events in [1, 5, 19, 21, 60, 100, 150, 160] {
+        job.output.existing = Existing::Overwrite;
+        let progress = CancelAfter::new(events);
+        let result = run(&job, &progress, &progress.cancel);
+        assert!(matches!(result, Err(DatasetError::Cancelled)), "{events}: {result:?}");
+        assert!(!dir.join(".annulus/work").exists());
+        check_unfinished(&dir);
+        if dir.exists() {
+            job.output.existing = Existing::Refuse;
+            assert!(matches!(output_error(run_silently(&job)), OutputError::Taken { .. }));
+        }
+        job.output.existing = Existing::Resume;
+        kept += run_silently(&job).unwrap().slots_kept;
+        check_complete(&dir, &expected);
+    }
+    assert!(kept > 150, "{kept}");
+}
+
+#[test]
+fn a_damaged_partition_is_written_again() {
+    let (temporary, inputs) = setup();
+    let dir = out_dir(&temporary);
+    let mut job = job(&inputs, &["id"], 150, &dir, OutputFormat::Parquet);
+    let progress = CancelAfter::new(160);
+    run(&job, &progress, &progress.cancel).expect_err("it is cancelled");
+    let names = visible(&dir);
+    fs::write(dir.join(&names[0]), "shorter").unwrap();
+    fs::remove_file(dir.join(&names[1])).unwrap();
+    job.output.existing = Existing::Resume;
+    let expected_kept = names.len() - 2;
+    let slots_kept = run_silently(&job).unwrap().slots_kept;
+    // Partitions without rows are kept too, and have no file.
+    assert!((expected_kept..expected_kept + 10).contains(&slots_kept), "{slots_kept} of {}", names.len());
+    check_complete(&dir, &expected(&job, &inputs));
+}
+
+#[test]
+fn other_options_or_inputs_cannot_be_resumed() {
+    let (temporary, inputs) = setup();
+    let dir = out_dir(&temporary);
+    let progress = CancelAfter::new(110);
+    run(&job(&inputs, &["id"], 100, &dir, OutputFormat::Parquet), &progress, &progress.cancel).expect_err("cancelled");
+    let resume = |inputs: &[String], by: &str, into, threads| {
+        let mut job = job(inputs, &[by], into, &dir, OutputFormat::Parquet);
+        job.output.existing = Existing::Resume;
+        job.threads = threads;
+        run_silently(&job)
+    };
+    for (inputs, by, into, named) in
+        [(&inputs[..], "int", 100, "--by"), (&inputs[..], "id", 101, "--into"), (&inputs[..1], "id", 100, "input")]
+    {
+        let error = output_error(resume(inputs, by, into, 2));
+        assert!(matches!(&error, OutputError::ResumeDiffers { setting, .. } if setting == named), "{error}");
+    }
+    // What does not matter to the files may differ.
+    resume(&inputs, "id", 100, 1).unwrap();
+}
+
+#[test]
+fn two_runs_do_not_share_a_folder() {
+    let (temporary, inputs) = setup();
+    let dir = out_dir(&temporary);
+    fs::create_dir_all(dir.join(".annulus")).unwrap();
+    let lock = fs::File::create(dir.join(".annulus/lock")).unwrap();
+    lock.lock().unwrap();
+    let job = job(&inputs, &["id"], 2, &dir, OutputFormat::Parquet);
+    assert!(matches!(output_error(run_silently(&job)), OutputError::InUse(_)));
+    drop(lock);
+    run_silently(&job).unwrap();
+}

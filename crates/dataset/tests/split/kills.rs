@@ -1,0 +1,227 @@
+//! Runs that are killed, that fill the disk, and that meet damaged input: what users see is whole at every moment, and a
+//! resumed run gives what an undisturbed one gives.
+//!
+//! `ANNULUS_FAULT_SEEDS` sets the number of seeds (20).
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use annulus_dataset::{
+    output::{Existing, OutputFormat},
+    split::{CancelToken, Progress, run},
+};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use tempfile::tempdir;
+
+use crate::support::*;
+
+fn seeds() -> std::ops::Range<u64> {
+    0..env::var("ANNULUS_FAULT_SEEDS").map_or(20, |seeds| seeds.parse().expect("a number of seeds"))
+}
+
+/// What a seed stands for.
+#[derive(Clone, Debug)]
+struct Plan {
+    inputs: Vec<String>,
+    dir: PathBuf,
+    into: usize,
+    format: OutputFormat,
+    memory: usize,
+    max_file: Option<u64>,
+}
+
+impl Plan {
+    fn new(seed: u64, temporary: &Path) -> (Self, StdRng) {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let (files, rows) = (rng.random_range(1..4), rng.random_range(200..1500));
+        let plan = Self {
+            inputs: write_inputs(&temporary.join("in"), seed, files, rows, 100),
+            dir: temporary.join("disk").join("out"),
+            into: [1, 3, 40, 200][rng.random_range(0..4)],
+            format: [OutputFormat::Parquet, OutputFormat::Ipc][rng.random_range(0..2)],
+            // The smaller one spills.
+            memory: [2 << 20, 256 << 20][rng.random_range(0..2)],
+            max_file: [None, Some(5_000)][rng.random_range(0..2)],
+        };
+        (plan, rng)
+    }
+
+    fn job(&self, existing: Existing) -> annulus_dataset::split::Job {
+        let mut job = job(&self.inputs, &["id"], self.into, &self.dir, self.format);
+        (job.output.existing, job.output.max_file_bytes, job.memory_limit) = (existing, self.max_file, self.memory);
+        job
+    }
+
+    /// Resumes, or starts again where nothing was begun, and checks everything.
+    fn resume_and_check(&self) {
+        check_unfinished(&self.dir);
+        let job = self.job(Existing::Resume);
+        run_silently(&job).unwrap();
+        check_complete(&self.dir, &expected(&job, &self.inputs));
+    }
+
+    fn spawn(&self) -> Child {
+        let job = [
+            self.inputs.join("\n"),
+            text(&self.dir),
+            self.into.to_string(),
+            self.format.name().to_owned(),
+            self.memory.to_string(),
+            self.max_file.map_or(String::new(), |bytes| bytes.to_string()),
+        ];
+        Command::new(env::current_exe().unwrap())
+            .args(["kills::child_of_a_kill", "--exact", "--ignored", "--nocapture", "--test-threads=1"])
+            .env("ANNULUS_FAULT_JOB", job.join("\u{1}"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+}
+
+/// Tells its parent each step that it has made.
+struct Told;
+
+impl Progress for Told {
+    fn read(&self, _: u64, _: u64) {
+        println!("@step");
+    }
+
+    fn finishing(&self, _: usize) {
+        println!("@step");
+    }
+
+    fn finished(&self) {
+        println!("@step");
+    }
+}
+
+/// Not a test of its own: what the test below starts and kills.
+#[test]
+#[ignore = "only run by a_killed_run_is_resumed"]
+fn child_of_a_kill() {
+    let Ok(job) = env::var("ANNULUS_FAULT_JOB") else { return };
+    let [inputs, dir, into, format, memory, max_file] = *job.split('\u{1}').collect::<Vec<_>>() else {
+        panic!("{job}")
+    };
+    let plan = Plan {
+        inputs: inputs.split('\n').map(str::to_owned).collect(),
+        dir: dir.into(),
+        into: into.parse().unwrap(),
+        format: if format == "parquet" { OutputFormat::Parquet } else { OutputFormat::Ipc },
+        memory: memory.parse().unwrap(),
+        max_file: max_file.parse().ok(),
+    };
+    run(&plan.job(Existing::Resume), &Told, &CancelToken::new()).unwrap();
+    println!("@step");
+    std::io::stdout().flush().unwrap();
+}
+
+#[test]
+fn a_killed_run_is_resumed() {
+    let mut killed_midway = 0;
+    for seed in seeds() {
+        let temporary = tempdir().unwrap();
+        let (plan, mut rng) = Plan::new(seed, temporary.path());
+        // Now and then the resumed run is killed as well.
+        for _ in 0..rng.random_range(1..4) {
+            let mut child = plan.spawn();
+            let groups: usize = plan.inputs.len() * 15;
+            let steps = rng.random_range(0..groups + plan.into + 3);
+            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+            let seen = lines.by_ref().filter(|line| line.ends_with("@step")).take(steps).count();
+            // A little later than a step, so that the kill falls anywhere between two.
+            (0..rng.random_range(0..200_000u32)).for_each(|i| {
+                std::hint::black_box(i);
+            });
+            child.kill().unwrap();
+            child.wait().unwrap();
+            killed_midway += usize::from(seen == steps);
+            check_unfinished(&plan.dir);
+        }
+        plan.resume_and_check();
+    }
+    assert!(killed_midway > 0, "no run was alive when it was to be killed");
+}
+
+#[test]
+fn a_damaged_input_leaves_whole_files_and_is_resumed_once_mended() {
+    let mut failed = 0;
+    for seed in seeds() {
+        let temporary = tempdir().unwrap();
+        let (plan, mut rng) = Plan::new(seed, temporary.path());
+        let path = &plan.inputs[rng.random_range(0..plan.inputs.len())];
+        let (content, modified) = (fs::read(path).unwrap(), fs::metadata(path).unwrap().modified().unwrap());
+        let rewrite = |content: &[u8]| {
+            fs::write(path, content).unwrap();
+            fs::File::options().write(true).open(path).unwrap().set_modified(modified).unwrap();
+        };
+        // The footer stays, so that the file can be opened.
+        let job = plan.job(Existing::Resume);
+        let mut damaged = content.clone();
+        let start = rng.random_range(4..content.len() / 2);
+        damaged[start..start + 200].fill_with(|| rng.random());
+        rewrite(&damaged);
+        let result = run_silently(&job);
+        match result {
+            // What was hit did not matter, or cannot be told from other data: Parquet has no checksums by default.
+            Ok(_) => continue,
+            Err(error) => assert!(error.to_string().contains(path.as_str()), "{error}"),
+        }
+        failed += 1;
+        check_unfinished(&plan.dir);
+        rewrite(&content);
+        plan.resume_and_check();
+    }
+    assert!(failed > 0);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_leaves_whole_files_and_is_resumed_once_there_is_room() {
+    let mut failed = 0;
+    for seed in seeds() {
+        let temporary = tempdir().unwrap();
+        let (plan, mut rng) = Plan::new(seed, temporary.path());
+        let disk = temporary.path().join("disk");
+        fs::create_dir(&disk).unwrap();
+        let pages = rng.random_range(8..400);
+        let Some(_mounted) = Mounted::new(&disk, pages * 4096) else {
+            println!("skipped: a file system in memory can only be mounted by root");
+            return;
+        };
+        if let Err(error) = run_silently(&plan.job(Existing::Refuse)) {
+            let error = error.to_string();
+            assert!(error.contains("/disk/out") && error.contains("--resume"), "{error}");
+            failed += 1;
+        }
+        check_unfinished(&plan.dir);
+        mount(&["-o", "remount,size=64M", disk.to_str().unwrap()]);
+        plan.resume_and_check();
+    }
+    assert!(failed > 0);
+}
+
+/// A small file system in memory, until it is dropped.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(dir: &Path, bytes: usize) -> Option<Self> {
+        let size = format!("size={bytes}");
+        mount(&["-t", "tmpfs", "-o", &size, "tmpfs", dir.to_str()?]).then(|| Self(dir.to_owned()))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        Command::new("umount").arg(&self.0).status().ok();
+    }
+}
+
+fn mount(arguments: &[&str]) -> bool {
+    Command::new("mount").args(arguments).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}

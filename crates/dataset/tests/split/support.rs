@@ -1,0 +1,267 @@
+//! Data, jobs, and what is read back without the library's own reader.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    hash::Hasher,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use annulus_dataset::{
+    error::DatasetError,
+    input::{Dataset, InputOptions},
+    output::{Existing, FileEntry, Manifest, OutputFormat, OutputOptions},
+    placement::{Placement, PlacementSpec, Scratch},
+    split::{CancelToken, Job, Progress, Silent, Summary, run},
+};
+use arrow::{
+    array::{
+        ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
+        Float64Array, Int32Array, Int64Array, LargeStringArray, ListArray, RecordBatch, StringArray, StringViewArray,
+        StructArray, TimestampMicrosecondArray,
+    },
+    datatypes::{DataType, Field, Int32Type, Schema},
+    ipc::reader::FileReader,
+    util::display::{ArrayFormatter, FormatOptions},
+};
+use parquet::{
+    arrow::{ArrowWriter, arrow_reader::ParquetRecordBatchReaderBuilder},
+    file::properties::WriterProperties,
+};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+/// A batch with columns of many types, with nulls; keys repeat.
+pub fn many_types(rng: &mut StdRng, rows: usize) -> RecordBatch {
+    let mut text = |longest: usize| -> Vec<Option<String>> {
+        let mut one = || (0..rng.random_range(0..longest)).map(|_| rng.random_range('a'..='z')).collect();
+        (0..rows).map(|row| (row % 7 != 3).then(&mut one)).collect()
+    };
+    let (short, long, view) = (text(6), text(60), text(30));
+    let words: Vec<&str> =
+        (0..rows).map(|_| ["red", "green", "", "a longer word than the others"][rng.random_range(0..4)]).collect();
+    let ints: Vec<Option<i32>> = (0..rows).map(|_| rng.random_bool(0.8).then(|| rng.random_range(-5..5))).collect();
+    let floats = [0.0, -0.0, f64::NAN, f64::INFINITY, 1.5];
+    let lists = ints.iter().map(|int| int.map(|int| (0..int.abs()).map(Some).collect::<Vec<_>>()));
+    let fields =
+        vec![Arc::new(Field::new("a", DataType::Int32, true)), Arc::new(Field::new("b", DataType::Utf8, true))];
+    let structs: Vec<ArrayRef> =
+        vec![Arc::new(Int32Array::from(ints.clone())), Arc::new(StringArray::from(short.clone()))];
+    let bytes = |width: usize| (0..rows).map(move |row| vec![row as u8; width]);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::new(Int64Array::from_iter_values((0..rows).map(|_| rng.random_range(0..500))))),
+        ("short", Arc::new(StringArray::from(short.clone()))),
+        ("long", Arc::new(LargeStringArray::from(long))),
+        ("view", Arc::new(StringViewArray::from(view))),
+        ("int", Arc::new(Int32Array::from(ints.clone()))),
+        ("float", Arc::new(Float64Array::from_iter_values((0..rows).map(|row| floats[row % 5])))),
+        ("flag", Arc::new(BooleanArray::from_iter((0..rows).map(|row| (row % 3 > 0).then_some(row % 2 > 0))))),
+        ("day", Arc::new(Date32Array::from(ints.clone()))),
+        ("price", Arc::new(Decimal128Array::from_iter_values((0..rows).map(|row| row as i128 * 7)))),
+        ("time", Arc::new(TimestampMicrosecondArray::from_iter_values(0..rows as i64).with_timezone("UTC"))),
+        ("word", Arc::new(words.into_iter().collect::<DictionaryArray<Int32Type>>())),
+        ("bytes", Arc::new(BinaryArray::from_iter_values(bytes(5)))),
+        ("fixed", Arc::new(FixedSizeBinaryArray::try_from_iter(bytes(3)).unwrap())),
+        ("list", Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists))),
+        ("struct", Arc::new(StructArray::new(fields.into(), structs, None))),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true))).unwrap()
+}
+
+/// Writes Parquet files with row groups of `group_rows` rows, and returns their paths.
+pub fn write_inputs(dir: &Path, seed: u64, files: usize, rows: usize, group_rows: usize) -> Vec<String> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    fs::create_dir_all(dir).unwrap();
+    let one = |file: usize| {
+        let path = dir.join(format!("in-{file}.parquet"));
+        write_parquet(&path, &[many_types(&mut rng, rows)], group_rows);
+        path.to_str().unwrap().to_owned()
+    };
+    (0..files).map(one).collect()
+}
+
+pub fn write_parquet(path: &Path, batches: &[RecordBatch], group_rows: usize) {
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(group_rows)).build();
+    let mut writer = ArrowWriter::try_new(File::create(path).unwrap(), batches[0].schema(), Some(properties)).unwrap();
+    batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    writer.close().unwrap();
+}
+
+/// A job by hash of column `id` on two threads; change what should be otherwise.
+pub fn job(inputs: &[String], by: &[&str], into: usize, dir: &Path, format: OutputFormat) -> Job {
+    let dataset = Dataset::open(inputs, &InputOptions::default()).unwrap();
+    let by: Vec<String> = by.iter().map(|&key| key.to_owned()).collect();
+    let placement = Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, into).unwrap();
+    let output = OutputOptions {
+        dir: dir.to_owned(),
+        format,
+        compression: format.default_compression(),
+        max_file_bytes: None,
+        existing: Existing::Refuse,
+    };
+    Job {
+        dataset,
+        placement,
+        by,
+        placement_name: "hash".to_owned(),
+        output,
+        threads: 2,
+        memory_limit: 256 << 20,
+        quarantine: false,
+    }
+}
+
+pub fn run_silently(job: &Job) -> Result<Summary, DatasetError> {
+    run(job, &Silent, &CancelToken::new())
+}
+
+/// Cancels, or fails, when so many batches and files were worked on.
+pub struct CancelAfter {
+    pub events: std::sync::atomic::AtomicUsize,
+    pub cancel: CancelToken,
+}
+
+impl CancelAfter {
+    pub fn new(events: usize) -> Self {
+        Self { events: events.into(), cancel: CancelToken::new() }
+    }
+
+    fn step(&self) {
+        if self.events.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) == 1 {
+            self.cancel.cancel();
+        }
+    }
+}
+
+impl Progress for CancelAfter {
+    fn read(&self, _: u64, _: u64) {
+        self.step();
+    }
+
+    fn finished(&self) {
+        self.step();
+    }
+}
+
+/// All batches of a file.
+pub fn read_file(path: &Path) -> Vec<RecordBatch> {
+    let file = File::open(path).unwrap();
+    if path.extension().is_some_and(|extension| extension == "parquet") {
+        ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap().map(Result::unwrap).collect()
+    } else {
+        FileReader::try_new(file, None).unwrap().map(Result::unwrap).collect()
+    }
+}
+
+/// Each row as text, by falling nothing: the order they come in.
+pub fn rows_of(batches: &[RecordBatch]) -> Vec<String> {
+    let options = FormatOptions::default().with_null("<null>");
+    let mut rows = vec![];
+    for batch in batches {
+        let columns: Vec<_> =
+            batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
+        rows.extend((0..batch.num_rows()).map(|row| {
+            let values: Vec<String> = columns.iter().map(|column| column.value(row).to_string()).collect();
+            values.join("|")
+        }));
+    }
+    rows
+}
+
+pub fn sorted(mut rows: Vec<String>) -> Vec<String> {
+    rows.sort_unstable();
+    rows
+}
+
+/// The rows that each partition must have, sorted.
+pub fn expected(job: &Job, inputs: &[String]) -> Vec<Vec<String>> {
+    let mut partitions = vec![Vec::new(); job.placement.partitions()];
+    let (mut scratch, mut targets) = (Scratch::default(), Vec::new());
+    for input in inputs {
+        for batch in read_file(Path::new(input)) {
+            job.placement.assign(&batch, &mut scratch, &mut targets).unwrap();
+            for (row, &target) in rows_of(&[batch]).into_iter().zip(&targets) {
+                partitions[usize::from(target)].push(row);
+            }
+        }
+    }
+    partitions.into_iter().map(sorted).collect()
+}
+
+/// The manifest of a folder.
+pub fn manifest(dir: &Path) -> Manifest {
+    serde_json::from_slice(&fs::read(dir.join("manifest.json")).unwrap()).unwrap()
+}
+
+/// The names in a folder that users see.
+pub fn visible(dir: &Path) -> Vec<String> {
+    let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    sorted(names.filter(|name| !name.starts_with('.')).collect())
+}
+
+/// Checks that a file is what its entry says, and that it can be read to its end.
+pub fn check_file(dir: &Path, file: &FileEntry) {
+    let content = fs::read(dir.join(&file.name)).unwrap();
+    let mut hasher = twox_hash::XxHash64::with_seed(0);
+    hasher.write(&content);
+    assert_eq!((content.len() as u64, format!("xxh64:{:016x}", hasher.finish())), (file.bytes, file.checksum.clone()));
+    let rows: usize = read_file(&dir.join(&file.name)).iter().map(RecordBatch::num_rows).sum();
+    assert_eq!(rows as u64, file.rows, "{}", file.name);
+}
+
+/// Checks that a folder holds exactly these rows in these partitions, and nothing else.
+pub fn check_complete(dir: &Path, expected: &[Vec<String>]) {
+    let manifest = manifest(dir);
+    assert_eq!(manifest.partitions.len(), expected.len());
+    for (partition, rows) in manifest.partitions.iter().zip(expected) {
+        let files = partition.files.iter().flat_map(|file| read_file(&dir.join(&file.name)));
+        assert!(sorted(rows_of(&files.collect::<Vec<_>>())) == *rows, "partition {}", partition.partition);
+        assert_eq!(partition.rows, rows.len() as u64);
+        assert_eq!(partition.files.is_empty(), rows.is_empty());
+        partition.files.iter().for_each(|file| check_file(dir, file));
+    }
+    let mut names: Vec<String> = manifest.file_names().map(str::to_owned).collect();
+    names.push("manifest.json".to_owned());
+    assert_eq!(visible(dir), sorted(names));
+    assert!(!dir.join(".annulus").exists(), "nothing hidden is left");
+}
+
+/// Checks a folder whose run did not end: every file that users see is whole and recorded.
+pub fn check_unfinished(dir: &Path) {
+    if dir.join("manifest.json").exists() {
+        let manifest = manifest(dir);
+        manifest.partitions.iter().flat_map(|partition| &partition.files).for_each(|file| check_file(dir, file));
+        return;
+    }
+    let names = if dir.exists() { visible(dir) } else { vec![] };
+    let recorded = journal(dir);
+    for name in &names {
+        check_file(dir, recorded.get(name).unwrap_or_else(|| panic!("{name} is in no journal")));
+    }
+}
+
+fn journal(dir: &Path) -> BTreeMap<String, FileEntry> {
+    let text = fs::read_to_string(dir.join(".annulus/journal.jsonl")).unwrap_or_default();
+    let mut files = BTreeMap::new();
+    for line in text.split_inclusive('\n').skip(1).filter(|line| line.ends_with('\n')) {
+        let entry: serde_json::Value = serde_json::from_str(line).unwrap();
+        for file in entry["files"].as_array().unwrap() {
+            let file: FileEntry = serde_json::from_value(file.clone()).unwrap();
+            files.insert(file.name.clone(), file);
+        }
+    }
+    files
+}
+
+/// A schema for batches of one column.
+pub fn one_column(name: &str, data_type: DataType) -> Arc<Schema> {
+    Arc::new(Schema::new(vec![Field::new(name, data_type, true)]))
+}
+
+pub fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+pub fn out_dir(temporary: &tempfile::TempDir) -> PathBuf {
+    temporary.path().join("out")
+}

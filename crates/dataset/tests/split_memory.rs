@@ -1,0 +1,104 @@
+//! The memory limit is kept: every allocation of the process is counted.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    fs::File,
+    path::Path,
+    sync::Arc,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use annulus_dataset::{
+    input::{Dataset, InputOptions},
+    output::{Existing, OutputFormat, OutputOptions},
+    placement::{Placement, PlacementSpec},
+    split::{CancelToken, Job, Silent, run},
+};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
+
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+fn grow(bytes: usize) {
+    PEAK.fetch_max(HELD.fetch_add(bytes, Relaxed) + bytes, Relaxed);
+}
+
+// SAFETY: everything is handed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        grow(layout.size());
+        // SAFETY: the caller's promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller's promises.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const LIMIT: usize = 48 << 20;
+const FILES: usize = 8;
+const FILE_ROWS: usize = 128 << 10;
+
+/// A file of about 200 bytes a row, decoded.
+fn write_input(path: &Path, file: usize) -> String {
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(4096)).build();
+    let mut writer: Option<ArrowWriter<File>> = None;
+    for start in (0..FILE_ROWS).step_by(4096) {
+        let ids = (start..start + 4096).map(|row| (file * FILE_ROWS + row) as i64 * 0x9E37_79B9);
+        let text = ids.clone().map(|id| format!("{id:0190}"));
+        let columns: [(&str, ArrayRef); 2] = [
+            ("id", Arc::new(Int64Array::from_iter_values(ids))),
+            ("text", Arc::new(StringArray::from_iter_values(text))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let writer = writer.get_or_insert_with(|| {
+            ArrowWriter::try_new(File::create(path).unwrap(), batch.schema(), Some(properties.clone())).unwrap()
+        });
+        writer.write(&batch).unwrap();
+    }
+    writer.unwrap().close().unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn four_times_the_limit_is_split_within_it() {
+    let temporary = tempfile::tempdir().unwrap();
+    let inputs: Vec<String> =
+        (0..FILES).map(|file| write_input(&temporary.path().join(format!("{file}.parquet")), file)).collect();
+    for (number, (format, into)) in [
+        (OutputFormat::Parquet, 1),
+        (OutputFormat::Parquet, 16),
+        (OutputFormat::Parquet, 1000),
+        (OutputFormat::Ipc, 16),
+        (OutputFormat::Ipc, 1000),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let dataset = Dataset::open(&inputs, &InputOptions { batch_rows: 1024, ..InputOptions::default() }).unwrap();
+        let by = vec!["id".to_owned()];
+        let placement = Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, into).unwrap();
+        let dir = temporary.path().join(number.to_string());
+        let compression = format.default_compression();
+        let output = OutputOptions { dir, format, compression, max_file_bytes: None, existing: Existing::Refuse };
+        let placement_name = "hash".to_owned();
+        let job =
+            Job { dataset, placement, by, placement_name, output, threads: 2, memory_limit: LIMIT, quarantine: false };
+        let before = HELD.load(Relaxed);
+        PEAK.store(before, Relaxed);
+        let summary = run(&job, &Silent, &CancelToken::new()).unwrap();
+        let peak = PEAK.load(Relaxed) - before;
+        assert_eq!(summary.manifest.rows as usize, FILES * FILE_ROWS);
+        const { assert!(FILES * FILE_ROWS * 200 > 4 * LIMIT) };
+        assert!(peak < LIMIT, "{} to {into}: {peak} bytes of {LIMIT}", format.name());
+    }
+}
