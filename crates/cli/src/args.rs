@@ -2,6 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
+use annulus_bench::reproduce::ReproduceArgs;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{
@@ -19,6 +20,7 @@ use crate::{
   annulus partition events/ --by user --into 64 --output parts
                                                     split a dataset into files by key
   annulus bench repartition                         compare the repartition operators alone
+  annulus bench pages                               compare ways to shuffle tuples onto pages
   annulus sql -t o=orders/                          a shell, with the files of a folder as table o
 
 Exit codes: 0 done, 1 failed (or an answer differs), 130 interrupted (143 by SIGTERM, 129 by SIGHUP).")]
@@ -52,6 +54,15 @@ pub enum Command {
     /// Measure parts of Annulus against their rivals
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Measure again what a paper's figures show
+    #[command(subcommand)]
+    Reproduce(ReproduceCommand),
+}
+
+#[derive(Subcommand)]
+pub enum ReproduceCommand {
+    /// The shuffle of tuples onto pages: the paper's ways and that of Annulus
+    Pages(ReproduceArgs),
 }
 
 /// What bounds a query, on every engine.

@@ -6,6 +6,7 @@ use std::{
     path::PathBuf,
 };
 
+use annulus_bench::{machine, pages::PagesArgs, reproduce::ReproduceArgs};
 use annulus_dataset::{
     input::{BadRows, CsvOptions, InputOptions},
     output::{Compression, Existing, OutputFormat, OutputOptions},
@@ -16,9 +17,9 @@ use anyhow::{Context, Result, bail};
 use crate::{
     args::{
         Args, Command, DatasetCompression, DatasetFormat, EngineArgs, Format, PartitionArgs, PlacingArgs, ReadingArgs,
-        SqlArgs, TpchArgs,
+        ReproduceCommand, SqlArgs, TpchArgs,
     },
-    bench::{BenchCommand, RepartitionArgs, machine},
+    bench::{BenchCommand, RepartitionArgs},
     session::Limits,
     sql::tables::TableSpec,
     units::QueryList,
@@ -30,6 +31,8 @@ pub enum Job {
     Sql(SqlJob),
     Partition(PartitionJob),
     Bench(RepartitionArgs),
+    Pages(PagesArgs),
+    Reproduce(ReproduceArgs),
 }
 
 /// The TPC-H comparison.
@@ -91,6 +94,8 @@ impl Job {
             Command::Sql(args) => SqlJob::check(args).map(Self::Sql),
             Command::Partition(args) => PartitionJob::check(args).map(Self::Partition),
             Command::Bench(BenchCommand::Repartition(args)) => Ok(Self::Bench(args)),
+            Command::Bench(BenchCommand::Pages(args)) => Ok(Self::Pages(args)),
+            Command::Reproduce(ReproduceCommand::Pages(args)) => Ok(Self::Reproduce(args)),
         }
     }
 }

@@ -5,23 +5,22 @@ mod bench;
 mod errors;
 mod interrupt;
 mod job;
-mod progress;
 mod report;
 mod run;
 mod session;
 mod sql;
 mod tpch;
-mod unfinished;
 mod units;
 
 use std::{env, process::ExitCode};
 
+use annulus_bench::heap::CountingAllocator;
 use clap::Parser;
 
 use crate::{args::Args, job::Job, run::Outcome};
 
 #[global_allocator]
-static ALLOCATOR: bench::heap::CountingAllocator = bench::heap::CountingAllocator;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse_from(env::args_os().map(args::protect_comment)) {

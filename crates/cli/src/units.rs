@@ -2,36 +2,7 @@
 
 use std::{collections::BTreeSet, str::FromStr};
 
-/// Reads bytes as a number with an optional unit: `1024`, `64K`, `1.5GiB`. Units are powers of 1024; their case and a
-/// trailing `B` or `iB` do not matter.
-pub fn parse_size(text: &str) -> Result<usize, String> {
-    let wrong =
-        || format!("'{text}' is no size; write a number of bytes with an optional K, M, G or T, like 512M or 2G");
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    let shift = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        "t" | "tb" | "tib" => 40,
-        _ => return Err(wrong()),
-    };
-    let bytes = number * (1u64 << shift) as f64;
-    if bytes < 1.0 || bytes > (1u64 << 53) as f64 {
-        return Err(format!("'{text}' is out of range; choose from 1 byte to 8192T"));
-    }
-    Ok(bytes as usize)
-}
-
-/// Reads a number of at least 1.
-pub fn parse_count(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(count) if (1..=65_536).contains(&count) => Ok(count),
-        _ => Err(format!("'{text}' is no count; choose 1 to 65536")),
-    }
-}
+pub use annulus_bench::units::{parse_count, parse_size};
 
 /// Reads a number of rows, or `inf` for no limit.
 pub fn parse_max_rows(text: &str) -> Result<usize, String> {
@@ -98,23 +69,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_units() {
-        assert_eq!(parse_size("4096"), Ok(4096));
-        assert_eq!(parse_size("64k"), Ok(64 << 10));
-        assert_eq!(parse_size("512MB"), Ok(512 << 20));
-        assert_eq!(parse_size("2G"), Ok(2 << 30));
-        assert_eq!(parse_size("1.5GiB"), Ok(3 << 29));
-    }
-
-    #[test]
-    fn wrong_sizes_say_what_to_write() {
-        for text in ["", "G", "-1", "2X", "1.2.3M", "2 apples", "0", "99999999T", "NaN", "inf"] {
-            let error = parse_size(text).expect_err(text);
-            assert!(error.contains("like 512M") || error.contains("choose"), "{text}: {error}");
-        }
-    }
-
-    #[test]
     fn query_lists_have_ranges() {
         assert_eq!("1,3-5".parse(), Ok(QueryList(vec![1, 3, 4, 5])));
         assert_eq!("22, 1 ,1".parse(), Ok(QueryList(vec![1, 22])));
@@ -140,12 +94,10 @@ mod tests {
     }
 
     #[test]
-    fn scales_and_counts_have_bounds() {
+    fn scales_have_bounds() {
         assert_eq!(parse_scale("0.01"), Ok(0.01));
         assert!(parse_scale("0").is_err());
         assert!(parse_scale("NaN").is_err());
-        assert_eq!(parse_count("64"), Ok(64));
-        assert!(parse_count("0").is_err());
         assert_eq!(parse_max_rows("inf"), Ok(usize::MAX));
         assert!(parse_max_rows("many").is_err());
     }

@@ -2,6 +2,7 @@
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
+use annulus_bench::pages::PagesArgs;
 use annulus_datafusion::config::Path;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Serialize, Serializer};
@@ -12,6 +13,8 @@ use crate::units;
 pub enum BenchCommand {
     /// Compare DataFusion's RepartitionExec with Annulus on TPC-H lineitem, in memory
     Repartition(RepartitionArgs),
+    /// Compare ways to shuffle tuples onto pages: the paper's and that of Annulus
+    Pages(PagesArgs),
 }
 
 /// Which exchanges are measured, and how often.

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use annulus_bench::{machine, progress};
 use anyhow::{Context, Result};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use datafusion::datasource::{memory::MemorySourceConfig, source::DataSourceExec};
@@ -10,8 +11,7 @@ use indicatif::ProgressBar;
 use tpchgen::generators::{LineItemGenerator, OrderGenerator};
 use tpchgen_arrow::LineItemArrow;
 
-use super::{args::Payload, machine};
-use crate::progress;
+use super::args::Payload;
 
 /// Rows of an input batch, and of an output batch.
 pub const BATCH_ROWS: usize = 8192;

@@ -2,6 +2,7 @@
 
 use std::{fmt, future::Future, path::Path, sync::Arc, time::Duration};
 
+use annulus_bench::heap::PeakCounter;
 use annulus_datafusion::config::Path as DataPath;
 use anyhow::{Context, Result, bail, ensure};
 use datafusion::{
@@ -18,7 +19,6 @@ use datafusion::{
 use super::{
     args::{Consumers, Payload, Shape},
     drain::{Tally, drain},
-    heap::PeakCounter,
     input::{BATCH_ROWS, Input},
     memcpy::Memcpy,
     operator::Operator,

@@ -2,15 +2,12 @@
 
 mod args;
 mod drain;
-pub mod heap;
 mod input;
-pub mod machine;
 mod measure;
 mod memcpy;
 mod operator;
 mod report;
 mod run;
-mod statistics;
 
 pub use args::{BenchCommand, RepartitionArgs};
 pub use run::run;

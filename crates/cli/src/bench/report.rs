@@ -2,19 +2,21 @@
 
 use std::{fmt, time::Duration};
 
+use annulus_bench::{
+    machine::Machine,
+    report::{
+        chart::{BarGroup, bars},
+        page,
+    },
+    statistics::{median, spread},
+};
 use annulus_datafusion::config::Path;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use super::{
     args::{Consumers, Payload, serialize_path},
-    machine::Machine,
     measure::{Measured, Side},
-    statistics::{median, spread},
-};
-use crate::report::{
-    chart::{BarGroup, bars},
-    page,
 };
 
 /// What all lines have in common.

@@ -6,18 +6,18 @@ use std::{
     time::{Duration, Instant},
 };
 
+use annulus_bench::{machine::Machine, progress, unfinished::Unfinished};
 use anyhow::{Context, Result};
 use tokio::runtime::Handle;
 
 use super::{
     args::{Consumers, Payload, RepartitionArgs},
     input::Input,
-    machine::Machine,
     measure::Case,
     memcpy::Memcpy,
     report::{Line, Setting, page, tables},
 };
-use crate::{errors, interrupt::until_interrupted, progress, run::Outcome, unfinished::Unfinished};
+use crate::{errors, interrupt::until_interrupted, run::Outcome};
 
 /// Runs the comparison that `args` ask for on the worker threads of the current runtime; spills to the folder `spill`.
 pub async fn run(args: RepartitionArgs, spill: &Path) -> Result<Outcome> {

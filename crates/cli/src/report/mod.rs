@@ -1,6 +1,4 @@
-//! Results for people and programs: tables, JSON, and pages with charts.
+//! Results for people and programs: tables, JSON, and pages.
 
-pub mod chart;
-pub mod page;
 pub mod partition;
 pub mod tpch;

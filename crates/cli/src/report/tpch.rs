@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use annulus_bench::report::{
+    chart::{BarGroup, bars},
+    page,
+};
 use annulus_datafusion::ExchangeReport;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
-use super::{
-    chart::{BarGroup, bars},
-    page,
-};
 use crate::job::TpchJob;
 
 /// One query. Times are medians; they are missing when the query failed or its answers differ.

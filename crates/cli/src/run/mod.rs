@@ -1,5 +1,6 @@
 //! Carries out a checked job.
 
+mod pages;
 pub mod partition;
 mod shell;
 mod sql;
@@ -7,6 +8,7 @@ mod tpch;
 
 use std::{io, time::Duration};
 
+use annulus_bench::{pages as bench_pages, reproduce};
 use anyhow::{Context, Result};
 use tokio::runtime::{Builder, Runtime};
 
@@ -37,6 +39,8 @@ pub fn run(job: Job) -> Result<Outcome> {
             Job::Sql(job) => sql::run(job, spill.path()).await,
             Job::Partition(job) => partition::run(job).await,
             Job::Bench(args) => bench::run(args, spill.path()).await,
+            Job::Pages(args) => pages::run(move |stop| bench_pages::run(&args, stop)).await,
+            Job::Reproduce(args) => pages::run(move |stop| reproduce::run(&args, stop)).await,
         }
     });
     // Spill files go last, when the tasks that write them have stopped.

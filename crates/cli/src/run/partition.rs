@@ -7,6 +7,7 @@ use std::{
     time::Instant,
 };
 
+use annulus_bench::progress;
 use annulus_dataset::{
     error::DatasetError,
     input::{BadRows, Dataset},
@@ -22,7 +23,7 @@ use super::{GRACE, Outcome};
 use crate::{
     interrupt::Signals,
     job::{PartitionJob, Placing},
-    progress, report,
+    report,
 };
 
 /// Splits the dataset that `job` names. A signal stops it at the next batch; what is finished by then stays.

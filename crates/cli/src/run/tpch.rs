@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use annulus_bench::{progress, unfinished::Unfinished};
 use annulus_datafusion::{ExchangeReport, exchange_report};
 use anyhow::{Context, Result};
 use arrow::array::RecordBatch;
@@ -20,11 +21,9 @@ use crate::{
     errors,
     interrupt::until_interrupted,
     job::TpchJob,
-    progress,
     report::tpch::{QueryReport, page, summary, table},
     session::{self, Engine},
     tpch::{answer::Answer, queries::Query, tables},
-    unfinished::Unfinished,
 };
 
 /// Runs the comparison that `job` asks for.

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use annulus_bench::unfinished::Unfinished;
 use anyhow::{Result, bail};
 use datafusion::execution::SendableRecordBatchStream;
 
@@ -12,7 +13,6 @@ use super::{
     format::{FileFormat, FileKind},
     writer::{RowFormat, RowWriter},
 };
-use crate::unfinished::Unfinished;
 
 /// The file that a query writes, in the making. Dropped, it is removed.
 #[derive(Debug)]

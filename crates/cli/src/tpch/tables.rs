@@ -12,6 +12,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+use annulus_bench::progress;
 use anyhow::{Context, Result, anyhow, bail};
 use arrow::array::RecordBatchReader;
 use datafusion::{
@@ -28,8 +29,6 @@ use tpchgen::generators::{
 use tpchgen_arrow::{
     CustomerArrow, LineItemArrow, NationArrow, OrderArrow, PartArrow, PartSuppArrow, RegionArrow, SupplierArrow,
 };
-
-use crate::progress;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Table {

@@ -44,6 +44,17 @@ pub enum Stores {
     Cached,
 }
 
+/// Bytes of a page that suit a shuffle into so many partitions: large pages while there are few partitions, since a page costs
+/// a turn of its lane; small ones when there are many, since each partition has one that is not full. A partition's open page
+/// then takes up to 32 MiB altogether for 32 partitions, and 256 MiB for 1,024, where pages of 5 MiB would take 5 GiB.
+pub fn default_page_bytes(partitions: usize) -> usize {
+    match partitions {
+        0..=32 => 1 << 20,
+        33..=256 => 512 << 10,
+        _ => 256 << 10,
+    }
+}
+
 /// Pools from here on are larger than the caches of most machines.
 const LARGE_POOL_BYTES: usize = 32 << 20;
 

@@ -4,8 +4,11 @@ use std::{env::consts::ARCH, fmt, fs, num::NonZeroUsize, thread};
 
 /// Facts about this machine and run that a reader of times needs.
 pub struct Machine {
+    /// Cores that this process may use.
     pub cores: usize,
+    /// Worker threads of the run.
     pub threads: usize,
+    /// The processor's name.
     pub cpu: String,
 }
 
@@ -25,6 +28,25 @@ impl fmt::Display for Machine {
 /// Cores that this process may use.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// Bytes of memory of this machine, or of the container that this process runs in; `None` where the system does not tell.
+pub fn memory_bytes() -> Option<u64> {
+    let total = meminfo("MemTotal:")?;
+    let limit = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
+    Some(limit.map_or(total, |limit: u64| limit.min(total)))
+}
+
+/// Bytes of memory that could be taken now without swapping; `None` where the system does not tell.
+pub fn available_bytes() -> Option<u64> {
+    meminfo("MemAvailable:")
+}
+
+/// A line of Linux's `/proc/meminfo`, in bytes.
+fn meminfo(name: &str) -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
 /// The processor's name where the system tells it in a file, as Linux does.

@@ -1,4 +1,5 @@
-//! How much heap memory a piece of work takes at most.
+//! How much heap memory a piece of work takes at most. A program that wants to know has [`CountingAllocator`] as its global
+//! allocator; in others nothing is counted.
 
 use std::{
     alloc::{GlobalAlloc, Layout},
@@ -9,6 +10,7 @@ use mimalloc::MiMalloc;
 
 /// The allocator of the whole command: mimalloc, which counts while a [`PeakCounter`] lives. Otherwise the price is one
 /// load of a flag that nobody writes.
+#[derive(Debug)]
 pub struct CountingAllocator;
 
 static COUNTING: AtomicBool = AtomicBool::new(false);
@@ -17,6 +19,7 @@ static LIVE_BYTES: AtomicIsize = AtomicIsize::new(0);
 static PEAK_BYTES: AtomicIsize = AtomicIsize::new(0);
 
 /// Counts the heap from its making on. One at a time: two would count into the same totals.
+#[derive(Debug)]
 pub struct PeakCounter(());
 
 impl PeakCounter {
@@ -81,6 +84,9 @@ mod tests {
     use std::hint::black_box;
 
     use super::*;
+
+    #[global_allocator]
+    static ALLOCATOR: CountingAllocator = CountingAllocator;
 
     /// Other tests allocate too, but nothing near this.
     const LARGE: usize = 1 << 30;

@@ -28,17 +28,25 @@ pub fn escape(text: &str) -> String {
 }
 
 const STYLE: &str = "
-:root { color-scheme: light dark; --text: #1c2430; --page: #ffffff; --line: #d5dae1; --s0: #9aa5b4; --s1: #1768c4; }
+:root { color-scheme: light dark; --text: #1c2430; --page: #ffffff; --line: #d5dae1; --s0: #9aa5b4; --s1: #1768c4;
+        --s2: #c8742c; }
 @media (prefers-color-scheme: dark) {
-  :root { --text: #e3e7ed; --page: #14181e; --line: #39424e; --s0: #6d7887; --s1: #5ba3f5; }
+  :root { --text: #e3e7ed; --page: #14181e; --line: #39424e; --s0: #6d7887; --s1: #5ba3f5;
+          --s2: #e0924c; }
 }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); max-width: 960px;
        margin: 2rem auto; padding: 0 1rem; }
 svg { width: 100%; height: auto; }
 svg text { font-size: 11px; fill: var(--text); font-variant-numeric: tabular-nums; }
 svg line { stroke: var(--text); stroke-dasharray: 4 3; }
-.s0 { fill: var(--s0); } .s1 { fill: var(--s1); }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; margin-top: 1.5rem; }
+.s0 { fill: var(--s0); } .s1 { fill: var(--s1); } .s2 { fill: var(--s2); }
+polyline { fill: none; stroke-width: 1.5; } circle { stroke: none; } .grid { stroke: var(--line); }
+polyline.main { stroke: var(--s1); stroke-width: 4; } circle.main { fill: var(--s1); }
+polyline.dashed { stroke: var(--text); stroke-dasharray: 5 4; } circle.dashed { fill: var(--text); }
+.c0 { --c: #d1495b; } .c1 { --c: #e08e45; } .c2 { --c: #b5a21c; } .c3 { --c: #5f9e3e; } .c4 { --c: #2a9d8f; }
+.c5 { --c: #7a6ff0; } .c6 { --c: #b455b6; } .c7 { --c: #8c6d46; } .c8 { --c: #e377a2; } .c9 { --c: #7f8c99; }
+polyline[class^=c] { stroke: var(--c); } circle[class^=c] { fill: var(--c); }
+table { border-collapse: collapse; display: block; overflow-x: auto; font-variant-numeric: tabular-nums; margin-top: 1.5rem; }
 th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { text-align: left; }
 ";

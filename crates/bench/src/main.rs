@@ -1,0 +1,52 @@
+//! The page benchmarks of the `annulus` command without the rest of it, to be built in seconds.
+
+use std::process::ExitCode;
+
+use annulus_bench::{Stop, heap::CountingAllocator, pages, reproduce};
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// Benchmarks of the shuffle onto pages.
+#[derive(Parser)]
+#[command(name = "annulus-bench", version)]
+enum Args {
+    /// Measure parts of Annulus against their rivals
+    #[command(subcommand)]
+    Bench(Bench),
+    /// Measure what a paper's figures show
+    #[command(subcommand)]
+    Reproduce(Reproduce),
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// Compare ways to shuffle tuples onto pages
+    Pages(pages::PagesArgs),
+}
+
+#[derive(Subcommand)]
+enum Reproduce {
+    /// The shuffle onto pages
+    Pages(reproduce::ReproduceArgs),
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    let stop = Stop::default();
+    match args {
+        Args::Bench(Bench::Pages(args)) => pages::run(args, &stop),
+        Args::Reproduce(Reproduce::Pages(args)) => reproduce::run(args, &stop),
+    }
+}

@@ -1,0 +1,72 @@
+//! How fast this machine writes memory: what no shuffle can exceed.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use annulus_pages::{
+    memory::{PageMemory, Pool},
+    page::Block,
+};
+use anyhow::{Context, Result};
+
+use super::stream;
+
+/// Memory of a thread that is written again and again; larger than its share of the caches.
+const MOST_BLOCK_BYTES: u64 = 64 << 20;
+const ALIGNMENT: u64 = 4 << 10;
+
+/// Streams to warm memory on huge pages, as the system gives them. The memory is held as long as this lives.
+pub struct Limit {
+    blocks: Vec<Block>,
+}
+
+impl Limit {
+    /// For up to `threads` threads that write up to `bytes` each.
+    ///
+    /// # Errors
+    /// If the system refuses the memory, up to 64 MiB a thread.
+    pub fn new(threads: usize, bytes: u64) -> Result<Self> {
+        let block = bytes.clamp(ALIGNMENT, MOST_BLOCK_BYTES) / ALIGNMENT * ALIGNMENT;
+        let pool = Pool::new(block as usize, block as usize * threads).context("cannot reserve memory to write to")?;
+        pool.warm(threads);
+        let blocks = (0..threads).map(|_| pool.take()).collect::<Result<_, _>>()?;
+        let mut limit = Self { blocks };
+        limit.pass(threads, 1);
+        Ok(limit)
+    }
+
+    /// Bytes a second that `threads` threads write together when each writes about `bytes`, or its memory once.
+    pub fn bytes_per_second(&mut self, threads: usize, bytes: u64) -> f64 {
+        let threads = threads.min(self.blocks.len());
+        let once: u64 = self.blocks[..threads].iter().map(|block| block.len() as u64).sum();
+        let passes = (bytes * threads as u64 / once.max(1)).max(1);
+        (once * passes) as f64 / self.pass(threads, passes).as_secs_f64()
+    }
+
+    fn pass(&mut self, threads: usize, passes: u64) -> Duration {
+        let start = Instant::now();
+        thread::scope(|scope| {
+            for block in &mut self.blocks[..threads] {
+                scope.spawn(move || (0..passes).for_each(|_| stream::write(block.as_mut_slice())));
+            }
+        });
+        start.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_is_written() {
+        let mut limit = Limit::new(2, 64 << 10).unwrap();
+        assert!(limit.bytes_per_second(2, 256 << 10) > 0.0 && limit.bytes_per_second(1, 0) > 0.0);
+        for block in &limit.blocks {
+            let ones = block.as_slice().chunks(4).filter(|word| *word == [1, 0, 0, 0] || *word == [1; 4]).count();
+            assert_eq!(ones, 16 << 10);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! `annulus bench pages`: the shuffle onto pages against the paper's variants.
+
+mod args;
+mod counters;
+mod limit;
+mod line;
+mod measure;
+mod setting;
+mod stream;
+mod table;
+mod variant;
+
+use std::io::{Write, stdout};
+
+use anyhow::{Context, Result, bail};
+pub use args::{DEFAULT_BUFFER_BYTES, LIMIT_BYTES, LayoutArg, PagesArgs, Tuning};
+use indicatif::ProgressBar;
+pub use line::{Line, csv};
+pub use measure::{Measured, Measurer};
+pub use setting::{Cell, PAPER_TUPLES, Setting, default_memory_bytes};
+pub use table::{Comparison, all_lines, html_table, verdict};
+pub use variant::{OURS, Variant};
+
+use crate::{Stop, machine::Machine, progress, unfinished::Unfinished};
+
+/// Runs the benchmark that `args` ask for, prints its result and writes its files.
+///
+/// # Errors
+/// If a variant puts a tuple into a wrong place, nothing fits in memory, a file cannot be written, or `stop` is set meanwhile.
+pub fn run(args: &PagesArgs, stop: &Stop) -> Result<()> {
+    // At once, so that a file that cannot be written is known before the work.
+    let csv_file = args.csv.clone().map(|file| Unfinished::create("--csv", file)).transpose()?;
+    let html_file = args.html.clone().map(|file| Unfinished::create("--html", file)).transpose()?;
+    let setting = args.tuning.setting();
+    let variants = if args.variants.is_empty() { Variant::all() } else { args.variants.clone() };
+    let cells = cells(args, &setting, &variants);
+    let most_threads = cells.iter().map(|cell| cell.threads).max().unwrap_or(1);
+    let lead = lead(&setting, most_threads);
+    let lines = measure(args, &setting, &variants, &cells, most_threads, stop)?;
+    if !args.json {
+        let comparisons = Comparison::all(&lines);
+        writeln!(stdout(), "{lead}\n{}\n{}", table::table(&comparisons), verdict(&comparisons))?;
+    }
+    if let Some(file) = csv_file {
+        file.file().write_all(csv(&lines).as_bytes()).context("cannot write --csv")?;
+        file.finish()?;
+    }
+    if let Some(file) = html_file {
+        file.file().write_all(table::html(&lead, &lines).as_bytes()).context("cannot write --html")?;
+        file.finish()?;
+    }
+    Ok(())
+}
+
+/// All cells, tuple size by tuple size. A number of tuples that memory decided is told on the standard error.
+fn cells(args: &PagesArgs, setting: &Setting, variants: &[Variant]) -> Vec<Cell> {
+    let threads = if args.threads.is_empty() { args::default_threads() } else { args.threads.clone() };
+    let mut cells = Vec::new();
+    for &tuple_bytes in &args.tuple_bytes {
+        let tuples = args.tuples.unwrap_or_else(|| tuples_that_fit(setting, tuple_bytes, variants));
+        for &partitions in &args.partitions {
+            cells.extend(threads.iter().map(|&threads| Cell { tuple_bytes, partitions, threads, tuples }));
+        }
+    }
+    cells
+}
+
+/// As [`Setting::default_tuples`]; if these are fewer than the paper's, a line on the standard error says so.
+pub fn tuples_that_fit(setting: &Setting, tuple_bytes: u32, variants: &[Variant]) -> u64 {
+    let tuples = setting.default_tuples(tuple_bytes, variants);
+    if tuples < PAPER_TUPLES {
+        eprintln!(
+            "{tuple_bytes}-byte tuples: {:.1} million instead of {:.1}, so that their pages fit in the memory that may be used",
+            tuples as f64 / 1e6,
+            PAPER_TUPLES as f64 / 1e6
+        );
+    }
+    tuples
+}
+
+/// One line about the machine and what all cells have in common.
+pub fn lead(setting: &Setting, threads: usize) -> String {
+    let Machine { cores, cpu, .. } = Machine::new(threads);
+    let (rounds, paper) = (setting.rounds, setting.paper_page_bytes >> 10);
+    let ours = setting.our_page_bytes.map_or("256 KiB to 1 MiB".to_owned(), |bytes| format!("{} KiB", bytes >> 10));
+    let keys = match setting.keys {
+        annulus_pages::generator::Keys::Uniform => "even keys".to_owned(),
+        annulus_pages::generator::Keys::Zipf(exponent) => format!("keys by Zipf's law with exponent {exponent}"),
+    };
+    format!("{cpu}, {cores} cores; rounds: {rounds}, medians; pages of {paper} KiB, ours of {ours}; {keys}")
+}
+
+/// Measures all cells and prints their lines as they come, if as JSON.
+fn measure(
+    args: &PagesArgs,
+    setting: &Setting,
+    variants: &[Variant],
+    cells: &[Cell],
+    threads: usize,
+    stop: &Stop,
+) -> Result<Vec<Line>> {
+    let bar = progress::bar(Measurer::runs(setting, variants) * cells.len() as u64, "runs");
+    let mut measurer = Measurer::new(setting, variants, threads, bar.clone(), stop)?;
+    let mut lines = Vec::new();
+    for &cell in cells {
+        let measured = measurer.cell(cell)?;
+        say_skipped(&bar, &measured.skipped);
+        for line in &measured.lines {
+            if args.json {
+                bar.suspend(|| writeln!(stdout(), "{}", serde_json::to_string(line)?).context("cannot print"))?;
+            }
+        }
+        lines.extend(measured.lines);
+    }
+    bar.finish_and_clear();
+    if lines.is_empty() {
+        bail!("nothing fits in memory; raise --memory, or lower --tuples, --partitions or --page-size");
+    }
+    Ok(lines)
+}
+
+/// Tells on the standard error what was skipped.
+pub fn say_skipped(bar: &ProgressBar, skipped: &[String]) {
+    bar.suspend(|| skipped.iter().for_each(|line| eprintln!("{line}")));
+}

@@ -1,0 +1,185 @@
+//! What is measured, and what of it fits in memory.
+
+use annulus_exchange::partition::Modulo;
+use annulus_pages::{
+    error::PagesError,
+    generator::{Generator, Keys, Payload},
+    page::{Layout, PageShape, SLOT_BYTES},
+    ranges::default_page_bytes,
+};
+
+use super::variant::Variant;
+
+/// Tuples of the paper's benchmark of memory.
+pub const PAPER_TUPLES: u64 = 67_200_000;
+/// The share of memory that a cell may take, and the share that full pages and tuples may take by default.
+const MEMORY_SHARE: f64 = 0.6;
+const TUPLE_SHARE: f64 = 0.5 / MEMORY_SHARE;
+/// Bytes of a batch of tuples, by default.
+const BATCH_BYTES: usize = 256 << 10;
+const SEED: u64 = 42;
+/// What a new page of a pool may bring with it: they are backed in stretches.
+const STRETCH_BYTES: u64 = 8 << 20;
+
+/// What all cells have in common.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Bytes of the pages of the paper's variants.
+    pub paper_page_bytes: usize,
+    /// Bytes of our pages; `None` is by the number of partitions.
+    pub our_page_bytes: Option<usize>,
+    /// What a slot holds.
+    pub layout: Layout,
+    /// How keys are distributed.
+    pub keys: Keys,
+    /// Timed runs of each variant.
+    pub rounds: usize,
+    /// Software-managed buffers of all threads together.
+    pub buffer_bytes: usize,
+    /// Tuples that the generator makes at once; `None` is as many as 256 KiB hold.
+    pub batch_tuples: Option<usize>,
+    /// Most memory that a cell may take.
+    pub memory_bytes: u64,
+    /// Most bytes that each thread writes to measure the limit.
+    pub limit_bytes: u64,
+    /// Whether hardware events are counted.
+    pub counters: bool,
+}
+
+/// One comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// Bytes of a tuple with its key of 4 bytes.
+    pub tuple_bytes: u32,
+    /// Number of partitions.
+    pub partitions: usize,
+    /// Threads that generate and shuffle.
+    pub threads: usize,
+    /// Number of tuples.
+    pub tuples: u64,
+}
+
+/// The most memory that a cell may take unless the user says so: 60 % of the machine's, and 90 % of what is free.
+pub fn default_memory_bytes(total: Option<u64>, available: Option<u64>) -> u64 {
+    let share = total.map_or(u64::MAX, |total| (total as f64 * MEMORY_SHARE) as u64);
+    available.map_or(share, |available| share.min(available / 10 * 9))
+}
+
+impl Setting {
+    /// The tuples of the paper, or as many as have room on pages in half of the memory, once for the paper's variants and once
+    /// for ours, besides what materialising them takes. In whole hundred thousands, if there is one.
+    pub fn default_tuples(&self, tuple_bytes: u32, variants: &[Variant]) -> u64 {
+        let on_page = self.bytes_on_page(tuple_bytes);
+        let materialised = if variants.iter().any(|variant| variant.materialises()) { tuple_bytes.into() } else { 0 };
+        let most = (self.memory_bytes as f64 * TUPLE_SHARE) as u64 / (2 * on_page + materialised);
+        let most = if most > 100_000 { most / 100_000 * 100_000 } else { most.max(1) };
+        PAPER_TUPLES.min(most)
+    }
+
+    /// Bytes that a tuple takes on a page.
+    pub fn bytes_on_page(&self, tuple_bytes: u32) -> u64 {
+        let slot = match self.layout {
+            Layout::Slotted => SLOT_BYTES as u64,
+            Layout::Compact => 4,
+        };
+        slot + u64::from(payload(tuple_bytes))
+    }
+
+    /// Bytes of a page of `variant`.
+    pub fn page_bytes(&self, variant: Variant, partitions: usize) -> usize {
+        if variant.is_ours() {
+            self.our_page_bytes.unwrap_or_else(|| default_page_bytes(partitions))
+        } else {
+            self.paper_page_bytes
+        }
+    }
+
+    /// The shape of the pages of `variant`.
+    ///
+    /// # Errors
+    /// If there is no such page.
+    pub fn shape(&self, variant: Variant, cell: &Cell) -> Result<PageShape, PagesError> {
+        let size = annulus_pages::page::PayloadSize::Fixed(payload(cell.tuple_bytes));
+        PageShape::new(self.page_bytes(variant, cell.partitions), self.layout, size)
+    }
+
+    /// Most pages that `variant` has at once: full ones, and those that are not full yet.
+    pub(super) fn most_pages(&self, variant: Variant, cell: &Cell, shape: &PageShape) -> u64 {
+        let (partitions, threads) = (cell.partitions as u64, cell.threads as u64);
+        let open = match variant {
+            _ if variant.has_local_pages() => partitions * threads,
+            // A writer's claim, at most an eighth of a page, may be missing from full pages; a turn takes a page too many.
+            _ if variant.is_ours() => partitions * (1 + threads.div_ceil(8)) + threads,
+            _ => partitions,
+        };
+        cell.tuples.div_ceil(shape.capacity() as u64) + open
+    }
+
+    /// The variants whose memory fits, and a line for each that does not. Pages of the paper's variants are kept for the next one
+    /// and those of ours beside them, so that memory stays warm.
+    ///
+    /// # Errors
+    /// If pages cannot have the size asked for.
+    pub fn fitting(&self, cell: &Cell, variants: &[Variant]) -> Result<(Vec<Variant>, Vec<String>), PagesError> {
+        let pages = |variant: Variant| -> Result<u64, PagesError> {
+            let shape = self.shape(variant, cell)?;
+            let stretch = if variant.is_ours() { STRETCH_BYTES } else { 0 };
+            Ok(self.most_pages(variant, cell, &shape) * shape.page_bytes() as u64 + stretch)
+        };
+        let kept =
+            |variant: Variant| if variant.materialises() { cell.tuples * u64::from(cell.tuple_bytes) } else { 0 };
+        let (mut fitting, mut skipped, mut beside) = (Vec::new(), Vec::new(), cell.tuples / 8);
+        // What stays in memory while others run comes first.
+        let first = |variant: &&Variant| !(variant.is_ours() || variant.materialises());
+        let (others, staying): (Vec<&Variant>, Vec<&Variant>) = variants.iter().partition(first);
+        for &variant in staying.into_iter().rev().chain(others) {
+            let stays = if variant.is_ours() { pages(variant)? } else { kept(variant) };
+            let needed = beside + stays + if variant.is_ours() { 0 } else { pages(variant)? };
+            if needed <= self.memory_bytes {
+                beside += stays;
+                fitting.push(variant);
+            } else {
+                skipped.push(self.reason(variant, cell, needed));
+            }
+        }
+        fitting.sort_by_key(|variant| variants.iter().position(|other| other == variant));
+        Ok((fitting, skipped))
+    }
+
+    fn reason(&self, variant: Variant, cell: &Cell, needed: u64) -> String {
+        let Cell { tuple_bytes, partitions, threads, .. } = cell;
+        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        let open = if variant.has_local_pages() { "partition and thread" } else { "partition" };
+        format!(
+            "skipped: {variant} with {tuple_bytes}-byte tuples, {partitions} partitions and {threads} threads: with a page of {} KiB for each \
+             {open} it takes up to {:.2} GiB, more than the {:.2} GiB that may be used (--memory)",
+            self.page_bytes(variant, *partitions) >> 10,
+            gib(needed),
+            gib(self.memory_bytes)
+        )
+    }
+
+    /// The tuples of a cell.
+    ///
+    /// # Errors
+    /// If they are too many, or their keys have a distribution that there is not.
+    pub(super) fn generator(&self, cell: &Cell) -> Result<Generator, PagesError> {
+        let batch = self.batch_tuples.unwrap_or((BATCH_BYTES / cell.tuple_bytes.max(1) as usize).max(1));
+        Generator::new(cell.tuples, SEED, self.keys, Payload::Fixed(payload(cell.tuple_bytes)), batch)
+    }
+}
+
+impl Cell {
+    /// The rule of its partitions.
+    pub(super) fn modulo(&self) -> Modulo {
+        Modulo::new(self.partitions)
+    }
+}
+
+/// Bytes of a tuple besides its key.
+fn payload(tuple_bytes: u32) -> u32 {
+    tuple_bytes.saturating_sub(4)
+}
+
+#[cfg(test)]
+mod tests;

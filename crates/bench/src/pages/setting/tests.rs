@@ -1,0 +1,65 @@
+use super::*;
+
+fn setting(memory_bytes: u64) -> Setting {
+    Setting {
+        paper_page_bytes: 5 << 20,
+        our_page_bytes: None,
+        layout: Layout::Slotted,
+        keys: Keys::Uniform,
+        rounds: 1,
+        buffer_bytes: 1 << 20,
+        batch_tuples: None,
+        memory_bytes,
+        limit_bytes: 1,
+        counters: false,
+    }
+}
+
+fn cell(partitions: usize, threads: usize) -> Cell {
+    Cell { tuple_bytes: 16, partitions, threads, tuples: 1_000_000 }
+}
+
+fn skipped(setting: &Setting, cell: Cell) -> Vec<&'static str> {
+    let (fitting, skipped) = setting.fitting(&cell, &Variant::all()).unwrap();
+    let missing = Variant::all().into_iter().filter(|variant| !fitting.contains(variant)).map(Variant::name);
+    let missing: Vec<_> = missing.collect();
+    assert_eq!(skipped.len(), missing.len());
+    assert!(missing.iter().all(|name| skipped.iter().any(|line| line.contains(name))), "{skipped:?}");
+    missing
+}
+
+#[test]
+fn what_has_a_page_for_each_partition_and_thread_is_skipped_first() {
+    let gib = 1 << 30;
+    assert_eq!(skipped(&setting(20 * gib), cell(1024, 2)), Vec::<&str>::new());
+    assert_eq!(skipped(&setting(8 * gib), cell(1024, 2)), ["LocalPagesAndMerge", "BestCase"]);
+    assert_eq!(skipped(&setting(8 * gib), cell(1024, 1)), Vec::<&str>::new());
+    assert_eq!(skipped(&setting(2 * gib), cell(1024, 2)).len(), Variant::all().len() - 1, "ours fits");
+    assert_eq!(skipped(&setting(1 << 20), cell(2, 1)).len(), Variant::all().len());
+}
+
+#[test]
+fn the_tuples_of_the_paper_are_scaled_down_to_the_memory() {
+    let all = Variant::all();
+    assert_eq!(setting(u64::MAX).default_tuples(100, &all), PAPER_TUPLES);
+    let memory = 12 << 30;
+    let tuples = setting(memory).default_tuples(100, &all);
+    assert!(tuples < PAPER_TUPLES && tuples.is_multiple_of(100_000), "{tuples}");
+    assert!(tuples * (108 + 108 + 100) < memory / 6 * 5 + (1 << 30), "{tuples}");
+    assert!(setting(memory).default_tuples(16, &all) == PAPER_TUPLES);
+    assert!(setting(1).default_tuples(16, &all) > 0);
+}
+
+#[test]
+fn memory_is_bounded_by_the_machine_and_by_what_is_free() {
+    assert_eq!(default_memory_bytes(Some(1000), None), 600);
+    assert_eq!(default_memory_bytes(Some(1000), Some(900)), 600);
+    assert_eq!(default_memory_bytes(Some(1000), Some(100)), 90);
+    assert_eq!(default_memory_bytes(None, None), u64::MAX);
+}
+
+#[test]
+fn a_page_that_there_cannot_be_is_an_error() {
+    let setting = Setting { paper_page_bytes: 5000, ..setting(1 << 30) };
+    assert!(setting.fitting(&cell(2, 1), &Variant::all()).is_err());
+}

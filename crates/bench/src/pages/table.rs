@@ -1,0 +1,168 @@
+//! Ours beside the best of the paper's variants: tables and pages.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::{line::Line, setting::Cell};
+use crate::report::{
+    chart::{BarGroup, bars},
+    page,
+};
+
+/// The lines of one cell, boiled down.
+pub struct Comparison<'a> {
+    /// The cell.
+    pub cell: Cell,
+    /// Our line.
+    pub ours: Option<&'a Line>,
+    /// The fastest of the paper's variants.
+    pub best: Option<&'a Line>,
+    /// The faster of the paper's best cases.
+    pub bound: Option<&'a Line>,
+}
+
+impl<'a> Comparison<'a> {
+    /// One for each cell, in the order of the lines. The lines of a cell lie together.
+    pub fn all(lines: &'a [Line]) -> Vec<Self> {
+        let cells = lines.chunk_by(|a, b| a.cell == b.cell);
+        cells
+            .map(|lines| Self {
+                cell: lines[0].cell,
+                ours: lines.iter().find(|line| line.variant.is_ours()),
+                best: fastest(lines.iter().filter(|line| line.variant.is_paper())),
+                bound: fastest(lines.iter().filter(|line| !line.variant.is_paper() && !line.variant.is_ours())),
+            })
+            .collect()
+    }
+
+    /// Our throughput by that of the best of the paper's.
+    pub fn ratio(&self) -> Option<f64> {
+        Some(self.ours?.mtuples_per_s / self.best?.mtuples_per_s)
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let Cell { tuple_bytes, partitions, threads, tuples } = self.cell;
+        let both = |of: fn(&Line) -> f64, digits: usize| {
+            format!("{} / {}", optional(self.ours.map(of), digits), optional(self.best.map(of), digits))
+        };
+        vec![
+            tuple_bytes.to_string(),
+            partitions.to_string(),
+            threads.to_string(),
+            format!("{:.1}", tuples as f64 / 1e6),
+            optional(self.ours.map(|line| line.mtuples_per_s), 1),
+            optional(self.best.map(|line| line.mtuples_per_s), 1),
+            self.best.map_or("-", |line| line.variant.name()).to_owned(),
+            optional(self.ratio(), 2),
+            optional(self.bound.map(|line| line.mtuples_per_s), 1),
+            optional(self.ours.map(|line| line.limit_share), 2),
+            both(|line| line.peak_mb, 0),
+            both(|line| line.spread, 2),
+        ]
+    }
+}
+
+fn fastest<'a>(lines: impl Iterator<Item = &'a Line>) -> Option<&'a Line> {
+    lines.max_by(|a, b| a.mtuples_per_s.total_cmp(&b.mtuples_per_s))
+}
+
+const HEADER: [&str; 12] = [
+    "tuple B",
+    "partitions",
+    "threads",
+    "M tuples",
+    "ours M/s",
+    "paper's M/s",
+    "its best",
+    "ratio",
+    "bound M/s",
+    "limit share",
+    "peak MB ours / paper's",
+    "spread ours / paper's",
+];
+
+/// A table for the terminal.
+pub fn table(comparisons: &[Comparison<'_>]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(HEADER);
+    table.add_rows(comparisons.iter().map(Comparison::cells));
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.to_string()
+}
+
+/// An HTML table of the same.
+pub fn html_table(comparisons: &[Comparison<'_>]) -> String {
+    let rows: Vec<_> = comparisons.iter().map(Comparison::cells).collect();
+    page::table(&HEADER, &rows)
+}
+
+/// Where ours is behind the best of the paper's variants, one cell a line; or that it is not.
+pub fn verdict(comparisons: &[Comparison<'_>]) -> String {
+    let compared: Vec<_> = comparisons.iter().filter(|comparison| comparison.ratio().is_some()).collect();
+    if compared.is_empty() {
+        return "Nothing to compare: a cell needs Ranges and at least one of the paper's variants.".to_owned();
+    }
+    let behind: Vec<_> = compared.iter().filter_map(|comparison| behind(comparison)).collect();
+    if behind.is_empty() {
+        return format!("Ranges is ahead of the paper's variants in all {} cells.", compared.len());
+    }
+    format!("Ranges is behind in {} of {} cells:\n{}", behind.len(), compared.len(), behind.join("\n"))
+}
+
+fn behind(comparison: &Comparison<'_>) -> Option<String> {
+    let (ours, best, ratio) = (comparison.ours?, comparison.best?, comparison.ratio()?);
+    let Cell { tuple_bytes, partitions, threads, .. } = comparison.cell;
+    (ratio < 1.0).then(|| {
+        format!(
+            "  {tuple_bytes} B, {partitions} partitions, {threads} threads: {:.1} against {:.1} M/s of {}, ratio {ratio:.2}",
+            ours.mtuples_per_s, best.mtuples_per_s, best.variant
+        )
+    })
+}
+
+/// A page with bars for each tuple size and number of threads, the comparison as a table, and all lines.
+pub fn html(lead: &str, lines: &[Line]) -> String {
+    let comparisons = Comparison::all(lines);
+    let mut groups: Vec<(u32, usize)> =
+        comparisons.iter().map(|comparison| (comparison.cell.tuple_bytes, comparison.cell.threads)).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    let mut sections = Vec::new();
+    for (tuple_bytes, threads) in groups {
+        let title = format!("{tuple_bytes}-byte tuples, {threads} threads");
+        sections.push(format!("<h2>{title}</h2>"));
+        let of_group = comparisons
+            .iter()
+            .filter(|comparison| (comparison.cell.tuple_bytes, comparison.cell.threads) == (tuple_bytes, threads));
+        let groups: Vec<_> = of_group.map(bar_group).collect();
+        sections.push(bars(&title, &["best of the paper's", "Ranges"], "M/s", None, &groups));
+    }
+    sections.push(format!("<h2>Comparison</h2><p>{}</p>", page::escape(&verdict(&comparisons)).replace('\n', "<br>")));
+    sections.push(html_table(&comparisons));
+    sections.push("<h2>All measurements</h2>".to_owned());
+    sections.push(all_lines(lines));
+    page::page("Shuffle onto pages: the paper's variants and Annulus", lead, &sections)
+}
+
+fn bar_group(comparison: &Comparison<'_>) -> BarGroup {
+    BarGroup {
+        label: format!("{} partitions", comparison.cell.partitions),
+        values: [comparison.best, comparison.ours].map(|line| line.map(|line| line.mtuples_per_s)).to_vec(),
+        note: comparison.ratio().map_or(String::new(), |ratio| format!("{ratio:.2}x")),
+    }
+}
+
+/// Every line with all its columns, as an HTML table.
+pub fn all_lines(lines: &[Line]) -> String {
+    let Some(first) = lines.first() else { return String::new() };
+    let names: Vec<_> = first.fields().into_iter().map(|(name, _)| name).collect();
+    let value = |value: serde_json::Value| value.as_str().map_or(value.to_string(), str::to_owned);
+    let rows: Vec<_> =
+        lines.iter().map(|line| line.fields().into_iter().map(|(_, field)| value(field)).collect()).collect();
+    page::table(&names.iter().map(String::as_str).collect::<Vec<_>>(), &rows)
+}
+
+fn optional(value: Option<f64>, digits: usize) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+}

@@ -1,0 +1,129 @@
+//! What is compared, by name.
+
+use std::{fmt, str::FromStr};
+
+use annulus_pages::{
+    generator::Placement,
+    memory::Pool,
+    partitioner::{Partitioner, Ranges, best_cases, paper},
+    ranges::Stores,
+};
+
+/// A way to shuffle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variant {
+    name: &'static str,
+    kind: Kind,
+}
+
+/// Whose a variant is. The paper's have a number in the lists of `annulus_pages`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Paper(usize),
+    BestCase(usize),
+    Ours,
+}
+
+/// The name of ours.
+pub const OURS: &str = "Ranges";
+
+impl Variant {
+    /// The paper's variants, its best cases, and ours.
+    pub fn all() -> Vec<Self> {
+        let paper = paper().into_iter().enumerate().map(|(i, way)| Self { name: way.name(), kind: Kind::Paper(i) });
+        let best =
+            best_cases().into_iter().enumerate().map(|(i, way)| Self { name: way.name(), kind: Kind::BestCase(i) });
+        paper.chain(best).chain([Self { name: OURS, kind: Kind::Ours }]).collect()
+    }
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// Whether it is Annulus's.
+    pub fn is_ours(self) -> bool {
+        self.kind == Kind::Ours
+    }
+
+    /// Whether it is one of the paper's designs, and neither a best case nor ours.
+    pub fn is_paper(self) -> bool {
+        self.paper_number().is_some()
+    }
+
+    /// Its number among the paper's designs, if it is one of them.
+    pub fn paper_number(self) -> Option<usize> {
+        match self.kind {
+            Kind::Paper(number) => Some(number),
+            Kind::BestCase(_) | Kind::Ours => None,
+        }
+    }
+
+    /// Where it may put tuples.
+    pub(super) fn placement(self) -> Placement {
+        match self.kind {
+            Kind::BestCase(_) => Placement::Any,
+            Kind::Paper(_) | Kind::Ours => Placement::ByKey,
+        }
+    }
+
+    /// Whether each thread has a page of its own for each partition.
+    pub(super) fn has_local_pages(self) -> bool {
+        matches!(self.name, "LocalPagesAndMerge" | "BestCase")
+    }
+
+    /// Whether it keeps all tuples in memory before it places them.
+    pub(super) fn materialises(self) -> bool {
+        self.name == "Radix"
+    }
+
+    /// A new one, which has kept nothing yet. Ours takes its pages from `pool`.
+    pub(super) fn partitioner(self, pool: &Pool) -> Box<dyn Partitioner> {
+        match self.kind {
+            Kind::Paper(index) => paper().swap_remove(index),
+            Kind::BestCase(index) => best_cases().swap_remove(index),
+            Kind::Ours => Box::new(Ranges { pool: pool.clone(), stores: Stores::Auto }),
+        }
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl FromStr for Variant {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = Self::all();
+        let found = all.iter().find(|variant| variant.name.eq_ignore_ascii_case(text.trim()));
+        found.copied().ok_or_else(|| {
+            let names: Vec<_> = all.iter().map(|variant| variant.name).collect();
+            format!("'{text}' is no variant; choose from {}", names.join(", "))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_to_the_partitioner_of_that_name() {
+        let pool = Pool::new(4096, 1 << 20).unwrap();
+        for variant in Variant::all() {
+            assert_eq!(variant.partitioner(&pool).name(), variant.name());
+            assert_eq!(variant.name().to_lowercase().parse(), Ok(variant));
+        }
+        assert_eq!(Variant::all().iter().filter(|variant| variant.has_local_pages()).count(), 2);
+        assert_eq!(Variant::all().iter().filter(|variant| variant.materialises()).count(), 1);
+    }
+
+    #[test]
+    fn a_wrong_name_lists_the_right_ones() {
+        let error = "Smbb".parse::<Variant>().unwrap_err();
+        assert!(error.contains("'Smbb'") && error.contains("SmbLockFreeBatched") && error.contains(OURS), "{error}");
+    }
+}

@@ -1,0 +1,5 @@
+//! Results as pages with charts.
+
+pub mod chart;
+pub mod lines;
+pub mod page;

@@ -1,0 +1,88 @@
+//! The command line of `annulus reproduce pages`.
+
+use std::path::PathBuf;
+
+use annulus_pages::{generator::Keys, page::Layout};
+use clap::Args;
+
+use crate::{
+    machine,
+    pages::{DEFAULT_BUFFER_BYTES, LIMIT_BYTES, Setting, default_memory_bytes},
+    units,
+};
+
+/// What is measured for the paper's figures.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  annulus reproduce pages
+  annulus reproduce pages --out results --tuples 20M --rounds 5
+  annulus reproduce pages --oversubscribe --skip-flink
+  annulus reproduce pages --flink ~/annulus/bench/flink/run
+
+The figures of the evaluation in Ladner, Implementing an Efficient Shuffle Operator for Streaming Database Systems, on this
+machine, with the way of Annulus (Ranges) beside the paper's:
+  4.1, 4.2  throughput by threads, 16-byte tuples, 2, 4, 8 and 16 partitions
+  4.3-4.5   the same for tuples of 4, 16 and 100 bytes, 32 and 1024 partitions
+  4.6       peak memory, 16-byte tuples, 32 partitions, all cores
+  4.7       Apache Flink's keyBy, 1024 partitions, all cores; skipped if Java or Maven is missing
+Every variant is checked byte by byte before it is timed, as 'annulus bench pages' does; its --help explains the columns.
+Three files are written to the folder, when all is measured: pages.json, pages.csv and pages.html.")]
+pub struct ReproduceArgs {
+    /// Folder for the files; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "annulus-pages")]
+    pub out: PathBuf,
+    /// Tuples of each run, like 500k or 67.2M [default: 67.2M, or as many as have room on pages in half of the memory]
+    #[arg(long, value_name = "N", value_parser = units::parse_tuples)]
+    pub tuples: Option<u64>,
+    /// Timed runs of each variant
+    #[arg(long, default_value = "3", value_name = "R", value_parser = units::parse_count)]
+    pub rounds: usize,
+    /// Measure up to twice as many threads as there are cores
+    #[arg(long)]
+    pub oversubscribe: bool,
+    /// Most memory of a cell [default: 60 % of the machine's, and 90 % of what is free]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub memory: Option<usize>,
+    /// The benchmark of Flink, or its folder [default: bench/flink/run here or in a folder above]
+    #[arg(long, value_name = "PATH", conflicts_with = "skip_flink")]
+    pub flink: Option<PathBuf>,
+    /// Leave figure 4.7 out
+    #[arg(long)]
+    pub skip_flink: bool,
+    /// Few tuples, small pages, one round: whether all works, in seconds; its figures mean nothing
+    #[arg(long)]
+    pub quick: bool,
+}
+
+const QUICK_TUPLES: u64 = 20_000;
+const QUICK_PAGE_BYTES: usize = 16 << 10;
+
+impl ReproduceArgs {
+    /// Tuples of each run, if it is not the memory that decides.
+    pub(super) fn tuples(&self) -> Option<u64> {
+        self.tuples.or(self.quick.then_some(QUICK_TUPLES))
+    }
+
+    /// The setting of all cells: the paper's.
+    pub(super) fn setting(&self) -> Setting {
+        let memory = || default_memory_bytes(machine::memory_bytes(), machine::available_bytes());
+        Setting {
+            paper_page_bytes: if self.quick { QUICK_PAGE_BYTES } else { 5 << 20 },
+            our_page_bytes: self.quick.then_some(QUICK_PAGE_BYTES),
+            layout: Layout::Slotted,
+            keys: Keys::Uniform,
+            rounds: if self.quick { 1 } else { self.rounds },
+            buffer_bytes: DEFAULT_BUFFER_BYTES,
+            batch_tuples: None,
+            memory_bytes: self.memory.map_or_else(memory, |bytes| bytes as u64),
+            limit_bytes: if self.quick { 1 << 20 } else { LIMIT_BYTES },
+            counters: false,
+        }
+    }
+
+    /// Numbers of threads: from 1 to the cores, or twice as many.
+    pub(super) fn threads(&self) -> Vec<usize> {
+        let most = machine::cores() * if self.oversubscribe { 2 } else { 1 };
+        (1..=most).collect()
+    }
+}

@@ -1,0 +1,58 @@
+//! The paper's figures of throughput by threads, and what has to be measured for all figures.
+
+use crate::pages::{Cell, Line};
+
+/// A figure of two charts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figure {
+    pub(super) number: &'static str,
+    pub(super) tuple_bytes: u32,
+    pub(super) partitions: [usize; 2],
+}
+
+/// Those of section 4.2.2.
+pub(super) const FIGURES: [Figure; 5] = [
+    Figure { number: "4.1", tuple_bytes: 16, partitions: [2, 4] },
+    Figure { number: "4.2", tuple_bytes: 16, partitions: [8, 16] },
+    Figure { number: "4.3", tuple_bytes: 4, partitions: [32, 1024] },
+    Figure { number: "4.4", tuple_bytes: 16, partitions: [32, 1024] },
+    Figure { number: "4.5", tuple_bytes: 100, partitions: [32, 1024] },
+];
+/// Figure 4.6 (paper, "Memory Consumption").
+pub(super) const MEMORY: Figure = Figure { number: "4.6", tuple_bytes: 16, partitions: [32, 32] };
+/// Figure 4.7 (paper, section 4.3), for each tuple size.
+pub(super) const FLINK_PARTITIONS: usize = 1024;
+pub(super) const FLINK_TUPLE_BYTES: [u32; 3] = [4, 16, 100];
+
+/// The cells of all figures. Those of memory and Flink are among those of the first five.
+pub(super) fn cells(threads: &[usize], tuples: impl Fn(u32) -> u64) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for Figure { tuple_bytes, partitions, .. } in FIGURES {
+        let tuples = tuples(tuple_bytes);
+        for partitions in partitions {
+            cells.extend(threads.iter().map(|&threads| Cell { tuple_bytes, partitions, threads, tuples }));
+        }
+    }
+    cells
+}
+
+/// The lines of a chart.
+pub(super) fn of(lines: &[Line], tuple_bytes: u32, partitions: usize) -> impl Iterator<Item = &Line> {
+    lines.iter().filter(move |line| (line.cell.tuple_bytes, line.cell.partitions) == (tuple_bytes, partitions))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_of_memory_and_flink_are_among_the_others() {
+        let cells = cells(&[1, 2], u64::from);
+        assert_eq!(cells.len(), 20);
+        let has = |bytes, partitions, threads| {
+            cells.contains(&Cell { tuple_bytes: bytes, partitions, threads, tuples: bytes.into() })
+        };
+        assert!(has(MEMORY.tuple_bytes, MEMORY.partitions[0], 2));
+        assert!(FLINK_TUPLE_BYTES.into_iter().all(|bytes| has(bytes, FLINK_PARTITIONS, 2)));
+    }
+}

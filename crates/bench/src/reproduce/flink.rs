@@ -1,0 +1,110 @@
+//! Figure 4.7: the benchmark of Flink's keyBy, a process of its own.
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader, Read, Seek},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+use indicatif::ProgressBar;
+use serde::{Deserialize, Serialize};
+
+use super::figures::FLINK_PARTITIONS;
+use crate::{Stop, statistics::median};
+
+/// Where the benchmark is in the repository.
+const SCRIPT: &str = "bench/flink/run";
+/// It ends with this if Java or Maven is missing.
+const MISSING: i32 = 3;
+/// Below, its times are lost in the noise.
+const LEAST_TUPLES: u64 = 200_000;
+
+/// What Flink did for one tuple size: medians of its rounds. Columns as those of `annulus bench pages`.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub(super) struct FlinkLine {
+    pub(super) variant: String,
+    pub(super) tuple_bytes: u32,
+    pub(super) partitions: usize,
+    pub(super) threads: usize,
+    pub(super) tuples: u64,
+    pub(super) mtuples_per_s: f64,
+    pub(super) generate_s: f64,
+    pub(super) shuffle_s: f64,
+    pub(super) total_s: f64,
+    /// Of the whole process, Java's own included.
+    pub(super) peak_mb: f64,
+}
+
+/// The script: `given` or in it, or in the current folder or one above.
+///
+/// # Errors
+/// If it is not there, in words.
+pub(super) fn find(given: Option<&Path>) -> Result<PathBuf, String> {
+    if let Some(given) = given {
+        let script = if given.is_dir() { given.join("run") } else { given.to_owned() };
+        return fs::canonicalize(&script).map_err(|error| format!("--flink '{}': {error}", script.display()));
+    }
+    let here = env::current_dir().map_err(|error| format!("the current folder: {error}"))?;
+    let found = here.ancestors().map(|folder| folder.join(SCRIPT)).find(|script| script.is_file());
+    found.ok_or_else(|| format!("there is no {SCRIPT} in this folder or one above; name it with --flink PATH"))
+}
+
+/// Runs the script for one tuple size.
+///
+/// # Errors
+/// If it cannot be run, fails, or says what nobody understands; with what it printed on its standard error.
+pub(super) fn run(
+    script: &Path,
+    (tuple_bytes, tuples, threads): (u32, u64, usize),
+    rounds: usize,
+    bar: &ProgressBar,
+    stop: &Stop,
+) -> Result<FlinkLine> {
+    bar.set_message(format!("{tuple_bytes} B, Flink"));
+    let mut errors = tempfile::tempfile().context("cannot make a temporary file")?;
+    let mut command = Command::new(script);
+    let options = [
+        ("--tuples", tuples.max(LEAST_TUPLES)),
+        ("--tuple-bytes", tuple_bytes.into()),
+        ("--partitions", FLINK_PARTITIONS as u64),
+        ("--parallelism", threads as u64),
+        ("--rounds", rounds as u64),
+    ];
+    command.args(options.iter().flat_map(|(name, value)| [(*name).to_owned(), value.to_string()]));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors.try_clone()?);
+    let (child, stdout) = stop.spawn(&mut command).with_context(|| format!("cannot run '{}'", script.display()))?;
+    let lines: Vec<String> = BufReader::new(stdout).lines().map_while(Result::ok).collect();
+    let status = child.wait().context("cannot wait for the benchmark of Flink")?;
+    stop.check()?;
+    if !status.success() {
+        let mut text = String::new();
+        errors.rewind()?;
+        errors.read_to_string(&mut text).ok();
+        let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing");
+        match status.code() {
+            Some(MISSING) => bail!("{first}"),
+            _ => bail!("the benchmark of Flink failed: {first}"),
+        }
+    }
+    medians(&lines)
+}
+
+fn medians(lines: &[String]) -> Result<FlinkLine> {
+    let parse = |line: &String| serde_json::from_str(line).with_context(|| format!("Flink's line '{line}'"));
+    let rounds: Vec<FlinkLine> = lines.iter().map(parse).collect::<Result<_>>()?;
+    let Some(first) = rounds.first() else { bail!("the benchmark of Flink printed nothing") };
+    let of = |value: fn(&FlinkLine) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
+    Ok(FlinkLine {
+        mtuples_per_s: of(|line| line.mtuples_per_s),
+        generate_s: of(|line| line.generate_s),
+        shuffle_s: of(|line| line.shuffle_s),
+        total_s: of(|line| line.total_s),
+        peak_mb: rounds.iter().map(|line| line.peak_mb).fold(0.0, f64::max),
+        ..first.clone()
+    })
+}
+
+#[cfg(all(test, unix))]
+mod tests;

@@ -1,0 +1,135 @@
+//! The page with the figures.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Results,
+    figures::{FIGURES, FLINK_PARTITIONS, FLINK_TUPLE_BYTES, Figure, MEMORY, of},
+};
+use crate::{
+    pages::{Comparison, Line, all_lines, html_table, verdict},
+    report::{
+        chart::{BarGroup, bars},
+        lines::{Series, Stroke, lines},
+        page::{self, escape},
+    },
+};
+
+/// The paper's fastest variant against Flink.
+const AGAINST_FLINK: &str = "SmbLockFreeBatched";
+
+/// All figures, what is behind, what was skipped, and all measurements.
+pub(super) fn page(results: &Results) -> String {
+    let mut sections = Vec::new();
+    for figure in FIGURES {
+        sections.push(heading(&figure));
+        sections.extend(figure.partitions.map(|partitions| throughput(&results.cells, &figure, partitions)));
+    }
+    sections.push(memory(results));
+    sections.push(flink(results));
+    let comparisons = Comparison::all(&results.cells);
+    sections.push("<h2>Ranges and the best of the paper's variants</h2>".to_owned());
+    sections.push(format!("<p>{}</p>", escape(&verdict(&comparisons)).replace('\n', "<br>")));
+    sections.push(html_table(&comparisons));
+    if !results.skipped.is_empty() {
+        sections.push(format!("<h2>Skipped</h2><p>{}</p>", escape(&results.skipped.join("\n")).replace('\n', "<br>")));
+    }
+    sections.push("<h2>All measurements</h2>".to_owned());
+    sections.push(all_lines(&results.cells));
+    let lead = format!(
+        "{}. Throughput does not count the time of the tuples' generator. The paper measured on other hardware ({}), so shapes \
+         may be compared, numbers may not.",
+        results.setting, results.paper_machine
+    );
+    page::page("The figures of the paper, and Annulus (Ranges) beside them", &lead, &sections)
+}
+
+fn heading(Figure { number, tuple_bytes, partitions }: &Figure) -> String {
+    let [few, many] = partitions;
+    format!("<h2>Figure {number}: {tuple_bytes}-byte tuples, {few} and {many} partitions</h2>")
+}
+
+/// One chart: a line for each variant, by threads.
+fn throughput(cells: &[Line], figure: &Figure, partitions: usize) -> String {
+    let mut series: Vec<Series> = Vec::new();
+    for line in of(cells, figure.tuple_bytes, partitions) {
+        let point = (line.cell.threads, line.mtuples_per_s);
+        match series.iter_mut().find(|series| series.name == line.variant.name()) {
+            Some(series) => series.points.push(point),
+            None => {
+                series.push(Series { name: line.variant.name().to_owned(), stroke: stroke(line), points: vec![point] })
+            }
+        }
+    }
+    let title = format!("{partitions} partitions, {}-byte tuples", figure.tuple_bytes);
+    format!("<h3>{title}</h3>\n{}", lines(&title, "threads", "million tuples a second", &series))
+}
+
+/// A variant has the same colour in every chart.
+fn stroke(line: &Line) -> Stroke {
+    match (line.variant.is_ours(), line.variant.paper_number()) {
+        (true, _) => Stroke::Main,
+        (_, Some(number)) => Stroke::Thin(number),
+        _ => Stroke::Dashed,
+    }
+}
+
+/// Peak memory of every variant. The note is what it takes beyond what its tuples need on pages.
+fn memory(results: &Results) -> String {
+    let Figure { number, tuple_bytes, partitions: [partitions, _] } = MEMORY;
+    let of_cores = |line: &&Line| line.cell.threads == results.cores;
+    let lines: Vec<_> = of(&results.cells, tuple_bytes, partitions).filter(of_cores).collect();
+    let tuples = lines.first().map_or(0, |line| line.cell.tuples);
+    let least = tuples as f64 * f64::from(tuple_bytes + 8) / f64::from(1 << 20);
+    let groups: Vec<_> = lines
+        .into_iter()
+        .map(|line| BarGroup {
+            label: line.variant.name().to_owned(),
+            values: vec![Some(line.peak_mb)],
+            note: format!("+{:.0} MB", line.peak_mb - least),
+        })
+        .collect();
+    format!(
+        "<h2>Figure {number}: peak memory, {:.1} million {tuple_bytes}-byte tuples, {partitions} partitions, {} threads</h2>\n\
+         <p>Pages, buffers and copies of tuples, in units of 1024 x 1024 bytes. The line is what the tuples take on pages, and at the right \
+         stands what is above it. The paper used 40 threads.</p>\n{}",
+        tuples as f64 / 1e6,
+        results.cores,
+        bars("Peak memory", &["peak MB"], "MB", Some(least), &groups)
+    )
+}
+
+/// Flink, the paper's best against it, and ours.
+fn flink(results: &Results) -> String {
+    let heading =
+        format!("<h2>Figure 4.7: Apache Flink's keyBy, {FLINK_PARTITIONS} partitions, {} threads</h2>", results.cores);
+    if results.flink.is_empty() {
+        return format!("{heading}\n<p>Skipped; see below.</p>");
+    }
+    let (mut speeds, mut memories) = (Vec::new(), Vec::new());
+    for tuple_bytes in FLINK_TUPLE_BYTES {
+        let lines: BTreeMap<_, _> = of(&results.cells, tuple_bytes, FLINK_PARTITIONS)
+            .filter(|line| line.cell.threads == results.cores)
+            .map(|line| (if line.variant.is_ours() { "ours" } else { line.variant.name() }, line))
+            .collect();
+        let flink = results.flink.iter().find(|line| line.tuple_bytes == tuple_bytes);
+        let group = |flink: Option<f64>, of: fn(&Line) -> f64| {
+            let [paper, ours] = [AGAINST_FLINK, "ours"].map(|name| lines.get(name).map(|line| of(line)));
+            let note = match (flink, ours) {
+                (Some(flink), Some(ours)) => format!("{:.2}x", ours / flink),
+                _ => String::new(),
+            };
+            BarGroup { label: format!("{tuple_bytes} B"), values: vec![flink, ours, paper], note }
+        };
+        speeds.push(group(flink.map(|line| line.mtuples_per_s), |line| line.mtuples_per_s));
+        memories.push(group(flink.map(|line| line.peak_mb), |line| line.peak_mb));
+    }
+    let names = ["Flink", "Ranges", AGAINST_FLINK];
+    format!(
+        "{heading}\n<p>Flink counts the tuples of each partition, as in the paper, and keeps none of them; ours and the paper's put \
+         them on pages, all of which are in memory in the end. Flink's memory is that of its whole process. At the right: ours by \
+         Flink's.</p>\n<h3>Throughput</h3>\n{}\n<h3>Peak memory</h3>\n{}",
+        bars("Million tuples a second", &names, "M/s", None, &speeds),
+        bars("Peak memory", &names, "MB", None, &memories)
+    )
+}

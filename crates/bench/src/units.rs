@@ -1,0 +1,90 @@
+//! Values of command-line options: sizes and counts.
+
+/// Reads bytes as a number with an optional unit: `1024`, `64K`, `1.5GiB`. Units are powers of 1024; their case and a
+/// trailing `B` or `iB` do not matter.
+pub fn parse_size(text: &str) -> Result<usize, String> {
+    let wrong =
+        || format!("'{text}' is no size; write a number of bytes with an optional K, M, G or T, like 512M or 2G");
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let shift = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return Err(wrong()),
+    };
+    let bytes = number * (1u64 << shift) as f64;
+    if bytes < 1.0 || bytes > (1u64 << 53) as f64 {
+        return Err(format!("'{text}' is out of range; choose from 1 byte to 8192T"));
+    }
+    Ok(bytes as usize)
+}
+
+/// Reads a number of at least 1.
+pub fn parse_count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count) if (1..=65_536).contains(&count) => Ok(count),
+        _ => Err(format!("'{text}' is no count; choose 1 to 65536")),
+    }
+}
+
+/// Reads a number of tuples: `5000`, `64k`, `67.2M`. Units are powers of 1000.
+pub fn parse_tuples(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is no number of tuples; write one like 500k or 67.2M");
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let scale = match unit {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        "m" | "M" => 1e6,
+        "g" | "G" => 1e9,
+        _ => return Err(wrong()),
+    };
+    let tuples = (number * scale).round();
+    if !(1.0..=f64::from(u32::MAX)).contains(&tuples) {
+        return Err(format!("'{text}' is out of range; choose from 1 to 4294967295"));
+    }
+    Ok(tuples as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert_eq!(parse_size("64k"), Ok(64 << 10));
+        assert_eq!(parse_size("512MB"), Ok(512 << 20));
+        assert_eq!(parse_size("2G"), Ok(2 << 30));
+        assert_eq!(parse_size("1.5GiB"), Ok(3 << 29));
+    }
+
+    #[test]
+    fn wrong_sizes_say_what_to_write() {
+        for text in ["", "G", "-1", "2X", "1.2.3M", "2 apples", "0", "99999999T", "NaN", "inf"] {
+            let error = parse_size(text).expect_err(text);
+            assert!(error.contains("like 512M") || error.contains("choose"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn counts_have_bounds() {
+        assert_eq!(parse_count("64"), Ok(64));
+        assert!(parse_count("0").is_err());
+    }
+
+    #[test]
+    fn tuples_are_counted_in_thousands() {
+        assert_eq!(parse_tuples("5000"), Ok(5000));
+        assert_eq!(parse_tuples("67.2M"), Ok(67_200_000));
+        assert_eq!(parse_tuples("64k"), Ok(64_000));
+        for text in ["", "M", "0", "-1", "5G", "1X", "1.2.3"] {
+            assert!(parse_tuples(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! `annulus bench pages` and `annulus reproduce pages`, which compute without a pause.
+
+use std::sync::Arc;
+
+use annulus_bench::Stop;
+use anyhow::{Context, Result};
+use tokio::task::spawn_blocking;
+
+use super::Outcome;
+use crate::interrupt::until_interrupted;
+
+/// Runs `work` on a thread of its own. When the process is asked to end, `work` is told to stop, and removes the files that it
+/// has not finished.
+pub async fn run(work: impl FnOnce(&Stop) -> Result<()> + Send + 'static) -> Result<Outcome> {
+    let stop = Arc::new(Stop::default());
+    let at_drop = StopAtDrop(Arc::clone(&stop));
+    until_interrupted(async move {
+        let _at_drop = at_drop;
+        spawn_blocking(move || work(&stop)).await.context("the benchmark failed")??;
+        Ok(Outcome::Done)
+    })
+    .await
+}
+
+struct StopAtDrop(Arc<Stop>);
+
+impl Drop for StopAtDrop {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}

@@ -1,0 +1,61 @@
+//! `annulus bench pages` and `annulus reproduce pages` as processes. What they measure is tested in `annulus-bench`.
+
+mod support;
+
+use serde_json::Value;
+use support::Annulus;
+
+const SMALL: [&str; 11] = [
+    "bench",
+    "pages",
+    "--tuples=20k",
+    "--tuple-bytes=16",
+    "--partitions=8",
+    "--threads=2",
+    "--page-size=64K",
+    "--variants=SmbBatched,Ranges",
+    "--json",
+    "--csv",
+    "pages.csv",
+];
+
+#[test]
+fn the_benchmark_prints_a_line_for_each_variant() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let done = Annulus::new(SMALL).at(folder.path()).succeeds();
+    let lines: Vec<Value> = done.stdout.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let variants: Vec<_> = lines.iter().map(|line| line["variant"].as_str()).collect();
+    assert_eq!(variants, [Some("SmbBatched"), Some("Ranges")]);
+    assert_eq!(support::names(folder.path()), ["pages.csv"]);
+}
+
+#[test]
+fn the_figures_are_three_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    Annulus::new(["reproduce", "pages", "--quick", "--skip-flink", "--out", "figures"]).at(folder.path()).succeeds();
+    assert_eq!(support::names(&folder.path().join("figures")), ["pages.csv", "pages.html", "pages.json"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupt_ends_it_and_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let endless = SMALL.iter().chain(&["--rounds=65536"]);
+    let mut running = Annulus::new(endless).at(folder.path()).temp(folder.path()).start();
+    running.wait_until(|| !support::names(folder.path()).is_empty());
+    running.signal("INT");
+    assert_eq!(running.exit_code(), Some(130));
+    assert!(support::names(folder.path()).is_empty(), "an unfinished file is left");
+}
+
+#[test]
+fn wrong_arguments_say_what_to_write() {
+    for (argument, remedy) in [
+        ("--variants=Smbb", "choose from OnDemand"),
+        ("--memory=1K", "raise --memory"),
+        ("--tuples=0", "choose from 1"),
+    ] {
+        let done = Annulus::new(["bench", "pages", "--partitions=2", argument]).fails();
+        assert!(done.stderr.contains(remedy), "{}", done.stderr);
+    }
+}
