@@ -21,7 +21,6 @@ vectorised! {
         match size {
             0 => (),
             12 => fixed::<12>(first, bytes),
-            96 => fixed::<96>(first, bytes),
             _ => (first..).zip(bytes.chunks_exact_mut(size)).for_each(|(number, bytes)| words(number, bytes)),
         }
     }
