@@ -17,7 +17,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit, UnionFields, UnionMode};
 use codec_support::{Rows, any_page, page_of};
 use proptest::{prelude::*, sample::Index};
-use twox_hash::XxHash3_64;
+use xxhash_rust::xxh3::xxh3_64;
 
 fn header_of(shape: PageShape) -> FileHeader {
     let field = Field::new("at", DataType::Timestamp(TimeUnit::Nanosecond, Some("Europe/Zurich".into())), true)
@@ -261,7 +261,7 @@ proptest! {
             bytes[64 + at.index(schema)] = value;
         }
         bytes[56..64].fill(0);
-        let checksum = XxHash3_64::oneshot(&bytes[..64 + schema]);
+        let checksum = xxh3_64(&bytes[..64 + schema]);
         bytes[56..64].copy_from_slice(&checksum.to_le_bytes());
         if let Ok(file) = PageFileReader::open(Cursor::new(bytes)) {
             // Whatever it says, making a codec of it and decoding with that is safe.

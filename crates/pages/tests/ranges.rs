@@ -137,6 +137,14 @@ fn a_pool_too_small_for_the_partitions_is_refused() {
     assert!(matches!(error, Some(PagesError::Option { value: 9, .. })), "{error:?}");
 }
 
+#[test]
+fn a_pool_of_pages_that_no_shape_has_is_refused() {
+    for page_bytes in [0, 100, 4097, 128 << 20] {
+        let error = Pool::new(page_bytes, 1 << 30).unwrap_err();
+        assert!(error.to_string().contains("multiple of 4 KiB"), "{error}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -246,8 +246,8 @@ fn a_page_for_each_partition_is_enough_for_one_writer() {
 fn a_pool_too_small_to_go_on_is_an_error_and_no_wait_for_ever() {
     let (mut writers, pages, pool) = open_sized(16 * PAGE, 2, 2, 2, 64, PayloadSize::Fixed(4), None);
     let keys = |partition: u32, tuples: u32| (0..tuples).map(|key| key * 2 + partition).collect::<Vec<_>>();
-    write(&mut writers[0], &keys(0, 128)).unwrap();
-    write(&mut writers[1], &keys(1, 128)).unwrap();
+    write(&mut writers[0], &keys(0, 3000)).unwrap();
+    write(&mut writers[1], &keys(1, 3000)).unwrap();
     assert_eq!(pool.out(), 2);
     thread::scope(|scope| {
         for (mut writer, partition) in writers.drain(..).zip([1, 0]) {

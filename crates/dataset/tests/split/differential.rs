@@ -43,7 +43,7 @@ fn files_that_memory_cannot_keep_open_are_spilled_and_relieved() {
     let temporary = tempdir().unwrap();
     let inputs = write_inputs(&temporary.path().join("in"), 2, 2, 3000, 500);
     for (number, (format, into, memory, spills)) in
-        [(FORMATS[0], 500, 4 << 20, true), (FORMATS[1], 500, 4 << 20, true), (FORMATS[0], 3, 4 << 20, false)]
+        [(FORMATS[0], 500, 4 << 20, true), (FORMATS[1], 500, 4 << 20, true), (FORMATS[0], 3, 8 << 20, false)]
             .into_iter()
             .enumerate()
     {

@@ -5,7 +5,7 @@ use std::io::Cursor;
 
 use annulus_pages::{codec::RowCodec, file::PageFileReader};
 use libfuzzer_sys::fuzz_target;
-use twox_hash::XxHash3_64;
+use xxhash_rust::xxh3::xxh3_64;
 
 fuzz_target!(|bytes: &[u8]| {
     read(bytes);
@@ -16,11 +16,11 @@ fuzz_target!(|bytes: &[u8]| {
         let Some(end) = schema.checked_add(64).filter(|&end| end <= bytes.len()) else { return };
         bytes.truncate(end);
         bytes[56..64].fill(0);
-        let checksum = XxHash3_64::oneshot(&bytes);
+        let checksum = xxh3_64(&bytes);
         bytes[56..64].copy_from_slice(&checksum.to_le_bytes());
         bytes.resize(bytes.len().next_multiple_of(4096), 0);
         let mut index = vec![0; 16];
-        index.extend(XxHash3_64::oneshot(&index).to_le_bytes());
+        index.extend(xxh3_64(&index).to_le_bytes());
         index.extend(b"AnPgDone");
         bytes.extend(index);
         read(&bytes);

@@ -1,7 +1,7 @@
 //! The first bytes of a page file.
 
 use arrow::datatypes::SchemaRef;
-use twox_hash::XxHash3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::{FileError, schema};
 use crate::page::{Layout, PageShape, PayloadSize};
@@ -57,7 +57,7 @@ impl FileHeader {
         words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
         bytes.resize(FIXED_BYTES, 0);
         bytes.extend(&schema);
-        let checksum = XxHash3_64::oneshot(&bytes);
+        let checksum = xxh3_64(&bytes);
         bytes[CHECKSUM_AT..FIXED_BYTES].copy_from_slice(&checksum.to_le_bytes());
         bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
         Ok((bytes, schema_id(&schema, self.row_format)))
@@ -92,7 +92,7 @@ impl FileHeader {
         }
         let found = u64::from_le_bytes(checksum.first_chunk().copied().unwrap_or_default());
         checksum.fill(0);
-        if XxHash3_64::oneshot(&[&fixed[..], schema].concat()) != found {
+        if xxh3_64(&[&fixed[..], schema].concat()) != found {
             return Err(FileError::Damaged("the checksum of header and schema is wrong"));
         }
         let layout = match word(&fixed, 2) {
@@ -116,7 +116,7 @@ impl FileHeader {
 }
 
 fn schema_id(schema: &[u8], row_format: u32) -> u64 {
-    XxHash3_64::oneshot_with_seed(row_format.into(), schema)
+    xxh3_64_with_seed(schema, row_format.into())
 }
 
 /// The header's word with this number, behind the magic.

@@ -1,6 +1,6 @@
 //! The last bytes of a page file: what each page is, and the file's end.
 
-use twox_hash::XxHash3_64;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::FileError;
 
@@ -28,7 +28,7 @@ pub(super) fn to_bytes(entries: &[Entry]) -> Vec<u8> {
     let tuples: u64 = entries.iter().map(|entry| u64::from(entry.tuples)).sum();
     bytes.extend((entries.len() as u64).to_le_bytes());
     bytes.extend(tuples.to_le_bytes());
-    let checksum = XxHash3_64::oneshot(&bytes);
+    let checksum = xxh3_64(&bytes);
     bytes.extend(checksum.to_le_bytes());
     bytes.extend(MAGIC);
     bytes
@@ -45,7 +45,7 @@ pub(super) fn pages(end: &[u8; END_BYTES]) -> Result<u64, FileError> {
 /// The index and the number of all tuples, out of index and end.
 pub(super) fn from_bytes(bytes: &[u8]) -> Result<(Vec<Entry>, u64), FileError> {
     let (entries, end) = bytes.split_last_chunk::<END_BYTES>().ok_or(FileError::Incomplete)?;
-    if XxHash3_64::oneshot(&bytes[..bytes.len() - 16]) != long(end, 16) {
+    if xxh3_64(&bytes[..bytes.len() - 16]) != long(end, 16) {
         return Err(FileError::Damaged("the checksum of the index is wrong"));
     }
     let (entries, _) = entries.as_chunks::<ENTRY_BYTES>();

@@ -10,6 +10,7 @@ mod region;
 pub(crate) use free::FreeList;
 pub use heap::Heap;
 pub use pool::Pool;
+pub(crate) use region::Region;
 
 use std::ptr::NonNull;
 

@@ -10,7 +10,10 @@ use std::{
 };
 
 use super::{Home, PageMemory, free::FreeList, region::Region};
-use crate::{error::PagesError, page::Block};
+use crate::{
+    error::PagesError,
+    page::{Block, Layout, PageShape, PayloadSize},
+};
 
 /// Pages are backed in stretches of this size.
 const STRETCH_BYTES: usize = 8 << 20;
@@ -38,12 +41,16 @@ struct Shared {
 }
 
 impl Pool {
-    /// A pool of up to `limit_bytes` of pages of `page_bytes`, at least one. Address space is reserved, memory is not.
+    /// A pool of up to `limit_bytes` of pages of `page_bytes`, at least one. Address space is reserved, memory is not; but for each
+    /// page that there can be the pool takes 4 bytes, and a shuffle 16.
     ///
     /// # Errors
-    /// If the system refuses the address space, or there would be more pages than 32 bits can number.
+    /// If pages have another size than a [`PageShape`](crate::page::PageShape) allows, the system refuses the address space, or
+    /// there would be more pages than 32 bits can number.
     pub fn new(page_bytes: usize, limit_bytes: usize) -> io::Result<Self> {
-        let limit = (limit_bytes / page_bytes.max(1)).max(1);
+        PageShape::new(page_bytes, Layout::Slotted, PayloadSize::Variable)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let limit = (limit_bytes / page_bytes).max(1);
         if u32::try_from(limit).is_err() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "more than 2^32 pages: use larger ones"));
         }

@@ -9,7 +9,7 @@ const HUGE_BYTES: usize = 2 << 20;
 
 /// Private zeroed memory, reserved but not backed yet; aligned to a huge page.
 #[derive(Debug)]
-pub(super) struct Region {
+pub(crate) struct Region {
     mapping: NonNull<u8>,
     mapped: usize,
     start: NonNull<u8>,
@@ -22,8 +22,10 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Reserves `bytes` of address space. Physical memory is taken when it is touched or [`populated`](Self::populate).
-    pub(super) fn reserve(bytes: usize) -> io::Result<Self> {
-        let mapped = bytes.max(1).checked_add(HUGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
+    pub(crate) fn reserve(bytes: usize) -> io::Result<Self> {
+        // Whole huge pages, so that the last one is one, too.
+        let bytes = bytes.max(1).checked_next_multiple_of(HUGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
+        let mapped = bytes.checked_add(HUGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new anonymous mapping overlaps nothing.
         let address =
@@ -38,7 +40,7 @@ impl Region {
     }
 
     /// The first byte.
-    pub(super) fn start(&self) -> NonNull<u8> {
+    pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }
 

@@ -1,8 +1,6 @@
 //! Making a page fit to leave the process.
 
-use std::hash::Hasher;
-
-use twox_hash::XxHash3_64;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::{HEADER_BYTES, Header, Page, PageError, PageReader};
 
@@ -33,8 +31,8 @@ pub fn seal(page: &mut Page, schema_id: u64) -> Result<(), PageError> {
 
 /// XXH3 (64 bits) of the page with 0 for the checksum; never 0, which means that there is none.
 pub(super) fn checksum(header: &Header, rest: &[u8]) -> u64 {
-    let mut hasher = XxHash3_64::new();
-    hasher.write(&Header { checksum: 0, ..*header }.to_bytes());
-    hasher.write(rest);
-    hasher.finish().max(1)
+    let mut hasher = Xxh3::new();
+    hasher.update(&Header { checksum: 0, ..*header }.to_bytes());
+    hasher.update(rest);
+    hasher.digest().max(1)
 }

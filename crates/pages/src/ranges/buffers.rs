@@ -3,7 +3,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-use crate::page::GROUP;
+use crate::{memory::Region, page::GROUP};
 
 /// Bytes that all buffers of a writer may take: they must stay in a core's second-level cache, together with the batch that
 /// is being read.
@@ -32,30 +32,54 @@ impl Buffers {
     }
 }
 
-/// Zeroed bytes, aligned to cache lines.
+/// Zeroed bytes, aligned to cache lines, and on huge pages if they are many: buffers are written all over the place.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) enum Lines {
+    Small(Small),
+    Large(Region),
+}
+
+/// From here on memory is mapped.
+const LARGE_BYTES: usize = 128 << 10;
+
+impl Lines {
+    pub(super) fn new(bytes: usize) -> Self {
+        if bytes >= LARGE_BYTES
+            && let Ok(region) = Region::reserve(bytes)
+        {
+            return Self::Large(region);
+        }
+        Self::Small(Small::new(bytes))
+    }
+
+    pub(super) fn start(&self) -> *mut u8 {
+        match self {
+            Self::Small(small) => small.start.as_ptr(),
+            Self::Large(region) => region.start().as_ptr(),
+        }
+    }
+}
+
+/// Bytes from the heap.
+#[derive(Debug)]
+pub(super) struct Small {
     start: NonNull<u8>,
     layout: Layout,
 }
 
 // SAFETY: the memory is owned.
-unsafe impl Send for Lines {}
+unsafe impl Send for Small {}
 
-impl Lines {
-    pub(super) fn new(bytes: usize) -> Self {
+impl Small {
+    fn new(bytes: usize) -> Self {
         let layout = Layout::from_size_align(bytes.max(64), 4096).expect("buffers are small");
         // SAFETY: the layout's size is not zero.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
         Self { start, layout }
     }
-
-    pub(super) fn start(&self) -> *mut u8 {
-        self.start.as_ptr()
-    }
 }
 
-impl Drop for Lines {
+impl Drop for Small {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout.
         unsafe { dealloc(self.start.as_ptr(), self.layout) }

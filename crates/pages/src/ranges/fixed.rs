@@ -13,8 +13,11 @@ use crate::{
     page::{GROUP, HEADER_BYTES, Layout},
 };
 
-/// Most tuples that are claimed at once.
+/// Tuples that are claimed at once: at first, and when a writer has placed many in the lane.
+const LEAST_CLAIMED: u32 = 64;
 const MOST_CLAIMED: u32 = 1024;
+/// Between these, this part of what the writer has placed there: so little of it is left unwritten in the end.
+const SHARE: u32 = 32;
 /// A claim is at most this part of a page, so that writers share it.
 const PARTS: u32 = 8;
 
@@ -34,13 +37,15 @@ struct Open {
     /// The first slot after the part.
     end: u32,
     page: PageId,
-    /// How many to claim next.
-    next: u32,
+    /// Tuples that were claimed so far.
+    placed: u32,
 }
 
 pub(super) struct FixedWriter<S: PageSink> {
     shared: Arc<Shared<S>>,
     size: usize,
+    /// Whether the machine has AVX-512.
+    wide: bool,
     buffers: Buffers,
     open: Vec<Open>,
 }
@@ -60,9 +65,15 @@ impl<S: PageSink> FixedWriter<S> {
             claimed: 0,
             end: 0,
             page: 0,
-            next: 64,
+            placed: 0,
         };
-        Self { size: size as usize, buffers: Buffers::new(lanes, size as usize), open: vec![none; lanes], shared }
+        Self {
+            size: size as usize,
+            wide: wide::is_there(),
+            buffers: Buffers::new(lanes, size as usize),
+            open: vec![none; lanes],
+            shared,
+        }
     }
 
     /// Bytes of each payload.
@@ -87,8 +98,24 @@ impl<S: PageSink> FixedWriter<S> {
         }
     }
 
+    /// Collects the tuples in the lanes' buffers, with the vectors that the machine has.
     #[inline(always)]
     fn scatter<const SIZE: usize>(
+        &mut self,
+        keys: &[u32],
+        bytes: &[u8],
+        lane: impl Fn(usize, u32) -> usize,
+    ) -> Result<(), PagesError> {
+        #[cfg(target_arch = "x86_64")]
+        if self.wide {
+            // SAFETY: the features are there.
+            return unsafe { wide::scatter::<SIZE, S>(self, keys, bytes, lane) };
+        }
+        self.scatter_body::<SIZE, false>(keys, bytes, lane)
+    }
+
+    #[inline(always)]
+    fn scatter_body<const SIZE: usize, const WIDE: bool>(
         &mut self,
         keys: &[u32],
         bytes: &[u8],
@@ -112,7 +139,7 @@ impl<S: PageSink> FixedWriter<S> {
                 from = from.add(size);
                 *fill = at + 1;
                 if (at + 1) & mask == 0 {
-                    self.flush(lane, mask + 1)?;
+                    self.flush::<WIDE>(lane, mask + 1)?;
                 }
             }
         }
@@ -120,8 +147,18 @@ impl<S: PageSink> FixedWriter<S> {
     }
 
     /// Copies the first `count` tuples of a lane's buffer to its pages, and empties it.
-    #[inline(never)]
-    fn flush(&mut self, lane: usize, count: u32) -> Result<(), PagesError> {
+    #[inline(always)]
+    fn flush<const WIDE: bool>(&mut self, lane: usize, count: u32) -> Result<(), PagesError> {
+        #[cfg(target_arch = "x86_64")]
+        if WIDE {
+            // SAFETY: only chosen where the features are.
+            return unsafe { wide::flush(self, lane, count) };
+        }
+        self.flush_body(lane, count)
+    }
+
+    #[inline(always)]
+    fn flush_body(&mut self, lane: usize, count: u32) -> Result<(), PagesError> {
         let room = self.buffers.room;
         let mut done = 0;
         while done < count {
@@ -160,9 +197,9 @@ impl<S: PageSink> FixedWriter<S> {
         let open = &mut self.open[lane];
         let shape = &self.shared.shape;
         let (capacity, size) = (shape.capacity() as u32, self.size as u32);
-        let wanted = open.next.min((capacity / PARTS).max(GROUP as u32));
+        let wanted = (open.placed / SHARE).clamp(LEAST_CLAIMED, MOST_CLAIMED).min((capacity / PARTS).max(GROUP as u32));
         let claim = self.shared.claim(lane, |before| whole_groups(before, capacity, wanted, size))?;
-        open.next = (open.next * 2).min(MOST_CLAIMED);
+        open.placed = open.placed.saturating_add(claim.tuples);
         let start = self.shared.address(claim.page).as_ptr();
         let first = claim.before.tuples();
         open.offset = shape.page_bytes() as u32 - claim.before.bytes();
@@ -180,7 +217,7 @@ impl<S: PageSink> FixedWriter<S> {
     pub(super) fn flush_all(&mut self) -> Result<(), PagesError> {
         (0..self.open.len()).try_for_each(|lane| {
             let count = self.buffers.fill[lane] as usize - lane * self.buffers.room;
-            self.flush(lane, count as u32)
+            self.flush::<false>(lane, count as u32)
         })
     }
 
@@ -191,6 +228,40 @@ impl<S: PageSink> FixedWriter<S> {
             let (left, claimed) = (std::mem::take(&mut open.left), std::mem::take(&mut open.claimed));
             self.shared.leave_hole(lane, hole, left * self.size as u32, claimed - left, settled);
         }
+    }
+}
+
+/// The hot loops once more, for AVX-512.
+#[cfg(target_arch = "x86_64")]
+mod wide {
+    use super::{FixedWriter, PageSink, PagesError};
+
+    pub(super) fn is_there() -> bool {
+        use std::arch::is_x86_feature_detected as has;
+        has!("avx512f") && has!("avx512dq") && has!("avx512vl") && has!("avx512bw")
+    }
+
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw")]
+    pub(super) fn scatter<const SIZE: usize, S: PageSink>(
+        writer: &mut FixedWriter<S>,
+        keys: &[u32],
+        bytes: &[u8],
+        lane: impl Fn(usize, u32) -> usize,
+    ) -> Result<(), PagesError> {
+        writer.scatter_body::<SIZE, true>(keys, bytes, lane)
+    }
+
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw")]
+    #[inline(never)]
+    pub(super) fn flush<S: PageSink>(writer: &mut FixedWriter<S>, lane: usize, count: u32) -> Result<(), PagesError> {
+        writer.flush_body(lane, count)
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod wide {
+    pub(super) fn is_there() -> bool {
+        false
     }
 }
 
