@@ -21,33 +21,35 @@ use crate::{machine, units};
   annulus bench pages --json > pages.jsonl
   annulus bench pages --csv pages.csv --html pages.html
 
-Tuples are generated, partitioned by key % partitions, and written onto pages: ways of Ladner, Implementing an Efficient
-Shuffle Operator for Streaming Database Systems, its two best cases (they ignore the key), and Ranges, the way of Annulus.
-For every cell (tuple size, partitions, threads) each variant runs once and every byte on its pages is checked; once more to
-count memory; then all run in turn, each round beginning with the next one. All memory is warm: the paper's variants take
-zeroed pages from a heap, and Ranges from a pool, that have as many touched pages as the checked run took. The memory is given
+Tuples are generated, partitioned by key % partitions, and written onto pages: in the ways of Ladner, Implementing an \
+Efficient Shuffle Operator for Streaming Database Systems, in its two best cases, which ignore the key, and by Ranges, the way \
+of Annulus.
+
+For every cell (tuple size, partitions, threads) each variant runs once and every byte on its pages is checked, and once more \
+to count memory. Then all run in turn, each round beginning with the next one. All memory is warm: the paper's variants take \
+zeroed pages from a heap, and Ranges from a pool, that have as many touched pages as the checked run took. The memory is given \
 back after each cell. A variant whose pages cannot fit is skipped, with a line that says so.
 
-The table has a row for each cell, all variants are in --json, --csv and --html:
-  ours M/s, paper's M/s  mtuples_per_s of Ranges, and of the fastest of the paper's ten variants, which is named
-  ratio                  the first by the second: above 1 Ranges is faster
-  bound M/s              the faster of the paper's best cases
-  limit share, peak MB, spread as below, of Ranges, or of both
+The table has a row for each cell; all variants are in --json, --csv and --html:
+  ours M/s       mtuples_per_s of Ranges
+  paper's M/s    that of the fastest of the paper's ten variants, which is named
+  ratio          the first by the second: above 1 Ranges is faster
+  bound M/s      the faster of the paper's best cases
+  limit share, peak MB, spread: as below, of Ranges, or of both
 
-Columns of --json and --csv:
-  variant, tuple_bytes (with the 4-byte key), partitions, threads, tuples
+Columns of --json and --csv, times being medians of the rounds:
+  tuple_bytes    with the key of 4 bytes
   mtuples_per_s  million tuples by shuffle_s
   generate_s     seconds in the generator, averaged over the threads
   shuffle_s      total_s - generate_s
   total_s        seconds from the first batch to the last page
-  limit_share    bytes put on pages in a second of shuffle_s, by what as many threads write past the cache to warm huge pages,
-                 measured before and after the cell
-  peak_mb        most page memory, and most other memory of the run, in units of 1024 x 1024 bytes
+  limit_share    bytes put on pages a second (shuffle_s), by what as many threads write
+                 past the cache to warm huge pages before and after the cell
+  peak_mb        most page memory and most other memory of a run, in units of 1024 x 1024 bytes
   page_bytes     bytes of a page
   spread         interquartile range of the rounds' throughput, by its median
   layout, zipf   if they are not the default
-  ..._per_tuple  with --counters, from one more run
-Times are medians of the rounds.")]
+  .._per_tuple   with --counters, from one more run")]
 pub struct PagesArgs {
     /// Tuples of each run, like 500k or 67.2M [default: 67.2M, or as many as have room on pages in half of the memory]
     #[arg(long, value_name = "N", value_parser = units::parse_tuples)]
@@ -96,9 +98,9 @@ pub struct Tuning {
     /// Timed runs of each variant
     #[arg(long, default_value = "5", value_name = "R", value_parser = units::parse_count)]
     pub rounds: usize,
-    /// Software-managed buffers of the paper's variants, of all threads together
-    #[arg(long, value_name = "SIZE", default_value_t = DEFAULT_BUFFER_BYTES, value_parser = units::parse_size)]
-    pub buffers: usize,
+    /// Software-managed buffers of the paper's variants, of all threads together [default: 1M]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub buffers: Option<usize>,
     /// Tuples that the generator makes at once [default: as many as 256 KiB hold]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub batch: Option<usize>,
@@ -137,7 +139,7 @@ impl Tuning {
             },
             keys: self.zipf.map_or(Keys::Uniform, Keys::Zipf),
             rounds: self.rounds,
-            buffer_bytes: self.buffers,
+            buffer_bytes: self.buffers.unwrap_or(DEFAULT_BUFFER_BYTES),
             batch_tuples: self.batch,
             memory_bytes: self.memory.map_or_else(default, |bytes| bytes as u64),
             limit_bytes: LIMIT_BYTES,

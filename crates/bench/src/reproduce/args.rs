@@ -19,13 +19,13 @@ use crate::{
   annulus reproduce pages --oversubscribe --skip-flink
   annulus reproduce pages --flink ~/annulus/bench/flink/run
 
-The figures of the evaluation in Ladner, Implementing an Efficient Shuffle Operator for Streaming Database Systems, on this
+The figures of the evaluation in Ladner, Implementing an Efficient Shuffle Operator for Streaming Database Systems, on this \
 machine, with the way of Annulus (Ranges) beside the paper's:
   4.1, 4.2  throughput by threads, 16-byte tuples, 2, 4, 8 and 16 partitions
   4.3-4.5   the same for tuples of 4, 16 and 100 bytes, 32 and 1024 partitions
   4.6       peak memory, 16-byte tuples, 32 partitions, all cores
   4.7       Apache Flink's keyBy, 1024 partitions, all cores; skipped if Java or Maven is missing
-Every variant is checked byte by byte before it is timed, as 'annulus bench pages' does; its --help explains the columns.
+Every variant is checked byte by byte before it is timed, as 'annulus bench pages' does; its --help explains the columns. \
 Three files are written to the folder, when all is measured: pages.json, pages.csv and pages.html.")]
 pub struct ReproduceArgs {
     /// Folder for the files; made if it is not there
