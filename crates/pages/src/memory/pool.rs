@@ -42,7 +42,7 @@ struct Shared {
 
 impl Pool {
     /// A pool of up to `limit_bytes` of pages of `page_bytes`, at least one. Address space is reserved, memory is not; but for each
-    /// page that there can be the pool takes 4 bytes, and a shuffle 16.
+    /// page that there can be the pool takes 4 bytes, and a shuffle 64.
     ///
     /// # Errors
     /// If pages have another size than a [`PageShape`](crate::page::PageShape) allows, the system refuses the address space, or

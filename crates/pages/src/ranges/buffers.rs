@@ -19,15 +19,19 @@ pub(super) struct Buffers {
     pub(super) room: usize,
     pub(super) keys: Lines,
     pub(super) data: Lines,
-    /// Each lane's next position.
-    pub(super) fill: Vec<u32>,
+    /// Each lane's next position. In lines of its own, as everything here: what two writers write must not share one.
+    pub(super) fill: Lines,
 }
 
 impl Buffers {
     pub(super) fn new(lanes: usize, size: usize) -> Self {
         let fitting = BYTES / (lanes * (size + 4)).max(1);
         let room = if fitting < 2 * GROUP { GROUP } else { (fitting / 2 + 1).next_power_of_two().min(MOST) };
-        let fill = (0..lanes).map(|lane| (lane * room) as u32).collect();
+        let fill = Lines::new(lanes * 4);
+        for lane in 0..lanes {
+            // SAFETY: there is a number for each lane.
+            unsafe { fill.start().cast::<u32>().add(lane).write((lane * room) as u32) };
+        }
         Self { room, keys: Lines::new(lanes * room * 4), data: Lines::new(lanes * room * size), fill }
     }
 }

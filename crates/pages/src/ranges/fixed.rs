@@ -15,14 +15,15 @@ use crate::{
 
 /// Tuples that are claimed at once: at first, and when a writer has placed many in the lane.
 const LEAST_CLAIMED: u32 = 64;
-const MOST_CLAIMED: u32 = 1024;
+const MOST_CLAIMED: u32 = 8192;
 /// Between these, this part of what the writer has placed there: so little of it is left unwritten in the end.
 const SHARE: u32 = 32;
 /// A claim is at most this part of a page, so that writers share it.
 const PARTS: u32 = 8;
 
-/// A claimed part of a page that is being written.
+/// A claimed part of a page that is being written. On a line of its own, so that no other writer's is on it.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Open {
     /// Where the next slot goes.
     slot: *mut u8,
@@ -124,7 +125,7 @@ impl<S: PageSink> FixedWriter<S> {
         let size = if SIZE == usize::MAX { self.size } else { SIZE };
         let mask = self.buffers.room as u32 - 1;
         let (to_keys, to_data) = (self.buffers.keys.start().cast::<u32>(), self.buffers.data.start());
-        let fill = self.buffers.fill.as_mut_ptr();
+        let fill = self.buffers.fill.start().cast::<u32>();
         let mut from = bytes.as_ptr();
         for (index, &key) in keys.iter().enumerate() {
             let lane = lane(index, key);
@@ -189,7 +190,8 @@ impl<S: PageSink> FixedWriter<S> {
                 self.shared.complete(lane, page, claimed);
             }
         }
-        self.buffers.fill[lane] = (lane * room) as u32;
+        // SAFETY: the lane exists.
+        unsafe { self.buffers.fill.start().cast::<u32>().add(lane).write((lane * room) as u32) };
         Ok(())
     }
 
@@ -216,7 +218,9 @@ impl<S: PageSink> FixedWriter<S> {
     /// Places what is buffered.
     pub(super) fn flush_all(&mut self) -> Result<(), PagesError> {
         (0..self.open.len()).try_for_each(|lane| {
-            let count = self.buffers.fill[lane] as usize - lane * self.buffers.room;
+            // SAFETY: the lane exists.
+            let fill = unsafe { self.buffers.fill.start().cast::<u32>().add(lane).read() };
+            let count = fill as usize - lane * self.buffers.room;
             self.flush::<false>(lane, count as u32)
         })
     }

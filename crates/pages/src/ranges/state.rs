@@ -105,8 +105,10 @@ impl Current {
     }
 }
 
-/// One page's atomics. Used again and again for whatever the page holds; `claimed` counts the times.
+/// One page's atomics, on a cache line of their own: the current pages of two lanes are often neighbours. Used again and again for
+/// whatever the page holds; `claimed` counts the times.
 #[derive(Debug)]
+#[repr(align(64))]
 struct PageState {
     claimed: AtomicU64,
     /// `OPEN` less the tuples that are written; closing turns `OPEN` into the tuples that were claimed.
