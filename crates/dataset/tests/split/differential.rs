@@ -78,10 +78,11 @@ fn rows_larger_than_a_spilled_page_are_spilled_too() {
 #[test]
 fn a_file_that_is_long_enough_is_followed_by_the_next() {
     let temporary = tempdir().unwrap();
-    let inputs = write_inputs(&temporary.path().join("in"), 3, 4, 2000, 500);
+    let inputs = write_inputs(&temporary.path().join("in"), 3, 4, 16_000, 4000);
     for (format, extension) in [(FORMATS[0], "parquet"), (FORMATS[1], "arrow")] {
         let dir = temporary.path().join(extension);
         let mut job = job(&inputs, &["id"], 2, &dir, format);
+        // A file ends with a batch, which has up to 8,192 rows.
         job.output.max_file_bytes = Some(20_000);
         job.memory_limit = 1 << 20;
         let manifest = run_silently(&job).unwrap().manifest;
