@@ -115,6 +115,31 @@ fn exhausted_memory_is_an_error_and_every_page_comes_back() {
     }
 }
 
+/// Takes no page.
+struct Faulty;
+
+impl PageSink for Faulty {
+    fn take(&self, _partition: usize, _page: Page) {
+        std::panic::resume_unwind(Box::new("a faulty sink"));
+    }
+}
+
+/// The buffer that was being flushed is still full then.
+#[test]
+fn nothing_is_written_after_a_sink_has_panicked() {
+    let shape = PageShape::new(PAGE, Layout::Slotted, PayloadSize::Fixed(0)).unwrap();
+    let pool = Pool::new(PAGE, 64 * PAGE).unwrap();
+    let mut writers = shuffle(Modulo::new(1), 1, shape, pool.clone(), Stores::Auto, Faulty).unwrap();
+    let mut writer = writers.pop().unwrap();
+    let keys: Vec<u32> = (0..5000).collect();
+    let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| writer.write(&keys_only(&keys))));
+    assert!(written.is_err());
+    assert_eq!(writer.write(&keys_only(&keys)), Err(PagesError::Failed));
+    assert_eq!(writer.flush(), Err(PagesError::Failed));
+    drop(writer);
+    assert_eq!(pool.out(), 0);
+}
+
 #[test]
 fn wrong_batches_are_refused_and_change_nothing() {
     let (mut writers, keep, _pool) = writers(5, 1, PayloadSize::Fixed(4), 64);

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     error::PagesError,
     page::PayloadSize,
+    partitioner::target::{Target as _, with_target},
     tuples::{Payloads, Tuples},
 };
 
@@ -45,18 +46,7 @@ impl<S: PageSink> Writer<S> {
     /// If the payloads have another size than the pages' tuples, one is larger than a page, memory runs out, or another writer
     /// failed. All but the first fail the shuffle.
     pub fn write(&mut self, tuples: &Tuples<'_>) -> Result<(), PagesError> {
-        let partitions = self.shared.partitions.consumers() as u32;
-        if partitions.is_power_of_two() {
-            self.place(tuples, move |_, key| (key & (partitions - 1)) as usize)
-        } else {
-            // The fraction key / partitions times 2^64, whose upper half times the number is the remainder (Lemire, Kaser,
-            // Kurz: Faster Remainder by Direct Computation, 2019); exact for 32 bits.
-            let reciprocal = u64::MAX / u64::from(partitions) + 1;
-            self.place(tuples, move |_, key| {
-                let fraction = reciprocal.wrapping_mul(u64::from(key));
-                ((u128::from(fraction) * u128::from(partitions)) >> 64) as usize
-            })
-        }
+        with_target!(self.shared.partitions, |target| self.place(tuples, |_, key| target.of(key)))
     }
 
     /// Places each tuple in the partition that `targets` names.
@@ -96,42 +86,41 @@ impl<S: PageSink> Writer<S> {
     pub fn flush(&mut self) -> Result<(), PagesError> {
         self.check()?;
         self.place_buffered()?;
+        let unfinished = FailUnlessDone(&self.shared);
         if let Kind::Fixed(writer) = &mut self.kind {
             writer.release_all(true);
         }
         (0..self.shared.lanes()).for_each(|lane| self.shared.shut(lane));
+        unfinished.done();
         Ok(())
     }
 
     fn place_buffered(&mut self) -> Result<(), PagesError> {
-        let placed = match &mut self.kind {
-            Kind::Fixed(writer) => writer.flush_all(),
-            Kind::Variable(writer) => writer.flush_all(),
-        };
-        self.fail_if(placed)
+        let unfinished = FailUnlessDone(&self.shared);
+        match &mut self.kind {
+            Kind::Fixed(writer) => writer.flush_all()?,
+            Kind::Variable(writer) => writer.flush_all()?,
+        }
+        unfinished.done();
+        Ok(())
     }
 
     #[inline(always)]
     fn place(&mut self, tuples: &Tuples<'_>, lane: impl Fn(usize, u32) -> usize) -> Result<(), PagesError> {
         self.check()?;
-        let placed = match (&mut self.kind, tuples.payloads()) {
+        let unfinished = FailUnlessDone(&self.shared);
+        match (&mut self.kind, tuples.payloads()) {
             (Kind::Fixed(writer), Payloads::Fixed { bytes, size }) if writer.size() == size => {
-                writer.write(tuples.keys(), bytes, lane)
+                writer.write(tuples.keys(), bytes, lane)?;
             }
             (Kind::Fixed(_), _) => {
+                unfinished.done();
                 return Err(PagesError::Batch { what: "payloads of another size than the pages' tuples" });
             }
-            (Kind::Variable(writer), _) => writer.write(tuples, |index| lane(index, tuples.keys()[index])),
-        };
-        self.fail_if(placed)
-    }
-
-    /// After an error some tuples are placed and others are not, so nothing may follow.
-    fn fail_if(&self, placed: Result<(), PagesError>) -> Result<(), PagesError> {
-        if placed.is_err() {
-            self.shared.fail();
+            (Kind::Variable(writer), _) => writer.write(tuples, |index| lane(index, tuples.keys()[index]))?,
         }
-        placed
+        unfinished.done();
+        Ok(())
     }
 
     fn check(&self) -> Result<(), PagesError> {
@@ -148,5 +137,21 @@ impl<S: PageSink> Drop for Writer<S> {
             self.shared.fail();
         }
         self.shared.leave();
+    }
+}
+
+/// After an error, or a panic of the sink, some tuples are placed and others are not, and buffers are full that should be empty:
+/// nothing may follow.
+struct FailUnlessDone<'a, S: PageSink>(&'a Shared<S>);
+
+impl<S: PageSink> FailUnlessDone<'_, S> {
+    fn done(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl<S: PageSink> Drop for FailUnlessDone<'_, S> {
+    fn drop(&mut self) {
+        self.0.fail();
     }
 }
