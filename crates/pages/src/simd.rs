@@ -18,12 +18,11 @@ macro_rules! vectorised {
                 fn avx2($($arg: $type),*) {
                     body($($arg),*)
                 }
-                use std::arch::is_x86_feature_detected as has;
-                if has!("avx512f") && has!("avx512dq") && has!("avx512vl") && has!("avx512bw") {
+                if $crate::simd::has_avx512() {
                     // SAFETY: the features are there.
                     return unsafe { avx512($($arg),*) };
                 }
-                if has!("avx2") {
+                if std::arch::is_x86_feature_detected!("avx2") {
                     // SAFETY: the feature is there.
                     return unsafe { avx2($($arg),*) };
                 }
@@ -34,3 +33,14 @@ macro_rules! vectorised {
 }
 
 pub(crate) use vectorised;
+
+/// Whether the machine has the parts of AVX-512 that this crate compiles for: F, DQ, VL and BW.
+pub(crate) fn has_avx512() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::is_x86_feature_detected as has;
+        has!("avx512f") && has!("avx512dq") && has!("avx512vl") && has!("avx512bw")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}

@@ -175,7 +175,9 @@ impl SpillWriter<'_> {
 
     /// Encodes `rows` of the batch, with where each begins.
     fn encode(&mut self, batch: &RecordBatch) -> Result<(), DatasetError> {
-        self.spill.codec.encode(batch, Some(&self.rows), &mut self.tuples)?;
+        // All rows in their order take half the time of chosen ones.
+        let chosen = (self.rows.len() < batch.num_rows()).then_some(&self.rows[..]);
+        self.spill.codec.encode(batch, chosen, &mut self.tuples)?;
         if let PayloadSize::Fixed(bytes) = self.spill.codec.payload_size() {
             self.tuples.offsets.clear();
             self.tuples.offsets.extend((0..=self.rows.len() as u32).map(|row| row * bytes));

@@ -1,7 +1,12 @@
 //! A small buffer for each lane, in which tuples collect until they are worth a copy to a page.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::ptr::NonNull;
+use std::{
+    alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error},
+    marker::PhantomData,
+    ops::{Deref, DerefMut},
+    ptr::NonNull,
+    slice,
+};
 
 use crate::{memory::Region, page::GROUP};
 
@@ -19,20 +24,52 @@ pub(super) struct Buffers {
     pub(super) room: usize,
     pub(super) keys: Lines,
     pub(super) data: Lines,
-    /// Each lane's next position. In lines of its own, as everything here: what two writers write must not share one.
-    pub(super) fill: Lines,
+    /// Each lane's next position.
+    pub(super) fill: Table<u32>,
 }
 
 impl Buffers {
     pub(super) fn new(lanes: usize, size: usize) -> Self {
         let fitting = BYTES / (lanes * (size + 4)).max(1);
         let room = if fitting < 2 * GROUP { GROUP } else { (fitting / 2 + 1).next_power_of_two().min(MOST) };
-        let fill = Lines::new(lanes * 4);
-        for lane in 0..lanes {
-            // SAFETY: there is a number for each lane.
-            unsafe { fill.start().cast::<u32>().add(lane).write((lane * room) as u32) };
-        }
+        let fill = Table::new(lanes, |lane| (lane * room) as u32);
         Self { room, keys: Lines::new(lanes * room * 4), data: Lines::new(lanes * room * size), fill }
+    }
+}
+
+/// What a writer keeps for each lane, in cache lines of its own: what two writers write all the time must not share one.
+#[derive(Debug)]
+pub(super) struct Table<T> {
+    lines: Lines,
+    len: usize,
+    of: PhantomData<T>,
+}
+
+impl<T: Copy> Table<T> {
+    pub(super) fn new(len: usize, value: impl Fn(usize) -> T) -> Self {
+        const { assert!(align_of::<T>() <= 64) };
+        let lines = Lines::new(len * size_of::<T>());
+        for index in 0..len {
+            // SAFETY: there is room for so many, aligned to cache lines.
+            unsafe { lines.start().cast::<T>().add(index).write(value(index)) };
+        }
+        Self { lines, len, of: PhantomData }
+    }
+}
+
+impl<T> Deref for Table<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: so many were written.
+        unsafe { slice::from_raw_parts(self.lines.start().cast(), self.len) }
+    }
+}
+
+impl<T> DerefMut for Table<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: so many were written.
+        unsafe { slice::from_raw_parts_mut(self.lines.start().cast(), self.len) }
     }
 }
 

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     error::PagesError,
     page::{GROUP, HEADER_BYTES, Layout},
+    simd::has_avx512,
 };
 
 /// Tuples that are claimed at once: at first, and when a writer has placed many in the lane.
@@ -70,7 +71,7 @@ impl<S: PageSink> FixedWriter<S> {
         };
         Self {
             size: size as usize,
-            wide: wide::is_there(),
+            wide: has_avx512(),
             buffers: Buffers::new(lanes, size as usize),
             open: vec![none; lanes],
             shared,
@@ -125,7 +126,7 @@ impl<S: PageSink> FixedWriter<S> {
         let size = if SIZE == usize::MAX { self.size } else { SIZE };
         let mask = self.buffers.room as u32 - 1;
         let (to_keys, to_data) = (self.buffers.keys.start().cast::<u32>(), self.buffers.data.start());
-        let fill = self.buffers.fill.start().cast::<u32>();
+        let fill = self.buffers.fill.as_mut_ptr();
         let mut from = bytes.as_ptr();
         for (index, &key) in keys.iter().enumerate() {
             let lane = lane(index, key);
@@ -190,8 +191,7 @@ impl<S: PageSink> FixedWriter<S> {
                 self.shared.complete(lane, page, claimed);
             }
         }
-        // SAFETY: the lane exists.
-        unsafe { self.buffers.fill.start().cast::<u32>().add(lane).write((lane * room) as u32) };
+        self.buffers.fill[lane] = (lane * room) as u32;
         Ok(())
     }
 
@@ -218,9 +218,7 @@ impl<S: PageSink> FixedWriter<S> {
     /// Places what is buffered.
     pub(super) fn flush_all(&mut self) -> Result<(), PagesError> {
         (0..self.open.len()).try_for_each(|lane| {
-            // SAFETY: the lane exists.
-            let fill = unsafe { self.buffers.fill.start().cast::<u32>().add(lane).read() };
-            let count = fill as usize - lane * self.buffers.room;
+            let count = self.buffers.fill[lane] as usize - lane * self.buffers.room;
             self.flush::<false>(lane, count as u32)
         })
     }
@@ -240,11 +238,6 @@ impl<S: PageSink> FixedWriter<S> {
 mod wide {
     use super::{FixedWriter, PageSink, PagesError};
 
-    pub(super) fn is_there() -> bool {
-        use std::arch::is_x86_feature_detected as has;
-        has!("avx512f") && has!("avx512dq") && has!("avx512vl") && has!("avx512bw")
-    }
-
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw")]
     pub(super) fn scatter<const SIZE: usize, S: PageSink>(
         writer: &mut FixedWriter<S>,
@@ -259,13 +252,6 @@ mod wide {
     #[inline(never)]
     pub(super) fn flush<S: PageSink>(writer: &mut FixedWriter<S>, lane: usize, count: u32) -> Result<(), PagesError> {
         writer.flush_body(lane, count)
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-mod wide {
-    pub(super) fn is_there() -> bool {
-        false
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{
-    buffers::Lines,
+    buffers::{Lines, Table},
     shared::{PageSink, Shared},
     state::{Claimed, Part},
 };
@@ -28,9 +28,9 @@ pub(super) struct VariableWriter<S: PageSink> {
     lane_tuples: usize,
     /// Payloads, downwards from the end of each lane's buffer, as on a page.
     data: Lines,
-    keys: Vec<u32>,
-    sizes: Vec<u32>,
-    lanes: Vec<Fill>,
+    keys: Table<u32>,
+    sizes: Table<u32>,
+    lanes: Table<Fill>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,9 +49,9 @@ impl<S: PageSink> VariableWriter<S> {
             lane_bytes,
             lane_tuples,
             data: Lines::new(lanes * lane_bytes),
-            keys: vec![0; lanes * lane_tuples],
-            sizes: vec![0; lanes * lane_tuples],
-            lanes: vec![Fill::default(); lanes],
+            keys: Table::new(lanes * lane_tuples, |_| 0),
+            sizes: Table::new(lanes * lane_tuples, |_| 0),
+            lanes: Table::new(lanes, |_| Fill::default()),
         }
     }
 
