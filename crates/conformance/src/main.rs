@@ -17,7 +17,7 @@ use crate::{report::Report, session::Replaced};
 
 /// Runs DataFusion's own SQL logic tests on stock DataFusion and on Annulus, and compares the verdicts.
 ///
-/// Exits with 1 if any file's verdict, or its first error, differs.
+/// Exits with 1 if any file's verdict differs, unless stock alone failed something.
 #[derive(Parser)]
 #[command(after_help = "Examples:\n  \
     annulus-conformance --only-repartition\n  \

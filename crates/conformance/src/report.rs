@@ -11,6 +11,8 @@ use crate::verdict::Verdict;
 pub struct Report {
     same: usize,
     passed: usize,
+    /// Files in which stock alone failed something.
+    better: usize,
     differing: usize,
 }
 
@@ -18,9 +20,11 @@ impl Report {
     /// Counts a file, and prints it if its verdicts differ; as JSON always.
     pub fn add(&mut self, file: &Path, stock: &Verdict, annulus: &Verdict, as_json: bool) {
         let same = stock == annulus;
+        let better = annulus.is_better_than(stock);
         self.same += usize::from(same);
         self.passed += usize::from(same && *stock == Verdict::Passed);
-        self.differing += usize::from(!same);
+        self.better += usize::from(better);
+        self.differing += usize::from(!same && !better);
         if as_json {
             let line = json!({
                 "file": file.display().to_string(),
@@ -36,7 +40,7 @@ impl Report {
         }
     }
 
-    /// Files whose verdicts differ.
+    /// Files whose verdicts differ, but for those in which stock alone failed something.
     pub fn differing(&self) -> usize {
         self.differing
     }
@@ -44,7 +48,12 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { same, passed, differing } = self;
-        write!(f, "{} files: {same} with the same verdict ({passed} passed), {differing} differ", same + differing)
+        let Self { same, passed, better, differing } = self;
+        let files = same + better + differing;
+        write!(f, "{files} files: {same} with the same verdict ({passed} passed), {differing} differ")?;
+        if *better > 0 {
+            write!(f, ", and in {better} stock alone failed")?;
+        }
+        Ok(())
     }
 }

@@ -47,6 +47,18 @@ impl Verdict {
         }
     }
 
+    /// Whether all that failed here failed in `other`, too, and something else besides: under a memory limit that is nearly too low,
+    /// a file does not always fare the same.
+    pub fn is_better_than(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Passed, Self::Failed(_) | Self::Panicked(_) | Self::TimedOut) => true,
+            (Self::Failed(ours), Self::Failed(theirs)) => {
+                ours != theirs && ours.iter().all(|error| theirs.contains(error))
+            }
+            _ => false,
+        }
+    }
+
     /// What failed here but not in `other`, or else all in short.
     pub fn beside(&self, other: &Self) -> String {
         let (Self::Failed(ours), Self::Failed(theirs)) = (self, other) else { return self.to_string() };

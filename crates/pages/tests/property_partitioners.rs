@@ -46,7 +46,11 @@ impl Case {
     }
 
     fn shape(&self) -> PageShape {
-        PageShape::new(self.page_bytes, self.layout, self.generator().payload()).unwrap()
+        let payload = match self.payload {
+            Payload::Fixed(bytes) => PayloadSize::Fixed(bytes),
+            Payload::UpTo(_) => PayloadSize::Variable,
+        };
+        PageShape::new(self.page_bytes, self.layout, payload).unwrap()
     }
 
     fn job<'a>(&self, memory: &'a dyn PageMemory, source: &'a dyn TupleSource) -> Job<'a> {
@@ -165,10 +169,11 @@ proptest! {
 
     #[test]
     fn every_tuple_comes_out_once_whole_and_in_its_place(case in case()) {
+        let generator = case.generator();
         for (variant, placement) in variants(case.page_bytes, PLENTY) {
             // Twice: what a variant keeps must not change what it does.
             for _ in 0..2 {
-                let (memory, source) = (Limited::new(case.page_bytes, usize::MAX), case.generator());
+                let (memory, source) = (Limited::new(case.page_bytes, usize::MAX), generator.again());
                 let shuffled = variant.shuffle(&case.job(&memory, &source));
                 let shuffled = shuffled.map_err(|error| TestCaseError::fail(format!("{}: {error}", variant.name())))?;
                 let checked = check(&shuffled, &source, &case.shape(), Modulo::new(case.partitions), placement);
@@ -181,13 +186,14 @@ proptest! {
 
     #[test]
     fn memory_that_runs_out_ends_the_shuffle(case in case(), left in 0.0..1.0) {
+        let generator = case.generator();
         let from_heap = |variant: &(Box<dyn Partitioner>, Placement)| variant.0.name() != "Ranges";
         for (variant, placement) in variants(case.page_bytes, PLENTY).into_iter().filter(from_heap) {
-            let (memory, source) = (Limited::new(case.page_bytes, usize::MAX), case.generator());
+            let (memory, source) = (Limited::new(case.page_bytes, usize::MAX), generator.again());
             let shuffled = variant.shuffle(&case.job(&memory, &source)).unwrap();
             let used: usize = shuffled.partitions.iter().map(Vec::len).sum();
             let limit = (memory.taken.load(Relaxed) as f64 * left) as usize;
-            let (memory, source) = (Limited::new(case.page_bytes, limit), case.generator());
+            let (memory, source) = (Limited::new(case.page_bytes, limit), generator.again());
             match variant.shuffle(&case.job(&memory, &source)) {
                 // How many pages a variant takes depends on its threads' timing, but it cannot do with fewer than it fills.
                 Ok(shuffled) => {
@@ -205,8 +211,9 @@ proptest! {
     #[test]
     fn a_pool_that_runs_out_ends_the_shuffle(case in case(), left in 0.0..1.0) {
         let pool = |pages: usize| Pool::new(case.page_bytes, pages * case.page_bytes).unwrap();
+        let generator = case.generator();
         let run = |pool: &Pool| {
-            let source = case.generator();
+            let source = generator.again();
             let ranges = Ranges { pool: pool.clone(), stores: Stores::Cached };
             let shuffled = ranges.shuffle(&case.job(pool, &source));
             shuffled.map(|shuffled| check(&shuffled, &source, &case.shape(), Modulo::new(case.partitions), Placement::ByKey))
@@ -226,8 +233,9 @@ proptest! {
 
     #[test]
     fn a_source_that_panics_ends_the_shuffle(case in case(), after in 0_usize..20) {
+        let generator = case.generator();
         for (variant, _) in variants(case.page_bytes, PLENTY) {
-            let (memory, source) = (Limited::new(case.page_bytes, usize::MAX), case.generator());
+            let (memory, source) = (Limited::new(case.page_bytes, usize::MAX), generator.again());
             let faulty = Faulty { source: &source, fills: AtomicUsize::new(0), after };
             let result = catch_unwind(AssertUnwindSafe(|| variant.shuffle(&case.job(&memory, &faulty))));
             let panicked = faulty.fills.load(Relaxed) > after;

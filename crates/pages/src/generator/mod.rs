@@ -8,7 +8,10 @@ mod words;
 mod zipf;
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -46,7 +49,7 @@ pub struct Generator {
     seed: u64,
     payload: Payload,
     batch_tuples: usize,
-    zipf: Option<Zipf>,
+    zipf: Option<Arc<Zipf>>,
     /// The next tuple that no reader has taken.
     next: AtomicU64,
     generated_ns: AtomicU64,
@@ -73,11 +76,17 @@ impl Generator {
         }
         let zipf = match keys {
             Keys::Uniform => None,
-            Keys::Zipf(exponent) if exponent.is_finite() && exponent >= 0.0 => Some(Zipf::new(exponent)),
+            Keys::Zipf(exponent) if exponent.is_finite() && exponent >= 0.0 => Some(Arc::new(Zipf::new(exponent))),
             Keys::Zipf(_) => return refuse("exponent", 0, "Zipf's exponent must be a number from 0 on"),
         };
         let (next, generated_ns) = (AtomicU64::new(0), AtomicU64::new(0));
         Ok(Self { tuples, seed, payload, batch_tuples, zipf, next, generated_ns })
+    }
+
+    /// The same tuples from the first on, whatever readers have taken of these.
+    pub fn again(&self) -> Self {
+        let (next, generated_ns) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { zipf: self.zipf.clone(), next, generated_ns, ..*self }
     }
 
     /// Number of tuples.
