@@ -3,7 +3,7 @@
 //! ```text
 //! batches -> StreamWriter (one a thread) -> complete pages -> PageStream -> StreamedPage, which gives its bytes back when dropped
 //! ```
-//! Pages of a partition come in the order of their numbers. What lies in the stream and with its consumers is bounded in bytes: a
+//! Pages of a partition come in the order of their numbers; so do the tuples of each writer, if asked for ([`PageOrder`]). What lies in the stream and with its consumers is bounded in bytes: a
 //! writer that completes one page too many waits. At low rates [`StreamWriter::flush`] hands on what is there.
 
 use std::{
@@ -19,7 +19,7 @@ use crate::{
     error::PagesError,
     memory::{PageMemory, Pool},
     page::{Page, PageShape},
-    ranges::{PageSink, Stores, Writer, shuffle},
+    ranges::{PageOrder, PageSink, Stores, Writer, shuffle},
     tuples::Tuples,
 };
 
@@ -36,6 +36,8 @@ pub struct StreamConfig {
     pub pool: Pool,
     /// How they are written.
     pub stores: Stores,
+    /// In which order those of a partition come.
+    pub order: PageOrder,
     /// Most bytes of pages that lie in the stream or with its consumers; at least one page may.
     pub credit_bytes: usize,
     /// How long a tuple may wait for its page to fill, if its writer is called in time ([`StreamWriter::due`]).
@@ -47,12 +49,12 @@ pub struct StreamConfig {
 /// # Errors
 /// As [`shuffle`].
 pub fn stream(config: StreamConfig) -> Result<(Vec<StreamWriter>, PageStream), PagesError> {
-    let StreamConfig { partitions, writers, shape, pool, stores, credit_bytes, flush_after } = config;
+    let StreamConfig { partitions, writers, shape, pool, stores, order, credit_bytes, flush_after } = config;
     let most = (credit_bytes / pool.page_bytes()).max(1);
     let state = Mutex::new(State { writers, ..State::default() });
     let queue = Arc::new(Queue { most, pool: pool.clone(), state, changed: Condvar::new() });
     let sink = Sink(Arc::clone(&queue));
-    let writers = shuffle(partitions, writers, shape, pool, stores, sink)?;
+    let writers = shuffle(partitions, writers, shape, pool, stores, order, sink)?;
     let writers = writers.into_iter().map(|writer| StreamWriter {
         writer: Some(writer),
         queue: Arc::clone(&queue),

@@ -9,7 +9,7 @@ use annulus_pages::{
     memory::Pool,
     page::{Layout, Page, PageShape, PayloadSize},
     partitioner::{Job, Partitioner, Ranges},
-    ranges::{PageSink, Stores, Writer, shuffle},
+    ranges::{PageOrder, PageSink, Stores, Writer, shuffle},
     tuples::{Payloads, Tuples},
 };
 use proptest::prelude::*;
@@ -30,7 +30,9 @@ fn writers(partitions: usize, threads: usize, payload: PayloadSize, pages: usize
     let shape = PageShape::new(PAGE, Layout::Slotted, payload).unwrap();
     let (pool, keep) = (Pool::new(PAGE, pages * PAGE).unwrap(), Keep::default());
     let sink = keep.clone();
-    let writers = shuffle(Modulo::new(partitions), threads, shape, pool.clone(), Stores::Auto, sink).unwrap();
+    let writers =
+        shuffle(Modulo::new(partitions), threads, shape, pool.clone(), Stores::Auto, PageOrder::Completed, sink)
+            .unwrap();
     (writers, keep, pool)
 }
 
@@ -129,7 +131,8 @@ impl PageSink for Faulty {
 fn nothing_is_written_after_a_sink_has_panicked() {
     let shape = PageShape::new(PAGE, Layout::Slotted, PayloadSize::Fixed(0)).unwrap();
     let pool = Pool::new(PAGE, 64 * PAGE).unwrap();
-    let mut writers = shuffle(Modulo::new(1), 1, shape, pool.clone(), Stores::Auto, Faulty).unwrap();
+    let mut writers =
+        shuffle(Modulo::new(1), 1, shape, pool.clone(), Stores::Auto, PageOrder::Completed, Faulty).unwrap();
     let mut writer = writers.pop().unwrap();
     let keys: Vec<u32> = (0..5000).collect();
     let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| writer.write(&keys_only(&keys))));
@@ -158,7 +161,7 @@ fn wrong_batches_are_refused_and_change_nothing() {
 fn a_pool_too_small_for_the_partitions_is_refused() {
     let shape = PageShape::new(PAGE, Layout::Slotted, PayloadSize::Variable).unwrap();
     let pool = Pool::new(PAGE, 9 * PAGE).unwrap();
-    let error = shuffle(Modulo::new(10), 1, shape, pool, Stores::Auto, Keep::default()).err();
+    let error = shuffle(Modulo::new(10), 1, shape, pool, Stores::Auto, PageOrder::Completed, Keep::default()).err();
     assert!(matches!(error, Some(PagesError::Option { value: 9, .. })), "{error:?}");
 }
 

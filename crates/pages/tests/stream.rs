@@ -11,49 +11,51 @@ use annulus_pages::{
     error::PagesError,
     memory::{PageMemory, Pool},
     page::{Layout, PageShape, PayloadSize},
-    ranges::Stores,
+    ranges::{PageOrder, Stores},
     stream::{PageStream, StreamConfig, StreamWriter, stream},
     tuples::{Payloads, Tuples},
 };
+use proptest::prelude::*;
 
 const PAGE: usize = 4096;
 
-fn open(partitions: usize, writers: usize, pages: usize, credit_pages: usize) -> (Vec<StreamWriter>, PageStream, Pool) {
-    open_with(partitions, writers, pages, credit_pages, PayloadSize::Fixed(4), None)
-}
-
-fn open_with(
+/// A stream whose pages have slots and tuples of 4 bytes, unless changed.
+struct Setup {
     partitions: usize,
     writers: usize,
     pages: usize,
     credit_pages: usize,
-    payload: PayloadSize,
-    flush_after: Option<Duration>,
-) -> (Vec<StreamWriter>, PageStream, Pool) {
-    open_sized(PAGE, partitions, writers, pages, credit_pages, payload, flush_after)
-}
-
-fn open_sized(
     page_bytes: usize,
-    partitions: usize,
-    writers: usize,
-    pages: usize,
-    credit_pages: usize,
     payload: PayloadSize,
+    order: PageOrder,
     flush_after: Option<Duration>,
-) -> (Vec<StreamWriter>, PageStream, Pool) {
-    let pool = Pool::new(page_bytes, pages * page_bytes).unwrap();
-    let config = StreamConfig {
-        partitions: Modulo::new(partitions),
-        writers,
-        shape: PageShape::new(page_bytes, Layout::Slotted, payload).unwrap(),
-        pool: pool.clone(),
-        stores: Stores::Auto,
-        credit_bytes: credit_pages * page_bytes,
-        flush_after,
-    };
-    let (writers, pages) = stream(config).unwrap();
-    (writers, pages, pool)
+}
+
+impl Setup {
+    fn new(partitions: usize, writers: usize, pages: usize, credit_pages: usize) -> Self {
+        let (payload, order) = (PayloadSize::Fixed(4), PageOrder::Completed);
+        Self { partitions, writers, pages, credit_pages, page_bytes: PAGE, payload, order, flush_after: None }
+    }
+
+    fn open(&self) -> (Vec<StreamWriter>, PageStream, Pool) {
+        let pool = Pool::new(self.page_bytes, self.pages * self.page_bytes).unwrap();
+        let config = StreamConfig {
+            partitions: Modulo::new(self.partitions),
+            writers: self.writers,
+            shape: PageShape::new(self.page_bytes, Layout::Slotted, self.payload).unwrap(),
+            pool: pool.clone(),
+            stores: Stores::Auto,
+            order: self.order,
+            credit_bytes: self.credit_pages * self.page_bytes,
+            flush_after: self.flush_after,
+        };
+        let (writers, pages) = stream(config).unwrap();
+        (writers, pages, pool)
+    }
+}
+
+fn open(partitions: usize, writers: usize, pages: usize, credit_pages: usize) -> (Vec<StreamWriter>, PageStream, Pool) {
+    Setup::new(partitions, writers, pages, credit_pages).open()
 }
 
 /// Tuples whose payload is their key.
@@ -129,6 +131,87 @@ fn one_consumer_sees_each_partition_in_order() {
     });
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// With flushes at any time, and pools so small that writers wait for memory.
+    #[test]
+    fn each_writer_s_tuples_come_in_the_order_in_which_it_wrote_them(
+        (partitions, writers) in (1_usize..6, 1_usize..5),
+        (spare, credit_pages) in (0_usize..6, 1_usize..8),
+        variable: bool,
+        batches in prop::collection::vec((1_usize..3000, any::<bool>()), 1..12),
+    ) {
+        let payload = if variable { PayloadSize::Variable } else { PayloadSize::Fixed(4) };
+        let pages = partitions * (writers + 1) + spare;
+        let setup = Setup { order: PageOrder::Written, payload, ..Setup::new(partitions, writers, pages, credit_pages) };
+        let (handles, pages, pool) = setup.open();
+        let per_writer = batches.iter().map(|(tuples, _)| *tuples as u32).sum::<u32>();
+        thread::scope(|scope| {
+            for (number, mut writer) in handles.into_iter().enumerate() {
+                let batches = &batches;
+                scope.spawn(move || {
+                    let mut next = number as u32 * per_writer;
+                    for &(tuples, flush) in batches {
+                        let keys: Vec<u32> = (next..next + tuples as u32).collect();
+                        next += tuples as u32;
+                        write(&mut writer, &keys).unwrap();
+                        if flush {
+                            writer.flush().unwrap();
+                        }
+                    }
+                    writer.finish().unwrap();
+                });
+            }
+            // Dropped by a failure, so that the writers end.
+            let pages = pages;
+            // The next key that may come, of each writer and partition; they rise.
+            let mut next = vec![0; partitions * writers];
+            let mut count = 0;
+            while let Some(page) = pages.next().unwrap() {
+                for (key, _) in page.reader().unwrap().tuples() {
+                    let next = &mut next[page.partition() * writers + (key / per_writer) as usize];
+                    assert!(*next <= key, "partition {}: {key} comes late", page.partition());
+                    *next = key + 1;
+                    count += 1;
+                }
+            }
+            assert_eq!(count, per_writer * writers as u32);
+        });
+        prop_assert_eq!(pool.out(), 0);
+    }
+}
+
+/// The claim of a writer that does nothing more holds the other's pages back until it flushes.
+#[test]
+fn a_flush_lets_the_pages_behind_a_claim_go() {
+    let (mut writers, pages, pool) = Setup { order: PageOrder::Written, ..Setup::new(1, 2, 64, 64) }.open();
+    write(&mut writers[1], &(0..200).collect::<Vec<_>>()).unwrap();
+    write(&mut writers[0], &(1000..9000).collect::<Vec<_>>()).unwrap();
+    writers[0].flush().unwrap();
+    writers[1].flush().unwrap();
+    let mut own: Vec<Vec<u32>> = vec![vec![], vec![]];
+    while own.iter().map(Vec::len).sum::<usize>() < 8200 {
+        let page = pages.next().unwrap().unwrap();
+        page.reader().unwrap().tuples().for_each(|(key, _)| own[usize::from(key < 1000)].push(key));
+    }
+    assert!(own[0].iter().copied().eq(1000..9000) && own[1].iter().copied().eq(0..200));
+    assert_eq!(pool.out(), 0);
+    drop(pages);
+}
+
+/// Pages that wait for others are not lost when the shuffle fails.
+#[test]
+fn pages_behind_the_claim_of_a_dropped_writer_go_back() {
+    let (mut writers, pages, pool) = Setup { order: PageOrder::Written, ..Setup::new(1, 2, 64, 64) }.open();
+    write(&mut writers[1], &(0..200).collect::<Vec<_>>()).unwrap();
+    write(&mut writers[0], &(1000..9000).collect::<Vec<_>>()).unwrap();
+    assert!(pool.out() > 20);
+    drop(writers);
+    assert_eq!(drain(&pages, 1), Err(PagesError::Failed));
+    assert_eq!(pool.out(), 0);
+}
+
 #[test]
 fn a_slow_consumer_holds_the_writer_back() {
     let (mut writers, pages, pool) = open(1, 1, 64, 4);
@@ -155,7 +238,7 @@ fn a_slow_consumer_holds_the_writer_back() {
 #[test]
 fn a_flush_brings_out_what_is_there() {
     for payload in [PayloadSize::Fixed(4), PayloadSize::Variable] {
-        let (mut writers, pages, pool) = open_with(3, 2, 64, 64, payload, None);
+        let (mut writers, pages, pool) = Setup { payload, ..Setup::new(3, 2, 64, 64) }.open();
         let mut seen = Vec::new();
         for round in 0..20u32 {
             for writer in &mut writers {
@@ -181,14 +264,15 @@ fn a_flush_brings_out_what_is_there() {
 
 #[test]
 fn a_writer_that_is_due_flushes_by_itself() {
-    let (mut writers, pages, _pool) = open_with(3, 1, 64, 64, PayloadSize::Fixed(4), Some(Duration::ZERO));
+    let due_after = |after| Setup { flush_after: Some(after), ..Setup::new(3, 1, 64, 64) }.open();
+    let (mut writers, pages, _pool) = due_after(Duration::ZERO);
     let mut writer = writers.pop().unwrap();
     assert_eq!(writer.due(), None);
     write(&mut writer, &[5]).unwrap();
     let page = pages.next().unwrap().unwrap();
     assert_eq!((page.partition(), page.header().claimed), (2, 1));
     assert_eq!(writer.due(), None);
-    let (mut writers, _pages, _pool) = open_with(3, 1, 64, 64, PayloadSize::Fixed(4), Some(Duration::from_secs(3600)));
+    let (mut writers, _pages, _pool) = due_after(Duration::from_secs(3600));
     let mut writer = writers.pop().unwrap();
     write(&mut writer, &[5]).unwrap();
     assert!(writer.due().is_some());
@@ -244,7 +328,7 @@ fn a_page_for_each_partition_is_enough_for_one_writer() {
 /// Each writer holds part of the page that the other waits for, and the pool has no third.
 #[test]
 fn a_pool_too_small_to_go_on_is_an_error_and_no_wait_for_ever() {
-    let (mut writers, pages, pool) = open_sized(16 * PAGE, 2, 2, 2, 64, PayloadSize::Fixed(4), None);
+    let (mut writers, pages, pool) = Setup { page_bytes: 16 * PAGE, ..Setup::new(2, 2, 2, 64) }.open();
     let keys = |partition: u32, tuples: u32| (0..tuples).map(|key| key * 2 + partition).collect::<Vec<_>>();
     write(&mut writers[0], &keys(0, 3000)).unwrap();
     write(&mut writers[1], &keys(1, 3000)).unwrap();

@@ -9,7 +9,7 @@ use annulus_pages::{
     file::{FileError, FileHeader, PageFileReader, PageFileWriter},
     memory::Pool,
     page::{Layout, MIN_PAGE_BYTES, Page, PageShape, PayloadSize},
-    ranges::{PageSink, Stores, Writer, shuffle},
+    ranges::{PageOrder, PageSink, Stores, Writer, shuffle},
     tuples::TupleBatch,
 };
 use arrow::{
@@ -101,7 +101,8 @@ impl Spill {
         let out = Arc::new(Out { path: path.clone(), state });
         let pool =
             Pool::new(page_bytes, pages * page_bytes).map_err(OutputError::io("make room for pages of", &path))?;
-        let writers = shuffle(Modulo::new(slots), workers, shape, pool, Stores::Cached, Arc::clone(&out))?;
+        let writers =
+            shuffle(Modulo::new(slots), workers, shape, pool, Stores::Cached, PageOrder::Completed, Arc::clone(&out))?;
         let large = Mutex::new(LargeRows::create(large, slots)?);
         Ok(Self { codec, shape, path, out, large, writers: Mutex::new(writers) })
     }

@@ -10,7 +10,7 @@ use crate::{
     error::PagesError,
     memory::Pool,
     page::Page,
-    ranges::{PageSink, Stores, shuffle},
+    ranges::{PageOrder, PageSink, Stores, shuffle},
 };
 
 /// Claimed ranges of recycled pages. Its pages come from `pool` instead of the job's memory, and it has buffers of its own
@@ -32,7 +32,7 @@ impl Partitioner for Ranges {
         check_job(job)?;
         let pages = Arc::new(Collected::new(job.partitions.consumers()));
         let (pool, sink) = (self.pool.clone(), Arc::clone(&pages));
-        let writers = shuffle(job.partitions, job.threads, job.shape, pool, self.stores, sink)?;
+        let writers = shuffle(job.partitions, job.threads, job.shape, pool, self.stores, PageOrder::Completed, sink)?;
         let writers: Vec<_> = writers.into_iter().map(|writer| Mutex::new(Some(writer))).collect();
         on_threads(job.threads, |thread, stop| {
             let writer = writers[thread].lock().unwrap_or_else(PoisonError::into_inner).take();

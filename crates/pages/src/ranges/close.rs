@@ -31,11 +31,19 @@ pub(super) fn close<S: PageSink>(shared: &Shared<S>, lane: usize) {
     settle(shared, lane, lane_state, parts);
 }
 
-/// Hands on a complete page that has `holes`.
-pub(super) fn hand_on_rest<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lane, mut holes: Vec<Hole>) {
+/// Closes up the `holes` of a complete page; its tuples keep their order. Returns their number and their payloads' bytes.
+pub(super) fn close_up<S: PageSink>(shared: &Shared<S>, page: PageId, mut holes: Vec<Hole>) -> (u32, u32) {
+    let PayloadSize::Fixed(size) = shared.shape.payload() else { unreachable!("tuples of any size leave no holes") };
     holes.sort_by_key(|hole| hole.start);
-    let parts = vec![part(shared, holes[0].page, &holes)];
-    settle(shared, lane, lane_state, parts);
+    let mut end = 0;
+    for live in part(shared, page, &holes).live {
+        let tuples = end..end + (live.end - live.start);
+        end = tuples.end;
+        let (from, to) = (Run { page, tuples: live }, Run { page, tuples });
+        // SAFETY: the page is complete, and so this thread's alone.
+        unsafe { copy_tuples(shared, size as usize, &from, &to, to.tuples.len()) };
+    }
+    (end, end * size)
 }
 
 /// Fills the fullest of the pages with the tuples of the others, and hands them on.
@@ -74,11 +82,11 @@ fn settle<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lane, m
     }
 }
 
-/// Gives back the pages of a lane that are not complete.
+/// Gives back the pages of a lane that are not complete, or wait for such.
 pub(super) fn discard<S: PageSink>(shared: &Shared<S>, lane: usize) {
-    for part in incomplete(shared, lane, &mut shared.lane(lane)) {
-        shared.pool.give_back_number(part.page);
-    }
+    let lane_state = &mut shared.lane(lane);
+    let incomplete = incomplete(shared, lane, lane_state).into_iter().map(|part| part.page);
+    incomplete.chain(lane_state.take_parked()).for_each(|page| shared.pool.give_back_number(page));
 }
 
 fn incomplete<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lane) -> Vec<Part> {
@@ -123,8 +131,7 @@ fn fill<S: PageSink>(shared: &Shared<S>, size: usize, room: Vec<Run>, movable: V
                 from = next;
             }
             let count = to.tuples.len().min(from.tuples.len()) as u32;
-            // SAFETY: both runs are on pages of this lane that nobody else uses any more; they do not overlap, as one is below
-            // its page's target and the other beyond, or on another page.
+            // SAFETY: both runs are on pages of this lane that nobody else uses any more.
             unsafe { copy_tuples(shared, size, &from, &to, count as usize) };
             from.tuples.start += count;
             to.tuples.start += count;
@@ -135,7 +142,7 @@ fn fill<S: PageSink>(shared: &Shared<S>, size: usize, room: Vec<Run>, movable: V
 /// Copies the first `count` tuples of a run over those of another.
 ///
 /// # Safety
-/// Both runs are on pages of this shuffle, have so many tuples, are the caller's alone, and do not overlap.
+/// Both runs are on pages of this shuffle, have so many tuples, and are the caller's alone.
 unsafe fn copy_tuples<S: PageSink>(shared: &Shared<S>, size: usize, from: &Run, to: &Run, count: usize) {
     let shape = &shared.shape;
     let slot = shape.slot_bytes();
@@ -147,8 +154,8 @@ unsafe fn copy_tuples<S: PageSink>(shared: &Shared<S>, size: usize, from: &Run, 
     let (to, to_slot, to_data) = place(to);
     // SAFETY: the caller's promises; slots and data are where the shape has them.
     unsafe {
-        to.add(to_slot).copy_from_nonoverlapping(from.add(from_slot), count * slot);
-        to.add(to_data).copy_from_nonoverlapping(from.add(from_data), count * size);
+        to.add(to_slot).copy_from(from.add(from_slot), count * slot);
+        to.add(to_data).copy_from(from.add(from_data), count * size);
         if shape.layout() == Layout::Slotted {
             for index in 0..count {
                 let offset = (to_data + (count - 1 - index) * size) as u32;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::{
+    PageOrder,
     buffers::Buffers,
     shared::{Hole, PageSink, Shared},
     state::{Claimed, PageId, Part},
@@ -196,13 +197,20 @@ impl<S: PageSink> FixedWriter<S> {
     }
 
     fn claim(&mut self, lane: usize) -> Result<(), PagesError> {
-        let open = &mut self.open[lane];
-        let shape = &self.shared.shape;
-        let (capacity, size) = (shape.capacity() as u32, self.size as u32);
-        let wanted = (open.placed / SHARE).clamp(LEAST_CLAIMED, MOST_CLAIMED).min((capacity / PARTS).max(GROUP as u32));
-        let claim = self.shared.claim(lane, |before| whole_groups(before, capacity, wanted, size))?;
+        let Self { shared, open, size, .. } = self;
+        let shape = &shared.shape;
+        let (capacity, size) = (shape.capacity() as u32, *size as u32);
+        let wanted =
+            (open[lane].placed / SHARE).clamp(LEAST_CLAIMED, MOST_CLAIMED).min((capacity / PARTS).max(GROUP as u32));
+        let settle = || {
+            if shared.order == PageOrder::Written {
+                release_all(shared, open, size, true);
+            }
+        };
+        let claim = shared.claim(lane, |before| whole_groups(before, capacity, wanted, size), settle)?;
+        let open = &mut open[lane];
         open.placed = open.placed.saturating_add(claim.tuples);
-        let start = self.shared.address(claim.page).as_ptr();
+        let start = shared.address(claim.page).as_ptr();
         let first = claim.before.tuples();
         open.offset = shape.page_bytes() as u32 - claim.before.bytes();
         // SAFETY: the claimed part is on the page.
@@ -225,11 +233,15 @@ impl<S: PageSink> FixedWriter<S> {
 
     /// Gives back what is claimed and not written: to be filled when the last writer leaves, or `settled` as it is.
     pub(super) fn release_all(&mut self, settled: bool) {
-        for (lane, open) in self.open.iter_mut().enumerate().filter(|(_, open)| open.left > 0) {
-            let hole = Hole { page: open.page, start: open.end - open.left, tuples: open.left };
-            let (left, claimed) = (std::mem::take(&mut open.left), std::mem::take(&mut open.claimed));
-            self.shared.leave_hole(lane, hole, left * self.size as u32, claimed - left, settled);
-        }
+        release_all(&self.shared, &mut self.open, self.size as u32, settled);
+    }
+}
+
+fn release_all<S: PageSink>(shared: &Shared<S>, open: &mut [Open], size: u32, settled: bool) {
+    for (lane, open) in open.iter_mut().enumerate().filter(|(_, open)| open.left > 0) {
+        let hole = Hole { page: open.page, start: open.end - open.left, tuples: open.left };
+        let (left, claimed) = (std::mem::take(&mut open.left), std::mem::take(&mut open.claimed));
+        shared.leave_hole(lane, hole, left * size, claimed - left, settled);
     }
 }
 

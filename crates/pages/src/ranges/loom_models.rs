@@ -15,8 +15,8 @@ struct Model {
     state: State,
     free: FreeList,
     pages: Vec<[UnsafeCell<u32>; CAPACITY as usize]>,
-    /// Tuples of pages that were taken out, checked when the model ends.
-    taken: std::sync::Mutex<Vec<u32>>,
+    /// Tuples of pages that were taken out, by the turn of their page and their slot; checked when the model ends.
+    taken: std::sync::Mutex<Vec<(u32, u32, u32)>>,
 }
 
 // SAFETY: each slot is written under the claim on it alone, and read by whoever takes the page out.
@@ -71,15 +71,16 @@ impl Model {
     }
 
     fn take_out(&self, page: PageId, tuples: u32) {
-        for slot in &self.pages[page as usize][..tuples as usize] {
+        let turn = self.state.turn_of(page);
+        for (slot, cell) in (0..tuples).zip(&self.pages[page as usize]) {
             // SAFETY: the page is complete, so no claim on it is left.
-            let value = slot.with(|cell| unsafe { *cell });
-            self.taken.lock().unwrap().push(value);
+            let value = cell.with(|cell| unsafe { *cell });
+            self.taken.lock().unwrap().push((turn, slot, value));
         }
     }
 
-    /// All tuples that were placed, once every thread has ended.
-    fn tuples(&self, lanes: usize) -> Vec<u32> {
+    /// All tuples that were placed, by page and slot, once every thread has ended.
+    fn placed(&self, lanes: usize) -> Vec<u32> {
         for lane in 0..lanes {
             if let Some((page, claimed)) = self.state.last(lane) {
                 self.take_out(page, claimed.tuples());
@@ -87,7 +88,14 @@ impl Model {
         }
         let mut taken = std::mem::take(&mut *self.taken.lock().unwrap());
         taken.sort_unstable();
-        taken
+        taken.into_iter().map(|(_, _, value)| value).collect()
+    }
+
+    /// The same by value.
+    fn tuples(&self, lanes: usize) -> Vec<u32> {
+        let mut tuples = self.placed(lanes);
+        tuples.sort_unstable();
+        tuples
     }
 }
 
@@ -97,7 +105,7 @@ fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     builder.check(body);
 }
 
-/// Two writers on one lane, pages used again as soon as they were taken out.
+/// Two writers on one lane, pages used again as soon as they were taken out; the turns of the pages keep each writer's order.
 #[test]
 fn every_tuple_is_taken_out_once() {
     model(3, || {
@@ -108,7 +116,8 @@ fn every_tuple_is_taken_out_once() {
         };
         (3..5).for_each(|value| model.write(model.claim(0, 1), 1, value));
         other.join().unwrap();
-        assert_eq!(model.tuples(1), [1, 2, 3, 4]);
+        let (of_other, own): (Vec<u32>, Vec<u32>) = model.placed(1).into_iter().partition(|value| *value < 3);
+        assert_eq!((of_other, own), (vec![1, 2], vec![3, 4]));
     });
 }
 

@@ -44,6 +44,19 @@ pub enum Stores {
     Cached,
 }
 
+/// In which order the pages of a partition go to the sink.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageOrder {
+    /// As they become complete: full pages go on while a slow writer holds another one back. In the end tuples are moved, so
+    /// that all pages but a partition's last are full.
+    #[default]
+    Completed,
+    /// As they were begun, so that the tuples of each writer come in the order in which it wrote them. A page waits for those
+    /// before it: a writer that is given nothing should [flush](Writer::flush), or it holds the others' pages back, and a
+    /// pool's end. Pages that a writer ends on, or on which it waits for memory, need not be full.
+    Written,
+}
+
 /// Bytes of a page that suit a shuffle into so many partitions: large pages while there are few partitions, since a page costs
 /// a turn of its lane; small ones when there are many, since each partition has one that is not full. A partition's open page
 /// then takes up to 32 MiB altogether for 32 partitions, and 256 MiB for 1,024, where pages of 5 MiB would take 5 GiB.
@@ -71,6 +84,7 @@ pub fn shuffle<S: PageSink>(
     shape: PageShape,
     pool: Pool,
     stores: Stores,
+    order: PageOrder,
     sink: S,
 ) -> Result<Vec<Writer<S>>, PagesError> {
     if pool.page_bytes() != shape.page_bytes() {
@@ -86,6 +100,6 @@ pub fn shuffle<S: PageSink>(
         Stores::PastCache => true,
         Stores::Cached => false,
     };
-    let shared = Arc::new(Shared::new(partitions, shape, pool, sink, Store::best(past_cache), writers));
+    let shared = Arc::new(Shared::new(partitions, shape, pool, sink, Store::best(past_cache), order, writers));
     Ok((0..writers).map(|_| Writer::new(Arc::clone(&shared))).collect())
 }

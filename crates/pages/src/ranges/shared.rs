@@ -14,8 +14,8 @@ use std::{
 use annulus_exchange::partition::Modulo;
 
 use super::{
-    close,
-    state::{Claim, Claimed, Outcome, PageId, Part, State, Supply},
+    PageOrder, close,
+    state::{Claim, Claimed, Outcome, PageId, Part, State, Supply, turn_after},
     store::Store,
 };
 use crate::{
@@ -61,6 +61,16 @@ pub(super) struct Lane {
     pub(super) holes: Vec<Hole>,
     /// Pages handed on.
     handed: u32,
+    /// Complete pages that wait for those before them, and the turn of the last one that did not have to.
+    parked: Vec<PageId>,
+    turn: u32,
+}
+
+impl Lane {
+    /// The pages that will never be handed on, since the shuffle has failed.
+    pub(super) fn take_parked(&mut self) -> Vec<PageId> {
+        std::mem::take(&mut self.parked)
+    }
 }
 
 pub(super) struct Shared<S> {
@@ -70,6 +80,7 @@ pub(super) struct Shared<S> {
     pub(super) pool: Pool,
     pub(super) sink: S,
     pub(super) store: Store,
+    pub(super) order: PageOrder,
     lane_states: Box<[Mutex<Lane>]>,
     /// Writers that have not left.
     writers: AtomicUsize,
@@ -87,7 +98,15 @@ impl Supply for Pool {
 }
 
 impl<S: PageSink> Shared<S> {
-    pub(super) fn new(partitions: Modulo, shape: PageShape, pool: Pool, sink: S, store: Store, writers: usize) -> Self {
+    pub(super) fn new(
+        partitions: Modulo,
+        shape: PageShape,
+        pool: Pool,
+        sink: S,
+        store: Store,
+        order: PageOrder,
+        writers: usize,
+    ) -> Self {
         let lanes = partitions.consumers();
         Self {
             partitions,
@@ -96,6 +115,7 @@ impl<S: PageSink> Shared<S> {
             pool,
             sink,
             store,
+            order,
             lane_states: (0..lanes).map(|_| Mutex::default()).collect(),
             writers: AtomicUsize::new(writers),
             failed: AtomicBool::new(false),
@@ -106,13 +126,20 @@ impl<S: PageSink> Shared<S> {
         self.lane_states.len()
     }
 
-    /// Claims a part of the lane's current page, as `plan` wants it.
+    /// Claims a part of the lane's current page, as `plan` wants it. Before it waits for memory, `settle` gives up what the writer
+    /// keeps back.
     ///
     /// # Errors
     /// If there is no page, and none will come back.
-    pub(super) fn claim(&self, lane: usize, plan: impl Fn(Claimed) -> Part) -> Result<Claim, PagesError> {
+    pub(super) fn claim(
+        &self,
+        lane: usize,
+        plan: impl Fn(Claimed) -> Part,
+        mut settle: impl FnMut(),
+    ) -> Result<Claim, PagesError> {
         loop {
             let Some((claim, outcome)) = self.state.claim(lane, &self.pool, &plan) else {
+                settle();
                 if !self.sink.wait_for_memory() {
                     return Err(PagesError::Exhausted {
                         pages: self.pool.limit(),
@@ -138,15 +165,30 @@ impl<S: PageSink> Shared<S> {
         }
     }
 
-    /// Hands on a complete page, which is the caller's alone.
+    /// Hands on a complete page, which is the caller's alone; or parks it, if it has to wait for those before it.
     fn hand_on(&self, lane: usize, page: PageId) {
         let mut lane_state = self.lane(lane);
+        if self.order == PageOrder::Completed {
+            return self.hand_on_now(lane, &mut lane_state, page);
+        }
+        lane_state.parked.push(page);
+        loop {
+            let next = turn_after(lane_state.turn);
+            let Some(at) = lane_state.parked.iter().position(|&page| self.state.turn_of(page) == next) else { return };
+            let page = lane_state.parked.swap_remove(at);
+            lane_state.turn = next;
+            self.hand_on_now(lane, &mut lane_state, page);
+        }
+    }
+
+    fn hand_on_now(&self, lane: usize, lane_state: &mut Lane, page: PageId) {
         let holes: Vec<Hole> = lane_state.holes.extract_if(.., |hole| hole.page == page).collect();
         let claimed = self.state.claimed(page);
         if holes.is_empty() {
-            self.number(lane, &mut lane_state, page, claimed.tuples(), claimed.bytes());
+            self.number(lane, lane_state, page, claimed.tuples(), claimed.bytes());
         } else {
-            close::hand_on_rest(self, lane, &mut lane_state, holes);
+            let (tuples, bytes) = close::close_up(self, page, holes);
+            self.number(lane, lane_state, page, tuples, bytes);
         }
     }
 

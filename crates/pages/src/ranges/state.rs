@@ -5,7 +5,7 @@ use crossbeam_utils::CachePadded;
 
 use super::order;
 use crate::sync::{
-    atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed},
     hint,
 };
 
@@ -87,22 +87,41 @@ pub(super) enum Outcome {
     Complete,
 }
 
-/// The current page of a lane: generation and number.
+/// The current page of a lane, in one word: how often the lane was turned (19 bits), the page's generation (13) and number (32).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Current(u64);
 
-impl Current {
-    const NONE: Self = Self(u64::MAX);
+const PAGE_BITS: u32 = 32;
+const TURN_SHIFT: u32 = PAGE_BITS + u64::BITS - GENERATION_SHIFT;
+/// The number of no page.
+const NONE: u64 = (1 << PAGE_BITS) - 1;
+const TURN_MASK: u64 = u64::MAX >> TURN_SHIFT;
 
-    fn new(generation: u64, page: PageId) -> Self {
-        Self(generation << 32 | u64::from(page))
+impl Current {
+    /// A lane that was never turned.
+    const FIRST: Self = Self(NONE);
+
+    /// Of the lane's next turn.
+    fn next(self, generation: u64, page: PageId) -> Self {
+        Self((u64::from(self.turn()) + 1) << TURN_SHIFT | generation << PAGE_BITS | u64::from(page))
+    }
+    fn without_page(self) -> Self {
+        Self(self.0 | NONE)
     }
     fn page(self) -> Option<PageId> {
-        (self != Self::NONE).then_some(self.0 as u32)
+        (self.0 & NONE != NONE).then_some(self.0 as u32)
     }
     fn generation(self) -> u64 {
-        self.0 >> 32
+        self.0 >> PAGE_BITS & GENERATION_MASK
     }
+    fn turn(self) -> u32 {
+        (self.0 >> TURN_SHIFT) as u32
+    }
+}
+
+/// The turn of a lane after another: they are counted in 19 bits.
+pub(super) fn turn_after(turn: u32) -> u32 {
+    (turn + 1) & TURN_MASK as u32
 }
 
 /// One page's atomics, on a cache line of their own: the current pages of two lanes are often neighbours. Used again and again for
@@ -113,6 +132,8 @@ struct PageState {
     claimed: AtomicU64,
     /// `OPEN` less the tuples that are written; closing turns `OPEN` into the tuples that were claimed.
     left: AtomicI64,
+    /// Which turn of its lane made it current; written before it is published.
+    turn: AtomicU32,
 }
 
 /// More than a page can have tuples.
@@ -129,9 +150,9 @@ pub(super) struct State {
 impl State {
     /// For `lanes` lanes without pages, and pages numbered below `pages`.
     pub(super) fn new(lanes: usize, pages: usize) -> Self {
-        let state = || PageState { claimed: AtomicU64::new(0), left: AtomicI64::new(0) };
+        let state = || PageState { claimed: AtomicU64::new(0), left: AtomicI64::new(0), turn: AtomicU32::new(0) };
         Self {
-            lanes: (0..lanes).map(|_| CachePadded::new(AtomicU64::new(Current::NONE.0))).collect(),
+            lanes: (0..lanes).map(|_| CachePadded::new(AtomicU64::new(Current::FIRST.0))).collect(),
             pages: (0..pages).map(|_| state()).collect(),
         }
     }
@@ -206,6 +227,11 @@ impl State {
         Claimed(self.pages[page as usize].claimed.load(Relaxed))
     }
 
+    /// Which turn of its lane made the page current, for who took it out. The first is 1, and after 2^19 of them comes 0.
+    pub(super) fn turn_of(&self, page: PageId) -> u32 {
+        self.pages[page as usize].turn.load(Relaxed)
+    }
+
     /// Closes the lane's current page as it is; the next claim finds the lane without one.
     pub(super) fn shut(&self, lane: usize) -> Option<(PageId, Outcome)> {
         loop {
@@ -230,7 +256,7 @@ impl State {
     /// would never be turned.
     fn close(&self, lane: usize, current: Current, page: PageId) -> Outcome {
         // If this fails, somebody has turned the lane.
-        let _ = self.lanes[lane].compare_exchange(current.0, Current::NONE.0, order::publish(), Relaxed);
+        let _ = self.lanes[lane].compare_exchange(current.0, current.without_page().0, order::publish(), Relaxed);
         let claimed = self.claimed(page).tuples();
         self.count_down(page, OPEN - i64::from(claimed))
     }
@@ -253,7 +279,8 @@ impl State {
         let generation = (Claimed(state.claimed.load(Relaxed)).generation() + 1) & GENERATION_MASK;
         state.left.store(OPEN, Relaxed);
         state.claimed.store(generation << GENERATION_SHIFT, Relaxed);
-        let new = Current::new(generation, page);
+        let new = old.next(generation, page);
+        state.turn.store(new.turn(), Relaxed);
         if self.lanes[lane].compare_exchange(old.0, new.0, order::publish(), Relaxed).is_err() {
             supply.give_back(page);
         }

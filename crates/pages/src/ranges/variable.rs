@@ -104,7 +104,9 @@ impl<S: PageSink> VariableWriter<S> {
     fn place(&self, lane: usize, mut keys: &[u32], mut sizes: &[u32], mut data: &[u8]) -> Result<(), PagesError> {
         let shape = &self.shared.shape;
         while !keys.is_empty() {
-            let claim = self.shared.claim(lane, |before| prefix(before, sizes, data.len(), |t, b| shape.fits(t, b)))?;
+            let plan = |before| prefix(before, sizes, data.len(), |t, b| shape.fits(t, b));
+            // Nothing is claimed and unwritten, so nothing is kept back.
+            let claim = self.shared.claim(lane, plan, || ())?;
             let (now, later) = sizes.split_at(claim.tuples as usize);
             let bytes: usize = now.iter().map(|&size| size as usize).sum();
             let page = self.shared.address(claim.page).as_ptr();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use annulus_exchange::partition::Target;
 
 use super::{
+    PageOrder,
     fixed::FixedWriter,
     shared::{PageSink, Shared},
     variable::VariableWriter,
@@ -70,8 +71,14 @@ impl<S: PageSink> Writer<S> {
     /// # Errors
     /// If memory runs out, or another writer failed.
     pub fn finish(mut self) -> Result<(), PagesError> {
-        self.check()?;
-        self.place_buffered()?;
+        match self.shared.order {
+            PageOrder::Completed => {
+                self.check()?;
+                self.place_buffered()?;
+            }
+            // Tuples that fill holes would leave their order.
+            PageOrder::Written => self.flush()?,
+        }
         self.finished = true;
         Ok(())
     }
