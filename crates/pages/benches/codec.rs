@@ -1,4 +1,5 @@
-//! Batches to rows and back on one thread: this crate's format beside arrow-row's, and a memcpy of the rows.
+//! Batches to rows and back on one thread: this crate's format beside arrow-row's, Arrow's own stream of batches (which an
+//! exchange spills, whole batches or small ones), and a memcpy of the rows.
 //!
 //! `cargo bench -p annulus-pages --bench codec`. Throughput is in rows, and in bytes of the format's rows. Each run takes the
 //! next one of a few batches.
@@ -10,6 +11,7 @@ use arrow::{
     array::{Array, ArrayRef, RecordBatch},
     compute::{cast, concat_batches},
     datatypes::DataType,
+    ipc::{reader::StreamReader, writer::StreamWriter},
     row::{RowConverter, Rows, SortField},
 };
 use divan::{
@@ -171,6 +173,48 @@ fn decode_arrow_row(bencher: Bencher<'_, '_>, table: Table) {
         let binary = next.next().unwrap();
         let rows = (0..binary.len()).map(|row| parser.parse(black_box(binary).value(row)));
         black_box(converter.convert_rows(rows).unwrap());
+    });
+}
+
+/// The rows of a batch as a stream of batches of `ROWS` rows.
+fn stream<const ROWS: usize>(batch: &RecordBatch, out: &mut Vec<u8>) {
+    out.clear();
+    let mut writer = StreamWriter::try_new(out, &batch.schema()).unwrap();
+    for first in (0..batch.num_rows()).step_by(ROWS) {
+        writer.write(&batch.slice(first, ROWS.min(batch.num_rows() - first))).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+#[divan::bench(args = TABLES, consts = [128, BATCH_ROWS])]
+fn encode_stream<const ROWS: usize>(bencher: Bencher<'_, '_>, table: Table) {
+    let batches = table.batches();
+    let mut out = Vec::new();
+    stream::<ROWS>(&batches[0], &mut out);
+    let bencher = bencher.counter(ItemsCount::new(BATCH_ROWS)).counter(BytesCount::new(out.len()));
+    let mut next = batches.iter().cycle();
+    bencher.bench_local(|| {
+        stream::<ROWS>(black_box(next.next().unwrap()), &mut out);
+        black_box(&out);
+    });
+}
+
+#[divan::bench(args = TABLES, consts = [128, BATCH_ROWS])]
+fn decode_stream<const ROWS: usize>(bencher: Bencher<'_, '_>, table: Table) {
+    let batches = table.batches();
+    let stream = |batch: &RecordBatch| {
+        let mut out = Vec::new();
+        stream::<ROWS>(batch, &mut out);
+        let read: Vec<_> = StreamReader::try_new(out.as_slice(), None).unwrap().map(Result::unwrap).collect();
+        assert_eq!(concat_batches(&batch.schema(), &read).unwrap(), *batch);
+        out
+    };
+    let streams: Vec<_> = batches.iter().map(stream).collect();
+    let bencher = bencher.counter(ItemsCount::new(BATCH_ROWS)).counter(BytesCount::new(streams[0].len()));
+    let mut next = streams.iter().cycle();
+    bencher.bench_local(|| {
+        let stream = black_box(next.next().unwrap());
+        StreamReader::try_new(stream.as_slice(), None).unwrap().for_each(|batch| drop(black_box(batch.unwrap())));
     });
 }
 
