@@ -3,6 +3,7 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use annulus_bench::reproduce::ReproduceArgs;
+use annulus_dataset::hot_keys::DEFAULT_HOT_SHARE;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{
@@ -157,12 +158,16 @@ pub struct SqlArgs {
   annulus partition orders.parquet --by id --into 8 --output parts --format arrow --memory-limit 256M
   annulus partition orders.parquet --by id --into 8 --output parts --resume
   annulus partition orders.parquet --by day --into 12 --output parts --ranges sample
+  annulus partition visits/ --by site --into 32 --output parts --split-hot-keys
 
 Inputs are files, folders or globs of Parquet, CSV, JSON lines or Arrow IPC, or - for an Arrow IPC stream on standard input.
 By default rows go to partition hash(key) % N, where Apache DataFusion puts them too. DIR/part-00007.parquet has partition 7; a file
 gets its name when it is whole and on disk, and manifest.json, with the rows, key ranges and checksums (XXH64) of all files,
 comes last. A partition without rows has no file.
-Interrupted or failed runs leave the partitions that they finished; --resume goes on with the others.")]
+Interrupted or failed runs leave the partitions that they finished; --resume goes on with the others.
+Hot keys, which have at least --hot-key-share of an average partition's rows, are reported here and in manifest.json; their
+rows are told from a sixteenth of all, so they are between two bounds. With --split-hot-keys their rows go by turns to extra files
+of their partition, DIR/part-00007.hot-1.parquet and so on, and all are counted. Which keys these are is found in a sample first.")]
 pub struct PartitionArgs {
     /// Files, folders or globs; - for an Arrow IPC stream on standard input
     #[arg(required = true, value_name = "INPUT")]
@@ -178,6 +183,12 @@ pub struct PartitionArgs {
     pub output: PathBuf,
     #[command(flatten)]
     pub placing: PlacingArgs,
+    /// Share of an average partition's rows from which on a key is hot
+    #[arg(long, value_name = "SHARE", default_value_t = DEFAULT_HOT_SHARE, value_parser = units::parse_share)]
+    pub hot_key_share: f64,
+    /// Spread the rows of each partition's hot keys over K extra files [default K: the average partitions that they fill]
+    #[arg(long, value_name = "K", num_args = 0..=1, value_parser = units::parse_count, conflicts_with = "round_robin")]
+    pub split_hot_keys: Option<Option<usize>>,
     /// Format of the files
     #[arg(long, default_value = "parquet")]
     pub format: DatasetFormat,

@@ -67,6 +67,9 @@ pub struct PartitionJob {
     pub by: Vec<String>,
     pub into: usize,
     pub placing: Placing,
+    pub hot_key_share: f64,
+    /// Whether hot keys get extra files, and how many if that is given.
+    pub split_hot_keys: Option<Option<usize>>,
     pub output: OutputOptions,
     pub threads: usize,
     pub memory_bytes: usize,
@@ -179,6 +182,8 @@ impl PartitionJob {
             into: args.into,
             placing: Placing::new(args.placing, args.by.len()),
             by: args.by,
+            hot_key_share: args.hot_key_share,
+            split_hot_keys: args.split_hot_keys,
             output: OutputOptions { dir: args.output, format, compression, max_file_bytes, existing },
             threads: args.threads.unwrap_or_else(machine::cores),
             memory_bytes: args.memory_limit,

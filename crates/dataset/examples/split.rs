@@ -8,10 +8,11 @@
 use std::{env, error::Error, time::Instant};
 
 use annulus_dataset::{
+    hot_keys::DEFAULT_HOT_SHARE,
     input::{BadRows, Dataset, InputOptions},
     output::{Compression, Existing, OutputFormat, OutputOptions},
     placement::{Placement, PlacementSpec},
-    split::{CancelToken, Job, Silent, run},
+    split::{CancelToken, HotFiles, Job, Silent, run},
 };
 
 #[global_allocator]
@@ -56,7 +57,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let placement = Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, into.parse()?)?;
     let quarantine = input.on_bad_row == BadRows::Quarantine;
     let placement_name = "hash".to_owned();
-    let job = Job { dataset, placement, by, placement_name, output, threads, memory_limit, quarantine };
+    let job = Job {
+        dataset,
+        placement,
+        by,
+        placement_name,
+        hot_files: HotFiles::default(),
+        hot_key_share: DEFAULT_HOT_SHARE,
+        output,
+        threads,
+        memory_limit,
+        quarantine,
+    };
     let summary = run(&job, &Silent, &CancelToken::new())?;
     println!(
         "{} rows in, {} out, {} bytes, {} kept, {} spilled, {:.3} s",

@@ -9,10 +9,11 @@ use std::{
 };
 
 use annulus_dataset::{
+    hot_keys::DEFAULT_HOT_SHARE,
     input::{Dataset, InputOptions},
     output::{Existing, OutputFormat, OutputOptions},
     placement::{Placement, PlacementSpec},
-    split::{CancelToken, Job, Silent, run},
+    split::{CancelToken, HotFiles, Job, Silent, run},
 };
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
@@ -91,8 +92,18 @@ fn four_times_the_limit_is_split_within_it() {
         let compression = format.default_compression();
         let output = OutputOptions { dir, format, compression, max_file_bytes: None, existing: Existing::Refuse };
         let placement_name = "hash".to_owned();
-        let job =
-            Job { dataset, placement, by, placement_name, output, threads: 2, memory_limit: LIMIT, quarantine: false };
+        let job = Job {
+            dataset,
+            placement,
+            by,
+            placement_name,
+            hot_files: HotFiles::default(),
+            hot_key_share: DEFAULT_HOT_SHARE,
+            output,
+            threads: 2,
+            memory_limit: LIMIT,
+            quarantine: false,
+        };
         let before = HELD.load(Relaxed);
         PEAK.store(before, Relaxed);
         let summary = run(&job, &Silent, &CancelToken::new()).unwrap();

@@ -20,4 +20,5 @@ mod unit;
 pub use bad_rows::{BadRow, BadRows};
 pub use dataset::{ColumnHints, Dataset};
 pub use format::{CsvOptions, Format, InputOptions};
+pub(crate) use sample::random;
 pub use unit::{Decoded, Unit, UnitReader};

@@ -37,6 +37,25 @@ pub struct Manifest {
     pub quarantine: Option<PlainFileEntry>,
     /// All partitions, also those without rows, which have no file.
     pub partitions: Vec<PartitionEntry>,
+    /// The keys with many rows, by falling number of rows; none if rows are placed by turns.
+    #[serde(default)]
+    pub hot_keys: Vec<HotKeyEntry>,
+}
+
+/// A key with many rows against an average partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HotKeyEntry {
+    /// The values of the key columns as people read them, with a comma between them.
+    pub key: String,
+    /// Its partition.
+    pub partition: usize,
+    /// Extra files that its rows are spread over; 0 if they are in the partition's own.
+    pub files: usize,
+    /// It has at least so many rows. Exact for keys that were spread; else told from a sixteenth of the rows, and true but
+    /// for one time in ten thousand.
+    pub rows_min: u64,
+    /// It has at most so many rows; as `rows_min`.
+    pub rows_max: u64,
 }
 
 /// A column.
@@ -69,6 +88,9 @@ pub struct PartitionEntry {
 pub struct FileEntry {
     /// Its name in the folder.
     pub name: String,
+    /// Which of its partition's extra files for hot keys it belongs to, from 1; none for the partition's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hot: Option<usize>,
     /// Number of rows.
     pub rows: u64,
     /// Its length.

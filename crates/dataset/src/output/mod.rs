@@ -25,8 +25,8 @@ use arrow::array::RecordBatch;
 pub use error::OutputError;
 pub use format::{Compression, OutputFormat};
 pub use manifest::{
-    ColumnEntry, FileEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest, PartitionEntry, PlainFileEntry,
-    Settings,
+    ColumnEntry, FileEntry, HotKeyEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest, PartitionEntry,
+    PlainFileEntry, Settings,
 };
 pub use open::{Existing, OutputOptions, is_unfinished};
 pub(crate) use open::{Opened, OutputSpec};
@@ -124,7 +124,7 @@ impl Output {
     }
 
     /// Publishes what waits and writes the manifest. All slots are finished.
-    pub(crate) fn complete(self, rows_bad: u64) -> Result<Manifest, OutputError> {
+    pub(crate) fn complete(self, rows_bad: u64, hot_keys: Vec<HotKeyEntry>) -> Result<Manifest, OutputError> {
         let mut finished = self.finished.into_inner().unwrap_or_else(PoisonError::into_inner);
         finished.publish(&self.folder)?;
         let quarantine = self.quarantine.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -142,6 +142,7 @@ impl Output {
             bytes: partitions.iter().map(|partition| partition.bytes).sum(),
             quarantine,
             partitions,
+            hot_keys,
         };
         manifest.store(&self.folder)?;
         self.folder.dismantle()?;

@@ -10,7 +10,7 @@ use super::{
     format::{Encoding, OutputFormat},
     keys::KeyRange,
     manifest::FileEntry,
-    publish::Folder,
+    publish::{Folder, Sealed},
 };
 
 /// Names a slot.
@@ -102,7 +102,8 @@ impl SlotWriter {
         let entries = keys.iter().zip(&common.keys).map(|(range, (column, _))| range.entry(column));
         let entries: Result<Vec<_>, ArrowError> = entries.filter_map(Result::transpose).collect();
         let keys = entries.map_err(|error| arrow_error(Path::new(&name), error))?;
-        self.files.push(FileEntry { name, rows, bytes: sealed.bytes, checksum: sealed.checksum, keys });
+        let Sealed { bytes, checksum } = sealed;
+        self.files.push(FileEntry { name, hot: self.slot.hot, rows, bytes, checksum, keys });
         Ok(())
     }
 }

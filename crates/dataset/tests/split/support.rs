@@ -10,10 +10,11 @@ use std::{
 
 use annulus_dataset::{
     error::DatasetError,
+    hot_keys::DEFAULT_HOT_SHARE,
     input::{Dataset, InputOptions},
     output::{Existing, FileEntry, Manifest, OutputFormat, OutputOptions},
     placement::{Placement, PlacementSpec, Scratch},
-    split::{CancelToken, Job, Progress, Silent, Summary, run},
+    split::{CancelToken, HotFiles, Job, Progress, Silent, Summary, run},
 };
 use arrow::{
     array::{
@@ -104,6 +105,8 @@ pub fn job(inputs: &[String], by: &[&str], into: usize, dir: &Path, format: Outp
         placement,
         by,
         placement_name: "hash".to_owned(),
+        hot_files: HotFiles::default(),
+        hot_key_share: DEFAULT_HOT_SHARE,
         output,
         threads: 2,
         memory_limit: 256 << 20,
@@ -186,6 +189,18 @@ pub fn expected(job: &Job, inputs: &[String]) -> Vec<Vec<String>> {
         }
     }
     partitions.into_iter().map(sorted).collect()
+}
+
+/// The sorted rows of each partition's own files, and of each of its extra files for hot keys.
+pub fn rows_by_slot(dir: &Path) -> BTreeMap<(usize, Option<usize>), Vec<String>> {
+    let mut slots = BTreeMap::<_, Vec<String>>::new();
+    for partition in manifest(dir).partitions {
+        for file in partition.files {
+            assert_eq!(file.hot.is_some(), file.name.contains(".hot-"));
+            slots.entry((partition.partition, file.hot)).or_default().extend(rows_of(&read_file(&dir.join(file.name))));
+        }
+    }
+    slots.into_iter().map(|(slot, rows)| (slot, sorted(rows))).collect()
 }
 
 /// The manifest of a folder.
