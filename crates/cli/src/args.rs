@@ -160,7 +160,7 @@ pub struct SqlArgs {
   annulus partition orders.parquet --by day --into 12 --output parts --ranges sample
   annulus partition visits/ --by site --into 32 --output parts --split-hot-keys
 
-Inputs are files, folders or globs of Parquet, CSV, JSON lines or Arrow IPC, or - for an Arrow IPC stream on standard input.
+Inputs are files, folders or globs of Parquet, CSV, JSON lines, Arrow IPC or page files, or - for an Arrow IPC stream on standard input.
 By default rows go to partition hash(key) % N, where Apache DataFusion puts them too. DIR/part-00007.parquet has partition 7; a file
 gets its name when it is whole and on disk, and manifest.json, with the rows, key ranges and checksums (XXH64) of all files,
 comes last. A partition without rows has no file.
@@ -192,9 +192,12 @@ pub struct PartitionArgs {
     /// Format of the files
     #[arg(long, default_value = "parquet")]
     pub format: DatasetFormat,
-    /// Compression of the files [default: snappy for Parquet, none for Arrow]
+    /// Compression of the files [default: snappy for Parquet, none for others]
     #[arg(long)]
     pub compression: Option<DatasetCompression>,
+    /// Size of the pages of --format pages, on one of which a row must fit: up to 64M [default: 64K]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub page_size: Option<usize>,
     /// Begin a further file of a partition when one has reached this size
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub max_file_size: Option<usize>,
@@ -235,7 +238,7 @@ pub struct PlacingArgs {
 /// How input files are read.
 #[derive(clap::Args)]
 pub struct ReadingArgs {
-    /// Format of the inputs: parquet, csv, json or arrow [default: by the names of the files]
+    /// Format of the inputs: parquet, csv, json, arrow or pages [default: by the names of the files]
     #[arg(long, value_name = "FORMAT")]
     pub input_format: Option<String>,
     /// Character between the fields of a CSV file [default: a comma, a tab in .tsv, | in .tbl]
@@ -256,6 +259,8 @@ pub struct ReadingArgs {
 pub enum DatasetFormat {
     Parquet,
     Arrow,
+    /// Annulus page files: sealed pages of one size
+    Pages,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -10,7 +10,7 @@ use std::{env, error::Error, time::Instant};
 use annulus_dataset::{
     hot_keys::DEFAULT_HOT_SHARE,
     input::{BadRows, Dataset, InputOptions},
-    output::{Compression, Existing, OutputFormat, OutputOptions},
+    output::{Compression, DEFAULT_PAGE_BYTES, Existing, OutputFormat, OutputOptions},
     placement::{Placement, PlacementSpec},
     split::{CancelToken, HotFiles, Job, Silent, run},
 };
@@ -26,6 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let format = match format.as_str() {
         "parquet" => OutputFormat::Parquet,
         "arrow" => OutputFormat::Ipc,
+        "pages" => OutputFormat::Pages,
         other => return Err(format!("format {other}").into()),
     };
     let mut output = OutputOptions {
@@ -33,6 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         format,
         compression: format.default_compression(),
         max_file_bytes: None,
+        page_bytes: DEFAULT_PAGE_BYTES,
         existing: Existing::Refuse,
     };
     let mut input = InputOptions::default();

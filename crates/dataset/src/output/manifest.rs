@@ -1,6 +1,6 @@
 //! `manifest.json`: what a finished dataset consists of. Written last, so it is there only when everything else is.
 
-use std::{collections::BTreeMap, fs, io};
+use std::{collections::BTreeMap, fs, io, path::Path};
 
 use arrow::datatypes::Schema;
 use serde::{Deserialize, Serialize};
@@ -145,6 +145,12 @@ impl Manifest {
             Ok(manifest) => Err(damaged(format!("its version is {}, not {MANIFEST_VERSION}", manifest.version))),
             Err(error) => Err(damaged(error.to_string())),
         }
+    }
+
+    /// Whether there is one in `dir`, as far as can be told; other files may have its name.
+    pub(crate) fn is_in(dir: &Path) -> bool {
+        let text = fs::read(dir.join(MANIFEST_NAME)).unwrap_or_default();
+        serde_json::from_slice::<Self>(&text).is_ok()
     }
 
     /// Writes it, as a whole or not at all.

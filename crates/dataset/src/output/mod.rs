@@ -14,6 +14,7 @@ mod keys;
 mod manifest;
 pub(crate) mod memory;
 mod open;
+mod pages;
 mod publish;
 mod quarantine;
 mod slot;
@@ -30,6 +31,7 @@ pub use manifest::{
 };
 pub use open::{Existing, OutputOptions, is_unfinished};
 pub(crate) use open::{Opened, OutputSpec};
+pub use pages::DEFAULT_PAGE_BYTES;
 pub use quarantine::QUARANTINE_NAME;
 pub use slot::Slot;
 
@@ -115,7 +117,7 @@ impl Output {
 
     /// Memory that an open file needs to be worth being open, in bytes.
     pub(crate) fn floor_bytes(&self) -> usize {
-        self.common.format.floor_bytes(self.common.encoding.schema().fields().len())
+        self.common.encoding.floor_bytes()
     }
 
     /// A folder for files that go away with the run.

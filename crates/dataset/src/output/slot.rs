@@ -70,7 +70,7 @@ impl SlotWriter {
             Some(open) => open,
             None => {
                 let name = self.slot.file_name(self.files.len() + 1, common.format);
-                self.open.insert(Open::create(folder, common, name)?)
+                self.open.insert(Open::create(folder, common, self.slot.partition, name)?)
             }
         };
         open.write(common, batch)?;
@@ -109,8 +109,8 @@ impl SlotWriter {
 }
 
 impl Open {
-    fn create(folder: &Folder, common: &Common, name: String) -> Result<Self, OutputError> {
-        let encoder = Encoder::create(folder, &name, &common.encoding)?;
+    fn create(folder: &Folder, common: &Common, partition: usize, name: String) -> Result<Self, OutputError> {
+        let encoder = Encoder::create(folder, &name, partition, &common.encoding)?;
         let keys = common.keys.iter().map(|_| KeyRange::default()).collect();
         Ok(Self { encoder, name, rows: 0, keys })
     }

@@ -38,7 +38,8 @@ use crate::{
     error::DatasetError,
     input::Dataset,
     output::{
-        Existing, Manifest, Opened, Output, OutputError, OutputOptions, OutputSpec, Settings, Slot, memory::Shares,
+        Existing, Manifest, Opened, Output, OutputError, OutputFormat, OutputOptions, OutputSpec, Settings, Slot,
+        memory::Shares,
     },
     placement::Placement,
 };
@@ -242,5 +243,7 @@ fn settings_of(job: &Job) -> Settings {
         ("--on-bad-row", on_bad_row.to_owned()),
         ("input", dataset.fingerprint.clone().unwrap_or_default()),
     ];
-    settings.into_iter().chain(job.hot_files.setting()).map(|(name, value)| (name.to_owned(), value)).collect()
+    let page_size = (output.format == OutputFormat::Pages).then(|| ("--page-size", output.page_bytes.to_string()));
+    let settings = settings.into_iter().chain(page_size).chain(job.hot_files.setting());
+    settings.map(|(name, value)| (name.to_owned(), value)).collect()
 }

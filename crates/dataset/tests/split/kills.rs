@@ -24,6 +24,8 @@ fn seeds() -> std::ops::Range<u64> {
     0..env::var("ANNULUS_FAULT_SEEDS").map_or(20, |seeds| seeds.parse().expect("a number of seeds"))
 }
 
+const FORMATS: [OutputFormat; 3] = [OutputFormat::Parquet, OutputFormat::Ipc, OutputFormat::Pages];
+
 /// What a seed stands for.
 #[derive(Clone, Debug)]
 struct Plan {
@@ -45,7 +47,7 @@ impl Plan {
             inputs: write_inputs(&temporary.join("in"), seed, files, rows, 100),
             dir: temporary.join("disk").join("out"),
             into: [1, 3, 40, 200][rng.random_range(0..4)],
-            format: [OutputFormat::Parquet, OutputFormat::Ipc][rng.random_range(0..2)],
+            format: FORMATS[rng.random_range(0..3)],
             // The smaller one spills.
             memory: [2 << 20, 256 << 20][rng.random_range(0..2)],
             max_file: [None, Some(5_000)][rng.random_range(0..2)],
@@ -62,6 +64,8 @@ impl Plan {
             job.hot_files = hot.unwrap();
         }
         (job.output.existing, job.output.max_file_bytes, job.memory_limit) = (existing, self.max_file, self.memory);
+        // Several fill the files, and few fill a small disk.
+        job.output.page_bytes = 4096;
         job
     }
 
@@ -128,7 +132,7 @@ fn child_of_a_kill() {
         inputs: inputs.split('\n').map(str::to_owned).collect(),
         dir: dir.into(),
         into: into.parse().unwrap(),
-        format: if format == "parquet" { OutputFormat::Parquet } else { OutputFormat::Ipc },
+        format: FORMATS.into_iter().find(|known| known.name() == format).unwrap(),
         memory: memory.parse().unwrap(),
         max_file: max_file.parse().ok(),
         hot: hot.parse().unwrap(),

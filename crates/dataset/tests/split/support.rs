@@ -12,10 +12,11 @@ use annulus_dataset::{
     error::DatasetError,
     hot_keys::DEFAULT_HOT_SHARE,
     input::{Dataset, InputOptions},
-    output::{Existing, FileEntry, Manifest, OutputFormat, OutputOptions},
+    output::{DEFAULT_PAGE_BYTES, Existing, FileEntry, Manifest, OutputFormat, OutputOptions},
     placement::{Placement, PlacementSpec, Scratch},
     split::{CancelToken, HotFiles, Job, Progress, Silent, Summary, run},
 };
+use annulus_pages::{codec::RowCodec, file::PageFileReader};
 use arrow::{
     array::{
         ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
@@ -98,6 +99,7 @@ pub fn job(inputs: &[String], by: &[&str], into: usize, dir: &Path, format: Outp
         format,
         compression: format.default_compression(),
         max_file_bytes: None,
+        page_bytes: DEFAULT_PAGE_BYTES,
         existing: Existing::Refuse,
     };
     Job {
@@ -149,11 +151,24 @@ impl Progress for CancelAfter {
 /// All batches of a file.
 pub fn read_file(path: &Path) -> Vec<RecordBatch> {
     let file = File::open(path).unwrap();
-    if path.extension().is_some_and(|extension| extension == "parquet") {
-        ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap().map(Result::unwrap).collect()
-    } else {
-        FileReader::try_new(file, None).unwrap().map(Result::unwrap).collect()
+    match path.extension().unwrap().to_str().unwrap() {
+        "parquet" => {
+            ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap().map(Result::unwrap).collect()
+        }
+        "pages" => read_pages(file),
+        _ => FileReader::try_new(file, None).unwrap().map(Result::unwrap).collect(),
     }
+}
+
+fn read_pages(file: File) -> Vec<RecordBatch> {
+    let mut pages = PageFileReader::open(file).unwrap();
+    let codec = RowCodec::new(pages.header().schema.clone()).unwrap();
+    let (count, mut buffer) = (pages.pages(), Vec::new());
+    let batch = |page| {
+        let page = pages.read(page, &mut buffer).unwrap();
+        codec.decode(&page.tuples().map(|(_, payload)| payload).collect::<Vec<_>>()).unwrap()
+    };
+    (0..count).map(batch).collect()
 }
 
 /// Each row as text, by falling nothing: the order they come in.
