@@ -166,7 +166,7 @@ gets its name when it is whole and on disk, and manifest.json, with the rows, ke
 comes last. A partition without rows has no file.
 Interrupted or failed runs leave the partitions that they finished; --resume goes on with the others.
 Hot keys, which have at least --hot-key-share of an average partition's rows, are reported here and in manifest.json; their
-rows are told from a sixteenth of all, so they are between two bounds. With --split-hot-keys their rows go by turns to extra files
+rows are told from one row in 32, so they lie between two bounds. With --split-hot-keys their rows go by turns to extra files
 of their partition, DIR/part-00007.hot-1.parquet and so on, and all are counted. Which keys these are is found in a sample first.")]
 pub struct PartitionArgs {
     /// Files, folders or globs; - for an Arrow IPC stream on standard input

@@ -81,6 +81,8 @@ fn four_times_the_limit_is_split_within_it() {
         (OutputFormat::Parquet, 1000),
         (OutputFormat::Ipc, 16),
         (OutputFormat::Ipc, 1000),
+        (OutputFormat::Pages, 16),
+        (OutputFormat::Pages, 1000),
     ]
     .into_iter()
     .enumerate()

@@ -51,7 +51,7 @@ pub struct HotKeyEntry {
     pub partition: usize,
     /// Extra files that its rows are spread over; 0 if they are in the partition's own.
     pub files: usize,
-    /// It has at least so many rows. Exact for keys that were spread; else told from a sixteenth of the rows, and true but
+    /// It has at least so many rows. Exact for keys that were spread; else told from one row in 32, and true but
     /// for one time in ten thousand.
     pub rows_min: u64,
     /// It has at most so many rows; as `rows_min`.

@@ -1,4 +1,4 @@
-//! Which keys have many rows, told from every sixteenth row that passes.
+//! Which keys have many rows, told from one in 32 of the rows that pass.
 
 use annulus_exchange::partition::Target;
 use arrow::{
@@ -17,7 +17,7 @@ use crate::{
 
 /// Of so many rows that follow each other in a unit, one is counted, chosen at random by its place: patterns in the data do
 /// not matter, and a run over the same input counts the same rows.
-const EVERY: usize = 16;
+const EVERY: usize = 32;
 
 /// One worker's count.
 pub(super) struct HotReport {

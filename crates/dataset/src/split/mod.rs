@@ -11,6 +11,7 @@
 
 mod cancel;
 mod files;
+mod first_error;
 mod hot_files;
 mod hot_report;
 mod large_rows;
@@ -43,6 +44,7 @@ use crate::{
     },
     placement::Placement,
 };
+use first_error::FirstError;
 use spill::Spill;
 use worker::{Ended, Shared};
 
@@ -183,13 +185,13 @@ fn on_threads<T: Send>(
     shared: &Shared<'_>,
     work: impl Fn(usize) -> Result<T, DatasetError> + Sync,
 ) -> Result<Vec<T>, DatasetError> {
-    let first_error = Mutex::new(None);
+    let first_error = FirstError::default();
     let done = Mutex::new(Vec::new());
     let one = |worker| match work(worker) {
         Ok(result) => done.lock().push(result),
         Err(error) => {
             // In this order: whoever sees the stop has an error too, but not the first.
-            first_error.lock().get_or_insert(error);
+            first_error.add(error);
             shared.stop.store(true, Release);
         }
     };
