@@ -22,6 +22,8 @@ pub const DEFAULT_HOT_SHARE: f64 = 0.5;
 const COUNTERS: std::ops::RangeInclusive<usize> = 1 << 11..=1 << 16;
 /// A key's text is kept once it has so many rows: most of the others are gone soon.
 const NAMED_FROM: u64 = 16;
+/// A longer text is cut, so that memory is bounded.
+const TEXT_CHARS: usize = 200;
 
 /// Hot keys of a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +105,7 @@ pub struct HotKey {
     pub hash: u64,
     /// Its partition.
     pub partition: Target,
-    /// Its columns' values, as people read them.
+    /// Its columns' values, as people read them; cut after 200 characters.
     pub text: String,
     /// It has at least so many rows.
     pub rows_min: u64,
@@ -197,7 +199,7 @@ impl HotKeys {
     }
 }
 
-/// The key of a row as text: values in the order of the key columns, with a comma between them.
+/// The key of a row as text: values in the order of the key columns, with a comma between them, cut where that gets long.
 fn key_text(batch: &RecordBatch, columns: &[usize], row: usize) -> Result<String, DatasetError> {
     let options = FormatOptions::default().with_null("null").with_display_error(true);
     let mut text = String::new();
@@ -207,6 +209,10 @@ fn key_text(batch: &RecordBatch, columns: &[usize], row: usize) -> Result<String
             text.push_str(", ");
         }
         text.push_str(&ArrayFormatter::try_new(value.as_ref(), &options)?.value(0).to_string());
+    }
+    if let Some((end, _)) = text.char_indices().nth(TEXT_CHARS) {
+        text.truncate(end);
+        text.push_str("...");
     }
     Ok(text)
 }

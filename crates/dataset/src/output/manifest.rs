@@ -45,7 +45,7 @@ pub struct Manifest {
 /// A key with many rows against an average partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HotKeyEntry {
-    /// The values of the key columns as people read them, with a comma between them.
+    /// The values of the key columns as people read them, with a comma between them; cut after 200 characters.
     pub key: String,
     /// Its partition.
     pub partition: usize,

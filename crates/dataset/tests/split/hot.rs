@@ -212,3 +212,27 @@ fn more_files_than_can_be_told_apart_are_refused() {
     let error = files(usize::MAX).unwrap_err();
     assert!(matches!(error, DatasetError::Config { option: "--split-hot-keys", .. }), "{error}");
 }
+
+#[test]
+fn a_null_and_a_long_text_can_be_hot_keys() {
+    let temporary = tempdir().unwrap();
+    let long = "ü".repeat(10_000);
+    let keys = (0..4000).map(|row| (row % 3 > 0).then_some(long.as_str()));
+    let columns: [(&str, ArrayRef); 2] =
+        [("key", Arc::new(keys.collect::<StringArray>())), ("more", Arc::new(Int64Array::from_value(5, 4000)))];
+    let path = temporary.path().join("in.parquet");
+    write_parquet(
+        &path,
+        &[RecordBatch::try_from_iter_with_nullable(columns.map(|(name, c)| (name, c, true))).unwrap()],
+        500,
+    );
+    let inputs = [text(&path)];
+    let dir = out_dir(&temporary);
+    let mut job = job(&inputs, &["key", "more"], 4, &dir, OutputFormat::Pages);
+    job.hot_files = HotFiles::sample(&job.dataset, &PlacementSpec::Hash, &job.by, 4, 0.5, Some(2)).unwrap();
+    let manifest = run_silently(&job).unwrap().manifest;
+    check_complete(&dir, &expected(&job, &inputs));
+    let keys: Vec<_> = manifest.hot_keys.iter().map(|key| (key.key.as_str(), key.rows_min)).collect();
+    let cut = format!("{}...", "ü".repeat(200));
+    assert_eq!(keys, [(cut.as_str(), 2666), ("null, 5", 1334)]);
+}
