@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! split FORMAT BY N DIR [key=value ...] -- INPUT...
-//! keys: threads, memory (bytes), max-file (bytes), existing (refuse, overwrite, resume), compression, bad (fail, skip, quarantine)
+//! keys: threads, memory (bytes), max-file (bytes), page (bytes), hot (files), existing (refuse, overwrite, resume), compression,
+//!       bad (fail, skip, quarantine)
 //! ```
 
 use std::{env, error::Error, time::Instant};
@@ -38,12 +39,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         existing: Existing::Refuse,
     };
     let mut input = InputOptions::default();
-    let (mut threads, mut memory_limit) = (2, 1 << 30);
+    let (mut threads, mut memory_limit, mut hot) = (2, 1 << 30, None);
     for setting in settings {
         match setting.split_once('=').ok_or("write key=value")? {
             ("threads", value) => threads = value.parse()?,
             ("memory", value) => memory_limit = value.parse()?,
             ("max-file", value) => output.max_file_bytes = Some(value.parse()?),
+            ("page", value) => output.page_bytes = value.parse()?,
+            ("hot", value) => hot = Some(value.parse()?),
             ("batch", value) => input.batch_rows = value.parse()?,
             ("existing", "overwrite") => output.existing = Existing::Overwrite,
             ("existing", "resume") => output.existing = Existing::Resume,
@@ -56,7 +59,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let by: Vec<String> = by.split(',').map(str::to_owned).collect();
     let dataset = Dataset::open(&inputs[1..], &input)?;
-    let placement = Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, into.parse()?)?;
+    let (spec, into) = (PlacementSpec::Hash, into.parse()?);
+    let placement = Placement::new(&spec, &dataset.schema, &by, into)?;
+    let hot_files = match hot {
+        None => HotFiles::default(),
+        files => HotFiles::sample(&dataset, &spec, &by, into, DEFAULT_HOT_SHARE, files)?,
+    };
     let quarantine = input.on_bad_row == BadRows::Quarantine;
     let placement_name = "hash".to_owned();
     let job = Job {
@@ -64,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         placement,
         by,
         placement_name,
-        hot_files: HotFiles::default(),
+        hot_files,
         hot_key_share: DEFAULT_HOT_SHARE,
         output,
         threads,
