@@ -3,6 +3,7 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use annulus_bench::reproduce::ReproduceArgs;
+use annulus_dataset::hot_keys::DEFAULT_HOT_SHARE;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{
@@ -157,12 +158,16 @@ pub struct SqlArgs {
   annulus partition orders.parquet --by id --into 8 --output parts --format arrow --memory-limit 256M
   annulus partition orders.parquet --by id --into 8 --output parts --resume
   annulus partition orders.parquet --by day --into 12 --output parts --ranges sample
+  annulus partition visits/ --by site --into 32 --output parts --split-hot-keys
 
-Inputs are files, folders or globs of Parquet, CSV, JSON lines or Arrow IPC, or - for an Arrow IPC stream on standard input.
+Inputs are files, folders or globs of Parquet, CSV, JSON lines, Arrow IPC or page files, or - for an Arrow IPC stream on standard input.
 By default rows go to partition hash(key) % N, where Apache DataFusion puts them too. DIR/part-00007.parquet has partition 7; a file
 gets its name when it is whole and on disk, and manifest.json, with the rows, key ranges and checksums (XXH64) of all files,
 comes last. A partition without rows has no file.
-Interrupted or failed runs leave the partitions that they finished; --resume goes on with the others.")]
+Interrupted or failed runs leave the partitions that they finished; --resume goes on with the others.
+Hot keys, which have at least --hot-key-share of an average partition's rows, are reported here and in manifest.json; their
+rows are told from one row in 32, so they lie between two bounds. With --split-hot-keys their rows go by turns to extra files
+of their partition, DIR/part-00007.hot-1.parquet and so on, and all are counted. Which keys these are is found in a sample first.")]
 pub struct PartitionArgs {
     /// Files, folders or globs; - for an Arrow IPC stream on standard input
     #[arg(required = true, value_name = "INPUT")]
@@ -178,12 +183,21 @@ pub struct PartitionArgs {
     pub output: PathBuf,
     #[command(flatten)]
     pub placing: PlacingArgs,
+    /// Share of an average partition's rows from which on a key is hot
+    #[arg(long, value_name = "SHARE", default_value_t = DEFAULT_HOT_SHARE, value_parser = units::parse_share)]
+    pub hot_key_share: f64,
+    /// Spread the rows of each partition's hot keys over K extra files [default K: the average partitions that they fill]
+    #[arg(long, value_name = "K", num_args = 0..=1, value_parser = units::parse_count, conflicts_with = "round_robin")]
+    pub split_hot_keys: Option<Option<usize>>,
     /// Format of the files
     #[arg(long, default_value = "parquet")]
     pub format: DatasetFormat,
-    /// Compression of the files [default: snappy for Parquet, none for Arrow]
+    /// Compression of the files [default: snappy for Parquet, none for others]
     #[arg(long)]
     pub compression: Option<DatasetCompression>,
+    /// Size of the pages of --format pages, on one of which a row must fit: up to 64M [default: 64K]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub page_size: Option<usize>,
     /// Begin a further file of a partition when one has reached this size
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub max_file_size: Option<usize>,
@@ -224,7 +238,7 @@ pub struct PlacingArgs {
 /// How input files are read.
 #[derive(clap::Args)]
 pub struct ReadingArgs {
-    /// Format of the inputs: parquet, csv, json or arrow [default: by the names of the files]
+    /// Format of the inputs: parquet, csv, json, arrow or pages [default: by the names of the files]
     #[arg(long, value_name = "FORMAT")]
     pub input_format: Option<String>,
     /// Character between the fields of a CSV file [default: a comma, a tab in .tsv, | in .tbl]
@@ -245,6 +259,8 @@ pub struct ReadingArgs {
 pub enum DatasetFormat {
     Parquet,
     Arrow,
+    /// Annulus page files: sealed pages of one size
+    Pages,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

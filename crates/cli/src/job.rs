@@ -9,7 +9,7 @@ use std::{
 use annulus_bench::{machine, pages::PagesArgs, reproduce::ReproduceArgs};
 use annulus_dataset::{
     input::{BadRows, CsvOptions, InputOptions},
-    output::{Compression, Existing, OutputFormat, OutputOptions},
+    output::{Compression, DEFAULT_PAGE_BYTES, Existing, OutputFormat, OutputOptions},
     placement::PlacementSpec,
 };
 use anyhow::{Context, Result, bail};
@@ -67,6 +67,9 @@ pub struct PartitionJob {
     pub by: Vec<String>,
     pub into: usize,
     pub placing: Placing,
+    pub hot_key_share: f64,
+    /// Whether hot keys get extra files, and how many if that is given.
+    pub split_hot_keys: Option<Option<usize>>,
     pub output: OutputOptions,
     pub threads: usize,
     pub memory_bytes: usize,
@@ -159,6 +162,7 @@ impl PartitionJob {
         let format = match args.format {
             DatasetFormat::Parquet => OutputFormat::Parquet,
             DatasetFormat::Arrow => OutputFormat::Ipc,
+            DatasetFormat::Pages => OutputFormat::Pages,
         };
         let compression = match args.compression {
             None => format.default_compression(),
@@ -172,6 +176,10 @@ impl PartitionJob {
             (_, true) => Existing::Overwrite,
             _ => Existing::Refuse,
         };
+        if args.page_size.is_some() && format != OutputFormat::Pages {
+            bail!("--page-size is for --format pages, and the format is {}; leave one of them out", format.name());
+        }
+        let page_bytes = args.page_size.unwrap_or(DEFAULT_PAGE_BYTES);
         let max_file_bytes = args.max_file_size.map(|bytes| bytes as u64);
         Ok(Self {
             inputs: args.inputs,
@@ -179,7 +187,9 @@ impl PartitionJob {
             into: args.into,
             placing: Placing::new(args.placing, args.by.len()),
             by: args.by,
-            output: OutputOptions { dir: args.output, format, compression, max_file_bytes, existing },
+            hot_key_share: args.hot_key_share,
+            split_hot_keys: args.split_hot_keys,
+            output: OutputOptions { dir: args.output, format, compression, max_file_bytes, page_bytes, existing },
             threads: args.threads.unwrap_or_else(machine::cores),
             memory_bytes: args.memory_limit,
             json: args.json,

@@ -12,6 +12,14 @@ pub fn parse_max_rows(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Reads a share, which may be more than the whole.
+pub fn parse_share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.001..=1000.0).contains(&share) => Ok(share),
+        _ => Err(format!("'{text}' is no share; choose 0.001 to 1000, 1 being an average partition's rows")),
+    }
+}
+
 /// Reads a TPC-H scale factor.
 pub fn parse_scale(text: &str) -> Result<f64, String> {
     match text.parse() {
@@ -94,10 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn scales_have_bounds() {
+    fn scales_and_shares_have_bounds() {
         assert_eq!(parse_scale("0.01"), Ok(0.01));
         assert!(parse_scale("0").is_err());
         assert!(parse_scale("NaN").is_err());
+        assert_eq!(parse_share("0.5"), Ok(0.5));
+        assert!(parse_share("0").is_err());
+        assert!(parse_share("50%").is_err());
         assert_eq!(parse_max_rows("inf"), Ok(usize::MAX));
         assert!(parse_max_rows("many").is_err());
     }

@@ -2,16 +2,18 @@
 //!
 //! ```text
 //! split FORMAT BY N DIR [key=value ...] -- INPUT...
-//! keys: threads, memory (bytes), max-file (bytes), existing (refuse, overwrite, resume), compression, bad (fail, skip, quarantine)
+//! keys: threads, memory (bytes), max-file (bytes), page (bytes), hot (files), existing (refuse, overwrite, resume), compression,
+//!       bad (fail, skip, quarantine)
 //! ```
 
 use std::{env, error::Error, time::Instant};
 
 use annulus_dataset::{
+    hot_keys::DEFAULT_HOT_SHARE,
     input::{BadRows, Dataset, InputOptions},
-    output::{Compression, Existing, OutputFormat, OutputOptions},
+    output::{Compression, DEFAULT_PAGE_BYTES, Existing, OutputFormat, OutputOptions},
     placement::{Placement, PlacementSpec},
-    split::{CancelToken, Job, Silent, run},
+    split::{CancelToken, HotFiles, Job, Silent, run},
 };
 
 #[global_allocator]
@@ -25,6 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let format = match format.as_str() {
         "parquet" => OutputFormat::Parquet,
         "arrow" => OutputFormat::Ipc,
+        "pages" => OutputFormat::Pages,
         other => return Err(format!("format {other}").into()),
     };
     let mut output = OutputOptions {
@@ -32,15 +35,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         format,
         compression: format.default_compression(),
         max_file_bytes: None,
+        page_bytes: DEFAULT_PAGE_BYTES,
         existing: Existing::Refuse,
     };
     let mut input = InputOptions::default();
-    let (mut threads, mut memory_limit) = (2, 1 << 30);
+    let (mut threads, mut memory_limit, mut hot) = (2, 1 << 30, None);
     for setting in settings {
         match setting.split_once('=').ok_or("write key=value")? {
             ("threads", value) => threads = value.parse()?,
             ("memory", value) => memory_limit = value.parse()?,
             ("max-file", value) => output.max_file_bytes = Some(value.parse()?),
+            ("page", value) => output.page_bytes = value.parse()?,
+            ("hot", value) => hot = Some(value.parse()?),
             ("batch", value) => input.batch_rows = value.parse()?,
             ("existing", "overwrite") => output.existing = Existing::Overwrite,
             ("existing", "resume") => output.existing = Existing::Resume,
@@ -53,10 +59,26 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let by: Vec<String> = by.split(',').map(str::to_owned).collect();
     let dataset = Dataset::open(&inputs[1..], &input)?;
-    let placement = Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, into.parse()?)?;
+    let (spec, into) = (PlacementSpec::Hash, into.parse()?);
+    let placement = Placement::new(&spec, &dataset.schema, &by, into)?;
+    let hot_files = match hot {
+        None => HotFiles::default(),
+        files => HotFiles::sample(&dataset, &spec, &by, into, DEFAULT_HOT_SHARE, files)?,
+    };
     let quarantine = input.on_bad_row == BadRows::Quarantine;
     let placement_name = "hash".to_owned();
-    let job = Job { dataset, placement, by, placement_name, output, threads, memory_limit, quarantine };
+    let job = Job {
+        dataset,
+        placement,
+        by,
+        placement_name,
+        hot_files,
+        hot_key_share: DEFAULT_HOT_SHARE,
+        output,
+        threads,
+        memory_limit,
+        quarantine,
+    };
     let summary = run(&job, &Silent, &CancelToken::new())?;
     println!(
         "{} rows in, {} out, {} bytes, {} kept, {} spilled, {:.3} s",

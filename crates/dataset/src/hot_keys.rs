@@ -16,16 +16,30 @@ use crate::{
     placement::{KeyHasher, Placement, PlacementSpec, Scratch},
 };
 
-/// Counters that are kept, if not told otherwise.
-pub const DEFAULT_COUNTERS: usize = 2048;
+/// A key is hot if it has this share of the rows of an average partition, if not told otherwise.
+pub const DEFAULT_HOT_SHARE: f64 = 0.5;
+/// So few counters are cheap, and so many are the most.
+const COUNTERS: std::ops::RangeInclusive<usize> = 1 << 11..=1 << 16;
 /// A key's text is kept once it has so many rows: most of the others are gone soon.
 const NAMED_FROM: u64 = 16;
+/// A longer text is cut, so that memory is bounded.
+const TEXT_CHARS: usize = 200;
 
-/// Finds the keys that have at least `share` (0 to 1) of the rows of their partition in a sample of `rows` rows of the dataset,
-/// by falling number of rows in the sample. The same dataset gives the same keys.
+/// Hot keys of a sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HotSample {
+    /// Rows of the sample.
+    pub rows: u64,
+    /// The keys, with their rows in the sample.
+    pub keys: Vec<HotKey>,
+}
+
+/// Finds the keys that have at least `share` of the rows of an average partition in a sample of about `rows` rows of the
+/// dataset, by falling number of rows. The same dataset gives the same keys.
 ///
 /// # Errors
-/// If the dataset can be read only once, is damaged, or the keys cannot be placed so.
+/// If the dataset can be read only once, is damaged, the keys cannot be placed so, or rows are placed by turns or ranges of
+/// keys that cannot be hashed.
 pub fn sample_hot_keys(
     dataset: &Dataset,
     spec: &PlacementSpec,
@@ -33,20 +47,32 @@ pub fn sample_hot_keys(
     partitions: usize,
     rows: usize,
     share: f64,
-) -> Result<Vec<HotKey>, DatasetError> {
+) -> Result<HotSample, DatasetError> {
     let sample = dataset.sample(KeyHasher::new(&dataset.schema, keys)?.columns(), rows)?;
     let placement = Placement::new(spec, &sample.schema(), keys, partitions)?;
     let mut targets = vec![];
     placement.assign(&sample, &mut Scratch::default(), &mut targets)?;
-    let hasher = KeyHasher::new(&sample.schema(), keys)?;
-    let hasher = if *spec == PlacementSpec::HashAsViews { hasher.as_views(&sample.schema()) } else { hasher };
+    let hasher = placement.hasher(&sample.schema(), keys).ok_or_else(|| DatasetError::Config {
+        option: "--split-hot-keys",
+        value: "asked for where rows are placed by turns".to_owned(),
+        remedy: "partitions are then equal whatever the keys: leave it out, or place by hash or ranges".to_owned(),
+    })?;
     let mut hashes = vec![];
     hasher.hash(&sample, &mut hashes)?;
-    let mut counts = HotKeys::new(&hasher, DEFAULT_COUNTERS);
+    let mut counts = HotKeys::new(&hasher, counters(partitions, share));
     counts.observe(&sample, &hashes, &targets)?;
-    let mut partition_rows = vec![0; partitions];
-    targets.iter().for_each(|target| partition_rows[usize::from(*target)] += 1);
-    Ok(counts.report(&partition_rows, share))
+    let rows = counts.rows();
+    Ok(HotSample { rows, keys: counts.report(hot_from(rows, partitions, share)) })
+}
+
+/// The least number of rows of a hot key: `share` of an average partition's.
+pub(crate) fn hot_from(rows: u64, partitions: usize, share: f64) -> u64 {
+    (share * rows as f64 / partitions as f64).ceil() as u64
+}
+
+/// Counters that find hot keys with at most a quarter of their least number of rows missing; fewer if that would be too many.
+pub(crate) fn counters(partitions: usize, share: f64) -> usize {
+    ((8.0 * partitions as f64 / share) as usize).clamp(*COUNTERS.start(), *COUNTERS.end())
 }
 
 /// Counts rows by key, exactly for keys with many rows but for a bound: the Misra-Gries summary in the form of Anderson et al.,
@@ -79,7 +105,7 @@ pub struct HotKey {
     pub hash: u64,
     /// Its partition.
     pub partition: Target,
-    /// Its columns' values, as people read them.
+    /// Its columns' values, as people read them; cut after 200 characters.
     pub text: String,
     /// It has at least so many rows.
     pub rows_min: u64,
@@ -139,15 +165,13 @@ impl HotKeys {
         self.rows
     }
 
-    /// The keys that have at least `share` (0 to 1) of the rows of their partition, of which `partition_rows` gives the number,
-    /// by falling number of rows. Keys with a handful of rows are left out.
-    pub fn report(&self, partition_rows: &[u64], share: f64) -> Vec<HotKey> {
+    /// The keys that have at least `at_least` rows, by falling number of rows. Keys with a handful of rows are left out.
+    pub fn report(&self, at_least: u64) -> Vec<HotKey> {
         let mut hot: Vec<HotKey> = self
             .counts
             .iter()
             .filter_map(|(hash, counter)| {
-                let of = partition_rows.get(usize::from(counter.partition)).copied().unwrap_or(self.rows);
-                let text = self.texts.get(hash).filter(|_| counter.rows as f64 >= share * of as f64)?;
+                let text = self.texts.get(hash).filter(|_| counter.rows >= at_least)?;
                 Some(HotKey {
                     hash: *hash,
                     partition: counter.partition,
@@ -175,7 +199,7 @@ impl HotKeys {
     }
 }
 
-/// The key of a row as text: values in the order of the key columns, with a comma between them.
+/// The key of a row as text: values in the order of the key columns, with a comma between them, cut where that gets long.
 fn key_text(batch: &RecordBatch, columns: &[usize], row: usize) -> Result<String, DatasetError> {
     let options = FormatOptions::default().with_null("null").with_display_error(true);
     let mut text = String::new();
@@ -185,6 +209,10 @@ fn key_text(batch: &RecordBatch, columns: &[usize], row: usize) -> Result<String
             text.push_str(", ");
         }
         text.push_str(&ArrayFormatter::try_new(value.as_ref(), &options)?.value(0).to_string());
+    }
+    if let Some((end, _)) = text.char_indices().nth(TEXT_CHARS) {
+        text.truncate(end);
+        text.push_str("...");
     }
     Ok(text)
 }

@@ -116,14 +116,16 @@ fn folders_and_globs_name_their_files_in_order_but_for_hidden_ones() {
         Kind::Csv.write(&path, &plain_table(first, 10), 10);
     }
     write_text(&folder.path().join("notes.txt"), "not data");
+    // Somebody's own rows, and no manifest of a dataset.
+    Kind::Json.write(&folder.path().join("sub/manifest.json"), &plain_table(30, 10), 10);
     let ids = |input: &str| {
         let dataset =
             Dataset::open(&[format!("{}{input}", folder.path().display())], &InputOptions::default()).unwrap();
         read(&dataset).unwrap().0.column(0).clone()
     };
-    assert_eq!(&ids(""), plain_table(0, 30).column(0));
+    assert_eq!(&ids(""), plain_table(0, 40).column(0));
     assert_eq!(&ids("/*.csv"), plain_table(0, 20).column(0));
-    assert_eq!(&ids("/sub"), plain_table(20, 10).column(0));
+    assert_eq!(&ids("/sub"), plain_table(20, 20).column(0));
     assert_eq!(&ids("/[a]*.csv"), plain_table(0, 10).column(0));
 }
 

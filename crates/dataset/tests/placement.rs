@@ -254,20 +254,19 @@ fn hot_keys_are_counted_within_the_bound() {
     let placement = Placement::new(&PlacementSpec::Hash, &batch.schema(), &keys(&["k"]), 4).unwrap();
     // Two threads, batches in turn.
     let mut sketches = [HotKeys::new(&hasher, COUNTERS), HotKeys::new(&hasher, COUNTERS)];
-    let (mut scratch, mut targets, mut partition_rows) = (Scratch::default(), vec![], vec![0; 4]);
+    let (mut scratch, mut targets) = (Scratch::default(), vec![]);
     for (turn, start) in (0..rows.len()).step_by(1000).enumerate() {
         let batch = batch.slice(start, 1000.min(rows.len() - start));
         placement.assign(&batch, &mut scratch, &mut targets).unwrap();
-        targets.iter().for_each(|target| partition_rows[usize::from(*target)] += 1);
         sketches[turn % 2].observe(&batch, scratch.hashes(), &targets).unwrap();
     }
     let [mut all, other] = sketches;
     all.merge(other);
     assert_eq!(all.rows(), rows.len() as u64);
 
-    let share = 0.05;
+    let least = 4000;
     let bound = 2 * rows.len() as u64 / COUNTERS as u64;
-    let report = all.report(&partition_rows, share);
+    let report = all.report(least);
     let truth = |key: &str| rows.iter().filter(|row| row.to_string() == key).count() as u64;
     for hot in &report {
         let count = truth(&hot.text);
@@ -277,7 +276,7 @@ fn hot_keys_are_counted_within_the_bound() {
     for key in 1..=100i64 {
         let hash = hashes(&numbers([Some(key)]), &["k"])[0];
         let partition = (hash % 4) as usize;
-        if truth(&key.to_string()) >= (share * partition_rows[partition] as f64) as u64 + bound {
+        if truth(&key.to_string()) >= least + bound {
             assert!(
                 report.iter().any(|hot| hot.text == key.to_string() && usize::from(hot.partition) == partition),
                 "{key}"
@@ -295,10 +294,14 @@ fn hot_keys_of_a_sample_are_those_of_the_whole() {
     let key = |row: i64| Some(if row % 3 == 0 { 7 } else { row });
     Kind::Parquet.write(&path, &numbers((0..100_000).map(key)), 5000);
     let dataset = open(&path, &InputOptions::default()).unwrap();
-    for spec in [PlacementSpec::Hash, PlacementSpec::KeyGroups(64), PlacementSpec::RoundRobin] {
-        let hot = sample_hot_keys(&dataset, &spec, &keys(&["k"]), 8, 10_000, 0.2).unwrap();
+    let sample = |spec: &PlacementSpec| sample_hot_keys(&dataset, spec, &keys(&["k"]), 8, 10_000, 0.2);
+    let ranges = PlacementSpec::Ranges((1..8).map(|point| vec![(point * 10_000).to_string()]).collect());
+    for spec in [PlacementSpec::Hash, PlacementSpec::KeyGroups(64), ranges] {
+        let hot = sample(&spec).unwrap().keys;
         assert!(hot.iter().all(|hot| hot.text == "7"), "{hot:?}");
         assert_eq!(hot.len(), 1);
         assert_eq!(hot[0].hash, hashes(&numbers([Some(7)]), &["k"])[0]);
     }
+    let by_turns = sample(&PlacementSpec::RoundRobin);
+    assert!(matches!(by_turns, Err(DatasetError::Config { option: "--split-hot-keys", .. })), "{by_turns:?}");
 }

@@ -9,10 +9,11 @@ use std::{
 };
 
 use annulus_dataset::{
+    hot_keys::DEFAULT_HOT_SHARE,
     input::{Dataset, InputOptions},
-    output::{Existing, OutputFormat, OutputOptions},
+    output::{DEFAULT_PAGE_BYTES, Existing, OutputFormat, OutputOptions},
     placement::{Placement, PlacementSpec},
-    split::{CancelToken, Job, Silent, run},
+    split::{CancelToken, HotFiles, Job, Silent, run},
 };
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
@@ -80,6 +81,8 @@ fn four_times_the_limit_is_split_within_it() {
         (OutputFormat::Parquet, 1000),
         (OutputFormat::Ipc, 16),
         (OutputFormat::Ipc, 1000),
+        (OutputFormat::Pages, 16),
+        (OutputFormat::Pages, 1000),
     ]
     .into_iter()
     .enumerate()
@@ -89,10 +92,27 @@ fn four_times_the_limit_is_split_within_it() {
         let placement = Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, into).unwrap();
         let dir = temporary.path().join(number.to_string());
         let compression = format.default_compression();
-        let output = OutputOptions { dir, format, compression, max_file_bytes: None, existing: Existing::Refuse };
+        let output = OutputOptions {
+            dir,
+            format,
+            compression,
+            max_file_bytes: None,
+            page_bytes: DEFAULT_PAGE_BYTES,
+            existing: Existing::Refuse,
+        };
         let placement_name = "hash".to_owned();
-        let job =
-            Job { dataset, placement, by, placement_name, output, threads: 2, memory_limit: LIMIT, quarantine: false };
+        let job = Job {
+            dataset,
+            placement,
+            by,
+            placement_name,
+            hot_files: HotFiles::default(),
+            hot_key_share: DEFAULT_HOT_SHARE,
+            output,
+            threads: 2,
+            memory_limit: LIMIT,
+            quarantine: false,
+        };
         let before = HELD.load(Relaxed);
         PEAK.store(before, Relaxed);
         let summary = run(&job, &Silent, &CancelToken::new()).unwrap();

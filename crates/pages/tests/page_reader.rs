@@ -2,8 +2,13 @@
 
 mod codec_support;
 
-use annulus_pages::page::{
-    HEADER_BYTES, Layout, MIN_PAGE_BYTES, PageError, PageReader, PageShape, PayloadSize, SLOT_BYTES, seal,
+use annulus_pages::{
+    error::PagesError,
+    memory::{Heap, PageMemory},
+    page::{
+        HEADER_BYTES, Layout, MIN_PAGE_BYTES, PageBuilder, PageError, PageReader, PageShape, PayloadSize, SLOT_BYTES,
+        seal,
+    },
 };
 use codec_support::{Rows, any_page, page_of};
 use proptest::{prelude::*, sample::Index};
@@ -160,4 +165,37 @@ fn tuples_of_one_size_lie_where_their_numbers_say() {
     let mut bytes = page_of(&shape, &[(1, vec![1; 8]), (2, vec![2; 8])], 0).bytes().to_vec();
     bytes[68..72].copy_from_slice(&4080_u32.to_le_bytes());
     assert_eq!(PageReader::new(&bytes).unwrap_err(), PageError::Slot { tuple: 0, offset: 4080, length: 8 });
+}
+
+proptest! {
+    #[test]
+    fn a_page_built_row_by_row_is_the_one_written_the_plain_way((shape, rows) in any_page()) {
+        let mut builder = PageBuilder::new(Heap::new(shape.page_bytes()).take().unwrap(), shape).unwrap();
+        for (key, payload) in &rows {
+            prop_assert!(builder.push(*key, payload).unwrap());
+        }
+        let (built, plain) = (builder.complete(7, 3), page_of(&shape, &rows, 0));
+        prop_assert_eq!(built.bytes(), plain.bytes());
+    }
+}
+
+#[test]
+fn a_built_page_takes_what_fits_and_refuses_what_never_will() {
+    let block = || Heap::new(MIN_PAGE_BYTES).take().unwrap();
+    let shape = PageShape::new(MIN_PAGE_BYTES, Layout::Slotted, PayloadSize::Variable).unwrap();
+    let mut builder = PageBuilder::new(block(), shape).unwrap();
+    let most = shape.most_payload();
+    let too_large = PagesError::TupleTooLarge { payload_bytes: most + 1, most };
+    assert_eq!(builder.push(1, &vec![0; most + 1]), Err(too_large));
+    assert_eq!(builder.push(2, &vec![1; most]), Ok(true));
+    assert_eq!(builder.push(3, &[]), Ok(false));
+    let page = builder.complete(0, 0);
+    assert_eq!(rows_of(&PageReader::new(page.bytes()).unwrap()), [(2, vec![1; most])]);
+
+    let shape = PageShape::new(MIN_PAGE_BYTES, Layout::Compact, PayloadSize::Fixed(4)).unwrap();
+    let mut builder = PageBuilder::new(block(), shape).unwrap();
+    assert!(matches!(builder.push(1, &[0; 3]), Err(PagesError::Batch { .. })));
+    assert_eq!((0..shape.capacity() + 1).filter(|_| builder.push(1, &[0; 4]).unwrap()).count(), shape.capacity());
+    let larger = PageShape::new(2 * MIN_PAGE_BYTES, Layout::Compact, PayloadSize::Fixed(4)).unwrap();
+    assert!(matches!(PageBuilder::new(block(), larger), Err(PagesError::Shape { .. })));
 }

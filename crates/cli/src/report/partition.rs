@@ -1,6 +1,6 @@
 //! What `annulus partition` did.
 
-use annulus_dataset::output::QUARANTINE_NAME;
+use annulus_dataset::output::{HotKeyEntry, MANIFEST_NAME, Manifest, QUARANTINE_NAME};
 use anyhow::Result;
 use comfy_table::{Table, presets};
 use indicatif::{HumanBytes, HumanCount};
@@ -25,6 +25,16 @@ struct Report<'a> {
     bytes_out: u64,
     bytes_spilled: u64,
     seconds: f64,
+    hot_keys: Vec<HotKey<'a>>,
+}
+
+/// A key with many rows.
+#[derive(Serialize)]
+struct HotKey<'a> {
+    #[serde(flatten)]
+    entry: &'a HotKeyEntry,
+    /// Its share of its partition's rows, by the middle of its bounds.
+    partition_share: f64,
 }
 
 impl<'a> Report<'a> {
@@ -45,9 +55,22 @@ impl<'a> Report<'a> {
             bytes_in: done.input_bytes,
             bytes_out: manifest.bytes,
             bytes_spilled: done.summary.bytes_spilled,
-            seconds: (done.seconds * 1000.0).round() / 1000.0,
+            seconds: thousandths(done.seconds),
+            hot_keys: manifest.hot_keys.iter().map(|entry| HotKey::new(entry, manifest)).collect(),
         }
     }
+}
+
+impl<'a> HotKey<'a> {
+    fn new(entry: &'a HotKeyEntry, manifest: &Manifest) -> Self {
+        let of = manifest.partitions.get(entry.partition).map_or(0, |partition| partition.rows);
+        let middle = (entry.rows_min + entry.rows_max) as f64 / 2.0;
+        Self { entry, partition_share: thousandths(middle / of.max(1) as f64) }
+    }
+}
+
+fn thousandths(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
 }
 
 /// One JSON object.
@@ -55,7 +78,7 @@ pub fn json(done: &Done) -> Result<String> {
     Ok(serde_json::to_string(&Report::new(done))?)
 }
 
-/// A table of two columns.
+/// A table of two columns, and one of the hot keys if there are any.
 pub fn text(done: &Done) -> String {
     let report = Report::new(done);
     let mut table = Table::new();
@@ -80,5 +103,38 @@ pub fn text(done: &Done) -> String {
     }
     let rate = HumanCount((report.rows_in as f64 / report.seconds.max(0.001)) as u64);
     row("time", format!("{:.2} s, {rate} rows/s", report.seconds));
-    table.trim_fmt()
+    let hot_keys = hot_keys_text(&report.hot_keys);
+    table.trim_fmt() + &hot_keys
+}
+
+/// Hot keys that are shown; the manifest has the others.
+const SHOWN_HOT_KEYS: usize = 10;
+/// Longer keys are cut.
+const SHOWN_CHARS: usize = 60;
+
+fn hot_keys_text(hot_keys: &[HotKey<'_>]) -> String {
+    if hot_keys.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["hot key", "partition", "rows", "share of it", "extra files"]);
+    for HotKey { entry, partition_share } in hot_keys.iter().take(SHOWN_HOT_KEYS) {
+        let HotKeyEntry { key, partition, files, rows_min, rows_max } = entry;
+        let rows = match (HumanCount(*rows_min), HumanCount(*rows_max)) {
+            (rows, _) if rows_min == rows_max => rows.to_string(),
+            (least, most) => format!("{least} to {most}"),
+        };
+        let mut shown: String = key.chars().take(SHOWN_CHARS).collect();
+        if shown.len() < key.len() {
+            shown.push_str("...");
+        }
+        let share = format!("{:.0} %", partition_share * 100.0);
+        table.add_row([shown, partition.to_string(), rows, share, files.to_string()]);
+    }
+    let more = match hot_keys.len().saturating_sub(SHOWN_HOT_KEYS) {
+        0 => String::new(),
+        more => format!("\nand {more} more in {MANIFEST_NAME}"),
+    };
+    format!("\n\n{}{more}", table.trim_fmt())
 }

@@ -13,7 +13,7 @@ use annulus_dataset::{
     input::{BadRows, Dataset},
     output::is_unfinished,
     placement::{Placement, sample_ranges},
-    split::{self, CancelToken, Job, Progress, Summary},
+    split::{self, CancelToken, HotFiles, Job, Progress, Summary},
 };
 use anyhow::{Context, Result};
 use indicatif::{HumanCount, ProgressBar};
@@ -75,6 +75,10 @@ fn split_files(job: PartitionJob, cancel: &CancelToken) -> Result<Done> {
         }
     };
     let placement = Placement::new(&spec, &dataset.schema, &job.by, job.into)?;
+    let hot_files = match job.split_hot_keys {
+        Some(files) => HotFiles::sample(&dataset, &spec, &job.by, job.into, job.hot_key_share, files)?,
+        None => HotFiles::default(),
+    };
     let input_bytes = dataset.total_bytes;
     let dir = job.output.dir.display().to_string();
     let shown = Shown { bar: progress::bytes(input_bytes), rows: AtomicU64::new(0), start };
@@ -83,6 +87,8 @@ fn split_files(job: PartitionJob, cancel: &CancelToken) -> Result<Done> {
         placement,
         by: job.by,
         placement_name,
+        hot_files,
+        hot_key_share: job.hot_key_share,
         output: job.output,
         threads: job.threads,
         memory_limit: job.memory_bytes,

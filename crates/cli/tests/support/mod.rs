@@ -47,11 +47,17 @@ impl Annulus {
         expect_code(&mut self.0.output().expect("annulus starts"), 1)
     }
 
-    /// Runs it with `text` to read.
+    /// Has it read a file.
+    pub fn reads(mut self, path: &Path) -> Self {
+        self.0.stdin(fs::File::open(path).expect("a file"));
+        self
+    }
+
+    /// Runs it with `content` to read from a pipe.
     #[track_caller]
-    pub fn input(mut self, text: &str) -> Done {
+    pub fn input(mut self, content: impl AsRef<[u8]>) -> Done {
         let mut child = self.0.stdin(Stdio::piped()).spawn().expect("annulus starts");
-        child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("annulus reads");
+        child.stdin.take().expect("a pipe").write_all(content.as_ref()).expect("annulus reads");
         expect_code(&mut child.wait_with_output().expect("annulus ends"), 0)
     }
 

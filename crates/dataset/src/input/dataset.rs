@@ -9,6 +9,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::{
     Format, InputOptions, Unit, ipc,
+    pages::PageFile,
     parquet::ParquetFile,
     paths::{self, InputFile},
     schema, text,
@@ -60,7 +61,8 @@ impl ColumnHints {
 impl Dataset {
     /// Finds the files and reads as much of each as its schema needs.
     ///
-    /// An input is a file, a folder (all files of known formats below it; names that begin with `.` or `_` are passed over),
+    /// An input is a file, a folder (all files of known formats below it; names that begin with `.` or `_` are passed over, and the
+    /// manifest and the bad rows of a dataset that was written there),
     /// a glob, or, alone, `-` for an Arrow IPC stream on standard input. CSV and JSON files without a byte are passed over.
     ///
     /// # Errors
@@ -77,7 +79,7 @@ impl Dataset {
             };
         }
         let mut files = paths::files(inputs, options.format)?;
-        files.retain(|file| file.bytes > 0 || matches!(file.format, Format::Parquet | Format::Ipc));
+        files.retain(|file| file.bytes > 0 || matches!(file.format, Format::Parquet | Format::Ipc | Format::Pages));
         if files.is_empty() {
             return Err(DatasetError::NoInput { input: inputs.join(" "), remedy: "all files are empty" });
         }
@@ -120,6 +122,7 @@ fn sources(files: &[InputFile], options: &InputOptions) -> Result<Vec<Box<dyn So
         match file.format {
             Format::Parquet => sources.push(Box::new(ParquetFile::open(file)?) as Box<dyn Source>),
             Format::Ipc => sources.push(ipc::open(file)?),
+            Format::Pages => sources.push(Box::new(PageFile::open(file)?)),
             Format::Csv => sources.extend(csv.next()),
             Format::Json => sources.extend(json.next()),
         }

@@ -16,6 +16,8 @@ pub enum Format {
     Json,
     /// Arrow IPC, file or stream.
     Ipc,
+    /// Page files with rows, as [`OutputFormat::Pages`](crate::output::OutputFormat::Pages) writes them.
+    Pages,
 }
 
 impl Format {
@@ -31,6 +33,7 @@ impl Format {
             Self::Csv => "csv",
             Self::Json => "json",
             Self::Ipc => "arrow",
+            Self::Pages => "pages",
         }
     }
 }
@@ -51,10 +54,11 @@ impl FromStr for Format {
             "csv" | "tsv" | "tbl" => Ok(Self::Csv),
             "json" | "jsonl" | "ndjson" => Ok(Self::Json),
             "arrow" | "arrows" | "ipc" | "feather" => Ok(Self::Ipc),
+            "pages" => Ok(Self::Pages),
             _ => Err(DatasetError::Config {
                 option: "--input-format",
                 value: text.to_owned(),
-                remedy: "choose parquet, csv, json or arrow".to_owned(),
+                remedy: "choose parquet, csv, json, arrow or pages".to_owned(),
             }),
         }
     }
@@ -88,7 +92,7 @@ pub struct InputOptions {
     pub csv: CsvOptions,
     /// What becomes of rows that cannot be read.
     pub on_bad_row: BadRows,
-    /// Most rows of a batch that is decoded from Parquet, CSV or JSON; those of Arrow IPC keep their size.
+    /// Most rows of a batch that is decoded from Parquet, CSV, JSON or pages; those of Arrow IPC keep their size.
     pub batch_rows: usize,
     /// Bytes of a CSV or JSON file that a unit has, about.
     pub unit_bytes: usize,

@@ -3,13 +3,14 @@
 //! ```text
 //! paths, folders, globs -> files -> schema of all -> units -> batches, bad rows
 //! ```
-//! A unit is a Parquet row group, a range of whole lines of a CSV or JSON file, or batches of an Arrow IPC file; units are
+//! A unit is a Parquet row group, a range of whole lines of a CSV or JSON file, batches of an Arrow IPC file, or pages of a page file; units are
 //! read by any thread, in any order, and reading one twice gives the same rows.
 
 mod bad_rows;
 mod dataset;
 mod format;
 mod ipc;
+mod pages;
 mod parquet;
 mod paths;
 mod sample;
@@ -20,4 +21,5 @@ mod unit;
 pub use bad_rows::{BadRow, BadRows};
 pub use dataset::{ColumnHints, Dataset};
 pub use format::{CsvOptions, Format, InputOptions};
+pub(crate) use sample::random;
 pub use unit::{Decoded, Unit, UnitReader};

@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::Format;
-use crate::error::DatasetError;
+use crate::{
+    error::DatasetError,
+    output::{MANIFEST_NAME, Manifest, QUARANTINE_NAME},
+};
 
 /// A file of the dataset.
 #[derive(Clone, Debug)]
@@ -67,15 +70,18 @@ fn expand(pattern: &str, format: Option<Format>, files: &mut Vec<InputFile>) -> 
     Ok(())
 }
 
-/// The files below a folder. Those without a known extension are passed over: a folder may hold notes, too.
+/// The files below a folder. Those without a known extension are passed over: a folder may hold notes, too. So is what a run of
+/// ours wrote beside its rows.
 fn walk(folder: &Path, format: Option<Format>, files: &mut Vec<InputFile>) -> Result<(), DatasetError> {
     let shown = folder.display().to_string();
     let entries = fs::read_dir(folder).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
     let mut paths: Vec<PathBuf> =
         entries.map_err(DatasetError::io("list", &shown))?.into_iter().map(|entry| entry.path()).collect();
     paths.sort();
+    let is_output = Manifest::is_in(folder);
     for path in paths {
-        if is_hidden(&path) {
+        let is_beside = is_output && (path.ends_with(MANIFEST_NAME) || path.ends_with(QUARANTINE_NAME));
+        if is_hidden(&path) || is_beside {
             continue;
         }
         if path.is_dir() {
@@ -96,7 +102,7 @@ fn named(path: &Path, format: Option<Format>) -> Result<InputFile, DatasetError>
     let metadata = fs::metadata(path).map_err(DatasetError::io("open", &shown))?;
     let format = format.or_else(|| Format::of_path(path)).ok_or_else(|| DatasetError::UnknownFormat {
         path: shown.clone(),
-        remedy: "its extension is none of parquet, csv, tsv, tbl, json, jsonl, ndjson, arrow, arrows, ipc, feather; \
+        remedy: "its extension is none of parquet, csv, tsv, tbl, json, jsonl, ndjson, arrow, arrows, ipc, feather, pages; \
                  name the format (--input-format), and decompress files that are compressed as a whole",
     })?;
     let absolute = fs::canonicalize(path).map_err(DatasetError::io("open", &shown))?;

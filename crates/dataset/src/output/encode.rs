@@ -8,6 +8,7 @@ use parquet::arrow::ArrowWriter;
 use super::{
     OutputError,
     format::Encoding,
+    pages::PagesWriter,
     publish::{Folder, Sealed, WorkFile},
 };
 
@@ -15,14 +16,20 @@ use super::{
 pub(crate) enum Encoder {
     Parquet(Box<ArrowWriter<WorkFile>>),
     Ipc(Box<FileWriter<BufWriter<WorkFile>>>),
+    Pages(Box<PagesWriter>),
 }
 
 /// Bodies are written past this; it is for the small pieces between them.
 const IPC_BUFFER_BYTES: usize = 8 << 10;
 
 impl Encoder {
-    /// Begins the file `name` in the work folder.
-    pub(crate) fn create(folder: &Folder, name: &str, encoding: &Encoding) -> Result<Self, OutputError> {
+    /// Begins the file `name` in the work folder, for rows of a partition.
+    pub(crate) fn create(
+        folder: &Folder,
+        name: &str,
+        partition: usize,
+        encoding: &Encoding,
+    ) -> Result<Self, OutputError> {
         let file = WorkFile::create(folder, name)?;
         let path = file.path().to_owned();
         match encoding {
@@ -35,16 +42,19 @@ impl Encoder {
                 let writer = FileWriter::try_new_with_options(file, schema, options.clone());
                 Ok(Self::Ipc(Box::new(writer.map_err(|error| arrow_error(&path, error))?)))
             }
+            Encoding::Pages(encoding) => Ok(Self::Pages(Box::new(PagesWriter::create(encoding, file, partition)?))),
         }
     }
 
     /// Adds rows.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), OutputError> {
-        let result = match self {
-            Self::Parquet(writer) => writer.write(batch).map_err(Failure::Parquet),
-            Self::Ipc(writer) => writer.write(batch).map_err(Failure::Arrow),
-        };
-        result.map_err(|failure| failure.at(self.file()))
+        match self {
+            Self::Parquet(writer) => writer.write(batch).map_err(|error| parquet_error(writer.inner().path(), error)),
+            Self::Ipc(writer) => {
+                writer.write(batch).map_err(|error| arrow_error(writer.get_ref().get_ref().path(), error))
+            }
+            Self::Pages(writer) => writer.write(batch),
+        }
     }
 
     /// Bytes of memory in use.
@@ -52,6 +62,7 @@ impl Encoder {
         match self {
             Self::Parquet(writer) => writer.memory_size() + group_memory(writer),
             Self::Ipc(_) => IPC_BUFFER_BYTES,
+            Self::Pages(writer) => writer.memory(),
         }
     }
 
@@ -60,6 +71,7 @@ impl Encoder {
         match self {
             Self::Parquet(writer) => (writer.bytes_written() + writer.in_progress_size()) as u64,
             Self::Ipc(writer) => writer.get_ref().get_ref().bytes(),
+            Self::Pages(writer) => writer.size_estimate(),
         }
     }
 
@@ -67,7 +79,7 @@ impl Encoder {
     pub(crate) fn relieve(&mut self) -> Result<(), OutputError> {
         match self {
             Self::Parquet(writer) => writer.flush().map_err(|error| parquet_error(writer.inner().path(), error)),
-            Self::Ipc(_) => Ok(()),
+            Self::Ipc(_) | Self::Pages(_) => Ok(()),
         }
     }
 
@@ -88,13 +100,7 @@ impl Encoder {
                 let file = writer.into_inner().map_err(|error| arrow_error(&path, error))?;
                 file.into_inner().map_err(|error| OutputError::io("write", path)(error.into_error()))?.seal()
             }
-        }
-    }
-
-    fn file(&self) -> &WorkFile {
-        match self {
-            Self::Parquet(writer) => writer.inner(),
-            Self::Ipc(writer) => writer.get_ref().get_ref(),
+            Self::Pages(writer) => writer.finish(),
         }
     }
 }
@@ -106,20 +112,6 @@ const COLUMN_METADATA_BYTES: usize = 512;
 fn group_memory(writer: &ArrowWriter<WorkFile>) -> usize {
     let groups = writer.flushed_row_groups();
     groups.len() * groups.first().map_or(0, |group| group.num_columns()) * COLUMN_METADATA_BYTES
-}
-
-enum Failure {
-    Parquet(parquet::errors::ParquetError),
-    Arrow(arrow::error::ArrowError),
-}
-
-impl Failure {
-    fn at(self, file: &WorkFile) -> OutputError {
-        match self {
-            Self::Parquet(error) => parquet_error(file.path(), error),
-            Self::Arrow(error) => arrow_error(file.path(), error),
-        }
-    }
 }
 
 /// The file system's error within, if that is what it was: it knows a remedy.

@@ -25,6 +25,22 @@ pub enum OutputError {
         /// What the writer said.
         message: String,
     },
+    /// A row does not fit on a page.
+    #[error(
+        "row {row} of '{}', from 0, takes {bytes} bytes, and a page holds rows of up to {most}; {remedy}", path.display()
+    )]
+    RowTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The row's number in it.
+        row: u64,
+        /// Its bytes on a page.
+        bytes: usize,
+        /// The most that fit.
+        most: usize,
+        /// What to do about it.
+        remedy: String,
+    },
     /// Another run writes there.
     #[error("another run is writing to '{}'; wait until it ends, or choose another --output", .0.display())]
     InUse(PathBuf),

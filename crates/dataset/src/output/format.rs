@@ -16,7 +16,7 @@ use parquet::{
     schema::types::ColumnPath,
 };
 
-use super::OutputError;
+use super::{OutputError, OutputOptions, pages::PagesEncoding};
 
 /// What files are written as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub enum OutputFormat {
     /// Arrow IPC files. Dictionaries are written out as their values, since a file of this format has one dictionary for
     /// all its batches.
     Ipc,
+    /// Page files of `annulus_pages`: sealed pages of one size, with rows that keep every type.
+    Pages,
 }
 
 /// How the content of files is compressed.
@@ -48,6 +50,7 @@ impl OutputFormat {
         match self {
             Self::Parquet => "parquet",
             Self::Ipc => "arrow",
+            Self::Pages => "pages",
         }
     }
 
@@ -56,6 +59,7 @@ impl OutputFormat {
         match self {
             Self::Parquet => "parquet",
             Self::Ipc => "arrow",
+            Self::Pages => "pages",
         }
     }
 
@@ -63,15 +67,7 @@ impl OutputFormat {
     pub fn default_compression(self) -> Compression {
         match self {
             Self::Parquet => Compression::Snappy,
-            Self::Ipc => Compression::None,
-        }
-    }
-
-    /// Memory that an open file of so many columns needs to be worth being open, in bytes.
-    pub(crate) fn floor_bytes(self, columns: usize) -> usize {
-        match self {
-            Self::Parquet => columns * PARQUET_COLUMN_FLOOR_BYTES,
-            Self::Ipc => IPC_FLOOR_BYTES,
+            Self::Ipc | Self::Pages => Compression::None,
         }
     }
 }
@@ -96,19 +92,21 @@ impl Compression {
 pub(crate) enum Encoding {
     Parquet { schema: SchemaRef, options: Box<ArrowWriterOptions> },
     Ipc { schema: SchemaRef, options: IpcWriteOptions },
+    Pages(Arc<PagesEncoding>),
 }
 
 impl Encoding {
-    /// For files of `schema`. In Parquet, column `i` begins with a dictionary if `dictionary(i)` says so.
+    /// For files of `schema` of so many partitions. In Parquet, column `i` begins with a dictionary if `dictionary(i)` says so.
     ///
     /// # Errors
     /// If the format cannot hold a column's type, or does not know the compression.
     pub(crate) fn try_new(
-        format: OutputFormat,
-        compression: Compression,
+        output: &OutputOptions,
         schema: &SchemaRef,
+        partitions: usize,
         dictionary: impl Fn(usize) -> bool,
     ) -> Result<Self, OutputError> {
+        let OutputOptions { format, compression, page_bytes, .. } = *output;
         let unfit = |message: String| OutputError::Encode { path: format!("*.{}", format.extension()).into(), message };
         match format {
             OutputFormat::Parquet => {
@@ -129,6 +127,13 @@ impl Encoding {
                 let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
                 Ok(Self::Ipc { schema, options })
             }
+            OutputFormat::Pages if compression != Compression::None => {
+                Err(unfit("page files are not compressed; leave --compression out".into()))
+            }
+            OutputFormat::Pages => {
+                let encoding = PagesEncoding::new(schema, page_bytes, partitions).map_err(unfit)?;
+                Ok(Self::Pages(Arc::new(encoding)))
+            }
         }
     }
 
@@ -136,6 +141,16 @@ impl Encoding {
     pub(crate) fn schema(&self) -> &SchemaRef {
         match self {
             Self::Parquet { schema, .. } | Self::Ipc { schema, .. } => schema,
+            Self::Pages(encoding) => &encoding.header.schema,
+        }
+    }
+
+    /// Memory that an open file needs to be worth being open, in bytes.
+    pub(crate) fn floor_bytes(&self) -> usize {
+        match self {
+            Self::Parquet { schema, .. } => schema.fields().len() * PARQUET_COLUMN_FLOOR_BYTES,
+            Self::Ipc { .. } => IPC_FLOOR_BYTES,
+            Self::Pages(encoding) => encoding.header.shape.page_bytes(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! `manifest.json`: what a finished dataset consists of. Written last, so it is there only when everything else is.
 
-use std::{collections::BTreeMap, fs, io};
+use std::{collections::BTreeMap, fs, io, path::Path};
 
 use arrow::datatypes::Schema;
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,25 @@ pub struct Manifest {
     pub quarantine: Option<PlainFileEntry>,
     /// All partitions, also those without rows, which have no file.
     pub partitions: Vec<PartitionEntry>,
+    /// The keys with many rows, by falling number of rows; none if rows are placed by turns.
+    #[serde(default)]
+    pub hot_keys: Vec<HotKeyEntry>,
+}
+
+/// A key with many rows against an average partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HotKeyEntry {
+    /// The values of the key columns as people read them, with a comma between them; cut after 200 characters.
+    pub key: String,
+    /// Its partition.
+    pub partition: usize,
+    /// Extra files that its rows are spread over; 0 if they are in the partition's own.
+    pub files: usize,
+    /// It has at least so many rows. Exact for keys that were spread; else told from one row in 32, and true but
+    /// for one time in ten thousand.
+    pub rows_min: u64,
+    /// It has at most so many rows; as `rows_min`.
+    pub rows_max: u64,
 }
 
 /// A column.
@@ -69,6 +88,9 @@ pub struct PartitionEntry {
 pub struct FileEntry {
     /// Its name in the folder.
     pub name: String,
+    /// Which of its partition's extra files for hot keys it belongs to, from 1; none for the partition's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hot: Option<usize>,
     /// Number of rows.
     pub rows: u64,
     /// Its length.
@@ -123,6 +145,12 @@ impl Manifest {
             Ok(manifest) => Err(damaged(format!("its version is {}, not {MANIFEST_VERSION}", manifest.version))),
             Err(error) => Err(damaged(error.to_string())),
         }
+    }
+
+    /// Whether there is one in `dir`, as far as can be told; other files may have its name.
+    pub(crate) fn is_in(dir: &Path) -> bool {
+        let text = fs::read(dir.join(MANIFEST_NAME)).unwrap_or_default();
+        serde_json::from_slice::<Self>(&text).is_ok()
     }
 
     /// Writes it, as a whole or not at all.

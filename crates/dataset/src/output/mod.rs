@@ -14,6 +14,7 @@ mod keys;
 mod manifest;
 pub(crate) mod memory;
 mod open;
+mod pages;
 mod publish;
 mod quarantine;
 mod slot;
@@ -25,11 +26,12 @@ use arrow::array::RecordBatch;
 pub use error::OutputError;
 pub use format::{Compression, OutputFormat};
 pub use manifest::{
-    ColumnEntry, FileEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest, PartitionEntry, PlainFileEntry,
-    Settings,
+    ColumnEntry, FileEntry, HotKeyEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest, PartitionEntry,
+    PlainFileEntry, Settings,
 };
 pub use open::{Existing, OutputOptions, is_unfinished};
 pub(crate) use open::{Opened, OutputSpec};
+pub use pages::DEFAULT_PAGE_BYTES;
 pub use quarantine::QUARANTINE_NAME;
 pub use slot::Slot;
 
@@ -115,7 +117,7 @@ impl Output {
 
     /// Memory that an open file needs to be worth being open, in bytes.
     pub(crate) fn floor_bytes(&self) -> usize {
-        self.common.format.floor_bytes(self.common.encoding.schema().fields().len())
+        self.common.encoding.floor_bytes()
     }
 
     /// A folder for files that go away with the run.
@@ -124,7 +126,7 @@ impl Output {
     }
 
     /// Publishes what waits and writes the manifest. All slots are finished.
-    pub(crate) fn complete(self, rows_bad: u64) -> Result<Manifest, OutputError> {
+    pub(crate) fn complete(self, rows_bad: u64, hot_keys: Vec<HotKeyEntry>) -> Result<Manifest, OutputError> {
         let mut finished = self.finished.into_inner().unwrap_or_else(PoisonError::into_inner);
         finished.publish(&self.folder)?;
         let quarantine = self.quarantine.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -142,6 +144,7 @@ impl Output {
             bytes: partitions.iter().map(|partition| partition.bytes).sum(),
             quarantine,
             partitions,
+            hot_keys,
         };
         manifest.store(&self.folder)?;
         self.folder.dismantle()?;

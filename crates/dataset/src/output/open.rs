@@ -29,6 +29,8 @@ pub struct OutputOptions {
     pub compression: Compression,
     /// A file that has reached so many bytes is followed by a further one.
     pub max_file_bytes: Option<u64>,
+    /// The size of pages in page files, in bytes: a multiple of 4 KiB from 4 KiB to 64 MiB. A row must fit on one.
+    pub page_bytes: usize,
     /// What is done about a dataset that is there.
     pub existing: Existing,
 }
@@ -77,8 +79,9 @@ impl Output {
     /// # Errors
     /// If the folder holds what `existing` does not allow, another run uses it, or the file system refuses.
     pub(crate) fn open(spec: OutputSpec<'_>) -> Result<Opened, OutputError> {
-        let OutputOptions { dir, format, compression, max_file_bytes, existing } = spec.options.clone();
-        let encoding = Encoding::try_new(format, compression, &spec.schema, spec.dictionary)?;
+        let OutputOptions { dir, format, max_file_bytes, existing, .. } = spec.options.clone();
+        let partitions = spec.slots.iter().map(|slot| slot.partition + 1).max().unwrap_or(0);
+        let encoding = Encoding::try_new(spec.options, &spec.schema, partitions, spec.dictionary)?;
         let folder = Folder::lock(&dir)?;
         let recorded = match find(&folder, existing, &spec.settings) {
             Ok(Found::Complete(manifest)) => return Ok(Opened::Complete(manifest)),

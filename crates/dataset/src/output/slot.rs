@@ -10,7 +10,7 @@ use super::{
     format::{Encoding, OutputFormat},
     keys::KeyRange,
     manifest::FileEntry,
-    publish::Folder,
+    publish::{Folder, Sealed},
 };
 
 /// Names a slot.
@@ -70,7 +70,7 @@ impl SlotWriter {
             Some(open) => open,
             None => {
                 let name = self.slot.file_name(self.files.len() + 1, common.format);
-                self.open.insert(Open::create(folder, common, name)?)
+                self.open.insert(Open::create(folder, common, self.slot.partition, name)?)
             }
         };
         open.write(common, batch)?;
@@ -102,14 +102,15 @@ impl SlotWriter {
         let entries = keys.iter().zip(&common.keys).map(|(range, (column, _))| range.entry(column));
         let entries: Result<Vec<_>, ArrowError> = entries.filter_map(Result::transpose).collect();
         let keys = entries.map_err(|error| arrow_error(Path::new(&name), error))?;
-        self.files.push(FileEntry { name, rows, bytes: sealed.bytes, checksum: sealed.checksum, keys });
+        let Sealed { bytes, checksum } = sealed;
+        self.files.push(FileEntry { name, hot: self.slot.hot, rows, bytes, checksum, keys });
         Ok(())
     }
 }
 
 impl Open {
-    fn create(folder: &Folder, common: &Common, name: String) -> Result<Self, OutputError> {
-        let encoder = Encoder::create(folder, &name, &common.encoding)?;
+    fn create(folder: &Folder, common: &Common, partition: usize, name: String) -> Result<Self, OutputError> {
+        let encoder = Encoder::create(folder, &name, partition, &common.encoding)?;
         let keys = common.keys.iter().map(|_| KeyRange::default()).collect();
         Ok(Self { encoder, name, rows: 0, keys })
     }

@@ -58,6 +58,11 @@ impl KeyHasher {
         self
     }
 
+    /// The same for batches that have nothing but the key columns, in their order.
+    pub(crate) fn of_keys_alone(&self) -> Self {
+        Self { columns: (0..self.columns.len()).collect(), ..self.clone() }
+    }
+
     /// The key columns' places in the schema.
     pub fn columns(&self) -> &[usize] {
         &self.columns

@@ -11,7 +11,7 @@ mod round_robin;
 use annulus_exchange::partition::{MAX_CONSUMERS, Modulo, RangePartitioner, Target};
 use arrow::{
     array::{ArrayRef, RecordBatch},
-    datatypes::SchemaRef,
+    datatypes::{Schema, SchemaRef},
 };
 
 use crate::error::DatasetError;
@@ -122,6 +122,16 @@ impl Placement {
         match &self.rule {
             Rule::Ranges(ranges) => Some(ranges.points()),
             _ => None,
+        }
+    }
+
+    /// What hashes the columns `keys` of `schema` as this does where it places by hash; `None` by turns, which have no keys, and
+    /// for ranges of keys that cannot be hashed.
+    pub(crate) fn hasher(&self, schema: &Schema, keys: &[String]) -> Option<KeyHasher> {
+        match &self.rule {
+            Rule::Hash(hasher, _) | Rule::KeyGroups(hasher, _) => Some(hasher.clone()),
+            Rule::Ranges(_) => KeyHasher::new(schema, keys).ok(),
+            Rule::RoundRobin => None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! A dataset split by key into files, in one pass and in memory that is bounded.
 //!
 //! ```text
-//! unit -> batches -> targets -> wave (one for each worker) --full--> each slot's rows, gathered --> its open file
+//! unit -> batches -> partitions -> slots (rows of hot keys take turns) -> wave (one for each worker) --full--> each slot's rows, gathered --> its open file
 //!                                                              or, where that many files do not fit: spill, then file by file
 //! ```
 //! There are no queues: a worker that has read writes what it read, and waits only for the lock of the file it writes to.
@@ -11,6 +11,9 @@
 
 mod cancel;
 mod files;
+mod first_error;
+mod hot_files;
+mod hot_report;
 mod large_rows;
 mod progress;
 mod spill;
@@ -29,16 +32,19 @@ use arrow::{
 use parking_lot::Mutex;
 
 pub use cancel::CancelToken;
+pub use hot_files::HotFiles;
 pub use progress::{Progress, Silent};
 
 use crate::{
     error::DatasetError,
     input::Dataset,
     output::{
-        Existing, Manifest, Opened, Output, OutputError, OutputOptions, OutputSpec, Settings, Slot, memory::Shares,
+        Existing, Manifest, Opened, Output, OutputError, OutputFormat, OutputOptions, OutputSpec, Settings, Slot,
+        memory::Shares,
     },
     placement::Placement,
 };
+use first_error::FirstError;
 use spill::Spill;
 use worker::{Ended, Shared};
 
@@ -53,6 +59,11 @@ pub struct Job {
     pub by: Vec<String>,
     /// How rows are placed, in words that are equal for equal rules; `--resume` compares them, and the split points.
     pub placement_name: String,
+    /// The keys whose rows are spread over extra files of their partition.
+    pub hot_files: HotFiles,
+    /// Keys are reported that have at least this share of the rows of an average partition; see
+    /// [`DEFAULT_HOT_SHARE`](crate::hot_keys::DEFAULT_HOT_SHARE).
+    pub hot_key_share: f64,
     /// Where files go.
     pub output: OutputOptions,
     /// Number of worker threads, at least one.
@@ -84,7 +95,8 @@ pub struct Summary {
 /// # Errors
 /// If inputs cannot be read, the output cannot be written, or `cancel` asked to stop ([`DatasetError::Cancelled`]).
 pub fn run(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result<Summary, DatasetError> {
-    let slots = slots_of(&job.placement);
+    let slots = slots_of(job);
+    let slots_count = slots.len();
     if job.output.existing == Existing::Resume && job.dataset.fingerprint.is_none() {
         return Err(OutputError::ResumeOnce.into());
     }
@@ -102,7 +114,7 @@ pub fn run(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result<S
     })?;
     match opened {
         Opened::Complete(manifest) => {
-            let (rows_in, slots_kept) = (manifest.rows + manifest.rows_bad, job.placement.partitions());
+            let (rows_in, slots_kept) = (manifest.rows + manifest.rows_bad, slots_count);
             Ok(Summary { manifest, rows_in, slots_kept, bytes_spilled: 0 })
         }
         Opened::Writing { output, kept } => write(job, shares, *output, kept, progress, cancel),
@@ -133,8 +145,8 @@ fn write(
     });
     match written {
         Ok((ended, bytes_spilled)) => {
-            let rows_bad = ended.rows_bad;
-            let manifest = output.complete(rows_bad)?;
+            let hot_keys = ended.hot_keys(job, &output);
+            let manifest = output.complete(ended.rows_bad, hot_keys)?;
             let slots_kept = kept.iter().flatten().count();
             Ok(Summary { manifest, rows_in: ended.rows_in, slots_kept, bytes_spilled })
         }
@@ -173,13 +185,13 @@ fn on_threads<T: Send>(
     shared: &Shared<'_>,
     work: impl Fn(usize) -> Result<T, DatasetError> + Sync,
 ) -> Result<Vec<T>, DatasetError> {
-    let first_error = Mutex::new(None);
+    let first_error = FirstError::default();
     let done = Mutex::new(Vec::new());
     let one = |worker| match work(worker) {
         Ok(result) => done.lock().push(result),
         Err(error) => {
             // In this order: whoever sees the stop has an error too, but not the first.
-            first_error.lock().get_or_insert(error);
+            first_error.add(error);
             shared.stop.store(true, Release);
         }
     };
@@ -200,8 +212,10 @@ fn on_threads<T: Send>(
     }
 }
 
-fn slots_of(placement: &Placement) -> Vec<Slot> {
-    (0..placement.partitions()).map(|partition| Slot { partition, hot: None }).collect()
+/// The partitions' own files, then those for hot keys.
+fn slots_of(job: &Job) -> Vec<Slot> {
+    let own = (0..job.placement.partitions()).map(|partition| Slot { partition, hot: None });
+    own.chain(job.hot_files.slots()).collect()
 }
 
 /// The split points of ranges as text, which may have been found in a sample.
@@ -220,7 +234,7 @@ fn settings_of(job: &Job) -> Settings {
     let Job { dataset, placement, by, placement_name, output, .. } = job;
     let max_file_size = output.max_file_bytes.map_or("none".to_owned(), |bytes| bytes.to_string());
     let on_bad_row = if job.quarantine { "quarantine" } else { "fail or skip" };
-    [
+    let settings = [
         ("--by", by.join(",")),
         ("--into", placement.partitions().to_string()),
         ("placement", placement_name.clone()),
@@ -230,7 +244,8 @@ fn settings_of(job: &Job) -> Settings {
         ("--max-file-size", max_file_size),
         ("--on-bad-row", on_bad_row.to_owned()),
         ("input", dataset.fingerprint.clone().unwrap_or_default()),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into()
+    ];
+    let page_size = (output.format == OutputFormat::Pages).then(|| ("--page-size", output.page_bytes.to_string()));
+    let settings = settings.into_iter().chain(page_size).chain(job.hot_files.setting());
+    settings.map(|(name, value)| (name.to_owned(), value)).collect()
 }

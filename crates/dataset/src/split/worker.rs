@@ -7,6 +7,8 @@ use std::sync::atomic::{
 
 use super::{
     CancelToken, Job, Progress,
+    hot_files::HotTurns,
+    hot_report::{self, HotReport},
     spill::{Spill, SpillWriter, Spilled},
     wave::Wave,
 };
@@ -14,8 +16,9 @@ use arrow::array::RecordBatch;
 
 use crate::{
     error::DatasetError,
+    hot_keys::HotKeys,
     input::{Decoded, Unit},
-    output::{Output, OutputError},
+    output::{HotKeyEntry, Output, OutputError},
     placement::Scratch,
 };
 
@@ -44,17 +47,24 @@ pub(super) struct Ended {
     pub(super) rows_bad: u64,
     /// Rows of each slot, also of those that were kept.
     rows: Vec<u64>,
+    /// Rows by key, of some of the rows.
+    counts: Option<HotKeys>,
+    /// Rows of each key that was spread over extra files.
+    spread: Vec<u64>,
 }
 
 impl Shared<'_> {
     /// Reads units until there are no more, and writes or spills their rows.
     pub(super) fn read(&self, worker: usize) -> Result<Ended, DatasetError> {
+        let job = self.job;
         let mut reading = Reading {
             shared: self,
             worker,
-            wave: Wave::new(&self.job.dataset.schema, self.kept.len()),
+            wave: Wave::new(&job.dataset.schema, self.kept.len()),
             scratch: Scratch::default(),
             targets: Vec::new(),
+            report: HotReport::new(job),
+            hot: job.hot_files.turns(&job.placement, &job.dataset.schema, &job.by),
             spill: self.spill.as_ref().and_then(Spill::writer),
             ended: Ended { rows: vec![0; self.kept.len()], ..Ended::default() },
         };
@@ -101,10 +111,22 @@ impl Ended {
     pub(super) fn merge(mut self, other: Self) -> Self {
         self.rows_in += other.rows_in;
         self.rows_bad += other.rows_bad;
-        for (ours, theirs) in self.rows.iter_mut().zip(other.rows) {
-            *ours += theirs;
+        let add = |ours: &mut [u64], theirs: Vec<u64>| ours.iter_mut().zip(theirs).for_each(|(a, b)| *a += b);
+        add(&mut self.rows, other.rows);
+        add(&mut self.spread, other.spread);
+        if let (Some(ours), Some(theirs)) = (&mut self.counts, other.counts) {
+            ours.merge(theirs);
         }
         self
+    }
+
+    /// The keys with many rows.
+    pub(super) fn hot_keys(&self, job: &Job, output: &Output) -> Vec<HotKeyEntry> {
+        let mut partition_rows = vec![0; job.placement.partitions()];
+        for (slot, rows) in self.rows.iter().enumerate() {
+            partition_rows[output.slot(slot).partition] += rows;
+        }
+        hot_report::entries(job, self.counts.as_ref(), &self.spread, &partition_rows)
     }
 
     /// An error if a slot that was kept has other rows than the inputs give for it.
@@ -125,7 +147,10 @@ struct Reading<'a> {
     worker: usize,
     wave: Wave,
     scratch: Scratch,
+    /// Partitions, then slots, of the rows of a batch.
     targets: Vec<annulus_exchange::partition::Target>,
+    report: Option<HotReport>,
+    hot: Option<HotTurns<'a>>,
     spill: Option<SpillWriter<'a>>,
     ended: Ended,
 }
@@ -133,6 +158,8 @@ struct Reading<'a> {
 impl Reading<'_> {
     fn read(&mut self, unit: &Unit) -> Result<(), DatasetError> {
         self.scratch.begin_unit(unit.index());
+        self.report.iter_mut().for_each(|report| report.begin_unit(unit.index()));
+        self.hot.iter_mut().for_each(|hot| hot.begin_unit(unit.index()));
         self.shared.check()?;
         for decoded in unit.read()? {
             self.shared.check()?;
@@ -144,7 +171,7 @@ impl Reading<'_> {
                 self.shared.output.quarantine(&bad)?;
             }
             if batch.num_rows() > 0 {
-                self.shared.job.placement.assign(&batch, &mut self.scratch, &mut self.targets)?;
+                self.assign(&batch)?;
                 self.place(&batch)?;
             }
             self.shared.progress.read(rows, input_bytes);
@@ -152,6 +179,18 @@ impl Reading<'_> {
             if self.wave.bytes() >= self.shared.wave_bytes {
                 self.write_wave()?;
             }
+        }
+        Ok(())
+    }
+
+    /// Finds the slot of each row of a batch.
+    fn assign(&mut self, batch: &RecordBatch) -> Result<(), DatasetError> {
+        self.shared.job.placement.assign(batch, &mut self.scratch, &mut self.targets)?;
+        if let Some(report) = &mut self.report {
+            report.observe(batch, &self.targets)?;
+        }
+        if let Some(hot) = &mut self.hot {
+            hot.redirect(batch, self.scratch.hashes(), &mut self.targets)?;
         }
         Ok(())
     }
@@ -171,6 +210,8 @@ impl Reading<'_> {
     fn end(mut self) -> Result<Ended, DatasetError> {
         self.write_wave()?;
         self.spill.map_or(Ok(()), SpillWriter::finish)?;
+        self.ended.counts = self.report.map(HotReport::finish);
+        self.ended.spread = self.hot.map_or(Vec::new(), HotTurns::finish);
         Ok(self.ended)
     }
 

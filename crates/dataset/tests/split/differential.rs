@@ -1,8 +1,12 @@
 //! Every row comes out once, in its partition, whatever the format, the number of partitions and the memory.
 
-use std::{fs, sync::Arc};
+use std::{
+    fs::{self, File},
+    sync::Arc,
+};
 
 use annulus_dataset::output::{Existing, OutputFormat};
+use annulus_pages::file::PageFileReader;
 use arrow::{
     array::{ArrayRef, Int64Array, RecordBatch, StringArray},
     datatypes::DataType,
@@ -11,7 +15,7 @@ use tempfile::tempdir;
 
 use crate::support::*;
 
-const FORMATS: [OutputFormat; 2] = [OutputFormat::Parquet, OutputFormat::Ipc];
+const FORMATS: [OutputFormat; 3] = [OutputFormat::Parquet, OutputFormat::Ipc, OutputFormat::Pages];
 
 #[test]
 fn every_row_is_in_its_partition() {
@@ -26,6 +30,9 @@ fn every_row_is_in_its_partition() {
         (FORMATS[1], 2, &["id"]),
         (FORMATS[1], 64, &["flag", "day", "price"]),
         (FORMATS[1], 4096, &["long"]),
+        (FORMATS[2], 1, &["id"]),
+        (FORMATS[2], 64, &["word", "bytes"]),
+        (FORMATS[2], 4096, &["id", "view"]),
     ]
     .into_iter()
     .enumerate()
@@ -42,10 +49,15 @@ fn every_row_is_in_its_partition() {
 fn files_that_memory_cannot_keep_open_are_spilled_and_relieved() {
     let temporary = tempdir().unwrap();
     let inputs = write_inputs(&temporary.path().join("in"), 2, 2, 3000, 500);
-    for (number, (format, into, memory, spills)) in
-        [(FORMATS[0], 500, 4 << 20, true), (FORMATS[1], 500, 4 << 20, true), (FORMATS[0], 3, 8 << 20, false)]
-            .into_iter()
-            .enumerate()
+    for (number, (format, into, memory, spills)) in [
+        (FORMATS[0], 500, 4 << 20, true),
+        (FORMATS[1], 500, 4 << 20, true),
+        (FORMATS[0], 3, 8 << 20, false),
+        (FORMATS[2], 500, 4 << 20, true),
+        (FORMATS[2], 3, 8 << 20, false),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let dir = temporary.path().join(format!("out-{number}"));
         let mut job = job(&inputs, &["id"], into, &dir, format);
@@ -79,7 +91,7 @@ fn rows_larger_than_a_spilled_page_are_spilled_too() {
 fn a_file_that_is_long_enough_is_followed_by_the_next() {
     let temporary = tempdir().unwrap();
     let inputs = write_inputs(&temporary.path().join("in"), 3, 4, 16_000, 4000);
-    for (format, extension) in [(FORMATS[0], "parquet"), (FORMATS[1], "arrow")] {
+    for (format, extension) in FORMATS.into_iter().zip(["parquet", "arrow", "pages"]) {
         let dir = temporary.path().join(extension);
         let mut job = job(&inputs, &["id"], 2, &dir, format);
         // A file ends with a batch, which has up to 8,192 rows.
@@ -142,4 +154,47 @@ fn ranges_of_keys_of_every_type_are_those_of_the_rows() {
         assert_eq!((file.keys[0].min.clone(), file.keys[0].max.clone()), (Some(show(0)), Some(show(all.len() - 1))));
         assert!(fs::metadata(dir.join("manifest.json")).unwrap().len() > 0);
     }
+}
+
+#[test]
+fn page_files_are_read_again_with_all_their_types() {
+    let temporary = tempdir().unwrap();
+    let inputs = write_inputs(&temporary.path().join("in"), 6, 2, 3000, 500);
+    let (first, second) = (temporary.path().join("first"), temporary.path().join("second"));
+    let to_pages = job(&inputs, &["id"], 5, &first, OutputFormat::Pages);
+    run_silently(&to_pages).unwrap();
+    let job = job(&[text(&first)], &["short", "day"], 7, &second, OutputFormat::Pages);
+    assert_eq!(job.dataset.schema, to_pages.dataset.schema);
+    run_silently(&job).unwrap();
+    check_complete(&second, &expected(&job, &inputs));
+    let file = File::open(second.join("part-00003.pages")).unwrap();
+    let pages = PageFileReader::open(file).unwrap();
+    assert_eq!((pages.header().partitions, pages.pages_of(3).len()), (7, pages.pages()));
+}
+
+#[test]
+fn rows_that_no_page_holds_are_named_with_a_remedy() {
+    let temporary = tempdir().unwrap();
+    let ids = Int64Array::from_iter_values(0..40);
+    let texts = StringArray::from_iter_values((0..40).map(|row| "x".repeat(if row == 17 { 200_000 } else { row })));
+    let columns: [(&str, ArrayRef); 2] = [("id", Arc::new(ids)), ("text", Arc::new(texts))];
+    let input = temporary.path().join("in.parquet");
+    write_parquet(&input, &[RecordBatch::try_from_iter(columns).unwrap()], 15);
+    let inputs = [text(&input)];
+    let dir = temporary.path().join("out");
+    let mut job = job(&inputs, &["id"], 1, &dir, OutputFormat::Pages);
+    job.threads = 1;
+    let error = run_silently(&job).unwrap_err().to_string();
+    for part in ["row 17 of", "part-00000.pages", "takes 2000", "--page-size 256K"] {
+        assert!(error.contains(part), "no {part} in: {error}");
+    }
+    assert!(!dir.exists());
+    job.output.page_bytes = 256 << 10;
+    run_silently(&job).unwrap();
+    check_complete(&dir, &expected(&job, &inputs));
+
+    job.output.existing = Existing::Overwrite;
+    job.output.page_bytes = 5000;
+    let error = run_silently(&job).unwrap_err().to_string();
+    assert!(error.contains("multiple of 4 KiB") && error.contains("--page-size"), "{error}");
 }

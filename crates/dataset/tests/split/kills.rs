@@ -12,7 +12,8 @@ use std::{
 
 use annulus_dataset::{
     output::{Existing, OutputFormat},
-    split::{CancelToken, Progress, run},
+    placement::PlacementSpec,
+    split::{CancelToken, HotFiles, Progress, run},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tempfile::tempdir;
@@ -23,6 +24,8 @@ fn seeds() -> std::ops::Range<u64> {
     0..env::var("ANNULUS_FAULT_SEEDS").map_or(20, |seeds| seeds.parse().expect("a number of seeds"))
 }
 
+const FORMATS: [OutputFormat; 3] = [OutputFormat::Parquet, OutputFormat::Ipc, OutputFormat::Pages];
+
 /// What a seed stands for.
 #[derive(Clone, Debug)]
 struct Plan {
@@ -32,6 +35,8 @@ struct Plan {
     format: OutputFormat,
     memory: usize,
     max_file: Option<u64>,
+    /// Few keys, of which the most frequent are spread over extra files.
+    hot: bool,
 }
 
 impl Plan {
@@ -42,17 +47,25 @@ impl Plan {
             inputs: write_inputs(&temporary.join("in"), seed, files, rows, 100),
             dir: temporary.join("disk").join("out"),
             into: [1, 3, 40, 200][rng.random_range(0..4)],
-            format: [OutputFormat::Parquet, OutputFormat::Ipc][rng.random_range(0..2)],
+            format: FORMATS[rng.random_range(0..3)],
             // The smaller one spills.
             memory: [2 << 20, 256 << 20][rng.random_range(0..2)],
             max_file: [None, Some(5_000)][rng.random_range(0..2)],
+            hot: rng.random_bool(0.4),
         };
         (plan, rng)
     }
 
     fn job(&self, existing: Existing) -> annulus_dataset::split::Job {
-        let mut job = job(&self.inputs, &["id"], self.into, &self.dir, self.format);
+        let by = if self.hot { "int" } else { "id" };
+        let mut job = job(&self.inputs, &[by], self.into, &self.dir, self.format);
+        if self.hot {
+            let hot = HotFiles::sample(&job.dataset, &PlacementSpec::Hash, &job.by, self.into, 0.5, Some(3));
+            job.hot_files = hot.unwrap();
+        }
         (job.output.existing, job.output.max_file_bytes, job.memory_limit) = (existing, self.max_file, self.memory);
+        // Several fill the files, and few fill a small disk.
+        job.output.page_bytes = 4096;
         job
     }
 
@@ -62,6 +75,12 @@ impl Plan {
         let job = self.job(Existing::Resume);
         run_silently(&job).unwrap();
         check_complete(&self.dir, &expected(&job, &self.inputs));
+        if !self.hot {
+            return;
+        }
+        let undisturbed = Self { dir: self.dir.with_extension("undisturbed"), ..self.clone() };
+        run_silently(&undisturbed.job(Existing::Refuse)).unwrap();
+        assert!(rows_by_slot(&self.dir) == rows_by_slot(&undisturbed.dir), "rows are in other files");
     }
 
     fn spawn(&self) -> Child {
@@ -72,6 +91,7 @@ impl Plan {
             self.format.name().to_owned(),
             self.memory.to_string(),
             self.max_file.map_or(String::new(), |bytes| bytes.to_string()),
+            self.hot.to_string(),
         ];
         Command::new(env::current_exe().unwrap())
             .args(["kills::child_of_a_kill", "--exact", "--ignored", "--nocapture", "--test-threads=1"])
@@ -105,16 +125,17 @@ impl Progress for Told {
 #[ignore = "only run by a_killed_run_is_resumed"]
 fn child_of_a_kill() {
     let Ok(job) = env::var("ANNULUS_FAULT_JOB") else { return };
-    let [inputs, dir, into, format, memory, max_file] = *job.split('\u{1}').collect::<Vec<_>>() else {
+    let [inputs, dir, into, format, memory, max_file, hot] = *job.split('\u{1}').collect::<Vec<_>>() else {
         panic!("{job}")
     };
     let plan = Plan {
         inputs: inputs.split('\n').map(str::to_owned).collect(),
         dir: dir.into(),
         into: into.parse().unwrap(),
-        format: if format == "parquet" { OutputFormat::Parquet } else { OutputFormat::Ipc },
+        format: FORMATS.into_iter().find(|known| known.name() == format).unwrap(),
         memory: memory.parse().unwrap(),
         max_file: max_file.parse().ok(),
+        hot: hot.parse().unwrap(),
     };
     run(&plan.job(Existing::Resume), &Told, &CancelToken::new()).unwrap();
     println!("@step");

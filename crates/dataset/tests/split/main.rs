@@ -2,5 +2,6 @@
 
 mod differential;
 mod folder;
+mod hot;
 mod kills;
 mod support;

@@ -10,11 +10,13 @@ use std::{
 
 use annulus_dataset::{
     error::DatasetError,
+    hot_keys::DEFAULT_HOT_SHARE,
     input::{Dataset, InputOptions},
-    output::{Existing, FileEntry, Manifest, OutputFormat, OutputOptions},
+    output::{DEFAULT_PAGE_BYTES, Existing, FileEntry, Manifest, OutputFormat, OutputOptions},
     placement::{Placement, PlacementSpec, Scratch},
-    split::{CancelToken, Job, Progress, Silent, Summary, run},
+    split::{CancelToken, HotFiles, Job, Progress, Silent, Summary, run},
 };
+use annulus_pages::{codec::RowCodec, file::PageFileReader};
 use arrow::{
     array::{
         ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
@@ -97,6 +99,7 @@ pub fn job(inputs: &[String], by: &[&str], into: usize, dir: &Path, format: Outp
         format,
         compression: format.default_compression(),
         max_file_bytes: None,
+        page_bytes: DEFAULT_PAGE_BYTES,
         existing: Existing::Refuse,
     };
     Job {
@@ -104,6 +107,8 @@ pub fn job(inputs: &[String], by: &[&str], into: usize, dir: &Path, format: Outp
         placement,
         by,
         placement_name: "hash".to_owned(),
+        hot_files: HotFiles::default(),
+        hot_key_share: DEFAULT_HOT_SHARE,
         output,
         threads: 2,
         memory_limit: 256 << 20,
@@ -146,11 +151,24 @@ impl Progress for CancelAfter {
 /// All batches of a file.
 pub fn read_file(path: &Path) -> Vec<RecordBatch> {
     let file = File::open(path).unwrap();
-    if path.extension().is_some_and(|extension| extension == "parquet") {
-        ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap().map(Result::unwrap).collect()
-    } else {
-        FileReader::try_new(file, None).unwrap().map(Result::unwrap).collect()
+    match path.extension().unwrap().to_str().unwrap() {
+        "parquet" => {
+            ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap().map(Result::unwrap).collect()
+        }
+        "pages" => read_pages(file),
+        _ => FileReader::try_new(file, None).unwrap().map(Result::unwrap).collect(),
     }
+}
+
+fn read_pages(file: File) -> Vec<RecordBatch> {
+    let mut pages = PageFileReader::open(file).unwrap();
+    let codec = RowCodec::new(pages.header().schema.clone()).unwrap();
+    let (count, mut buffer) = (pages.pages(), Vec::new());
+    let batch = |page| {
+        let page = pages.read(page, &mut buffer).unwrap();
+        codec.decode(&page.tuples().map(|(_, payload)| payload).collect::<Vec<_>>()).unwrap()
+    };
+    (0..count).map(batch).collect()
 }
 
 /// Each row as text, by falling nothing: the order they come in.
@@ -186,6 +204,18 @@ pub fn expected(job: &Job, inputs: &[String]) -> Vec<Vec<String>> {
         }
     }
     partitions.into_iter().map(sorted).collect()
+}
+
+/// The sorted rows of each partition's own files, and of each of its extra files for hot keys.
+pub fn rows_by_slot(dir: &Path) -> BTreeMap<(usize, Option<usize>), Vec<String>> {
+    let mut slots = BTreeMap::<_, Vec<String>>::new();
+    for partition in manifest(dir).partitions {
+        for file in partition.files {
+            assert_eq!(file.hot.is_some(), file.name.contains(".hot-"));
+            slots.entry((partition.partition, file.hot)).or_default().extend(rows_of(&read_file(&dir.join(file.name))));
+        }
+    }
+    slots.into_iter().map(|(slot, rows)| (slot, sorted(rows))).collect()
 }
 
 /// The manifest of a folder.

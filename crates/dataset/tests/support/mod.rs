@@ -7,6 +7,13 @@ use annulus_dataset::{
     error::DatasetError,
     input::{BadRow, Dataset, Format, InputOptions},
 };
+use annulus_pages::{
+    codec::{ROW_FORMAT, RowCodec},
+    file::{FileHeader, PageFileWriter},
+    memory::{Heap, PageMemory},
+    page::{Layout as PageLayout, MIN_PAGE_BYTES, PageBuilder, PageShape},
+    tuples::TupleBatch,
+};
 use arrow::{
     array::{
         ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array, Int64Array, ListArray,
@@ -85,10 +92,11 @@ pub enum Kind {
     Json,
     IpcFile,
     IpcStream,
+    Pages,
 }
 
 /// All of them.
-pub const KINDS: [Kind; 5] = [Kind::Parquet, Kind::Csv, Kind::Json, Kind::IpcFile, Kind::IpcStream];
+pub const KINDS: [Kind; 6] = [Kind::Parquet, Kind::Csv, Kind::Json, Kind::IpcFile, Kind::IpcStream, Kind::Pages];
 
 impl Kind {
     pub fn extension(self) -> &'static str {
@@ -98,6 +106,7 @@ impl Kind {
             Self::Json => "jsonl",
             Self::IpcFile => "arrow",
             Self::IpcStream => "arrows",
+            Self::Pages => "pages",
         }
     }
 
@@ -140,6 +149,7 @@ impl Kind {
                 pieces.iter().for_each(|piece| writer.write(piece).unwrap());
                 writer.finish().unwrap();
             }
+            Self::Pages => write_pages(file, batch.schema(), &pieces),
             Self::IpcStream => {
                 let mut writer = ipc::writer::StreamWriter::try_new(file, &batch.schema()).unwrap();
                 pieces.iter().for_each(|piece| writer.write(piece).unwrap());
@@ -147,6 +157,34 @@ impl Kind {
             }
         }
     }
+}
+
+/// Writes a file of small pages.
+fn write_pages(file: File, schema: Arc<Schema>, pieces: &[RecordBatch]) {
+    let codec = RowCodec::new(schema.clone()).unwrap();
+    let payload = codec.payload_size();
+    let shape = PageShape::new(MIN_PAGE_BYTES, PageLayout::Slotted, payload).unwrap();
+    let header = FileHeader { shape, partitions: 3, row_format: ROW_FORMAT, schema };
+    let mut writer = PageFileWriter::new(file, header).unwrap();
+    let heap = Heap::new(MIN_PAGE_BYTES);
+    let page = || PageBuilder::new(heap.take().unwrap(), shape).unwrap();
+    let (mut tuples, mut current) = (TupleBatch::default(), page());
+    for piece in pieces {
+        codec.encode(piece, None, &mut tuples).unwrap();
+        tuples.keys.resize(piece.num_rows(), 0);
+        let tuples = tuples.tuples(payload).unwrap();
+        for row in 0..tuples.len() {
+            while !current.push(0, tuples.payload(row)).unwrap() {
+                let full = std::mem::replace(&mut current, page());
+                // Of several partitions, as a spill has them.
+                let number = writer.pages() as u32;
+                writer.write(&mut full.complete(number % 3, number / 3)).unwrap();
+            }
+        }
+    }
+    let number = writer.pages() as u32;
+    writer.write(&mut current.complete(number % 3, number / 3)).unwrap();
+    writer.finish().unwrap();
 }
 
 pub fn open(path: &Path, options: &InputOptions) -> Result<Dataset, DatasetError> {

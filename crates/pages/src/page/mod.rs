@@ -9,6 +9,7 @@
 //! that position needs no slot; tuples of any size lie in the order in which they were placed, downwards.
 
 mod block;
+mod builder;
 mod fault;
 mod header;
 mod layout;
@@ -17,6 +18,7 @@ mod seal;
 pub(crate) mod write;
 
 pub use block::{Block, Page};
+pub use builder::PageBuilder;
 pub use fault::PageError;
 pub use header::{HEADER_BYTES, Header, MAGIC, VERSION};
 pub use layout::{GROUP, Layout, MAX_PAGE_BYTES, MIN_PAGE_BYTES, PageShape, PayloadSize, SLOT_BYTES};

@@ -1,0 +1,165 @@
+//! Page files: rows on sealed pages, as `annulus_pages` defines both.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use annulus_pages::{
+    codec::{CodecError, ROW_FORMAT, RowCodec},
+    error::PagesError,
+    file::{FileError, FileHeader, PageFileWriter},
+    memory::{Heap, PageMemory},
+    page::{HEADER_BYTES, Layout, MAX_PAGE_BYTES, PageBuilder, PageShape, PayloadSize, SLOT_BYTES},
+    tuples::TupleBatch,
+};
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+
+use super::{
+    OutputError,
+    publish::{Sealed, WorkFile},
+};
+
+/// The size of pages, if not told otherwise, in bytes.
+pub const DEFAULT_PAGE_BYTES: usize = 64 << 10;
+/// Rows are encoded by so many: what is encoded stays in the cache until it is on the page.
+const ENCODE_ROWS: usize = 1024;
+/// Nobody asks for the tuples' keys: a file has rows of one partition.
+const NO_KEY: u32 = 0;
+
+/// What all page files of a dataset have in common.
+pub(crate) struct PagesEncoding {
+    pub(crate) header: FileHeader,
+    codec: RowCodec,
+    heap: Heap,
+}
+
+impl PagesEncoding {
+    /// For rows of `schema` in so many partitions.
+    pub(crate) fn new(schema: &SchemaRef, page_bytes: usize, partitions: usize) -> Result<Self, String> {
+        let codec = RowCodec::new(schema.clone()).map_err(|error| error.to_string())?;
+        let payload = codec.payload_size();
+        let layout = if payload == PayloadSize::Variable { Layout::Slotted } else { Layout::Compact };
+        let shape = PageShape::new(page_bytes, layout, payload).map_err(|error| format!("{error} (--page-size)"))?;
+        let header =
+            FileHeader { shape, partitions: partitions as u32, row_format: ROW_FORMAT, schema: schema.clone() };
+        Ok(Self { header, codec, heap: Heap::new(page_bytes) })
+    }
+}
+
+/// A page file in the making.
+pub(crate) struct PagesWriter {
+    encoding: Arc<PagesEncoding>,
+    path: PathBuf,
+    file: PageFileWriter<WorkFile>,
+    partition: u32,
+    page: Option<PageBuilder>,
+    rows: u64,
+}
+
+impl PagesWriter {
+    /// Begins a file with rows of one partition.
+    pub(crate) fn create(encoding: &Arc<PagesEncoding>, file: WorkFile, partition: usize) -> Result<Self, OutputError> {
+        let path = file.path().to_owned();
+        let file = PageFileWriter::new(file, encoding.header.clone()).map_err(|error| file_error(&path, error))?;
+        Ok(Self { encoding: encoding.clone(), path, file, partition: partition as u32, page: None, rows: 0 })
+    }
+
+    /// Adds rows.
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), OutputError> {
+        let encoding = Arc::clone(&self.encoding);
+        let mut tuples = TupleBatch::default();
+        for start in (0..batch.num_rows()).step_by(ENCODE_ROWS) {
+            let part = batch.slice(start, ENCODE_ROWS.min(batch.num_rows() - start));
+            encoding.codec.encode(&part, None, &mut tuples).map_err(|error| self.encode_error(&error))?;
+            tuples.keys.resize(part.num_rows(), NO_KEY);
+            let rows = tuples.tuples(encoding.codec.payload_size()).map_err(|error| self.page_error(error))?;
+            for row in 0..rows.len() {
+                self.push(rows.payload(row))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of memory in use.
+    pub(crate) fn memory(&self) -> usize {
+        if self.page.is_some() { self.page_bytes() } else { 0 }
+    }
+
+    /// Bytes of the pages so far.
+    pub(crate) fn size_estimate(&self) -> u64 {
+        ((self.file.pages() + usize::from(self.page.is_some())) * self.page_bytes()) as u64
+    }
+
+    /// Ends the file and waits until it is on disk.
+    pub(crate) fn finish(mut self) -> Result<Sealed, OutputError> {
+        self.write_page()?;
+        self.file.finish().map_err(|error| file_error(&self.path, error))?.seal()
+    }
+
+    fn push(&mut self, payload: &[u8]) -> Result<(), OutputError> {
+        loop {
+            let page = match &mut self.page {
+                Some(page) => page,
+                None => {
+                    let (block, shape) = (self.encoding.heap.take(), self.encoding.header.shape);
+                    let page = block.and_then(|block| PageBuilder::new(block, shape));
+                    self.page.insert(page.map_err(|error| encode_error(&self.path, &error))?)
+                }
+            };
+            if page.push(NO_KEY, payload).map_err(|error| self.page_error(error))? {
+                self.rows += 1;
+                return Ok(());
+            }
+            self.write_page()?;
+        }
+    }
+
+    fn write_page(&mut self) -> Result<(), OutputError> {
+        let Some(page) = self.page.take() else { return Ok(()) };
+        let mut page = page.complete(self.partition, self.file.pages() as u32);
+        self.file.write(&mut page).map_err(|error| file_error(&self.path, error))
+    }
+
+    fn page_bytes(&self) -> usize {
+        self.encoding.header.shape.page_bytes()
+    }
+
+    fn encode_error(&self, error: &CodecError) -> OutputError {
+        encode_error(&self.path, error)
+    }
+
+    fn page_error(&self, error: PagesError) -> OutputError {
+        match error {
+            PagesError::TupleTooLarge { payload_bytes, most } => OutputError::RowTooLarge {
+                path: self.path.clone(),
+                row: self.rows,
+                bytes: payload_bytes,
+                most,
+                remedy: remedy_for(payload_bytes),
+            },
+            error => encode_error(&self.path, &error),
+        }
+    }
+}
+
+/// What to do about a row of so many bytes.
+fn remedy_for(row_bytes: usize) -> String {
+    match (row_bytes + HEADER_BYTES + SLOT_BYTES).next_power_of_two() {
+        page_bytes if page_bytes <= MAX_PAGE_BYTES => {
+            format!("start again with --page-size {}K or more, and --overwrite", page_bytes >> 10)
+        }
+        _ => "no page is as large: choose another --format, and --overwrite".to_owned(),
+    }
+}
+
+fn file_error(path: &Path, error: FileError) -> OutputError {
+    match error {
+        FileError::Io(error) => OutputError::io("write", path)(error),
+        error => encode_error(path, &error),
+    }
+}
+
+fn encode_error(path: &Path, error: &dyn std::error::Error) -> OutputError {
+    OutputError::Encode { path: path.to_owned(), message: error.to_string() }
+}
