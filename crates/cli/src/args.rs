@@ -161,7 +161,8 @@ pub struct SqlArgs {
   annulus partition visits/ --by site --into 32 --output parts --split-hot-keys
 
 Inputs are files, folders or globs of Parquet, CSV, JSON lines, Arrow IPC or page files, or - for an Arrow IPC stream on standard input.
-By default rows go to partition hash(key) % N, where Apache DataFusion puts them too. DIR/part-00007.parquet has partition 7; a file
+By default rows go to partition hash(key) % N, where Apache DataFusion puts them too when it reads
+the files with its default options. DIR/part-00007.parquet has partition 7; a file
 gets its name when it is whole and on disk, and manifest.json, with the rows, key ranges and checksums (XXH64) of all files,
 comes last. A partition without rows has no file.
 Interrupted or failed runs leave the partitions that they finished; --resume goes on with the others.
@@ -187,7 +188,7 @@ pub struct PartitionArgs {
     #[arg(long, value_name = "SHARE", default_value_t = DEFAULT_HOT_SHARE, value_parser = units::parse_share)]
     pub hot_key_share: f64,
     /// Spread the rows of each partition's hot keys over K extra files [default K: the average partitions that they fill]
-    #[arg(long, value_name = "K", num_args = 0..=1, value_parser = units::parse_count, conflicts_with = "round_robin")]
+    #[arg(long, value_name = "K", num_args = 0..=1, require_equals = true, value_parser = units::parse_count, conflicts_with = "round_robin")]
     pub split_hot_keys: Option<Option<usize>>,
     /// Format of the files
     #[arg(long, default_value = "parquet")]

@@ -185,7 +185,7 @@ impl PartitionJob {
             inputs: args.inputs,
             input: input_options(args.reading)?,
             into: args.into,
-            placing: Placing::new(args.placing, args.by.len()),
+            placing: Placing::new(args.placing, args.by.len(), format),
             by: args.by,
             hot_key_share: args.hot_key_share,
             split_hot_keys: args.split_hot_keys,
@@ -198,7 +198,7 @@ impl PartitionJob {
 }
 
 impl Placing {
-    fn new(args: PlacingArgs, keys: usize) -> Self {
+    fn new(args: PlacingArgs, keys: usize, format: OutputFormat) -> Self {
         let points = |text: &str| -> Vec<Vec<String>> {
             let values = |point: &str| point.split(',').map(str::to_owned).collect();
             match keys {
@@ -211,7 +211,7 @@ impl Placing {
             PlacingArgs { ranges: Some(text), .. } if text == "sample" => Self::SampledRanges,
             PlacingArgs { ranges: Some(text), .. } => Self::By(PlacementSpec::Ranges(points(&text))),
             PlacingArgs { round_robin: true, .. } => Self::By(PlacementSpec::RoundRobin),
-            _ => Self::By(PlacementSpec::Hash),
+            _ => Self::By(PlacementSpec::hash_for(format)),
         }
     }
 }

@@ -141,7 +141,7 @@ fn hot_keys_are_told_and_spread() {
     let share = [&by[..], &["--hot-key-share", "3"]].concat();
     assert_eq!(partition(folder.path(), &share).0["hot_keys"], Value::Array(vec![]));
 
-    let split = [&by[..], &["--split-hot-keys", "4"]].concat();
+    let split = [&by[..], &["--split-hot-keys=4"]].concat();
     let (report, manifest) = partition(folder.path(), &split);
     let hot = &report["hot_keys"][0];
     assert_eq!(

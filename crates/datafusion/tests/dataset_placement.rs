@@ -2,7 +2,14 @@
 
 use std::sync::Arc;
 
-use annulus_dataset::placement::{Placement, PlacementSpec, Scratch};
+use annulus_dataset::{
+    hot_keys::DEFAULT_HOT_SHARE,
+    input::{Dataset, InputOptions},
+    output::{DEFAULT_PAGE_BYTES, Existing, OutputFormat, OutputOptions},
+    placement::{Placement, PlacementSpec, Scratch},
+    split::{self, CancelToken, HotFiles, Job, Silent},
+};
+use arrow::ipc::writer::FileWriter;
 use arrow::{
     array::{
         ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array, Int64Array,
@@ -11,7 +18,12 @@ use arrow::{
     compute::cast,
     datatypes::{DataType, Int32Type},
 };
-use datafusion::{common::hash_utils::create_hashes, physical_plan::repartition::REPARTITION_RANDOM_STATE};
+use datafusion::{
+    common::hash_utils::create_hashes,
+    execution::options::ArrowReadOptions,
+    physical_plan::repartition::REPARTITION_RANDOM_STATE,
+    prelude::{ParquetReadOptions, SessionContext},
+};
 
 const ROWS: i64 = 1000;
 
@@ -75,5 +87,68 @@ fn texts_and_bytes_can_be_hashed_as_the_engine_reads_them_from_parquet() {
         let (mut scratch, mut targets) = (Scratch::default(), vec![]);
         placement.assign(&batch, &mut scratch, &mut targets).unwrap();
         assert_eq!(scratch.hashes(), hashes, "{key}");
+    }
+}
+
+/// The engine, with its default options, reads from each partition's file the keys that it would send there itself.
+#[tokio::test]
+async fn the_engine_finds_each_partitions_keys_in_its_file() {
+    const PARTITIONS: usize = 4;
+    let batch = keys();
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("input.arrow");
+    let mut writer = FileWriter::try_new(std::fs::File::create(&input).unwrap(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    let context = SessionContext::new();
+    for format in [OutputFormat::Parquet, OutputFormat::Ipc] {
+        for field in batch.schema().fields() {
+            let key = field.name();
+            let dir = folder.path().join(format!("{key}.{}", format.name()));
+            let dataset = Dataset::open(&[input.display().to_string()], &InputOptions::default()).unwrap();
+            let by = vec![key.clone()];
+            let spec = PlacementSpec::hash_for(format);
+            let job = Job {
+                placement: Placement::new(&spec, &dataset.schema, &by, PARTITIONS).unwrap(),
+                dataset,
+                by,
+                placement_name: format!("{spec:?}"),
+                hot_files: HotFiles::default(),
+                hot_key_share: DEFAULT_HOT_SHARE,
+                output: OutputOptions {
+                    dir: dir.clone(),
+                    format,
+                    compression: format.default_compression(),
+                    max_file_bytes: None,
+                    page_bytes: DEFAULT_PAGE_BYTES,
+                    existing: Existing::Refuse,
+                },
+                threads: 1,
+                memory_limit: 64 << 20,
+                quarantine: false,
+            };
+            split::run(&job, &Silent, &CancelToken::new()).unwrap();
+            let mut rows = 0;
+            for partition in 0..PARTITIONS {
+                let file = dir.join(format!("part-{partition:05}.{}", format.extension()));
+                if !file.exists() {
+                    continue;
+                }
+                let file = file.display().to_string();
+                let table = match format {
+                    OutputFormat::Parquet => context.read_parquet(&file, ParquetReadOptions::default()).await,
+                    _ => context.read_arrow(&file, ArrowReadOptions::default()).await,
+                };
+                for batch in table.unwrap().collect().await.unwrap() {
+                    let mut hashes = vec![0; batch.num_rows()];
+                    let column = batch.column_by_name(key).unwrap();
+                    create_hashes([column], REPARTITION_RANDOM_STATE.random_state(), &mut hashes).unwrap();
+                    let here = hashes.iter().all(|hash| hash % PARTITIONS as u64 == partition as u64);
+                    assert!(here, "{key} ({}), {format:?}, partition {partition}", column.data_type());
+                    rows += batch.num_rows();
+                }
+            }
+            assert_eq!(rows, batch.num_rows(), "{key}, {format:?}");
+        }
     }
 }

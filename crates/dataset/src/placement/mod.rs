@@ -14,7 +14,7 @@ use arrow::{
     datatypes::{Schema, SchemaRef},
 };
 
-use crate::error::DatasetError;
+use crate::{error::DatasetError, output::OutputFormat};
 
 use key_groups::KeyGroups;
 use ranges::Ranges;
@@ -25,7 +25,8 @@ pub use ranges::sample_ranges;
 /// How rows are placed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum PlacementSpec {
-    /// By the keys' hash, where DataFusion's `RepartitionExec` puts them: `hash % N`.
+    /// By the keys' hash, where DataFusion's `RepartitionExec` puts columns of the same types: `hash % N`. See
+    /// [`hash_for`](Self::hash_for).
     #[default]
     Hash,
     /// Like `Hash`, with texts and bytes hashed as views, which is how DataFusion reads them from Parquet files; see
@@ -41,6 +42,17 @@ pub enum PlacementSpec {
     Splits(Vec<ArrayRef>),
     /// By turns: the rows of a unit go to one partition after the other, and unit `i` begins with partition `i % N`.
     RoundRobin,
+}
+
+impl PlacementSpec {
+    /// By hash, as DataFusion hashes the keys when it reads files of this format with its default options: it can then join two
+    /// datasets partition by partition.
+    pub fn hash_for(format: OutputFormat) -> Self {
+        match format {
+            OutputFormat::Parquet => Self::HashAsViews,
+            OutputFormat::Ipc | OutputFormat::Pages => Self::Hash,
+        }
+    }
 }
 
 /// Where the rows of a dataset go. Shared by all threads, each with a [`Scratch`] of its own.
