@@ -27,13 +27,23 @@ impl PageSink for Keep {
 }
 
 fn writers(partitions: usize, threads: usize, payload: PayloadSize, pages: usize) -> (Vec<Writer<Keep>>, Keep, Pool) {
-    let shape = PageShape::new(PAGE, Layout::Slotted, payload).unwrap();
-    let (pool, keep) = (Pool::new(PAGE, pages * PAGE).unwrap(), Keep::default());
-    let sink = keep.clone();
-    let writers =
-        shuffle(Modulo::new(partitions), threads, shape, pool.clone(), Stores::Auto, PageOrder::Completed, sink)
-            .unwrap();
+    let keep = Keep::default();
+    let (writers, pool) = writers_to(keep.clone(), partitions, threads, payload, pages, PageOrder::Completed);
     (writers, keep, pool)
+}
+
+fn writers_to<S: PageSink>(
+    sink: S,
+    partitions: usize,
+    threads: usize,
+    payload: PayloadSize,
+    pages: usize,
+    order: PageOrder,
+) -> (Vec<Writer<S>>, Pool) {
+    let shape = PageShape::new(PAGE, Layout::Slotted, payload).unwrap();
+    let pool = Pool::new(PAGE, pages * PAGE).unwrap();
+    let writers = shuffle(Modulo::new(partitions), threads, shape, pool.clone(), Stores::Auto, order, sink).unwrap();
+    (writers, pool)
 }
 
 fn keys_only(keys: &[u32]) -> Tuples<'_> {
@@ -99,6 +109,23 @@ fn a_dropped_writer_fails_the_others_and_keeps_no_page() {
     let mut other = writers.pop().unwrap();
     assert_eq!(other.write(&keys_only(&keys)), Err(PagesError::Failed));
     assert_eq!(other.finish(), Err(PagesError::Failed));
+    keep.0.lock().unwrap().clear();
+    assert_eq!(pool.out(), 0);
+}
+
+/// A page has a hole and waits for one before it.
+#[test]
+fn a_parked_page_with_a_hole_comes_back_once() {
+    let keep = Keep::default();
+    let (mut writers, pool) = writers_to(keep.clone(), 1, 3, PayloadSize::Fixed(0), 64, PageOrder::Written);
+    let keys: Vec<u32> = (0..384).collect();
+    // A page takes 336 tuples, in claims of 32: each of the first two writers leaves half a claim, on pages 2 and 3.
+    writers[0].write(&keys_only(&keys)).unwrap();
+    writers[1].write(&keys_only(&keys)).unwrap();
+    writers[2].write(&keys_only(&keys[..128])).unwrap();
+    writers[1].flush().unwrap();
+    assert_eq!((keep.0.lock().unwrap().len(), pool.out()), (1, 3), "one page handed on, one with a claim, one parked");
+    drop(writers);
     keep.0.lock().unwrap().clear();
     assert_eq!(pool.out(), 0);
 }

@@ -3,7 +3,7 @@
 //! A page is incomplete because it is the lane's current one, or because a writer left part of a claim unwritten. The fullest
 //! pages are kept, and tuples of the others fill them (the idea of the paper's merge, section 3.3.4).
 
-use std::{cmp::Reverse, ops::Range};
+use std::{cmp::Reverse, collections::BTreeSet, ops::Range};
 
 use super::{
     shared::{Hole, Lane, PageSink, Shared},
@@ -86,7 +86,9 @@ fn settle<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lane, m
 pub(super) fn discard<S: PageSink>(shared: &Shared<S>, lane: usize) {
     let lane_state = &mut shared.lane(lane);
     let incomplete = incomplete(shared, lane, lane_state).into_iter().map(|part| part.page);
-    incomplete.chain(lane_state.take_parked()).for_each(|page| shared.pool.give_back_number(page));
+    // Pages that wait may have holes, too.
+    let pages: BTreeSet<PageId> = incomplete.chain(lane_state.take_parked()).collect();
+    pages.into_iter().for_each(|page| shared.pool.give_back_number(page));
 }
 
 fn incomplete<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lane) -> Vec<Part> {
