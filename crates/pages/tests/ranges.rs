@@ -1,6 +1,9 @@
 //! Our own way onto pages: what its writers promise beyond what every partitioner does.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use annulus_exchange::partition::Modulo;
 use annulus_pages::{
@@ -144,22 +147,22 @@ fn exhausted_memory_is_an_error_and_every_page_comes_back() {
     }
 }
 
-/// Takes no page.
-struct Faulty;
+/// Takes so many pages, and no more.
+struct Faulty(AtomicUsize);
 
 impl PageSink for Faulty {
     fn take(&self, _partition: usize, _page: Page) {
-        std::panic::resume_unwind(Box::new("a faulty sink"));
+        if self.0.fetch_update(Relaxed, Relaxed, |takes| takes.checked_sub(1)).is_err() {
+            std::panic::resume_unwind(Box::new("a faulty sink"));
+        }
     }
 }
 
 /// The buffer that was being flushed is still full then.
 #[test]
 fn nothing_is_written_after_a_sink_has_panicked() {
-    let shape = PageShape::new(PAGE, Layout::Slotted, PayloadSize::Fixed(0)).unwrap();
-    let pool = Pool::new(PAGE, 64 * PAGE).unwrap();
-    let mut writers =
-        shuffle(Modulo::new(1), 1, shape, pool.clone(), Stores::Auto, PageOrder::Completed, Faulty).unwrap();
+    let sink = Faulty(AtomicUsize::new(0));
+    let (mut writers, pool) = writers_to(sink, 1, 1, PayloadSize::Fixed(0), 64, PageOrder::Completed);
     let mut writer = writers.pop().unwrap();
     let keys: Vec<u32> = (0..5000).collect();
     let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| writer.write(&keys_only(&keys))));
@@ -168,6 +171,22 @@ fn nothing_is_written_after_a_sink_has_panicked() {
     assert_eq!(writer.flush(), Err(PagesError::Failed));
     drop(writer);
     assert_eq!(pool.out(), 0);
+}
+
+/// Those of the lane in which the sink panics, and of the lanes behind it.
+#[test]
+fn a_sink_that_panics_in_the_end_keeps_no_page() {
+    for takes in 2..6 {
+        let sink = Faulty(AtomicUsize::new(takes));
+        let (mut writers, pool) = writers_to(sink, 2, 2, PayloadSize::Fixed(0), 64, PageOrder::Completed);
+        let keys: Vec<u32> = (0..2 * 384).collect();
+        // A page takes 336 tuples, in claims of 32: of three pages of each lane one is full, and one has a hole.
+        writers.iter_mut().for_each(|writer| writer.write(&keys_only(&keys)).unwrap());
+        writers.pop().unwrap().finish().unwrap();
+        let last = writers.pop().unwrap();
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| last.finish())).is_err());
+        assert_eq!(pool.out(), 0, "{takes} pages taken");
+    }
 }
 
 #[test]

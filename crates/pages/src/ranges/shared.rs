@@ -21,7 +21,7 @@ use super::{
 use crate::{
     error::PagesError,
     memory::Pool,
-    page::{Header, Page, PageShape},
+    page::{Block, Header, Page, PageShape},
 };
 
 /// Takes complete pages.
@@ -185,34 +185,36 @@ impl<S: PageSink> Shared<S> {
         let holes: Vec<Hole> = lane_state.holes.extract_if(.., |hole| hole.page == page).collect();
         let claimed = self.state.claimed(page);
         if holes.is_empty() {
-            self.number(lane, lane_state, page, claimed.tuples(), claimed.bytes());
+            self.number(lane, lane_state, self.pool.block(page), claimed.tuples(), claimed.bytes());
         } else {
             let (tuples, bytes) = close::close_up(self, page, holes);
-            self.number(lane, lane_state, page, tuples, bytes);
+            self.number(lane, lane_state, self.pool.block(page), tuples, bytes);
         }
     }
 
-    /// Gives the lane's next number to a page that is the caller's alone, and the page to the sink; or back to the pool if it has no
-    /// tuples. Pages reach the sink in the order of their numbers, as the lane is locked.
-    pub(super) fn number(&self, lane: usize, lane_state: &mut Lane, page: PageId, tuples: u32, bytes: u32) {
+    /// Gives the lane's next number to a complete page, and the page to the sink; or back to the pool if it has no tuples. Pages reach
+    /// the sink in the order of their numbers, as the lane is locked.
+    pub(super) fn number(&self, lane: usize, lane_state: &mut Lane, block: Block, tuples: u32, bytes: u32) {
         if tuples == 0 {
-            self.pool.give_back_number(page);
             return;
         }
         let header = Header::complete(&self.shape, lane as u32, lane_state.handed, tuples, bytes);
         lane_state.handed = lane_state.handed.wrapping_add(1);
-        self.sink.take(lane, Page::complete(self.pool.block(page), &header));
+        self.sink.take(lane, Page::complete(block, &header));
     }
 
     /// Gives back what a writer claimed and has not written; `bytes` is its payloads' size. `written` tuples of the same claim are
     /// written. A `settled` hole keeps the page from nothing: it is closed up when the page is complete, which is then not full.
     pub(super) fn leave_hole(&self, lane: usize, hole: Hole, bytes: u32, written: u32, settled: bool) {
-        let taken_back = self.state.retract(hole.page, hole.start + hole.tuples, hole.tuples, bytes);
-        if !taken_back {
-            self.lane(lane).holes.push(hole);
+        // First, while the hole keeps the page: a writer that leaves hands nothing on, and calls no sink that may panic.
+        self.complete(lane, hole.page, written);
+        if self.state.retract(hole.page, hole.start + hole.tuples, hole.tuples, bytes) {
+            return;
         }
-        let skipped = if settled && !taken_back { hole.tuples } else { 0 };
-        self.complete(lane, hole.page, written + skipped);
+        self.lane(lane).holes.push(hole);
+        if settled {
+            self.complete(lane, hole.page, hole.tuples);
+        }
     }
 
     /// Hands on the lane's current page, full or not, as soon as nobody writes to it.
@@ -232,13 +234,11 @@ impl<S: PageSink> Shared<S> {
         self.pool.address(page)
     }
 
-    /// A writer leaves, after giving back its claims. The last one hands on what is not full, unless one failed.
+    /// A writer leaves, after giving back its claims. The last one hands on what is not full, unless one has failed.
     pub(super) fn leave(&self) {
         // What the others did before they left is visible to the last one.
         if self.writers.fetch_sub(1, AcqRel) == 1 {
-            let failed = self.has_failed();
-            (0..self.lanes())
-                .for_each(|lane| if failed { close::discard(self, lane) } else { close::close(self, lane) });
+            close::close_all(self);
         }
     }
 
