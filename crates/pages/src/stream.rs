@@ -104,9 +104,9 @@ impl StreamWriter {
     /// As [`Writer::flush`], and [`PagesError::Closed`] when no consumer is left.
     pub fn flush(&mut self) -> Result<(), PagesError> {
         self.oldest = None;
-        self.step(|_| Ok(()))?;
+        let flushed = self.step(Writer::flush);
         self.oldest = None;
-        self.writer.as_mut().map_or(Err(PagesError::Failed), Writer::flush)
+        flushed
     }
 
     /// Places what is left. The stream ends when every writer has finished and all pages are taken.
@@ -116,12 +116,11 @@ impl StreamWriter {
     pub fn finish(mut self) -> Result<(), PagesError> {
         self.step(|_| Ok(()))?;
         let finished = self.writer.take().map_or(Err(PagesError::Failed), Writer::finish);
-        if finished.is_ok() {
-            self.queue.leave();
-        } else {
-            self.queue.fail();
+        match finished {
+            Ok(()) => self.queue.leave(),
+            Err(error) => return Err(self.queue.fail_with(error)),
         }
-        finished
+        Ok(())
     }
 
     fn step(&mut self, place: impl FnOnce(&mut Writer<Sink>) -> Result<(), PagesError>) -> Result<(), PagesError> {
@@ -129,15 +128,17 @@ impl StreamWriter {
             return Err(PagesError::Closed);
         }
         let writer = self.writer.as_mut().ok_or(PagesError::Failed)?;
-        place(writer)?;
-        if self.flush_after.is_some() {
-            let oldest = *self.oldest.get_or_insert_with(Instant::now);
-            if self.flush_after.is_some_and(|after| oldest.elapsed() >= after) {
+        let placed = place(writer).and_then(|()| {
+            if let Some(after) = self.flush_after
+                && self.oldest.get_or_insert_with(Instant::now).elapsed() >= after
+            {
                 self.oldest = None;
                 writer.flush()?;
             }
-        }
-        Ok(())
+            Ok(())
+        });
+        // The consumers need not wait until this writer is dropped, and neither do the others.
+        placed.map_err(|error| if writer.has_failed() { self.queue.fail_with(error) } else { error })
     }
 }
 
@@ -264,6 +265,21 @@ impl Queue {
     fn fail(&self) {
         self.lock().failed = true;
         self.changed.notify_all();
+    }
+
+    /// Fails because of a writer's error; returns what to tell its caller. Memory that does not come since the stream has ended is not
+    /// exhausted.
+    fn fail_with(&self, error: PagesError) -> PagesError {
+        let mut state = self.lock();
+        let error = match error {
+            PagesError::Exhausted { .. } if state.consumers_gone => PagesError::Closed,
+            PagesError::Exhausted { .. } if state.failed => PagesError::Failed,
+            error => error,
+        };
+        state.failed = true;
+        drop(state);
+        self.changed.notify_all();
+        error
     }
 }
 

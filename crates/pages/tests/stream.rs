@@ -291,6 +291,45 @@ fn a_dropped_writer_is_an_error_for_the_consumer() {
     assert_eq!(pool.out(), 0);
 }
 
+/// The writers are kept: nothing but the error tells the consumer.
+#[test]
+fn an_error_of_a_writer_ends_the_stream_at_once() {
+    let (mut writers, pages, _pool) = Setup { payload: PayloadSize::Variable, ..Setup::new(1, 2, 64, 64) }.open();
+    let wrong = writers[0].write_to(&Tuples::new(&[1], Payloads::Fixed { bytes: &[], size: 0 }).unwrap(), &[]);
+    assert!(matches!(wrong, Err(PagesError::Batch { .. })), "which changes nothing");
+    write(&mut writers[0], &[1, 2]).unwrap();
+    writers[0].flush().unwrap();
+    assert_eq!(pages.next().unwrap().unwrap().header().claimed, 2);
+    let payload = vec![0; PAGE];
+    let error = writers[0].write(&Tuples::new(&[3], Payloads::Fixed { bytes: &payload, size: PAGE }).unwrap());
+    assert!(matches!(error, Err(PagesError::TupleTooLarge { .. })));
+    let (ended, end) = mpsc::channel();
+    let consumer = thread::spawn(move || ended.send(pages.next().map(|_| ())));
+    let end = end.recv_timeout(Duration::from_secs(20));
+    drop(writers);
+    consumer.join().unwrap().unwrap();
+    assert_eq!(end, Ok(Err(PagesError::Failed)));
+}
+
+/// One that waits for memory as well as one that comes later.
+#[test]
+fn a_writer_without_consumers_says_so() {
+    let (mut writers, pages, pool) = open(1, 2, 1, 64);
+    let mut idle = writers.pop().unwrap();
+    let mut writer = writers.pop().unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(move || write(&mut writer, &(0..10_000).collect::<Vec<_>>()));
+        // Its first page is out, and there is no second one.
+        let page = pages.next().unwrap().unwrap();
+        drop(pages);
+        assert_eq!(waiting.join().unwrap(), Err(PagesError::Closed));
+        drop(page);
+    });
+    assert_eq!(write(&mut idle, &[1]), Err(PagesError::Closed));
+    drop(idle);
+    assert_eq!(pool.out(), 0);
+}
+
 #[test]
 fn writers_end_when_no_consumer_is_left() {
     let (mut writers, pages, pool) = open(1, 2, 64, 1);
