@@ -1,8 +1,11 @@
 //! Our own way onto pages: what its writers promise beyond what every partitioner does.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc, Barrier, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
 };
 
 use annulus_exchange::partition::Modulo;
@@ -145,6 +148,64 @@ fn exhausted_memory_is_an_error_and_every_page_comes_back() {
         keep.0.lock().unwrap().clear();
         assert_eq!(pool.out(), 0);
     }
+}
+
+/// Writers come to the last page at the same time; one gets it, and has room for all.
+#[test]
+fn a_page_that_another_writer_is_about_to_give_is_not_missing() {
+    for partitions in [1, 2] {
+        for _ in 0..200 {
+            let (mut writers, keep, _pool) = writers(partitions, 4, PayloadSize::Fixed(0), partitions);
+            let ready = Barrier::new(writers.len());
+            thread::scope(|scope| {
+                for mut writer in writers.drain(..) {
+                    let ready = &ready;
+                    scope.spawn(move || {
+                        ready.wait();
+                        writer.write(&keys_only(&[1, 2])).unwrap();
+                        writer.finish().unwrap();
+                    });
+                }
+            });
+            assert_eq!(kept_keys(&keep), [1, 1, 1, 1, 2, 2, 2, 2]);
+        }
+    }
+}
+
+/// Keeps the page that it took until a writer waits for memory, and then lets another one have it.
+struct Other {
+    page: Mutex<Option<Page>>,
+    writer: Arc<Mutex<Option<Writer<Arc<Other>>>>>,
+}
+
+impl PageSink for Other {
+    fn take(&self, _partition: usize, page: Page) {
+        *self.page.lock().unwrap() = Some(page);
+    }
+
+    fn wait_for_memory(&self) -> bool {
+        drop(self.page.lock().unwrap().take());
+        self.writer.lock().unwrap().as_mut().unwrap().write(&keys_only(&[0; 128])).unwrap();
+        false
+    }
+}
+
+#[test]
+fn room_that_another_writer_has_made_meanwhile_is_used() {
+    let other = Arc::new(Mutex::new(None));
+    let sink = Arc::new(Other { page: Mutex::default(), writer: Arc::clone(&other) });
+    let (mut writers, pool) = writers_to(Arc::clone(&sink), 1, 2, PayloadSize::Fixed(0), 1, PageOrder::Completed);
+    *other.lock().unwrap() = writers.pop();
+    let mut writer = writers.pop().unwrap();
+    writer.write(&keys_only(&[1])).unwrap();
+    writer.flush().unwrap();
+    assert!(sink.page.lock().unwrap().is_some());
+    writer.write(&keys_only(&[2])).unwrap();
+    writer.finish().unwrap();
+    let other = other.lock().unwrap().take().unwrap();
+    other.finish().unwrap();
+    assert_eq!(sink.page.lock().unwrap().take().map(|page| page.header().claimed), Some(129));
+    assert_eq!(pool.out(), 0);
 }
 
 /// Takes so many pages, and no more.

@@ -3,7 +3,7 @@
 use std::{
     ptr::NonNull,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{
             AtomicBool, AtomicUsize,
             Ordering::{AcqRel, Relaxed},
@@ -82,13 +82,30 @@ pub(super) struct Shared<S> {
     pub(super) store: Store,
     pub(super) order: PageOrder,
     lane_states: Box<[Mutex<Lane>]>,
+    /// Shared by those who turn a lane; alone, nobody has a page that may yet become a lane's, or be given back.
+    turns: RwLock<()>,
     /// Writers that have not left.
     writers: AtomicUsize,
     /// Tuples are missing.
     failed: AtomicBool,
 }
 
+/// Beside other writers.
+impl<S: PageSink> Supply for Shared<S> {
+    fn turning(&self) -> impl Sized {
+        self.turns.read().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn take(&self) -> Option<PageId> {
+        self.pool.take_number()
+    }
+    fn give_back(&self, page: PageId) {
+        self.pool.give_back_number(page);
+    }
+}
+
+/// While nobody else turns a lane.
 impl Supply for Pool {
+    fn turning(&self) -> impl Sized {}
     fn take(&self) -> Option<PageId> {
         self.take_number()
     }
@@ -117,6 +134,7 @@ impl<S: PageSink> Shared<S> {
             store,
             order,
             lane_states: (0..lanes).map(|_| Mutex::default()).collect(),
+            turns: RwLock::default(),
             writers: AtomicUsize::new(writers),
             failed: AtomicBool::new(false),
         }
@@ -137,17 +155,22 @@ impl<S: PageSink> Shared<S> {
         plan: impl Fn(Claimed) -> Part,
         mut settle: impl FnMut(),
     ) -> Result<Claim, PagesError> {
+        let mut comes = true;
         loop {
-            let Some((claim, outcome)) = self.state.claim(lane, &self.pool, &plan) else {
-                settle();
-                if !self.sink.wait_for_memory() {
+            let claimed = self.state.claim(lane, self, &plan).or_else(|| self.claim_alone(lane, &plan));
+            let Some((claim, outcome)) = claimed else {
+                if !comes {
                     return Err(PagesError::Exhausted {
                         pages: self.pool.limit(),
                         page_bytes: self.shape.page_bytes(),
                     });
                 }
+                settle();
+                // If not, there may still be room that others have made meanwhile.
+                comes = self.sink.wait_for_memory();
                 continue;
             };
+            comes = true;
             if outcome == Outcome::Complete {
                 self.hand_on(lane, claim.page);
             }
@@ -155,6 +178,12 @@ impl<S: PageSink> Shared<S> {
                 return Ok(claim);
             }
         }
+    }
+
+    /// After a claim found no page: the last ones may have been with writers that were turning lanes.
+    fn claim_alone(&self, lane: usize, plan: impl Fn(Claimed) -> Part) -> Option<(Claim, Outcome)> {
+        let _alone = self.turns.write().unwrap_or_else(PoisonError::into_inner);
+        self.state.claim(lane, &self.pool, plan)
     }
 
     /// Says that `tuples` tuples on `page` are written, or never will be, and hands the page on if it is complete.
