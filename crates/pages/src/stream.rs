@@ -137,6 +137,7 @@ impl StreamWriter {
             }
             Ok(())
         });
+        self.queue.stepped();
         // The consumers need not wait until this writer is dropped, and neither do the others.
         placed.map_err(|error| if writer.has_failed() { self.queue.fail_with(error) } else { error })
     }
@@ -243,6 +244,8 @@ struct State {
     writers: usize,
     /// Of these, how many wait for memory.
     starving: usize,
+    /// What other writers have done meanwhile.
+    steps: u64,
     failed: bool,
     consumers_gone: bool,
 }
@@ -259,7 +262,18 @@ impl Queue {
 
     fn leave(&self) {
         self.lock().writers -= 1;
+        self.stepped();
         self.changed.notify_all();
+    }
+
+    /// A writer has done what it was asked. It may have left room on a page, or given one back, and not come again for long.
+    fn stepped(&self) {
+        let mut state = self.lock();
+        if state.starving > 0 {
+            state.steps += 1;
+            drop(state);
+            self.changed.notify_all();
+        }
     }
 
     fn fail(&self) {
@@ -304,18 +318,19 @@ impl PageSink for Sink {
         self.0.changed.notify_all();
     }
 
-    /// Memory comes back from consumers, or when another writer completes a page or finishes. If all writers wait and no page is
+    /// Memory comes back from consumers; another writer may leave room with each call of its own. If all writers wait and no page is
     /// out, the pool is too small.
     fn wait_for_memory(&self) -> bool {
         let queue = &self.0;
         let mut state = queue.lock();
         state.starving += 1;
+        let steps = state.steps;
         queue.changed.notify_all();
         let comes = loop {
             if state.consumers_gone || state.failed {
                 break false;
             }
-            if queue.pool.out() < queue.pool.limit() {
+            if queue.pool.out() < queue.pool.limit() || state.steps != steps {
                 break true;
             }
             if state.out == 0 && state.starving == state.writers {

@@ -364,6 +364,33 @@ fn a_page_for_each_partition_is_enough_for_one_writer() {
     });
 }
 
+/// The page that one writer waits for goes to another one, which leaves room on it and then does nothing.
+#[test]
+fn a_writer_that_waits_for_memory_finds_the_room_that_another_has_made() {
+    // Whether it waits when the page comes is up to the scheduler, so again and again.
+    for _ in 0..50 {
+        let (mut writers, pages, pool) = Setup { page_bytes: 2 * PAGE, ..Setup::new(1, 2, 1, 1) }.open();
+        let mut waits = writers.pop().unwrap();
+        let taken = pool.take().unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            sender.send(Ok(())).unwrap();
+            sender.send(write(&mut waits, &[1; 128])).unwrap();
+            waits
+        });
+        receiver.recv().unwrap().unwrap();
+        thread::yield_now();
+        drop(taken);
+        write(&mut writers[0], &[0; 64]).unwrap();
+        write(&mut writers[0], &[0; 64]).unwrap();
+        let written = receiver.recv_timeout(Duration::from_secs(20));
+        // Ends the other's wait in any case.
+        drop(pages);
+        drop(thread.join().unwrap());
+        assert_eq!(written, Ok(Ok(())));
+    }
+}
+
 /// Each writer holds part of the page that the other waits for, and the pool has no third.
 #[test]
 fn a_pool_too_small_to_go_on_is_an_error_and_no_wait_for_ever() {
