@@ -104,9 +104,9 @@ impl StreamWriter {
     /// As [`Writer::flush`], and [`PagesError::Closed`] when no consumer is left.
     pub fn flush(&mut self) -> Result<(), PagesError> {
         self.oldest = None;
-        self.step(|_| Ok(()))?;
+        let flushed = self.step(Writer::flush);
         self.oldest = None;
-        self.writer.as_mut().map_or(Err(PagesError::Failed), Writer::flush)
+        flushed
     }
 
     /// Places what is left. The stream ends when every writer has finished and all pages are taken.
@@ -116,12 +116,11 @@ impl StreamWriter {
     pub fn finish(mut self) -> Result<(), PagesError> {
         self.step(|_| Ok(()))?;
         let finished = self.writer.take().map_or(Err(PagesError::Failed), Writer::finish);
-        if finished.is_ok() {
-            self.queue.leave();
-        } else {
-            self.queue.fail();
+        match finished {
+            Ok(()) => self.queue.leave(),
+            Err(error) => return Err(self.queue.fail_with(error)),
         }
-        finished
+        Ok(())
     }
 
     fn step(&mut self, place: impl FnOnce(&mut Writer<Sink>) -> Result<(), PagesError>) -> Result<(), PagesError> {
@@ -129,15 +128,18 @@ impl StreamWriter {
             return Err(PagesError::Closed);
         }
         let writer = self.writer.as_mut().ok_or(PagesError::Failed)?;
-        place(writer)?;
-        if self.flush_after.is_some() {
-            let oldest = *self.oldest.get_or_insert_with(Instant::now);
-            if self.flush_after.is_some_and(|after| oldest.elapsed() >= after) {
+        let placed = place(writer).and_then(|()| {
+            if let Some(after) = self.flush_after
+                && self.oldest.get_or_insert_with(Instant::now).elapsed() >= after
+            {
                 self.oldest = None;
                 writer.flush()?;
             }
-        }
-        Ok(())
+            Ok(())
+        });
+        self.queue.stepped();
+        // The consumers need not wait until this writer is dropped, and neither do the others.
+        placed.map_err(|error| if writer.has_failed() { self.queue.fail_with(error) } else { error })
     }
 }
 
@@ -242,6 +244,8 @@ struct State {
     writers: usize,
     /// Of these, how many wait for memory.
     starving: usize,
+    /// What other writers have done meanwhile.
+    steps: u64,
     failed: bool,
     consumers_gone: bool,
 }
@@ -258,12 +262,38 @@ impl Queue {
 
     fn leave(&self) {
         self.lock().writers -= 1;
+        self.stepped();
         self.changed.notify_all();
+    }
+
+    /// A writer has done what it was asked. It may have left room on a page, or given one back, and not come again for long.
+    fn stepped(&self) {
+        let mut state = self.lock();
+        if state.starving > 0 {
+            state.steps += 1;
+            drop(state);
+            self.changed.notify_all();
+        }
     }
 
     fn fail(&self) {
         self.lock().failed = true;
         self.changed.notify_all();
+    }
+
+    /// Fails because of a writer's error; returns what to tell its caller. Memory that does not come since the stream has ended is not
+    /// exhausted.
+    fn fail_with(&self, error: PagesError) -> PagesError {
+        let mut state = self.lock();
+        let error = match error {
+            PagesError::Exhausted { .. } if state.consumers_gone => PagesError::Closed,
+            PagesError::Exhausted { .. } if state.failed => PagesError::Failed,
+            error => error,
+        };
+        state.failed = true;
+        drop(state);
+        self.changed.notify_all();
+        error
     }
 }
 
@@ -288,18 +318,19 @@ impl PageSink for Sink {
         self.0.changed.notify_all();
     }
 
-    /// Memory comes back from consumers, or when another writer completes a page or finishes. If all writers wait and no page is
+    /// Memory comes back from consumers; another writer may leave room with each call of its own. If all writers wait and no page is
     /// out, the pool is too small.
     fn wait_for_memory(&self) -> bool {
         let queue = &self.0;
         let mut state = queue.lock();
         state.starving += 1;
+        let steps = state.steps;
         queue.changed.notify_all();
         let comes = loop {
             if state.consumers_gone || state.failed {
                 break false;
             }
-            if queue.pool.out() < queue.pool.limit() {
+            if queue.pool.out() < queue.pool.limit() || state.steps != steps {
                 break true;
             }
             if state.out == 0 && state.starving == state.writers {

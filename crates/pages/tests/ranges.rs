@@ -1,6 +1,12 @@
 //! Our own way onto pages: what its writers promise beyond what every partitioner does.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{
+        Arc, Barrier, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+};
 
 use annulus_exchange::partition::Modulo;
 use annulus_pages::{
@@ -27,13 +33,23 @@ impl PageSink for Keep {
 }
 
 fn writers(partitions: usize, threads: usize, payload: PayloadSize, pages: usize) -> (Vec<Writer<Keep>>, Keep, Pool) {
-    let shape = PageShape::new(PAGE, Layout::Slotted, payload).unwrap();
-    let (pool, keep) = (Pool::new(PAGE, pages * PAGE).unwrap(), Keep::default());
-    let sink = keep.clone();
-    let writers =
-        shuffle(Modulo::new(partitions), threads, shape, pool.clone(), Stores::Auto, PageOrder::Completed, sink)
-            .unwrap();
+    let keep = Keep::default();
+    let (writers, pool) = writers_to(keep.clone(), partitions, threads, payload, pages, PageOrder::Completed);
     (writers, keep, pool)
+}
+
+fn writers_to<S: PageSink>(
+    sink: S,
+    partitions: usize,
+    threads: usize,
+    payload: PayloadSize,
+    pages: usize,
+    order: PageOrder,
+) -> (Vec<Writer<S>>, Pool) {
+    let shape = PageShape::new(PAGE, Layout::Slotted, payload).unwrap();
+    let pool = Pool::new(PAGE, pages * PAGE).unwrap();
+    let writers = shuffle(Modulo::new(partitions), threads, shape, pool.clone(), Stores::Auto, order, sink).unwrap();
+    (writers, pool)
 }
 
 fn keys_only(keys: &[u32]) -> Tuples<'_> {
@@ -103,6 +119,23 @@ fn a_dropped_writer_fails_the_others_and_keeps_no_page() {
     assert_eq!(pool.out(), 0);
 }
 
+/// A page has a hole and waits for one before it.
+#[test]
+fn a_parked_page_with_a_hole_comes_back_once() {
+    let keep = Keep::default();
+    let (mut writers, pool) = writers_to(keep.clone(), 1, 3, PayloadSize::Fixed(0), 64, PageOrder::Written);
+    let keys: Vec<u32> = (0..384).collect();
+    // A page takes 336 tuples, in claims of 32: each of the first two writers leaves half a claim, on pages 2 and 3.
+    writers[0].write(&keys_only(&keys)).unwrap();
+    writers[1].write(&keys_only(&keys)).unwrap();
+    writers[2].write(&keys_only(&keys[..128])).unwrap();
+    writers[1].flush().unwrap();
+    assert_eq!((keep.0.lock().unwrap().len(), pool.out()), (1, 3), "one page handed on, one with a claim, one parked");
+    drop(writers);
+    keep.0.lock().unwrap().clear();
+    assert_eq!(pool.out(), 0);
+}
+
 #[test]
 fn exhausted_memory_is_an_error_and_every_page_comes_back() {
     for payload in [PayloadSize::Fixed(0), PayloadSize::Variable] {
@@ -117,22 +150,80 @@ fn exhausted_memory_is_an_error_and_every_page_comes_back() {
     }
 }
 
-/// Takes no page.
-struct Faulty;
+/// Writers come to the last page at the same time; one gets it, and has room for all.
+#[test]
+fn a_page_that_another_writer_is_about_to_give_is_not_missing() {
+    for partitions in [1, 2] {
+        for _ in 0..200 {
+            let (mut writers, keep, _pool) = writers(partitions, 4, PayloadSize::Fixed(0), partitions);
+            let ready = Barrier::new(writers.len());
+            thread::scope(|scope| {
+                for mut writer in writers.drain(..) {
+                    let ready = &ready;
+                    scope.spawn(move || {
+                        ready.wait();
+                        writer.write(&keys_only(&[1, 2])).unwrap();
+                        writer.finish().unwrap();
+                    });
+                }
+            });
+            assert_eq!(kept_keys(&keep), [1, 1, 1, 1, 2, 2, 2, 2]);
+        }
+    }
+}
+
+/// Keeps the page that it took until a writer waits for memory, and then lets another one have it.
+struct Other {
+    page: Mutex<Option<Page>>,
+    writer: Arc<Mutex<Option<Writer<Arc<Other>>>>>,
+}
+
+impl PageSink for Other {
+    fn take(&self, _partition: usize, page: Page) {
+        *self.page.lock().unwrap() = Some(page);
+    }
+
+    fn wait_for_memory(&self) -> bool {
+        drop(self.page.lock().unwrap().take());
+        self.writer.lock().unwrap().as_mut().unwrap().write(&keys_only(&[0; 128])).unwrap();
+        false
+    }
+}
+
+#[test]
+fn room_that_another_writer_has_made_meanwhile_is_used() {
+    let other = Arc::new(Mutex::new(None));
+    let sink = Arc::new(Other { page: Mutex::default(), writer: Arc::clone(&other) });
+    let (mut writers, pool) = writers_to(Arc::clone(&sink), 1, 2, PayloadSize::Fixed(0), 1, PageOrder::Completed);
+    *other.lock().unwrap() = writers.pop();
+    let mut writer = writers.pop().unwrap();
+    writer.write(&keys_only(&[1])).unwrap();
+    writer.flush().unwrap();
+    assert!(sink.page.lock().unwrap().is_some());
+    writer.write(&keys_only(&[2])).unwrap();
+    writer.finish().unwrap();
+    let other = other.lock().unwrap().take().unwrap();
+    other.finish().unwrap();
+    assert_eq!(sink.page.lock().unwrap().take().map(|page| page.header().claimed), Some(129));
+    assert_eq!(pool.out(), 0);
+}
+
+/// Takes so many pages, and no more.
+struct Faulty(AtomicUsize);
 
 impl PageSink for Faulty {
     fn take(&self, _partition: usize, _page: Page) {
-        std::panic::resume_unwind(Box::new("a faulty sink"));
+        if self.0.fetch_update(Relaxed, Relaxed, |takes| takes.checked_sub(1)).is_err() {
+            std::panic::resume_unwind(Box::new("a faulty sink"));
+        }
     }
 }
 
 /// The buffer that was being flushed is still full then.
 #[test]
 fn nothing_is_written_after_a_sink_has_panicked() {
-    let shape = PageShape::new(PAGE, Layout::Slotted, PayloadSize::Fixed(0)).unwrap();
-    let pool = Pool::new(PAGE, 64 * PAGE).unwrap();
-    let mut writers =
-        shuffle(Modulo::new(1), 1, shape, pool.clone(), Stores::Auto, PageOrder::Completed, Faulty).unwrap();
+    let sink = Faulty(AtomicUsize::new(0));
+    let (mut writers, pool) = writers_to(sink, 1, 1, PayloadSize::Fixed(0), 64, PageOrder::Completed);
     let mut writer = writers.pop().unwrap();
     let keys: Vec<u32> = (0..5000).collect();
     let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| writer.write(&keys_only(&keys))));
@@ -141,6 +232,22 @@ fn nothing_is_written_after_a_sink_has_panicked() {
     assert_eq!(writer.flush(), Err(PagesError::Failed));
     drop(writer);
     assert_eq!(pool.out(), 0);
+}
+
+/// Those of the lane in which the sink panics, and of the lanes behind it.
+#[test]
+fn a_sink_that_panics_in_the_end_keeps_no_page() {
+    for takes in 2..6 {
+        let sink = Faulty(AtomicUsize::new(takes));
+        let (mut writers, pool) = writers_to(sink, 2, 2, PayloadSize::Fixed(0), 64, PageOrder::Completed);
+        let keys: Vec<u32> = (0..2 * 384).collect();
+        // A page takes 336 tuples, in claims of 32: of three pages of each lane one is full, and one has a hole.
+        writers.iter_mut().for_each(|writer| writer.write(&keys_only(&keys)).unwrap());
+        writers.pop().unwrap().finish().unwrap();
+        let last = writers.pop().unwrap();
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| last.finish())).is_err());
+        assert_eq!(pool.out(), 0, "{takes} pages taken");
+    }
 }
 
 #[test]

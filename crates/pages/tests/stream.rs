@@ -291,6 +291,45 @@ fn a_dropped_writer_is_an_error_for_the_consumer() {
     assert_eq!(pool.out(), 0);
 }
 
+/// The writers are kept: nothing but the error tells the consumer.
+#[test]
+fn an_error_of_a_writer_ends_the_stream_at_once() {
+    let (mut writers, pages, _pool) = Setup { payload: PayloadSize::Variable, ..Setup::new(1, 2, 64, 64) }.open();
+    let wrong = writers[0].write_to(&Tuples::new(&[1], Payloads::Fixed { bytes: &[], size: 0 }).unwrap(), &[]);
+    assert!(matches!(wrong, Err(PagesError::Batch { .. })), "which changes nothing");
+    write(&mut writers[0], &[1, 2]).unwrap();
+    writers[0].flush().unwrap();
+    assert_eq!(pages.next().unwrap().unwrap().header().claimed, 2);
+    let payload = vec![0; PAGE];
+    let error = writers[0].write(&Tuples::new(&[3], Payloads::Fixed { bytes: &payload, size: PAGE }).unwrap());
+    assert!(matches!(error, Err(PagesError::TupleTooLarge { .. })));
+    let (ended, end) = mpsc::channel();
+    let consumer = thread::spawn(move || ended.send(pages.next().map(|_| ())));
+    let end = end.recv_timeout(Duration::from_secs(20));
+    drop(writers);
+    consumer.join().unwrap().unwrap();
+    assert_eq!(end, Ok(Err(PagesError::Failed)));
+}
+
+/// One that waits for memory as well as one that comes later.
+#[test]
+fn a_writer_without_consumers_says_so() {
+    let (mut writers, pages, pool) = open(1, 2, 1, 64);
+    let mut idle = writers.pop().unwrap();
+    let mut writer = writers.pop().unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(move || write(&mut writer, &(0..10_000).collect::<Vec<_>>()));
+        // Its first page is out, and there is no second one.
+        let page = pages.next().unwrap().unwrap();
+        drop(pages);
+        assert_eq!(waiting.join().unwrap(), Err(PagesError::Closed));
+        drop(page);
+    });
+    assert_eq!(write(&mut idle, &[1]), Err(PagesError::Closed));
+    drop(idle);
+    assert_eq!(pool.out(), 0);
+}
+
 #[test]
 fn writers_end_when_no_consumer_is_left() {
     let (mut writers, pages, pool) = open(1, 2, 64, 1);
@@ -323,6 +362,33 @@ fn a_page_for_each_partition_is_enough_for_one_writer() {
         });
         assert!(drain(&pages, 7).unwrap().into_iter().eq(0..7 * 2000));
     });
+}
+
+/// The page that one writer waits for goes to another one, which leaves room on it and then does nothing.
+#[test]
+fn a_writer_that_waits_for_memory_finds_the_room_that_another_has_made() {
+    // Whether it waits when the page comes is up to the scheduler, so again and again.
+    for _ in 0..50 {
+        let (mut writers, pages, pool) = Setup { page_bytes: 2 * PAGE, ..Setup::new(1, 2, 1, 1) }.open();
+        let mut waits = writers.pop().unwrap();
+        let taken = pool.take().unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            sender.send(Ok(())).unwrap();
+            sender.send(write(&mut waits, &[1; 128])).unwrap();
+            waits
+        });
+        receiver.recv().unwrap().unwrap();
+        thread::yield_now();
+        drop(taken);
+        write(&mut writers[0], &[0; 64]).unwrap();
+        write(&mut writers[0], &[0; 64]).unwrap();
+        let written = receiver.recv_timeout(Duration::from_secs(20));
+        // Ends the other's wait in any case.
+        drop(pages);
+        drop(thread.join().unwrap());
+        assert_eq!(written, Ok(Ok(())));
+    }
 }
 
 /// Each writer holds part of the page that the other waits for, and the pool has no third.

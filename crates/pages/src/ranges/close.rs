@@ -3,7 +3,7 @@
 //! A page is incomplete because it is the lane's current one, or because a writer left part of a claim unwritten. The fullest
 //! pages are kept, and tuples of the others fill them (the idea of the paper's merge, section 3.3.4).
 
-use std::{cmp::Reverse, ops::Range};
+use std::{cmp::Reverse, collections::BTreeSet, ops::Range};
 
 use super::{
     shared::{Hole, Lane, PageSink, Shared},
@@ -24,8 +24,30 @@ struct Run {
     tuples: Range<u32>,
 }
 
+/// Hands on the last pages of all lanes, unless the shuffle has failed. What is not handed on goes back, if the sink panics, too.
+pub(super) fn close_all<S: PageSink>(shared: &Shared<S>) {
+    let mut open = OpenLanes { shared, lanes: 0..shared.lanes() };
+    while !shared.has_failed()
+        && let Some(lane) = open.lanes.next()
+    {
+        close(shared, lane);
+    }
+}
+
+/// Lanes that are neither closed nor discarded.
+struct OpenLanes<'a, S: PageSink> {
+    shared: &'a Shared<S>,
+    lanes: Range<usize>,
+}
+
+impl<S: PageSink> Drop for OpenLanes<'_, S> {
+    fn drop(&mut self) {
+        self.lanes.by_ref().for_each(|lane| discard(self.shared, lane));
+    }
+}
+
 /// Hands on the lane's last pages.
-pub(super) fn close<S: PageSink>(shared: &Shared<S>, lane: usize) {
+fn close<S: PageSink>(shared: &Shared<S>, lane: usize) {
     let lane_state = &mut shared.lane(lane);
     let parts = incomplete(shared, lane, lane_state);
     settle(shared, lane, lane_state, parts);
@@ -51,7 +73,7 @@ fn settle<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lane, m
     let PayloadSize::Fixed(size) = shared.shape.payload() else {
         // Claims of tuples of any size are written at once, so that there are no holes.
         for Part { page, tuples, .. } in parts {
-            shared.number(lane, lane_state, page, tuples, shared.state.claimed(page).bytes());
+            shared.number(lane, lane_state, shared.pool.block(page), tuples, shared.state.claimed(page).bytes());
         }
         return;
     };
@@ -77,16 +99,20 @@ fn settle<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lane, m
         kept.push((part.page, target));
     }
     fill(shared, size as usize, room, movable);
-    for (page, tuples) in kept {
-        shared.number(lane, lane_state, page, tuples, tuples * size);
+    // Blocks, so that those behind one at which the sink panics go back.
+    let blocks: Vec<_> = kept.into_iter().map(|(page, tuples)| (shared.pool.block(page), tuples)).collect();
+    for (block, tuples) in blocks {
+        shared.number(lane, lane_state, block, tuples, tuples * size);
     }
 }
 
 /// Gives back the pages of a lane that are not complete, or wait for such.
-pub(super) fn discard<S: PageSink>(shared: &Shared<S>, lane: usize) {
+fn discard<S: PageSink>(shared: &Shared<S>, lane: usize) {
     let lane_state = &mut shared.lane(lane);
     let incomplete = incomplete(shared, lane, lane_state).into_iter().map(|part| part.page);
-    incomplete.chain(lane_state.take_parked()).for_each(|page| shared.pool.give_back_number(page));
+    // Pages that wait may have holes, too.
+    let pages: BTreeSet<PageId> = incomplete.chain(lane_state.take_parked()).collect();
+    pages.into_iter().for_each(|page| shared.pool.give_back_number(page));
 }
 
 fn incomplete<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lane) -> Vec<Part> {

@@ -25,6 +25,7 @@ unsafe impl Sync for Model {}
 unsafe impl Send for Model {}
 
 impl Supply for Model {
+    fn turning(&self) -> impl Sized {}
     fn take(&self) -> Option<PageId> {
         self.free.pop()
     }

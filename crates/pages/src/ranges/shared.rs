@@ -3,7 +3,7 @@
 use std::{
     ptr::NonNull,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{
             AtomicBool, AtomicUsize,
             Ordering::{AcqRel, Relaxed},
@@ -21,7 +21,7 @@ use super::{
 use crate::{
     error::PagesError,
     memory::Pool,
-    page::{Header, Page, PageShape},
+    page::{Block, Header, Page, PageShape},
 };
 
 /// Takes complete pages.
@@ -82,13 +82,30 @@ pub(super) struct Shared<S> {
     pub(super) store: Store,
     pub(super) order: PageOrder,
     lane_states: Box<[Mutex<Lane>]>,
+    /// Shared by those who turn a lane; alone, nobody has a page that may yet become a lane's, or be given back.
+    turns: RwLock<()>,
     /// Writers that have not left.
     writers: AtomicUsize,
     /// Tuples are missing.
     failed: AtomicBool,
 }
 
+/// Beside other writers.
+impl<S: PageSink> Supply for Shared<S> {
+    fn turning(&self) -> impl Sized {
+        self.turns.read().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn take(&self) -> Option<PageId> {
+        self.pool.take_number()
+    }
+    fn give_back(&self, page: PageId) {
+        self.pool.give_back_number(page);
+    }
+}
+
+/// While nobody else turns a lane.
 impl Supply for Pool {
+    fn turning(&self) -> impl Sized {}
     fn take(&self) -> Option<PageId> {
         self.take_number()
     }
@@ -117,6 +134,7 @@ impl<S: PageSink> Shared<S> {
             store,
             order,
             lane_states: (0..lanes).map(|_| Mutex::default()).collect(),
+            turns: RwLock::default(),
             writers: AtomicUsize::new(writers),
             failed: AtomicBool::new(false),
         }
@@ -137,17 +155,22 @@ impl<S: PageSink> Shared<S> {
         plan: impl Fn(Claimed) -> Part,
         mut settle: impl FnMut(),
     ) -> Result<Claim, PagesError> {
+        let mut comes = true;
         loop {
-            let Some((claim, outcome)) = self.state.claim(lane, &self.pool, &plan) else {
-                settle();
-                if !self.sink.wait_for_memory() {
+            let claimed = self.state.claim(lane, self, &plan).or_else(|| self.claim_alone(lane, &plan));
+            let Some((claim, outcome)) = claimed else {
+                if !comes {
                     return Err(PagesError::Exhausted {
                         pages: self.pool.limit(),
                         page_bytes: self.shape.page_bytes(),
                     });
                 }
+                settle();
+                // If not, there may still be room that others have made meanwhile.
+                comes = self.sink.wait_for_memory();
                 continue;
             };
+            comes = true;
             if outcome == Outcome::Complete {
                 self.hand_on(lane, claim.page);
             }
@@ -155,6 +178,12 @@ impl<S: PageSink> Shared<S> {
                 return Ok(claim);
             }
         }
+    }
+
+    /// After a claim found no page: the last ones may have been with writers that were turning lanes.
+    fn claim_alone(&self, lane: usize, plan: impl Fn(Claimed) -> Part) -> Option<(Claim, Outcome)> {
+        let _alone = self.turns.write().unwrap_or_else(PoisonError::into_inner);
+        self.state.claim(lane, &self.pool, plan)
     }
 
     /// Says that `tuples` tuples on `page` are written, or never will be, and hands the page on if it is complete.
@@ -185,34 +214,36 @@ impl<S: PageSink> Shared<S> {
         let holes: Vec<Hole> = lane_state.holes.extract_if(.., |hole| hole.page == page).collect();
         let claimed = self.state.claimed(page);
         if holes.is_empty() {
-            self.number(lane, lane_state, page, claimed.tuples(), claimed.bytes());
+            self.number(lane, lane_state, self.pool.block(page), claimed.tuples(), claimed.bytes());
         } else {
             let (tuples, bytes) = close::close_up(self, page, holes);
-            self.number(lane, lane_state, page, tuples, bytes);
+            self.number(lane, lane_state, self.pool.block(page), tuples, bytes);
         }
     }
 
-    /// Gives the lane's next number to a page that is the caller's alone, and the page to the sink; or back to the pool if it has no
-    /// tuples. Pages reach the sink in the order of their numbers, as the lane is locked.
-    pub(super) fn number(&self, lane: usize, lane_state: &mut Lane, page: PageId, tuples: u32, bytes: u32) {
+    /// Gives the lane's next number to a complete page, and the page to the sink; or back to the pool if it has no tuples. Pages reach
+    /// the sink in the order of their numbers, as the lane is locked.
+    pub(super) fn number(&self, lane: usize, lane_state: &mut Lane, block: Block, tuples: u32, bytes: u32) {
         if tuples == 0 {
-            self.pool.give_back_number(page);
             return;
         }
         let header = Header::complete(&self.shape, lane as u32, lane_state.handed, tuples, bytes);
         lane_state.handed = lane_state.handed.wrapping_add(1);
-        self.sink.take(lane, Page::complete(self.pool.block(page), &header));
+        self.sink.take(lane, Page::complete(block, &header));
     }
 
     /// Gives back what a writer claimed and has not written; `bytes` is its payloads' size. `written` tuples of the same claim are
     /// written. A `settled` hole keeps the page from nothing: it is closed up when the page is complete, which is then not full.
     pub(super) fn leave_hole(&self, lane: usize, hole: Hole, bytes: u32, written: u32, settled: bool) {
-        let taken_back = self.state.retract(hole.page, hole.start + hole.tuples, hole.tuples, bytes);
-        if !taken_back {
-            self.lane(lane).holes.push(hole);
+        // First, while the hole keeps the page: a writer that leaves hands nothing on, and calls no sink that may panic.
+        self.complete(lane, hole.page, written);
+        if self.state.retract(hole.page, hole.start + hole.tuples, hole.tuples, bytes) {
+            return;
         }
-        let skipped = if settled && !taken_back { hole.tuples } else { 0 };
-        self.complete(lane, hole.page, written + skipped);
+        self.lane(lane).holes.push(hole);
+        if settled {
+            self.complete(lane, hole.page, hole.tuples);
+        }
     }
 
     /// Hands on the lane's current page, full or not, as soon as nobody writes to it.
@@ -232,13 +263,11 @@ impl<S: PageSink> Shared<S> {
         self.pool.address(page)
     }
 
-    /// A writer leaves, after giving back its claims. The last one hands on what is not full, unless one failed.
+    /// A writer leaves, after giving back its claims. The last one hands on what is not full, unless one has failed.
     pub(super) fn leave(&self) {
         // What the others did before they left is visible to the last one.
         if self.writers.fetch_sub(1, AcqRel) == 1 {
-            let failed = self.has_failed();
-            (0..self.lanes())
-                .for_each(|lane| if failed { close::discard(self, lane) } else { close::close(self, lane) });
+            close::close_all(self);
         }
     }
 

@@ -14,6 +14,8 @@ pub(super) type PageId = u32;
 
 /// Where the protocol takes pages from.
 pub(super) trait Supply {
+    /// Held from before a page is taken until it is some lane's, or given back.
+    fn turning(&self) -> impl Sized;
     /// A page that nobody uses, if there is one.
     fn take(&self) -> Option<PageId>;
     /// A page that was taken and not used.
@@ -269,6 +271,7 @@ impl State {
 
     /// Puts a new page in the place of `old`, or finds that somebody did.
     fn turn(&self, lane: usize, old: Current, supply: &impl Supply) -> Option<()> {
+        let _turning = supply.turning();
         let Some(page) = supply.take() else {
             // Somebody may have turned the lane and taken the last page for it.
             return (self.lanes[lane].load(order::current()) != old.0).then_some(());

@@ -102,6 +102,11 @@ impl<S: PageSink> Writer<S> {
         Ok(())
     }
 
+    /// Whether this writer or another one has failed the shuffle.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.shared.has_failed()
+    }
+
     fn place_buffered(&mut self) -> Result<(), PagesError> {
         let unfinished = FailUnlessDone(&self.shared);
         match &mut self.kind {
@@ -131,7 +136,7 @@ impl<S: PageSink> Writer<S> {
     }
 
     fn check(&self) -> Result<(), PagesError> {
-        if self.shared.has_failed() { Err(PagesError::Failed) } else { Ok(()) }
+        if self.has_failed() { Err(PagesError::Failed) } else { Ok(()) }
     }
 }
 
