@@ -163,7 +163,7 @@ pub struct SqlArgs {
 Inputs are files, folders or globs of Parquet, CSV, JSON lines, Arrow IPC or page files, or - for an Arrow IPC stream on standard input.
 By default rows go to partition hash(key) % N, where Apache DataFusion puts them too when it reads
 the files with its default options. DIR/part-00007.parquet has partition 7; a file
-gets its name when it is whole and on disk, and manifest.json, with the rows, key ranges and checksums (XXH64) of all files,
+gets its name when it is whole (with --sync: and on disk), and manifest.json, with the rows, key ranges and checksums (XXH64) of all files,
 comes last. A partition without rows has no file.
 Interrupted or failed runs leave the partitions that they finished; --resume goes on with the others.
 Hot keys, which have at least --hot-key-share of an average partition's rows, are reported here and in manifest.json; their
@@ -210,6 +210,9 @@ pub struct PartitionArgs {
     pub threads: Option<usize>,
     #[command(flatten)]
     pub reading: ReadingArgs,
+    /// Put each file on disk before it gets its name, so that it outlasts a power failure, too
+    #[arg(long)]
+    pub sync: bool,
     /// Keep the finished partitions of an earlier run of the same job
     #[arg(long, conflicts_with = "overwrite")]
     pub resume: bool,

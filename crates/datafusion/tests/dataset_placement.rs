@@ -121,6 +121,7 @@ async fn the_engine_finds_each_partitions_keys_in_its_file() {
                     compression: format.default_compression(),
                     max_file_bytes: None,
                     page_bytes: DEFAULT_PAGE_BYTES,
+                    sync: false,
                     existing: Existing::Refuse,
                 },
                 threads: 1,

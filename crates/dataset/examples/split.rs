@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! split FORMAT BY N DIR [key=value ...] -- INPUT...
-//! keys: threads, memory (bytes), max-file (bytes), page (bytes), hot (files), existing (refuse, overwrite, resume), compression,
+//! keys: threads, memory (bytes), max-file (bytes), page (bytes), sync (true, false), hot (files), existing (refuse, overwrite, resume), compression,
 //!       bad (fail, skip, quarantine)
 //! ```
 
@@ -36,6 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         compression: format.default_compression(),
         max_file_bytes: None,
         page_bytes: DEFAULT_PAGE_BYTES,
+        sync: false,
         existing: Existing::Refuse,
     };
     let mut input = InputOptions::default();
@@ -47,6 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             ("max-file", value) => output.max_file_bytes = Some(value.parse()?),
             ("page", value) => output.page_bytes = value.parse()?,
             ("hot", value) => hot = Some(value.parse()?),
+            ("sync", value) => output.sync = value.parse()?,
             ("batch", value) => input.batch_rows = value.parse()?,
             ("existing", "overwrite") => output.existing = Existing::Overwrite,
             ("existing", "resume") => output.existing = Existing::Resume,

@@ -98,6 +98,7 @@ fn four_times_the_limit_is_split_within_it() {
             compression,
             max_file_bytes: None,
             page_bytes: DEFAULT_PAGE_BYTES,
+            sync: false,
             existing: Existing::Refuse,
         };
         let placement_name = "hash".to_owned();

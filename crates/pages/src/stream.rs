@@ -4,7 +4,8 @@
 //! batches -> StreamWriter (one a thread) -> complete pages -> PageStream -> StreamedPage, which gives its bytes back when dropped
 //! ```
 //! Pages of a partition come in the order of their numbers; so do the tuples of each writer, if asked for ([`PageOrder`]). What lies in the stream and with its consumers is bounded in bytes: a
-//! writer that completes one page too many waits. At low rates [`StreamWriter::flush`] hands on what is there.
+//! writer that completes one page too many waits. Each writer is for a thread of its own, since it may wait for what another one does, and
+//! each stream for a pool of its own. At low rates [`StreamWriter::flush`] hands on what is there.
 
 use std::{
     collections::VecDeque,
@@ -221,7 +222,10 @@ impl Drop for StreamedPage {
     fn drop(&mut self) {
         // The page goes back to the pool before anybody is told that there is room.
         drop(self.page.take());
-        self.queue.lock().out -= 1;
+        let mut state = self.queue.lock();
+        state.out -= 1;
+        state.events += 1;
+        drop(state);
         self.queue.changed.notify_all();
     }
 }
@@ -244,8 +248,8 @@ struct State {
     writers: usize,
     /// Of these, how many wait for memory.
     starving: usize,
-    /// What other writers have done meanwhile.
-    steps: u64,
+    /// Calls of writers that returned, and pages that came back.
+    events: u64,
     failed: bool,
     consumers_gone: bool,
 }
@@ -261,16 +265,18 @@ impl Queue {
     }
 
     fn leave(&self) {
-        self.lock().writers -= 1;
-        self.stepped();
+        let mut state = self.lock();
+        state.writers -= 1;
+        state.events += 1;
+        drop(state);
         self.changed.notify_all();
     }
 
     /// A writer has done what it was asked. It may have left room on a page, or given one back, and not come again for long.
     fn stepped(&self) {
         let mut state = self.lock();
+        state.events += 1;
         if state.starving > 0 {
-            state.steps += 1;
             drop(state);
             self.changed.notify_all();
         }
@@ -318,19 +324,22 @@ impl PageSink for Sink {
         self.0.changed.notify_all();
     }
 
+    fn events(&self) -> u64 {
+        self.0.lock().events
+    }
+
     /// Memory comes back from consumers; another writer may leave room with each call of its own. If all writers wait and no page is
     /// out, the pool is too small.
-    fn wait_for_memory(&self) -> bool {
+    fn wait_for_memory(&self, since: u64) -> bool {
         let queue = &self.0;
         let mut state = queue.lock();
         state.starving += 1;
-        let steps = state.steps;
         queue.changed.notify_all();
         let comes = loop {
             if state.consumers_gone || state.failed {
                 break false;
             }
-            if queue.pool.out() < queue.pool.limit() || state.steps != steps {
+            if queue.pool.out() < queue.pool.limit() || state.events != since {
                 break true;
             }
             if state.out == 0 && state.starving == state.writers {

@@ -91,18 +91,50 @@ fn holes_are_filled_when_the_last_writer_finishes() {
     }
 }
 
-/// A slow writer's small claim keeps one page back, while the other fills many.
+/// Two writers of one lane. The second one has filled a page, and half of its claim on the next; the first one then fills many.
+fn beside_a_claim(order: PageOrder) -> (Writer<Keep>, Writer<Keep>, Keep, Pool) {
+    let keep = Keep::default();
+    let (mut writers, pool) = writers_to(keep.clone(), 1, 2, PayloadSize::Fixed(0), 64, order);
+    let (mut slow, mut fast) = (writers.pop().unwrap(), writers.pop().unwrap());
+    slow.write(&keys_only(&(0..384).collect::<Vec<_>>())).unwrap();
+    fast.write(&keys_only(&(384..384 + 336 * 20).collect::<Vec<_>>())).unwrap();
+    (slow, fast, keep, pool)
+}
+
 #[test]
 fn full_pages_go_on_while_a_slow_writer_holds_another() {
-    let (mut writers, keep, _pool) = writers(1, 2, PayloadSize::Fixed(0), 64);
-    let keys: Vec<u32> = (0..336 * 20).collect();
-    writers[1].write(&keys_only(&keys[..200])).unwrap();
-    writers[0].write(&keys_only(&keys[200..])).unwrap();
-    assert!(keep.0.lock().unwrap().len() >= 15);
-    let slow = writers.pop().unwrap();
-    writers.pop().unwrap().finish().unwrap();
+    let (slow, fast, keep, _pool) = beside_a_claim(PageOrder::Completed);
+    assert!(keep.0.lock().unwrap().len() >= 18);
+    fast.finish().unwrap();
     slow.finish().unwrap();
-    assert_eq!(kept_keys(&keep), keys);
+    assert!(kept_keys(&keep).into_iter().eq(0..384 + 336 * 20));
+}
+
+#[test]
+fn where_order_is_kept_pages_wait_behind_a_claim_until_its_writer_flushes() {
+    let (mut slow, fast, keep, pool) = beside_a_claim(PageOrder::Written);
+    assert_eq!(keep.0.lock().unwrap().len(), 1);
+    slow.flush().unwrap();
+    assert!(keep.0.lock().unwrap().len() >= 18);
+    fast.finish().unwrap();
+    slow.finish().unwrap();
+    let pages = std::mem::take(&mut *keep.0.lock().unwrap());
+    let keys = |(_, page): &(usize, Page)| page.reader().unwrap().tuples().map(|(key, _)| key).collect::<Vec<_>>();
+    let (of_slow, of_fast): (Vec<u32>, Vec<u32>) = pages.iter().flat_map(keys).partition(|key| *key < 384);
+    assert!(of_slow.into_iter().eq(0..384) && of_fast.into_iter().eq(384..384 + 336 * 20));
+    drop(pages);
+    assert_eq!(pool.out(), 0);
+}
+
+/// Pages that wait for others are not lost when the shuffle fails.
+#[test]
+fn pages_behind_the_claim_of_a_dropped_writer_go_back() {
+    let (slow, fast, keep, pool) = beside_a_claim(PageOrder::Written);
+    assert!(pool.out() >= 20);
+    drop(slow);
+    drop(fast);
+    assert_eq!(std::mem::take(&mut *keep.0.lock().unwrap()).len(), 1);
+    assert_eq!(pool.out(), 0);
 }
 
 #[test]
@@ -172,9 +204,10 @@ fn a_page_that_another_writer_is_about_to_give_is_not_missing() {
     }
 }
 
-/// Keeps the page that it took until a writer waits for memory, and then lets another one have it.
+/// Keeps the page that it took until a writer finds no memory, or waits for it, and then lets another one have it.
 struct Other {
     page: Mutex<Option<Page>>,
+    waits: bool,
     writer: Arc<Mutex<Option<Writer<Arc<Other>>>>>,
 }
 
@@ -183,17 +216,39 @@ impl PageSink for Other {
         *self.page.lock().unwrap() = Some(page);
     }
 
-    fn wait_for_memory(&self) -> bool {
-        drop(self.page.lock().unwrap().take());
-        self.writer.lock().unwrap().as_mut().unwrap().write(&keys_only(&[0; 128])).unwrap();
+    fn events(&self) -> u64 {
+        if !self.waits {
+            self.make_room();
+        }
+        0
+    }
+
+    fn wait_for_memory(&self, _since: u64) -> bool {
+        assert!(self.waits, "there was room before");
+        self.make_room();
         false
+    }
+}
+
+impl Other {
+    fn make_room(&self) {
+        if let Some(page) = self.page.lock().unwrap().take() {
+            drop(page);
+            self.writer.lock().unwrap().as_mut().unwrap().write(&keys_only(&[0; 128])).unwrap();
+        }
     }
 }
 
 #[test]
 fn room_that_another_writer_has_made_meanwhile_is_used() {
+    for waits in [false, true] {
+        use_room_of_another(waits);
+    }
+}
+
+fn use_room_of_another(waits: bool) {
     let other = Arc::new(Mutex::new(None));
-    let sink = Arc::new(Other { page: Mutex::default(), writer: Arc::clone(&other) });
+    let sink = Arc::new(Other { page: Mutex::default(), waits, writer: Arc::clone(&other) });
     let (mut writers, pool) = writers_to(Arc::clone(&sink), 1, 2, PayloadSize::Fixed(0), 1, PageOrder::Completed);
     *other.lock().unwrap() = writers.pop();
     let mut writer = writers.pop().unwrap();

@@ -182,36 +182,6 @@ proptest! {
     }
 }
 
-/// The claim of a writer that does nothing more holds the other's pages back until it flushes.
-#[test]
-fn a_flush_lets_the_pages_behind_a_claim_go() {
-    let (mut writers, pages, pool) = Setup { order: PageOrder::Written, ..Setup::new(1, 2, 64, 64) }.open();
-    write(&mut writers[1], &(0..200).collect::<Vec<_>>()).unwrap();
-    write(&mut writers[0], &(1000..9000).collect::<Vec<_>>()).unwrap();
-    writers[0].flush().unwrap();
-    writers[1].flush().unwrap();
-    let mut own: Vec<Vec<u32>> = vec![vec![], vec![]];
-    while own.iter().map(Vec::len).sum::<usize>() < 8200 {
-        let page = pages.next().unwrap().unwrap();
-        page.reader().unwrap().tuples().for_each(|(key, _)| own[usize::from(key < 1000)].push(key));
-    }
-    assert!(own[0].iter().copied().eq(1000..9000) && own[1].iter().copied().eq(0..200));
-    assert_eq!(pool.out(), 0);
-    drop(pages);
-}
-
-/// Pages that wait for others are not lost when the shuffle fails.
-#[test]
-fn pages_behind_the_claim_of_a_dropped_writer_go_back() {
-    let (mut writers, pages, pool) = Setup { order: PageOrder::Written, ..Setup::new(1, 2, 64, 64) }.open();
-    write(&mut writers[1], &(0..200).collect::<Vec<_>>()).unwrap();
-    write(&mut writers[0], &(1000..9000).collect::<Vec<_>>()).unwrap();
-    assert!(pool.out() > 20);
-    drop(writers);
-    assert_eq!(drain(&pages, 1), Err(PagesError::Failed));
-    assert_eq!(pool.out(), 0);
-}
-
 #[test]
 fn a_slow_consumer_holds_the_writer_back() {
     let (mut writers, pages, pool) = open(1, 1, 64, 4);

@@ -1,4 +1,4 @@
-//! What is finished of a dataset that is not: a line of JSON for each finished slot, put on disk *before* the slot's files
+//! What is finished of a dataset that is not: a line of JSON for each finished slot, written *before* the slot's files
 //! get their final names. A file under a final name is therefore always known, and a run that was killed between the line
 //! and the rename can be taken up there.
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     OutputError,
     manifest::{FileEntry, Settings},
-    publish::{Folder, Sealed, checked_names, examine, sync_folder},
+    publish::{Folder, Sealed, checked_names, examine},
 };
 
 const JOURNAL_VERSION: u32 = 1;
@@ -22,6 +22,7 @@ const JOURNAL_VERSION: u32 = 1;
 pub(crate) struct Journal {
     file: File,
     path: std::path::PathBuf,
+    sync: bool,
 }
 
 /// A finished slot: its files in order.
@@ -57,23 +58,26 @@ impl Journal {
         let write = || -> io::Result<File> {
             let mut file = File::create(&temporary)?;
             file.write_all(&text)?;
-            file.sync_all()?;
+            if folder.syncs() {
+                file.sync_all()?;
+            }
             fs::rename(&temporary, &path)?;
             OpenOptions::new().append(true).open(&path)
         };
         let file = write().map_err(OutputError::io("write", &path))?;
-        sync_folder(folder.hidden())?;
-        Ok(Self { file, path })
+        folder.sync_hidden()?;
+        Ok(Self { file, path, sync: folder.syncs() })
     }
 
-    /// Adds finished slots, and waits until they are on disk.
+    /// Adds finished slots.
     pub(crate) fn append(&mut self, entries: &[Entry]) -> Result<(), OutputError> {
         let mut text = Vec::new();
         for entry in entries {
             push_line(&mut text, entry)?;
         }
         let refused = OutputError::io("write", &self.path);
-        self.file.write_all(&text).and_then(|()| self.file.sync_data()).map_err(refused)
+        let written = self.file.write_all(&text);
+        written.and_then(|()| if self.sync { self.file.sync_data() } else { Ok(()) }).map_err(refused)
     }
 }
 

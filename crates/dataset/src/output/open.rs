@@ -31,6 +31,9 @@ pub struct OutputOptions {
     pub max_file_bytes: Option<u64>,
     /// The size of pages in page files, in bytes: a multiple of 4 KiB from 4 KiB to 64 MiB. A row must fit on one.
     pub page_bytes: usize,
+    /// Whether files are put on disk before they get their names, so that they outlast a failure of the whole machine, too. Without
+    /// it, checksums tell [`Existing::Resume`] what did not.
+    pub sync: bool,
     /// What is done about a dataset that is there.
     pub existing: Existing,
 }
@@ -79,10 +82,10 @@ impl Output {
     /// # Errors
     /// If the folder holds what `existing` does not allow, another run uses it, or the file system refuses.
     pub(crate) fn open(spec: OutputSpec<'_>) -> Result<Opened, OutputError> {
-        let OutputOptions { dir, format, max_file_bytes, existing, .. } = spec.options.clone();
+        let OutputOptions { dir, format, max_file_bytes, sync, existing, .. } = spec.options.clone();
         let partitions = spec.slots.iter().map(|slot| slot.partition + 1).max().unwrap_or(0);
         let encoding = Encoding::try_new(spec.options, &spec.schema, partitions, spec.dictionary)?;
-        let folder = Folder::lock(&dir)?;
+        let folder = Folder::lock(&dir, sync)?;
         let recorded = match find(&folder, existing, &spec.settings) {
             Ok(Found::Complete(manifest)) => return Ok(Opened::Complete(manifest)),
             Ok(Found::Recorded(recorded)) => recorded,

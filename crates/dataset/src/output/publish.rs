@@ -1,4 +1,4 @@
-//! A folder in which files appear under their final names only when they are whole and on disk.
+//! A folder in which files appear under their final names only when they are whole, and on disk if that is asked for.
 //!
 //! ```text
 //! DIR/.annulus/lock             held while a run uses DIR
@@ -33,6 +33,8 @@ pub(crate) struct Folder {
     dir: PathBuf,
     hidden: PathBuf,
     work: PathBuf,
+    /// Whether files and names are put on disk, and not just given to the system.
+    sync: bool,
     /// Released with the file, also when the process is killed.
     _lock: File,
 }
@@ -42,7 +44,7 @@ impl Folder {
     ///
     /// # Errors
     /// [`OutputError::InUse`] if another run has locked it.
-    pub(crate) fn lock(dir: &Path) -> Result<Self, OutputError> {
+    pub(crate) fn lock(dir: &Path, sync: bool) -> Result<Self, OutputError> {
         let hidden = dir.join(HIDDEN);
         loop {
             fs::create_dir_all(&hidden).map_err(OutputError::io("create", &hidden))?;
@@ -56,7 +58,7 @@ impl Folder {
             match lock.try_lock() {
                 Ok(()) if is_same_file(&lock, &path) => {
                     let work = hidden.join("work");
-                    return Ok(Self { dir: dir.to_owned(), hidden, work, _lock: lock });
+                    return Ok(Self { dir: dir.to_owned(), hidden, work, sync, _lock: lock });
                 }
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(OutputError::InUse(dir.to_owned())),
@@ -75,9 +77,21 @@ impl Folder {
         journal_path(&self.dir)
     }
 
-    /// The folder of what is hidden.
-    pub(super) fn hidden(&self) -> &Path {
-        &self.hidden
+    /// Whether files are put on disk.
+    pub(super) fn syncs(&self) -> bool {
+        self.sync
+    }
+
+    /// Puts the names of hidden files on disk, if that is asked for.
+    pub(super) fn sync_hidden(&self) -> Result<(), OutputError> {
+        self.sync_names(&self.hidden)
+    }
+
+    fn sync_names(&self, dir: &Path) -> Result<(), OutputError> {
+        if self.sync && cfg!(unix) {
+            File::open(dir).and_then(|folder| folder.sync_all()).map_err(OutputError::io("write", dir))?;
+        }
+        Ok(())
     }
 
     /// A file in the making.
@@ -104,13 +118,13 @@ impl Folder {
         }
     }
 
-    /// Gives files of the work folder, whose content is on disk, their final names, and puts those on disk too.
+    /// Gives files of the work folder that are sealed their final names.
     pub(crate) fn publish<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
         for name in names {
             let path = self.final_path(name);
             fs::rename(self.work_path(name), &path).map_err(OutputError::io("rename a file to", path))?;
         }
-        sync_folder(&self.dir)
+        self.sync_names(&self.dir)
     }
 
     /// Writes a small file at once, so that it is there as a whole or not at all.
@@ -132,7 +146,7 @@ impl Folder {
                 _ => {}
             }
         }
-        sync_folder(&self.dir)
+        self.sync_names(&self.dir)
     }
 
     /// The name of a visible file or folder that is not among `known`, if there is any.
@@ -172,6 +186,7 @@ pub(crate) struct WorkFile {
     path: PathBuf,
     hasher: XxHash64,
     bytes: u64,
+    sync: bool,
 }
 
 /// What a whole file is known by.
@@ -186,7 +201,7 @@ impl WorkFile {
     pub(crate) fn create(folder: &Folder, name: &str) -> Result<Self, OutputError> {
         let path = folder.work_path(name);
         let file = File::create(&path).map_err(OutputError::io("create", &path))?;
-        Ok(Self { file, path, hasher: XxHash64::with_seed(0), bytes: 0 })
+        Ok(Self { file, path, hasher: XxHash64::with_seed(0), bytes: 0, sync: folder.sync })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -198,9 +213,11 @@ impl WorkFile {
         self.bytes
     }
 
-    /// Waits until the content is on disk. Nothing more is written.
+    /// Ends the file, and waits until it is on disk if that is asked for. Nothing more is written.
     pub(crate) fn seal(&mut self) -> Result<Sealed, OutputError> {
-        self.file.sync_all().map_err(OutputError::io("write", &self.path))?;
+        if self.sync {
+            self.file.sync_all().map_err(OutputError::io("write", &self.path))?;
+        }
         Ok(Sealed { bytes: self.bytes, checksum: checksum_text(&self.hasher) })
     }
 }
@@ -255,14 +272,6 @@ impl Write for Hashed {
 
 fn checksum_text(hasher: &XxHash64) -> String {
     format!("xxh64:{:016x}", hasher.finish())
-}
-
-/// Puts the names in a folder on disk.
-pub(super) fn sync_folder(dir: &Path) -> Result<(), OutputError> {
-    if cfg!(unix) {
-        File::open(dir).and_then(|folder| folder.sync_all()).map_err(OutputError::io("write", dir))?;
-    }
-    Ok(())
 }
 
 /// Whether `path` still leads to `file`, and not to one that was made since.

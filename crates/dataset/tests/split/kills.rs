@@ -37,6 +37,7 @@ struct Plan {
     max_file: Option<u64>,
     /// Few keys, of which the most frequent are spread over extra files.
     hot: bool,
+    sync: bool,
 }
 
 impl Plan {
@@ -52,6 +53,7 @@ impl Plan {
             memory: [2 << 20, 256 << 20][rng.random_range(0..2)],
             max_file: [None, Some(5_000)][rng.random_range(0..2)],
             hot: rng.random_bool(0.4),
+            sync: rng.random_bool(0.3),
         };
         (plan, rng)
     }
@@ -66,6 +68,7 @@ impl Plan {
         (job.output.existing, job.output.max_file_bytes, job.memory_limit) = (existing, self.max_file, self.memory);
         // Several fill the files, and few fill a small disk.
         job.output.page_bytes = 4096;
+        job.output.sync = self.sync;
         job
     }
 
@@ -92,6 +95,7 @@ impl Plan {
             self.memory.to_string(),
             self.max_file.map_or(String::new(), |bytes| bytes.to_string()),
             self.hot.to_string(),
+            self.sync.to_string(),
         ];
         Command::new(env::current_exe().unwrap())
             .args(["kills::child_of_a_kill", "--exact", "--ignored", "--nocapture", "--test-threads=1"])
@@ -125,7 +129,7 @@ impl Progress for Told {
 #[ignore = "only run by a_killed_run_is_resumed"]
 fn child_of_a_kill() {
     let Ok(job) = env::var("ANNULUS_FAULT_JOB") else { return };
-    let [inputs, dir, into, format, memory, max_file, hot] = *job.split('\u{1}').collect::<Vec<_>>() else {
+    let [inputs, dir, into, format, memory, max_file, hot, sync] = *job.split('\u{1}').collect::<Vec<_>>() else {
         panic!("{job}")
     };
     let plan = Plan {
@@ -136,6 +140,7 @@ fn child_of_a_kill() {
         memory: memory.parse().unwrap(),
         max_file: max_file.parse().ok(),
         hot: hot.parse().unwrap(),
+        sync: sync.parse().unwrap(),
     };
     run(&plan.job(Existing::Resume), &Told, &CancelToken::new()).unwrap();
     println!("@step");

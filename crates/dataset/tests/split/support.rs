@@ -100,6 +100,7 @@ pub fn job(inputs: &[String], by: &[&str], into: usize, dir: &Path, format: Outp
         compression: format.default_compression(),
         max_file_bytes: None,
         page_bytes: DEFAULT_PAGE_BYTES,
+        sync: false,
         existing: Existing::Refuse,
     };
     Job {

@@ -25,7 +25,7 @@ use annulus_exchange::partition::Modulo;
 pub use shared::PageSink;
 pub use writer::Writer;
 
-use self::{shared::Shared, store::Store};
+use self::{shared::Shared, state::TURNS, store::Store};
 use crate::{
     error::PagesError,
     memory::{PageMemory, Pool},
@@ -77,7 +77,7 @@ const LARGE_POOL_BYTES: usize = 32 << 20;
 /// Memory: the pages, and 0.5 to 2 MiB of buffers a writer (more from about 1,000 partitions with large tuples on).
 ///
 /// # Errors
-/// If the pool's pages have another size, or it has fewer than there are partitions.
+/// If the pool's pages have another size, or it has fewer than there are partitions, or 2^19 and more with [`PageOrder::Written`].
 pub fn shuffle<S: PageSink>(
     partitions: Modulo,
     writers: usize,
@@ -93,6 +93,11 @@ pub fn shuffle<S: PageSink>(
     }
     if pool.limit() < partitions.consumers() {
         let reason = "the pool needs at least one page for each partition: raise its limit, or use smaller pages";
+        return Err(PagesError::Option { option: "pages of the pool", value: pool.limit(), reason });
+    }
+    if order == PageOrder::Written && pool.limit() >= TURNS {
+        let reason =
+            "pages are told apart by their turns only below 524,288 of them, for PageOrder::Written: use larger ones";
         return Err(PagesError::Option { option: "pages of the pool", value: pool.limit(), reason });
     }
     let past_cache = match stores {

@@ -1,6 +1,7 @@
 //! What the writers of a shuffle share.
 
 use std::{
+    collections::BTreeMap,
     ptr::NonNull,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
@@ -30,8 +31,16 @@ pub trait PageSink: Send + Sync {
     /// order of their numbers. The writer goes on when this returns.
     fn take(&self, partition: usize, page: Page);
 
-    /// Waits until pages that the sink took have gone back to their pool; false if none will, and the shuffle fails.
-    fn wait_for_memory(&self) -> bool {
+    /// A number that rises with every event after which a writer may find room: a page went back to the pool, or another writer
+    /// did what it was asked.
+    fn events(&self) -> u64 {
+        0
+    }
+
+    /// Waits for such an event, if [`events`](Self::events) still gives `since`; false if none will come, and the shuffle fails
+    /// unless there is room meanwhile. A writer tries for room between the two calls, so it misses no event.
+    fn wait_for_memory(&self, since: u64) -> bool {
+        let _ = since;
         false
     }
 }
@@ -41,8 +50,12 @@ impl<S: PageSink + ?Sized> PageSink for Arc<S> {
         (**self).take(partition, page);
     }
 
-    fn wait_for_memory(&self) -> bool {
-        (**self).wait_for_memory()
+    fn events(&self) -> u64 {
+        (**self).events()
+    }
+
+    fn wait_for_memory(&self, since: u64) -> bool {
+        (**self).wait_for_memory(since)
     }
 }
 
@@ -61,15 +74,15 @@ pub(super) struct Lane {
     pub(super) holes: Vec<Hole>,
     /// Pages handed on.
     handed: u32,
-    /// Complete pages that wait for those before them, and the turn of the last one that did not have to.
-    parked: Vec<PageId>,
+    /// Complete pages that wait for those before them, by turn, and the turn of the last one that did not have to.
+    parked: BTreeMap<u32, PageId>,
     turn: u32,
 }
 
 impl Lane {
     /// The pages that will never be handed on, since the shuffle has failed.
-    pub(super) fn take_parked(&mut self) -> Vec<PageId> {
-        std::mem::take(&mut self.parked)
+    pub(super) fn take_parked(&mut self) -> impl Iterator<Item = PageId> {
+        std::mem::take(&mut self.parked).into_values()
     }
 }
 
@@ -155,22 +168,24 @@ impl<S: PageSink> Shared<S> {
         plan: impl Fn(Claimed) -> Part,
         mut settle: impl FnMut(),
     ) -> Result<Claim, PagesError> {
-        let mut comes = true;
+        let (mut since, mut last) = (None, false);
         loop {
             let claimed = self.state.claim(lane, self, &plan).or_else(|| self.claim_alone(lane, &plan));
             let Some((claim, outcome)) = claimed else {
-                if !comes {
-                    return Err(PagesError::Exhausted {
-                        pages: self.pool.limit(),
-                        page_bytes: self.shape.page_bytes(),
-                    });
+                match since {
+                    _ if last => {
+                        return Err(PagesError::Exhausted {
+                            pages: self.pool.limit(),
+                            page_bytes: self.shape.page_bytes(),
+                        });
+                    }
+                    None => settle(),
+                    Some(since) => last = !self.sink.wait_for_memory(since),
                 }
-                settle();
-                // If not, there may still be room that others have made meanwhile.
-                comes = self.sink.wait_for_memory();
+                since = Some(self.sink.events());
                 continue;
             };
-            comes = true;
+            (since, last) = (None, false);
             if outcome == Outcome::Complete {
                 self.hand_on(lane, claim.page);
             }
@@ -200,11 +215,10 @@ impl<S: PageSink> Shared<S> {
         if self.order == PageOrder::Completed {
             return self.hand_on_now(lane, &mut lane_state, page);
         }
-        lane_state.parked.push(page);
+        lane_state.parked.insert(self.state.turn_of(page), page);
         loop {
             let next = turn_after(lane_state.turn);
-            let Some(at) = lane_state.parked.iter().position(|&page| self.state.turn_of(page) == next) else { return };
-            let page = lane_state.parked.swap_remove(at);
+            let Some(page) = lane_state.parked.remove(&next) else { return };
             lane_state.turn = next;
             self.hand_on_now(lane, &mut lane_state, page);
         }

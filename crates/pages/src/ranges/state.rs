@@ -98,6 +98,8 @@ const TURN_SHIFT: u32 = PAGE_BITS + u64::BITS - GENERATION_SHIFT;
 /// The number of no page.
 const NONE: u64 = (1 << PAGE_BITS) - 1;
 const TURN_MASK: u64 = u64::MAX >> TURN_SHIFT;
+/// Turns of a lane before their count begins again.
+pub(super) const TURNS: usize = 1 << (u64::BITS - TURN_SHIFT);
 
 impl Current {
     /// A lane that was never turned.
