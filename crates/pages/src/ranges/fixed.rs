@@ -15,11 +15,13 @@ use crate::{
     simd::has_avx512,
 };
 
-/// Tuples that are claimed at once: at first, and when a writer has placed many in the lane.
+/// Tuples that all writers together claim in a lane at first, and one of them at least and at most. Small claims cost more than
+/// their operations: each waits for the stores past the cache before it.
+const FIRST_CLAIMED: usize = 1024;
 const LEAST_CLAIMED: u32 = 64;
 const MOST_CLAIMED: u32 = 8192;
-/// Between these, this part of what the writer has placed there: so little of it is left unwritten in the end.
-const SHARE: u32 = 32;
+/// Between these, this part of what the writer has placed there: in the end a 16th of a lane is left unwritten and filled.
+const SHARE: u32 = 8;
 /// A claim is at most this part of a page, so that writers share it.
 const PARTS: u32 = 8;
 
@@ -47,6 +49,8 @@ struct Open {
 pub(super) struct FixedWriter<S: PageSink> {
     shared: Arc<Shared<S>>,
     size: usize,
+    /// Tuples of the first claims.
+    least: u32,
     /// Whether the machine has AVX-512.
     wide: bool,
     buffers: Buffers,
@@ -72,6 +76,7 @@ impl<S: PageSink> FixedWriter<S> {
         };
         Self {
             size: size as usize,
+            least: ((FIRST_CLAIMED / shared.writers_in_all) as u32).max(LEAST_CLAIMED),
             wide: has_avx512(),
             buffers: Buffers::new(lanes, size as usize),
             open: vec![none; lanes],
@@ -197,11 +202,10 @@ impl<S: PageSink> FixedWriter<S> {
     }
 
     fn claim(&mut self, lane: usize) -> Result<(), PagesError> {
-        let Self { shared, open, size, .. } = self;
+        let Self { shared, open, size, least, .. } = self;
         let shape = &shared.shape;
         let (capacity, size) = (shape.capacity() as u32, *size as u32);
-        let wanted =
-            (open[lane].placed / SHARE).clamp(LEAST_CLAIMED, MOST_CLAIMED).min((capacity / PARTS).max(GROUP as u32));
+        let wanted = (open[lane].placed / SHARE).clamp(*least, MOST_CLAIMED).min((capacity / PARTS).max(GROUP as u32));
         let settle = || {
             if shared.order == PageOrder::Written {
                 release_all(shared, open, size, true);

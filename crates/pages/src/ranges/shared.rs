@@ -97,7 +97,8 @@ pub(super) struct Shared<S> {
     lane_states: Box<[Mutex<Lane>]>,
     /// Shared by those who turn a lane; alone, nobody has a page that may yet become a lane's, or be given back.
     turns: RwLock<()>,
-    /// Writers that have not left.
+    /// Writers that there were in the beginning, and those that have not left.
+    pub(super) writers_in_all: usize,
     writers: AtomicUsize,
     /// Tuples are missing.
     failed: AtomicBool,
@@ -148,6 +149,7 @@ impl<S: PageSink> Shared<S> {
             order,
             lane_states: (0..lanes).map(|_| Mutex::default()).collect(),
             turns: RwLock::default(),
+            writers_in_all: writers.max(1),
             writers: AtomicUsize::new(writers),
             failed: AtomicBool::new(false),
         }
