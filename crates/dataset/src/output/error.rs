@@ -25,6 +25,9 @@ pub enum OutputError {
         /// What the writer said.
         message: String,
     },
+    /// Writing these files has failed before: the error then says why.
+    #[error("the files of '{0}' had an error before")]
+    Broken(String),
     /// A row does not fit on a page.
     #[error(
         "row {row} of '{}', from 0, takes {bytes} bytes, and a page holds rows of up to {most}; {remedy}", path.display()

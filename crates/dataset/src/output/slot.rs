@@ -50,6 +50,7 @@ pub(crate) struct SlotWriter {
     slot: Slot,
     open: Option<Open>,
     files: Vec<FileEntry>,
+    failed: bool,
 }
 
 struct Open {
@@ -61,23 +62,25 @@ struct Open {
 
 impl SlotWriter {
     pub(crate) fn new(slot: Slot) -> Self {
-        Self { slot, open: None, files: Vec::new() }
+        Self { slot, open: None, files: Vec::new(), failed: false }
     }
 
     /// Adds rows, at least one.
     pub(crate) fn write(&mut self, folder: &Folder, common: &Common, batch: &RecordBatch) -> Result<(), OutputError> {
-        let open = match &mut self.open {
-            Some(open) => open,
-            None => {
-                let name = self.slot.file_name(self.files.len() + 1, common.format);
-                self.open.insert(Open::create(folder, common, self.slot.partition, name)?)
+        self.attempt(|writer| {
+            let open = match &mut writer.open {
+                Some(open) => open,
+                None => {
+                    let name = writer.slot.file_name(writer.files.len() + 1, common.format);
+                    writer.open.insert(Open::create(folder, common, writer.slot.partition, name)?)
+                }
+            };
+            open.write(common, batch)?;
+            if open.encoder.size_estimate() >= common.max_file_bytes {
+                writer.seal(common)?;
             }
-        };
-        open.write(common, batch)?;
-        if open.encoder.size_estimate() >= common.max_file_bytes {
-            self.seal(common)?;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Bytes of memory in use.
@@ -87,13 +90,25 @@ impl SlotWriter {
 
     /// Writes what is held in memory, as far as the format allows.
     pub(crate) fn relieve(&mut self) -> Result<(), OutputError> {
-        self.open.as_mut().map_or(Ok(()), |open| open.encoder.relieve())
+        self.attempt(|writer| writer.open.as_mut().map_or(Ok(()), |open| open.encoder.relieve()))
     }
 
-    /// Ends the last file. All files are whole and on disk then, in the work folder.
+    /// Ends the last file. All files are whole then, in the work folder.
     pub(crate) fn finish(&mut self, common: &Common) -> Result<Vec<FileEntry>, OutputError> {
-        self.seal(common)?;
-        Ok(std::mem::take(&mut self.files))
+        self.attempt(|writer| {
+            writer.seal(common)?;
+            Ok(std::mem::take(&mut writer.files))
+        })
+    }
+
+    /// Nothing follows an error: another thread would get what is left of it, in place of the reason.
+    fn attempt<T>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, OutputError>) -> Result<T, OutputError> {
+        if self.failed {
+            return Err(OutputError::Broken(self.slot.stem()));
+        }
+        let done = act(self);
+        self.failed = done.is_err();
+        done
     }
 
     fn seal(&mut self, common: &Common) -> Result<(), OutputError> {

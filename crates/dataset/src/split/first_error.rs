@@ -3,7 +3,7 @@
 use annulus_pages::error::PagesError;
 use parking_lot::Mutex;
 
-use crate::error::DatasetError;
+use crate::{error::DatasetError, output::OutputError};
 
 /// The error that came first, and is not the echo of another.
 #[derive(Default)]
@@ -24,9 +24,10 @@ impl FirstError {
     }
 }
 
-/// A worker that fails leaves its end of the spill, which fails for all others then, maybe before its own error is here.
+/// A worker that fails leaves its end of the spill, which fails for all others then, and so do the files that it was writing to;
+/// maybe before its own error is here.
 fn is_echo(error: &DatasetError) -> bool {
-    matches!(error, DatasetError::Pages(PagesError::Failed))
+    matches!(error, DatasetError::Pages(PagesError::Failed) | DatasetError::Output(OutputError::Broken(_)))
 }
 
 #[cfg(test)]
@@ -37,7 +38,9 @@ mod tests {
     fn an_echo_gives_way_to_the_error_that_caused_it() {
         let corrupt = || DatasetError::corrupt("in.parquet", "damaged");
         let echo = || DatasetError::Pages(PagesError::Failed);
-        for errors in [[echo(), corrupt(), echo()], [corrupt(), echo(), DatasetError::Cancelled]] {
+        let broken = || DatasetError::from(OutputError::Broken("part-00001".to_owned()));
+        let echoes = [[echo(), corrupt(), echo()], [broken(), corrupt(), echo()]];
+        for errors in echoes.into_iter().chain([[corrupt(), broken(), DatasetError::Cancelled]]) {
             let first = FirstError::default();
             errors.into_iter().for_each(|error| first.add(error));
             assert!(matches!(first.into_inner(), Some(DatasetError::Corrupt { .. })));
