@@ -196,13 +196,13 @@ pub struct PartitionArgs {
     /// Compression of the files [default: snappy for Parquet, none for others]
     #[arg(long)]
     pub compression: Option<DatasetCompression>,
-    /// Size of the pages of --format pages, on one of which a row must fit: up to 64M [default: 64K]
+    /// Size of the pages of --format pages, on one of which a row must fit: a multiple of 4K up to 64M [default: 64K]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub page_size: Option<usize>,
-    /// Begin a further file of a partition when one has reached this size
+    /// Begin a further file of a partition, like part-00007-00002.parquet, when one has reached this size; it may be larger by a batch
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub max_file_size: Option<usize>,
-    /// Memory for the run, like 512M or 2G
+    /// Memory for rows and open files, like 512M or 2G; the process takes some 50M more
     #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_limit: usize,
     /// Worker threads [default: the number of cores]
@@ -216,7 +216,7 @@ pub struct PartitionArgs {
     /// Keep the finished partitions of an earlier run of the same job
     #[arg(long, conflicts_with = "overwrite")]
     pub resume: bool,
-    /// Replace a dataset that is in the folder
+    /// Delete a dataset that is in the folder, and then begin: it is gone also if this run fails
     #[arg(long)]
     pub overwrite: bool,
     /// Print one JSON object instead of a table
@@ -228,7 +228,7 @@ pub struct PartitionArgs {
 #[derive(clap::Args)]
 #[group(multiple = false)]
 pub struct PlacingArgs {
-    /// Place by G key groups, and ranges of groups to partitions: another N then moves few rows
+    /// Place by G key groups, and ranges of groups to partitions: another N then moves whole groups, and only between neighbours
     #[arg(long, value_name = "G")]
     pub key_groups: Option<u32>,
     /// Place by order of the keys: N - 1 split points, like 10,20,30 (for several columns a,1;b,2), or 'sample' to find them

@@ -98,6 +98,33 @@ fn a_folder_that_is_taken_is_refused_resumed_or_replaced() {
     Annulus::new(split.into_iter().chain(["--overwrite"])).at(folder.path()).succeeds();
 }
 
+/// It would be deleted before it is read.
+#[test]
+fn an_input_in_the_output_folder_is_refused() {
+    let folder = inputs();
+    let split = ["partition", "rows.parquet", "--by", "id", "--into", "3", "--output", "parts"];
+    Annulus::new(split).at(folder.path()).succeeds();
+    for input in ["parts", "parts/*.parquet", "./parts/../parts/part-00000.parquet"] {
+        let again = ["partition", input, "--by", "id", "--into", "5", "--output", "parts", "--overwrite"];
+        let refused = Annulus::new(again).at(folder.path()).fails();
+        assert!(refused.stderr.contains("is an input, and lies in 'parts'"), "{}", refused.stderr);
+        assert!(!refused.stderr.contains("--resume"), "{}", refused.stderr);
+    }
+    let kept = Annulus::new(split.into_iter().chain(["--resume"])).at(folder.path()).succeeds();
+    assert!(kept.stdout.contains("3 of an earlier run"), "{}", kept.stdout);
+}
+
+#[test]
+fn an_empty_folder_outlasts_a_run_that_fails() {
+    let folder = inputs();
+    fs::create_dir(folder.path().join("mine")).expect("a folder");
+    fs::write(folder.path().join("bad.csv"), "id,text\n1,a\n2,b,c\n").expect("a file");
+    Annulus::new(["partition", "bad.csv", "--by", "id", "--into", "3", "--output", "mine"]).at(folder.path()).fails();
+    Annulus::new(["partition", "bad.csv", "--by", "id", "--into", "3", "--output", "its"]).at(folder.path()).fails();
+    assert!(folder.path().join("mine").exists() && !folder.path().join("its").exists());
+    assert_eq!(fs::read_dir(folder.path().join("mine")).expect("a folder").count(), 0);
+}
+
 #[test]
 fn help_has_examples() {
     let done = Annulus::new(["partition", "--help"]).succeeds();

@@ -44,12 +44,18 @@ pub async fn run(job: PartitionJob) -> Result<Outcome> {
                 Ok(Ok(Ok(done))) => done,
                 Ok(Ok(Err(error))) if !is_cancellation(&error) => return Err(error),
                 _ => {
-                    say_how_to_go_on(&dir);
+                    if !say_how_to_go_on(&dir) {
+                        eprintln!("no partition was finished, and nothing is left in '{}'", dir.display());
+                    }
                     return Ok(Outcome::Interrupted(signal));
                 }
             }
         }
-        done = &mut work => done.context("a worker panicked")?.inspect_err(|_| say_how_to_go_on(&dir))?,
+        done = &mut work => done.context("a worker panicked")?.inspect_err(|error| {
+            if !is_refusal(error) {
+                say_how_to_go_on(&dir);
+            }
+        })?,
     };
     let text = if json { report::partition::json(&done)? } else { report::partition::text(&done) };
     writeln!(stdout(), "{text}").context("cannot print")?;
@@ -103,10 +109,17 @@ fn is_cancellation(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(DatasetError::Cancelled))
 }
 
-fn say_how_to_go_on(dir: &Path) {
-    if is_unfinished(dir) {
+fn is_refusal(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(DatasetError::Output(error)) if error.is_refusal())
+}
+
+/// Returns whether there is something to go on with.
+fn say_how_to_go_on(dir: &Path) -> bool {
+    let unfinished = is_unfinished(dir);
+    if unfinished {
         eprintln!("'{}' has finished partitions; go on with --resume, or start again with --overwrite", dir.display());
     }
+    unfinished
 }
 
 /// Progress as a bar over the bytes of the inputs, with rows a second.

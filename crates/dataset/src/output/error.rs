@@ -57,6 +57,14 @@ pub enum OutputError {
         /// Options that help.
         remedy: &'static str,
     },
+    /// An input lies in the folder, where a run would replace it or read what it wrote.
+    #[error("'{input}' is an input, and lies in '{}'; choose another --output", path.display())]
+    HoldsInput {
+        /// The folder.
+        path: PathBuf,
+        /// One of the inputs.
+        input: String,
+    },
     /// The folder has files of somebody else, which readers of the folder would take for a part of the dataset.
     #[error("'{}' has '{file}', which no run of annulus wrote; choose an empty folder for --output", path.display())]
     Foreign {
@@ -104,6 +112,12 @@ pub enum OutputError {
 }
 
 impl OutputError {
+    /// Whether the folder was found as it must not be, and is as it was.
+    pub fn is_refusal(&self) -> bool {
+        use OutputError::*;
+        matches!(self, InUse(_) | Taken { .. } | HoldsInput { .. } | Foreign { .. } | ResumeDiffers { .. } | ResumeOnce)
+    }
+
     /// For `map_err`: the file system refused `action` on `path`.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();

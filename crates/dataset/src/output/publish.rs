@@ -35,6 +35,8 @@ pub(crate) struct Folder {
     work: PathBuf,
     /// Whether files and names are put on disk, and not just given to the system.
     sync: bool,
+    /// Whether the folder was there before.
+    was_there: bool,
     /// Released with the file, also when the process is killed.
     _lock: File,
 }
@@ -46,6 +48,8 @@ impl Folder {
     /// [`OutputError::InUse`] if another run has locked it.
     pub(crate) fn lock(dir: &Path, sync: bool) -> Result<Self, OutputError> {
         let hidden = dir.join(HIDDEN);
+        // A folder that an earlier run has made was there for nobody else.
+        let was_there = dir.exists() && !hidden.exists();
         loop {
             fs::create_dir_all(&hidden).map_err(OutputError::io("create", &hidden))?;
             let path = hidden.join("lock");
@@ -58,7 +62,7 @@ impl Folder {
             match lock.try_lock() {
                 Ok(()) if is_same_file(&lock, &path) => {
                     let work = hidden.join("work");
-                    return Ok(Self { dir: dir.to_owned(), hidden, work, sync, _lock: lock });
+                    return Ok(Self { dir: dir.to_owned(), hidden, work, sync, was_there, _lock: lock });
                 }
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(OutputError::InUse(dir.to_owned())),
@@ -170,12 +174,14 @@ impl Folder {
         }
     }
 
-    /// Removes all that is hidden, and `DIR` itself if nothing else is in it.
+    /// Removes all that is hidden, and `DIR` itself if it was made for this and nothing else is in it.
     pub(crate) fn dismantle(&self) -> Result<(), OutputError> {
         self.remove_work()?;
         fs::remove_dir_all(&self.hidden).map_err(OutputError::io("remove", &self.hidden))?;
-        // Only an empty folder can be removed so.
-        fs::remove_dir(&self.dir).ok();
+        if !self.was_there {
+            // Only an empty folder can be removed so.
+            fs::remove_dir(&self.dir).ok();
+        }
         Ok(())
     }
 }
