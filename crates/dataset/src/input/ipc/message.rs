@@ -19,6 +19,8 @@ const PIECE_BYTES: usize = 4 << 20;
 /// The body begins at a multiple of this in memory, so that its buffers need not be copied.
 const ALIGNMENT: usize = 64;
 const CONTINUATION: [u8; 4] = [0xff; 4];
+/// Bytes of a message's metadata where no mark precedes them, at most.
+const MOST_OLD_METADATA: i32 = 256 << 20;
 /// Of a buffer that says to decompress to more than this, whether there is memory for it is tried first.
 const TRIED_BYTES: i64 = 16 << 20;
 
@@ -42,6 +44,11 @@ impl Message {
         let length = prefix.last_chunk().map_or(0, |length| i32::from_le_bytes(*length));
         if length == 0 {
             return Ok(None);
+        }
+        // Any text and the mark of an IPC file give more, read as the length that old streams begin with.
+        if prefix.len() == 4 && length > MOST_OLD_METADATA {
+            let reason = "it is no Arrow IPC stream; put other formats, Arrow IPC files too, into a file and name that";
+            return Err(damaged(path, reason));
         }
         let length = usize::try_from(length).map_err(|_| damaged(path, "a message has a negative length"))?;
         let metadata_bytes = prefix.len() + length;
