@@ -5,7 +5,7 @@ use std::sync::Arc;
 use annulus_dataset::{
     hot_keys::DEFAULT_HOT_SHARE,
     input::{Dataset, InputOptions},
-    output::{DEFAULT_PAGE_BYTES, Existing, OutputFormat, OutputOptions},
+    output::{OutputFormat, OutputOptions},
     placement::{Placement, PlacementSpec, Scratch},
     split::{self, CancelToken, HotFiles, Job, Silent},
 };
@@ -115,15 +115,7 @@ async fn the_engine_finds_each_partitions_keys_in_its_file() {
                 placement_name: format!("{spec:?}"),
                 hot_files: HotFiles::default(),
                 hot_key_share: DEFAULT_HOT_SHARE,
-                output: OutputOptions {
-                    dir: dir.clone(),
-                    format,
-                    compression: format.default_compression(),
-                    max_file_bytes: None,
-                    page_bytes: DEFAULT_PAGE_BYTES,
-                    sync: false,
-                    existing: Existing::Refuse,
-                },
+                output: OutputOptions::new(&dir, format),
                 threads: 1,
                 memory_limit: 64 << 20,
                 quarantine: false,

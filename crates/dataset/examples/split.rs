@@ -11,7 +11,7 @@ use std::{env, error::Error, time::Instant};
 use annulus_dataset::{
     hot_keys::DEFAULT_HOT_SHARE,
     input::{BadRows, Dataset, InputOptions},
-    output::{Compression, DEFAULT_PAGE_BYTES, Existing, OutputFormat, OutputOptions},
+    output::{Compression, Existing, OutputFormat, OutputOptions},
     placement::{Placement, PlacementSpec},
     split::{CancelToken, HotFiles, Job, Silent, run},
 };
@@ -30,15 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "pages" => OutputFormat::Pages,
         other => return Err(format!("format {other}").into()),
     };
-    let mut output = OutputOptions {
-        dir: dir.into(),
-        format,
-        compression: format.default_compression(),
-        max_file_bytes: None,
-        page_bytes: DEFAULT_PAGE_BYTES,
-        sync: false,
-        existing: Existing::Refuse,
-    };
+    let mut output = OutputOptions::new(dir, format);
     let mut input = InputOptions::default();
     let (mut threads, mut memory_limit, mut hot) = (2, 1 << 30, None);
     for setting in settings {

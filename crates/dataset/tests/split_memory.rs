@@ -11,7 +11,7 @@ use std::{
 use annulus_dataset::{
     hot_keys::DEFAULT_HOT_SHARE,
     input::{Dataset, InputOptions},
-    output::{DEFAULT_PAGE_BYTES, Existing, OutputFormat, OutputOptions},
+    output::{OutputFormat, OutputOptions},
     placement::{Placement, PlacementSpec},
     split::{CancelToken, HotFiles, Job, Silent, run},
 };
@@ -91,16 +91,7 @@ fn four_times_the_limit_is_split_within_it() {
         let by = vec!["id".to_owned()];
         let placement = Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, into).unwrap();
         let dir = temporary.path().join(number.to_string());
-        let compression = format.default_compression();
-        let output = OutputOptions {
-            dir,
-            format,
-            compression,
-            max_file_bytes: None,
-            page_bytes: DEFAULT_PAGE_BYTES,
-            sync: false,
-            existing: Existing::Refuse,
-        };
+        let output = OutputOptions::new(dir, format);
         let placement_name = "hash".to_owned();
         let job = Job {
             dataset,

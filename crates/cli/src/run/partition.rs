@@ -45,7 +45,7 @@ pub async fn run(job: PartitionJob) -> Result<Outcome> {
                 Ok(Ok(Err(error))) if !is_cancellation(&error) => return Err(error),
                 _ => {
                     if !say_how_to_go_on(&dir) {
-                        eprintln!("no partition was finished, and nothing is left in '{}'", dir.display());
+                        eprintln!("no partition was finished: nothing of this run is kept");
                     }
                     return Ok(Outcome::Interrupted(signal));
                 }

@@ -83,7 +83,7 @@ impl Encoder {
         }
     }
 
-    /// Ends the file and waits until it is on disk.
+    /// Ends the file, and seals it.
     pub(crate) fn finish(self) -> Result<Sealed, OutputError> {
         match self {
             Self::Parquet(mut writer) => {

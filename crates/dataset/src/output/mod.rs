@@ -62,7 +62,7 @@ pub(crate) struct Output {
 
 struct Finished {
     journal: Journal,
-    /// On disk in the work folder.
+    /// Sealed, in the work folder.
     waiting: Vec<Entry>,
     waiting_bytes: u64,
     published: Vec<Entry>,

@@ -8,7 +8,7 @@ use std::{
 use arrow::datatypes::SchemaRef;
 
 use super::{
-    Compression, Finished, Manifest, Output, OutputError, OutputFormat, Settings, Slot,
+    Compression, DEFAULT_PAGE_BYTES, Finished, Manifest, Output, OutputError, OutputFormat, Settings, Slot,
     format::Encoding,
     journal::{Journal, Recorded},
     manifest::MANIFEST_NAME,
@@ -36,6 +36,21 @@ pub struct OutputOptions {
     pub sync: bool,
     /// What is done about a dataset that is there.
     pub existing: Existing,
+}
+
+impl OutputOptions {
+    /// The defaults of the format: one file a partition, not put on disk, and nothing is replaced.
+    pub fn new(dir: impl Into<PathBuf>, format: OutputFormat) -> Self {
+        Self {
+            dir: dir.into(),
+            format,
+            compression: format.default_compression(),
+            max_file_bytes: None,
+            page_bytes: DEFAULT_PAGE_BYTES,
+            sync: false,
+            existing: Existing::default(),
+        }
+    }
 }
 
 /// What is done about a dataset that is in the folder already.

@@ -91,7 +91,7 @@ impl PagesWriter {
         ((self.file.pages() + usize::from(self.page.is_some())) * self.page_bytes()) as u64
     }
 
-    /// Ends the file and waits until it is on disk.
+    /// Ends the file, and seals it.
     pub(crate) fn finish(mut self) -> Result<Sealed, OutputError> {
         self.write_page()?;
         self.file.finish().map_err(|error| file_error(&self.path, error))?.seal()

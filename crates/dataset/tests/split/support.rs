@@ -12,7 +12,7 @@ use annulus_dataset::{
     error::DatasetError,
     hot_keys::DEFAULT_HOT_SHARE,
     input::{Dataset, InputOptions},
-    output::{DEFAULT_PAGE_BYTES, Existing, FileEntry, Manifest, OutputFormat, OutputOptions},
+    output::{FileEntry, Manifest, OutputFormat, OutputOptions},
     placement::{Placement, PlacementSpec, Scratch},
     split::{CancelToken, HotFiles, Job, Progress, Silent, Summary, run},
 };
@@ -94,15 +94,7 @@ pub fn job(inputs: &[String], by: &[&str], into: usize, dir: &Path, format: Outp
     let dataset = Dataset::open(inputs, &InputOptions::default()).unwrap();
     let by: Vec<String> = by.iter().map(|&key| key.to_owned()).collect();
     let placement = Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, into).unwrap();
-    let output = OutputOptions {
-        dir: dir.to_owned(),
-        format,
-        compression: format.default_compression(),
-        max_file_bytes: None,
-        page_bytes: DEFAULT_PAGE_BYTES,
-        sync: false,
-        existing: Existing::Refuse,
-    };
+    let output = OutputOptions::new(dir, format);
     Job {
         dataset,
         placement,
