@@ -10,9 +10,9 @@ use std::{
 
 use crate::{memory::Region, page::GROUP};
 
-/// Bytes that all buffers of a writer may take: they must stay in a core's second-level cache, together with the batch that
-/// is being read.
-const BYTES: usize = 512 << 10;
+/// Bytes that all buffers of a writer may take: a core's second-level cache, or its part of the third. What does not fit in the
+/// second is still worth it: scattered stores past the cache gain more from being long than the buffers lose.
+const BYTES: usize = 2 << 20;
 /// Most tuples of a buffer.
 const MOST: usize = 128;
 
