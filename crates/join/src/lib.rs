@@ -1,0 +1,8 @@
+//! Local joins whose preparation is apart from probing: one side stays and is prepared once (the build side), fragments of the
+//! other come by (the probe side), prepared as well, and each is joined with what stays.
+#![warn(missing_docs)]
+
+pub mod error;
+pub mod matched;
+pub mod sink;
+pub mod types;
