@@ -1,0 +1,6 @@
+//! The Data Roundabout: whole buffers, one hop at a time, around a ring of hosts.
+#![warn(missing_docs)]
+
+pub mod alarm;
+pub mod ring;
+pub mod rotation;
