@@ -20,6 +20,11 @@ pub enum Reason {
     Broke,
 }
 
+impl Reason {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Closed, Self::Silent, Self::GaveUp, Self::Broke];
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

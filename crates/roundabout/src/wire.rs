@@ -1,0 +1,272 @@
+//! What hosts say to each other: messages of 64 bytes, of which one kind is followed by a fragment. Reading trusts nothing.
+
+use crate::{
+    alarm::{Failure, Reason},
+    ring::HostId,
+    rotation::{Announcement, Frame},
+};
+
+/// Bytes of a message, and so what comes before a fragment.
+pub const MESSAGE_BYTES: usize = 64;
+
+const MAGIC: [u8; 4] = *b"ANRB";
+const VERSION: u16 = 1;
+
+/// A ring's run, so that nothing of another one is taken for its own.
+pub type Session = u64;
+
+/// What one neighbour says to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// The first on a connection, from who connects.
+    Hello(Hello),
+    /// The answer to it: room for so many frames, of so many bytes of payload.
+    Welcome {
+        /// Frames that may be sent.
+        places: u32,
+        /// Most bytes of a fragment.
+        fragment_bytes: u32,
+    },
+    /// A fragment of so many bytes follows.
+    Fragment(Frame, u32),
+    /// How many fragments a host injects.
+    Announcement(Announcement),
+    /// There is room for so many frames more.
+    Credit(u32),
+    /// A host is out.
+    Failure(Failure),
+    /// Still here.
+    Heartbeat,
+    /// The end: nothing follows.
+    Goodbye,
+}
+
+/// Who connects, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Who connects: the predecessor of who accepts.
+    pub from: HostId,
+    /// Hosts in the ring.
+    pub hosts: u16,
+    /// Most bytes of a fragment.
+    pub fragment_bytes: u32,
+    /// What the connection carries.
+    pub lane: Lane,
+}
+
+/// Each connection carries messages one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// From a host to its successor: fragments and announcements.
+    Forward,
+    /// From a host to its predecessor: credits.
+    Back,
+}
+
+/// Why bytes are no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// The bytes are none of ours.
+    #[error("what came is no message of a roundabout; is another program at this address?")]
+    Foreign,
+    /// The other host runs another version.
+    #[error(
+        "the other host speaks version {0} of the protocol and this one version {VERSION}; run the same release on all hosts"
+    )]
+    Version(u16),
+    /// The message is of another run of the ring.
+    #[error("a message of another run of the ring came; is a host of an earlier run still there?")]
+    Session,
+    /// The bytes say what no host says.
+    #[error("a damaged message came: {0}")]
+    Damaged(&'static str),
+}
+
+const HELLO: u8 = 1;
+const WELCOME: u8 = 2;
+const FRAGMENT: u8 = 3;
+const ANNOUNCEMENT: u8 = 4;
+const CREDIT: u8 = 5;
+const FAILURE: u8 = 6;
+const HEARTBEAT: u8 = 7;
+const GOODBYE: u8 = 8;
+
+/// Offsets of the fields. Numbers are little-endian.
+mod at {
+    pub(super) const VERSION: usize = 4;
+    pub(super) const KIND: usize = 6;
+    pub(super) const DETAIL: usize = 7;
+    pub(super) const SESSION: usize = 8;
+    pub(super) const HOST: usize = 16;
+    pub(super) const HOSTS: usize = 18;
+    pub(super) const REVOLUTION: usize = 20;
+    pub(super) const SEQUENCE: usize = 24;
+    pub(super) const COUNT: usize = 28;
+    pub(super) const BYTES: usize = 32;
+    /// Zeros from here on.
+    pub(super) const END: usize = 36;
+}
+
+impl Message {
+    /// The message as bytes.
+    pub fn encode(&self, session: Session) -> [u8; MESSAGE_BYTES] {
+        let mut bytes = [0; MESSAGE_BYTES];
+        bytes[..4].copy_from_slice(&MAGIC);
+        put(&mut bytes, at::VERSION, &VERSION.to_le_bytes());
+        put(&mut bytes, at::SESSION, &session.to_le_bytes());
+        let (kind, detail, fields) = self.fields();
+        (bytes[at::KIND], bytes[at::DETAIL]) = (kind, detail);
+        put(&mut bytes, at::HOST, &fields.host.to_le_bytes());
+        put(&mut bytes, at::HOSTS, &fields.hosts.to_le_bytes());
+        put(&mut bytes, at::REVOLUTION, &fields.revolution.to_le_bytes());
+        put(&mut bytes, at::SEQUENCE, &fields.sequence.to_le_bytes());
+        put(&mut bytes, at::COUNT, &fields.count.to_le_bytes());
+        put(&mut bytes, at::BYTES, &fields.bytes.to_le_bytes());
+        bytes
+    }
+
+    /// The message that the bytes are.
+    ///
+    /// # Errors
+    /// If they are none of this session and version.
+    pub fn decode(bytes: &[u8; MESSAGE_BYTES], session: Session) -> Result<Self, WireError> {
+        if bytes[..4] != MAGIC {
+            return Err(WireError::Foreign);
+        }
+        let version = u16::from_le_bytes(take(bytes, at::VERSION));
+        if version != VERSION {
+            return Err(WireError::Version(version));
+        }
+        if u64::from_le_bytes(take(bytes, at::SESSION)) != session {
+            return Err(WireError::Session);
+        }
+        let fields = Fields {
+            host: u16::from_le_bytes(take(bytes, at::HOST)),
+            hosts: u16::from_le_bytes(take(bytes, at::HOSTS)),
+            revolution: u32::from_le_bytes(take(bytes, at::REVOLUTION)),
+            sequence: u32::from_le_bytes(take(bytes, at::SEQUENCE)),
+            count: u32::from_le_bytes(take(bytes, at::COUNT)),
+            bytes: u32::from_le_bytes(take(bytes, at::BYTES)),
+        };
+        let message = Self::from_fields(bytes[at::KIND], bytes[at::DETAIL], &fields)?;
+        // What this message has no use for must be zero, so that there is one encoding of each.
+        let rest_is_zero = bytes[at::END..].iter().all(|&byte| byte == 0);
+        if !rest_is_zero || message.fields() != (bytes[at::KIND], bytes[at::DETAIL], fields) {
+            return Err(WireError::Damaged("a field that the message does not have"));
+        }
+        Ok(message)
+    }
+
+    fn fields(&self) -> (u8, u8, Fields) {
+        let none = Fields::default();
+        match *self {
+            Self::Hello(Hello { from, hosts, fragment_bytes, lane }) => {
+                (HELLO, lane as u8, Fields { host: from.0, hosts, bytes: fragment_bytes, ..none })
+            }
+            Self::Welcome { places, fragment_bytes } => {
+                (WELCOME, 0, Fields { count: places, bytes: fragment_bytes, ..none })
+            }
+            Self::Fragment(Frame { revolution, origin, sequence }, bytes) => {
+                (FRAGMENT, 0, Fields { host: origin.0, revolution, sequence, bytes, ..none })
+            }
+            Self::Announcement(Announcement { revolution, origin, fragments }) => {
+                (ANNOUNCEMENT, 0, Fields { host: origin.0, revolution, count: fragments, ..none })
+            }
+            Self::Credit(count) => (CREDIT, 0, Fields { count, ..none }),
+            Self::Failure(Failure { host, reason }) => (FAILURE, reason as u8, Fields { host: host.0, ..none }),
+            Self::Heartbeat => (HEARTBEAT, 0, none),
+            Self::Goodbye => (GOODBYE, 0, none),
+        }
+    }
+
+    fn from_fields(kind: u8, detail: u8, fields: &Fields) -> Result<Self, WireError> {
+        let &Fields { host, hosts, revolution, sequence, count, bytes } = fields;
+        let host = HostId(host);
+        Ok(match kind {
+            HELLO => {
+                let lane = match detail {
+                    0 => Lane::Forward,
+                    1 => Lane::Back,
+                    _ => return Err(WireError::Damaged("an unknown lane")),
+                };
+                Self::Hello(Hello { from: host, hosts, fragment_bytes: bytes, lane })
+            }
+            WELCOME => Self::Welcome { places: count, fragment_bytes: bytes },
+            FRAGMENT => Self::Fragment(Frame { revolution, origin: host, sequence }, bytes),
+            ANNOUNCEMENT => Self::Announcement(Announcement { revolution, origin: host, fragments: count }),
+            CREDIT => Self::Credit(count),
+            FAILURE => {
+                let reason = Reason::ALL.into_iter().find(|&reason| reason as u8 == detail);
+                Self::Failure(Failure { host, reason: reason.ok_or(WireError::Damaged("an unknown reason"))? })
+            }
+            HEARTBEAT => Self::Heartbeat,
+            GOODBYE => Self::Goodbye,
+            _ => return Err(WireError::Damaged("an unknown kind")),
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Fields {
+    host: u16,
+    hosts: u16,
+    revolution: u32,
+    sequence: u32,
+    count: u32,
+    bytes: u32,
+}
+
+fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
+    bytes[at..at + field.len()].copy_from_slice(field);
+}
+
+fn take<const N: usize>(bytes: &[u8; MESSAGE_BYTES], at: usize) -> [u8; N] {
+    std::array::from_fn(|i| bytes[at + i])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn messages() -> Vec<Message> {
+        let frame = Frame { revolution: 7, origin: HostId(3), sequence: u32::MAX };
+        let hello = |lane| Message::Hello(Hello { from: HostId(9), hosts: 10, fragment_bytes: 1 << 20, lane });
+        let announcement = Announcement { revolution: 1, origin: HostId(2), fragments: 5 };
+        let failures = Reason::ALL.map(|reason| Message::Failure(Failure { host: HostId(1), reason }));
+        let mut all = vec![
+            hello(Lane::Forward),
+            hello(Lane::Back),
+            Message::Welcome { places: 4, fragment_bytes: 4096 },
+            Message::Fragment(frame, 1 << 20),
+            Message::Announcement(announcement),
+            Message::Credit(3),
+            Message::Heartbeat,
+            Message::Goodbye,
+        ];
+        all.extend(failures);
+        all
+    }
+
+    #[test]
+    fn every_message_comes_back() {
+        for message in messages() {
+            assert_eq!(Message::decode(&message.encode(42), 42), Ok(message));
+            assert_eq!(Message::decode(&message.encode(42), 43), Err(WireError::Session));
+        }
+    }
+
+    proptest! {
+        /// No bytes panic, and what is read is what would be written.
+        #[test]
+        fn bytes_are_one_message_or_none(flips in prop::collection::vec((0..MESSAGE_BYTES, any::<u8>()), 0..8), which in 0usize..12) {
+            let mut bytes = messages()[which].encode(42);
+            flips.iter().for_each(|&(at, byte)| bytes[at] = byte);
+            if let Ok(message) = Message::decode(&bytes, 42) {
+                prop_assert_eq!(message.encode(42), bytes);
+            }
+        }
+    }
+}
