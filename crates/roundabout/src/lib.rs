@@ -2,6 +2,11 @@
 #![warn(missing_docs)]
 
 pub mod alarm;
+pub mod arena;
+pub mod config;
+pub mod error;
+pub mod host;
+pub mod link;
 pub mod ring;
 pub mod rotation;
 pub mod wire;

@@ -1,0 +1,56 @@
+//! What a host is set up with.
+
+use std::time::Duration;
+
+use crate::error::RoundaboutError;
+
+/// Buffers and times. All hosts of a ring have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Most bytes of a fragment: 4 KiB to 1 GiB, 1 MiB by default. The paper's links are saturated from 4 KiB on, and it takes 1 MiB
+    /// (section III-C); so do ours.
+    pub fragment_bytes: u32,
+    /// Buffers for what comes from the predecessor, at least 2, 6 by default: one is received, one joined, one sent, and
+    /// the others make up for hosts of changing speed.
+    pub places: u32,
+    /// Buffers for what this host injects, at least 1, 2 by default: one is filled while another is sent.
+    pub own: u32,
+    /// After this time without a word a neighbour counts as out, 5 s by default. So long a ring may take to be put together, too.
+    pub timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { fragment_bytes: 1 << 20, places: 6, own: 2, timeout: Duration::from_secs(5) }
+    }
+}
+
+const LEAST_TIMEOUT: Duration = Duration::from_millis(50);
+
+impl Config {
+    /// The same, if it can be.
+    ///
+    /// # Errors
+    /// Which option cannot, and what can.
+    pub fn checked(self) -> Result<Self, RoundaboutError> {
+        let refuse = |option, reason: &str| Err(RoundaboutError::Option { option, reason: reason.to_owned() });
+        if !(4 << 10..=1 << 30).contains(&self.fragment_bytes) {
+            return refuse("fragment bytes", "must be from 4096 (4 KiB) to 1073741824 (1 GiB)");
+        }
+        if !(2..=1 << 16).contains(&self.places) {
+            return refuse("places", "must be from 2 to 65536");
+        }
+        if !(1..=1 << 16).contains(&self.own) {
+            return refuse("own buffers", "must be from 1 to 65536");
+        }
+        if self.timeout < LEAST_TIMEOUT {
+            return refuse("timeout", "must be at least 50 ms");
+        }
+        Ok(self)
+    }
+
+    /// How often a host that has nothing else to say says that it is there.
+    pub(crate) fn heartbeat(&self) -> Duration {
+        self.timeout / 5
+    }
+}

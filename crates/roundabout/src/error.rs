@@ -1,0 +1,85 @@
+//! What may go wrong in a ring.
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use crate::{alarm::Failure, ring::HostId, wire::WireError};
+
+/// Why a host stops.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RoundaboutError {
+    /// A host is out, and so the ring.
+    #[error("{failure}{}", .detail.as_ref().map(|detail| format!(" ({detail})")).unwrap_or_default())]
+    Failed {
+        /// Which host, and why.
+        failure: Failure,
+        /// What this host saw of it.
+        detail: Option<String>,
+    },
+    /// The ring ended while this host still had something to do.
+    #[error("this host has stopped")]
+    Stopped,
+    /// An option that cannot be.
+    #[error("{option}: {reason}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// Why not, and what can be.
+        reason: String,
+    },
+    /// There is not enough memory for the buffers.
+    #[error("cannot allocate {buffers} buffers of {bytes} bytes; use fewer or smaller ones")]
+    Memory {
+        /// Buffers.
+        buffers: u32,
+        /// Bytes of each.
+        bytes: usize,
+        /// Why.
+        source: io::Error,
+    },
+    /// The successor could not be reached.
+    #[error("host {host} at {address} cannot be reached within {within:?}; is it running, and the address right?")]
+    Connect {
+        /// The successor.
+        host: HostId,
+        /// Its address.
+        address: SocketAddr,
+        /// How long it was tried.
+        within: Duration,
+        /// What the last try gave.
+        source: io::Error,
+    },
+    /// The predecessor has not connected.
+    #[error("host {host} has not connected within {within:?}; is it running, and does it know this host's address?")]
+    Accept {
+        /// The predecessor.
+        host: HostId,
+        /// How long it was waited for.
+        within: Duration,
+        /// What came instead, the last time.
+        source: io::Error,
+    },
+    /// A neighbour's ring is another one.
+    #[error("host {host} runs with {option} {theirs} and this one with {ours}; start all hosts with the same")]
+    Differs {
+        /// The neighbour.
+        host: HostId,
+        /// What differs.
+        option: &'static str,
+        /// There.
+        theirs: u64,
+        /// Here.
+        ours: u64,
+    },
+    /// What came while the ring was put together is no message of ours.
+    #[error("host {host}: {source}")]
+    Wire {
+        /// The neighbour.
+        host: HostId,
+        /// What is wrong.
+        source: WireError,
+    },
+    /// The operating system refuses something else.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}

@@ -1,0 +1,293 @@
+//! One host's part in a ring: the join entity takes one fragment after the other, while the link's threads receive, forward and
+//! inject.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    alarm::{Alarm, Failure, Reason},
+    arena::{self, Buffer},
+    config::Config,
+    error::RoundaboutError,
+    link::{Inbox, Incoming, Link},
+    ring::Place,
+    rotation::{Action, Event, Frame, Rotation, Slot},
+};
+
+/// A host of a running ring. Dropped without [`finish`](Self::finish), it tells the others that it has given up.
+pub struct Host {
+    shared: Arc<Shared>,
+    finished: bool,
+}
+
+/// A fragment at a host.
+#[derive(Debug)]
+pub struct Fragment<'a> {
+    /// Where it is from.
+    pub frame: Frame,
+    /// Its bytes, which the hosts after this one get as this host leaves them. As long as they were when it was injected.
+    pub bytes: &'a mut [u8],
+    /// Whether it has been at all other hosts.
+    pub is_last: bool,
+}
+
+/// What a revolution was for one host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Revolution {
+    /// Fragments that this host injected.
+    pub injected: u64,
+    /// Fragments that it joined, its own included.
+    pub joined: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Time spent in the join.
+    pub joining: Duration,
+    /// Time spent filling own buffers.
+    pub filling: Duration,
+    /// Time in which there was nothing to join: waiting for data.
+    pub waiting: Duration,
+}
+
+struct Shared {
+    place: Place,
+    state: Mutex<State>,
+    changed: Condvar,
+    link: OnceLock<Box<dyn Link>>,
+}
+
+struct State {
+    rotation: Rotation,
+    alarm: Alarm,
+    detail: Option<String>,
+    /// Buffers that are here, and the bytes of the fragments in them.
+    held: HashMap<Slot, (Buffer, usize)>,
+    to_fill: VecDeque<Slot>,
+    to_join: VecDeque<(Slot, Frame)>,
+}
+
+/// What the join entity does next.
+enum Work {
+    Fill(Slot, Buffer),
+    Join(Slot, Frame, Buffer, usize),
+    Nothing,
+}
+
+impl Host {
+    /// A host at `place`. `open` makes its link, which puts what comes into the inbox from then on, and gives the number of
+    /// frames that the successor has room for.
+    ///
+    /// # Errors
+    /// If there is not enough memory, or the link cannot be made.
+    pub fn start<L: Link + 'static>(
+        place: Place,
+        config: Config,
+        open: impl FnOnce(Arc<dyn Inbox>) -> Result<(L, u32), RoundaboutError>,
+    ) -> Result<Self, RoundaboutError> {
+        let config = config.checked()?;
+        let (buffers, bytes) = (config.own, config.fragment_bytes as usize);
+        let own =
+            arena::allocate(buffers, bytes).map_err(|source| RoundaboutError::Memory { buffers, bytes, source })?;
+        let state = State {
+            rotation: Rotation::new(place, config.own),
+            alarm: Alarm::default(),
+            detail: None,
+            held: own.into_iter().map(|buffer| (buffer.number(), (buffer, 0))).collect(),
+            to_fill: VecDeque::new(),
+            to_join: VecDeque::new(),
+        };
+        let link = OnceLock::new();
+        let shared = Arc::new(Shared { place, state: Mutex::new(state), changed: Condvar::new(), link });
+        let (link, credits) = open(Arc::clone(&shared) as Arc<dyn Inbox>)?;
+        let _ = shared.link.set(Box::new(link));
+        // What came before the link was there is acted on now.
+        let failure = shared.state().alarm.failure();
+        if let (Some(failure), Some(link)) = (failure, shared.link.get()) {
+            link.alarm(failure);
+        }
+        shared.put(Incoming::Credited(credits));
+        Ok(Self { shared, finished: false })
+    }
+
+    /// One revolution: `fill` writes this host's fragments, one after the other, and gives their size, or `None` when there are
+    /// no more; `join` gets every fragment of every host, its own included, once.
+    ///
+    /// # Errors
+    /// If a host of the ring fails, which is named; or what `fill` or `join` give, after which the other hosts are told that this one
+    /// has given up. After an error nothing works any more.
+    pub fn revolve<E: From<RoundaboutError>>(
+        &mut self,
+        mut fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E>,
+        mut join: impl FnMut(Fragment<'_>) -> Result<(), E>,
+    ) -> Result<Revolution, E> {
+        let mut revolution = Revolution::default();
+        loop {
+            match self.next_work(&mut revolution)? {
+                Work::Fill(slot, mut buffer) => {
+                    let start = Instant::now();
+                    let filled = fill(&mut buffer).inspect_err(|_| self.shared.give_up())?;
+                    revolution.filling += start.elapsed();
+                    revolution.injected += u64::from(filled.is_some());
+                    self.shared.filled(slot, buffer, filled);
+                }
+                Work::Join(slot, frame, mut buffer, bytes) => {
+                    let start = Instant::now();
+                    let is_last = self.shared.place.is_last_for(frame.origin);
+                    let fragment = Fragment { frame, bytes: &mut buffer[..bytes], is_last };
+                    join(fragment).inspect_err(|_| self.shared.give_up())?;
+                    revolution.joining += start.elapsed();
+                    revolution.joined += 1;
+                    revolution.bytes += bytes as u64;
+                    self.shared.joined(slot, buffer, bytes);
+                }
+                Work::Nothing => return Ok(revolution),
+            }
+        }
+    }
+
+    /// Ends this host's part when all others have come to their end, too.
+    ///
+    /// # Errors
+    /// If one of them fails before.
+    pub fn finish(mut self) -> Result<(), RoundaboutError> {
+        // Who has every host's announcement of an empty revolution knows that all have finished those before.
+        self.revolve(|_| Ok(None), |_| Ok::<_, RoundaboutError>(()))?;
+        self.finished = true;
+        Ok(())
+    }
+
+    /// What is to be done next; waits for it.
+    fn next_work(&self, revolution: &mut Revolution) -> Result<Work, RoundaboutError> {
+        let mut state = self.shared.state();
+        loop {
+            if let Some(failure) = state.alarm.failure() {
+                return Err(RoundaboutError::Failed { failure, detail: state.detail.clone() });
+            }
+            let next = state.to_fill.pop_front().map(|slot| (slot, None));
+            let next = next.or_else(|| state.to_join.pop_front().map(|(slot, frame)| (slot, Some(frame))));
+            if let Some((slot, frame)) = next {
+                let (buffer, bytes) = state.held.remove(&slot).expect("a buffer to work on is here");
+                return Ok(match frame {
+                    None => Work::Fill(slot, buffer),
+                    Some(frame) => Work::Join(slot, frame, buffer, bytes),
+                });
+            }
+            if state.rotation.is_finished() {
+                let next = state.rotation.next_revolution();
+                self.shared.act(&mut state, next);
+                return Ok(Work::Nothing);
+            }
+            let start = Instant::now();
+            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            revolution.waiting += start.elapsed();
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.shared.give_up();
+        }
+        if let Some(link) = self.shared.link.get() {
+            link.close();
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This host fails.
+    fn give_up(&self) {
+        let failure = Failure { host: self.place.me(), reason: Reason::GaveUp };
+        self.fail(&mut self.state(), failure, None);
+    }
+
+    fn filled(&self, slot: Slot, buffer: Buffer, filled: Option<usize>) {
+        let state = &mut self.state();
+        state.held.insert(slot, (buffer, filled.unwrap_or(0)));
+        let event = if filled.is_some() { Event::Filled(slot) } else { Event::Drained(slot) };
+        let result = state.rotation.on(event);
+        self.act(state, result);
+    }
+
+    fn joined(&self, slot: Slot, buffer: Buffer, bytes: usize) {
+        let state = &mut self.state();
+        state.held.insert(slot, (buffer, bytes));
+        let result = state.rotation.on(Event::Joined(slot));
+        self.act(state, result);
+    }
+
+    /// Does what can be done at once, and leaves the rest to the join entity.
+    fn act<E: std::error::Error>(&self, state: &mut State, result: Result<(), E>) {
+        if let Err(error) = result {
+            let failure = Failure { host: self.place.predecessor(), reason: Reason::Broke };
+            return self.fail(state, failure, Some(error.to_string()));
+        }
+        // Before there is a link nothing comes and nothing is to be sent.
+        let Some(link) = self.link.get() else { return };
+        while let Some(action) = state.rotation.next_action() {
+            match action {
+                Action::Fill(slot) => state.to_fill.push_back(slot),
+                Action::Join(slot, frame) => state.to_join.push_back((slot, frame)),
+                Action::Send(slot, frame) => {
+                    if let Some((buffer, bytes)) = state.held.remove(&slot) {
+                        link.send(slot, buffer, frame, bytes);
+                    }
+                }
+                // Alone, a host has its buffer back at once.
+                Action::Retire(slot, frame) if frame.origin == self.place.me() => {
+                    let result = state.rotation.on(Event::Returned(slot));
+                    debug_assert!(result.is_ok(), "an own buffer comes back once");
+                }
+                Action::Retire(slot, frame) => {
+                    if let Some((buffer, _)) = state.held.remove(&slot) {
+                        link.retire(slot, buffer, frame);
+                    }
+                }
+                Action::Announce(announcement) => link.announce(announcement),
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    fn fail(&self, state: &mut State, failure: Failure, detail: Option<String>) {
+        if !state.alarm.raise(failure) {
+            return;
+        }
+        state.detail = detail;
+        if let Some(link) = self.link.get() {
+            link.alarm(failure);
+        }
+        self.changed.notify_all();
+    }
+}
+
+impl Inbox for Shared {
+    fn put(&self, incoming: Incoming) {
+        let state = &mut self.state();
+        let event = match incoming {
+            Incoming::Received(slot, buffer, frame, bytes) => {
+                state.held.insert(slot, (buffer, bytes));
+                Event::Received(slot, frame)
+            }
+            Incoming::Returned(slot, buffer) => {
+                state.held.insert(slot, (buffer, 0));
+                Event::Returned(slot)
+            }
+            Incoming::Sent(slot) => Event::Sent(slot),
+            Incoming::Credited(frames) => Event::Credited(frames),
+            Incoming::Announced(announcement) => Event::Announced(announcement),
+            Incoming::Failed(failure, detail) => return self.fail(state, failure, detail),
+        };
+        if state.alarm.failure().is_none() {
+            let result = state.rotation.on(event);
+            self.act(state, result);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Rings of real hosts, one a thread, over TCP on loopback.
+
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::Mutex,
+    thread,
+    time::Duration,
+};
+
+use annulus_roundabout::{
+    alarm::{Failure, Reason},
+    config::Config,
+    error::RoundaboutError,
+    host::{Fragment, Host, Revolution},
+    link::{
+        alone::Alone,
+        tcp::{self, Address, Tcp},
+    },
+    ring::{HostId, Place},
+    wire::{Hello, Lane, MESSAGE_BYTES, Message},
+};
+
+const SESSION: u64 = 7;
+
+fn config() -> Config {
+    Config { fragment_bytes: 4096, places: 2, own: 1, timeout: Duration::from_secs(20) }
+}
+
+/// Runs `host` on a thread for each host of a ring, and gives what they return.
+fn ring<T: Send>(hosts: u16, config: Config, host: impl Fn(Place, Host) -> T + Sync) -> Vec<T> {
+    let listeners: Vec<TcpListener> = (0..hosts).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let addresses: Vec<SocketAddr> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+    thread::scope(|scope| {
+        let threads: Vec<_> = listeners
+            .into_iter()
+            .enumerate()
+            .map(|(me, listener)| {
+                let place = Place::new(me as u16, hosts).unwrap();
+                let address = Address { listener, successor: addresses[place.successor().index()] };
+                let host = &host;
+                scope.spawn(move || host(place, start(place, &config, &address).unwrap()))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn start(place: Place, config: &Config, address: &Address) -> Result<Host, RoundaboutError> {
+    if place.hosts() == 1 {
+        return Host::start(place, *config, |_| Ok((Alone, 0)));
+    }
+    let connections = tcp::connect(place, SESSION, config, address)?;
+    Host::start(place, *config, |inbox| Tcp::start(place, SESSION, config, connections, &inbox))
+}
+
+/// A host's fragments: byte 0 counts the hosts that saw it, then its number, and more.
+fn fill(bytes: &mut [u8], me: HostId, number: u32) -> usize {
+    let length = 5 + (number as usize * 37 + usize::from(me.0) * 11) % (bytes.len() - 5);
+    bytes[0] = 0;
+    bytes[1..5].copy_from_slice(&number.to_le_bytes());
+    bytes[5..length].fill((number as u8) ^ (me.0 as u8));
+    length
+}
+
+fn check(fragment: &mut Fragment<'_>, hosts: u16, me: HostId) -> (HostId, u32) {
+    let origin = fragment.frame.origin;
+    let number = u32::from_le_bytes(fragment.bytes[1..5].try_into().unwrap());
+    let mut expected = vec![0; 4096];
+    let length = fill(&mut expected, origin, number);
+    let hops = (me.0 + hosts - origin.0) % hosts;
+    expected[0] = hops as u8;
+    assert_eq!(fragment.bytes, &expected[..length]);
+    assert_eq!(fragment.is_last, hops + 1 == hosts);
+    fragment.bytes[0] += 1;
+    (origin, number)
+}
+
+#[test]
+fn every_host_sees_every_fragment_as_the_one_before_left_it() {
+    for hosts in 1..=5u16 {
+        let seen = ring(hosts, config(), |place, mut host| {
+            let mut all = Vec::new();
+            for revolution in 0..3u32 {
+                let count = u32::from(place.me().0 * 7 % 5) * 9 + revolution;
+                let mut next = 0;
+                let mut seen: BTreeMap<(HostId, u32), u32> = BTreeMap::new();
+                let turned = host.revolve(
+                    |bytes| {
+                        let number = next;
+                        next += 1;
+                        Ok((number < count).then(|| fill(bytes, place.me(), number)))
+                    },
+                    |mut fragment| {
+                        *seen.entry(check(&mut fragment, hosts, place.me())).or_default() += 1;
+                        Ok::<_, RoundaboutError>(())
+                    },
+                );
+                let Revolution { injected, joined, .. } = turned.unwrap();
+                assert_eq!((injected, joined), (u64::from(count), seen.len() as u64));
+                assert!(seen.values().all(|&times| times == 1));
+                all.push(seen.into_keys().collect::<Vec<_>>());
+            }
+            host.finish().unwrap();
+            all
+        });
+        for revolution in 0..3 {
+            let injected: usize = (0..hosts).map(|me| usize::from(me * 7 % 5) * 9 + revolution).sum();
+            assert!(seen.iter().all(|host| host[revolution].len() == injected), "{hosts} hosts");
+        }
+    }
+}
+
+/// One host's join fails, or it is dropped in the middle: all others name it.
+#[test]
+fn everyone_learns_who_has_given_up() {
+    for drops in [false, true] {
+        let failures = ring(4, config(), |place, mut host| {
+            let mut joined = 0;
+            let failed = host.revolve(
+                |bytes| Ok(Some(fill(bytes, place.me(), 0))),
+                |_| {
+                    joined += 1;
+                    if place.me() == HostId(2) && joined == 30 { Err(RoundaboutError::Stopped) } else { Ok(()) }
+                },
+            );
+            if place.me() == HostId(2) && !drops {
+                // It stays until the others have been told.
+                assert!(matches!(host.finish(), Err(RoundaboutError::Failed { .. })));
+            }
+            failed.unwrap_err()
+        });
+        for (host, failure) in failures.into_iter().enumerate() {
+            match failure {
+                RoundaboutError::Failed { failure, .. } => {
+                    assert_eq!(failure.host, HostId(2), "host {host}: {failure}");
+                }
+                other => assert!(host == 2 && matches!(other, RoundaboutError::Stopped), "host {host}: {other}"),
+            }
+        }
+    }
+}
+
+/// The two connections of a host that greets, and then does what the test wants.
+struct Impostor {
+    out: [TcpStream; 2],
+    incoming: Vec<TcpStream>,
+}
+
+/// A ring of two, one of which is an impostor; how the other one ends.
+fn against(config: Config, behave: impl FnOnce(&mut Impostor) + Send) -> RoundaboutError {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = [0, 1].map(|at: usize| listeners[at].local_addr().unwrap());
+    let [honest, other] = listeners;
+    let ended = Mutex::new(());
+    thread::scope(|scope| {
+        let until_it_ends = ended.lock().unwrap();
+        let impostor = scope.spawn(|| {
+            let hello = |lane| Message::Hello(Hello { from: HostId(1), hosts: 2, fragment_bytes: 4096, lane });
+            let out = [Lane::Forward, Lane::Back].map(|lane| {
+                let mut stream = TcpStream::connect(addresses[0]).unwrap();
+                stream.write_all(&hello(lane).encode(SESSION)).unwrap();
+                stream
+            });
+            let mut bytes = [0; MESSAGE_BYTES];
+            let incoming = [(); 2].map(|()| {
+                let (mut stream, _) = other.accept().unwrap();
+                stream.read_exact(&mut bytes).unwrap();
+                let welcome = Message::Welcome { places: 2, fragment_bytes: 4096 };
+                stream.write_all(&welcome.encode(SESSION)).unwrap();
+                stream
+            });
+            let mut impostor = Impostor { out, incoming: incoming.into() };
+            behave(&mut impostor);
+            drop(ended.lock());
+        });
+        let place = Place::new(0, 2).unwrap();
+        let mut host = start(place, &config, &Address { listener: honest, successor: addresses[1] }).unwrap();
+        let error = host.revolve(|_| Ok(None), |_| Ok::<_, RoundaboutError>(())).unwrap_err();
+        drop(host);
+        drop(until_it_ends);
+        impostor.join().unwrap();
+        error
+    })
+}
+
+#[test]
+fn a_neighbour_that_says_nothing_is_silent() {
+    let config = Config { timeout: Duration::from_millis(200), ..config() };
+    let RoundaboutError::Failed { failure, .. } = against(config, |_| {}) else { panic!("another error") };
+    assert_eq!(failure, Failure { host: HostId(1), reason: Reason::Silent });
+}
+
+#[test]
+fn a_neighbour_that_goes_without_goodbye_has_closed() {
+    let error = against(config(), |impostor| impostor.incoming.clear());
+    let RoundaboutError::Failed { failure, .. } = error else { panic!("{error}") };
+    assert_eq!(failure, Failure { host: HostId(1), reason: Reason::Closed });
+}
+
+#[test]
+fn a_neighbour_that_breaks_the_protocol_is_named() {
+    let frame = |sequence| annulus_roundabout::rotation::Frame { revolution: 0, origin: HostId(1), sequence };
+    let cases: [(usize, Vec<u8>, &str); 6] = [
+        (0, vec![7; MESSAGE_BYTES], "no message of a roundabout"),
+        (0, Message::Heartbeat.encode(8).to_vec(), "another run"),
+        (0, Message::Fragment(frame(0), 4097).encode(SESSION).to_vec(), "4097 bytes"),
+        (0, Message::Fragment(frame(1), 0).encode(SESSION).to_vec(), "out of turn"),
+        (0, Message::Welcome { places: 1, fragment_bytes: 1 }.encode(SESSION).to_vec(), "does not carry"),
+        (0, Message::Credit(1).encode(SESSION).to_vec(), "does not carry"),
+    ];
+    for (lane, bytes, expected) in cases {
+        // The forward lane is the impostor's own connection.
+        let error = against(config(), |impostor| impostor.out[lane].write_all(&bytes).unwrap());
+        let RoundaboutError::Failed { failure, .. } = &error else { panic!("{error}") };
+        assert_eq!(*failure, Failure { host: HostId(1), reason: Reason::Broke });
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn who_is_not_there_is_named() {
+    let config = Config { timeout: Duration::from_millis(100), ..config() };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Nobody accepts there: the connection is made and stays silent.
+    let successor = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address { listener, successor: successor.local_addr().unwrap() };
+    let error = start(Place::new(0, 3).unwrap(), &config, &address).err().unwrap();
+    assert!(matches!(error, RoundaboutError::Connect { host: HostId(1), .. }), "{error}");
+}
+
+#[test]
+fn hosts_with_other_options_say_so() {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = [0, 1].map(|at: usize| listeners[at].local_addr().unwrap());
+    let errors = thread::scope(|scope| {
+        let threads: Vec<_> = (0..)
+            .zip(listeners)
+            .map(|(me, listener)| {
+                let config = Config { fragment_bytes: 4096 * (1 + u32::from(me)), ..config() };
+                let address = Address { listener, successor: addresses[1 - usize::from(me)] };
+                scope.spawn(move || start(Place::new(me, 2).unwrap(), &config, &address).err().unwrap())
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    for error in errors {
+        assert!(matches!(error, RoundaboutError::Differs { option: "fragment bytes", .. }), "{error}");
+    }
+}
