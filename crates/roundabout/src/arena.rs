@@ -1,66 +1,158 @@
-//! The buffers of a host: allocated once, page-aligned, backed by memory from the start, and used again and again.
+//! The buffers of a host: allocated once, page-aligned, backed by memory from the start, and used again and again. An arena may be
+//! shared with the other hosts of a machine, which then work in its buffers in turn.
 
-use std::{io, ops::Deref, ops::DerefMut, ptr::NonNull, slice, sync::Arc};
+use std::{
+    io,
+    ops::{Deref, DerefMut},
+    os::fd::{AsFd, OwnedFd},
+    ptr::NonNull,
+    slice,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool,
+            Ordering::{Acquire, Release},
+        },
+    },
+};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::{
+    fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create},
+    mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap},
+};
 
 use crate::wire::MESSAGE_BYTES;
 
 /// Buffers begin on pages of this size.
 const PAGE_BYTES: usize = 4096;
+/// A shared arena stays as long as it is.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-/// Maps `count` buffers for fragments of up to `fragment_bytes`, and writes to each, so that the kernel has given all memory before
-/// the first fragment comes.
-///
-/// # Errors
-/// If there is not as much memory.
-pub fn allocate(count: u32, fragment_bytes: usize) -> io::Result<Vec<Buffer>> {
-    let bytes = (MESSAGE_BYTES + fragment_bytes).next_multiple_of(PAGE_BYTES);
-    let total = bytes.checked_mul(count as usize).ok_or(io::ErrorKind::OutOfMemory)?;
-    if total == 0 {
-        return Ok(Vec::new());
-    }
-    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::POPULATE);
-    // SAFETY: a new mapping, at an address of the kernel's choice.
-    let start = unsafe { mmap_anonymous(std::ptr::null_mut(), total, protection, flags) }?;
-    let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
-    let arena = Arc::new(Arena { start, bytes: total });
-    Ok((0..count)
-        .map(|number| {
-            // SAFETY: there are so many buffers in the mapping.
-            let start = unsafe { arena.start.add(number as usize * bytes) };
-            Buffer { start, fragment_bytes, number, _arena: Arc::clone(&arena) }
-        })
-        .collect())
+/// Buffers of one size in one mapping.
+#[derive(Debug)]
+pub struct Arena {
+    start: NonNull<u8>,
+    layout: Layout,
+    /// Which buffers somebody of this process has.
+    taken: Box<[AtomicBool]>,
 }
 
-/// A mapping, until its last buffer is gone.
-#[derive(Debug)]
-struct Arena {
-    start: NonNull<u8>,
-    bytes: usize,
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    buffers: u32,
+    fragment_bytes: usize,
+    /// From the start of one buffer to that of the next.
+    stride: usize,
+    total: usize,
+}
+
+impl Layout {
+    fn new(buffers: u32, fragment_bytes: usize) -> io::Result<Self> {
+        let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let stride =
+            fragment_bytes.checked_add(MESSAGE_BYTES).and_then(|bytes| bytes.checked_next_multiple_of(PAGE_BYTES));
+        let stride = stride.ok_or_else(too_large)?;
+        let total = stride.checked_mul(buffers as usize).filter(|&total| total <= isize::MAX as usize);
+        let total = total.ok_or_else(too_large)?.max(PAGE_BYTES);
+        Ok(Self { buffers, fragment_bytes, stride, total })
+    }
 }
 
 // SAFETY: the mapping is memory like any other.
 unsafe impl Send for Arena {}
-// SAFETY: nothing is done with a shared arena but to keep it.
+// SAFETY: what is done with a shared arena is taking buffers, which is atomic.
 unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// `buffers` buffers of this process's own, for fragments of up to `fragment_bytes`.
+    ///
+    /// # Errors
+    /// If there is not as much memory.
+    pub fn private(buffers: u32, fragment_bytes: usize) -> io::Result<Arc<Self>> {
+        let layout = Layout::new(buffers, fragment_bytes)?;
+        let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), layout.total, PROTECTION, flags) }?;
+        Self::new(start, layout)
+    }
+
+    /// The same in memory that other processes can map, and what they need for it.
+    ///
+    /// # Errors
+    /// If there is not as much memory.
+    pub fn shared(buffers: u32, fragment_bytes: usize) -> io::Result<(Arc<Self>, OwnedFd)> {
+        let layout = Layout::new(buffers, fragment_bytes)?;
+        let memory = memfd_create("annulus-roundabout", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&memory, layout.total as u64)?;
+        fcntl_add_seals(&memory, SEALS)?;
+        Ok((Self::map(&memory, layout, MapFlags::POPULATE)?, memory))
+    }
+
+    /// Another host's shared arena.
+    ///
+    /// # Errors
+    /// If the memory is not sealed, or of another size: its owner could take it away.
+    pub fn of_other(memory: impl AsFd, buffers: u32, fragment_bytes: usize) -> io::Result<Arc<Self>> {
+        let layout = Layout::new(buffers, fragment_bytes)?;
+        if !fcntl_get_seals(&memory)?.contains(SEALS) || fstat(&memory)?.st_size as u64 != layout.total as u64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "shared memory that is not as agreed on"));
+        }
+        Self::map(memory, layout, MapFlags::empty())
+    }
+
+    fn map(memory: impl AsFd, layout: Layout, flags: MapFlags) -> io::Result<Arc<Self>> {
+        // SAFETY: a new mapping, at an address of the kernel's choice, of a file that keeps its size.
+        let start =
+            unsafe { mmap(std::ptr::null_mut(), layout.total, PROTECTION, MapFlags::SHARED | flags, memory, 0) }?;
+        Self::new(start, layout)
+    }
+
+    fn new(start: *mut std::ffi::c_void, layout: Layout) -> io::Result<Arc<Self>> {
+        let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let taken = (0..layout.buffers).map(|_| AtomicBool::new(false)).collect();
+        Ok(Arc::new(Self { start, layout, taken }))
+    }
+
+    /// Buffers in all.
+    pub fn buffers(&self) -> u32 {
+        self.layout.buffers
+    }
+
+    /// A buffer that nobody of this process has; none if somebody has it, or there is no such buffer. Of a shared arena only the
+    /// process may take a buffer that was handed it.
+    pub fn take(self: &Arc<Self>, number: u32) -> Option<Buffer> {
+        let taken = self.taken.get(number as usize)?;
+        if taken.swap(true, Acquire) {
+            return None;
+        }
+        // SAFETY: the buffer is within the mapping.
+        let start = unsafe { self.start.add(number as usize * self.layout.stride) };
+        Some(Buffer { start, number, arena: Arc::clone(self) })
+    }
+
+    /// All buffers that nobody has.
+    pub fn take_all(self: &Arc<Self>) -> Vec<Buffer> {
+        (0..self.buffers()).filter_map(|number| self.take(number)).collect()
+    }
+}
+
+const PROTECTION: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: mapped by `allocate`, and no buffer is left.
-        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
+        // SAFETY: this arena's mapping, of which no buffer is left.
+        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.layout.total) };
         debug_assert!(unmapped.is_ok());
     }
 }
 
-/// Memory for a fragment, after room for the message that goes before it. Who has a buffer owns its memory.
+/// Memory for a fragment, after room for the message that goes before it. Who has a buffer owns its memory, until it is dropped or
+/// handed on.
 #[derive(Debug)]
 pub struct Buffer {
     start: NonNull<u8>,
-    fragment_bytes: usize,
     number: u32,
-    _arena: Arc<Arena>,
+    arena: Arc<Arena>,
 }
 
 // SAFETY: a buffer owns its memory.
@@ -79,11 +171,17 @@ impl Buffer {
     /// # Panics
     /// If the fragment cannot have so many.
     pub fn with_message(&mut self, message: &[u8; MESSAGE_BYTES], bytes: usize) -> &[u8] {
-        assert!(bytes <= self.fragment_bytes, "fragments fit in their buffers");
-        // SAFETY: the memory before the fragment is the buffer's, too, and backed.
+        assert!(bytes <= self.len(), "fragments fit in their buffers");
+        // SAFETY: the memory before the fragment is the buffer's, too.
         let all = unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), MESSAGE_BYTES + bytes) };
         all[..MESSAGE_BYTES].copy_from_slice(message);
         all
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.arena.taken[self.number as usize].store(false, Release);
     }
 }
 
@@ -92,15 +190,16 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: mapped, initialised by the kernel, and owned.
-        unsafe { slice::from_raw_parts(self.start.as_ptr().add(MESSAGE_BYTES), self.fragment_bytes) }
+        // SAFETY: mapped, initialised by the kernel, and owned: within this process by `taken`, and among the hosts of a
+        // machine by who was handed the buffer, as they agree.
+        unsafe { slice::from_raw_parts(self.start.as_ptr().add(MESSAGE_BYTES), self.arena.layout.fragment_bytes) }
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: mapped, initialised by the kernel, and owned.
-        unsafe { slice::from_raw_parts_mut(self.start.as_ptr().add(MESSAGE_BYTES), self.fragment_bytes) }
+        // SAFETY: as above.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr().add(MESSAGE_BYTES), self.arena.layout.fragment_bytes) }
     }
 }
 
@@ -109,19 +208,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_are_apart_and_aligned() {
-        let mut buffers = allocate(3, 5000).unwrap();
+    fn buffers_are_apart_aligned_and_taken_once() {
+        let arena = Arena::private(3, 5000).unwrap();
+        let mut buffers = arena.take_all();
         for (number, buffer) in buffers.iter_mut().enumerate() {
             assert_eq!((buffer.number() as usize, buffer.len(), buffer.as_ptr().addr() % 64), (number, 5000, 0));
             buffer.fill(number as u8 + 1);
         }
+        assert!(arena.take(1).is_none() && arena.take(3).is_none());
         let message = [9; MESSAGE_BYTES];
-        let last = buffers.pop().unwrap();
         assert!(buffers[1].with_message(&message, 7) == [[9; MESSAGE_BYTES].as_slice(), &[2; 7]].concat());
-        assert!(buffers[0].iter().all(|&byte| byte == 1) && buffers[1].iter().all(|&byte| byte == 2));
-        drop(buffers);
+        let last = buffers.pop().unwrap();
+        drop((buffers, arena));
         assert!(last.iter().all(|&byte| byte == 3));
-        assert!(allocate(0, 4096).unwrap().is_empty());
-        assert!(allocate(u32::MAX, usize::MAX / 8).is_err());
+        assert!(Arc::clone(&last.arena).take(1).unwrap().iter().all(|&byte| byte == 2));
+        assert!(Arena::private(u32::MAX, usize::MAX / 8).is_err());
+        assert!(Arena::private(1, usize::MAX).is_err());
+    }
+
+    #[test]
+    fn what_is_written_to_a_shared_buffer_is_read_by_the_other() {
+        let (ours, memory) = Arena::shared(2, 4096).unwrap();
+        let theirs = Arena::of_other(&memory, 2, 4096).unwrap();
+        let mut buffer = ours.take(1).unwrap();
+        buffer[4095] = 7;
+        drop(buffer);
+        assert_eq!(theirs.take(1).unwrap()[4095], 7);
+        assert_eq!(theirs.take(0).unwrap()[4095], 0);
+    }
+
+    #[test]
+    fn memory_that_its_owner_could_take_away_is_refused() {
+        let (_, memory) = Arena::shared(2, 4096).unwrap();
+        assert!(Arena::of_other(&memory, 3, 4096).is_err());
+        let open = memfd_create("open", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&open, 4 * 4096).unwrap();
+        assert!(Arena::of_other(&open, 2, 4096).is_err());
     }
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::error::RoundaboutError;
+use crate::{
+    arena::{Arena, Buffer},
+    error::RoundaboutError,
+};
 
 /// Buffers and times. All hosts of a ring have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +50,13 @@ impl Config {
             return refuse("timeout", "must be at least 50 ms");
         }
         Ok(self)
+    }
+
+    /// So many buffers.
+    pub(crate) fn allocate(&self, buffers: u32) -> Result<Vec<Buffer>, RoundaboutError> {
+        let bytes = self.fragment_bytes as usize;
+        let arena = Arena::private(buffers, bytes);
+        Ok(arena.map_err(|source| RoundaboutError::Memory { buffers, bytes, source })?.take_all())
     }
 
     /// How often a host that has nothing else to say says that it is there.

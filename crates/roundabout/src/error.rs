@@ -1,6 +1,6 @@
 //! What may go wrong in a ring.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, time::Duration};
 
 use crate::{alarm::Failure, ring::HostId, wire::WireError};
 
@@ -43,7 +43,7 @@ pub enum RoundaboutError {
         /// The successor.
         host: HostId,
         /// Its address.
-        address: SocketAddr,
+        address: String,
         /// How long it was tried.
         within: Duration,
         /// What the last try gave.
@@ -57,6 +57,14 @@ pub enum RoundaboutError {
         /// How long it was waited for.
         within: Duration,
         /// What came instead, the last time.
+        source: io::Error,
+    },
+    /// The hosts of a machine could not share their buffers.
+    #[error("cannot share memory with the other hosts of this machine, by way of host {host}")]
+    Handover {
+        /// The predecessor.
+        host: HostId,
+        /// Why.
         source: io::Error,
     },
     /// A neighbour's ring is another one.

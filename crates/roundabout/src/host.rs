@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     alarm::{Alarm, Failure, Reason},
-    arena::{self, Buffer},
+    arena::Buffer,
     config::Config,
     error::RoundaboutError,
     link::{Inbox, Incoming, Link},
@@ -21,6 +21,17 @@ use crate::{
 pub struct Host {
     shared: Arc<Shared>,
     finished: bool,
+}
+
+/// A link that is open.
+#[derive(Debug)]
+pub struct Opened<L> {
+    /// The link.
+    pub link: L,
+    /// The host's own buffers, numbered from 0.
+    pub own: Vec<Buffer>,
+    /// Frames that the successor has room for.
+    pub credits: u32,
 }
 
 /// A fragment at a host.
@@ -76,31 +87,29 @@ enum Work {
 }
 
 impl Host {
-    /// A host at `place`. `open` makes its link, which puts what comes into the inbox from then on, and gives the number of
-    /// frames that the successor has room for.
+    /// A host at `place`. `open` makes its link, which puts what comes into the inbox from then on.
     ///
     /// # Errors
     /// If there is not enough memory, or the link cannot be made.
     pub fn start<L: Link + 'static>(
         place: Place,
         config: Config,
-        open: impl FnOnce(Arc<dyn Inbox>) -> Result<(L, u32), RoundaboutError>,
+        open: impl FnOnce(&Arc<dyn Inbox>) -> Result<Opened<L>, RoundaboutError>,
     ) -> Result<Self, RoundaboutError> {
         let config = config.checked()?;
-        let (buffers, bytes) = (config.own, config.fragment_bytes as usize);
-        let own =
-            arena::allocate(buffers, bytes).map_err(|source| RoundaboutError::Memory { buffers, bytes, source })?;
         let state = State {
             rotation: Rotation::new(place, config.own),
             alarm: Alarm::default(),
             detail: None,
-            held: own.into_iter().map(|buffer| (buffer.number(), (buffer, 0))).collect(),
+            held: HashMap::new(),
             to_fill: VecDeque::new(),
             to_join: VecDeque::new(),
         };
         let link = OnceLock::new();
         let shared = Arc::new(Shared { place, state: Mutex::new(state), changed: Condvar::new(), link });
-        let (link, credits) = open(Arc::clone(&shared) as Arc<dyn Inbox>)?;
+        let inbox: Arc<dyn Inbox> = Arc::clone(&shared) as _;
+        let Opened { link, own, credits } = open(&inbox)?;
+        shared.state().held.extend(own.into_iter().map(|buffer| (buffer.number(), (buffer, 0))));
         let _ = shared.link.set(Box::new(link));
         // What came before the link was there is acted on now.
         let failure = shared.state().alarm.failure();

@@ -29,6 +29,24 @@ pub enum Message {
     },
     /// A fragment of so many bytes follows.
     Fragment(Frame, u32),
+    /// A fragment of `bytes` bytes is in buffer `number` of its origin's shared arena, which is the receiver's now.
+    Handed {
+        /// The fragment.
+        frame: Frame,
+        /// Its bytes.
+        bytes: u32,
+        /// The buffer.
+        number: u32,
+    },
+    /// A buffer of the receiver's arena is its own again.
+    Home(u32),
+    /// A host's shared arena has so many buffers; the message carries its descriptor.
+    Arena {
+        /// Whose.
+        origin: HostId,
+        /// Its buffers.
+        buffers: u32,
+    },
     /// How many fragments a host injects.
     Announcement(Announcement),
     /// There is room for so many frames more.
@@ -91,6 +109,9 @@ const CREDIT: u8 = 5;
 const FAILURE: u8 = 6;
 const HEARTBEAT: u8 = 7;
 const GOODBYE: u8 = 8;
+const HANDED: u8 = 9;
+const HOME: u8 = 10;
+const ARENA: u8 = 11;
 
 /// Offsets of the fields. Numbers are little-endian.
 mod at {
@@ -104,8 +125,9 @@ mod at {
     pub(super) const SEQUENCE: usize = 24;
     pub(super) const COUNT: usize = 28;
     pub(super) const BYTES: usize = 32;
+    pub(super) const NUMBER: usize = 36;
     /// Zeros from here on.
-    pub(super) const END: usize = 36;
+    pub(super) const END: usize = 40;
 }
 
 impl Message {
@@ -123,6 +145,7 @@ impl Message {
         put(&mut bytes, at::SEQUENCE, &fields.sequence.to_le_bytes());
         put(&mut bytes, at::COUNT, &fields.count.to_le_bytes());
         put(&mut bytes, at::BYTES, &fields.bytes.to_le_bytes());
+        put(&mut bytes, at::NUMBER, &fields.number.to_le_bytes());
         bytes
     }
 
@@ -148,6 +171,7 @@ impl Message {
             sequence: u32::from_le_bytes(take(bytes, at::SEQUENCE)),
             count: u32::from_le_bytes(take(bytes, at::COUNT)),
             bytes: u32::from_le_bytes(take(bytes, at::BYTES)),
+            number: u32::from_le_bytes(take(bytes, at::NUMBER)),
         };
         let message = Self::from_fields(bytes[at::KIND], bytes[at::DETAIL], &fields)?;
         // What this message has no use for must be zero, so that there is one encoding of each.
@@ -170,6 +194,11 @@ impl Message {
             Self::Fragment(Frame { revolution, origin, sequence }, bytes) => {
                 (FRAGMENT, 0, Fields { host: origin.0, revolution, sequence, bytes, ..none })
             }
+            Self::Handed { frame: Frame { revolution, origin, sequence }, bytes, number } => {
+                (HANDED, 0, Fields { host: origin.0, revolution, sequence, bytes, number, ..none })
+            }
+            Self::Home(number) => (HOME, 0, Fields { number, ..none }),
+            Self::Arena { origin, buffers } => (ARENA, 0, Fields { host: origin.0, count: buffers, ..none }),
             Self::Announcement(Announcement { revolution, origin, fragments }) => {
                 (ANNOUNCEMENT, 0, Fields { host: origin.0, revolution, count: fragments, ..none })
             }
@@ -181,7 +210,7 @@ impl Message {
     }
 
     fn from_fields(kind: u8, detail: u8, fields: &Fields) -> Result<Self, WireError> {
-        let &Fields { host, hosts, revolution, sequence, count, bytes } = fields;
+        let &Fields { host, hosts, revolution, sequence, count, bytes, number } = fields;
         let host = HostId(host);
         Ok(match kind {
             HELLO => {
@@ -194,6 +223,9 @@ impl Message {
             }
             WELCOME => Self::Welcome { places: count, fragment_bytes: bytes },
             FRAGMENT => Self::Fragment(Frame { revolution, origin: host, sequence }, bytes),
+            HANDED => Self::Handed { frame: Frame { revolution, origin: host, sequence }, bytes, number },
+            HOME => Self::Home(number),
+            ARENA => Self::Arena { origin: host, buffers: count },
             ANNOUNCEMENT => Self::Announcement(Announcement { revolution, origin: host, fragments: count }),
             CREDIT => Self::Credit(count),
             FAILURE => {
@@ -215,6 +247,7 @@ struct Fields {
     sequence: u32,
     count: u32,
     bytes: u32,
+    number: u32,
 }
 
 fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
@@ -241,6 +274,9 @@ mod tests {
             hello(Lane::Back),
             Message::Welcome { places: 4, fragment_bytes: 4096 },
             Message::Fragment(frame, 1 << 20),
+            Message::Handed { frame, bytes: 1, number: 2 },
+            Message::Home(9),
+            Message::Arena { origin: HostId(4), buffers: 6 },
             Message::Announcement(announcement),
             Message::Credit(3),
             Message::Heartbeat,
@@ -261,7 +297,7 @@ mod tests {
     proptest! {
         /// No bytes panic, and what is read is what would be written.
         #[test]
-        fn bytes_are_one_message_or_none(flips in prop::collection::vec((0..MESSAGE_BYTES, any::<u8>()), 0..8), which in 0usize..12) {
+        fn bytes_are_one_message_or_none(flips in prop::collection::vec((0..MESSAGE_BYTES, any::<u8>()), 0..8), which in 0usize..15) {
             let mut bytes = messages()[which].encode(42);
             flips.iter().for_each(|&(at, byte)| bytes[at] = byte);
             if let Ok(message) = Message::decode(&bytes, 42) {

@@ -3,7 +3,9 @@
 use std::{
     collections::BTreeMap,
     io::{Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{TcpListener, TcpStream},
+    os::unix::net::UnixListener,
+    path::Path,
     sync::Mutex,
     thread,
     time::Duration,
@@ -16,7 +18,7 @@ use annulus_roundabout::{
     host::{Fragment, Host, Revolution},
     link::{
         alone::Alone,
-        tcp::{self, Address, Tcp},
+        socket::{Address, Sockets, connect},
     },
     ring::{HostId, Place},
     wire::{Hello, Lane, MESSAGE_BYTES, Message},
@@ -28,31 +30,55 @@ fn config() -> Config {
     Config { fragment_bytes: 4096, places: 2, own: 1, timeout: Duration::from_secs(20) }
 }
 
+/// How the hosts of a test are connected.
+#[derive(Clone, Copy, Debug)]
+enum Net {
+    Tcp,
+    Unix,
+}
+
+fn addresses(net: Net, hosts: u16, folder: &Path) -> Vec<Address> {
+    match net {
+        Net::Tcp => {
+            let listeners: Vec<_> = (0..hosts).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+            let mut successors: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+            successors.rotate_left(1);
+            let pairs = listeners.into_iter().zip(successors);
+            pairs.map(|(listener, successor)| Address::Tcp { listener, successor }).collect()
+        }
+        Net::Unix => {
+            let path = |host| folder.join(format!("host-{host}"));
+            let address = |host| Address::Unix {
+                listener: UnixListener::bind(path(host)).unwrap(),
+                successor: path((host + 1) % hosts),
+            };
+            (0..hosts).map(address).collect()
+        }
+    }
+}
+
 /// Runs `host` on a thread for each host of a ring, and gives what they return.
-fn ring<T: Send>(hosts: u16, config: Config, host: impl Fn(Place, Host) -> T + Sync) -> Vec<T> {
-    let listeners: Vec<TcpListener> = (0..hosts).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let addresses: Vec<SocketAddr> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+fn ring<T: Send>(net: Net, hosts: u16, config: Config, host: impl Fn(Place, Host) -> T + Sync) -> Vec<T> {
+    let folder = tempfile::tempdir().unwrap();
     thread::scope(|scope| {
-        let threads: Vec<_> = listeners
-            .into_iter()
-            .enumerate()
-            .map(|(me, listener)| {
-                let place = Place::new(me as u16, hosts).unwrap();
-                let address = Address { listener, successor: addresses[place.successor().index()] };
+        let threads: Vec<_> = (0..)
+            .zip(addresses(net, hosts, folder.path()))
+            .map(|(me, address)| {
+                let place = Place::new(me, hosts).unwrap();
                 let host = &host;
-                scope.spawn(move || host(place, start(place, &config, &address).unwrap()))
+                scope.spawn(move || host(place, start(place, &config, address).unwrap()))
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
 
-fn start(place: Place, config: &Config, address: &Address) -> Result<Host, RoundaboutError> {
+fn start(place: Place, config: &Config, address: Address) -> Result<Host, RoundaboutError> {
     if place.hosts() == 1 {
-        return Host::start(place, *config, |_| Ok((Alone, 0)));
+        return Host::start(place, *config, |_| Alone::open(config));
     }
-    let connections = tcp::connect(place, SESSION, config, address)?;
-    Host::start(place, *config, |inbox| Tcp::start(place, SESSION, config, connections, &inbox))
+    let connections = connect(place, SESSION, config, address)?;
+    Host::start(place, *config, |inbox| Sockets::start(place, SESSION, config, connections, inbox))
 }
 
 /// A host's fragments: byte 0 counts the hosts that saw it, then its number, and more.
@@ -79,8 +105,8 @@ fn check(fragment: &mut Fragment<'_>, hosts: u16, me: HostId) -> (HostId, u32) {
 
 #[test]
 fn every_host_sees_every_fragment_as_the_one_before_left_it() {
-    for hosts in 1..=5u16 {
-        let seen = ring(hosts, config(), |place, mut host| {
+    for (hosts, net) in (1..=5u16).flat_map(|hosts| [(hosts, Net::Tcp), (hosts, Net::Unix)]) {
+        let seen = ring(net, hosts, config(), |place, mut host| {
             let mut all = Vec::new();
             for revolution in 0..3u32 {
                 let count = u32::from(place.me().0 * 7 % 5) * 9 + revolution;
@@ -107,7 +133,7 @@ fn every_host_sees_every_fragment_as_the_one_before_left_it() {
         });
         for revolution in 0..3 {
             let injected: usize = (0..hosts).map(|me| usize::from(me * 7 % 5) * 9 + revolution).sum();
-            assert!(seen.iter().all(|host| host[revolution].len() == injected), "{hosts} hosts");
+            assert!(seen.iter().all(|host| host[revolution].len() == injected), "{hosts} hosts, {net:?}");
         }
     }
 }
@@ -115,8 +141,8 @@ fn every_host_sees_every_fragment_as_the_one_before_left_it() {
 /// One host's join fails, or it is dropped in the middle: all others name it.
 #[test]
 fn everyone_learns_who_has_given_up() {
-    for drops in [false, true] {
-        let failures = ring(4, config(), |place, mut host| {
+    for (drops, net) in [(false, Net::Tcp), (true, Net::Tcp), (false, Net::Unix), (true, Net::Unix)] {
+        let failures = ring(net, 4, config(), |place, mut host| {
             let mut joined = 0;
             let failed = host.revolve(
                 |bytes| Ok(Some(fill(bytes, place.me(), 0))),
@@ -176,7 +202,7 @@ fn against(config: Config, behave: impl FnOnce(&mut Impostor) + Send) -> Roundab
             drop(ended.lock());
         });
         let place = Place::new(0, 2).unwrap();
-        let mut host = start(place, &config, &Address { listener: honest, successor: addresses[1] }).unwrap();
+        let mut host = start(place, &config, Address::Tcp { listener: honest, successor: addresses[1] }).unwrap();
         let error = host.revolve(|_| Ok(None), |_| Ok::<_, RoundaboutError>(())).unwrap_err();
         drop(host);
         drop(until_it_ends);
@@ -225,8 +251,8 @@ fn who_is_not_there_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     // Nobody accepts there: the connection is made and stays silent.
     let successor = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = Address { listener, successor: successor.local_addr().unwrap() };
-    let error = start(Place::new(0, 3).unwrap(), &config, &address).err().unwrap();
+    let address = Address::Tcp { listener, successor: successor.local_addr().unwrap() };
+    let error = start(Place::new(0, 3).unwrap(), &config, address).err().unwrap();
     assert!(matches!(error, RoundaboutError::Connect { host: HostId(1), .. }), "{error}");
 }
 
@@ -239,8 +265,8 @@ fn hosts_with_other_options_say_so() {
             .zip(listeners)
             .map(|(me, listener)| {
                 let config = Config { fragment_bytes: 4096 * (1 + u32::from(me)), ..config() };
-                let address = Address { listener, successor: addresses[1 - usize::from(me)] };
-                scope.spawn(move || start(Place::new(me, 2).unwrap(), &config, &address).err().unwrap())
+                let address = Address::Tcp { listener, successor: addresses[1 - usize::from(me)] };
+                scope.spawn(move || start(Place::new(me, 2).unwrap(), &config, address).err().unwrap())
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()

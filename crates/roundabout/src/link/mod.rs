@@ -7,7 +7,7 @@ use crate::{
 };
 
 pub mod alone;
-pub mod tcp;
+pub mod socket;
 
 /// What a link has for its host.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::reader::{Places, reason};
+use super::{places::Places, reason};
 use crate::{
     alarm::Failure,
     arena::Buffer,
@@ -52,7 +52,10 @@ impl<S: Write> Writer<S> {
     fn write_all(&mut self) -> io::Result<()> {
         loop {
             match self.queue.recv_timeout(self.heartbeat) {
-                Ok(Out::Fragment(slot, buffer, frame, bytes)) => self.fragment(slot, buffer, frame, bytes)?,
+                Ok(Out::Fragment(slot, buffer, frame, bytes)) if self.places.are_shared() => {
+                    self.hand(slot, buffer, frame, bytes)?;
+                }
+                Ok(Out::Fragment(slot, buffer, frame, bytes)) => self.copy(slot, buffer, frame, bytes)?,
                 Ok(Out::Message(message)) => self.message(message)?,
                 Err(RecvTimeoutError::Timeout) => self.message(Message::Heartbeat)?,
                 Ok(Out::End) | Err(RecvTimeoutError::Disconnected) => return self.message(Message::Goodbye),
@@ -65,7 +68,8 @@ impl<S: Write> Writer<S> {
         self.stream.flush()
     }
 
-    fn fragment(&mut self, slot: Slot, mut buffer: Buffer, frame: Frame, bytes: usize) -> io::Result<()> {
+    /// The fragment's bytes go to the successor, and its buffer is used again.
+    fn copy(&mut self, slot: Slot, mut buffer: Buffer, frame: Frame, bytes: usize) -> io::Result<()> {
         let message = Message::Fragment(frame, bytes as u32).encode(self.session);
         self.stream.write_all(buffer.with_message(&message, bytes))?;
         self.stream.flush()?;
@@ -73,9 +77,27 @@ impl<S: Write> Writer<S> {
         if slot < self.own {
             self.inbox.put(Incoming::Returned(slot, buffer));
         } else {
-            self.places.give(buffer);
-            super::post(&self.back, Out::Message(Message::Credit(1)));
+            self.free(slot, buffer);
         }
         Ok(())
+    }
+
+    /// The buffer itself goes to the successor.
+    fn hand(&mut self, slot: Slot, buffer: Buffer, frame: Frame, bytes: usize) -> io::Result<()> {
+        let number = buffer.number();
+        // First: it may be back before this thread goes on.
+        if slot < self.own {
+            drop(buffer);
+        } else {
+            self.free(slot, buffer);
+        }
+        self.message(Message::Handed { frame, bytes: bytes as u32, number })?;
+        self.inbox.put(Incoming::Sent(slot));
+        Ok(())
+    }
+
+    fn free(&self, slot: Slot, buffer: Buffer) {
+        self.places.give(slot, buffer);
+        super::post(&self.back, Out::Message(Message::Credit(1)));
     }
 }

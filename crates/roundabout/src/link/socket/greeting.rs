@@ -2,14 +2,16 @@
 
 use std::{
     io::{self, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener},
+    os::{fd::OwnedFd, unix::net::UnixListener},
+    path::PathBuf,
     thread,
     time::{Duration, Instant},
 };
 
-use socket2::SockRef;
+use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::{Connection, Connections};
+use super::{Connection, Connections, handover};
 use crate::{
     config::Config,
     error::RoundaboutError,
@@ -22,11 +24,21 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Where a host and its successor are.
 #[derive(Debug)]
-pub struct Address {
-    /// This host's, which the predecessor connects to.
-    pub listener: TcpListener,
-    /// Where the successor listens.
-    pub successor: SocketAddr,
+pub enum Address {
+    /// Any machine.
+    Tcp {
+        /// What the predecessor connects to.
+        listener: TcpListener,
+        /// Where the successor listens.
+        successor: SocketAddr,
+    },
+    /// One machine, whose hosts hand their buffers over.
+    Unix {
+        /// What the predecessor connects to.
+        listener: UnixListener,
+        /// Where the successor listens.
+        successor: PathBuf,
+    },
 }
 
 /// Connects to both neighbours, in the clear. Who connects without the right greeting is turned away, and does not disturb.
@@ -37,20 +49,31 @@ pub fn connect(
     place: Place,
     session: Session,
     config: &Config,
-    address: &Address,
-) -> Result<Connections<TcpStream>, RoundaboutError> {
+    address: Address,
+) -> Result<Connections<Socket>, RoundaboutError> {
+    let (listener, successor, shared) = match address {
+        Address::Tcp { listener, successor } => (Socket::from(listener), SockAddr::from(successor), false),
+        Address::Unix { listener, successor } => {
+            (Socket::from(OwnedFd::from(listener)), SockAddr::unix(successor)?, true)
+        }
+    };
     let greeting = Greeting { place, session, config, deadline: Instant::now() + config.timeout };
     let (out, incoming) = thread::scope(|scope| {
         let out = scope.spawn(|| {
-            let forward = greeting.connect(address.successor, Lane::Forward)?;
-            Ok::<_, RoundaboutError>((forward, greeting.connect(address.successor, Lane::Back)?))
+            let forward = greeting.connect(&successor, Lane::Forward)?;
+            Ok::<_, RoundaboutError>((forward, greeting.connect(&successor, Lane::Back)?))
         });
-        let incoming = greeting.accept_both(&address.listener);
+        let incoming = greeting.accept_both(&listener);
         (out.join(), incoming)
     });
     let Ok(out) = out else { return Err(RoundaboutError::Stopped) };
     let (((forward_out, credits), (back_in, _)), (forward_in, back_out)) = (out?, incoming?);
-    Ok(Connections { forward_out, back_in, forward_in, back_out, credits })
+    let share = || {
+        handover::share(place, session, config, &forward_in.socket, &forward_out.socket)
+            .map_err(|source| RoundaboutError::Handover { host: place.predecessor(), source })
+    };
+    let arenas = shared.then(share).transpose()?;
+    Ok(Connections { forward_out, back_in, forward_in, back_out, credits, arenas })
 }
 
 struct Greeting<'a> {
@@ -62,11 +85,12 @@ struct Greeting<'a> {
 
 impl Greeting<'_> {
     /// A connection to the successor, and how many frames it has room for.
-    fn connect(&self, address: SocketAddr, lane: Lane) -> Result<(Connection<TcpStream>, u32), RoundaboutError> {
+    fn connect(&self, address: &SockAddr, lane: Lane) -> Result<(Connection<Socket>, u32), RoundaboutError> {
         let host = self.place.successor();
-        let failed = |source| RoundaboutError::Connect { host, address, within: self.config.timeout, source };
+        let failed =
+            |source| RoundaboutError::Connect { host, address: shown(address), within: self.config.timeout, source };
         let mut stream = loop {
-            match self.left().and_then(|left| TcpStream::connect_timeout(&address, left)) {
+            match self.left().and_then(|left| dial(address, left)) {
                 Ok(stream) => break stream,
                 Err(error) if self.left().is_err() => return Err(failed(error)),
                 // Not listening yet. There is nothing to wait for but time.
@@ -91,17 +115,14 @@ impl Greeting<'_> {
     }
 
     /// The predecessor's two connections: what it sends, and what is sent to it.
-    fn accept_both(
-        &self,
-        listener: &TcpListener,
-    ) -> Result<(Connection<TcpStream>, Connection<TcpStream>), RoundaboutError> {
+    fn accept_both(&self, listener: &Socket) -> Result<(Connection<Socket>, Connection<Socket>), RoundaboutError> {
         let host = self.place.predecessor();
         let (mut forward, mut back) = (None, None);
         let mut last = io::Error::from(io::ErrorKind::TimedOut);
         loop {
             let failed = |source| RoundaboutError::Accept { host, within: self.config.timeout, source };
             let Ok(left) = self.left() else { return Err(failed(last)) };
-            SockRef::from(listener).set_read_timeout(Some(left)).map_err(failed)?;
+            listener.set_read_timeout(Some(left)).map_err(failed)?;
             let mut stream = match listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
@@ -125,7 +146,7 @@ impl Greeting<'_> {
     }
 
     /// Which lane a connection that was accepted is for; none if it is not the predecessor's.
-    fn greet(&self, stream: &mut TcpStream) -> Result<Option<Lane>, RoundaboutError> {
+    fn greet(&self, stream: &mut Socket) -> Result<Option<Lane>, RoundaboutError> {
         let host = self.place.predecessor();
         self.set_up(stream)?;
         let message = self.read(stream)?.map_err(|source| RoundaboutError::Wire { host, source })?;
@@ -143,14 +164,16 @@ impl Greeting<'_> {
         Ok(Some(lane))
     }
 
-    fn read(&self, stream: &mut TcpStream) -> io::Result<Result<Message, WireError>> {
+    fn read(&self, stream: &mut Socket) -> io::Result<Result<Message, WireError>> {
         let mut bytes = [0; MESSAGE_BYTES];
         stream.read_exact(&mut bytes)?;
         Ok(Message::decode(&bytes, self.session))
     }
 
-    fn set_up(&self, stream: &TcpStream) -> io::Result<()> {
-        stream.set_nodelay(true)?;
+    fn set_up(&self, stream: &Socket) -> io::Result<()> {
+        if stream.local_addr()?.domain() != Domain::UNIX {
+            stream.set_tcp_nodelay(true)?;
+        }
         stream.set_read_timeout(Some(self.config.timeout))?;
         stream.set_write_timeout(Some(self.config.timeout))
     }
@@ -164,4 +187,15 @@ impl Greeting<'_> {
 
 fn same(host: HostId, option: &'static str, theirs: u64, ours: u64) -> Result<(), RoundaboutError> {
     if theirs == ours { Ok(()) } else { Err(RoundaboutError::Differs { host, option, theirs, ours }) }
+}
+
+fn dial(address: &SockAddr, within: Duration) -> io::Result<Socket> {
+    let socket = Socket::new(address.domain(), Type::STREAM, None)?;
+    socket.connect_timeout(address, within)?;
+    Ok(socket)
+}
+
+fn shown(address: &SockAddr) -> String {
+    let path = address.as_pathname().map(|path| path.display().to_string());
+    path.or_else(|| address.as_socket().map(|address| address.to_string())).unwrap_or_default()
 }

@@ -1,0 +1,78 @@
+//! How the hosts of a machine get each other's arenas: every descriptor goes around the ring once, over the Unix sockets that
+//! connect neighbours.
+
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    sync::Arc,
+};
+
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg};
+use socket2::Socket;
+
+use crate::{
+    arena::Arena,
+    config::Config,
+    ring::{HostId, Place},
+    wire::{MESSAGE_BYTES, Message, Session},
+};
+
+/// Makes this host's arena, and maps those of all others.
+pub(super) fn share(
+    place: Place,
+    session: Session,
+    config: &Config,
+    from: &Socket,
+    to: &Socket,
+) -> io::Result<Vec<Arc<Arena>>> {
+    let (own, mut memory) = Arena::shared(config.own, config.fragment_bytes as usize)?;
+    let mut arenas = vec![None; usize::from(place.hosts())];
+    let (mut origin, mut buffers) = (place.me(), own.buffers());
+    arenas[origin.index()] = Some(own);
+    for hop in 1..place.hosts() {
+        send(to, &Message::Arena { origin, buffers }.encode(session), &memory)?;
+        (origin, buffers, memory) = receive(from, session)?;
+        let expected = HostId((place.me().0 + place.hosts() - hop) % place.hosts());
+        if origin != expected {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("the arena of host {origin} came for that of {expected}"),
+            ));
+        }
+        arenas[origin.index()] = Some(Arena::of_other(&memory, buffers, config.fragment_bytes as usize)?);
+    }
+    Ok(arenas.into_iter().flatten().collect())
+}
+
+fn send(socket: &Socket, message: &[u8; MESSAGE_BYTES], memory: &OwnedFd) -> io::Result<()> {
+    let memory = [memory.as_raw_fd()];
+    let control = [ControlMessage::ScmRights(&memory)];
+    let sent =
+        sendmsg::<UnixAddr>(socket.as_raw_fd(), &[IoSlice::new(message)], &control, MsgFlags::MSG_NOSIGNAL, None)?;
+    if sent == MESSAGE_BYTES { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+fn receive(socket: &Socket, session: Session) -> io::Result<(HostId, u32, OwnedFd)> {
+    let mut bytes = [0; MESSAGE_BYTES];
+    let mut space = nix::cmsg_space!([RawFd; 1]);
+    let mut buffers = [IoSliceMut::new(&mut bytes)];
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_WAITALL;
+    let received = recvmsg::<UnixAddr>(socket.as_raw_fd(), &mut buffers, Some(&mut space), flags)?;
+    let mut memory = None;
+    for control in received.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(descriptors) = control {
+            for descriptor in descriptors {
+                // SAFETY: the kernel has just made the descriptor for this process. One too many is closed.
+                memory = Some(unsafe { OwnedFd::from_raw_fd(descriptor) });
+            }
+        }
+    }
+    let whole = received.bytes == MESSAGE_BYTES;
+    let invalid = |what| io::Error::new(io::ErrorKind::InvalidData, what);
+    match (whole.then(|| Message::decode(&bytes, session)), memory) {
+        (Some(Ok(Message::Arena { origin, buffers })), Some(memory)) => Ok((origin, buffers, memory)),
+        (Some(Err(error)), _) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+        (None, _) => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Err(invalid("another message than a shared arena")),
+    }
+}

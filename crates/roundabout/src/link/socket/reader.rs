@@ -1,0 +1,104 @@
+//! The thread that reads one connection.
+
+use std::{
+    io::{self, Read},
+    sync::Arc,
+};
+
+use super::{places::Places, reason};
+use crate::{
+    alarm::{Failure, Reason},
+    link::{Inbox, Incoming},
+    ring::HostId,
+    rotation::{Frame, Slot},
+    wire::{MESSAGE_BYTES, Message, Session, WireError},
+};
+
+pub(super) struct Reader<S> {
+    pub(super) stream: S,
+    pub(super) session: Session,
+    pub(super) me: HostId,
+    pub(super) peer: HostId,
+    /// Buffers with smaller numbers are the host's own.
+    pub(super) own: Slot,
+    pub(super) fragment_bytes: u32,
+    pub(super) carries: Carries,
+    pub(super) places: Arc<Places>,
+    pub(super) inbox: Arc<dyn Inbox>,
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carries {
+    /// What comes from the predecessor.
+    Fragments,
+    /// What the successor promises, at most so many frames.
+    Credits(u32),
+}
+
+/// Why reading ended.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error("while reading from it: {0}")]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    #[error("it says what its connection does not carry: {0:?}")]
+    Unexpected(Message),
+    #[error("it sends a fragment of {0} bytes, more than was agreed on")]
+    TooLong(u32),
+    #[error("it sends more than there is room for, or a buffer that is not its own")]
+    NoRoom,
+}
+
+impl<S: Read> Reader<S> {
+    /// Until the neighbour says goodbye, or is out.
+    pub(super) fn run(mut self) {
+        let Err(error) = self.read_all() else { return };
+        let reason = match &error {
+            ReadError::Io(error) => reason(error),
+            _ => Reason::Broke,
+        };
+        self.inbox.put(Incoming::Failed(Failure { host: self.peer, reason }, Some(error.to_string())));
+    }
+
+    fn read_all(&mut self) -> Result<(), ReadError> {
+        use Carries::{Credits, Fragments};
+        loop {
+            let mut bytes = [0; MESSAGE_BYTES];
+            self.stream.read_exact(&mut bytes)?;
+            match (Message::decode(&bytes, self.session)?, self.carries) {
+                (Message::Goodbye, _) => return Ok(()),
+                (Message::Heartbeat, _) => {}
+                (Message::Failure(failure), _) => self.inbox.put(Incoming::Failed(failure, None)),
+                (Message::Credit(frames), Credits(most)) if frames <= most => {
+                    self.inbox.put(Incoming::Credited(frames));
+                }
+                (Message::Announcement(announcement), Fragments) => self.inbox.put(Incoming::Announced(announcement)),
+                (Message::Fragment(_, bytes) | Message::Handed { bytes, .. }, Fragments)
+                    if bytes > self.fragment_bytes =>
+                {
+                    return Err(ReadError::TooLong(bytes));
+                }
+                (Message::Fragment(frame, bytes), Fragments) => self.fragment(frame, bytes as usize)?,
+                (Message::Handed { frame, bytes, number }, Fragments) => {
+                    let place = self.places.take_handed(frame.origin, number);
+                    let (slot, buffer) = place.ok_or(ReadError::NoRoom)?;
+                    self.inbox.put(Incoming::Received(slot, buffer, frame, bytes as usize));
+                }
+                (Message::Home(number), Fragments) if number < self.own => {
+                    let buffer = self.places.take_home(self.me, number).ok_or(ReadError::NoRoom)?;
+                    self.inbox.put(Incoming::Returned(number, buffer));
+                }
+                (message, _) => return Err(ReadError::Unexpected(message)),
+            }
+        }
+    }
+
+    fn fragment(&mut self, frame: Frame, bytes: usize) -> Result<(), ReadError> {
+        let (slot, mut buffer) = self.places.take().ok_or(ReadError::NoRoom)?;
+        self.stream.read_exact(&mut buffer[..bytes])?;
+        self.inbox.put(Incoming::Received(slot, buffer, frame, bytes));
+        Ok(())
+    }
+}
