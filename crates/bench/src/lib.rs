@@ -10,6 +10,7 @@ pub mod pages;
 pub mod progress;
 pub mod report;
 pub mod reproduce;
+pub mod roundabout;
 pub mod statistics;
 mod stop;
 pub mod unfinished;

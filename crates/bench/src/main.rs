@@ -1,15 +1,15 @@
-//! The page benchmarks of the `annulus` command without the rest of it, to be built in seconds.
+//! The benchmarks of the `annulus` command that need no engine, without the rest of it, to be built in seconds.
 
 use std::process::ExitCode;
 
-use annulus_bench::{Stop, heap::CountingAllocator, pages, reproduce};
+use annulus_bench::{Stop, heap::CountingAllocator, pages, reproduce, roundabout};
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Benchmarks of the shuffle onto pages.
+/// Benchmarks of pages and of the roundabout.
 #[derive(Parser)]
 #[command(name = "annulus-bench", version)]
 enum Args {
@@ -25,6 +25,8 @@ enum Args {
 enum Bench {
     /// Compare ways to shuffle tuples onto pages
     Pages(pages::PagesArgs),
+    /// Measure how fast elements go from one host of a roundabout to the next
+    Roundabout(roundabout::RoundaboutArgs),
 }
 
 #[derive(Subcommand)]
@@ -47,6 +49,7 @@ fn run(args: &Args) -> Result<()> {
     let stop = Stop::default();
     match args {
         Args::Bench(Bench::Pages(args)) => pages::run(args, &stop),
+        Args::Bench(Bench::Roundabout(args)) => roundabout::run(args, &stop),
         Args::Reproduce(Reproduce::Pages(args)) => reproduce::run(args, &stop),
     }
 }

@@ -1,0 +1,103 @@
+//! `annulus bench roundabout`: how fast elements go from one host to the next.
+
+mod args;
+mod run;
+
+use std::{
+    io::{Write, stdout},
+    time::Duration,
+};
+
+use annulus_roundabout::config::Config;
+use anyhow::{Context, Result};
+pub use args::{RoundaboutArgs, Way};
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+
+use self::run::Run;
+use crate::{
+    Stop, progress,
+    statistics::{median, spread},
+};
+
+/// Elements of the run in which every byte is checked.
+const CHECKED: u64 = 64;
+/// A slow machine may let a host wait for long; nothing fails here.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One way with elements of one size.
+#[derive(Debug, Serialize)]
+struct Line {
+    way: &'static str,
+    element_bytes: u32,
+    elements: u64,
+    gb_per_s: f64,
+    ratio: Option<f64>,
+    spread: f64,
+}
+
+/// Runs the benchmark that `args` ask for, and prints its result.
+///
+/// # Errors
+/// If an element is damaged, a host fails, or `stop` is set meanwhile.
+pub fn run(args: &RoundaboutArgs, stop: &Stop) -> Result<()> {
+    let runs = args.elements.len() * args.ways.len() * (args.rounds + 1);
+    let bar = progress::bar(runs as u64, "runs");
+    let mut lines = Vec::new();
+    for &element_bytes in &args.elements {
+        let elements = (args.bytes as u64 / u64::from(element_bytes)).max(2);
+        let config = Config { fragment_bytes: element_bytes, places: args.places, own: args.own, timeout: PATIENCE };
+        let run = |way: Way, elements, checked| {
+            bar.set_message(format!("{} {element_bytes} bytes", way.name()));
+            let seconds = Run { way, config, elements, checked, stop }.seconds().context(way.name());
+            bar.inc(1);
+            seconds
+        };
+        for &way in &args.ways {
+            run(way, CHECKED.min(elements), true)?;
+        }
+        let mut speeds = vec![Vec::new(); args.ways.len()];
+        for round in 0..args.rounds {
+            for turn in 0..args.ways.len() {
+                let way = (round + turn) % args.ways.len();
+                // The clock starts with the first element.
+                let bytes = (elements - 1) as f64 * f64::from(element_bytes);
+                speeds[way].push(bytes / run(args.ways[way], elements, false)? / 1e9);
+            }
+        }
+        let plain = args.ways.iter().position(|&way| way == Way::Plain).map(|at| median(&speeds[at]));
+        for (way, speeds) in args.ways.iter().zip(&speeds) {
+            let gb_per_s = median(speeds);
+            let ratio = plain.map(|plain| gb_per_s / plain);
+            let line = Line { way: way.name(), element_bytes, elements, gb_per_s, ratio, spread: spread(speeds) };
+            if args.json {
+                bar.suspend(|| writeln!(stdout(), "{}", serde_json::to_string(&line)?).context("cannot print"))?;
+            }
+            lines.push(line);
+        }
+    }
+    bar.finish_and_clear();
+    if !args.json {
+        writeln!(stdout(), "{}", table(&lines)).context("cannot print")?;
+    }
+    Ok(())
+}
+
+fn table(lines: &[Line]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_header(["element", "way", "GB/s", "by plain", "spread"]);
+    for line in lines {
+        table.add_row([
+            format!("{} KiB", line.element_bytes >> 10),
+            line.way.to_owned(),
+            format!("{:.2}", line.gb_per_s),
+            line.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+            format!("{:.2}", line.spread),
+        ]);
+    }
+    for column in [0, 2, 3, 4] {
+        table.column_mut(column).expect("a column of the header").set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}

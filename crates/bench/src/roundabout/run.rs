@@ -1,0 +1,152 @@
+//! Elements from one host to the other, in one of the ways.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    os::unix::net::UnixListener,
+    thread,
+    time::{Duration, Instant},
+};
+
+use annulus_roundabout::{
+    config::Config,
+    error::RoundaboutError,
+    host::Host,
+    link::socket::{Address, Sockets, connect},
+    ring::Place,
+};
+use anyhow::{Context, Result, anyhow, ensure};
+
+use super::args::Way;
+use crate::Stop;
+
+/// One run.
+pub(super) struct Run<'a> {
+    pub(super) way: Way,
+    pub(super) config: Config,
+    pub(super) elements: u64,
+    /// Every byte is written and checked, not only the first and last ones.
+    pub(super) checked: bool,
+    pub(super) stop: &'a Stop,
+}
+
+const SESSION: u64 = 1;
+
+impl Run<'_> {
+    /// Seconds from the first element that is written to the last one that is read.
+    ///
+    /// # Errors
+    /// If an element is not as it was written, or a host fails.
+    pub(super) fn seconds(&self) -> Result<f64> {
+        if self.way == Way::Plain { self.plain() } else { self.ring() }
+    }
+
+    fn plain(&self) -> Result<f64> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let bytes = self.config.fragment_bytes as usize;
+        thread::scope(|scope| {
+            let writer = scope.spawn(move || {
+                let mut stream = TcpStream::connect(address)?;
+                stream.set_nodelay(true)?;
+                let mut element = vec![0; bytes];
+                for number in 0..self.elements {
+                    self.write(&mut element, number);
+                    stream.write_all(&element)?;
+                }
+                anyhow::Ok(())
+            });
+            let (mut stream, _) = listener.accept()?;
+            let mut element = vec![0; bytes];
+            let mut start = None;
+            for number in 0..self.elements {
+                stream.read_exact(&mut element)?;
+                start.get_or_insert_with(Instant::now);
+                self.check(&element, number)?;
+            }
+            let seconds = start.map_or(0.0, |start| start.elapsed().as_secs_f64());
+            writer.join().map_err(|_| anyhow!("the writer has panicked"))??;
+            Ok(seconds)
+        })
+    }
+
+    fn ring(&self) -> Result<f64> {
+        let folder = tempfile::tempdir().context("cannot make a folder for sockets")?;
+        let addresses = match self.way {
+            Way::Shared => {
+                let paths = [0, 1].map(|host| folder.path().join(format!("host-{host}")));
+                let [first, second] = &paths;
+                [(first, second), (second, first)].map(|(own, successor)| {
+                    anyhow::Ok(Address::Unix { listener: UnixListener::bind(own)?, successor: successor.clone() })
+                })
+            }
+            _ => {
+                let [first, second] = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
+                let addresses = (first.local_addr()?, second.local_addr()?);
+                [(first, addresses.1), (second, addresses.0)]
+                    .map(|(listener, successor)| anyhow::Ok(Address::Tcp { listener, successor }))
+            }
+        };
+        let [first, second] = addresses;
+        let (first, second) = (first?, second?);
+        thread::scope(|scope| {
+            let sender = scope.spawn(|| self.host(0, first));
+            let received = self.host(1, second);
+            sender.join().map_err(|_| anyhow!("a host has panicked"))??;
+            Ok(received?.as_secs_f64())
+        })
+    }
+
+    /// Host 0 sends everything, and host 1 reads it. Gives the time from the first element to the last one.
+    fn host(&self, me: u16, address: Address) -> Result<Duration> {
+        let place = Place::new(me, 2).context("two hosts")?;
+        let connections = connect(place, SESSION, &self.config, address)?;
+        let mut host =
+            Host::start(place, self.config, |inbox| Sockets::start(place, SESSION, &self.config, connections, inbox))?;
+        let (mut next, mut read) = (0, 0);
+        let (mut start, mut end) = (None, Instant::now());
+        host.revolve(
+            |buffer| {
+                if me != 0 || next == self.elements {
+                    return Ok(None);
+                }
+                self.write(buffer, next);
+                next += 1;
+                Ok(Some(buffer.len()))
+            },
+            |fragment| {
+                if me == 1 {
+                    start.get_or_insert_with(Instant::now);
+                    self.check(fragment.bytes, read)?;
+                    read += 1;
+                    end = Instant::now();
+                }
+                anyhow::Ok(())
+            },
+        )
+        .map_err(|error| error.context(format!("host {me}")))?;
+        host.finish().or_else(|error| if self.stop.is_set() { Ok(()) } else { Err::<(), RoundaboutError>(error) })?;
+        Ok(start.map_or(Duration::ZERO, |start| end - start))
+    }
+
+    fn write(&self, element: &mut [u8], number: u64) {
+        if self.checked {
+            let words = element.chunks_exact_mut(8).zip(number.wrapping_mul(0x9E37_79B9)..);
+            words.for_each(|(word, value)| word.copy_from_slice(&value.to_le_bytes()));
+        }
+        element[..8].copy_from_slice(&number.to_le_bytes());
+        let end = element.len() - 8;
+        element[end..].copy_from_slice(&number.to_le_bytes());
+    }
+
+    fn check(&self, element: &[u8], number: u64) -> Result<()> {
+        self.stop.check()?;
+        let bytes = number.to_le_bytes();
+        let inner = element.len() / 8 - 1;
+        let values = number.wrapping_mul(0x9E37_79B9)..;
+        let mut words = element.chunks_exact(8).zip(values).take(inner).skip(1);
+        let whole = !self.checked || words.all(|(word, value)| word == value.to_le_bytes());
+        ensure!(whole && element.starts_with(&bytes) && element.ends_with(&bytes), "element {number} is damaged");
+        Ok(())
+    }
+}
