@@ -18,13 +18,21 @@ pub struct Config {
     pub places: u32,
     /// Buffers for what this host injects, at least 1, 2 by default: one is filled while another is sent.
     pub own: u32,
-    /// After this time without a word a neighbour counts as out, 5 s by default. So long a ring may take to be put together, too.
+    /// After this time without a word a neighbour counts as out, 5 s by default.
     pub timeout: Duration,
+    /// So long a host waits for its neighbours in the beginning, 60 s by default.
+    pub connect_timeout: Duration,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { fragment_bytes: 1 << 20, places: 6, own: 2, timeout: Duration::from_secs(5) }
+        Self {
+            fragment_bytes: 1 << 20,
+            places: 6,
+            own: 2,
+            timeout: Duration::from_secs(5),
+            connect_timeout: Duration::from_secs(60),
+        }
     }
 }
 
@@ -46,7 +54,7 @@ impl Config {
         if !(1..=1 << 16).contains(&self.own) {
             return refuse("own buffers", "must be from 1 to 65536");
         }
-        if self.timeout < LEAST_TIMEOUT {
+        if self.timeout < LEAST_TIMEOUT || self.connect_timeout < LEAST_TIMEOUT {
             return refuse("timeout", "must be at least 50 ms");
         }
         Ok(self)

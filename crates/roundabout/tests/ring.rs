@@ -27,7 +27,13 @@ use annulus_roundabout::{
 const SESSION: u64 = 7;
 
 fn config() -> Config {
-    Config { fragment_bytes: 4096, places: 2, own: 1, timeout: Duration::from_secs(20) }
+    Config {
+        fragment_bytes: 4096,
+        places: 2,
+        own: 1,
+        timeout: Duration::from_secs(20),
+        connect_timeout: Duration::from_secs(20),
+    }
 }
 
 /// How the hosts of a test are connected.
@@ -247,7 +253,7 @@ fn a_neighbour_that_breaks_the_protocol_is_named() {
 
 #[test]
 fn who_is_not_there_is_named() {
-    let config = Config { timeout: Duration::from_millis(100), ..config() };
+    let config = Config { connect_timeout: Duration::from_millis(100), ..config() };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     // Nobody accepts there: the connection is made and stays silent.
     let successor = TcpListener::bind("127.0.0.1:0").unwrap();

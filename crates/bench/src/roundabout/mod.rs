@@ -46,7 +46,13 @@ pub fn run(args: &RoundaboutArgs, stop: &Stop) -> Result<()> {
     let mut lines = Vec::new();
     for &element_bytes in &args.elements {
         let elements = (args.bytes as u64 / u64::from(element_bytes)).max(2);
-        let config = Config { fragment_bytes: element_bytes, places: args.places, own: args.own, timeout: PATIENCE };
+        let config = Config {
+            fragment_bytes: element_bytes,
+            places: args.places,
+            own: args.own,
+            timeout: PATIENCE,
+            connect_timeout: PATIENCE,
+        };
         let run = |way: Way, elements, checked| {
             bar.set_message(format!("{} {element_bytes} bytes", way.name()));
             let seconds = Run { way, config, elements, checked, stop }.seconds().context(way.name());

@@ -44,7 +44,7 @@ pub enum Address {
 /// Connects to both neighbours, in the clear. Who connects without the right greeting is turned away, and does not disturb.
 ///
 /// # Errors
-/// If one of them is not there within [`Config::timeout`], or runs with other options.
+/// If one of them is not there within [`Config::connect_timeout`], or runs with other options.
 pub fn connect(
     place: Place,
     session: Session,
@@ -57,7 +57,7 @@ pub fn connect(
             (Socket::from(OwnedFd::from(listener)), SockAddr::unix(successor)?, true)
         }
     };
-    let greeting = Greeting { place, session, config, deadline: Instant::now() + config.timeout };
+    let greeting = Greeting { place, session, config, deadline: Instant::now() + config.connect_timeout };
     let (out, incoming) = thread::scope(|scope| {
         let out = scope.spawn(|| {
             let forward = greeting.connect(&successor, Lane::Forward)?;
@@ -87,8 +87,12 @@ impl Greeting<'_> {
     /// A connection to the successor, and how many frames it has room for.
     fn connect(&self, address: &SockAddr, lane: Lane) -> Result<(Connection<Socket>, u32), RoundaboutError> {
         let host = self.place.successor();
-        let failed =
-            |source| RoundaboutError::Connect { host, address: shown(address), within: self.config.timeout, source };
+        let failed = |source| RoundaboutError::Connect {
+            host,
+            address: shown(address),
+            within: self.config.connect_timeout,
+            source,
+        };
         let mut stream = loop {
             match self.left().and_then(|left| dial(address, left)) {
                 Ok(stream) => break stream,
@@ -108,7 +112,7 @@ impl Greeting<'_> {
         match self.read(&mut stream).map_err(failed)?.map_err(|source| RoundaboutError::Wire { host, source })? {
             Message::Welcome { places, fragment_bytes } => {
                 same(host, "fragment bytes", fragment_bytes.into(), self.config.fragment_bytes.into())?;
-                Ok((Connection { socket: stream.try_clone()?, stream }, places))
+                Ok((self.greeted(stream)?, places))
             }
             _ => Err(RoundaboutError::Wire { host, source: WireError::Damaged("another message than a welcome") }),
         }
@@ -120,7 +124,7 @@ impl Greeting<'_> {
         let (mut forward, mut back) = (None, None);
         let mut last = io::Error::from(io::ErrorKind::TimedOut);
         loop {
-            let failed = |source| RoundaboutError::Accept { host, within: self.config.timeout, source };
+            let failed = |source| RoundaboutError::Accept { host, within: self.config.connect_timeout, source };
             let Ok(left) = self.left() else { return Err(failed(last)) };
             listener.set_read_timeout(Some(left)).map_err(failed)?;
             let mut stream = match listener.accept() {
@@ -130,7 +134,7 @@ impl Greeting<'_> {
             };
             match self.greet(&mut stream) {
                 Ok(Some(lane)) => {
-                    let connection = Connection { socket: stream.try_clone()?, stream };
+                    let connection = self.greeted(stream)?;
                     *(if lane == Lane::Forward { &mut forward } else { &mut back }) = Some(connection);
                 }
                 Ok(None) => {}
@@ -170,12 +174,21 @@ impl Greeting<'_> {
         Ok(Message::decode(&bytes, self.session))
     }
 
+    /// For the greeting, which has to be over in time.
     fn set_up(&self, stream: &Socket) -> io::Result<()> {
         if stream.local_addr()?.domain() != Domain::UNIX {
             stream.set_tcp_nodelay(true)?;
         }
+        let left = self.left()?;
+        stream.set_read_timeout(Some(left))?;
+        stream.set_write_timeout(Some(left))
+    }
+
+    /// For what follows it.
+    fn greeted(&self, stream: Socket) -> io::Result<Connection<Socket>> {
         stream.set_read_timeout(Some(self.config.timeout))?;
-        stream.set_write_timeout(Some(self.config.timeout))
+        stream.set_write_timeout(Some(self.config.timeout))?;
+        Ok(Connection { socket: stream.try_clone()?, stream })
     }
 
     /// Time that is left.

@@ -1,0 +1,144 @@
+//! Rings of real processes, one of which is killed or frozen: the others say which one, and end. `ANNULUS_FAILURES` sets how many
+//! seeds run.
+
+use std::{
+    io::{BufRead, BufReader, Lines, Write},
+    net::TcpListener,
+    os::unix::net::UnixListener,
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::Duration,
+};
+
+use annulus_roundabout::{
+    config::Config,
+    error::RoundaboutError,
+    host::{Fragment, Host},
+    link::socket::{Address, Sockets, connect},
+    ring::{HostId, Place},
+};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+const SESSION: u64 = 3;
+const CHILD: &str = "ANNULUS_TEST_HOST";
+/// Fragments that a host has joined when it says that the ring turns.
+const TURNING: u64 = 20;
+
+/// Not a test: one host of a ring, started by those below. It turns until it fails, and prints why.
+#[test]
+#[ignore = "started by other tests"]
+fn host() {
+    let Ok(spec) = std::env::var(CHILD) else { return };
+    let numbers: Vec<u64> = spec.split(' ').take(3).map(|number| number.parse().unwrap()).collect();
+    let folder = spec.splitn(4, ' ').nth(3).unwrap();
+    let place = Place::new(numbers[0] as u16, numbers[1] as u16).unwrap();
+    let timeout = Duration::from_millis(numbers[2]);
+    let config =
+        Config { fragment_bytes: 64 << 10, places: 3, own: 2, timeout, connect_timeout: Duration::from_secs(30) };
+    let connections = connect(place, SESSION, &config, address(place, folder)).unwrap();
+    let started = Host::start(place, config, |inbox| Sockets::start(place, SESSION, &config, connections, inbox));
+    let mut joined = 0;
+    let join = |fragment: Fragment<'_>| {
+        assert!(fragment.bytes.iter().all(|&byte| byte == fragment.frame.origin.0 as u8), "a damaged fragment");
+        joined += 1;
+        if joined == TURNING {
+            println!("turning");
+        }
+        Ok::<_, RoundaboutError>(())
+    };
+    let fill = |bytes: &mut [u8]| {
+        bytes.fill(place.me().0 as u8);
+        Ok(Some(bytes.len()))
+    };
+    let error = started.and_then(|mut host| host.revolve(fill, join)).unwrap_err();
+    println!("failed {error}");
+}
+
+/// Tells the test where this host listens, and hears where its successor does.
+fn address(place: Place, folder: &str) -> Address {
+    if !folder.is_empty() {
+        let path = |host: HostId| Path::new(folder).join(format!("host-{host}"));
+        return Address::Unix {
+            listener: UnixListener::bind(path(place.me())).unwrap(),
+            successor: path(place.successor()),
+        };
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    println!("listening {}", listener.local_addr().unwrap());
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    Address::Tcp { listener, successor: line.trim().parse().unwrap() }
+}
+
+struct Process {
+    child: Child,
+    stdin: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    fn start(me: u16, hosts: u16, timeout: u64, folder: &str) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "host", "--ignored", "--nocapture", "--test-threads=1"])
+            .env(CHILD, format!("{me} {hosts} {timeout} {folder}"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self { child, stdin, lines: BufReader::new(stdout).lines() }
+    }
+
+    /// What follows `word` on the next line that has it.
+    fn wait_for(&mut self, word: &str) -> String {
+        let line = self.lines.by_ref().map(Result::unwrap).find(|line| line.contains(word));
+        let line = line.unwrap_or_else(|| panic!("no word of {word}"));
+        line.split_once(word).unwrap().1.trim().to_owned()
+    }
+
+    fn signal(&self, name: &str) {
+        let killed = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn fails(seed: u64) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let hosts = random.random_range(2..=5u16);
+    let (tcp, freezes) = (random.random(), random.random());
+    let folder = tempfile::tempdir().unwrap();
+    let path = if tcp { "" } else { folder.path().to_str().unwrap() };
+    let timeout = 1500;
+    let mut processes: Vec<Process> = (0..hosts).map(|me| Process::start(me, hosts, timeout, path)).collect();
+    if tcp {
+        let addresses: Vec<String> = processes.iter_mut().map(|process| process.wait_for("listening")).collect();
+        for (me, process) in processes.iter_mut().enumerate() {
+            writeln!(process.stdin, "{}", addresses[(me + 1) % addresses.len()]).unwrap();
+        }
+    }
+    processes.iter_mut().for_each(|process| drop(process.wait_for("turning")));
+    let victim = random.random_range(0..hosts);
+    processes[usize::from(victim)].signal(if freezes { "-STOP" } else { "-KILL" });
+    for (me, process) in processes.iter_mut().enumerate().filter(|(me, _)| *me != usize::from(victim)) {
+        let error = process.wait_for("failed");
+        let expected = format!("host {victim} has failed");
+        assert!(
+            error.starts_with(&expected),
+            "seed {seed}: host {me} of {hosts}, tcp {tcp}, frozen {freezes}: {error}"
+        );
+        assert!(process.child.wait().unwrap().success(), "seed {seed}: host {me}");
+    }
+}
+
+#[test]
+fn who_is_killed_or_frozen_is_named_by_all_others() {
+    let seeds = std::env::var("ANNULUS_FAILURES").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
+    (0..seeds).for_each(fails);
+}
