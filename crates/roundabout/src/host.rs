@@ -262,7 +262,9 @@ impl Shared {
                 Action::Announce(announcement) => link.announce(announcement),
             }
         }
-        self.changed.notify_all();
+        if !state.to_fill.is_empty() || !state.to_join.is_empty() || state.rotation.is_finished() {
+            self.changed.notify_one();
+        }
     }
 
     fn fail(&self, state: &mut State, failure: Failure, detail: Option<String>) {
@@ -273,7 +275,7 @@ impl Shared {
         if let Some(link) = self.link.get() {
             link.alarm(failure);
         }
-        self.changed.notify_all();
+        self.changed.notify_one();
     }
 }
 
@@ -289,7 +291,14 @@ impl Inbox for Shared {
                 state.held.insert(slot, (buffer, 0));
                 Event::Returned(slot)
             }
-            Incoming::Sent(slot) => Event::Sent(slot),
+            Incoming::Sent(slot, None) => Event::Sent(slot),
+            Incoming::Sent(slot, Some(buffer)) => {
+                state.held.insert(slot, (buffer, 0));
+                if let Err(error) = state.rotation.on(Event::Sent(slot)) {
+                    return self.act(state, Err(error));
+                }
+                Event::Returned(slot)
+            }
             Incoming::Credited(frames) => Event::Credited(frames),
             Incoming::Announced(announcement) => Event::Announced(announcement),
             Incoming::Failed(failure, detail) => return self.fail(state, failure, detail),

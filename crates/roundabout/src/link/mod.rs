@@ -14,9 +14,9 @@ pub mod socket;
 pub enum Incoming {
     /// A fragment of so many bytes from the predecessor.
     Received(Slot, Buffer, Frame, usize),
-    /// A fragment is with the successor.
-    Sent(Slot),
-    /// An own buffer is back.
+    /// A fragment is with the successor; an own buffer that was copied is back.
+    Sent(Slot, Option<Buffer>),
+    /// An own buffer that was handed over is back.
     Returned(Slot, Buffer),
     /// The successor has room for so many frames more.
     Credited(u32),
@@ -34,8 +34,8 @@ pub trait Inbox: Send + Sync {
 
 /// The way to the neighbours. No call waits for them.
 pub trait Link: Send + Sync {
-    /// Sends a buffer whose fragment has `bytes` bytes to the successor. [`Incoming::Sent`] follows, and for an own buffer
-    /// [`Incoming::Returned`]; another buffer is used for what comes next, and the predecessor is told.
+    /// Sends a buffer whose fragment has `bytes` bytes to the successor. [`Incoming::Sent`] follows, with an own buffer, or later
+    /// [`Incoming::Returned`]; another's is used for what comes next, and the predecessor is told.
     fn send(&self, slot: Slot, buffer: Buffer, frame: Frame, bytes: usize);
 
     /// Takes back a buffer whose fragment has been everywhere.

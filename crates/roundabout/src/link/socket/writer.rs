@@ -50,12 +50,14 @@ impl<S: Write> Writer<S> {
     }
 
     fn write_all(&mut self) -> io::Result<()> {
+        let mut next = None;
         loop {
-            match self.queue.recv_timeout(self.heartbeat) {
+            match next.take().map_or_else(|| self.queue.recv_timeout(self.heartbeat), Ok) {
                 Ok(Out::Fragment(slot, buffer, frame, bytes)) if self.places.are_shared() => {
                     self.hand(slot, buffer, frame, bytes)?;
                 }
                 Ok(Out::Fragment(slot, buffer, frame, bytes)) => self.copy(slot, buffer, frame, bytes)?,
+                Ok(Out::Message(Message::Credit(frames))) => next = self.credits(frames)?,
                 Ok(Out::Message(message)) => self.message(message)?,
                 Err(RecvTimeoutError::Timeout) => self.message(Message::Heartbeat)?,
                 Ok(Out::End) | Err(RecvTimeoutError::Disconnected) => return self.message(Message::Goodbye),
@@ -68,16 +70,28 @@ impl<S: Write> Writer<S> {
         self.stream.flush()
     }
 
+    /// Credits that wait one after the other are one message. Gives what waits behind them.
+    fn credits(&mut self, mut frames: u32) -> io::Result<Option<Out>> {
+        let next = loop {
+            match self.queue.try_recv() {
+                Ok(Out::Message(Message::Credit(more))) => frames += more,
+                other => break other.ok(),
+            }
+        };
+        self.message(Message::Credit(frames))?;
+        Ok(next)
+    }
+
     /// The fragment's bytes go to the successor, and its buffer is used again.
     fn copy(&mut self, slot: Slot, mut buffer: Buffer, frame: Frame, bytes: usize) -> io::Result<()> {
         let message = Message::Fragment(frame, bytes as u32).encode(self.session);
         self.stream.write_all(buffer.with_message(&message, bytes))?;
         self.stream.flush()?;
-        self.inbox.put(Incoming::Sent(slot));
         if slot < self.own {
-            self.inbox.put(Incoming::Returned(slot, buffer));
+            self.inbox.put(Incoming::Sent(slot, Some(buffer)));
         } else {
             self.free(slot, buffer);
+            self.inbox.put(Incoming::Sent(slot, None));
         }
         Ok(())
     }
@@ -92,7 +106,7 @@ impl<S: Write> Writer<S> {
             self.free(slot, buffer);
         }
         self.message(Message::Handed { frame, bytes: bytes as u32, number })?;
-        self.inbox.put(Incoming::Sent(slot));
+        self.inbox.put(Incoming::Sent(slot, None));
         Ok(())
     }
 
