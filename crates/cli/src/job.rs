@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use annulus_bench::{machine, pages::PagesArgs, reproduce::ReproduceArgs};
+use annulus_bench::{machine, pages::PagesArgs, reproduce::ReproduceArgs, roundabout::RoundaboutArgs};
 use annulus_dataset::{
     input::{BadRows, CsvOptions, InputOptions},
     output::{Compression, DEFAULT_PAGE_BYTES, Existing, OutputFormat, OutputOptions},
@@ -32,6 +32,7 @@ pub enum Job {
     Partition(PartitionJob),
     Bench(RepartitionArgs),
     Pages(PagesArgs),
+    Roundabout(RoundaboutArgs),
     Reproduce(ReproduceArgs),
 }
 
@@ -98,6 +99,7 @@ impl Job {
             Command::Partition(args) => PartitionJob::check(args).map(Self::Partition),
             Command::Bench(BenchCommand::Repartition(args)) => Ok(Self::Bench(args)),
             Command::Bench(BenchCommand::Pages(args)) => Ok(Self::Pages(args)),
+            Command::Bench(BenchCommand::Roundabout(args)) => Ok(Self::Roundabout(args)),
             Command::Reproduce(ReproduceCommand::Pages(args)) => Ok(Self::Reproduce(args)),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
-use annulus_bench::pages::PagesArgs;
+use annulus_bench::{pages::PagesArgs, roundabout::RoundaboutArgs};
 use annulus_datafusion::config::Path;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Serialize, Serializer};
@@ -15,6 +15,8 @@ pub enum BenchCommand {
     Repartition(RepartitionArgs),
     /// Compare ways to shuffle tuples onto pages: the paper's and that of Annulus
     Pages(PagesArgs),
+    /// Measure how fast elements go from one host of a roundabout to the next
+    Roundabout(RoundaboutArgs),
 }
 
 /// Which exchanges are measured, and how often.

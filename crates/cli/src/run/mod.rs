@@ -1,6 +1,6 @@
 //! Carries out a checked job.
 
-mod pages;
+mod blocking;
 pub mod partition;
 mod shell;
 mod sql;
@@ -8,7 +8,7 @@ mod tpch;
 
 use std::{io, time::Duration};
 
-use annulus_bench::{pages as bench_pages, reproduce};
+use annulus_bench::{pages, reproduce, roundabout};
 use anyhow::{Context, Result};
 use tokio::runtime::{Builder, Runtime};
 
@@ -39,8 +39,9 @@ pub fn run(job: Job) -> Result<Outcome> {
             Job::Sql(job) => sql::run(job, spill.path()).await,
             Job::Partition(job) => partition::run(job).await,
             Job::Bench(args) => bench::run(args, spill.path()).await,
-            Job::Pages(args) => pages::run(move |stop| bench_pages::run(&args, stop)).await,
-            Job::Reproduce(args) => pages::run(move |stop| reproduce::run(&args, stop)).await,
+            Job::Pages(args) => blocking::run(move |stop| pages::run(&args, stop)).await,
+            Job::Roundabout(args) => blocking::run(move |stop| roundabout::run(&args, stop)).await,
+            Job::Reproduce(args) => blocking::run(move |stop| reproduce::run(&args, stop)).await,
         }
     });
     // Spill files go last, when the tasks that write them have stopped.

@@ -1,4 +1,4 @@
-//! `annulus bench pages` and `annulus reproduce pages`, which compute without a pause.
+//! Benchmarks that compute without a pause: those of `annulus-bench`.
 
 use std::sync::Arc;
 
