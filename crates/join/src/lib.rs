@@ -6,6 +6,7 @@ pub mod error;
 pub mod filter;
 pub mod loops;
 pub mod matched;
+pub mod merge;
 pub mod output;
 pub mod pairs;
 pub mod sink;
