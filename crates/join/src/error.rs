@@ -34,6 +34,14 @@ pub enum JoinError {
         /// Its type.
         data_type: DataType,
     },
+    /// A band of these keys cannot have fractions as its bounds.
+    #[error("key {index} is {data_type}, and a bound of its band is a fraction; give whole units, or cast both keys")]
+    BandFraction {
+        /// Which pair of keys, from 0.
+        index: usize,
+        /// Its type.
+        data_type: DataType,
+    },
     /// Row numbers are 32 bits wide.
     #[error(
         "{rows} rows on the build side; one host joins with 4294967295 at most, so use more hosts or more revolutions"

@@ -3,6 +3,11 @@
 #![warn(missing_docs)]
 
 pub mod error;
+pub mod filter;
+pub mod loops;
 pub mod matched;
+pub mod merge;
+pub mod output;
+pub mod pairs;
 pub mod sink;
 pub mod types;

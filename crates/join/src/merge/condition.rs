@@ -1,0 +1,48 @@
+//! The conditions that a merge join understands.
+
+use std::ops::Bound;
+
+/// A column of either side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KeyPair {
+    /// Of the build side, from 0.
+    pub build: usize,
+    /// Of the probe side, from 0; of the same type.
+    pub probe: usize,
+}
+
+/// What makes a pair: all keys equal, and the last within a band.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MergeCondition {
+    /// Columns that are equal. NaN is equal to NaN, -0.0 to 0.0.
+    pub equal: Vec<KeyPair>,
+    /// Whether null is equal to null, in these columns.
+    pub nulls_equal: bool,
+    /// And columns that differ by no more than this. Nulls are in no band.
+    pub band: Option<Band>,
+}
+
+/// How far apart two columns may be (the band join of cyclo-join, section IV.C): `probe + low <= build <= probe + high`, less than
+/// where a bound is excluded. Unbounded on one side it is an inequality: `build < probe` is `(Unbounded, Excluded(0))`.
+///
+/// Sums are those of numbers without limits, so that a sum beyond what the type can hold is above, or below, all of its values;
+/// floats are added as floats of the columns' type. NaN is greater than all else.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Band {
+    /// The columns: integers, floats of 32 or 64 bits, decimals of 128 bits or fewer, dates, times, timestamps or durations.
+    pub keys: KeyPair,
+    /// The least that `build - probe` may be.
+    pub low: Bound<Offset>,
+    /// The most that it may be.
+    pub high: Bound<Offset>,
+}
+
+/// What is added to a key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Offset {
+    /// For integers and floats; in the last digit of a decimal, days of a date, milliseconds of a `Date64`, and the unit of a time,
+    /// timestamp or duration.
+    Int(i128),
+    /// For floats.
+    Float(f64),
+}

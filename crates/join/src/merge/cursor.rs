@@ -1,0 +1,152 @@
+//! Where a row of a fragment has its matches: cursors into the sorted keys of the build side.
+//!
+//! As long as the fragment is sorted the cursors only move forward, most often by a few rows. Of a fragment that is not they
+//! find the same matches, in O(log rows) each.
+
+use std::{cmp::Ordering, ops::Range};
+
+use arrow::row::Rows;
+
+use super::{edge::Edges, words::Word};
+
+/// Finds the matches of a fragment's rows.
+pub(super) trait Cursor {
+    /// The rows of the build side that `row` of the fragment matches.
+    fn matches(&mut self, row: usize) -> Range<usize>;
+}
+
+/// Each row of the build side matches.
+pub(super) struct Everything {
+    pub(super) rows: usize,
+}
+
+impl Cursor for Everything {
+    #[inline]
+    fn matches(&mut self, _row: usize) -> Range<usize> {
+        0..self.rows
+    }
+}
+
+/// The keys of both sides.
+pub(super) trait BothKeys {
+    /// How a row of the build side compares to one of the fragment.
+    fn compare(&self, build: usize, probe: usize) -> Ordering;
+}
+
+/// Keys that are one integer.
+pub(super) struct WordKeys<'a, W> {
+    pub(super) build: &'a [W],
+    pub(super) probe: &'a [W],
+}
+
+impl<W: Word> BothKeys for WordKeys<'_, W> {
+    #[inline]
+    fn compare(&self, build: usize, probe: usize) -> Ordering {
+        self.build[build].cmp(&self.probe[probe])
+    }
+}
+
+/// Keys in Arrow's row format.
+pub(super) struct RowKeys<'a> {
+    pub(super) build: &'a Rows,
+    pub(super) probe: &'a Rows,
+}
+
+impl BothKeys for RowKeys<'_> {
+    #[inline]
+    fn compare(&self, build: usize, probe: usize) -> Ordering {
+        self.build.row(build).cmp(&self.probe.row(probe))
+    }
+}
+
+/// Rows with the same key match.
+pub(super) struct Equal<K> {
+    pub(super) keys: K,
+    pub(super) rows: usize,
+    pub(super) at: usize,
+}
+
+impl<K: BothKeys> Cursor for Equal<K> {
+    #[inline]
+    fn matches(&mut self, row: usize) -> Range<usize> {
+        let start = advance(self.at, 0..self.rows, |build| self.keys.compare(build, row).is_lt());
+        let end = advance(start, start..self.rows, |build| self.keys.compare(build, row).is_eq());
+        self.at = start;
+        start..end
+    }
+}
+
+/// Of the rows that another cursor finds, those within a band. They are sorted by its key.
+pub(super) struct Banded<'a, C, W> {
+    pub(super) equal: C,
+    pub(super) build: &'a [W],
+    pub(super) probe: &'a [W],
+    pub(super) edges: Edges<W>,
+    pub(super) at: Range<usize>,
+}
+
+impl<C: Cursor, W: Word> Cursor for Banded<'_, C, W> {
+    #[inline]
+    fn matches(&mut self, row: usize) -> Range<usize> {
+        let within = self.equal.matches(row);
+        let Some((low, high)) = self.edges.around(self.probe[row]) else { return 0..0 };
+        if within.is_empty() {
+            return within;
+        }
+        let start = advance(self.at.start, within.clone(), |build| self.build[build] < low);
+        let end = advance(self.at.end, within, |build| self.build[build] <= high);
+        self.at = start..end;
+        start..end
+    }
+}
+
+/// The first row of `rows` that is not `before` what is looked for, which `from` is near. All rows that are come first.
+#[inline]
+fn advance(from: usize, rows: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
+    let mut low = from.clamp(rows.start, rows.end);
+    if low > rows.start && !before(low - 1) {
+        return partition_point(rows.start..low - 1, before);
+    }
+    // Steps that double, as what comes next is near; then within the last of them.
+    let mut step = 1;
+    loop {
+        let next = low + step - 1;
+        if next >= rows.end {
+            return partition_point(low..rows.end, before);
+        }
+        if !before(next) {
+            return partition_point(low..next, before);
+        }
+        low = next + 1;
+        step *= 2;
+    }
+}
+
+fn partition_point(rows: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
+    let Range { start: mut low, end: mut high } = rows;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if before(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn from_anywhere_the_same_row() {
+        for rows in 0..40 {
+            for start in 0..=rows {
+                for end in start..=rows {
+                    for first in start..=end {
+                        for from in 0..=rows + 1 {
+                            assert_eq!(advance(from, start..end, |row| row < first), first, "{from} {start}..{end}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The least and the greatest key of the build side that a key of the probe side meets.
+
+use std::ops::Bound;
+
+use super::{
+    condition::Offset,
+    words::{Kind, Word, float_bits, float_word},
+};
+
+/// The two ends of a band, for keys as words.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Edges<W> {
+    low: Edge<W>,
+    high: Edge<W>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Edge<W> {
+    Open,
+    /// No key of either type is within.
+    Never,
+    At {
+        shift: Shift<W>,
+        excluded: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Shift<W> {
+    Up(W),
+    Down(W),
+    Float { by: f64, bits: u32 },
+}
+
+impl<W: Word> Edges<W> {
+    /// For keys of this shape; `None` if a bound is a fraction and they are not.
+    pub(super) fn new(low: Bound<Offset>, high: Bound<Offset>, shape: (u32, Kind)) -> Option<Self> {
+        // Beyond all sums is `Never` for what must be above it, and `Open` for what must be below.
+        let low = edge(low, shape, Edge::Never, Edge::Open)?;
+        let high = edge(high, shape, Edge::Open, Edge::Never)?;
+        Some(Self { low, high })
+    }
+
+    /// The keys that `key` meets, both ends included, if there can be any.
+    #[inline]
+    pub(super) fn around(&self, key: W) -> Option<(W, W)> {
+        let one = W::MIN.appended(0, 1);
+        let low = match self.low {
+            Edge::Open => W::MIN,
+            Edge::Never => return None,
+            Edge::At { shift, excluded } => match shift.apply(key) {
+                Sum::Below => W::MIN,
+                Sum::Above => return None,
+                Sum::At(sum) if excluded => sum.checked_add(one)?,
+                Sum::At(sum) => sum,
+            },
+        };
+        let high = match self.high {
+            Edge::Open => W::MAX,
+            Edge::Never => return None,
+            Edge::At { shift, excluded } => match shift.apply(key) {
+                Sum::Below => return None,
+                Sum::Above => W::MAX,
+                Sum::At(sum) if excluded => sum.checked_sub(one)?,
+                Sum::At(sum) => sum,
+            },
+        };
+        Some((low, high))
+    }
+}
+
+fn edge<W: Word>(bound: Bound<Offset>, shape: (u32, Kind), above: Edge<W>, below: Edge<W>) -> Option<Edge<W>> {
+    let (offset, excluded) = match bound {
+        Bound::Unbounded => return Some(Edge::Open),
+        Bound::Included(offset) => (offset, false),
+        Bound::Excluded(offset) => (offset, true),
+    };
+    let shift = match (offset, shape) {
+        (Offset::Int(by), (bits, Kind::Float)) => Shift::Float { by: by as f64, bits },
+        (Offset::Float(by), (bits, Kind::Float)) => Shift::Float { by, bits },
+        (Offset::Float(_), _) => return None,
+        (Offset::Int(by), _) => match W::from_wide(by.unsigned_abs()) {
+            Some(by_at_most) if by >= 0 => Shift::Up(by_at_most),
+            Some(by_at_most) => Shift::Down(by_at_most),
+            None => return Some(if by > 0 { above } else { below }),
+        },
+    };
+    Some(Edge::At { shift, excluded })
+}
+
+/// A key plus an offset, among the words.
+enum Sum<W> {
+    Below,
+    At(W),
+    Above,
+}
+
+impl<W: Word> Shift<W> {
+    #[inline]
+    fn apply(self, key: W) -> Sum<W> {
+        match self {
+            Self::Up(by) => key.checked_add(by).map_or(Sum::Above, Sum::At),
+            Self::Down(by) => key.checked_sub(by).map_or(Sum::Below, Sum::At),
+            Self::Float { by, bits } => Sum::At(W::MIN.appended(0, float_sum(key.low(), by, bits).into())),
+        }
+    }
+}
+
+#[inline]
+fn float_sum(word: u64, by: f64, bits: u32) -> u64 {
+    let key = float_bits(word, bits);
+    let sum = match bits {
+        32 => (f32::from_bits(key as u32) + by as f32).to_bits().into(),
+        _ => (f64::from_bits(key) + by).to_bits(),
+    };
+    float_word(sum, bits)
+}

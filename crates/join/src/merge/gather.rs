@@ -1,0 +1,169 @@
+//! Rows of a side in their new order, as one batch or as fragments.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array},
+    compute::{concat_batches, interleave, take},
+    datatypes::{DataType, SchemaRef},
+    error::ArrowError,
+};
+use arrow_select::dictionary::garbage_collect_any_dictionary;
+
+use super::parallel;
+
+/// Batches are put together up to this size: random access goes to few of them, and 32-bit offsets stay within their range.
+const GROUP_BYTES: usize = 1 << 30;
+
+/// A side's rows, in few batches.
+#[derive(Debug)]
+pub(super) struct Source {
+    schema: SchemaRef,
+    groups: Vec<RecordBatch>,
+    /// The number of each group's first row.
+    starts: Vec<usize>,
+}
+
+impl Source {
+    /// Puts small batches together; each is dropped when it has been copied.
+    ///
+    /// # Errors
+    /// If a batch does not have the columns of the schema.
+    pub(super) fn new(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Result<Self, ArrowError> {
+        let (mut groups, mut open, mut open_bytes) = (Vec::new(), Vec::new(), 0);
+        for batch in batches.into_iter().filter(|batch| batch.num_rows() > 0) {
+            let batch = with_schema(schema, &batch)?;
+            let bytes = memory(&batch);
+            if open_bytes + bytes > GROUP_BYTES && !open.is_empty() {
+                groups.push(concat_batches(schema, &std::mem::take(&mut open))?);
+                open_bytes = 0;
+            }
+            open_bytes += bytes;
+            open.push(batch);
+        }
+        if !open.is_empty() {
+            groups.push(concat_batches(schema, &open)?);
+        }
+        let rows = |start: &mut usize, group: &RecordBatch| Some(std::mem::replace(start, *start + group.num_rows()));
+        let starts = groups.iter().scan(0, rows).collect();
+        Ok(Self { schema: Arc::clone(schema), groups, starts })
+    }
+
+    pub(super) fn groups(&self) -> &[RecordBatch] {
+        &self.groups
+    }
+
+    /// All rows in this order.
+    ///
+    /// # Errors
+    /// If they are too large for one batch: more than 2 GiB of strings with 32-bit offsets.
+    pub(super) fn batch(&self, order: Vec<u32>, threads: usize) -> Result<RecordBatch, ArrowError> {
+        let rows = order.len();
+        let places = self.places(order);
+        let columns = parallel::map(threads, self.schema.fields().len(), |column| self.column(column, &places))?;
+        self.record_batch(columns, rows)
+    }
+
+    /// All rows in this order, in batches of at most `max_bytes` bytes of memory, or of one row, which share none of it.
+    ///
+    /// # Errors
+    /// If an Arrow kernel fails.
+    pub(super) fn fragments(
+        &self,
+        order: &[u32],
+        max_bytes: usize,
+        threads: usize,
+    ) -> Result<Vec<RecordBatch>, ArrowError> {
+        let row_bytes = self.groups.iter().map(memory).sum::<usize>().div_ceil(order.len().max(1)).max(1);
+        let chunks: Vec<&[u32]> = order.chunks((max_bytes / row_bytes).max(1)).collect();
+        let fragments = parallel::map(threads, chunks.len(), |chunk| {
+            let mut fragments = Vec::new();
+            self.cut(chunks[chunk], max_bytes, &mut fragments)?;
+            Ok::<_, ArrowError>(fragments)
+        })?;
+        Ok(fragments.into_iter().flatten().collect())
+    }
+
+    /// Halves what is too large.
+    fn cut(&self, order: &[u32], max_bytes: usize, fragments: &mut Vec<RecordBatch>) -> Result<(), ArrowError> {
+        let places = self.places(order.to_vec());
+        let columns = 0..self.schema.fields().len();
+        let columns: Result<_, _> = columns.map(|column| compact(self.column(column, &places)?)).collect();
+        let batch = self.record_batch(columns?, order.len())?;
+        if order.len() > 1 && memory(&batch) > max_bytes {
+            drop(batch);
+            let (left, right) = order.split_at(order.len() / 2);
+            self.cut(left, max_bytes, fragments)?;
+            return self.cut(right, max_bytes, fragments);
+        }
+        fragments.push(batch);
+        Ok(())
+    }
+
+    fn places(&self, order: Vec<u32>) -> Places {
+        if self.groups.len() <= 1 {
+            return Places::Single(UInt32Array::from(order));
+        }
+        let place = |row| {
+            let group = self.starts.partition_point(|&start| start <= row as usize) - 1;
+            (group, row as usize - self.starts[group])
+        };
+        Places::Several(order.into_iter().map(place).collect())
+    }
+
+    fn column(&self, column: usize, places: &Places) -> Result<ArrayRef, ArrowError> {
+        let groups = || self.groups.iter().map(|group| group.column(column));
+        match places {
+            Places::Single(rows) => match groups().next() {
+                Some(group) => take(group, rows, None),
+                None => Ok(arrow::array::new_empty_array(self.schema.field(column).data_type())),
+            },
+            Places::Several(places) => interleave(&groups().map(AsRef::as_ref).collect::<Vec<&dyn Array>>(), places),
+        }
+    }
+
+    fn record_batch(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, ArrowError> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+    }
+}
+
+/// Where rows are.
+enum Places {
+    Single(UInt32Array),
+    /// Group and row.
+    Several(Vec<(usize, usize)>),
+}
+
+/// The batch's columns under this schema.
+///
+/// # Errors
+/// If their types are others.
+pub(super) fn with_schema(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)
+}
+
+/// The column without what the rows it was taken from have beyond it.
+fn compact(column: ArrayRef) -> Result<ArrayRef, ArrowError> {
+    Ok(match column.data_type() {
+        DataType::Utf8View => Arc::new(column.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
+        DataType::Dictionary(..) => garbage_collect_any_dictionary(column.as_any_dictionary())?,
+        _ => column,
+    })
+}
+
+/// Bytes of memory of a batch's rows, without what else their buffers hold.
+fn memory(batch: &RecordBatch) -> usize {
+    let column = |column: &ArrayRef| {
+        let values = match column.data_type() {
+            DataType::Utf8View => column.as_string_view().total_buffer_bytes_used(),
+            DataType::BinaryView => column.as_binary_view().total_buffer_bytes_used(),
+            _ => 0,
+        };
+        let data = column.to_data();
+        values + data.get_slice_memory_size().unwrap_or_else(|_| column.get_buffer_memory_size())
+    };
+    batch.columns().iter().map(column).sum()
+}

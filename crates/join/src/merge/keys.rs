@@ -1,0 +1,170 @@
+//! The keys of a side, in the form in which they are sorted and compared.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, BooleanBufferBuilder, RecordBatch},
+    buffer::{BooleanBuffer, NullBuffer},
+    datatypes::{ArrowPrimitiveType, DataType, Float16Type, Float32Type, Float64Type},
+    error::ArrowError,
+    row::{RowConverter, Rows, SortField},
+};
+
+use super::words::{self, Word, float_bits, float_word, shape};
+
+/// The form of one part of the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// There is no such part.
+    Nothing,
+    /// In 64 bits.
+    Words,
+    /// In 128 bits.
+    Wide,
+    /// As bytes, for columns that do not fit or have no fixed width.
+    Rows,
+}
+
+impl Form {
+    /// The narrowest for these columns together.
+    pub(super) fn of(types: &[DataType], nulls_equal: bool) -> Self {
+        let bits: Option<u32> = types.iter().map(|data_type| shape(data_type).map(|(bits, _)| bits)).sum();
+        match bits {
+            _ if types.is_empty() => Self::Nothing,
+            // Words have no place for nulls.
+            Some(1..=64) if !nulls_equal => Self::Words,
+            Some(65..=128) if !nulls_equal => Self::Wide,
+            _ => Self::Rows,
+        }
+    }
+}
+
+/// One part of the keys of all rows of a side.
+#[derive(Debug)]
+pub(super) enum Column {
+    Nothing,
+    Words(Vec<u64>),
+    Wide(Vec<u128>),
+    Rows(Rows),
+}
+
+/// The keys of all rows of a side.
+#[derive(Debug)]
+pub(super) struct Keys {
+    pub(super) equal: Column,
+    pub(super) band: Column,
+    /// Rows that are null here have no match.
+    pub(super) nulls: Option<NullBuffer>,
+}
+
+/// Brings keys into their form, which is the same for both sides.
+#[derive(Debug)]
+pub(super) struct Encoder {
+    equal: Form,
+    band: Form,
+    nulls_equal: bool,
+    /// If `equal` is [`Form::Rows`].
+    converter: Option<RowConverter>,
+}
+
+impl Encoder {
+    /// For equal keys and a key within a band, of these types.
+    ///
+    /// # Errors
+    /// If Arrow's row format does not know a type.
+    pub(super) fn new(equal: Vec<DataType>, nulls_equal: bool, band: Option<DataType>) -> Result<Self, ArrowError> {
+        let form = Form::of(&equal, nulls_equal);
+        let fields = equal.into_iter().map(SortField::new).collect();
+        let converter = if form == Form::Rows { Some(RowConverter::new(fields)?) } else { None };
+        Ok(Self { equal: form, band: Form::of(band.as_slice(), false), nulls_equal, converter })
+    }
+
+    /// The keys of all rows of some batches. 8 or 16 bytes of memory a row for each part, or as many as Arrow's row format takes.
+    ///
+    /// # Errors
+    /// If Arrow's row format fails.
+    pub(super) fn encode(
+        &self,
+        batches: &[RecordBatch],
+        equal: &[usize],
+        band: Option<usize>,
+    ) -> Result<Keys, ArrowError> {
+        let part = |form, columns: &[usize]| {
+            Ok::<_, ArrowError>(match form {
+                Form::Nothing => Column::Nothing,
+                Form::Words => Column::Words(pack(batches, columns)),
+                Form::Wide => Column::Wide(pack(batches, columns)),
+                Form::Rows => Column::Rows(self.rows(batches, columns)?),
+            })
+        };
+        let nullable = if self.nulls_equal { &[] } else { equal };
+        let nullable: Vec<usize> = nullable.iter().copied().chain(band).collect();
+        Ok(Keys {
+            equal: part(self.equal, equal)?,
+            band: part(self.band, band.as_slice())?,
+            nulls: nulls(batches, &nullable),
+        })
+    }
+
+    fn rows(&self, batches: &[RecordBatch], columns: &[usize]) -> Result<Rows, ArrowError> {
+        let Some(converter) = &self.converter else {
+            return Err(ArrowError::ComputeError("keys in rows without a converter".to_owned()));
+        };
+        let mut rows = converter.empty_rows(num_rows(batches), 0);
+        for batch in batches {
+            let columns: Vec<ArrayRef> = columns.iter().map(|&column| one_zero(batch.column(column))).collect();
+            converter.append(&mut rows, &columns)?;
+        }
+        Ok(rows)
+    }
+}
+
+/// Rows of all batches.
+pub(super) fn num_rows(batches: &[RecordBatch]) -> usize {
+    batches.iter().map(RecordBatch::num_rows).sum()
+}
+
+fn pack<W: Word>(batches: &[RecordBatch], columns: &[usize]) -> Vec<W> {
+    let mut words = vec![W::default(); num_rows(batches)];
+    let mut rest = words.as_mut_slice();
+    for batch in batches {
+        let (rows, after) = rest.split_at_mut(batch.num_rows());
+        columns.iter().for_each(|&column| words::append(batch.column(column), rows));
+        rest = after;
+    }
+    words
+}
+
+fn nulls(batches: &[RecordBatch], columns: &[usize]) -> Option<NullBuffer> {
+    let of_batch = |batch: &RecordBatch| {
+        let nulls: Vec<_> = columns.iter().map(|&column| batch.column(column).logical_nulls()).collect();
+        NullBuffer::union_many(nulls.iter().map(Option::as_ref))
+    };
+    let nulls: Vec<Option<NullBuffer>> = batches.iter().map(of_batch).collect();
+    if nulls.iter().all(Option::is_none) {
+        return None;
+    }
+    let mut valid = BooleanBufferBuilder::new(num_rows(batches));
+    for (batch, nulls) in batches.iter().zip(nulls) {
+        valid.append_buffer(&nulls.map_or_else(|| BooleanBuffer::new_set(batch.num_rows()), NullBuffer::into_inner));
+    }
+    Some(NullBuffer::new(valid.finish()))
+}
+
+/// The column with one zero and one NaN, of which floats have several that the row format tells apart.
+fn one_zero(column: &ArrayRef) -> ArrayRef {
+    macro_rules! unary {
+        ($type:ty, $bits:expr) => {
+            Arc::new(column.as_primitive::<$type>().unary::<_, $type>(|value| {
+                let word = float_word(value.to_bits().into(), $bits);
+                <$type as ArrowPrimitiveType>::Native::from_bits(float_bits(word, $bits) as _)
+            }))
+        };
+    }
+    match column.data_type() {
+        DataType::Float16 => unary!(Float16Type, 16),
+        DataType::Float32 => unary!(Float32Type, 32),
+        DataType::Float64 => unary!(Float64Type, 64),
+        _ => Arc::clone(column),
+    }
+}

@@ -1,0 +1,293 @@
+//! The sort-merge join (cyclo-join, section IV.C): both sides are sorted once, and each sorted fragment is merged with what stays.
+//!
+//! ```text
+//! build side batches --prepare_build--> MergeBuild ────────────────────────┐
+//! probe side batches --prepare_probe--> sorted batches --(anywhere)--> fragment --probe, by ranges of rows--> pairs
+//! ```
+//! A fragment is nothing but a sorted batch: its keys are derived from its columns wherever it is joined. It is not trusted to be
+//! sorted; if it is not, its pairs are the same and take longer to find.
+
+mod condition;
+mod cursor;
+mod edge;
+mod gather;
+mod keys;
+mod parallel;
+mod sort;
+mod words;
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::RecordBatch,
+    datatypes::{DataType, SchemaRef},
+    row::{RowConverter, SortField},
+};
+
+pub use condition::{Band, KeyPair, MergeCondition, Offset};
+
+use crate::{
+    error::JoinError,
+    pairs::{PairBuffer, Wanted},
+    sink::PairSink,
+};
+use cursor::{Banded, Cursor, Equal, Everything, RowKeys, WordKeys};
+use edge::Edges;
+use gather::{Source, with_schema};
+use keys::{Column, Encoder, Keys, num_rows};
+use sort::sorted_rows;
+use words::{Kind, shape};
+
+/// How two sides are joined by sorting. Shared by all threads.
+#[derive(Debug)]
+pub struct MergeJoin {
+    build: SideColumns,
+    probe: SideColumns,
+    encoder: Encoder,
+    edges: Option<BandEdges>,
+}
+
+#[derive(Debug)]
+struct SideColumns {
+    schema: SchemaRef,
+    equal: Vec<usize>,
+    band: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum BandEdges {
+    Words(Edges<u64>),
+    Wide(Edges<u128>),
+}
+
+/// The build side, sorted.
+#[derive(Debug)]
+pub struct MergeBuild {
+    batch: RecordBatch,
+    keys: Keys,
+    /// Rows that may match, which come first.
+    rows: usize,
+}
+
+/// A fragment of the probe side, with its keys.
+#[derive(Debug)]
+pub struct MergeFragment {
+    batch: RecordBatch,
+    keys: Keys,
+}
+
+impl MergeBuild {
+    /// All rows, sorted; a pair's row numbers are those of this batch.
+    pub fn batch(&self) -> &RecordBatch {
+        &self.batch
+    }
+}
+
+impl MergeFragment {
+    /// Its rows; a pair's row numbers are those of this batch.
+    pub fn batch(&self) -> &RecordBatch {
+        &self.batch
+    }
+}
+
+impl MergeJoin {
+    /// For sides with these columns.
+    ///
+    /// # Errors
+    /// If a column is not there, two keys have different types, or this join cannot compare them.
+    pub fn try_new(condition: &MergeCondition, build: &SchemaRef, probe: &SchemaRef) -> Result<Self, JoinError> {
+        let types = condition.equal.iter().enumerate();
+        let types = types.map(|(index, keys)| key_type(index, *keys, build, probe)).collect::<Result<Vec<_>, _>>()?;
+        for (index, data_type) in types.iter().enumerate() {
+            if !RowConverter::supports_fields(&[SortField::new(data_type.clone())]) {
+                return Err(JoinError::KeyUnsupported { index, data_type: data_type.clone() });
+            }
+        }
+        let band = condition.band.map(|band| band_edges(types.len(), band, build, probe)).transpose()?;
+        let encoder =
+            Encoder::new(types, condition.nulls_equal, band.as_ref().map(|(data_type, _)| data_type.clone()))?;
+        let side = |schema: &SchemaRef, column: fn(&KeyPair) -> usize| SideColumns {
+            schema: Arc::clone(schema),
+            equal: condition.equal.iter().map(column).collect(),
+            band: condition.band.map(|band| column(&band.keys)),
+        };
+        let (build, probe) = (side(build, |keys| keys.build), side(probe, |keys| keys.probe));
+        Ok(Self { build, probe, encoder, edges: band.map(|(_, edges)| edges) })
+    }
+
+    /// Sorts the build side, on up to `threads` threads. O(rows), or O(rows * log rows) for keys without a fixed width. Takes the
+    /// batches' memory once more, and up to 44 bytes a row, of which 8 or 16 for each of equal keys and band remain.
+    ///
+    /// # Errors
+    /// [`JoinError::TooManyRows`], or if a batch has other columns, or all rows do not fit into one batch: more than 2 GiB of
+    /// strings with 32-bit offsets, which views or large strings do not have.
+    pub fn prepare_build(&self, batches: Vec<RecordBatch>, threads: usize) -> Result<MergeBuild, JoinError> {
+        let (source, order) = self.sort(&self.build, batches, threads)?;
+        let batch = source.batch(order, threads)?;
+        let keys = self.keys(&self.build, std::slice::from_ref(&batch))?;
+        let unmatched = keys.nulls.as_ref().map_or(0, |nulls| nulls.null_count());
+        Ok(MergeBuild { rows: batch.num_rows() - unmatched, batch, keys })
+    }
+
+    /// Sorts a part of the probe side, and cuts it into fragments of at most `max_bytes` bytes of memory, or of one row, which
+    /// share none of it. Costs as much as [`prepare_build`](Self::prepare_build).
+    ///
+    /// # Errors
+    /// [`JoinError::TooManyRows`], or if a batch has other columns.
+    pub fn prepare_probe(
+        &self,
+        batches: Vec<RecordBatch>,
+        max_bytes: usize,
+        threads: usize,
+    ) -> Result<Vec<RecordBatch>, JoinError> {
+        let (source, order) = self.sort(&self.probe, batches, threads)?;
+        Ok(source.fragments(&order, max_bytes, threads)?)
+    }
+
+    /// A batch of [`prepare_probe`](Self::prepare_probe), made ready to be joined, wherever it has come from. O(rows), with 8 or
+    /// 16 bytes a row for each of equal keys and band.
+    ///
+    /// # Errors
+    /// [`JoinError::Fragment`] if it has other columns than the probe side.
+    pub fn fragment(&self, batch: &RecordBatch) -> Result<MergeFragment, JoinError> {
+        if u32::try_from(batch.num_rows()).is_err() {
+            return Err(JoinError::Fragment { what: "it has more than 4294967295 rows" });
+        }
+        let batch = with_schema(&self.probe.schema, batch)
+            .map_err(|_| JoinError::Fragment { what: "it has other columns than the probe side" })?;
+        let keys = self.keys(&self.probe, std::slice::from_ref(&batch))?;
+        Ok(MergeFragment { batch, keys })
+    }
+
+    /// Gives the pairs of `rows`, a range of the fragment's rows, to `sink`, or as many of them as are wanted. Ranges of a few ten
+    /// thousand rows are worth a thread's while. O(rows + pairs) if the fragment is sorted.
+    ///
+    /// # Errors
+    /// [`JoinError::Fragment`] if build side or fragment were made for another join, or the first error of the sink.
+    pub fn probe(
+        &self,
+        build: &MergeBuild,
+        fragment: &MergeFragment,
+        rows: Range<u32>,
+        wanted: Wanted,
+        sink: &mut impl PairSink,
+    ) -> Result<(), JoinError> {
+        let rows = rows.start..rows.end.min(fragment.batch.num_rows() as u32);
+        let merge = Merge { build, fragment, edges: self.edges, rows, wanted };
+        let (all, at) = (build.rows, 0);
+        match (&build.keys.equal, &fragment.keys.equal) {
+            (Column::Nothing, Column::Nothing) => merge.by_band(Everything { rows: all }, sink),
+            (Column::Words(build), Column::Words(probe)) => {
+                merge.by_band(Equal { keys: WordKeys { build, probe }, rows: all, at }, sink)
+            }
+            (Column::Wide(build), Column::Wide(probe)) => {
+                merge.by_band(Equal { keys: WordKeys { build, probe }, rows: all, at }, sink)
+            }
+            (Column::Rows(build), Column::Rows(probe)) => {
+                merge.by_band(Equal { keys: RowKeys { build, probe }, rows: all, at }, sink)
+            }
+            _ => Err(ANOTHER_JOIN),
+        }
+    }
+
+    fn sort(
+        &self,
+        side: &SideColumns,
+        batches: Vec<RecordBatch>,
+        threads: usize,
+    ) -> Result<(Source, Vec<u32>), JoinError> {
+        let rows = num_rows(&batches);
+        let number = u32::try_from(rows).map_err(|_| JoinError::TooManyRows { rows })?;
+        let source = Source::new(&side.schema, batches)?;
+        let keys = self.keys(side, source.groups())?;
+        Ok((source, sorted_rows(&keys, number, threads)))
+    }
+
+    fn keys(&self, side: &SideColumns, batches: &[RecordBatch]) -> Result<Keys, JoinError> {
+        Ok(self.encoder.encode(batches, &side.equal, side.band)?)
+    }
+}
+
+const ANOTHER_JOIN: JoinError = JoinError::Fragment { what: "it was prepared for another join" };
+
+/// One call of [`MergeJoin::probe`].
+struct Merge<'a> {
+    build: &'a MergeBuild,
+    fragment: &'a MergeFragment,
+    edges: Option<BandEdges>,
+    rows: Range<u32>,
+    wanted: Wanted,
+}
+
+impl Merge<'_> {
+    fn by_band(self, equal: impl Cursor, sink: &mut impl PairSink) -> Result<(), JoinError> {
+        let at = 0..0;
+        match (&self.build.keys.band, &self.fragment.keys.band, self.edges) {
+            (Column::Nothing, Column::Nothing, None) => self.run(equal, sink),
+            (Column::Words(build), Column::Words(probe), Some(BandEdges::Words(edges))) => {
+                self.run(Banded { equal, build, probe, edges, at }, sink)
+            }
+            (Column::Wide(build), Column::Wide(probe), Some(BandEdges::Wide(edges))) => {
+                self.run(Banded { equal, build, probe, edges, at }, sink)
+            }
+            _ => Err(ANOTHER_JOIN),
+        }
+    }
+
+    fn run(&self, mut cursor: impl Cursor, sink: &mut impl PairSink) -> Result<(), JoinError> {
+        let nulls = self.fragment.keys.nulls.as_ref();
+        let mut pairs = PairBuffer::new(sink);
+        // Rows of the build side that have had a pair already, if one is enough.
+        let mut done = 0..0;
+        for probe in self.rows.clone() {
+            if nulls.is_some_and(|nulls| nulls.is_null(probe as usize)) {
+                continue;
+            }
+            let matches = cursor.matches(probe as usize);
+            let mut build = matches.start as u32..matches.end as u32;
+            match self.wanted {
+                Wanted::All => {}
+                Wanted::OneOfEachProbeRow => build.end = build.end.min(build.start.saturating_add(1)),
+                Wanted::OneOfEachBuildRow => build = only_new(build, &mut done),
+            }
+            pairs.push(build, probe)?;
+        }
+        pairs.flush()
+    }
+}
+
+/// Those of `rows` that are not in `done`, or a few more; they are added to it.
+fn only_new(rows: Range<u32>, done: &mut Range<u32>) -> Range<u32> {
+    if !(done.start..=done.end).contains(&rows.start) {
+        *done = rows.clone();
+        return rows;
+    }
+    let new = done.end..rows.end;
+    done.end = done.end.max(rows.end);
+    new
+}
+
+/// The type of two keys.
+fn key_type(index: usize, keys: KeyPair, build: &SchemaRef, probe: &SchemaRef) -> Result<DataType, JoinError> {
+    let (build, probe) = (build.project(&[keys.build])?, probe.project(&[keys.probe])?);
+    let (build, probe) = (build.field(0).data_type().clone(), probe.field(0).data_type().clone());
+    if build == probe { Ok(build) } else { Err(JoinError::KeyTypes { index, build, probe }) }
+}
+
+fn band_edges(
+    index: usize,
+    band: Band,
+    build: &SchemaRef,
+    probe: &SchemaRef,
+) -> Result<(DataType, BandEdges), JoinError> {
+    let data_type = key_type(index, band.keys, build, probe)?;
+    let edges = match shape(&data_type) {
+        Some((16, Kind::Float)) | None => return Err(JoinError::KeyUnsupported { index, data_type }),
+        Some(shape @ (128, _)) => Edges::new(band.low, band.high, shape).map(BandEdges::Wide),
+        Some(shape) => Edges::new(band.low, band.high, shape).map(BandEdges::Words),
+    };
+    match edges {
+        Some(edges) => Ok((data_type, edges)),
+        None => Err(JoinError::BandFraction { index, data_type }),
+    }
+}

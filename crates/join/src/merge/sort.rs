@@ -1,0 +1,140 @@
+//! The order of a side's rows by their keys.
+//!
+//! Keys of a fixed width are sorted by their digits (least significant first, which is stable), each with its row number in one
+//! integer; keys in rows by comparison, of their first eight bytes where these differ.
+
+use arrow::row::Rows;
+
+use super::{
+    keys::{Column, Keys},
+    parallel,
+    words::Word,
+};
+
+/// Bits of a digit: its counters and the ends of its runs stay in the first-level cache.
+const DIGIT: u32 = 8;
+const DIGITS: usize = 1 << DIGIT;
+const ROW_BITS: u32 = 32;
+
+/// All rows by equal keys and then by the key of the band, those without a match last, on up to `threads` threads.
+/// O(rows * bytes of keys) for keys of a fixed width, with up to 36 bytes of memory a row.
+pub(super) fn sorted_rows(keys: &Keys, rows: u32, threads: usize) -> Vec<u32> {
+    let all = 0..rows;
+    let (mut order, unmatched): (Vec<u32>, Vec<u32>) = match &keys.nulls {
+        Some(nulls) => all.partition(|&row| nulls.is_valid(row as usize)),
+        None => (all.collect(), Vec::new()),
+    };
+    // Each sort is stable, so the most significant part comes last.
+    for column in [&keys.band, &keys.equal] {
+        order = match column {
+            Column::Nothing => order,
+            Column::Words(words) => by_words(order, threads, |row| words[row as usize]),
+            Column::Wide(words) => {
+                let low = by_words(order, threads, |row| words[row as usize].low());
+                by_words(low, threads, |row| (words[row as usize] >> u64::BITS).low())
+            }
+            Column::Rows(rows) => by_rows(order, threads, rows),
+        };
+    }
+    order.extend(unmatched);
+    order
+}
+
+fn by_words(order: Vec<u32>, threads: usize, word: impl Fn(u32) -> u64 + Sync) -> Vec<u32> {
+    let ends =
+        order.iter().fold((u64::MAX, u64::MIN), |(least, most), &row| (least.min(word(row)), most.max(word(row))));
+    let (first, last) = ends;
+    let Some(span) = last.checked_sub(first) else { return order };
+    let bits = u64::BITS - span.leading_zeros();
+    // The fewer bytes, the fewer are moved.
+    if bits <= ROW_BITS {
+        by_digits(order, threads, bits, |row| (word(row) - first) << ROW_BITS | u64::from(row))
+    } else {
+        by_digits(order, threads, bits, |row| u128::from(word(row) - first) << ROW_BITS | u128::from(row))
+    }
+}
+
+/// A key of some bits, and below it a row number.
+trait Packed: Word {
+    fn row(self) -> u32;
+    fn digit(self, index: u32) -> usize;
+    fn key_less(&self, other: &Self) -> bool;
+}
+
+macro_rules! packed {
+    ($word:ty) => {
+        impl Packed for $word {
+            #[inline]
+            fn row(self) -> u32 {
+                self as u32
+            }
+
+            #[inline]
+            fn digit(self, index: u32) -> usize {
+                (self >> (ROW_BITS + index * DIGIT)) as usize % DIGITS
+            }
+
+            #[inline]
+            fn key_less(&self, other: &Self) -> bool {
+                self >> ROW_BITS < other >> ROW_BITS
+            }
+        }
+    };
+}
+
+packed!(u64);
+packed!(u128);
+
+fn by_digits<P: Packed>(order: Vec<u32>, threads: usize, bits: u32, pack: impl Fn(u32) -> P) -> Vec<u32> {
+    let items = order.into_iter().map(pack).collect();
+    let digits = bits.div_ceil(DIGIT);
+    let sorted = parallel::sort(items, threads, |items, scratch| radix_sort(items, scratch, digits), P::key_less);
+    sorted.into_iter().map(P::row).collect()
+}
+
+fn radix_sort<P: Packed>(items: &mut [P], scratch: &mut [P], digits: u32) {
+    if items.is_sorted_by(|a, b| !b.key_less(a)) {
+        return;
+    }
+    let mut counts = vec![[0_u32; DIGITS]; digits as usize];
+    for item in &*items {
+        for (index, counts) in (0..).zip(&mut counts) {
+            counts[item.digit(index)] += 1;
+        }
+    }
+    let (mut from, mut to, mut moved) = (items, scratch, false);
+    for (index, counts) in (0..).zip(&counts) {
+        if counts.contains(&(from.len() as u32)) {
+            continue;
+        }
+        let mut ends = *counts;
+        let mut start = 0;
+        ends.iter_mut().for_each(|count| start += std::mem::replace(count, start));
+        for &item in &*from {
+            let end = &mut ends[item.digit(index)];
+            to[*end as usize] = item;
+            *end += 1;
+        }
+        (from, to, moved) = (to, from, !moved);
+    }
+    if moved {
+        to.copy_from_slice(from);
+    }
+}
+
+fn by_rows(order: Vec<u32>, threads: usize, rows: &Rows) -> Vec<u32> {
+    let prefix = |row: u32| {
+        let mut prefix = [0; size_of::<u64>()];
+        let row = rows.row(row as usize).data();
+        let len = row.len().min(prefix.len());
+        prefix[..len].copy_from_slice(&row[..len]);
+        u64::from_be_bytes(prefix)
+    };
+    let items: Vec<(u64, u32)> = order.into_iter().map(|row| (prefix(row), row)).collect();
+    let compare = |a: &(u64, u32), b: &(u64, u32)| {
+        a.0.cmp(&b.0).then_with(|| rows.row(a.1 as usize).cmp(&rows.row(b.1 as usize)))
+    };
+    let sort = |items: &mut [(u64, u32)], _: &mut [(u64, u32)]| items.sort_by(compare);
+    let sorted = parallel::sort(items, threads, sort, |a, b| compare(a, b).is_lt());
+    sorted.into_iter().map(|(_, row)| row).collect()
+}

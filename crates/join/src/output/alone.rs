@@ -1,0 +1,83 @@
+//! Rows of one side that come out alone, by whether they have a match.
+
+use std::{ops::Range, sync::Arc};
+
+use annulus_exchange::{gather::BatchBuilder, partition};
+use arrow::{
+    array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array},
+    datatypes::Schema,
+};
+
+use super::{
+    columns::SideColumns,
+    gather::outside,
+    plan::{BATCH_ROWS, Output},
+    side::SideRows,
+};
+use crate::{
+    error::JoinError,
+    types::{Rows, Side},
+};
+
+impl Output {
+    /// Rows of the build side that come out alone, among those of a range, in their order; when every fragment has come by. Of an
+    /// outer join with nulls for the other side, in batches of at most [`BATCH_ROWS`](super::BATCH_ROWS) rows. O(rows).
+    ///
+    /// # Errors
+    /// The first one of `emit`.
+    pub fn build_alone(
+        &self,
+        build: &SideRows,
+        rows: Range<usize>,
+        emit: impl FnMut(RecordBatch) -> Result<(), JoinError>,
+    ) -> Result<(), JoinError> {
+        self.alone((&self.build, &self.probe, self.build_side), self.emits.build, (build, rows), emit)
+    }
+
+    /// Rows of a fragment that come out alone, as those of the build side do; when every part of the build side has seen it.
+    ///
+    /// # Errors
+    /// The first one of `emit`.
+    pub fn probe_alone(
+        &self,
+        fragment: &SideRows,
+        rows: Range<usize>,
+        emit: impl FnMut(RecordBatch) -> Result<(), JoinError>,
+    ) -> Result<(), JoinError> {
+        self.alone((&self.probe, &self.build, self.build_side.other()), self.emits.probe, (fragment, rows), emit)
+    }
+
+    fn alone(
+        &self,
+        (own, other, side): (&SideColumns, &SideColumns, Side),
+        alone: Rows,
+        (source, range): (&SideRows, Range<usize>),
+        mut emit: impl FnMut(RecordBatch) -> Result<(), JoinError>,
+    ) -> Result<(), JoinError> {
+        let (Some(matched), true) = (source.matched(), alone != Rows::None) else { return Ok(()) };
+        let rows = range.start as u32..range.end.min(source.rows) as u32;
+        let rows: Vec<u32> = rows.filter(|&row| matched.get(row) == (alone == Rows::Matched)).collect();
+        let nulls = nulls(&other.output.schema, rows.len().min(BATCH_ROWS));
+        let mut builder = BatchBuilder::new(Arc::clone(&own.output.schema), BATCH_ROWS, Arc::clone(&self.pool));
+        let mut emit = |own: RecordBatch| {
+            let rows = own.num_rows();
+            let nulls = nulls.iter().map(|column| column.slice(0, rows));
+            let own = own.columns().iter().cloned();
+            let columns = if side == Side::Left { own.chain(nulls).collect() } else { nulls.chain(own).collect() };
+            let options = RecordBatchOptions::new().with_row_count(Some(rows));
+            emit(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+        };
+        let mut rows = partition::Rows::new(&rows);
+        while !rows.is_empty() {
+            let taken = builder.append(&source.output, rows).map_err(outside)?.rows;
+            rows = rows.split_at(taken).1;
+            builder.finish().map_err(outside)?.map_or(Ok(()), &mut emit)?;
+        }
+        Ok(())
+    }
+}
+
+/// Columns without values.
+fn nulls(schema: &Schema, rows: usize) -> Vec<ArrayRef> {
+    schema.fields().iter().map(|field| new_null_array(field.data_type(), rows)).collect()
+}

@@ -1,0 +1,60 @@
+//! Columns of both sides, gathered for the same pairs.
+
+use std::sync::Arc;
+
+use annulus_exchange::{
+    error::ExchangeError,
+    gather::{BatchBuilder, SourceBatch, pool_sizes},
+    partition::Rows,
+    pool::BufferPool,
+};
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+
+use crate::error::JoinError;
+
+/// Idle buffers of a size that are kept for the next batches.
+const IDLE_BUFFERS: usize = 8;
+
+/// Memory for batches of so many rows with these columns.
+pub(super) fn pool(schemas: [&SchemaRef; 2], rows: usize) -> Arc<BufferPool> {
+    BufferPool::new(schemas.into_iter().flat_map(|schema| pool_sizes(schema, rows)), IDLE_BUFFERS)
+}
+
+/// Collects pairs of rows of either side.
+pub(super) struct PairGather {
+    build: BatchBuilder,
+    probe: BatchBuilder,
+}
+
+impl PairGather {
+    pub(super) fn new(build: &SchemaRef, probe: &SchemaRef, rows: usize, pool: &Arc<BufferPool>) -> Self {
+        let builder = |schema| BatchBuilder::new(Arc::clone(schema), rows, Arc::clone(pool));
+        Self { build: builder(build), probe: builder(probe) }
+    }
+
+    /// Takes pairs, and returns how many. If these are not all of them, or [`is_full`](Self::is_full), it must be finished next;
+    /// an empty one takes at least one.
+    pub(super) fn append(
+        &mut self,
+        sources: (&SourceBatch, &SourceBatch),
+        pairs: (Rows<'_>, Rows<'_>),
+    ) -> Result<usize, JoinError> {
+        let build = self.build.append(sources.0, pairs.0).map_err(outside)?.rows;
+        Ok(self.probe.append(sources.1, pairs.1.split_at(build).0).map_err(outside)?.rows)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.build.remaining() == 0
+    }
+
+    /// The pairs so far, build side first, if there are any.
+    pub(super) fn finish(&mut self) -> Result<Option<(RecordBatch, RecordBatch)>, JoinError> {
+        let (build, probe) = (self.build.finish().map_err(outside)?, self.probe.finish().map_err(outside)?);
+        // Strings of the one side may have left no room for pairs that the other has taken.
+        Ok(build.zip(probe).map(|(build, probe)| (build.slice(0, probe.num_rows()), probe)))
+    }
+}
+
+pub(super) fn outside(error: ExchangeError) -> JoinError {
+    JoinError::Outside(Box::new(error))
+}

@@ -1,0 +1,128 @@
+//! One thread's way from pairs to batches.
+
+use std::sync::Arc;
+
+use annulus_exchange::partition;
+use arrow::array::{RecordBatch, RecordBatchOptions};
+
+use super::{columns::FilterPlan, gather::PairGather, plan::Output, side::SideRows};
+use crate::{error::JoinError, matched::Matched, sink::PairSink, types::Side};
+
+/// Collects one thread's pairs, of any number of fragments, into batches of [`BATCH_ROWS`](super::BATCH_ROWS) rows, which it hands
+/// to `emit`.
+pub struct Writer<F> {
+    output: Arc<Output>,
+    gather: PairGather,
+    /// For the filter's columns.
+    candidates: Option<PairGather>,
+    emit: F,
+}
+
+impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> Writer<F> {
+    /// Memory is taken with the first pairs.
+    pub fn new(output: Arc<Output>, emit: F) -> Self {
+        let candidates = output.filter.as_ref().map(FilterPlan::gather);
+        Self { gather: output.gather(), candidates, output, emit }
+    }
+
+    /// Where a join of these rows puts its pairs.
+    pub fn sink<'a>(&'a mut self, build: &'a SideRows, probe: &'a SideRows) -> PairWriter<'a, F> {
+        PairWriter { writer: self, build, probe, kept: (Vec::new(), Vec::new()) }
+    }
+
+    /// Hands on what has not filled a batch.
+    ///
+    /// # Errors
+    /// The first one of `emit`.
+    pub fn finish(mut self) -> Result<(), JoinError> {
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<(), JoinError> {
+        let Some((build, probe)) = self.gather.finish()? else { return Ok(()) };
+        let rows = probe.num_rows();
+        let (left, right) = if self.output.build_side == Side::Left { (build, probe) } else { (probe, build) };
+        let columns = left.columns().iter().chain(right.columns()).cloned().collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let schema = Arc::clone(self.output.schema());
+        (self.emit)(RecordBatch::try_new_with_options(schema, columns, &options)?)
+    }
+}
+
+/// Takes the pairs of one build side and one fragment.
+pub struct PairWriter<'a, F> {
+    writer: &'a mut Writer<F>,
+    build: &'a SideRows,
+    probe: &'a SideRows,
+    /// Pairs that the filter has kept.
+    kept: (Vec<u32>, Vec<u32>),
+}
+
+impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> PairSink for PairWriter<'_, F> {
+    fn pairs(&mut self, build: &[u32], probe: &[u32]) -> Result<(), JoinError> {
+        let all = (partition::Rows::new(build), partition::Rows::new(probe));
+        if all.0.bound() > self.build.rows || all.1.bound() > self.probe.rows || build.len() != probe.len() {
+            return Err(JoinError::Fragment { what: "its pairs name rows that are not there" });
+        }
+        if self.writer.candidates.is_none() {
+            return self.matches(all);
+        }
+        let mut kept = std::mem::take(&mut self.kept);
+        self.filter(all, &mut kept)?;
+        let matches = (partition::Rows::new(&kept.0), partition::Rows::new(&kept.1));
+        self.matches(matches)?;
+        self.kept = kept;
+        Ok(())
+    }
+}
+
+impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> PairWriter<'_, F> {
+    /// Keeps the pairs that satisfy the filter.
+    fn filter(&mut self, mut pairs: Pairs<'_>, kept: &mut (Vec<u32>, Vec<u32>)) -> Result<(), JoinError> {
+        kept.0.clear();
+        kept.1.clear();
+        let writer = &mut *self.writer;
+        let (Some(plan), Some(candidates)) = (&writer.output.filter, &mut writer.candidates) else { return Ok(()) };
+        while !pairs.0.is_empty() {
+            let taken = candidates.append((&self.build.filter, &self.probe.filter), pairs)?;
+            let Some((build, probe)) = candidates.finish()? else { return Ok(()) };
+            let (now, rest) = split(pairs, taken);
+            for pair in plan.keep(&build, &probe)?.set_indices() {
+                kept.0.push(now.0.as_slice()[pair]);
+                kept.1.push(now.1.as_slice()[pair]);
+            }
+            pairs = rest;
+        }
+        Ok(())
+    }
+
+    /// Notes pairs that satisfy the whole condition, and gathers their output columns.
+    fn matches(&mut self, mut pairs: Pairs<'_>) -> Result<(), JoinError> {
+        mark(self.build.matched(), pairs.0);
+        mark(self.probe.matched(), pairs.1);
+        if !self.writer.output.emits.pairs {
+            return Ok(());
+        }
+        while !pairs.0.is_empty() {
+            let taken = self.writer.gather.append((&self.build.output, &self.probe.output), pairs)?;
+            pairs = split(pairs, taken).1;
+            if self.writer.gather.is_full() || !pairs.0.is_empty() {
+                self.writer.flush()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+type Pairs<'a> = (partition::Rows<'a>, partition::Rows<'a>);
+
+fn split(pairs: Pairs<'_>, at: usize) -> (Pairs<'_>, Pairs<'_>) {
+    let ((build, build_rest), (probe, probe_rest)) = (pairs.0.split_at(at), pairs.1.split_at(at));
+    ((build, probe), (build_rest, probe_rest))
+}
+
+fn mark(matched: Option<&Matched>, rows: partition::Rows<'_>) {
+    if let Some(matched) = matched {
+        rows.as_slice().iter().for_each(|&row| matched.set(row));
+    }
+}

@@ -1,0 +1,98 @@
+//! Every join type, through nested loops and merge, against the same join pair by pair.
+
+mod support;
+
+use std::ops::Bound;
+
+use annulus_join::{
+    merge::{Band, KeyPair, MergeCondition, Offset},
+    types::{JoinType, Side},
+};
+use proptest::prelude::*;
+use support::{
+    model::{self, by_role, satisfies},
+    run::{Method, RowFilter, Spread, run},
+    values::{Kind, Table},
+};
+
+const MOST_ROWS: usize = 40;
+
+fn spread() -> impl Strategy<Value = Spread> {
+    let side = prop_oneof![Just(Side::Left), Just(Side::Right)];
+    (side, 1..4_usize, 1..4_usize, 1..50_usize, 1..3_usize)
+        .prop_map(|(build, hosts, fragments, morsel, threads)| Spread { build, hosts, fragments, morsel, threads })
+}
+
+fn join_type() -> impl Strategy<Value = JoinType> {
+    prop::sample::select(JoinType::ALL.to_vec())
+}
+
+fn offset(kind: Kind) -> BoxedStrategy<Offset> {
+    let small = (-3..4_i128).prop_map(Offset::Int);
+    if kind.is_float() {
+        let floats = vec![0.5, -1.5, 1e300, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+        return prop_oneof![2 => small, 1 => prop::sample::select(floats).prop_map(Offset::Float)].boxed();
+    }
+    let ends = vec![i128::MAX, i128::MIN, u64::MAX.into(), i64::MIN.into(), 1 << 64, -(1 << 64), 1 << 32];
+    prop_oneof![4 => small, 1 => prop::sample::select(ends).prop_map(Offset::Int)].boxed()
+}
+
+fn bound(kind: Kind) -> impl Strategy<Value = Bound<Offset>> {
+    prop_oneof![Just(Bound::Unbounded), offset(kind).prop_map(Bound::Included), offset(kind).prop_map(Bound::Excluded)]
+}
+
+/// Some equal keys, and perhaps one within a band, which come in another order on the other side.
+fn condition() -> impl Strategy<Value = (Vec<Kind>, MergeCondition)> {
+    let equal = prop::collection::vec(prop::sample::select(Kind::ALL.to_vec()), 0..3);
+    let band = prop::option::of(prop::sample::select(Kind::NUMBERS.to_vec()));
+    (equal, band, any::<bool>()).prop_flat_map(|(kinds, band, nulls_equal)| {
+        let keys = |index: usize| KeyPair { build: index, probe: index };
+        let equal: Vec<KeyPair> = (0..kinds.len()).map(keys).collect();
+        let at = keys(kinds.len());
+        let all: Vec<Kind> = kinds.into_iter().chain(band).collect();
+        let band = match band {
+            None => Just(None).boxed(),
+            Some(kind) => {
+                (bound(kind), bound(kind)).prop_map(move |(low, high)| Some(Band { keys: at, low, high })).boxed()
+            }
+        };
+        band.prop_map(move |band| (all.clone(), MergeCondition { equal: equal.clone(), nulls_equal, band }))
+    })
+}
+
+fn merge_case() -> impl Strategy<Value = (MergeCondition, Table, Table)> {
+    condition().prop_flat_map(|(kinds, condition)| {
+        (Just(condition), Table::strategy(kinds.clone(), MOST_ROWS), Table::strategy(kinds, MOST_ROWS))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+
+    #[test]
+    fn a_merge_join_gives_what_each_pair_says(
+        (condition, left, right) in merge_case(), join in join_type(), spread in spread(), filtered in any::<bool>(),
+    ) {
+        let matches = |l: i32, r: i32| {
+            let (build, probe) = by_role(spread.build, &left.rows[l as usize], &right.rows[r as usize]);
+            satisfies(&condition, &left.kinds, build, probe) && (!filtered || model::filter(l, r) == Some(true))
+        };
+        let expected = model::join(join, &left, &right, matches);
+        let filter = filtered.then(|| RowFilter::shared(&left, &right, model::filter));
+        let found = run(join, (&left, &right), &Method::Merge(condition.clone()), filter, spread);
+        prop_assert_eq!(found, expected);
+    }
+}
+
+proptest! {
+    #[test]
+    fn nested_loops_give_what_each_pair_says(
+        left in Table::strategy(vec![], MOST_ROWS), right in Table::strategy(vec![], MOST_ROWS), join in join_type(),
+        spread in spread(), filtered in any::<bool>(),
+    ) {
+        let matches = |l: i32, r: i32| !filtered || model::filter(l, r) == Some(true);
+        let expected = model::join(join, &left, &right, matches);
+        let filter = filtered.then(|| RowFilter::shared(&left, &right, model::filter));
+        prop_assert_eq!(run(join, (&left, &right), &Method::Loops, filter, spread), expected);
+    }
+}

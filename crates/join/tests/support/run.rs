@@ -1,0 +1,203 @@
+//! The library's joins, with hosts one after another: each has a part of the build side, and fragments go from one to the next with
+//! their match bits.
+
+use std::{cell::RefCell, ops::Range, sync::Arc};
+
+use annulus_join::{
+    error::JoinError,
+    filter::{FilterColumn, PairFilter},
+    loops::LoopsBuild,
+    merge::{MergeBuild, MergeCondition, MergeJoin},
+    output::{Output, OutputSpec, SideRows, Writer},
+    pairs::Wanted,
+    sink::PairSink,
+    types::{JoinType, Side},
+};
+use arrow::{
+    array::{Array, AsArray, BooleanArray, RecordBatch},
+    datatypes::Int32Type,
+};
+
+use super::{
+    model::{Pair, by_role},
+    values::{Table, text},
+};
+
+/// A condition on the numbers of a pair's rows.
+pub struct RowFilter<F> {
+    columns: [FilterColumn; 2],
+    keep: F,
+}
+
+impl<F: Fn(i32, i32) -> Option<bool> + Send + Sync + 'static> RowFilter<F> {
+    /// `keep` gets the rows of left and right side.
+    pub fn shared(left: &Table, right: &Table, keep: F) -> Arc<dyn PairFilter> {
+        let right = FilterColumn { side: Side::Right, index: right.row_column() };
+        Arc::new(Self { columns: [right, FilterColumn { side: Side::Left, index: left.row_column() }], keep })
+    }
+}
+
+impl<F: Fn(i32, i32) -> Option<bool> + Send + Sync> PairFilter for RowFilter<F> {
+    fn columns(&self) -> &[FilterColumn] {
+        &self.columns
+    }
+
+    fn keep(&self, candidates: &RecordBatch) -> Result<BooleanArray, JoinError> {
+        let rows = |column: usize| candidates.column(column).as_primitive::<Int32Type>().values();
+        Ok(rows(1).iter().zip(rows(0)).map(|(&left, &right)| (self.keep)(left, right)).collect())
+    }
+}
+
+/// How a join finds its pairs.
+pub enum Method {
+    Loops,
+    Merge(MergeCondition),
+}
+
+/// How the sides are spread.
+#[derive(Clone, Copy, Debug)]
+pub struct Spread {
+    pub build: Side,
+    pub hosts: usize,
+    /// Of a merge join as many or more.
+    pub fragments: usize,
+    /// Rows that a thread takes at once.
+    pub morsel: usize,
+    pub threads: usize,
+}
+
+/// A host's part of the build side.
+enum Host {
+    Loops(RecordBatch),
+    Merge(Arc<MergeJoin>, Box<MergeBuild>),
+}
+
+impl Host {
+    fn batch(&self) -> &RecordBatch {
+        match self {
+            Self::Loops(batch) => batch,
+            Self::Merge(_, build) => build.batch(),
+        }
+    }
+
+    fn probe(&self, fragment: &RecordBatch, rows: Range<u32>, wanted: Wanted, sink: &mut impl PairSink) {
+        match self {
+            Self::Loops(batch) => LoopsBuild::try_new(batch.num_rows()).unwrap().probe(rows, wanted, sink),
+            Self::Merge(join, build) => join.probe(build, &join.fragment(fragment).unwrap(), rows, wanted, sink),
+        }
+        .unwrap();
+    }
+}
+
+/// Runs a join, and gives the rows of its output, sorted.
+pub fn run(
+    join: JoinType,
+    (left, right): (&Table, &Table),
+    method: &Method,
+    filter: Option<Arc<dyn PairFilter>>,
+    spread: Spread,
+) -> Vec<Pair> {
+    let (left_batch, right_batch) = (left.batch(), right.batch());
+    let columns = |table: &Table| vec![table.text_column(), table.row_column()];
+    let output = Output::try_new(OutputSpec {
+        join,
+        build: spread.build,
+        left: left_batch.schema(),
+        right: right_batch.schema(),
+        left_columns: columns(left),
+        right_columns: columns(right),
+        filter,
+    });
+    let (build, probe) = by_role(spread.build, left_batch, right_batch);
+    let (hosts, fragments) = prepare(method, &build, &probe, spread);
+    let batches = RefCell::new(Vec::new());
+    ring(&Arc::new(output.unwrap()), &hosts, &fragments, spread, &batches);
+    read(join, &batches.into_inner())
+}
+
+fn prepare(method: &Method, build: &RecordBatch, probe: &RecordBatch, spread: Spread) -> (Vec<Host>, Vec<RecordBatch>) {
+    let (parts, origins) = (pieces(build, spread.hosts), pieces(probe, spread.fragments));
+    let Method::Merge(condition) = method else {
+        return (parts.into_iter().map(Host::Loops).collect(), origins);
+    };
+    let join = Arc::new(MergeJoin::try_new(condition, build.schema_ref(), probe.schema_ref()).unwrap());
+    // Several batches each, as a side comes.
+    let host = |part: RecordBatch| {
+        Host::Merge(Arc::clone(&join), Box::new(join.prepare_build(pieces(&part, 2), spread.threads).unwrap()))
+    };
+    let hosts = parts.into_iter().map(host).collect();
+    let sorted = |origin: RecordBatch| join.prepare_probe(pieces(&origin, 2), 1000, spread.threads).unwrap();
+    (hosts, origins.into_iter().flat_map(sorted).collect())
+}
+
+/// Every fragment goes to every host, and its match bits with it.
+fn ring(
+    output: &Arc<Output>,
+    hosts: &[Host],
+    fragments: &[RecordBatch],
+    spread: Spread,
+    batches: &RefCell<Vec<RecordBatch>>,
+) {
+    let emit = |batch: RecordBatch| -> Result<(), JoinError> {
+        batches.borrow_mut().push(batch);
+        Ok(())
+    };
+    let builds: Vec<SideRows> = hosts.iter().map(|host| output.build_rows(host.batch()).unwrap()).collect();
+    let mut writers: Vec<_> = (0..spread.threads).map(|_| Writer::new(Arc::clone(output), emit)).collect();
+    for fragment in fragments {
+        let mut met: Option<BooleanArray> = None;
+        for (index, (host, build)) in hosts.iter().zip(&builds).enumerate() {
+            let probe = output.probe_rows(fragment).unwrap();
+            met.iter().for_each(|met| probe.mark(met).unwrap());
+            for (morsel, start) in (0..fragment.num_rows()).step_by(spread.morsel).enumerate() {
+                let rows = start as u32..fragment.num_rows().min(start + spread.morsel) as u32;
+                let sink = &mut writers[morsel % spread.threads].sink(build, &probe);
+                host.probe(fragment, rows, output.wanted(), sink);
+            }
+            met = probe.matched().map(|matched| matched.to_array());
+            if index + 1 == hosts.len() {
+                output.probe_alone(&probe, 0..fragment.num_rows(), emit).unwrap();
+            }
+        }
+    }
+    writers.into_iter().for_each(|writer| writer.finish().unwrap());
+    for (host, build) in hosts.iter().zip(&builds) {
+        let half = host.batch().num_rows() / 2;
+        output.build_alone(build, 0..half, emit).unwrap();
+        output.build_alone(build, half..usize::MAX, emit).unwrap();
+    }
+}
+
+/// The batch in so many pieces.
+pub fn pieces(batch: &RecordBatch, pieces: usize) -> Vec<RecordBatch> {
+    let start = |piece: usize| batch.num_rows() * piece / pieces;
+    (0..pieces).map(|piece| batch.slice(start(piece), start(piece + 1) - start(piece))).collect()
+}
+
+/// The rows' numbers, after a look at what else they have.
+fn read(join: JoinType, batches: &[RecordBatch]) -> Vec<Pair> {
+    let sides = match join {
+        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::RightSemi | JoinType::RightAnti => 1,
+        _ => 2,
+    };
+    let mut pairs = Vec::new();
+    for batch in batches {
+        assert_eq!(batch.num_columns(), 2 * sides);
+        let row = |side: usize, row: usize| {
+            let (texts, rows) = (batch.column(2 * side), batch.column(2 * side + 1));
+            assert_eq!(texts.is_null(row), rows.is_null(row));
+            rows.is_valid(row).then(|| {
+                let number = rows.as_primitive::<Int32Type>().value(row);
+                assert_eq!(texts.as_string_view().value(row), text(number));
+                number
+            })
+        };
+        pairs.extend((0..batch.num_rows()).map(|index| match (sides, join) {
+            (2, _) => (row(0, index), row(1, index)),
+            (_, JoinType::RightSemi | JoinType::RightAnti) => (None, row(0, index)),
+            _ => (row(0, index), None),
+        }));
+    }
+    pairs.sort_unstable();
+    pairs
+}
