@@ -3,6 +3,8 @@
 #![warn(missing_docs)]
 
 pub mod error;
+pub mod hash;
+pub mod key;
 pub mod matched;
 pub mod sink;
 pub mod types;
