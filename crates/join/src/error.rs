@@ -50,6 +50,16 @@ pub enum JoinError {
         /// Rows of the build side.
         rows: usize,
     },
+    /// A row of the probe side does not fit in a fragment.
+    #[error(
+        "a row takes {bytes} bytes as a fragment of its own, and fragments have at most {max_bytes}; make them larger"
+    )]
+    RowTooLarge {
+        /// Bytes that it takes.
+        bytes: usize,
+        /// Most bytes of a fragment.
+        max_bytes: usize,
+    },
     /// A fragment was not prepared for this build side.
     #[error("a fragment does not fit the build side: {what}")]
     Fragment {

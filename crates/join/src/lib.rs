@@ -4,6 +4,8 @@
 
 pub mod error;
 pub mod filter;
+pub mod hash;
+pub mod key;
 pub mod loops;
 pub mod matched;
 pub mod merge;

@@ -1,0 +1,173 @@
+//! What is clustered: runs of rows, and which of their columns are scattered.
+
+use arrow::{
+    array::Array,
+    buffer::{Buffer, NullBuffer, ScalarBuffer},
+};
+
+use super::scatter::Target;
+use crate::{
+    error::JoinError,
+    hash::radix::Radix,
+    key::{Key, KeyValues, Keyed, Keys},
+};
+
+/// Which columns are scattered, and which are gathered thereafter.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// Columns of 1, 2, 4, 8, 16 or 32 bytes, and how many.
+    pub(super) fixed: Vec<(usize, usize)>,
+    /// Other columns.
+    pub(super) others: Vec<usize>,
+    /// Whether the number that each row had is scattered, too: behind the columns.
+    pub(super) row_numbers: bool,
+    /// Which of `fixed` is the key, and whether it is wide.
+    key: (usize, bool),
+}
+
+impl Layout {
+    pub(super) fn new(keys: &Keys, pieces: &[Keyed]) -> Self {
+        let width = |column: usize| match keys.full().field(column).data_type().primitive_width() {
+            Some(width @ (1 | 2 | 4 | 8 | 16 | 32)) => Some((column, width)),
+            _ => None,
+        };
+        let columns = 0..keys.full().fields().len();
+        let fixed: Vec<(usize, usize)> = columns.clone().filter_map(width).collect();
+        let others: Vec<usize> = columns.filter(|&column| width(column).is_none()).collect();
+        let has_nulls = |piece: &Keyed| fixed.iter().any(|&(column, _)| piece.columns[column].null_count() > 0);
+        let row_numbers = !others.is_empty() || pieces.iter().any(has_nulls);
+        let key = keys.key_column();
+        let at = fixed.iter().position(|&(column, _)| column == key).expect("a key has 4 or 8 bytes");
+        let key = (at, fixed[at].1 == size_of::<u64>());
+        Self { fixed, others, row_numbers, key }
+    }
+
+    /// Where all of it goes.
+    pub(super) fn targets(&self, rows: usize) -> Result<Vec<Target>, JoinError> {
+        self.widths().map(|width| Target::new(rows, width)).collect()
+    }
+
+    /// Bytes of a value of each scattered column.
+    fn widths(&self) -> impl Iterator<Item = usize> {
+        self.fixed.iter().map(|&(_, width)| width).chain(self.row_numbers.then_some(size_of::<u32>()))
+    }
+}
+
+/// Rows to be scattered.
+#[derive(Debug)]
+pub(super) struct Input {
+    keys: KeyValues,
+    nulls: Option<NullBuffer>,
+    /// The values of each scattered column; of the row numbers only if rows were scattered before.
+    columns: Vec<Buffer>,
+    /// The number of the first row.
+    first_row: u32,
+}
+
+/// Rows of an input, one behind the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span<'a> {
+    pub(super) input: &'a Input,
+    pub(super) start: usize,
+    pub(super) len: usize,
+}
+
+/// Where the values of a column are.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Values<'a> {
+    /// As bytes.
+    Bytes(&'a [u8]),
+    /// They are numbers from this on.
+    From(u32),
+}
+
+impl Input {
+    pub(super) fn of_pieces(layout: &Layout, pieces: &[Keyed]) -> Vec<Self> {
+        let mut first_row = 0;
+        let input = |piece: &Keyed| {
+            let values = |&(column, width): &(usize, usize)| {
+                let data = piece.columns[column].to_data();
+                data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width)
+            };
+            let columns = layout.fixed.iter().map(values).collect();
+            let input = Self { keys: piece.values.clone(), nulls: piece.nulls.clone(), columns, first_row };
+            first_row += piece.rows() as u32;
+            input
+        };
+        pieces.iter().map(input).collect()
+    }
+
+    /// What an earlier pass has scattered.
+    pub(super) fn of_buffers(layout: &Layout, columns: &[Buffer], rows: usize) -> Self {
+        let (at, wide) = layout.key;
+        let key = columns[at].clone();
+        let keys = if wide {
+            KeyValues::Wide(ScalarBuffer::new(key, 0, rows))
+        } else {
+            KeyValues::Narrow(ScalarBuffer::new(key, 0, rows))
+        };
+        Self { keys, nulls: None, columns: columns.to_vec(), first_row: 0 }
+    }
+}
+
+impl<'a> Span<'a> {
+    /// Spans of at most `rows` rows, one behind the other.
+    pub(super) fn chunks(self, rows: usize) -> impl Iterator<Item = Self> {
+        (0..self.len).step_by(rows).map(move |at| Self { start: self.start + at, len: rows.min(self.len - at), ..self })
+    }
+
+    /// Writes the partition of each row: behind all of them for null keys.
+    pub(super) fn groups(self, radix: Radix, groups: &mut [u32]) {
+        match &self.input.keys {
+            KeyValues::Narrow(keys) => fill(&keys[self.start..][..self.len], radix, groups),
+            KeyValues::Wide(keys) => fill(&keys[self.start..][..self.len], radix, groups),
+        }
+        if let Some(nulls) = &self.input.nulls {
+            for (row, group) in groups.iter_mut().enumerate() {
+                if nulls.is_null(self.start + row) {
+                    *group = radix.count() as u32;
+                }
+            }
+        }
+    }
+
+    /// The values of scattered column `column`, of `width` bytes each.
+    pub(super) fn values(self, column: usize, width: usize) -> Values<'a> {
+        match self.input.columns.get(column) {
+            Some(values) => Values::Bytes(&values[self.start * width..][..self.len * width]),
+            None => Values::From(self.input.first_row + self.start as u32),
+        }
+    }
+}
+
+fn fill<K: Key>(keys: &[K], radix: Radix, groups: &mut [u32]) {
+    for (key, group) in keys.iter().zip(groups) {
+        *group = radix.of(key.hash()) as u32;
+    }
+}
+
+/// All rows in `threads` parts of about equal length.
+pub(super) fn shares(inputs: &[Input], threads: usize) -> Vec<Vec<Span<'_>>> {
+    let total: usize = inputs.iter().map(|input| input.keys.len()).sum();
+    let mut rest = inputs.iter().map(|input| Span { input, start: 0, len: input.keys.len() });
+    let mut current = rest.next();
+    let ends = (1..=threads.max(1)).map(|part| total * part / threads.max(1));
+    let mut at = 0;
+    let mut share = |end: usize| {
+        let mut spans = Vec::new();
+        while at < end
+            && let Some(span) = current
+        {
+            let len = span.len.min(end - at);
+            spans.push(Span { len, ..span });
+            at += len;
+            current = if len == span.len {
+                rest.next()
+            } else {
+                Some(Span { start: span.start + len, len: span.len - len, ..span })
+            };
+        }
+        spans
+    };
+    ends.map(&mut share).collect()
+}

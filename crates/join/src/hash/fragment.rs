@@ -1,0 +1,160 @@
+//! A part of the probe side that travels.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::array::{ArrayRef, LargeBinaryArray, RecordBatch};
+
+use super::{
+    build::{look_up, user_batch},
+    cluster::{Clustered, cluster},
+    wire::{FragmentFormat, Sizes},
+};
+use crate::{error::JoinError, key::Keyed, matched::Matched};
+
+/// Rows of the probe side that are clustered at a time, at most.
+const MOST_ROWS: usize = 1 << 31;
+/// Rows of a morsel, at least: enough for the cache to be worth filling.
+const MORSEL_ROWS: usize = 1 << 14;
+/// Morsels for each thread, so that all have work until the end where some take longer.
+const MORSELS: usize = 8;
+
+/// Rows of the probe side, clustered: some whole partitions, or parts of them. Besides its rows it has their keys as tables know
+/// them, and says which of them have found a match so far.
+#[derive(Debug)]
+pub struct Fragment {
+    pub(super) format: Arc<FragmentFormat>,
+    /// The user's columns, then the hidden ones.
+    pub(super) columns: Vec<ArrayRef>,
+    /// The columns that are sent as rows of bytes.
+    pub(super) coded: Option<LargeBinaryArray>,
+    pub(super) batch: RecordBatch,
+    /// The first partition that it has rows of; the one behind all others are rows with null keys.
+    pub(super) first: usize,
+    /// Where the rows of that and the following partitions begin, and at last the number of rows.
+    pub(super) starts: Vec<u32>,
+    pub(super) matched: Matched,
+}
+
+/// Rows of a fragment that are probed together, by one thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Morsel {
+    pub(super) rows: Range<u32>,
+}
+
+impl Fragment {
+    /// Clusters the rows of `batches`, which are let go, and cuts them into fragments that take at most `max_bytes` each when
+    /// encoded, and are joined with few partitions each. O(rows); takes the memory of the rows once more (in two passes, from 4096
+    /// partitions on, twice more). No rows are no fragments.
+    ///
+    /// # Errors
+    /// If the batches do not have the columns that the format knows, there is too much of a column for its 32-bit offsets, or a row
+    /// does not fit in a fragment.
+    pub fn prepare(
+        format: &Arc<FragmentFormat>,
+        batches: Vec<RecordBatch>,
+        threads: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<Self>, JoinError> {
+        let mut fragments = Vec::new();
+        let (mut parts, mut rows) = (Vec::new(), 0);
+        for batch in batches {
+            for start in (0..batch.num_rows()).step_by(MOST_ROWS) {
+                let part = batch.slice(start, MOST_ROWS.min(batch.num_rows() - start));
+                if rows + part.num_rows() > MOST_ROWS {
+                    Self::cut(format, std::mem::take(&mut parts), threads, max_bytes, &mut fragments)?;
+                    rows = 0;
+                }
+                rows += part.num_rows();
+                parts.push(part);
+            }
+        }
+        Self::cut(format, parts, threads, max_bytes, &mut fragments)?;
+        Ok(fragments)
+    }
+
+    fn cut(
+        format: &Arc<FragmentFormat>,
+        batches: Vec<RecordBatch>,
+        threads: usize,
+        max_bytes: usize,
+        fragments: &mut Vec<Self>,
+    ) -> Result<(), JoinError> {
+        let pieces = look_up(format.keys(), batches, threads)?;
+        let rows: usize = pieces.iter().map(Keyed::rows).sum();
+        let Clustered { columns, starts } = cluster(format.keys(), &pieces, format.partitions(), threads)?;
+        drop(pieces);
+        let coded = format.code(&columns, rows, threads)?;
+        let sizes = Sizes::new(format, &columns, coded.as_ref());
+        let mut start = 0;
+        while start < rows {
+            let fits = |end: &usize| sizes.bytes(start..*end, groups(&starts, start..*end).len()) <= max_bytes;
+            let end = last_that(start + 1..rows + 1, fits)
+                .ok_or_else(|| JoinError::RowTooLarge { bytes: sizes.bytes(start..start + 1, 1), max_bytes })?;
+            fragments.push(Self::of(format, &columns, coded.as_ref(), &starts, start..end)?);
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// The rows `rows` of a clustered side.
+    fn of(
+        format: &Arc<FragmentFormat>,
+        columns: &[ArrayRef],
+        coded: Option<&LargeBinaryArray>,
+        starts: &[u32],
+        rows: Range<usize>,
+    ) -> Result<Self, JoinError> {
+        let groups = groups(starts, rows.clone());
+        let columns: Vec<ArrayRef> = columns.iter().map(|column| column.slice(rows.start, rows.len())).collect();
+        let within = |&start: &u32| (start as usize).clamp(rows.start, rows.end) - rows.start;
+        Ok(Self {
+            batch: user_batch(format.keys(), columns.clone(), rows.len())?,
+            columns,
+            coded: coded.map(|coded| coded.slice(rows.start, rows.len())),
+            first: groups.start,
+            starts: starts[groups.start..=groups.end].iter().map(|start| within(start) as u32).collect(),
+            matched: Matched::new(rows.len()),
+            format: Arc::clone(format),
+        })
+    }
+
+    /// Its rows. Pairs name them by their numbers here.
+    pub fn batch(&self) -> &RecordBatch {
+        &self.batch
+    }
+
+    /// What is known of all fragments of its side.
+    pub fn format(&self) -> &Arc<FragmentFormat> {
+        &self.format
+    }
+
+    /// Which of its rows have found a match, here or on a host before, as far as somebody has set it: probing does not.
+    pub fn matched(&self) -> &Matched {
+        &self.matched
+    }
+
+    /// All rows, in parts to be probed in any order, by any of `threads` threads. There are several for each if there are rows
+    /// enough; they do not heed partitions, so that a heavy one is shared, too.
+    pub fn morsels(&self, threads: usize) -> Vec<Morsel> {
+        let rows = self.batch.num_rows();
+        let step = rows.div_ceil(threads.max(1) * MORSELS).max(MORSEL_ROWS);
+        let morsel = |start: usize| Morsel { rows: start as u32..rows.min(start + step) as u32 };
+        (0..rows).step_by(step).map(morsel).collect()
+    }
+}
+
+/// The partitions that have these rows, at least one.
+fn groups(starts: &[u32], rows: Range<usize>) -> Range<usize> {
+    let of = |row: usize| starts.partition_point(|&start| start as usize <= row) - 1;
+    of(rows.start)..of(rows.end - 1) + 1
+}
+
+/// The last number that satisfies a condition which all before it do, too.
+fn last_that(numbers: Range<usize>, condition: impl Fn(&usize) -> bool) -> Option<usize> {
+    let (mut low, mut high) = (numbers.start, numbers.end);
+    while low < high {
+        let middle = low.midpoint(high);
+        if condition(&middle) { low = middle + 1 } else { high = middle }
+    }
+    (low > numbers.start).then(|| low - 1)
+}

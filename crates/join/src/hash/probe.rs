@@ -1,0 +1,273 @@
+//! Fragments against the build side's tables.
+//!
+//! A block of rows goes through three loops without hard-to-predict branches: look up the buckets; list the entries of all of
+//! them; keep those whose keys are equal. So the processor waits for many cache misses at once.
+
+use std::ops::Range;
+
+use arrow::array::{AsArray, LargeBinaryArray};
+
+use super::{
+    build::{BuildSide, KeyTables},
+    fragment::{Fragment, Morsel},
+    memory::Plain,
+    table::{Entry, LONG_BUCKET, Table, Tables},
+};
+use crate::{
+    error::JoinError,
+    key::{Key, KeyValues},
+    matched::Matched,
+    sink::{MOST_PAIRS, PairSink},
+};
+
+/// Rows that go through the loops together.
+const BLOCK: usize = 256;
+/// Entries of a bucket that are listed whether they are there or not.
+const FEW: usize = 4;
+
+impl BuildSide {
+    /// Finds the pairs of rows whose keys are equal, for the rows of `morsel`, which is of this fragment, and gives them to `sink` in
+    /// no particular order. Any number of threads may do so at once, each with other morsels. O(rows + pairs), and
+    /// logarithmic in the rows of a build side whose keys fall into few buckets.
+    ///
+    /// # Errors
+    /// If the fragment was prepared with other keys or partitions, there is no such morsel, or the sink fails.
+    pub fn probe(&self, fragment: &Fragment, morsel: &Morsel, sink: &mut impl PairSink) -> Result<(), JoinError> {
+        self.probe_morsel(fragment, morsel, None, sink)
+    }
+
+    /// Sets which rows have a match, in `build` for this side and in [`Fragment::matched`], for the rows of `morsel`, where it is of no
+    /// interest with which rows ([`Emits::any_match_will_do`](crate::types::Emits::any_match_will_do), and the keys are the whole
+    /// condition). As [`probe`](Self::probe), but faster where keys come very often on both sides.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Panics
+    /// If `build` has fewer rows than this side.
+    pub fn mark(&self, fragment: &Fragment, morsel: &Morsel, build: &Matched) -> Result<(), JoinError> {
+        self.probe_morsel(fragment, morsel, Some(build), &mut Mark { build, probe: fragment.matched() })
+    }
+
+    fn probe_morsel(
+        &self,
+        fragment: &Fragment,
+        morsel: &Morsel,
+        marked: Option<&Matched>,
+        sink: &mut impl PairSink,
+    ) -> Result<(), JoinError> {
+        if fragment.format().partitions() != self.partitions() {
+            return Err(JoinError::Fragment { what: "it is clustered into another number of partitions" });
+        }
+        self.keys().check(fragment.format().keys())?;
+        if morsel.rows.end as usize > fragment.batch().num_rows() {
+            return Err(JoinError::Fragment { what: "the morsel is of another one" });
+        }
+        let bytes = fragment.format().keys().key_bytes().map(|column| fragment.columns[column].as_binary());
+        let mut pairs = Pairs::new(sink, self.key_bytes().zip(bytes), marked);
+        match (self.tables(), fragment.format().keys().values(&fragment.columns)) {
+            (KeyTables::Narrow(tables), KeyValues::Narrow(keys)) => {
+                self.probe_keys(tables, &keys, fragment, morsel, &mut pairs)?
+            }
+            (KeyTables::Wide(tables), KeyValues::Wide(keys)) => {
+                self.probe_keys(tables, &keys, fragment, morsel, &mut pairs)?
+            }
+            _ => return Err(JoinError::Fragment { what: "its keys have another width" }),
+        }
+        pairs.flush()
+    }
+
+    fn probe_keys<K: Key>(
+        &self,
+        tables: &Tables<K>,
+        keys: &[K],
+        fragment: &Fragment,
+        morsel: &Morsel,
+        pairs: &mut Pairs<'_, impl PairSink>,
+    ) -> Result<(), JoinError>
+    where
+        Entry<K>: Plain,
+    {
+        let mut candidates = Candidates::new();
+        for (group, bounds) in (fragment.first..).zip(fragment.starts.windows(2)) {
+            let rows = bounds[0].max(morsel.rows.start)..bounds[1].min(morsel.rows.end);
+            if rows.is_empty() {
+                continue;
+            }
+            if group == self.partitions().count() {
+                self.pair_nulls(rows, pairs)?;
+                continue;
+            }
+            let table = tables.partition(group);
+            for start in rows.clone().step_by(BLOCK) {
+                let block = &keys[start as usize..rows.end.min(start + BLOCK as u32) as usize];
+                candidates.list(&table, block);
+                candidates.keep_equal(&table, block, start, pairs)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows with null keys match each other, or nothing.
+    fn pair_nulls(&self, rows: Range<u32>, pairs: &mut Pairs<'_, impl PairSink>) -> Result<(), JoinError> {
+        if !self.keys().null_rows_match() {
+            return Ok(());
+        }
+        for probe in rows {
+            let mut equal = self.nulls();
+            if equal.len() > 1 && pairs.is_marked(equal.start) {
+                equal.end = equal.start + 1;
+            }
+            equal.into_iter().try_for_each(|build| pairs.push(build, probe))?;
+        }
+        Ok(())
+    }
+}
+
+/// Entries of buckets that rows of a block fell into.
+struct Candidates {
+    entries: Box<[u32; Self::MOST]>,
+    /// The row's number in the block, for each entry.
+    rows: Box<[u32; Self::MOST]>,
+    len: usize,
+    /// Rows in long buckets.
+    long: Vec<u32>,
+}
+
+impl Candidates {
+    const MOST: usize = BLOCK * LONG_BUCKET + FEW;
+
+    fn new() -> Self {
+        Self { entries: Box::new([0; Self::MOST]), rows: Box::new([0; Self::MOST]), len: 0, long: Vec::new() }
+    }
+
+    /// Lists the entries of the block's buckets.
+    fn list<K: Key>(&mut self, table: &Table<'_, K>, block: &[K]) {
+        let (mut len, mut row) = (0, 0);
+        self.long.clear();
+        for &key in block {
+            let bucket = table.bucket(key);
+            let found = (bucket.end - bucket.start) as usize;
+            let (entries, rows) = (&mut self.entries[len..][..FEW], &mut self.rows[len..][..FEW]);
+            for place in 0..FEW {
+                entries[place] = bucket.start.wrapping_add(place as u32);
+                rows[place] = row;
+            }
+            if found > FEW {
+                if found > LONG_BUCKET {
+                    self.long.push(row);
+                    row += 1;
+                    continue;
+                }
+                for place in FEW..found {
+                    self.entries[len + place] = bucket.start + place as u32;
+                    self.rows[len + place] = row;
+                }
+            }
+            len += found;
+            row += 1;
+        }
+        self.len = len;
+    }
+
+    /// Gives on the entries whose keys are those of their rows; the block's first row is number `first`.
+    fn keep_equal<K: Key>(
+        &self,
+        table: &Table<'_, K>,
+        block: &[K],
+        first: u32,
+        pairs: &mut Pairs<'_, impl PairSink>,
+    ) -> Result<(), JoinError> {
+        pairs.reserve(self.len)?;
+        let mut len = pairs.len;
+        for (&at, &row) in self.entries[..self.len].iter().zip(&self.rows[..self.len]) {
+            // SAFETY: buckets gave the entries.
+            let entry = unsafe { table.entry(at) };
+            // Written in any case, kept if equal: no branch to mispredict.
+            pairs.build[len] = entry.row;
+            pairs.probe[len] = first + row;
+            len += usize::from({ entry.key } == block[row as usize]);
+        }
+        pairs.len = len;
+        for &row in &self.long {
+            let key = block[row as usize];
+            let mut equal = table.equal(key);
+            // Whoever marked the first of them marks all.
+            if let [entry, _, ..] = equal
+                && pairs.is_marked(entry.row)
+            {
+                equal = &equal[..1];
+            }
+            equal.iter().try_for_each(|entry| pairs.push(entry.row, first + row))?;
+        }
+        Ok(())
+    }
+}
+
+/// Sets which rows have a match.
+struct Mark<'a> {
+    build: &'a Matched,
+    probe: &'a Matched,
+}
+
+impl PairSink for Mark<'_> {
+    fn pairs(&mut self, build: &[u32], probe: &[u32]) -> Result<(), JoinError> {
+        build.iter().for_each(|&row| self.build.set(row));
+        probe.iter().for_each(|&row| self.probe.set(row));
+        Ok(())
+    }
+}
+
+/// Pairs on their way to the sink.
+struct Pairs<'a, S> {
+    build: Box<[u32; MOST_PAIRS]>,
+    probe: Box<[u32; MOST_PAIRS]>,
+    len: usize,
+    sink: &'a mut S,
+    /// Keys of both sides that are to be compared, where their numbers are but hashes.
+    bytes: Option<(&'a LargeBinaryArray, &'a LargeBinaryArray)>,
+    /// Rows of the build side that need no second match.
+    marked: Option<&'a Matched>,
+}
+
+impl<'a, S: PairSink> Pairs<'a, S> {
+    fn new(
+        sink: &'a mut S,
+        bytes: Option<(&'a LargeBinaryArray, &'a LargeBinaryArray)>,
+        marked: Option<&'a Matched>,
+    ) -> Self {
+        Self { build: Box::new([0; MOST_PAIRS]), probe: Box::new([0; MOST_PAIRS]), len: 0, sink, bytes, marked }
+    }
+
+    /// Whether the row needs no second match, and with it all of its key.
+    fn is_marked(&self, build: u32) -> bool {
+        self.bytes.is_none() && self.marked.is_some_and(|marked| marked.get(build))
+    }
+
+    /// Room for `pairs` more, at most as many as there can be.
+    fn reserve(&mut self, pairs: usize) -> Result<(), JoinError> {
+        if self.len + pairs > MOST_PAIRS { self.flush() } else { Ok(()) }
+    }
+
+    fn push(&mut self, build: u32, probe: u32) -> Result<(), JoinError> {
+        self.reserve(1)?;
+        self.build[self.len] = build;
+        self.probe[self.len] = probe;
+        self.len += 1;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), JoinError> {
+        let mut len = std::mem::take(&mut self.len);
+        if let Some((build, probe)) = self.bytes {
+            let mut kept = 0;
+            for pair in 0..len {
+                let (b, p) = (self.build[pair], self.probe[pair]);
+                (self.build[kept], self.probe[kept]) = (b, p);
+                kept += usize::from(build.value(b as usize) == probe.value(p as usize));
+            }
+            len = kept;
+        }
+        if len > 0 { self.sink.pairs(&self.build[..len], &self.probe[..len]) } else { Ok(()) }
+    }
+}

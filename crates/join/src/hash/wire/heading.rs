@@ -1,0 +1,82 @@
+//! The first bytes of an encoded fragment.
+
+use std::ops::Range;
+
+use super::{ALIGN, padded};
+use crate::error::JoinError;
+
+const MAGIC: [u8; 8] = *b"ANNFRAG1";
+
+/// What stands there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Heading {
+    /// Bytes of the whole.
+    pub(super) bytes: u64,
+    pub(super) rows: u32,
+    /// Partitions that the side is clustered into.
+    pub(super) partitions: u32,
+    /// The first that this has rows of.
+    pub(super) first: u32,
+    /// Numbers that say where partitions begin.
+    pub(super) starts: u32,
+    pub(super) buffers: u32,
+}
+
+impl Heading {
+    /// # Errors
+    /// [`JoinError::Fragment`] if these are no fragment's bytes, or not all of them.
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, JoinError> {
+        let Some((magic, numbers)) = bytes.get(..ALIGN).and_then(|heading| heading.split_first_chunk::<8>()) else {
+            return Err(JoinError::Fragment { what: "it is shorter than a heading" });
+        };
+        if *magic != MAGIC {
+            return Err(JoinError::Fragment { what: "its first bytes are not those of a fragment" });
+        }
+        let word = |at: usize| u32::from_le_bytes(numbers.as_chunks::<4>().0[at]);
+        let heading = Self {
+            bytes: u64::from(word(1)) << 32 | u64::from(word(0)),
+            rows: word(2),
+            partitions: word(3),
+            first: word(4),
+            starts: word(5),
+            buffers: word(6),
+        };
+        if heading.bytes > bytes.len() as u64 || heading.front() as u64 > heading.bytes {
+            return Err(JoinError::Fragment { what: "it is cut off" });
+        }
+        Ok(heading)
+    }
+
+    /// Writes the first 64 bytes.
+    pub(super) fn write(&self, bytes: &mut [u8]) {
+        let [low, high] = [self.bytes as u32, (self.bytes >> 32) as u32];
+        let words = [low, high, self.rows, self.partitions, self.first, self.starts, self.buffers];
+        bytes[..ALIGN].fill(0);
+        bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
+        for (place, word) in bytes[MAGIC.len()..].as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
+    }
+
+    /// Where the match bits are, with what they are padded by.
+    fn match_bytes(&self) -> Range<usize> {
+        ALIGN..ALIGN + padded((self.rows as usize).div_ceil(8))
+    }
+
+    /// Where the starts of the partitions are.
+    pub(super) fn start_bytes(&self) -> Range<usize> {
+        let begin = self.match_bytes().end;
+        begin..begin + self.starts as usize * size_of::<u32>()
+    }
+
+    /// Where offset and length of each buffer are.
+    pub(super) fn buffer_bytes(&self) -> Range<usize> {
+        let begin = padded(self.start_bytes().end);
+        begin..begin + self.buffers as usize * 2 * size_of::<u64>()
+    }
+
+    /// Bytes before the first buffer.
+    pub(super) fn front(&self) -> usize {
+        padded(self.buffer_bytes().end)
+    }
+}

@@ -1,0 +1,175 @@
+//! Fragments as bytes.
+//!
+//! ```text
+//! heading (64 bytes) | match bits | starts of partitions: u32 each | offset and length of each buffer: u64 each | buffers
+//! ```
+//! Each part begins at a multiple of 64 bytes. Numbers are little-endian. Buffers are Arrow's, so that columns are read where they
+//! lie: first validity (empty where no row is null), then values, or offsets and bytes, or views and one buffer of bytes. Columns of
+//! other types (nested ones, dictionaries) are together one column of bytes, by the codec of `annulus-pages`, and are copied
+//! when read. Hidden key columns come last but for that one.
+//!
+//! Reading trusts nothing: any bytes give an error or a valid fragment. Arrow's own stream format is not used, as its reader
+//! panics on some damaged bytes.
+
+mod decode;
+mod encode;
+mod heading;
+mod size;
+
+use std::ops::Range;
+
+use annulus_pages::{codec::RowCodec, page::PayloadSize, tuples::TupleBatch};
+use arrow::{
+    array::{Array, ArrayRef, LargeBinaryArray, RecordBatch, RecordBatchOptions},
+    buffer::{Buffer, OffsetBuffer},
+    compute::concat,
+    datatypes::DataType,
+};
+
+use super::{parallel, radix::Partitions};
+use crate::{error::JoinError, key::Keys};
+use heading::Heading;
+pub(super) use size::Sizes;
+
+/// Alignment of every part.
+const ALIGN: usize = 64;
+/// Rows that a thread codes at a time.
+const PART_ROWS: usize = 1 << 14;
+
+const _: () = assert!(cfg!(target_endian = "little"), "fragments are little-endian");
+
+/// What all fragments of a probe side have in common; hosts that exchange them must agree on it.
+#[derive(Debug)]
+pub struct FragmentFormat {
+    keys: Keys,
+    partitions: Partitions,
+    /// Columns whose buffers are sent, the hidden ones among them, and how.
+    native: Vec<(usize, Kind)>,
+    coded: Option<Coded>,
+}
+
+/// The columns that are sent as rows of bytes.
+#[derive(Debug)]
+struct Coded {
+    columns: Vec<usize>,
+    codec: RowCodec,
+}
+
+/// How the buffers of a column are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Values of so many bytes.
+    Fixed(usize),
+    Boolean,
+    /// Offsets of 32 bits, and bytes.
+    Bytes32,
+    /// Offsets of 64 bits, and bytes.
+    Bytes64,
+    View,
+}
+
+impl FragmentFormat {
+    /// For the side with these keys. `partitions` are the build side's, on every host.
+    ///
+    /// # Errors
+    /// [`JoinError::Outside`] if a column's type cannot be sent.
+    pub fn new(keys: Keys, partitions: Partitions) -> Result<Self, JoinError> {
+        let fields = keys.full().fields().iter().enumerate();
+        let native = fields.filter_map(|(at, field)| Some((at, Kind::of(field.data_type())?))).collect();
+        let fields = keys.schema().fields().iter().enumerate();
+        let columns: Vec<usize> =
+            fields.filter(|(_, field)| Kind::of(field.data_type()).is_none()).map(|(at, _)| at).collect();
+        let coded = if columns.is_empty() {
+            None
+        } else {
+            let codec = RowCodec::new(keys.schema().project(&columns)?.into()).map_err(outside)?;
+            Some(Coded { columns, codec })
+        };
+        Ok(Self { keys, partitions, native, coded })
+    }
+
+    /// The key columns.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Into how many partitions both sides are clustered.
+    pub fn partitions(&self) -> Partitions {
+        self.partitions
+    }
+
+    /// The rows of the columns that are sent as such.
+    pub(super) fn code(
+        &self,
+        columns: &[ArrayRef],
+        rows: usize,
+        threads: usize,
+    ) -> Result<Option<LargeBinaryArray>, JoinError> {
+        let Some(coded) = &self.coded else { return Ok(None) };
+        let parts = (0..rows).step_by(PART_ROWS).map(|start| start..rows.min(start + PART_ROWS)).collect();
+        let parts = parallel::map(threads, parts, |rows| coded.encode(columns, rows));
+        let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let parts: Vec<&dyn Array> = parts.iter().map(|part| part as &dyn Array).collect();
+        if parts.is_empty() {
+            return Ok(Some(LargeBinaryArray::new_null(0)));
+        }
+        Ok(Some(LargeBinaryArray::from(concat(&parts)?.to_data())))
+    }
+}
+
+impl Coded {
+    fn encode(&self, columns: &[ArrayRef], rows: Range<usize>) -> Result<LargeBinaryArray, JoinError> {
+        let columns = self.columns.iter().map(|&column| columns[column].slice(rows.start, rows.len())).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let batch = RecordBatch::try_new_with_options(self.codec.schema().clone(), columns, &options)?;
+        let mut coded = TupleBatch::default();
+        self.codec.encode(&batch, None, &mut coded).map_err(outside)?;
+        let offsets = match self.codec.payload_size() {
+            PayloadSize::Fixed(bytes) => OffsetBuffer::from_lengths(std::iter::repeat_n(bytes as usize, rows.len())),
+            PayloadSize::Variable => OffsetBuffer::new(coded.offsets.iter().map(|&offset| i64::from(offset)).collect()),
+        };
+        Ok(LargeBinaryArray::try_new(offsets, Buffer::from_vec(coded.bytes), None)?)
+    }
+}
+
+impl Kind {
+    fn of(data_type: &DataType) -> Option<Self> {
+        match data_type {
+            DataType::Boolean => Some(Self::Boolean),
+            DataType::FixedSizeBinary(width) => {
+                usize::try_from(*width).ok().filter(|&width| width > 0).map(Self::Fixed)
+            }
+            DataType::Utf8 | DataType::Binary => Some(Self::Bytes32),
+            DataType::LargeUtf8 | DataType::LargeBinary => Some(Self::Bytes64),
+            DataType::Utf8View | DataType::BinaryView => Some(Self::View),
+            other => other.primitive_width().map(Self::Fixed),
+        }
+    }
+
+    /// Buffers of a column.
+    fn buffers(self) -> usize {
+        match self {
+            Self::Fixed(_) | Self::Boolean => 2,
+            Self::Bytes32 | Self::Bytes64 | Self::View => 3,
+        }
+    }
+}
+
+/// Which bytes of an encoded fragment are its match bits: one a row, the lowest of each byte first. They may be changed in place,
+/// for example to [`Matched::to_array`](crate::matched::Matched::to_array)'s, once the fragment has been probed and dropped.
+///
+/// # Errors
+/// [`JoinError::Fragment`] if these are no fragment's bytes.
+pub fn match_bits(bytes: &[u8]) -> Result<Range<usize>, JoinError> {
+    let heading = Heading::read(bytes)?;
+    Ok(ALIGN..ALIGN + (heading.rows as usize).div_ceil(8))
+}
+
+/// Up to the next part.
+fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(ALIGN)
+}
+
+fn outside(error: impl std::error::Error + Send + Sync + 'static) -> JoinError {
+    JoinError::Outside(Box::new(error))
+}

@@ -1,0 +1,66 @@
+//! The hash of a key.
+
+use arrow::datatypes::ArrowNativeType;
+
+/// A key in a table.
+pub(crate) trait Key: ArrowNativeType + Ord + Eq + Send + Sync {
+    /// All bits of the key reach the upper bits of the hash, from which partitions and buckets are taken. The same on every
+    /// host.
+    fn hash(self) -> u64;
+}
+
+impl Key for u32 {
+    #[inline(always)]
+    fn hash(self) -> u64 {
+        mix(u64::from(self))
+    }
+}
+
+impl Key for u64 {
+    #[inline(always)]
+    fn hash(self) -> u64 {
+        mix(self)
+    }
+}
+
+/// The halves of a long product, folded, and a product again: the first spreads the upper bits downwards, the second the lower
+/// ones upwards. (The constants are digits of pi.)
+#[inline(always)]
+fn mix(key: u64) -> u64 {
+    let product = u128::from(key ^ 0x243F_6A88_85A3_08D3) * 0x1319_8A2E_0370_7345;
+    ((product >> 64) as u64 ^ product as u64).wrapping_mul(0xA409_3822_299F_31D1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 65,536 keys in 2^8 partitions with 2^8 buckets each: about 256 in a partition, and few in a bucket.
+    fn expect_spread<K: Key>(name: &str, key: impl Fn(u64) -> K) {
+        for skip in [0, 8] {
+            let mut counts = [0; 256];
+            (0..1 << 16).for_each(|number| counts[(key(number).hash() << skip >> 56) as usize] += 1);
+            let most = counts.iter().max().unwrap();
+            assert!(*most < 400, "{name}: {most} of 65536 keys in one of 256 partitions, after {skip} bits");
+        }
+        let mut buckets = vec![0; 1 << 16];
+        (0..1 << 16).for_each(|number| buckets[(key(number).hash() >> 48) as usize] += 1);
+        let most = buckets.iter().max().unwrap();
+        assert!(*most < 20, "{name}: {most} of 65536 keys in one of as many buckets");
+    }
+
+    #[test]
+    fn keys_that_differ_in_few_bits_spread() {
+        for shift in [0, 1, 3, 8, 12, 16, 20, 31, 32, 40, 48] {
+            expect_spread(&format!("n << {shift}"), |number| number << shift);
+        }
+        (0..=16).step_by(4).for_each(|shift| expect_spread(&format!("narrow n << {shift}"), |n| (n as u32) << shift));
+        for factor in [3, 10, 1000, 10_000, 86_400_000_000, 0x9E37_79B9_7F4A_7C15] {
+            expect_spread(&format!("n * {factor}"), |number: u64| number.wrapping_mul(factor));
+        }
+        expect_spread("float", |number| (number as f64).to_bits());
+        expect_spread("negative float", |number| (-(number as f32)).to_bits());
+        expect_spread("from the middle", |number| number.wrapping_sub(1 << 15));
+        expect_spread("both halves", |number| number << 40 | number);
+    }
+}

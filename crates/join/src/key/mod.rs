@@ -1,0 +1,217 @@
+//! Key columns of either side as numbers that compare like them, or almost.
+//!
+//! ```text
+//! one column of 4 or 8 bytes, exact in its bits      -> the column itself
+//! one boolean, float, or column of 1 or 2 bytes      -> a hidden column of u32 or u64, exact
+//! anything else (Arrow's row format makes it bytes)  -> hidden columns: u64 hash of the bytes, and the bytes
+//! ```
+//! Hidden columns stand behind the user's, are clustered and sent with them, and are never shown.
+
+mod encode;
+mod hash;
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, RecordBatch},
+    buffer::{NullBuffer, ScalarBuffer},
+    datatypes::{DataType, Field, Schema, SchemaRef},
+    error::ArrowError,
+    row::{RowConverter, SortField},
+};
+
+pub(crate) use hash::Key;
+
+use crate::error::JoinError;
+
+/// The key columns of one side.
+#[derive(Debug)]
+pub struct Keys {
+    schema: SchemaRef,
+    columns: Vec<usize>,
+    nulls_equal: bool,
+    kind: Kind,
+    /// The user's columns, then the hidden ones.
+    full: SchemaRef,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// The column itself.
+    Plain,
+    /// A hidden column of numbers that are equal where the keys are.
+    Converted,
+    /// Hidden columns of hashes and bytes.
+    Bytes(RowConverter),
+}
+
+/// A batch whose keys were looked up.
+#[derive(Debug)]
+pub(crate) struct Keyed {
+    /// The user's columns, then the hidden ones.
+    pub(crate) columns: Vec<ArrayRef>,
+    pub(crate) values: KeyValues,
+    /// Null where a row joins by its null, or not at all.
+    pub(crate) nulls: Option<NullBuffer>,
+}
+
+/// The keys of some rows as numbers.
+#[derive(Clone, Debug)]
+pub(crate) enum KeyValues {
+    Narrow(ScalarBuffer<u32>),
+    Wide(ScalarBuffer<u64>),
+}
+
+impl Keys {
+    /// Columns `columns` of a side that has `schema`. A row with a null among them matches nothing, or with `nulls_equal` those
+    /// whose keys are null in the same places. -0.0 equals 0.0, and NaN equals NaN.
+    ///
+    /// # Errors
+    /// If there is no key or no such column, or a column's type cannot be compared.
+    pub fn new(schema: &SchemaRef, columns: &[usize], nulls_equal: bool) -> Result<Self, JoinError> {
+        if columns.is_empty() {
+            let message = "a hash join needs a key: name at least one column of each side";
+            return Err(ArrowError::InvalidArgumentError(message.into()).into());
+        }
+        let key_schema = schema.project(columns)?;
+        let types: Vec<&DataType> = key_schema.fields().iter().map(|field| field.data_type()).collect();
+        let (kind, hidden) = match types[..] {
+            [single] if is_plain(single) => (Kind::Plain, vec![]),
+            [single] if encode::is_convertible(single) => (Kind::Converted, vec![encode::converted_type(single)]),
+            _ => (Kind::Bytes(converter(&types)?), vec![DataType::UInt64, DataType::LargeBinary]),
+        };
+        let hidden = hidden.into_iter().map(|data_type| Arc::new(Field::new("", data_type, false)));
+        let fields: Vec<_> = schema.fields().iter().cloned().chain(hidden).collect();
+        let full = Arc::new(Schema::new(fields));
+        Ok(Self { schema: Arc::clone(schema), columns: columns.to_vec(), nulls_equal, kind, full })
+    }
+
+    /// The schema of the side.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Whether null keys match null keys.
+    pub fn nulls_equal(&self) -> bool {
+        self.nulls_equal
+    }
+
+    /// The types of the key columns.
+    pub fn types(&self) -> impl ExactSizeIterator<Item = &DataType> {
+        self.columns.iter().map(|&column| self.schema.field(column).data_type())
+    }
+
+    /// Whether these, of the build side, can be compared with `probe`, of the probe side.
+    ///
+    /// # Errors
+    /// [`JoinError::KeyCount`] or [`JoinError::KeyTypes`] if they cannot; [`JoinError::Fragment`] if they differ about nulls.
+    pub fn check(&self, probe: &Self) -> Result<(), JoinError> {
+        if self.columns.len() != probe.columns.len() {
+            return Err(JoinError::KeyCount { build: self.columns.len(), probe: probe.columns.len() });
+        }
+        if let Some((index, (build, probe))) = self.types().zip(probe.types()).enumerate().find(|(_, (a, b))| a != b) {
+            return Err(JoinError::KeyTypes { index, build: build.clone(), probe: probe.clone() });
+        }
+        if self.nulls_equal != probe.nulls_equal {
+            return Err(JoinError::Fragment { what: "one of them takes null keys as equal, and the other does not" });
+        }
+        Ok(())
+    }
+
+    /// The user's columns, then the hidden ones.
+    pub(crate) fn full(&self) -> &SchemaRef {
+        &self.full
+    }
+
+    /// Whether each thread had better look up the keys of a few rows at a time.
+    pub(crate) fn is_costly(&self) -> bool {
+        !matches!(self.kind, Kind::Plain)
+    }
+
+    /// Whether equal numbers are not yet equal keys: [`key_bytes`](Self::key_bytes) must be compared, too.
+    pub(crate) fn are_hashes(&self) -> bool {
+        matches!(self.kind, Kind::Bytes(_))
+    }
+
+    /// Whether all rows that [`Keyed::nulls`] has as null are equal.
+    pub(crate) fn null_rows_match(&self) -> bool {
+        self.nulls_equal && !self.are_hashes()
+    }
+
+    /// The hidden column with the keys' bytes.
+    pub(crate) fn key_bytes(&self) -> Option<usize> {
+        self.are_hashes().then(|| self.full.fields().len() - 1)
+    }
+
+    /// The numbers, from columns that have been extended.
+    pub(crate) fn values(&self, columns: &[ArrayRef]) -> KeyValues {
+        KeyValues::of(&columns[self.key_column()])
+    }
+
+    /// Which of the columns has the numbers.
+    pub(crate) fn key_column(&self) -> usize {
+        if matches!(self.kind, Kind::Plain) { self.columns[0] } else { self.schema.fields().len() }
+    }
+
+    /// Looks up the keys of a batch.
+    ///
+    /// # Errors
+    /// If the batch does not have the side's columns, or a kernel fails.
+    pub(crate) fn extend(&self, batch: &RecordBatch) -> Result<Keyed, JoinError> {
+        let types = |schema: &Schema| schema.fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
+        if !Arc::ptr_eq(&self.schema, batch.schema_ref()) && types(&self.schema) != types(batch.schema_ref()) {
+            let message = format!("a batch has columns {}, and its side {}", batch.schema_ref(), self.schema);
+            return Err(ArrowError::SchemaError(message).into());
+        }
+        let keys: Vec<ArrayRef> = self.columns.iter().map(|&column| Arc::clone(batch.column(column))).collect();
+        let mut columns = batch.columns().to_vec();
+        match &self.kind {
+            Kind::Plain => {}
+            Kind::Converted => columns.push(encode::converted(&keys[0])),
+            Kind::Bytes(converter) => columns.extend(encode::hashes_and_bytes(converter, &keys)?),
+        }
+        let nulls = match self.kind {
+            Kind::Bytes(_) if self.nulls_equal => None,
+            _ => keys.iter().fold(None, |nulls, key| NullBuffer::union(nulls.as_ref(), key.logical_nulls().as_ref())),
+        };
+        Ok(Keyed { values: self.values(&columns), nulls: nulls.filter(|nulls| nulls.null_count() > 0), columns })
+    }
+}
+
+impl Keyed {
+    pub(crate) fn rows(&self) -> usize {
+        self.values.len()
+    }
+}
+
+impl KeyValues {
+    /// The bits of a column of 4 or 8 bytes.
+    fn of(column: &ArrayRef) -> Self {
+        let data = column.to_data();
+        let (buffer, offset) = (data.buffers()[0].clone(), data.offset());
+        match column.data_type().primitive_width() {
+            Some(4) => Self::Narrow(ScalarBuffer::new(buffer, offset, data.len())),
+            _ => Self::Wide(ScalarBuffer::new(buffer, offset, data.len())),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Narrow(values) => values.len(),
+            Self::Wide(values) => values.len(),
+        }
+    }
+}
+
+/// Whether equal bits are equal keys, and there are 4 or 8 bytes of them.
+fn is_plain(data_type: &DataType) -> bool {
+    !data_type.is_floating() && matches!(data_type.primitive_width(), Some(4 | 8))
+}
+
+fn converter(types: &[&DataType]) -> Result<RowConverter, JoinError> {
+    let field = |data_type: &DataType| SortField::new(data_type.clone());
+    if let Some(index) = types.iter().position(|data_type| !RowConverter::supports_fields(&[field(data_type)])) {
+        return Err(JoinError::KeyUnsupported { index, data_type: types[index].clone() });
+    }
+    Ok(RowConverter::new(types.iter().map(|data_type| field(data_type)).collect())?)
+}

@@ -1,0 +1,273 @@
+//! The hash join against a nested loop over the same rows, before and after its fragments have been bytes.
+
+mod support;
+
+use std::{collections::HashMap, sync::Arc};
+
+use annulus_join::{
+    error::JoinError,
+    hash::{BuildSide, Fragment, FragmentFormat, HashConfig, Partitions},
+    key::Keys,
+    matched::Matched,
+};
+use arrow::{
+    array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array},
+    buffer::Buffer,
+    compute::take_record_batch,
+    datatypes::{DataType, Field, Schema},
+};
+use proptest::prelude::*;
+use support::hash::{Case, Collect, Row, arb_case, join, rows_of};
+
+/// All pairs of rows whose keys are equal, by a nested loop.
+fn nested_loop(case: &Case) -> HashMap<(Row, Row), usize> {
+    let keys = |batch: &RecordBatch, columns: &[usize]| rows_of(&batch.project(columns).unwrap());
+    let (build, probe) = (rows_of(&case.build), rows_of(&case.probe));
+    let (build_keys, probe_keys) = (keys(&case.build, &case.build_keys), keys(&case.probe, &case.probe_keys));
+    let mut pairs = HashMap::new();
+    for (row, key) in build.iter().zip(&build_keys) {
+        for (other, other_key) in probe.iter().zip(&probe_keys) {
+            let null = key.contains(&None) && !case.nulls_equal;
+            if key == other_key && !null {
+                *pairs.entry((row.clone(), other.clone())).or_insert(0) += 1;
+            }
+        }
+    }
+    pairs
+}
+
+/// Rows of either side are marked if and only if they are in a pair.
+fn expect_marked(case: &Case, build: &BuildSide, fragments: &[Fragment], pairs: &HashMap<(Row, Row), usize>) {
+    let marked = Matched::new(build.batch().num_rows());
+    for fragment in fragments {
+        fragment.morsels(case.threads).iter().for_each(|morsel| build.mark(fragment, morsel, &marked).unwrap());
+        for (row, values) in rows_of(fragment.batch()).into_iter().enumerate() {
+            let expected = pairs.keys().any(|(_, probe)| *probe == values);
+            assert_eq!(fragment.matched().get(row as u32), expected, "{values:?}");
+        }
+    }
+    for (row, values) in rows_of(build.batch()).into_iter().enumerate() {
+        assert_eq!(marked.get(row as u32), pairs.keys().any(|(build, _)| *build == values), "{values:?}");
+    }
+}
+
+fn pieces(batch: &RecordBatch, rows: usize) -> Vec<RecordBatch> {
+    let starts = (0..batch.num_rows()).step_by(rows);
+    starts.map(|start| batch.slice(start, rows.min(batch.num_rows() - start))).collect()
+}
+
+fn aligned(bytes: usize) -> (Vec<u8>, usize) {
+    let memory = vec![0xA5; bytes + 64];
+    let skip = memory.as_ptr().align_offset(64);
+    (memory, skip)
+}
+
+/// The fragment as bytes, at an address that is a multiple of 64.
+fn encoded(fragment: &Fragment) -> Buffer {
+    let bytes = fragment.encoded_bytes();
+    let (mut memory, skip) = aligned(bytes);
+    assert_eq!(fragment.encode(&mut memory[skip..]).unwrap(), bytes);
+    Buffer::from_vec(memory).slice_with_length(skip, bytes)
+}
+
+fn prepare(case: &Case) -> (BuildSide, Arc<FragmentFormat>, Vec<Fragment>) {
+    let partitions = Partitions::at_least(case.partitions);
+    let config = HashConfig { partitions, threads: case.threads };
+    let keys = Keys::new(&case.build.schema(), &case.build_keys, case.nulls_equal).unwrap();
+    let build = BuildSide::prepare(keys, pieces(&case.build, case.batch_rows), &config).unwrap();
+    let keys = Keys::new(&case.probe.schema(), &case.probe_keys, case.nulls_equal).unwrap();
+    let format = Arc::new(FragmentFormat::new(keys, partitions).unwrap());
+    let probe = pieces(&case.probe, case.batch_rows);
+    let fragments = Fragment::prepare(&format, probe, case.threads, case.max_bytes).unwrap();
+    (build, format, fragments)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn pairs_are_those_of_a_nested_loop(case in arb_case()) {
+        let (build, format, fragments) = prepare(&case);
+        let expected = nested_loop(&case);
+        let (mut before, mut after) = (HashMap::new(), HashMap::new());
+        for fragment in &fragments {
+            join(&build, fragment, case.threads, &mut before);
+            let bytes = encoded(fragment);
+            prop_assert!(bytes.len() <= case.max_bytes);
+            let decoded = Fragment::decode(&format, bytes).unwrap();
+            prop_assert_eq!(rows_of(decoded.batch()), rows_of(fragment.batch()));
+            join(&build, &decoded, case.threads, &mut after);
+        }
+        prop_assert_eq!(&before, &expected);
+        expect_marked(&case, &build, &fragments, &expected);
+        prop_assert_eq!(&after, &expected);
+        let all = |rows: Vec<Row>| { let mut rows = rows; rows.sort(); rows };
+        prop_assert_eq!(all(rows_of(build.batch())), all(rows_of(&case.build)));
+        let probe = fragments.iter().flat_map(|fragment| rows_of(fragment.batch())).collect();
+        prop_assert_eq!(all(probe), all(rows_of(&case.probe)));
+    }
+
+    #[test]
+    fn damaged_bytes_are_an_error_or_a_fragment(
+        case in arb_case(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        // Most of the damage is to be where the structure is.
+        front in prop::bool::weighted(0.7),
+        cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
+    ) {
+        let (build, format, fragments) = prepare(&case);
+        for fragment in &fragments {
+            let mut bytes = encoded(fragment).to_vec();
+            let reach = if front { bytes.len().min(1024) } else { bytes.len() };
+            for (at, byte) in &damage {
+                bytes[at.index(reach)] = *byte;
+            }
+            if let Some(cut) = cut {
+                bytes.truncate(cut.index(bytes.len()));
+            }
+            let (mut memory, skip) = aligned(bytes.len());
+            memory[skip..skip + bytes.len()].copy_from_slice(&bytes);
+            let bytes = Buffer::from_vec(memory).slice_with_length(skip, bytes.len());
+            if let Ok(fragment) = Fragment::decode(&format, bytes) {
+                join(&build, &fragment, 1, &mut HashMap::new());
+                encoded(&fragment);
+            }
+        }
+    }
+}
+
+fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true))).unwrap()
+}
+
+/// A case of one key column of each side.
+fn case(build: ArrayRef, probe: ArrayRef) -> Case {
+    Case {
+        build: batch(vec![("key", build)]),
+        probe: batch(vec![("key", probe)]),
+        build_keys: vec![0],
+        probe_keys: vec![0],
+        nulls_equal: false,
+        partitions: 16,
+        threads: 2,
+        batch_rows: 1000,
+        max_bytes: 1 << 20,
+    }
+}
+
+fn count(case: &Case) -> usize {
+    let (build, _, fragments) = prepare(case);
+    let mut sink = Collect::default();
+    for fragment in &fragments {
+        fragment.morsels(case.threads).iter().for_each(|morsel| build.probe(fragment, morsel, &mut sink).unwrap());
+    }
+    sink.pairs.len()
+}
+
+#[test]
+fn a_key_that_comes_very_often_is_found_by_bisection() {
+    // One hundred thousand rows of one key; as many rows of others look in its bucket, if there is but one.
+    let heavy = std::iter::repeat_n(7, 100_000);
+    let build: ArrayRef = Arc::new(heavy.chain(0..1000).collect::<Int64Array>());
+    let probe: ArrayRef = Arc::new((0..100_000).chain([7]).collect::<Int64Array>());
+    let mut case = case(build, probe);
+    for partitions in [1, 4096] {
+        case.partitions = partitions;
+        assert_eq!(count(&case), 999 + 2 * 100_001);
+    }
+}
+
+#[test]
+fn a_heavy_key_on_both_sides_is_marked_without_all_its_pairs() {
+    // Ten thousand million pairs.
+    let keys: ArrayRef = Arc::new(std::iter::repeat_n(7, 100_000).collect::<Int64Array>());
+    let case = case(Arc::clone(&keys), keys);
+    let (build, _, fragments) = prepare(&case);
+    let marked = Matched::new(100_000);
+    for fragment in &fragments {
+        fragment.morsels(2).iter().for_each(|morsel| build.mark(fragment, morsel, &marked).unwrap());
+        assert_eq!(fragment.matched().to_array().true_count(), fragment.batch().num_rows());
+    }
+    assert_eq!(marked.to_array().true_count(), 100_000);
+}
+
+#[test]
+fn skewed_keys_on_both_sides() {
+    // Key k comes rows / (k + 1) times.
+    let zipf = |rows: usize| (0..1000i32).flat_map(move |key| std::iter::repeat_n(key, rows / (key as usize + 1)));
+    let (build, probe): (ArrayRef, ArrayRef) =
+        (Arc::new(zipf(2000).collect::<Int32Array>()), Arc::new(zipf(500).collect::<Int32Array>()));
+    let expected = (1..=1000).map(|k| (2000 / k) * (500 / k)).sum::<usize>();
+    assert_eq!(count(&case(build, probe)), expected);
+}
+
+#[test]
+fn floats_are_equal_as_sql_has_it() {
+    let nan = f64::from_bits(f64::NAN.to_bits() | 1);
+    let build: ArrayRef = Arc::new(Float64Array::from(vec![Some(0.0), Some(f64::NAN), Some(1.5), None]));
+    let probe: ArrayRef = Arc::new(Float64Array::from(vec![Some(-0.0), Some(nan), Some(-1.5), None]));
+    assert_eq!(count(&case(Arc::clone(&build), Arc::clone(&probe))), 2);
+    let mut both = case(build, probe);
+    both.build = batch(vec![("a", both.build.column(0).clone()), ("b", both.build.column(0).clone())]);
+    both.probe = batch(vec![("a", both.probe.column(0).clone()), ("b", both.probe.column(0).clone())]);
+    (both.build_keys, both.probe_keys) = (vec![0, 1], vec![1, 0]);
+    assert_eq!(count(&both), 2);
+    both.nulls_equal = true;
+    assert_eq!(count(&both), 3);
+}
+
+#[test]
+fn sides_that_do_not_fit_are_told_apart() {
+    let (int, text): (ArrayRef, ArrayRef) =
+        (Arc::new(Int32Array::from(vec![1])), Arc::new(StringArray::from(vec!["1"])));
+    let (numbers, words) = (case(Arc::clone(&int), int), case(Arc::clone(&text), text));
+    let (build, ..) = prepare(&numbers);
+    let (_, format, fragments) = prepare(&words);
+    let morsel = &fragments[0].morsels(1)[0];
+    let error = build.probe(&fragments[0], morsel, &mut Collect::default()).unwrap_err();
+    assert!(matches!(error, JoinError::KeyTypes { index: 0, .. }), "{error}");
+    assert!(matches!(format.keys().check(build.keys()), Err(JoinError::KeyTypes { .. })));
+
+    let many = Case { partitions: 32, ..numbers };
+    let (_, _, fragments) = prepare(&many);
+    let error = build.probe(&fragments[0], morsel, &mut Collect::default()).unwrap_err();
+    assert!(matches!(error, JoinError::Fragment { .. }), "{error}");
+}
+
+#[test]
+fn keys_that_are_none_are_refused() {
+    let schema = Arc::new(Schema::new(vec![Field::new("key", DataType::Int32, true)]));
+    assert!(matches!(Keys::new(&schema, &[], false), Err(JoinError::Arrow(_))));
+    assert!(matches!(Keys::new(&schema, &[1], false), Err(JoinError::Arrow(_))));
+}
+
+#[test]
+fn a_row_that_fits_in_no_fragment_is_an_error() {
+    let long: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(5000)]));
+    let side = batch(vec![("key", long)]);
+    let keys = Keys::new(&side.schema(), &[0], false).unwrap();
+    let format = Arc::new(FragmentFormat::new(keys, Partitions::at_least(1)).unwrap());
+    let error = Fragment::prepare(&format, vec![side], 1, 4096).unwrap_err();
+    assert!(matches!(error, JoinError::RowTooLarge { max_bytes: 4096, .. }), "{error}");
+}
+
+#[test]
+fn match_bits_go_round_with_the_bytes() {
+    let keys: ArrayRef = Arc::new((0..1000).collect::<Int32Array>());
+    let (_, format, fragments) = prepare(&case(Arc::clone(&keys), keys));
+    let mut bytes = encoded(&fragments[0]).to_vec();
+    let bits = annulus_join::hash::match_bits(&bytes).unwrap();
+    assert_eq!(bits.len(), fragments[0].batch().num_rows().div_ceil(8));
+    for row in [0, 9, 999] {
+        fragments[0].matched().set(row);
+    }
+    bytes[bits].copy_from_slice(&fragments[0].matched().to_array().values().sliced()[..125]);
+    let (mut memory, skip) = aligned(bytes.len());
+    memory[skip..skip + bytes.len()].copy_from_slice(&bytes);
+    let decoded = Fragment::decode(&format, Buffer::from_vec(memory).slice(skip)).unwrap();
+    let set: Vec<usize> = decoded.matched().to_array().values().set_indices().collect();
+    assert_eq!(set, [0, 9, 999]);
+    assert_eq!(encoded(&decoded).as_slice(), bytes);
+    let rows = UInt32Array::from_iter_values(0..1000);
+    assert_eq!(take_record_batch(decoded.batch(), &rows).unwrap(), *fragments[0].batch());
+}

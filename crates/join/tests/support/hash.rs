@@ -1,0 +1,166 @@
+//! Random joins, and their rows as values that can be compared.
+
+use std::{collections::HashMap, sync::Arc};
+
+use annulus_join::{
+    error::JoinError,
+    hash::{BuildSide, Fragment},
+    sink::PairSink,
+};
+use arrow::{
+    array::{
+        Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float16Array, Float32Array,
+        Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, ListArray, RecordBatch, RecordBatchOptions,
+        StringArray, StringViewArray, TimestampMicrosecondArray, UInt8Array, UInt64Array,
+    },
+    datatypes::{Float16Type, Int8Type, Int32Type},
+    util::display::{ArrayFormatter, FormatOptions},
+};
+use proptest::{collection::vec, prelude::*};
+
+/// A row's values in words, without what SQL does not tell apart.
+pub type Row = Vec<Option<String>>;
+
+/// A join of two sides.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub build: RecordBatch,
+    pub probe: RecordBatch,
+    pub build_keys: Vec<usize>,
+    pub probe_keys: Vec<usize>,
+    pub nulls_equal: bool,
+    pub partitions: usize,
+    pub threads: usize,
+    pub batch_rows: usize,
+    pub max_bytes: usize,
+}
+
+/// All pairs.
+#[derive(Debug, Default)]
+pub struct Collect {
+    pub pairs: Vec<(u32, u32)>,
+}
+
+impl PairSink for Collect {
+    fn pairs(&mut self, build: &[u32], probe: &[u32]) -> Result<(), JoinError> {
+        assert!(!build.is_empty() && build.len() <= annulus_join::sink::MOST_PAIRS && build.len() == probe.len());
+        self.pairs.extend(build.iter().copied().zip(probe.iter().copied()));
+        Ok(())
+    }
+}
+
+/// Adds the pairs of rows that the fragment gives.
+pub fn join(build: &BuildSide, fragment: &Fragment, threads: usize, pairs: &mut HashMap<(Row, Row), usize>) {
+    let mut sink = Collect::default();
+    for morsel in fragment.morsels(threads) {
+        build.probe(fragment, &morsel, &mut sink).unwrap();
+    }
+    let (build, probe) = (rows_of(build.batch()), rows_of(fragment.batch()));
+    for (b, p) in sink.pairs {
+        *pairs.entry((build[b as usize].clone(), probe[p as usize].clone())).or_insert(0) += 1;
+    }
+}
+
+/// The rows in words.
+pub fn rows_of(batch: &RecordBatch) -> Vec<Row> {
+    let options = FormatOptions::new();
+    let columns: Vec<_> =
+        batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap()).collect();
+    let value = |column: usize, row: usize| {
+        let text = columns[column].value(row).to_string();
+        let is_zero = batch.column(column).data_type().is_floating() && text.parse() == Ok(0.0);
+        let text = if is_zero { "0.0".to_owned() } else { text };
+        batch.column(column).is_valid(row).then_some(text)
+    };
+    (0..batch.num_rows()).map(|row| (0..columns.len()).map(|column| value(column, row)).collect()).collect()
+}
+
+/// Columns of one type made from small numbers, so that many are equal.
+fn column(kind: usize, numbers: &[Option<i8>]) -> ArrayRef {
+    let numbers = numbers.iter().copied();
+    let texts =
+        numbers.clone().map(|n| n.map(|n| if n > 60 { format!("a value of some length {n}") } else { n.to_string() }));
+    let floats = numbers.clone().map(|n| {
+        n.map(|n| match n {
+            0 => -0.0,
+            1 => 0.0,
+            2 => f64::NAN,
+            3 => f64::from_bits(f64::NAN.to_bits() | 5),
+            n => f64::from(n) / 4.0,
+        })
+    });
+    let wide = |n: i8| i64::from(n) << 40;
+    match kind {
+        0 => Arc::new(numbers.collect::<Int8Array>()),
+        1 => Arc::new(numbers.map(|n| n.map(i16::from)).collect::<Int16Array>()),
+        2 => Arc::new(numbers.map(|n| n.map(i32::from)).collect::<Int32Array>()),
+        3 => Arc::new(numbers.map(|n| n.map(wide)).collect::<Int64Array>()),
+        4 => Arc::new(numbers.map(|n| n.map(|n| n as u8)).collect::<UInt8Array>()),
+        5 => Arc::new(numbers.map(|n| n.map(|n| n as u64)).collect::<UInt64Array>()),
+        6 => Arc::new(numbers.map(|n| n.map(i32::from)).collect::<Date32Array>()),
+        7 => Arc::new(numbers.map(|n| n.map(wide)).collect::<TimestampMicrosecondArray>()),
+        8 => Arc::new(numbers.map(|n| n.map(|n| n > 0)).collect::<BooleanArray>()),
+        9 => Arc::new(floats.map(|f| f.map(|f| f as f32)).collect::<Float32Array>()),
+        10 => Arc::new(floats.collect::<Float64Array>()),
+        11 => Arc::new(
+            floats
+                .map(|f| f.map(<Float16Type as arrow::datatypes::ArrowPrimitiveType>::Native::from_f64))
+                .collect::<Float16Array>(),
+        ),
+        12 => Arc::new(numbers.map(|n| n.map(i128::from)).collect::<Decimal128Array>()),
+        13 => Arc::new(texts.collect::<StringArray>()),
+        14 => Arc::new(texts.collect::<StringViewArray>()),
+        15 => Arc::new(
+            texts.collect::<Vec<_>>().iter().map(|text| text.as_deref()).collect::<DictionaryArray<Int32Type>>(),
+        ),
+        _ => {
+            let lists = numbers.map(|n| n.map(|n| (0..n % 3).map(Some).collect::<Vec<_>>()));
+            Arc::new(ListArray::from_iter_primitive::<Int8Type, _, _>(lists))
+        }
+    }
+}
+
+const KINDS: usize = 17;
+
+fn side(kinds: &[usize], rows: &[Vec<Option<i8>>]) -> RecordBatch {
+    let numbers = |column: usize| rows.iter().map(|row| row[column]).collect::<Vec<_>>();
+    let columns = kinds.iter().enumerate().map(|(at, &kind)| (format!("c{at}"), column(kind, &numbers(at)), true));
+    let columns: Vec<_> = columns.collect();
+    let fields: Vec<_> = columns
+        .iter()
+        .map(|(name, array, nullable)| arrow::datatypes::Field::new(name, array.data_type().clone(), *nullable))
+        .collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    let arrays = columns.into_iter().map(|(_, array, _)| array).collect();
+    RecordBatch::try_new_with_options(Arc::new(arrow::datatypes::Schema::new(fields)), arrays, &options).unwrap()
+}
+
+/// Rows of `columns` numbers: some null, some very frequent.
+fn arb_rows(columns: usize, most: usize) -> impl Strategy<Value = Vec<Vec<Option<i8>>>> {
+    let number = prop_oneof![4 => (-5i8..5).prop_map(Some), 2 => any::<i8>().prop_map(Some), 1 => Just(None), 3 => Just(Some(3))];
+    vec(vec(number, columns), 0..most)
+}
+
+pub fn arb_case() -> impl Strategy<Value = Case> {
+    let shape = (vec(0..KINDS, 1..3), vec(0..KINDS, 0..3), vec(0..KINDS, 0..3));
+    let settings =
+        (any::<bool>(), prop_oneof![Just(1usize), 2..64usize, Just(5000)], 1..4usize, 1..200usize, 4096..16384usize);
+    (shape, settings).prop_flat_map(|((keys, build, probe), settings)| {
+        let build_kinds = [&build[..], &keys].concat();
+        let probe_kinds = [&keys[..], &probe].concat();
+        (arb_rows(build_kinds.len(), 80), arb_rows(probe_kinds.len(), 80)).prop_map(move |(build_rows, probe_rows)| {
+            let (nulls_equal, partitions, threads, batch_rows, max_bytes) = settings;
+            Case {
+                build: side(&build_kinds, &build_rows),
+                probe: side(&probe_kinds, &probe_rows),
+                build_keys: (build.len()..build_kinds.len()).collect(),
+                probe_keys: (0..keys.len()).collect(),
+                nulls_equal,
+                partitions,
+                threads,
+                batch_rows,
+                max_bytes,
+            }
+        })
+    })
+}
