@@ -4,3 +4,4 @@
 pub mod alarm;
 pub mod ring;
 pub mod rotation;
+pub mod secure;
