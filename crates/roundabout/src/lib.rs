@@ -9,4 +9,5 @@ pub mod host;
 pub mod link;
 pub mod ring;
 pub mod rotation;
+pub mod secure;
 pub mod wire;

@@ -1,0 +1,144 @@
+//! How fast 1 MiB messages go one way over loopback between two threads: plain TCP, a secure connection, and rustls's own stream.
+//!
+//! `cargo run --release -p annulus-roundabout --example secure_throughput [MESSAGES [ROUNDS]]`
+
+use std::{
+    error::Error,
+    hash::{BuildHasher, RandomState},
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    path::Path,
+    sync::Arc,
+    thread,
+    time::Instant,
+};
+
+use annulus_roundabout::secure::{Authority, HostFiles, Identity, accept, connect};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+    crypto::{CryptoProvider, aws_lc_rs},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    version::TLS13,
+};
+
+type Failure = Box<dyn Error + Send + Sync>;
+type Sender = Box<dyn Write + Send>;
+type Receiver = Box<dyn Read + Send>;
+type Connect<'a> = Box<dyn Fn() -> Result<(Sender, Receiver), Failure> + 'a>;
+
+/// As a ring's buffers: more than a core's cache, so that each message comes from memory and goes there.
+const SLOTS: usize = 16;
+const MESSAGE: usize = 1 << 20;
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1).map(|argument| argument.parse());
+    let messages = arguments.next().transpose()?.unwrap_or(2048);
+    let rounds = arguments.next().transpose()?.unwrap_or(9);
+    let folder = tempfile::tempdir()?;
+    let authority = Authority::create(folder.path(), "bench".parse()?)?;
+    let files = authority.add_host(&"a".parse()?, &["localhost".to_owned()])?;
+
+    let kinds: [(&str, Connect<'_>); 3] = [
+        ("plain TCP", Box::new(plain)),
+        ("secure", Box::new(|| secure(&files))),
+        ("rustls alone", Box::new(|| alone(&files))),
+    ];
+    let mut rates = vec![Vec::new(); kinds.len()];
+    // The first round is checked and not timed.
+    for round in 0..=rounds {
+        for ((name, connection), rates) in kinds.iter().zip(&mut rates) {
+            let rate = transfer(connection()?, if round == 0 { SLOTS } else { messages }, round == 0)
+                .map_err(|error| format!("{name}: {error}"))?;
+            if round > 0 {
+                rates.push(rate);
+            }
+        }
+    }
+    println!("{messages} messages of 1 MiB, one way, {rounds} rounds in turn; GB/s: median (least to most)");
+    for ((name, _), rates) in kinds.iter().zip(&mut rates) {
+        rates.sort_by(f64::total_cmp);
+        println!("{name:>14} {:6.2} ({:.2} to {:.2})", rates[rates.len() / 2], rates[0], rates[rates.len() - 1]);
+    }
+    Ok(())
+}
+
+/// Sends messages from one thread to another. GB/s.
+fn transfer((mut sender, mut receiver): (Sender, Receiver), messages: usize, check: bool) -> Result<f64, Failure> {
+    let hasher = RandomState::new();
+    let mut source = vec![vec![0u8; MESSAGE]; SLOTS];
+    for (slot, message) in source.iter_mut().enumerate() {
+        for (place, byte) in message.iter_mut().enumerate() {
+            *byte = (place * 31 + slot * 7 + place / 251) as u8;
+        }
+    }
+    let sums: Vec<u64> = source.iter().map(|message| hasher.hash_one(message)).collect();
+    let start = Instant::now();
+    let sending = thread::spawn(move || -> Result<Sender, std::io::Error> {
+        for message in 0..messages {
+            sender.write_all(&source[message % SLOTS])?;
+        }
+        sender.flush()?;
+        Ok(sender)
+    });
+    let mut target = vec![vec![0u8; MESSAGE]; SLOTS];
+    for message in 0..messages {
+        let slot = &mut target[message % SLOTS];
+        receiver.read_exact(slot)?;
+        if check && hasher.hash_one(&*slot) != sums[message % SLOTS] {
+            return Err(format!("message {message} is not what was sent").into());
+        }
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let _sender = sending.join().map_err(|_| "the sender panicked")??;
+    Ok((messages * MESSAGE) as f64 / seconds / 1e9)
+}
+
+fn pair() -> Result<(TcpStream, TcpStream), Failure> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let near = TcpStream::connect(listener.local_addr()?)?;
+    let (far, _) = listener.accept()?;
+    near.set_nodelay(true)?;
+    far.set_nodelay(true)?;
+    Ok((near, far))
+}
+
+fn plain() -> Result<(Sender, Receiver), Failure> {
+    let (near, far) = pair()?;
+    Ok((Box::new(near), Box::new(far)))
+}
+
+fn secure(files: &HostFiles) -> Result<(Sender, Receiver), Failure> {
+    let identity = Identity::load(&files.authority, &files.certificate, &files.key)?;
+    let (near, far) = pair()?;
+    let other = identity.clone();
+    let accepting = thread::spawn(move || accept(far, &other));
+    let sender = connect(near, &identity, &identity.member().host)?;
+    let (receiver, _) = accepting.join().map_err(|_| "the accepting side panicked")??;
+    Ok((Box::new(sender), Box::new(receiver)))
+}
+
+/// The plain use of rustls, with the same cipher.
+fn alone(files: &HostFiles) -> Result<(Sender, Receiver), Failure> {
+    let provider = Arc::new(CryptoProvider {
+        cipher_suites: vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256],
+        ..aws_lc_rs::default_provider()
+    });
+    let certificate = |path: &Path| CertificateDer::from_pem_file(path);
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate(&files.authority)?)?;
+    let client = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&TLS13])?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let server = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate(&files.certificate)?], PrivateKeyDer::from_pem_file(&files.key)?)?;
+    let (mut near, mut far) = pair()?;
+    let mut client = ClientConnection::new(Arc::new(client), "localhost".try_into()?)?;
+    let mut server = ServerConnection::new(Arc::new(server))?;
+    let accepting = thread::spawn(move || server.complete_io(&mut far).map(|_| (server, far)));
+    client.complete_io(&mut near)?;
+    let (server, far) = accepting.join().map_err(|_| "the accepting side panicked")??;
+    Ok((Box::new(StreamOwned::new(client, near)), Box::new(StreamOwned::new(server, far))))
+}

@@ -1,0 +1,163 @@
+//! Who issues the certificates of a ring.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    PKCS_ECDSA_P256_SHA256, SanType, string::Ia5String,
+};
+
+use super::{
+    error::FileError,
+    files::{self, PRIVATE, PUBLIC},
+    identity::Identity,
+    names::{HostName, Member, RingName},
+    verify::Trust,
+};
+
+const CERTIFICATE: &str = "ca.pem";
+const KEY: &str = "ca-key.pem";
+
+const DAY: Duration = Duration::from_secs(86_400);
+/// How long an authority's certificate says that it is valid.
+const AUTHORITY_VALID: Duration = DAY.saturating_mul(3_653);
+/// How long a host's certificate is valid.
+const HOST_VALID: Duration = DAY.saturating_mul(366);
+/// By how much a host's clock may be behind that of the authority.
+const CLOCK_SKEW: Duration = DAY;
+
+/// The authority of one ring: whoever has its key says which hosts belong to the ring.
+///
+/// It lives in a folder: `ca.pem`, for every host, and `ca-key.pem`, for nobody else. A host needs `ca.pem` and its own two files.
+/// Certificates are not revoked: hosts' are valid for a year, and a new authority makes all of the old one useless.
+#[derive(Debug)]
+pub struct Authority {
+    folder: PathBuf,
+    ring: RingName,
+    key: KeyPair,
+}
+
+/// Where a host's certificate and key are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostFiles {
+    /// The authority's certificate.
+    pub authority: PathBuf,
+    /// The host's certificate.
+    pub certificate: PathBuf,
+    /// The host's key, which its owner alone may read.
+    pub key: PathBuf,
+}
+
+impl HostFiles {
+    /// Where they are in a folder.
+    pub fn of(folder: &Path, host: &HostName) -> Self {
+        Self {
+            authority: folder.join(CERTIFICATE),
+            certificate: folder.join(format!("host-{host}.pem")),
+            key: folder.join(format!("host-{host}-key.pem")),
+        }
+    }
+}
+
+impl Authority {
+    /// Makes the authority of a new ring, in a folder, which is made if it is not there. Fails if the folder has one already.
+    pub fn create(folder: &Path, ring: RingName) -> Result<Self, FileError> {
+        let (certificate, key_file) = (folder.join(CERTIFICATE), folder.join(KEY));
+        if let Some(path) = [&certificate, &key_file].into_iter().find(|path| path.exists()) {
+            return Err(FileError::Exists { path: path.clone() });
+        }
+        fs::create_dir_all(folder).map_err(|source| files::io_error(folder, source))?;
+        let failed = |error: rcgen::Error| FileError::Make { whose: ring.to_string(), reason: error.to_string() };
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
+        let signed = authority_parameters(&ring).and_then(|parameters| parameters.self_signed(&key)).map_err(failed)?;
+        write_pair((&key_file, &key.serialize_pem()), (&certificate, &signed.pem()))?;
+        Ok(Self { folder: folder.to_owned(), ring, key })
+    }
+
+    /// The authority that is in a folder.
+    pub fn open(folder: &Path) -> Result<Self, FileError> {
+        let ring = Trust::load(&folder.join(CERTIFICATE))?.ring().clone();
+        let path = folder.join(KEY);
+        let content = |reason: String| FileError::Content { path: path.clone(), expected: "key", reason };
+        let pem = String::from_utf8(files::read_private(&path)?).map_err(|error| content(error.to_string()))?;
+        let key = KeyPair::from_pem(&pem).map_err(|error| content(error.to_string()))?;
+        Ok(Self { folder: folder.to_owned(), ring, key })
+    }
+
+    /// The ring.
+    pub fn ring(&self) -> &RingName {
+        &self.ring
+    }
+
+    /// Makes a host's key and certificate: `host-NAME.pem` and `host-NAME-key.pem` in the authority's folder, valid for a year.
+    /// Fails if they are there.
+    ///
+    /// The ring and the host's name are what other hosts check. Addresses, IP addresses or names, are put in for other tools.
+    pub fn add_host(&self, host: &HostName, addresses: &[String]) -> Result<HostFiles, FileError> {
+        let paths = HostFiles::of(&self.folder, host);
+        let member = Member { ring: self.ring.clone(), host: host.clone() };
+        let failed = |error: rcgen::Error| FileError::Make { whose: member.to_string(), reason: error.to_string() };
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
+        let parameters = host_parameters(&member, addresses)?;
+        let authority = authority_parameters(&self.ring).map_err(failed)?;
+        let signed = parameters.signed_by(&key, &Issuer::from_params(&authority, &self.key)).map_err(failed)?;
+        let (certificate_pem, key_pem) = (signed.pem(), key.serialize_pem());
+        // If `ca.pem` and `ca-key.pem` were not made together, it is known here and not on the first connection.
+        Identity::from_pem(&paths, &files::read(&paths.authority)?, certificate_pem.as_bytes(), key_pem.as_bytes())?;
+        write_pair((&paths.key, &key_pem), (&paths.certificate, &certificate_pem))?;
+        Ok(paths)
+    }
+}
+
+/// Writes a key and its certificate, or neither.
+fn write_pair(key: (&Path, &str), certificate: (&Path, &str)) -> Result<(), FileError> {
+    if certificate.0.exists() {
+        return Err(FileError::Exists { path: certificate.0.to_owned() });
+    }
+    files::write_new(key.0, key.1, PRIVATE)?;
+    files::write_new(certificate.0, certificate.1, PUBLIC).inspect_err(|_| {
+        // The first error is the one to tell; a key without a certificate is of no use to anyone.
+        let _ = fs::remove_file(key.0);
+    })
+}
+
+/// The authority's certificate. It follows from the ring's name, so that it need not be read to issue others.
+fn authority_parameters(ring: &RingName) -> Result<CertificateParams, rcgen::Error> {
+    let mut parameters = parameters(&format!("Annulus ring {ring}"), AUTHORITY_VALID);
+    parameters.subject_alt_names = vec![SanType::URI(Ia5String::try_from(ring.uri())?)];
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    Ok(parameters)
+}
+
+fn host_parameters(member: &Member, addresses: &[String]) -> Result<CertificateParams, FileError> {
+    let mut parameters = parameters(member.host.as_str(), HOST_VALID);
+    let address_error = |address: &str| FileError::Address { address: address.to_owned() };
+    let uri = member.uri();
+    parameters.subject_alt_names =
+        vec![SanType::URI(Ia5String::try_from(uri.as_str()).map_err(|_| address_error(&uri))?)];
+    for address in addresses {
+        parameters.subject_alt_names.push(match address.parse() {
+            Ok(ip) => SanType::IpAddress(ip),
+            Err(_) => SanType::DnsName(Ia5String::try_from(address.as_str()).map_err(|_| address_error(address))?),
+        });
+    }
+    parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    parameters.use_authority_key_identifier_extension = true;
+    Ok(parameters)
+}
+
+fn parameters(name: &str, valid: Duration) -> CertificateParams {
+    let mut parameters = CertificateParams::default();
+    let now = SystemTime::now();
+    parameters.not_before = (now - CLOCK_SKEW).into();
+    parameters.not_after = (now + valid).into();
+    parameters.distinguished_name = rcgen::DistinguishedName::new();
+    parameters.distinguished_name.push(DnType::CommonName, name);
+    parameters
+}

@@ -1,0 +1,238 @@
+//! What can go wrong with files, and with connections.
+
+use std::{io, path::PathBuf, time::Duration};
+
+use rustls::{AlertDescription as Alert, CertificateError, Error as TlsError, PeerIncompatible};
+use thiserror::Error;
+
+use super::names::{HostName, Member, NameError, RingName};
+
+/// Why certificates or keys could not be made or used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// A file or folder cannot be read or written.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is there already, and is not overwritten.
+    #[error("{} is there already: choose another folder or name, or remove it if it is no longer needed", .path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A key can be read by others.
+    #[error("{} can be read or written by others (mode {mode:04o}): run chmod 600 on it, or replace it if others may have read it", .path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// A file does not hold what it should.
+    #[error("{} holds no {expected} that can be read: {reason}", .path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What it should hold.
+        expected: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A key is not that of the certificate.
+    #[error("{} is not the key of the certificate {}: give the two files that were made together", .key.display(), .certificate.display())]
+    KeyMismatch {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+    },
+    /// A certificate is no valid one of the authority.
+    #[error("{} is of no use with {}: {refusal}", .certificate.display(), .authority.display())]
+    Certificate {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The authority's file.
+        authority: PathBuf,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// An address is neither an IP address nor a name that certificates can hold.
+    #[error("{address:?} cannot stand in a certificate: give IP addresses or plain host names")]
+    Address {
+        /// The address.
+        address: String,
+    },
+    /// A name is none.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// A certificate or key could not be made.
+    #[error("the certificate of {whose} could not be made: {reason}")]
+    Make {
+        /// Whose.
+        whose: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Why a certificate is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It was not issued by the ring's authority.
+    #[error("it was not issued by the authority of ring {ring}{}", claimed(.claim))]
+    Stranger {
+        /// The ring that was expected.
+        ring: RingName,
+        /// Whom the certificate names. Nothing proves it.
+        claim: Option<Box<Member>>,
+    },
+    /// The ring's authority issued it, but not for a host of the ring.
+    #[error("it does not name a host of ring {ring}{}", claimed(.claim))]
+    NotOfRing {
+        /// The ring that was expected.
+        ring: RingName,
+        /// Whom it names.
+        claim: Option<Box<Member>>,
+    },
+    /// It is another host's.
+    #[error("it is that of host {found}, not of host {expected}")]
+    WrongHost {
+        /// Who was expected.
+        expected: HostName,
+        /// Who it is.
+        found: HostName,
+    },
+    /// Its time is over.
+    #[error("it expired {} ago: issue a new one, or set this host's clock right", days(*.ago))]
+    Expired {
+        /// Since when.
+        ago: Duration,
+    },
+    /// Its time has not come.
+    #[error("it is valid only in {}: set the clocks right", days(*.ahead))]
+    NotYetValid {
+        /// In how long.
+        ahead: Duration,
+    },
+    /// It is not made for this, or cannot be read.
+    #[error("it cannot be used: {0}")]
+    Unusable(String),
+}
+
+fn claimed(claim: &Option<Box<Member>>) -> String {
+    claim.as_ref().map(|member| format!("; it names {member}")).unwrap_or_default()
+}
+
+fn days(time: Duration) -> String {
+    match time.as_secs() / 86_400 {
+        0 => format!("{} s", time.as_secs()),
+        days => format!("{days} days"),
+    }
+}
+
+/// Why a connection was not made, or did not go on.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SecureError {
+    /// The other side speaks something else.
+    #[error("the other side does not speak TLS: is it an Annulus host, and has it not been told to do without?")]
+    NotTls,
+    /// The other side speaks TLS, but not 1.3.
+    #[error("the other side offers no TLS 1.3")]
+    OldTls,
+    /// The other side speaks TLS 1.3, but not this protocol.
+    #[error("the other side speaks another protocol over TLS, or another version of Annulus")]
+    OtherProtocol,
+    /// The other side was silent or slow.
+    #[error("the handshake took longer than {} ms: the other side is silent, overloaded or no Annulus host", .limit.as_millis())]
+    TooSlow {
+        /// The time for the whole handshake.
+        limit: Duration,
+    },
+    /// The other side has closed the connection before the handshake was over.
+    #[error("the other side closed the connection during the handshake; its log may say why")]
+    Closed,
+    /// The other side has shown no certificate.
+    #[error("the other side showed no certificate")]
+    NoCertificate,
+    /// The other side's certificate was not accepted.
+    #[error("the other side's certificate was refused: {0}")]
+    Refused(Refusal),
+    /// The other side has not accepted this host's certificate, or something else.
+    #[error("the other side refused this host: {}", alert(*.0))]
+    RefusedUs(Alert),
+    /// The data ended without a farewell: some may be missing.
+    #[error("the connection broke off: the other side did not say that it was done, and data may be missing")]
+    Truncated,
+    /// Data was changed on its way, or the other side does not keep to TLS.
+    #[error("TLS failed: {0}")]
+    Tls(TlsError),
+    /// The connection failed.
+    #[error("the connection failed: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// What an alert means here.
+fn alert(alert: Alert) -> String {
+    let meaning = match alert {
+        Alert::UnknownCA | Alert::DecryptError => "its certificate is not of an authority that the other side knows",
+        Alert::AccessDenied => "its certificate is that of another host or ring than the other side expected",
+        Alert::CertificateExpired => "its certificate has expired or is not valid yet, by the other side's clock",
+        Alert::CertificateRequired => "it showed no certificate",
+        Alert::NoApplicationProtocol => "the other side speaks another protocol or another version",
+        other => return format!("it said {other:?}"),
+    };
+    meaning.to_owned()
+}
+
+impl SecureError {
+    /// Our words for what rustls reports during a handshake.
+    pub(super) fn from_tls(error: TlsError) -> Self {
+        match error {
+            TlsError::AlertReceived(Alert::ProtocolVersion) => Self::OldTls,
+            TlsError::AlertReceived(alert) => Self::RefusedUs(alert),
+            TlsError::NoCertificatesPresented => Self::NoCertificate,
+            TlsError::NoApplicationProtocol => Self::OtherProtocol,
+            TlsError::InvalidMessage(_) => Self::NotTls,
+            TlsError::PeerIncompatible(
+                PeerIncompatible::SupportedVersionsExtensionRequired
+                | PeerIncompatible::ServerDoesNotSupportTls12Or13
+                | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
+                | PeerIncompatible::Tls12NotOfferedOrEnabled,
+            ) => Self::OldTls,
+            other => Self::Tls(other),
+        }
+    }
+}
+
+impl From<SecureError> for io::Error {
+    fn from(error: SecureError) -> Self {
+        let kind = match error {
+            SecureError::Io(error) => return error,
+            SecureError::Truncated | SecureError::Closed => io::ErrorKind::UnexpectedEof,
+            SecureError::TooSlow { .. } => io::ErrorKind::TimedOut,
+            SecureError::RefusedUs(_) | SecureError::Refused(_) => io::ErrorKind::ConnectionAborted,
+            _ => io::ErrorKind::InvalidData,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl Refusal {
+    /// What rustls is told, so that the other side gets an alert that says most.
+    pub(super) fn as_tls(&self) -> TlsError {
+        TlsError::InvalidCertificate(match self {
+            Self::Stranger { .. } => CertificateError::UnknownIssuer,
+            Self::NotOfRing { .. } | Self::WrongHost { .. } => CertificateError::ApplicationVerificationFailure,
+            Self::Expired { .. } => CertificateError::Expired,
+            Self::NotYetValid { .. } => CertificateError::NotValidYet,
+            Self::Unusable(_) => CertificateError::BadEncoding,
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! What a host shows, and what it checks others by.
+
+use std::{path::Path, sync::Arc};
+
+use rustls::{
+    ClientConfig, Error as TlsError, KeyLog, ServerConfig,
+    client::Resumption,
+    crypto::{CryptoProvider, aws_lc_rs},
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
+    server::NoServerSessionStorage,
+    sign::{CertifiedKey, SingleCertAndKey},
+    version::TLS13,
+};
+use webpki::KeyUsage;
+
+use super::{
+    authority::HostFiles,
+    error::FileError,
+    files,
+    names::{HostName, Member},
+    verify::{Trust, Verifier},
+};
+
+/// What both sides say they speak over TLS.
+pub(super) const PROTOCOL: &[u8] = b"annulus/1";
+
+/// A host of a ring: its name, its certificate and key, and its ring's authority. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    member: Member,
+    trust: Arc<Trust>,
+    certified: Arc<CertifiedKey>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl Identity {
+    /// Loads the certificate of the ring's authority, and the host's certificate and key, PEM files all.
+    ///
+    /// Fails if the key may be read by others, if the files do not belong together, or if the certificate is not valid now.
+    pub fn load(authority: &Path, certificate: &Path, key: &Path) -> Result<Self, FileError> {
+        let paths =
+            HostFiles { authority: authority.to_owned(), certificate: certificate.to_owned(), key: key.to_owned() };
+        let key = files::read_private(key)?;
+        Self::from_pem(&paths, &files::read(authority)?, &files::read(certificate)?, &key)
+    }
+
+    /// The paths are for errors.
+    pub(super) fn from_pem(
+        paths: &HostFiles,
+        authority: &[u8],
+        certificate: &[u8],
+        key: &[u8],
+    ) -> Result<Self, FileError> {
+        let provider = Arc::new(provider());
+        let trust = Trust::from_pem(&paths.authority, authority)?;
+        let content =
+            |path: &Path, expected, reason: String| FileError::Content { path: path.to_owned(), expected, reason };
+        let certificate = CertificateDer::from_pem_slice(certificate)
+            .map_err(|error| content(&paths.certificate, "certificate", error.to_string()))?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| content(&paths.key, "key", error.to_string()))?;
+        let refused = |refusal| FileError::Certificate {
+            certificate: paths.certificate.clone(),
+            authority: paths.authority.clone(),
+            refusal,
+        };
+        let now = UnixTime::now();
+        let host = trust.check(&certificate, now, KeyUsage::server_auth(), &provider).map_err(refused)?;
+        trust.check(&certificate, now, KeyUsage::client_auth(), &provider).map_err(refused)?;
+        let certified = CertifiedKey::from_der(vec![certificate], key, &provider).map_err(|error| match error {
+            TlsError::InconsistentKeys(_) => {
+                FileError::KeyMismatch { certificate: paths.certificate.clone(), key: paths.key.clone() }
+            }
+            other => content(&paths.key, "key", other.to_string()),
+        })?;
+        let member = Member { ring: trust.ring().clone(), host };
+        Ok(Self { member, trust: Arc::new(trust), certified: Arc::new(certified), provider })
+    }
+
+    /// The host and its ring.
+    pub fn member(&self) -> &Member {
+        &self.member
+    }
+
+    pub(super) fn verifier(&self, expected: Option<HostName>) -> Arc<Verifier> {
+        Verifier::new(Arc::clone(&self.trust), Arc::clone(&self.provider), expected)
+    }
+
+    /// How to make a connection of this host's.
+    pub(super) fn client(&self, verifier: Arc<Verifier>, key_log: Arc<dyn KeyLog>) -> Result<ClientConfig, TlsError> {
+        let mut config = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
+            .with_protocol_versions(&[&TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&self.certified))));
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.resumption = Resumption::disabled();
+        // The certificate names the host; names of rings are nobody else's business.
+        config.enable_sni = false;
+        config.enable_secret_extraction = true;
+        config.key_log = key_log;
+        Ok(config)
+    }
+
+    /// How to take a connection to this host.
+    pub(super) fn server(&self, verifier: Arc<Verifier>, key_log: Arc<dyn KeyLog>) -> Result<ServerConfig, TlsError> {
+        let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
+            .with_protocol_versions(&[&TLS13])?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&self.certified))));
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        // Whoever only writes would never read the tickets.
+        config.send_tls13_tickets = 0;
+        config.enable_secret_extraction = true;
+        config.key_log = key_log;
+        Ok(config)
+    }
+}
+
+/// AES-128 first: as strong as the P-256 keys of the certificates, and a third faster than AES-256.
+fn provider() -> CryptoProvider {
+    use aws_lc_rs::{cipher_suite, kx_group};
+    CryptoProvider {
+        cipher_suites: vec![
+            cipher_suite::TLS13_AES_128_GCM_SHA256,
+            cipher_suite::TLS13_AES_256_GCM_SHA384,
+            cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+        ],
+        // The first keeps what is recorded today from being read by a quantum computer later.
+        kx_groups: vec![kx_group::X25519MLKEM768, kx_group::X25519],
+        ..aws_lc_rs::default_provider()
+    }
+}

@@ -1,0 +1,108 @@
+//! Names of rings and hosts, as they stand in certificates and in file names.
+
+use std::{fmt, str::FromStr};
+
+/// A name that is not one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{name:?} is no name of a {kind}: choose 1 to 63 letters, digits, '-', '_' or '.', the first a letter or a digit"
+)]
+pub struct NameError {
+    name: String,
+    kind: &'static str,
+}
+
+/// Most characters of a name.
+const LENGTH_MAX: usize = 63;
+
+fn is_name(name: &str) -> bool {
+    let mut characters = name.chars();
+    name.len() <= LENGTH_MAX
+        && characters.next().is_some_and(|first| first.is_ascii_alphanumeric())
+        && characters.all(|character| character.is_ascii_alphanumeric() || "-_.".contains(character))
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, $kind:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $type(String);
+
+        impl $type {
+            /// The name, if it is one: 1 to 63 letters, digits, `-`, `_` or `.`, the first a letter or a digit.
+            pub fn new(name: impl Into<String>) -> Result<Self, NameError> {
+                let name = name.into();
+                if is_name(&name) { Ok(Self(name)) } else { Err(NameError { name, kind: $kind }) }
+            }
+
+            /// The name.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = NameError;
+
+            fn from_str(name: &str) -> Result<Self, NameError> {
+                Self::new(name)
+            }
+        }
+    };
+}
+
+name! {
+    /// The name of a ring.
+    RingName, "ring"
+}
+
+name! {
+    /// The name of a host in its ring. It need not be one that a name server knows.
+    HostName, "host"
+}
+
+/// A host of a ring, as its certificate names it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Member {
+    /// The ring.
+    pub ring: RingName,
+    /// The host.
+    pub host: HostName,
+}
+
+const SCHEME: &str = "annulus://";
+
+impl Member {
+    /// As it stands in a certificate: `annulus://RING/HOST`.
+    pub(super) fn uri(&self) -> String {
+        format!("{SCHEME}{}/{}", self.ring, self.host)
+    }
+
+    pub(super) fn from_uri(uri: &str) -> Option<Self> {
+        let (ring, host) = uri.strip_prefix(SCHEME)?.split_once('/')?;
+        Some(Self { ring: ring.parse().ok()?, host: host.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "host {} of ring {}", self.host, self.ring)
+    }
+}
+
+impl RingName {
+    /// As it stands in the certificate of the ring's authority: `annulus://RING`.
+    pub(super) fn uri(&self) -> String {
+        format!("{SCHEME}{self}")
+    }
+
+    pub(super) fn from_uri(uri: &str) -> Option<Self> {
+        uri.strip_prefix(SCHEME)?.parse().ok()
+    }
+}

@@ -1,0 +1,77 @@
+//! A socket under a time limit.
+
+use std::{
+    io::{self, IoSlice, Read, Write},
+    net::TcpStream,
+    time::{Duration, Instant},
+};
+
+use super::error::SecureError;
+
+/// A socket whose reads and writes must all be over at some time.
+pub(super) struct Timed {
+    stream: TcpStream,
+    limit: Duration,
+    end: Instant,
+    /// The limits that it had, for reads and for writes.
+    before: [Option<Duration>; 2],
+}
+
+impl Timed {
+    pub(super) fn new(stream: TcpStream, limit: Duration) -> io::Result<Self> {
+        let before = [stream.read_timeout()?, stream.write_timeout()?];
+        Ok(Self { stream, limit, end: Instant::now() + limit, before })
+    }
+
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+
+    /// What an error of the socket means during a handshake.
+    pub(super) fn explain(&self, error: io::Error) -> SecureError {
+        let error = match error.downcast() {
+            Ok(SecureError::Truncated) => return SecureError::Closed,
+            Ok(error) => return error,
+            Err(error) => error,
+        };
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => SecureError::TooSlow { limit: self.limit },
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe => SecureError::Closed,
+            _ => SecureError::Io(error),
+        }
+    }
+
+    /// The socket, with the limits that it had.
+    pub(super) fn finish(self) -> io::Result<TcpStream> {
+        self.stream.set_read_timeout(self.before[0])?;
+        self.stream.set_write_timeout(self.before[1])?;
+        Ok(self.stream)
+    }
+}
+
+impl Read for &Timed {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        (&self.stream).read(into)
+    }
+}
+
+impl Write for &Timed {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        (&self.stream).write(data)
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        (&self.stream).write_vectored(slices)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

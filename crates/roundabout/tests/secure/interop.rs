@@ -1,0 +1,108 @@
+//! With rustls's own streams at the other end: what this crate seals and opens, and the keys it exports, are TLS's.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    ops::DerefMut,
+    thread,
+};
+
+use annulus_roundabout::secure::{Identity, Secure, accept_within, connect_within};
+use rustls::{ConnectionCommon, SideData, Stream, version::TLS13};
+
+use crate::common::{Credentials, LONG, Ring, client, connection, host, name, server, sockets};
+
+fn parties() -> (Ring, Identity, Credentials) {
+    let ring = Ring::new("one");
+    let (identity, peer) = (ring.identity("a"), ring.issue(|params| name(params, "annulus://one/b")));
+    (ring, identity, peer)
+}
+
+/// Data whose every byte tells its place.
+fn data(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|place| (place * 31 + place / 251) as u8).collect()
+}
+
+const ROUNDS: usize = 8;
+const TO_US: usize = 400_001;
+const FROM_US: usize = 100_003;
+
+/// The peer's part: in each round it sends data, changes its keys, asks for the same, and reads data. Then both say farewell.
+fn converse<S: SideData>(
+    connection: &mut impl DerefMut<Target = ConnectionCommon<S>>,
+    mut socket: TcpStream,
+) -> [u8; 32] {
+    let mut stream = Stream::new(connection, &mut socket);
+    for _ in 0..ROUNDS {
+        stream.write_all(&data(TO_US)).unwrap();
+        stream.conn.refresh_traffic_keys().unwrap();
+        stream.flush().unwrap();
+        let mut read = vec![0; FROM_US];
+        stream.read_exact(&mut read).unwrap();
+        assert!(read == data(FROM_US));
+    }
+    let key = stream.conn.export_keying_material([0; 32], b"label", Some(b"context")).unwrap();
+    stream.conn.send_close_notify();
+    stream.flush().unwrap();
+    // Clean, or this is an error.
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+    key
+}
+
+/// This side's part.
+fn answer(mut secure: Secure) -> [u8; 32] {
+    for _ in 0..ROUNDS {
+        let mut read = vec![0; TO_US];
+        secure.read_exact(&mut read).unwrap();
+        assert!(read == data(TO_US));
+        secure.write_all(&data(FROM_US)).unwrap();
+    }
+    assert_eq!(secure.read(&mut [0]).unwrap(), 0);
+    secure.close().unwrap();
+    secure.export(b"label", b"context")
+}
+
+#[test]
+fn with_a_server_of_rustls() {
+    let (_ring, identity, peer) = parties();
+    let (socket, other) = sockets();
+    thread::scope(|scope| {
+        let key = scope.spawn(|| {
+            let mut server = server(&peer, &TLS13);
+            server.writer().write_all(b"welcome").unwrap();
+            converse(&mut server, other)
+        });
+        let secure = connect_within(socket, &identity, &host("b"), LONG).unwrap();
+        assert_eq!(answer(secure), key.join().unwrap());
+    });
+}
+
+#[test]
+fn with_a_client_of_rustls() {
+    let (_ring, identity, peer) = parties();
+    let (socket, mut other) = sockets();
+    thread::scope(|scope| {
+        let key = scope.spawn(|| {
+            let mut client = client(Some(&peer), &TLS13);
+            let mut welcome = [0; 7];
+            Stream::new(&mut client, &mut other).read_exact(&mut welcome).unwrap();
+            assert_eq!(&welcome, b"welcome");
+            converse(&mut client, other)
+        });
+        let (secure, name) = accept_within(socket, &identity, LONG).unwrap();
+        assert_eq!(name, host("b"));
+        assert_eq!(answer(secure), key.join().unwrap());
+    });
+}
+
+#[test]
+fn exported_keys_are_for_both_ends_one_label_one_context_one_connection() {
+    let (a, b) = connection();
+    let (c, _) = connection();
+    let key = a.export(b"slots", b"0");
+    assert_eq!(key, b.export(b"slots", b"0"));
+    for other in [a.export(b"slots", b"1"), a.export(b"slot", b"0"), a.export(b"slots", b""), c.export(b"slots", b"0")]
+    {
+        assert_ne!(key, other);
+    }
+}

@@ -1,0 +1,7 @@
+//! Who is let in, and that data over a secure connection is what was sent, or an error.
+
+mod common;
+mod data;
+mod files;
+mod interop;
+mod refusals;

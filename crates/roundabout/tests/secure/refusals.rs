@@ -1,0 +1,269 @@
+//! Who is not let in, and what each side is told.
+
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, TcpStream},
+    time::Duration,
+};
+
+use annulus_roundabout::secure::{Identity, Refusal, SecureError, accept_within, connect_within};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use rustls::{
+    AlertDescription as Alert, Error as TlsError,
+    version::{TLS12, TLS13},
+};
+
+use crate::common::{
+    Credentials, LONG, Ring, SHORT, accept_from, client, client_for, connect_to, host, meet, name, run, self_signed,
+    server, sockets,
+};
+
+#[test]
+fn hosts_of_a_ring_meet_and_know_each_other() {
+    let ring = Ring::new("one");
+    let (connected, accepted) = meet(&ring.identity("a"), "b", &ring.identity("b"));
+    assert_eq!(*connected.unwrap().peer(), host("b"));
+    let (secure, peer) = accepted.unwrap();
+    assert_eq!((&peer, secure.peer()), (&host("a"), &host("a")));
+}
+
+#[test]
+fn the_wrong_host_of_the_right_ring() {
+    let ring = Ring::new("one");
+    let (connected, accepted) = meet(&ring.identity("a"), "b", &ring.identity("c"));
+    let error = connected.unwrap_err();
+    let refusal = Refusal::WrongHost { expected: host("b"), found: host("c") };
+    assert!(matches!(&error, SecureError::Refused(found) if *found == refusal), "{error}");
+    let error = accepted.unwrap_err();
+    assert!(matches!(error, SecureError::RefusedUs(Alert::AccessDenied)), "{error}");
+}
+
+#[test]
+fn hosts_of_other_rings() {
+    let ring = Ring::new("one");
+    let identity = ring.identity("a");
+    for other in [Ring::new("two"), Ring::new("one")] {
+        let (connected, accepted) = meet(&identity, "b", &other.identity("b"));
+        let error = connected.unwrap_err();
+        let SecureError::Refused(Refusal::Stranger { claim: Some(claim), .. }) = &error else { panic!("{error}") };
+        assert_eq!((claim.ring.as_str(), &claim.host), (other.authority.ring().as_str(), &host("b")));
+        assert!(error.to_string().contains(&format!("host b of ring {}", other.authority.ring())), "{error}");
+        let error = accepted.unwrap_err();
+        assert!(matches!(error, SecureError::RefusedUs(Alert::UnknownCA)), "{error}");
+    }
+}
+
+/// A peer with these credentials is refused for this reason and told so, whichever side it is.
+fn refused(identity: &Identity, peer: &Credentials, expected: impl Fn(&Refusal) -> bool, told: Alert) {
+    let (connected, alert) = connect_to(identity, LONG, |socket| run(&mut server(peer, &TLS13), socket));
+    let error = connected.unwrap_err();
+    assert!(matches!(&error, SecureError::Refused(refusal) if expected(refusal)), "{error}");
+    assert_eq!(alert, Some(TlsError::AlertReceived(told)));
+
+    let (accepted, alert) = accept_from(identity, LONG, |socket| run(&mut client(Some(peer), &TLS13), socket));
+    let error = accepted.unwrap_err();
+    assert!(matches!(&error, SecureError::Refused(refusal) if expected(refusal)), "{error}");
+    assert_eq!(alert, Some(TlsError::AlertReceived(told)));
+}
+
+#[test]
+fn strangers() {
+    let ring = Ring::new("one");
+    let identity = ring.identity("a");
+    for uri in ["annulus://one/b", "https://example.org/"] {
+        refused(&identity, &self_signed(uri), |refusal| matches!(refusal, Refusal::Stranger { .. }), Alert::UnknownCA);
+    }
+    let other = Ring::new("two").issue(|params| name(params, "annulus://one/b"));
+    refused(&identity, &other, |refusal| matches!(refusal, Refusal::Stranger { .. }), Alert::UnknownCA);
+}
+
+#[test]
+fn certificates_out_of_their_time() {
+    let ring = Ring::new("one");
+    let identity = ring.identity("a");
+    let over = ring.issue(|params| {
+        name(params, "annulus://one/b");
+        params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2002, 1, 1);
+    });
+    refused(&identity, &over, |refusal| matches!(refusal, Refusal::Expired { .. }), Alert::CertificateExpired);
+    let early = ring.issue(|params| {
+        name(params, "annulus://one/b");
+        params.not_before = rcgen::date_time_ymd(3001, 1, 1);
+        params.not_after = rcgen::date_time_ymd(3002, 1, 1);
+    });
+    refused(&identity, &early, |refusal| matches!(refusal, Refusal::NotYetValid { .. }), Alert::CertificateExpired);
+}
+
+#[test]
+fn certificates_of_the_authority_that_name_no_host_of_the_ring() {
+    let ring = Ring::new("one");
+    let identity = ring.identity("a");
+    for uri in ["annulus://two/b", "annulus://one", "annulus://one/", "annulus://one/b/c", "https://one/b"] {
+        let credentials = ring.issue(|params| name(params, uri));
+        refused(&identity, &credentials, |refusal| matches!(refusal, Refusal::NotOfRing { .. }), Alert::AccessDenied);
+    }
+}
+
+#[test]
+fn certificates_for_something_else() {
+    let ring = Ring::new("one");
+    let identity = ring.identity("a");
+    let credentials = ring.issue(|params| {
+        name(params, "annulus://one/b");
+        params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::CodeSigning];
+    });
+    refused(&identity, &credentials, |refusal| matches!(refusal, Refusal::Unusable(_)), Alert::BadCertificate);
+}
+
+#[test]
+fn a_host_without_a_certificate() {
+    let ring = Ring::new("one");
+    let (accepted, alert) = accept_from(&ring.identity("a"), LONG, |socket| run(&mut client(None, &TLS13), socket));
+    let error = accepted.unwrap_err();
+    assert!(matches!(error, SecureError::NoCertificate), "{error}");
+    assert_eq!(alert, Some(TlsError::AlertReceived(Alert::CertificateRequired)));
+}
+
+#[test]
+fn old_tls() {
+    let ring = Ring::new("one");
+    let (identity, peer) = (ring.identity("a"), ring.issue(|params| name(params, "annulus://one/b")));
+    let (connected, _) = connect_to(&identity, LONG, |socket| run(&mut server(&peer, &TLS12), socket));
+    let error = connected.unwrap_err();
+    assert!(matches!(error, SecureError::OldTls), "{error}");
+    let (accepted, alert) = accept_from(&identity, LONG, |socket| run(&mut client(Some(&peer), &TLS12), socket));
+    let error = accepted.unwrap_err();
+    assert!(matches!(error, SecureError::OldTls), "{error}");
+    assert_eq!(alert, Some(TlsError::AlertReceived(Alert::ProtocolVersion)));
+}
+
+#[test]
+fn tls_for_something_else() {
+    let ring = Ring::new("one");
+    let (identity, peer) = (ring.identity("a"), ring.issue(|params| name(params, "annulus://one/b")));
+    // Another protocol, and one that nobody names.
+    for protocols in [vec!["h2"], Vec::new()] {
+        let (accepted, _) =
+            accept_from(&identity, LONG, |socket| run(&mut client_for(Some(&peer), &TLS13, &protocols), socket));
+        let error = accepted.unwrap_err();
+        assert!(matches!(error, SecureError::OtherProtocol), "{error}");
+    }
+}
+
+#[test]
+fn plain_text() {
+    let ring = Ring::new("one");
+    let identity = ring.identity("a");
+    // Nothing more comes after the text, and the connection stays open: that it is no TLS is known by then.
+    let talk = |text: &'static [u8]| {
+        move |mut socket: TcpStream| {
+            socket.write_all(text).unwrap();
+            drop(socket.read_to_end(&mut Vec::new()));
+        }
+    };
+    for text in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-x\r\n", &[0; 5]] {
+        let (accepted, ()) = accept_from(&identity, LONG, talk(text));
+        let error = accepted.unwrap_err();
+        assert!(matches!(error, SecureError::NotTls), "{error}");
+        let (connected, ()) = connect_to(&identity, LONG, talk(text));
+        let error = connected.unwrap_err();
+        assert!(matches!(error, SecureError::NotTls), "{error}");
+    }
+}
+
+#[test]
+fn garbage() {
+    use SecureError::{Closed, NotTls, OldTls, RefusedUs, Tls};
+    let ring = Ring::new("one");
+    let identity = ring.identity("a");
+    for seed in 0..200 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut bytes = vec![0; random.random_range(0..2000)];
+        random.fill(&mut bytes[..]);
+        // Much of it looks like a record at first.
+        if seed % 2 == 0 && bytes.len() > 5 {
+            let content = bytes.len() - 5;
+            bytes[..5].copy_from_slice(&[random.random_range(20..24), 3, 3, (content >> 8) as u8, content as u8]);
+        }
+        let talk = |mut socket: TcpStream| {
+            socket.write_all(&bytes).unwrap();
+            // The other side may have gone by then.
+            drop(socket.shutdown(Shutdown::Write));
+            drop(socket.read_to_end(&mut Vec::new()));
+        };
+        let (accepted, ()) = accept_from(&identity, LONG, talk);
+        let error = accepted.unwrap_err();
+        assert!(matches!(error, NotTls | Closed | Tls(_)), "{error:?}");
+        let (connected, ()) = connect_to(&identity, LONG, talk);
+        let error = connected.unwrap_err();
+        assert!(matches!(error, NotTls | Closed | OldTls | RefusedUs(_) | Tls(_)), "{error:?}");
+    }
+}
+
+#[test]
+fn a_peer_that_goes_away() {
+    let ring = Ring::new("one");
+    let identity = ring.identity("a");
+    let (accepted, ()) = accept_from(&identity, LONG, drop);
+    assert!(matches!(accepted.unwrap_err(), SecureError::Closed));
+    let (connected, ()) = connect_to(&identity, LONG, drop);
+    assert!(matches!(connected.unwrap_err(), SecureError::Closed));
+}
+
+#[test]
+fn a_silent_peer_costs_no_more_than_the_limit() {
+    let ring = Ring::new("one");
+    let identity = ring.identity("a");
+    let (near, far) = sockets();
+    let error = accept_within(near, &identity, SHORT).unwrap_err();
+    assert!(matches!(error, SecureError::TooSlow { limit: SHORT }), "{error}");
+    drop(far);
+    let (near, far) = sockets();
+    let error = connect_within(near, &identity, &host("b"), SHORT).unwrap_err();
+    assert!(matches!(error, SecureError::TooSlow { limit: SHORT }), "{error}");
+    drop(far);
+    // Nor does one that speaks TLS well and then does not say that it accepts this host.
+    let peer = ring.issue(|params| name(params, "annulus://one/b"));
+    let (connected, end) =
+        connect_to(&identity, Duration::from_secs(2), |socket| run(&mut server(&peer, &TLS13), socket));
+    assert!(matches!(connected.unwrap_err(), SecureError::TooSlow { .. }));
+    assert_eq!(end, None);
+}
+
+#[test]
+fn a_trickling_peer_costs_no_more_than_the_limit() {
+    let ring = Ring::new("one");
+    let identity = ring.identity("a");
+    // A byte at a time of a long record: no single read waits for long, and the record would take more than half a minute.
+    let trickle = |mut socket: TcpStream| {
+        socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
+        let mut bytes = [22, 3, 3, 0x40, 0].into_iter().chain(std::iter::repeat(1));
+        while socket.write_all(&[bytes.next().unwrap()]).is_ok() {
+            // Waits until the other side goes away, or for the limit above.
+            if matches!(socket.read(&mut [0; 4096]), Ok(0)) {
+                break;
+            }
+        }
+    };
+    let (accepted, ()) = accept_from(&identity, SHORT, trickle);
+    assert!(matches!(accepted.unwrap_err(), SecureError::TooSlow { .. }));
+    let (connected, ()) = connect_to(&identity, SHORT, trickle);
+    assert!(matches!(connected.unwrap_err(), SecureError::TooSlow { .. }));
+}
+
+#[test]
+fn the_sockets_own_limits_are_back_afterwards() {
+    let ring = Ring::new("one");
+    let (a, b) = (ring.identity("a"), ring.identity("b"));
+    let (near, far) = sockets();
+    let limits = [Some(Duration::from_secs(77)), None];
+    near.set_read_timeout(limits[0]).unwrap();
+    far.set_write_timeout(limits[0]).unwrap();
+    let (near, far) = std::thread::scope(|scope| {
+        let accepting = scope.spawn(|| accept_within(far, &b, LONG));
+        (connect_within(near, &a, &host("b"), LONG).unwrap(), accepting.join().unwrap().unwrap().0)
+    });
+    assert_eq!([near.stream().read_timeout().unwrap(), near.stream().write_timeout().unwrap()], limits);
+    assert_eq!([far.stream().write_timeout().unwrap(), far.stream().read_timeout().unwrap()], limits);
+}
