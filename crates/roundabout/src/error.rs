@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use crate::{alarm::Failure, ring::HostId, wire::WireError};
+use crate::{alarm::Failure, ring::HostId, secure::SecureError, wire::WireError};
 
 /// Why a host stops.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +66,16 @@ pub enum RoundaboutError {
         host: HostId,
         /// Why.
         source: io::Error,
+    },
+    /// The successor is not who it should be, or does not take this host for who it is.
+    #[error("the connection to host {host} at {address} cannot be secured: {source}")]
+    Secure {
+        /// The successor.
+        host: HostId,
+        /// Its address.
+        address: String,
+        /// Why.
+        source: SecureError,
     },
     /// A neighbour's ring is another one.
     #[error("host {host} runs with {option} {theirs} and this one with {ours}; start all hosts with the same")]

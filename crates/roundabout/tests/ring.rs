@@ -18,9 +18,10 @@ use annulus_roundabout::{
     host::{Fragment, Host, Revolution},
     link::{
         alone::Alone,
-        socket::{Address, Sockets, connect},
+        socket::{Address, Clear, Protect, Sockets, Tls, connect},
     },
     ring::{HostId, Place},
+    secure::{self, Authority, HostFiles, HostName, Identity, Refusal, RingName, SecureError},
     wire::{Hello, Lane, MESSAGE_BYTES, Message},
 };
 
@@ -40,12 +41,15 @@ fn config() -> Config {
 #[derive(Clone, Copy, Debug)]
 enum Net {
     Tcp,
+    Tls,
     Unix,
 }
 
+const NETS: [Net; 3] = [Net::Tcp, Net::Tls, Net::Unix];
+
 fn addresses(net: Net, hosts: u16, folder: &Path) -> Vec<Address> {
     match net {
-        Net::Tcp => {
+        Net::Tcp | Net::Tls => {
             let listeners: Vec<_> = (0..hosts).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
             let mut successors: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
             successors.rotate_left(1);
@@ -66,24 +70,53 @@ fn addresses(net: Net, hosts: u16, folder: &Path) -> Vec<Address> {
 /// Runs `host` on a thread for each host of a ring, and gives what they return.
 fn ring<T: Send>(net: Net, hosts: u16, config: Config, host: impl Fn(Place, Host) -> T + Sync) -> Vec<T> {
     let folder = tempfile::tempdir().unwrap();
+    if let Net::Tls = net {
+        make_certificates(folder.path(), hosts);
+    }
     thread::scope(|scope| {
         let threads: Vec<_> = (0..)
             .zip(addresses(net, hosts, folder.path()))
             .map(|(me, address)| {
                 let place = Place::new(me, hosts).unwrap();
-                let host = &host;
-                scope.spawn(move || host(place, start(place, &config, address).unwrap()))
+                let (host, folder) = (&host, folder.path());
+                scope.spawn(move || host(place, start(net, folder, place, &config, address).unwrap()))
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
 
-fn start(place: Place, config: &Config, address: Address) -> Result<Host, RoundaboutError> {
+fn name(host: HostId) -> HostName {
+    HostName::new(format!("h{host}")).unwrap()
+}
+
+fn make_certificates(folder: &Path, hosts: u16) {
+    let authority = Authority::create(folder, RingName::new("ring").unwrap()).unwrap();
+    (0..hosts).for_each(|host| drop(authority.add_host(&name(HostId(host)), &[]).unwrap()));
+}
+
+fn identity(folder: &Path, host: HostId) -> Identity {
+    let files = HostFiles::of(folder, &name(host));
+    Identity::load(&files.authority, &files.certificate, &files.key).unwrap()
+}
+
+fn start(net: Net, folder: &Path, place: Place, config: &Config, address: Address) -> Result<Host, RoundaboutError> {
     if place.hosts() == 1 {
         return Host::start(place, *config, |_| Alone::open(config));
     }
-    let connections = connect(place, SESSION, config, address)?;
+    let Net::Tls = net else { return start_with(&Clear, place, config, address) };
+    let identity = identity(folder, place.me());
+    let (predecessor, successor) = (name(place.predecessor()), name(place.successor()));
+    start_with(&Tls { identity: &identity, predecessor, successor }, place, config, address)
+}
+
+fn start_with(
+    protect: &impl Protect,
+    place: Place,
+    config: &Config,
+    address: Address,
+) -> Result<Host, RoundaboutError> {
+    let connections = connect(place, SESSION, config, address, protect)?;
     Host::start(place, *config, |inbox| Sockets::start(place, SESSION, config, connections, inbox))
 }
 
@@ -111,7 +144,7 @@ fn check(fragment: &mut Fragment<'_>, hosts: u16, me: HostId) -> (HostId, u32) {
 
 #[test]
 fn every_host_sees_every_fragment_as_the_one_before_left_it() {
-    for (hosts, net) in (1..=5u16).flat_map(|hosts| [(hosts, Net::Tcp), (hosts, Net::Unix)]) {
+    for (hosts, net) in (1..=5u16).flat_map(|hosts| NETS.map(|net| (hosts, net))) {
         let seen = ring(net, hosts, config(), |place, mut host| {
             let mut all = Vec::new();
             for revolution in 0..3u32 {
@@ -147,7 +180,7 @@ fn every_host_sees_every_fragment_as_the_one_before_left_it() {
 /// One host's join fails, or it is dropped in the middle: all others name it.
 #[test]
 fn everyone_learns_who_has_given_up() {
-    for (drops, net) in [(false, Net::Tcp), (true, Net::Tcp), (false, Net::Unix), (true, Net::Unix)] {
+    for (drops, net) in NETS.into_iter().flat_map(|net| [(false, net), (true, net)]) {
         let failures = ring(net, 4, config(), |place, mut host| {
             let mut joined = 0;
             let failed = host.revolve(
@@ -208,7 +241,8 @@ fn against(config: Config, behave: impl FnOnce(&mut Impostor) + Send) -> Roundab
             drop(ended.lock());
         });
         let place = Place::new(0, 2).unwrap();
-        let mut host = start(place, &config, Address::Tcp { listener: honest, successor: addresses[1] }).unwrap();
+        let mut host =
+            start_with(&Clear, place, &config, Address::Tcp { listener: honest, successor: addresses[1] }).unwrap();
         let error = host.revolve(|_| Ok(None), |_| Ok::<_, RoundaboutError>(())).unwrap_err();
         drop(host);
         drop(until_it_ends);
@@ -258,7 +292,7 @@ fn who_is_not_there_is_named() {
     // Nobody accepts there: the connection is made and stays silent.
     let successor = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp { listener, successor: successor.local_addr().unwrap() };
-    let error = start(Place::new(0, 3).unwrap(), &config, address).err().unwrap();
+    let error = start_with(&Clear, Place::new(0, 3).unwrap(), &config, address).err().unwrap();
     assert!(matches!(error, RoundaboutError::Connect { host: HostId(1), .. }), "{error}");
 }
 
@@ -272,12 +306,74 @@ fn hosts_with_other_options_say_so() {
             .map(|(me, listener)| {
                 let config = Config { fragment_bytes: 4096 * (1 + u32::from(me)), ..config() };
                 let address = Address::Tcp { listener, successor: addresses[1 - usize::from(me)] };
-                scope.spawn(move || start(Place::new(me, 2).unwrap(), &config, address).err().unwrap())
+                scope.spawn(move || start_with(&Clear, Place::new(me, 2).unwrap(), &config, address).err().unwrap())
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
     for error in errors {
         assert!(matches!(error, RoundaboutError::Differs { option: "fragment bytes", .. }), "{error}");
+    }
+}
+
+/// Strangers knock first: one that says nothing anybody knows, one in the clear with the right greeting, and one with a certificate
+/// of another ring. The ring is put together all the same.
+#[test]
+fn strangers_do_not_disturb() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    make_certificates(folder.path(), 2);
+    make_certificates(other.path(), 2);
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = [0, 1].map(|at: usize| listeners[at].local_addr().unwrap());
+    let mut garbage = TcpStream::connect(addresses[0]).unwrap();
+    garbage.write_all(&[7; 4096]).unwrap();
+    let mut clear = TcpStream::connect(addresses[0]).unwrap();
+    let hello = Hello { from: HostId(1), hosts: 2, fragment_bytes: 4096, lane: Lane::Forward };
+    clear.write_all(&Message::Hello(hello).encode(SESSION)).unwrap();
+    let foreign = TcpStream::connect(addresses[0]).unwrap();
+    thread::scope(|scope| {
+        let refused =
+            scope.spawn(|| secure::connect(foreign, &identity(other.path(), HostId(1)), &name(HostId(0))).unwrap_err());
+        let hosts: Vec<_> = (0..)
+            .zip(listeners)
+            .map(|(me, listener)| {
+                let address = Address::Tcp { listener, successor: addresses[1 - usize::from(me)] };
+                let folder = folder.path();
+                scope.spawn(move || {
+                    let place = Place::new(me, 2).unwrap();
+                    start(Net::Tls, folder, place, &config(), address).unwrap().finish().unwrap();
+                })
+            })
+            .collect();
+        hosts.into_iter().for_each(|host| host.join().unwrap());
+        let refused = refused.join().unwrap();
+        assert!(matches!(refused, SecureError::Refused(Refusal::Stranger { .. })), "{refused}");
+    });
+}
+
+/// The addresses of two hosts were mixed up.
+#[test]
+fn the_wrong_host_of_the_right_ring_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    make_certificates(folder.path(), 3);
+    let config = Config { connect_timeout: Duration::from_secs(2), ..config() };
+    let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = [0, 1, 2].map(|at: usize| listeners[at].local_addr().unwrap());
+    let errors = thread::scope(|scope| {
+        let hosts: Vec<_> = (0..)
+            .zip(listeners)
+            .map(|(me, listener)| {
+                // Each connects to the one before it.
+                let address = Address::Tcp { listener, successor: addresses[usize::from((me + 2) % 3)] };
+                let (folder, config) = (folder.path(), &config);
+                scope.spawn(move || start(Net::Tls, folder, Place::new(me, 3).unwrap(), config, address).err().unwrap())
+            })
+            .collect();
+        hosts.into_iter().map(|host| host.join().unwrap()).collect::<Vec<_>>()
+    });
+    for error in errors {
+        let RoundaboutError::Secure { source: SecureError::Refused(Refusal::WrongHost { .. }), .. } = &error else {
+            panic!("{error}")
+        };
     }
 }

@@ -19,6 +19,7 @@ the next one, and the receiver reads the first and last bytes of every element.
 Ways:
   plain   a TCP stream between two threads, written and read element by element: what the roundabout's is compared with
   tcp     a roundabout of two hosts over TCP
+  tls     the same, over TLS 1.3 with certificates on both sides
   shared  a roundabout of two hosts over Unix sockets, which hand over buffers in shared memory
 
 Columns of --json:
@@ -34,7 +35,7 @@ pub struct RoundaboutArgs {
     #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = units::parse_size)]
     pub bytes: usize,
     /// How they are sent
-    #[arg(long, value_name = "WAY", value_delimiter = ',', default_value = "plain,tcp,shared")]
+    #[arg(long, value_name = "WAY", value_delimiter = ',', default_value = "plain,tcp,tls,shared")]
     pub ways: Vec<Way>,
     /// Buffers for what comes in at each host
     #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65536))]
@@ -57,6 +58,8 @@ pub enum Way {
     Plain,
     /// A roundabout over TCP
     Tcp,
+    /// A roundabout over TLS
+    Tls,
     /// A roundabout in shared memory
     Shared,
 }
@@ -67,6 +70,7 @@ impl Way {
         match self {
             Self::Plain => "plain",
             Self::Tcp => "tcp",
+            Self::Tls => "tls",
             Self::Shared => "shared",
         }
     }

@@ -4,6 +4,7 @@ use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
     os::unix::net::UnixListener,
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
@@ -12,8 +13,9 @@ use annulus_roundabout::{
     config::Config,
     error::RoundaboutError,
     host::Host,
-    link::socket::{Address, Sockets, connect},
+    link::socket::{Address, Clear, Protect, Sockets, Tls, connect},
     ring::Place,
+    secure::{Authority, HostName, Identity, RingName},
 };
 use anyhow::{Context, Result, anyhow, ensure};
 
@@ -71,7 +73,9 @@ impl Run<'_> {
     }
 
     fn ring(&self) -> Result<f64> {
-        let folder = tempfile::tempdir().context("cannot make a folder for sockets")?;
+        let folder = tempfile::tempdir().context("cannot make a folder for sockets and certificates")?;
+        let identities = if self.way == Way::Tls { Some(identities(folder.path())?) } else { None };
+        let identities = identities.as_ref();
         let addresses = match self.way {
             Way::Shared => {
                 let paths = [0, 1].map(|host| folder.path().join(format!("host-{host}")));
@@ -90,17 +94,24 @@ impl Run<'_> {
         let [first, second] = addresses;
         let (first, second) = (first?, second?);
         thread::scope(|scope| {
-            let sender = scope.spawn(|| self.host(0, first));
-            let received = self.host(1, second);
+            let sender = scope.spawn(|| self.host(0, first, identities));
+            let received = self.host(1, second, identities);
             sender.join().map_err(|_| anyhow!("a host has panicked"))??;
             Ok(received?.as_secs_f64())
         })
     }
 
     /// Host 0 sends everything, and host 1 reads it. Gives the time from the first element to the last one.
-    fn host(&self, me: u16, address: Address) -> Result<Duration> {
+    fn host(&self, me: u16, address: Address, identities: Option<&[Identity; 2]>) -> Result<Duration> {
+        let Some(identities) = identities else { return self.protected_host(me, address, &Clear) };
+        let identity = &identities[usize::from(me)];
+        let other = &identities[usize::from(1 - me)].member().host;
+        self.protected_host(me, address, &Tls { identity, predecessor: other.clone(), successor: other.clone() })
+    }
+
+    fn protected_host(&self, me: u16, address: Address, protect: &impl Protect) -> Result<Duration> {
         let place = Place::new(me, 2).context("two hosts")?;
-        let connections = connect(place, SESSION, &self.config, address)?;
+        let connections = connect(place, SESSION, &self.config, address, protect)?;
         let mut host =
             Host::start(place, self.config, |inbox| Sockets::start(place, SESSION, &self.config, connections, inbox))?;
         let (mut next, mut read) = (0, 0);
@@ -149,4 +160,14 @@ impl Run<'_> {
         ensure!(whole && element.starts_with(&bytes) && element.ends_with(&bytes), "element {number} is damaged");
         Ok(())
     }
+}
+
+/// Those of both hosts.
+fn identities(folder: &Path) -> Result<[Identity; 2]> {
+    let authority = Authority::create(folder, RingName::new("bench")?)?;
+    let identity = |name: &str| {
+        let files = authority.add_host(&HostName::new(name)?, &[])?;
+        anyhow::Ok(Identity::load(&files.authority, &files.certificate, &files.key)?)
+    };
+    Ok([identity("first")?, identity("second")?])
 }

@@ -9,9 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::{
+    sys::socket::{getsockopt, sockopt::PeerCredentials},
+    unistd::geteuid,
+};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::{Connection, Connections, handover};
+use super::{Connection, Connections, handover, protect::Protect};
 use crate::{
     config::Config,
     error::RoundaboutError,
@@ -21,6 +25,9 @@ use crate::{
 
 /// Between two tries to reach a host that does not listen yet.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// So long who has connected may take to say who it is.
+const HEARING: Duration = Duration::from_secs(5);
 
 /// Where a host and its successor are.
 #[derive(Debug)]
@@ -41,23 +48,24 @@ pub enum Address {
     },
 }
 
-/// Connects to both neighbours, in the clear. Who connects without the right greeting is turned away, and does not disturb.
+/// Connects to both neighbours. Who connects and is not the predecessor is turned away, and does not disturb.
 ///
 /// # Errors
-/// If one of them is not there within [`Config::connect_timeout`], or runs with other options.
-pub fn connect(
+/// If one of them is not there within [`Config::connect_timeout`], is another than it should be, or runs with other options.
+pub fn connect<P: Protect>(
     place: Place,
     session: Session,
     config: &Config,
     address: Address,
-) -> Result<Connections<Socket>, RoundaboutError> {
+    protect: &P,
+) -> Result<Connections<P::Stream>, RoundaboutError> {
     let (listener, successor, shared) = match address {
         Address::Tcp { listener, successor } => (Socket::from(listener), SockAddr::from(successor), false),
         Address::Unix { listener, successor } => {
             (Socket::from(OwnedFd::from(listener)), SockAddr::unix(successor)?, true)
         }
     };
-    let greeting = Greeting { place, session, config, deadline: Instant::now() + config.connect_timeout };
+    let greeting = Greeting { place, session, config, protect, deadline: Instant::now() + config.connect_timeout };
     let (out, incoming) = thread::scope(|scope| {
         let out = scope.spawn(|| {
             let forward = greeting.connect(&successor, Lane::Forward)?;
@@ -76,16 +84,17 @@ pub fn connect(
     Ok(Connections { forward_out, back_in, forward_in, back_out, credits, arenas })
 }
 
-struct Greeting<'a> {
+struct Greeting<'a, P> {
     place: Place,
     session: Session,
     config: &'a Config,
+    protect: &'a P,
     deadline: Instant,
 }
 
-impl Greeting<'_> {
+impl<P: Protect> Greeting<'_, P> {
     /// A connection to the successor, and how many frames it has room for.
-    fn connect(&self, address: &SockAddr, lane: Lane) -> Result<(Connection<Socket>, u32), RoundaboutError> {
+    fn connect(&self, address: &SockAddr, lane: Lane) -> Result<(Connection<P::Stream>, u32), RoundaboutError> {
         let host = self.place.successor();
         let failed = |source| RoundaboutError::Connect {
             host,
@@ -93,33 +102,38 @@ impl Greeting<'_> {
             within: self.config.connect_timeout,
             source,
         };
-        let mut stream = loop {
+        let socket = loop {
             match self.left().and_then(|left| dial(address, left)) {
-                Ok(stream) => break stream,
+                Ok(socket) => break socket,
                 Err(error) if self.left().is_err() => return Err(failed(error)),
                 // Not listening yet. There is nothing to wait for but time.
                 Err(_) => thread::sleep(PAUSE),
             }
         };
-        self.set_up(&stream).map_err(failed)?;
-        let hello = Hello {
-            from: self.place.me(),
-            hosts: self.place.hosts(),
-            fragment_bytes: self.config.fragment_bytes,
-            lane,
-        };
+        let left = self.set_up(&socket).map_err(failed)?;
+        let below = socket.try_clone()?;
+        // The successor may be busy with others before it comes to this one.
+        let stream = self.protect.outgoing(socket, left);
+        let mut stream = stream.map_err(|source| RoundaboutError::Secure { host, address: shown(address), source })?;
+        let (from, hosts) = (self.place.me(), self.place.hosts());
+        let hello = Hello { from, hosts, fragment_bytes: self.config.fragment_bytes, lane };
         stream.write_all(&Message::Hello(hello).encode(self.session)).map_err(failed)?;
-        match self.read(&mut stream).map_err(failed)?.map_err(|source| RoundaboutError::Wire { host, source })? {
+        stream.flush().map_err(failed)?;
+        let message = self.read(&mut stream, &below, left).map_err(failed)?;
+        match message.map_err(|source| RoundaboutError::Wire { host, source })? {
             Message::Welcome { places, fragment_bytes } => {
                 same(host, "fragment bytes", fragment_bytes.into(), self.config.fragment_bytes.into())?;
-                Ok((self.greeted(stream)?, places))
+                Ok((self.greeted(stream, below)?, places))
             }
             _ => Err(RoundaboutError::Wire { host, source: WireError::Damaged("another message than a welcome") }),
         }
     }
 
     /// The predecessor's two connections: what it sends, and what is sent to it.
-    fn accept_both(&self, listener: &Socket) -> Result<(Connection<Socket>, Connection<Socket>), RoundaboutError> {
+    fn accept_both(
+        &self,
+        listener: &Socket,
+    ) -> Result<(Connection<P::Stream>, Connection<P::Stream>), RoundaboutError> {
         let host = self.place.predecessor();
         let (mut forward, mut back) = (None, None);
         let mut last = io::Error::from(io::ErrorKind::TimedOut);
@@ -127,20 +141,18 @@ impl Greeting<'_> {
             let failed = |source| RoundaboutError::Accept { host, within: self.config.connect_timeout, source };
             let Ok(left) = self.left() else { return Err(failed(last)) };
             listener.set_read_timeout(Some(left)).map_err(failed)?;
-            let mut stream = match listener.accept() {
-                Ok((stream, _)) => stream,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            let socket = match listener.accept() {
+                Ok((socket, _)) => socket,
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                    continue;
+                }
                 Err(error) => return Err(failed(error)),
             };
-            match self.greet(&mut stream) {
-                Ok(Some(lane)) => {
-                    let connection = self.greeted(stream)?;
-                    *(if lane == Lane::Forward { &mut forward } else { &mut back }) = Some(connection);
-                }
-                Ok(None) => {}
-                Err(RoundaboutError::Io(error)) => last = error,
-                Err(RoundaboutError::Wire { source, .. }) => last = io::Error::other(source),
-                Err(error) => return Err(error),
+            match self.greet(socket) {
+                Ok((Lane::Forward, connection)) => forward = Some(connection),
+                Ok((Lane::Back, connection)) => back = Some(connection),
+                Err(Greeted::Stranger(error)) => last = error,
+                Err(Greeted::Differs(error)) => return Err(error),
             }
             match (forward.take(), back.take()) {
                 (Some(forward), Some(back)) => return Ok((forward, back)),
@@ -149,53 +161,99 @@ impl Greeting<'_> {
         }
     }
 
-    /// Which lane a connection that was accepted is for; none if it is not the predecessor's.
-    fn greet(&self, stream: &mut Socket) -> Result<Option<Lane>, RoundaboutError> {
+    /// Hears out who has connected, for a short time: others may be waiting.
+    fn greet(&self, socket: Socket) -> Result<(Lane, Connection<P::Stream>), Greeted> {
         let host = self.place.predecessor();
-        self.set_up(stream)?;
-        let message = self.read(stream)?.map_err(|source| RoundaboutError::Wire { host, source })?;
+        let left = self.set_up(&socket)?.min(HEARING);
+        let below = socket.try_clone()?;
+        let mut stream = self.protect.incoming(socket, left).map_err(io::Error::from)?;
+        let message = self.read(&mut stream, &below, left)?.map_err(io::Error::other)?;
         let Message::Hello(Hello { from, hosts, fragment_bytes, lane }) = message else {
-            return Err(RoundaboutError::Wire { host, source: WireError::Damaged("another message than a greeting") });
+            return Err(io::Error::other("another message than a greeting").into());
         };
         if from != host {
-            return Ok(None);
+            return Err(
+                io::Error::other(format!("host {from} has connected, for which this is not the next one")).into()
+            );
         }
-        same(host, "hosts", hosts.into(), self.place.hosts().into())?;
+        same(host, "hosts", hosts.into(), self.place.hosts().into()).map_err(Greeted::Differs)?;
         let Config { places, fragment_bytes: ours, .. } = *self.config;
         // The predecessor is told before this host gives up, so that both can say what differs.
         stream.write_all(&Message::Welcome { places, fragment_bytes: ours }.encode(self.session))?;
-        same(host, "fragment bytes", fragment_bytes.into(), ours.into())?;
-        Ok(Some(lane))
+        stream.flush()?;
+        same(host, "fragment bytes", fragment_bytes.into(), ours.into()).map_err(Greeted::Differs)?;
+        Ok((lane, self.greeted(stream, below)?))
     }
 
-    fn read(&self, stream: &mut Socket) -> io::Result<Result<Message, WireError>> {
-        let mut bytes = [0; MESSAGE_BYTES];
-        stream.read_exact(&mut bytes)?;
+    /// A message that comes within that time as a whole.
+    fn read(&self, stream: &mut P::Stream, below: &Socket, within: Duration) -> io::Result<Result<Message, WireError>> {
+        let end = Instant::now() + within;
+        let (mut bytes, mut read) = ([0; MESSAGE_BYTES], 0);
+        while read < bytes.len() {
+            below.set_read_timeout(Some(left_until(end)?))?;
+            match stream.read(&mut bytes[read..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(more) => read += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
         Ok(Message::decode(&bytes, self.session))
     }
 
-    /// For the greeting, which has to be over in time.
-    fn set_up(&self, stream: &Socket) -> io::Result<()> {
-        if stream.local_addr()?.domain() != Domain::UNIX {
-            stream.set_tcp_nodelay(true)?;
+    /// For the greeting, which has to be over in the time that is given back.
+    fn set_up(&self, socket: &Socket) -> io::Result<Duration> {
+        if socket.local_addr()?.domain() == Domain::UNIX {
+            check_user(socket)?;
+        } else {
+            socket.set_tcp_nodelay(true)?;
         }
         let left = self.left()?;
-        stream.set_read_timeout(Some(left))?;
-        stream.set_write_timeout(Some(left))
+        socket.set_write_timeout(Some(left))?;
+        Ok(left)
     }
 
     /// For what follows it.
-    fn greeted(&self, stream: Socket) -> io::Result<Connection<Socket>> {
-        stream.set_read_timeout(Some(self.config.timeout))?;
-        stream.set_write_timeout(Some(self.config.timeout))?;
-        Ok(Connection { socket: stream.try_clone()?, stream })
+    fn greeted(&self, stream: P::Stream, socket: Socket) -> io::Result<Connection<P::Stream>> {
+        socket.set_read_timeout(Some(self.config.timeout))?;
+        socket.set_write_timeout(Some(self.config.timeout))?;
+        Ok(Connection { stream, socket })
     }
 
-    /// Time that is left.
     fn left(&self) -> io::Result<Duration> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+        left_until(self.deadline)
     }
+}
+
+/// Why a connection that was accepted is no good.
+enum Greeted {
+    /// It is not the predecessor's, or has broken off; the predecessor's may yet come.
+    Stranger(io::Error),
+    /// It is, and the ring cannot be.
+    Differs(RoundaboutError),
+}
+
+impl From<io::Error> for Greeted {
+    fn from(error: io::Error) -> Self {
+        Self::Stranger(error)
+    }
+}
+
+/// Who is handed this host's memory must be the same user.
+fn check_user(socket: &Socket) -> io::Result<()> {
+    let (other, own) = (getsockopt(socket, PeerCredentials)?.uid(), geteuid().as_raw());
+    if other == own {
+        return Ok(());
+    }
+    let what = format!(
+        "user {other} is at the other end, and this host runs as user {own}; run all hosts of a machine as one"
+    );
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
+}
+
+fn left_until(end: Instant) -> io::Result<Duration> {
+    let left = end.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
 fn same(host: HostId, option: &'static str, theirs: u64, ours: u64) -> Result<(), RoundaboutError> {

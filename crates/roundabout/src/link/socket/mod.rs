@@ -35,10 +35,12 @@ use crate::{
 mod greeting;
 mod handover;
 mod places;
+mod protect;
 mod reader;
 mod writer;
 
 pub use greeting::{Address, connect};
+pub use protect::{Clear, Protect, Tls};
 
 /// A connection that has been greeted: what is read and written, and the socket below, to end it.
 #[derive(Debug)]
