@@ -130,10 +130,7 @@ impl<P: Protect> Greeting<'_, P> {
     }
 
     /// The predecessor's two connections: what it sends, and what is sent to it.
-    fn accept_both(
-        &self,
-        listener: &Socket,
-    ) -> Result<(Connection<P::Stream>, Connection<P::Stream>), RoundaboutError> {
+    fn accept_both(&self, listener: &Socket) -> Result<Both<P::Stream>, RoundaboutError> {
         let host = self.place.predecessor();
         let (mut forward, mut back) = (None, None);
         let mut last = io::Error::from(io::ErrorKind::TimedOut);
@@ -224,6 +221,9 @@ impl<P: Protect> Greeting<'_, P> {
         left_until(self.deadline)
     }
 }
+
+/// What comes from the predecessor, and what goes to it.
+type Both<S> = (Connection<S>, Connection<S>);
 
 /// Why a connection that was accepted is no good.
 enum Greeted {
