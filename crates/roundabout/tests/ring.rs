@@ -6,7 +6,7 @@ use std::{
     net::{TcpListener, TcpStream},
     os::unix::net::UnixListener,
     path::Path,
-    sync::Mutex,
+    sync::{Mutex, mpsc},
     thread,
     time::Duration,
 };
@@ -21,6 +21,7 @@ use annulus_roundabout::{
         socket::{Address, Clear, Protect, Sockets, Tls, connect},
     },
     ring::{HostId, Place},
+    rotation::{Announcement, Frame},
     secure::{self, Authority, HostFiles, HostName, Identity, Refusal, RingName, SecureError},
     wire::{Hello, Lane, MESSAGE_BYTES, Message},
 };
@@ -209,12 +210,19 @@ fn everyone_learns_who_has_given_up() {
 
 /// The two connections of a host that greets, and then does what the test wants.
 struct Impostor {
-    out: [TcpStream; 2],
+    out: Vec<TcpStream>,
     incoming: Vec<TcpStream>,
 }
 
 /// A ring of two, one of which is an impostor; how the other one ends.
 fn against(config: Config, behave: impl FnOnce(&mut Impostor) + Send) -> RoundaboutError {
+    let nothing = |mut host: Host| host.revolve(|_| Ok(None), |_| Ok::<_, RoundaboutError>(())).unwrap_err();
+    beside(config, behave, nothing)
+}
+
+/// A ring of two, one of which is an impostor, which stays until the other one is done.
+fn beside<T>(config: Config, behave: impl FnOnce(&mut Impostor) + Send, honest: impl FnOnce(Host) -> T) -> T {
+    let run = honest;
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let addresses = [0, 1].map(|at: usize| listeners[at].local_addr().unwrap());
     let [honest, other] = listeners;
@@ -236,18 +244,18 @@ fn against(config: Config, behave: impl FnOnce(&mut Impostor) + Send) -> Roundab
                 stream.write_all(&welcome.encode(SESSION)).unwrap();
                 stream
             });
+            let mut out = Vec::from(out);
+            out.iter_mut().for_each(|stream| stream.read_exact(&mut bytes).unwrap());
             let mut impostor = Impostor { out, incoming: incoming.into() };
             behave(&mut impostor);
             drop(ended.lock());
         });
         let place = Place::new(0, 2).unwrap();
-        let mut host =
-            start_with(&Clear, place, &config, Address::Tcp { listener: honest, successor: addresses[1] }).unwrap();
-        let error = host.revolve(|_| Ok(None), |_| Ok::<_, RoundaboutError>(())).unwrap_err();
-        drop(host);
+        let address = Address::Tcp { listener: honest, successor: addresses[1] };
+        let result = run(start_with(&Clear, place, &config, address).unwrap());
         drop(until_it_ends);
         impostor.join().unwrap();
-        error
+        result
     })
 }
 
@@ -265,9 +273,38 @@ fn a_neighbour_that_goes_without_goodbye_has_closed() {
     assert_eq!(failure, Failure { host: HostId(1), reason: Reason::Closed });
 }
 
+/// A neighbour that has all it needs may be gone before it is told that there is room for more.
+#[test]
+fn a_neighbour_that_has_said_goodbye_may_be_gone() {
+    // Which thread notices first is chance.
+    (0..50).for_each(|_| said_goodbye());
+}
+
+fn said_goodbye() {
+    let (gone, is_gone) = mpsc::channel();
+    let behave = |impostor: &mut Impostor| {
+        let announcement =
+            |revolution, fragments| Message::Announcement(Announcement { revolution, origin: HostId(1), fragments });
+        let frame = |sequence| Message::Fragment(Frame { revolution: 0, origin: HostId(1), sequence }, 0);
+        for message in [frame(0), frame(1), announcement(0, 2), announcement(1, 0), Message::Goodbye] {
+            impostor.out[0].write_all(&message.encode(SESSION)).unwrap();
+        }
+        impostor.incoming[1].write_all(&Message::Goodbye.encode(SESSION)).unwrap();
+        impostor.incoming.clear();
+        impostor.out.clear();
+        gone.send(()).unwrap();
+    };
+    beside(config(), behave, |mut host| {
+        is_gone.recv().unwrap();
+        let turned = host.revolve(|_| Ok(None), |_| Ok::<_, RoundaboutError>(()));
+        assert_eq!(turned.unwrap().joined, 2);
+        host.finish().unwrap();
+    });
+}
+
 #[test]
 fn a_neighbour_that_breaks_the_protocol_is_named() {
-    let frame = |sequence| annulus_roundabout::rotation::Frame { revolution: 0, origin: HostId(1), sequence };
+    let frame = |sequence| Frame { revolution: 0, origin: HostId(1), sequence };
     let cases: [(usize, Vec<u8>, &str); 6] = [
         (0, vec![7; MESSAGE_BYTES], "no message of a roundabout"),
         (0, Message::Heartbeat.encode(8).to_vec(), "another run"),

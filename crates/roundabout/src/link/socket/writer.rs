@@ -11,7 +11,7 @@ use std::{
 
 use super::{places::Places, reason};
 use crate::{
-    alarm::Failure,
+    alarm::{Failure, Reason},
     arena::Buffer,
     link::{Inbox, Incoming},
     ring::HostId,
@@ -43,8 +43,10 @@ pub(super) struct Writer<S> {
 impl<S: Write> Writer<S> {
     /// Until the end is asked for, or the neighbour is out.
     pub(super) fn run(mut self) {
-        if let Err(error) = self.write_all() {
-            let failure = Failure { host: self.peer, reason: reason(&error) };
+        let Err(error) = self.write_all() else { return };
+        // A neighbour that is gone may have said goodbye: it had all it needed. Who reads what it says knows.
+        if reason(&error) == Reason::Silent {
+            let failure = Failure { host: self.peer, reason: Reason::Silent };
             self.inbox.put(Incoming::Failed(failure, Some(format!("while writing to it: {error}"))));
         }
     }

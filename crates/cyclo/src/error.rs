@@ -1,0 +1,19 @@
+//! What may go wrong.
+
+use annulus_join::error::JoinError;
+use annulus_roundabout::error::RoundaboutError;
+
+/// Why a join around a ring failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CycloError {
+    /// This host's part.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// The ring.
+    #[error(transparent)]
+    Ring(#[from] RoundaboutError),
+    /// A thread of this host's part has panicked.
+    #[error("a thread of the join has panicked")]
+    Panicked,
+}

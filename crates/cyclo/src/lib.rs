@@ -1,0 +1,16 @@
+//! Cyclo-join (Frey, Goncalves, Kersten and Teubner, A Spinning Join That Does Not Get Dizzy, 2010): the build side stays on its
+//! hosts, and fragments of the probe side go around the ring once. Each host joins every fragment with its part of the build side;
+//! together their results are the join.
+//!
+//! ```text
+//! build rows of this host -> HashShare::prepare ───────────────┐
+//! probe rows of this host -> fragments -> ring -> every host's fragments -> HashShare::turn -> batches
+//! ```
+#![warn(missing_docs)]
+
+mod error;
+mod hash;
+mod workers;
+
+pub use error::CycloError;
+pub use hash::{HashShare, HashSpec, Turn};

@@ -1,0 +1,122 @@
+//! Threads that share the work of one fragment after the other.
+
+use std::sync::{
+    Arc, Condvar, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use crate::CycloError;
+
+/// What threads that wait for rounds of work see. A round is a value that all of them work on, and how many parts it has.
+pub(crate) struct Rounds<W> {
+    state: Mutex<State<W>>,
+    changed: Condvar,
+}
+
+struct State<W> {
+    round: u64,
+    work: Option<Arc<Round<W>>>,
+    /// Helpers that have not finished the round.
+    busy: usize,
+    ended: bool,
+    failed: Option<CycloError>,
+}
+
+/// Work whose parts are taken one by one.
+pub(crate) struct Round<W> {
+    pub(crate) work: W,
+    parts: usize,
+    next: AtomicUsize,
+}
+
+impl<W> Round<W> {
+    /// A part that nobody has taken.
+    pub(crate) fn next_part(&self) -> Option<usize> {
+        Some(self.next.fetch_add(1, Relaxed)).filter(|&part| part < self.parts)
+    }
+}
+
+impl<W> Rounds<W> {
+    pub(crate) fn new() -> Self {
+        let state = State { round: 0, work: None, busy: 0, ended: false, failed: None };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Does `work` with `helpers` threads in [`help`](Self::help) and `own`, which works here; gives it back when all are done.
+    ///
+    /// # Errors
+    /// The first one of any of them.
+    pub(crate) fn run(
+        &self,
+        work: W,
+        parts: usize,
+        helpers: usize,
+        own: impl FnOnce(&Round<W>) -> Result<(), CycloError>,
+    ) -> Result<W, CycloError> {
+        let round = Arc::new(Round { work, parts, next: AtomicUsize::new(0) });
+        {
+            let mut state = self.lock();
+            (state.work, state.busy) = (Some(Arc::clone(&round)), helpers);
+            state.round += 1;
+        }
+        self.changed.notify_all();
+        let done = own(&round);
+        let mut state = self.lock();
+        while state.busy > 0 {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.work = None;
+        done?;
+        state.failed.take().map_or(Ok(()), Err)?;
+        Arc::try_unwrap(round).map(|round| round.work).map_err(|_| CycloError::Panicked)
+    }
+
+    /// Works on every round until the [end](Self::end).
+    pub(crate) fn help(&self, mut work: impl FnMut(&Round<W>) -> Result<(), CycloError>) {
+        let mut last = 0;
+        loop {
+            let mut state = self.lock();
+            let round = loop {
+                match &state.work {
+                    _ if state.ended => return,
+                    Some(round) if state.round != last => break Arc::clone(round),
+                    _ => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                }
+            };
+            last = state.round;
+            drop(state);
+            let mut leave = Leave { rounds: self, result: Some(Err(CycloError::Panicked)) };
+            leave.result = Some(work(&round));
+            // Who waits for this thread wants the work back.
+            drop(round);
+        }
+    }
+
+    /// No round follows.
+    pub(crate) fn end(&self) {
+        self.lock().ended = true;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<W>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A helper is done with a round, also if it panics.
+struct Leave<'a, W> {
+    rounds: &'a Rounds<W>,
+    result: Option<Result<(), CycloError>>,
+}
+
+impl<W> Drop for Leave<'_, W> {
+    fn drop(&mut self) {
+        let mut state = self.rounds.lock();
+        if let Some(Err(error)) = self.result.take() {
+            state.failed.get_or_insert(error);
+        }
+        state.busy -= 1;
+        drop(state);
+        self.rounds.changed.notify_all();
+    }
+}

@@ -1,0 +1,268 @@
+//! Joins around rings of one to four hosts, beside the same joins row by row.
+
+use std::{os::unix::net::UnixListener, path::Path, sync::Arc, sync::Mutex, thread, time::Duration};
+
+use annulus_cyclo::{CycloError, HashShare, HashSpec};
+use annulus_join::{
+    error::JoinError,
+    filter::{FilterColumn, PairFilter},
+    hash::Partitions,
+    output::OutputSpec,
+    types::{JoinType, Side},
+};
+use annulus_roundabout::{
+    config::Config,
+    host::Host,
+    link::{
+        alone::Alone,
+        socket::{Address, Clear, Sockets, connect},
+    },
+    ring::Place,
+};
+use arrow::{
+    array::{Array, AsArray, BooleanArray, Int32Array, Int64Array, RecordBatch, StringViewArray},
+    compute::kernels::cmp::lt,
+    datatypes::{DataType, Field, Int64Type, Schema, SchemaRef},
+};
+use proptest::{collection::vec, prelude::*};
+
+/// Key, number, and a text made of the number.
+type Row = (Option<i32>, i64);
+/// The numbers of both sides.
+type Pair = (Option<i64>, Option<i64>);
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("key", DataType::Int32, true),
+        Field::new("number", DataType::Int64, false),
+        Field::new("text", DataType::Utf8View, false),
+    ]))
+}
+
+fn text(number: i64) -> String {
+    format!("the text of number {number}")
+}
+
+fn batch(rows: &[Row]) -> RecordBatch {
+    let keys: Int32Array = rows.iter().map(|row| row.0).collect();
+    let numbers: Int64Array = rows.iter().map(|row| Some(row.1)).collect();
+    let texts: StringViewArray = rows.iter().map(|row| Some(text(row.1))).collect();
+    RecordBatch::try_new(schema(), vec![Arc::new(keys), Arc::new(numbers), Arc::new(texts)]).unwrap()
+}
+
+/// The left number is less than the right one.
+#[derive(Debug)]
+struct Less([FilterColumn; 2]);
+
+impl PairFilter for Less {
+    fn columns(&self) -> &[FilterColumn] {
+        &self.0
+    }
+
+    fn keep(&self, candidates: &RecordBatch) -> Result<BooleanArray, JoinError> {
+        Ok(lt(candidates.column(0), candidates.column(1))?)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    left: Vec<Vec<Row>>,
+    right: Vec<Vec<Row>>,
+    join: JoinType,
+    build: Side,
+    filtered: bool,
+    nulls_equal: bool,
+    threads: usize,
+    partitions: usize,
+}
+
+impl Case {
+    fn spec(&self) -> HashSpec {
+        let column = |side| FilterColumn { side, index: 1 };
+        let filter = self.filtered.then(|| Arc::new(Less([column(Side::Left), column(Side::Right)])) as _);
+        HashSpec {
+            output: OutputSpec {
+                join: self.join,
+                build: self.build,
+                left: schema(),
+                right: schema(),
+                left_columns: vec![1, 2],
+                right_columns: vec![1, 2],
+                filter,
+            },
+            left_keys: vec![0],
+            right_keys: vec![0],
+            nulls_equal: self.nulls_equal,
+            partitions: Partitions::at_least(self.partitions),
+            fragment_bytes: 4096,
+            threads: self.threads,
+        }
+    }
+
+    fn expected(&self) -> Vec<Pair> {
+        let (left, right) = (self.left.concat(), self.right.concat());
+        let equal = |a: Option<i32>, b: Option<i32>| a == b && (a.is_some() || self.nulls_equal);
+        let matches = |a: &Row, b: &Row| equal(a.0, b.0) && (!self.filtered || a.1 < b.1);
+        let mut out = Vec::new();
+        let pairs = matches!(self.join, JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full);
+        for a in left.iter().filter(|_| pairs) {
+            out.extend(right.iter().filter(|b| matches(a, b)).map(|b| (Some(a.1), Some(b.1))));
+        }
+        let left_has = |a: &&Row| right.iter().any(|b| matches(a, b));
+        let right_has = |b: &&Row| left.iter().any(|a| matches(a, b));
+        let (of_left, of_right) = (|a: &Row| (Some(a.1), None), |b: &Row| (None, Some(b.1)));
+        match self.join {
+            JoinType::Left | JoinType::Full | JoinType::LeftAnti => {
+                out.extend(left.iter().filter(|row| !left_has(row)).map(of_left));
+            }
+            JoinType::LeftSemi => out.extend(left.iter().filter(left_has).map(of_left)),
+            _ => {}
+        }
+        match self.join {
+            JoinType::Right | JoinType::Full | JoinType::RightAnti => {
+                out.extend(right.iter().filter(|row| !right_has(row)).map(of_right));
+            }
+            JoinType::RightSemi => out.extend(right.iter().filter(right_has).map(of_right)),
+            _ => {}
+        }
+        out.sort_unstable();
+        out
+    }
+
+    fn joined(&self) -> Vec<Pair> {
+        let folder = tempfile::tempdir().unwrap();
+        let hosts = self.left.len() as u16;
+        let out = Mutex::new(Vec::new());
+        let listeners: Vec<_> = (0..hosts).map(|me| UnixListener::bind(path(folder.path(), me)).unwrap()).collect();
+        thread::scope(|scope| {
+            for (me, listener) in (0..).zip(listeners) {
+                let (folder, out) = (folder.path(), &out);
+                scope.spawn(move || self.host(Place::new(me, hosts).unwrap(), listener, folder, out).unwrap());
+            }
+        });
+        let mut out = out.into_inner().unwrap();
+        out.sort_unstable();
+        out
+    }
+
+    fn host(
+        &self,
+        place: Place,
+        listener: UnixListener,
+        folder: &Path,
+        out: &Mutex<Vec<Pair>>,
+    ) -> Result<(), CycloError> {
+        let timeout = Duration::from_secs(60);
+        let config = Config { fragment_bytes: 4096, places: 2, own: 2, timeout, connect_timeout: timeout };
+        let mut host = if place.hosts() == 1 {
+            Host::start(place, config, |_| Alone::open(&config))?
+        } else {
+            let address = Address::Unix { listener, successor: path(folder, place.successor().0) };
+            let connections = connect(place, 1, &config, address, &Clear)?;
+            Host::start(place, config, |inbox| Sockets::start(place, 1, &config, connections, inbox))?
+        };
+        let rows = |side: &[Vec<Row>]| side[place.me().index()].chunks(7).map(batch).collect::<Vec<_>>();
+        let (left, right) = (rows(&self.left), rows(&self.right));
+        let (build, probe) = if self.build == Side::Left { (left, right) } else { (right, left) };
+        let share = HashShare::prepare(&self.spec(), build, probe)?;
+        let alone = matches!(self.join, JoinType::RightSemi | JoinType::RightAnti);
+        share.turn(&mut host, &|_, batch| {
+            out.lock().unwrap().extend(pairs(&batch, alone));
+            Ok(())
+        })?;
+        Ok(host.finish()?)
+    }
+}
+
+fn path(folder: &Path, host: u16) -> std::path::PathBuf {
+    folder.join(format!("host-{host}"))
+}
+
+/// The numbers of a batch, whose texts must be theirs. A semi or anti join has the columns of one side.
+fn pairs(batch: &RecordBatch, right_alone: bool) -> Vec<Pair> {
+    let side = |first: usize| -> Vec<Option<i64>> {
+        let Some(numbers) = batch.columns().get(first) else { return vec![None; batch.num_rows()] };
+        let (numbers, texts) = (numbers.as_primitive::<Int64Type>(), batch.column(first + 1).as_string_view());
+        let value = |row: usize| {
+            assert_eq!(numbers.is_null(row), texts.is_null(row));
+            let number = numbers.is_valid(row).then(|| numbers.value(row))?;
+            assert_eq!(texts.value(row), text(number));
+            Some(number)
+        };
+        (0..batch.num_rows()).map(value).collect()
+    };
+    let (first, second) = (side(0), side(2));
+    if right_alone { second.into_iter().zip(first).collect() } else { first.into_iter().zip(second).collect() }
+}
+
+fn arb_case() -> impl Strategy<Value = Case> {
+    let row = || (prop_oneof![1 => Just(None), 6 => (0..40i32).prop_map(Some)], 0..1000i64);
+    let side = move |hosts| vec(vec(row(), 0..120), hosts);
+    let spec = (
+        prop::sample::select(JoinType::ALL.to_vec()),
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        1..4usize,
+        1..9usize,
+    );
+    (1..5usize).prop_flat_map(move |hosts| (side(hosts), side(hosts))).prop_flat_map(move |(left, right)| {
+        spec.clone().prop_map(move |(join, stays, filtered, nulls_equal, threads, partitions)| {
+            let build = if stays { Side::Left } else { Side::Right };
+            let (left, right) = (left.clone(), right.clone());
+            Case { left, right, join, build, filtered, nulls_equal, threads, partitions }
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn as_row_by_row(case in arb_case()) {
+        prop_assert_eq!(case.joined(), case.expected());
+    }
+}
+
+/// One host's result cannot be taken: it says why, and the others name it.
+#[test]
+fn an_error_of_one_host_ends_all() {
+    let rows: Vec<Row> = (0..2000).map(|number| (Some(number as i32 % 50), number)).collect();
+    let case = Case {
+        left: vec![rows.clone(); 3],
+        right: vec![rows; 3],
+        join: JoinType::Inner,
+        build: Side::Left,
+        filtered: false,
+        nulls_equal: false,
+        threads: 2,
+        partitions: 4,
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let listeners: Vec<_> = (0..3).map(|me| UnixListener::bind(path(folder.path(), me)).unwrap()).collect();
+    let errors: Vec<CycloError> = thread::scope(|scope| {
+        let hosts: Vec<_> = (0..)
+            .zip(listeners)
+            .map(|(me, listener)| {
+                let (case, folder) = (&case, folder.path());
+                scope.spawn(move || {
+                    let place = Place::new(me, 3).unwrap();
+                    let timeout = Duration::from_secs(60);
+                    let config = Config { fragment_bytes: 4096, places: 2, own: 1, timeout, connect_timeout: timeout };
+                    let address = Address::Unix { listener, successor: path(folder, place.successor().0) };
+                    let connections = connect(place, 1, &config, address, &Clear).unwrap();
+                    let mut host =
+                        Host::start(place, config, |inbox| Sockets::start(place, 1, &config, connections, inbox))
+                            .unwrap();
+                    let side = |side: &[Vec<Row>]| vec![batch(&side[usize::from(me)])];
+                    let share = HashShare::prepare(&case.spec(), side(&case.left), side(&case.right)).unwrap();
+                    let emit = |_, _| if me == 1 { Err(JoinError::Outside("no space".into())) } else { Ok(()) };
+                    share.turn(&mut host, &emit).unwrap_err()
+                })
+            })
+            .collect();
+        hosts.into_iter().map(|host| host.join().unwrap()).collect()
+    });
+    let errors: Vec<String> = errors.iter().map(CycloError::to_string).collect();
+    assert_eq!(errors, ["host 1 has failed: it has given up", "no space", "host 1 has failed: it has given up"]);
+}
