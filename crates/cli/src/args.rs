@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{
     bench::BenchCommand,
+    node::NodeCommand,
     sql::tables::TableSpec,
     units::{self, QueryList},
 };
@@ -53,6 +54,9 @@ pub enum Command {
     Sql(SqlArgs),
     /// Split a dataset into files by key, in one pass and bounded memory
     Partition(PartitionArgs),
+    /// Say which hosts belong to a ring
+    #[command(subcommand)]
+    Node(NodeCommand),
     /// Measure parts of Annulus against their rivals
     #[command(subcommand)]
     Bench(BenchCommand),

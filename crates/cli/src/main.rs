@@ -5,6 +5,7 @@ mod bench;
 mod errors;
 mod interrupt;
 mod job;
+mod node;
 mod report;
 mod run;
 mod session;

@@ -12,7 +12,7 @@ use annulus_bench::{pages, reproduce, roundabout};
 use anyhow::{Context, Result};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{bench, job::Job};
+use crate::{bench, job::Job, node};
 
 /// How a job that did not fail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,7 @@ pub fn run(job: Job) -> Result<Outcome> {
             Job::Tpch(job) => tpch::run(job, spill.path()).await,
             Job::Sql(job) => sql::run(job, spill.path()).await,
             Job::Partition(job) => partition::run(job).await,
+            Job::Node(command) => node::run(&command).map(|()| Outcome::Done),
             Job::Bench(args) => bench::run(args, spill.path()).await,
             Job::Pages(args) => blocking::run(move |stop| pages::run(&args, stop)).await,
             Job::Roundabout(args) => blocking::run(move |stop| roundabout::run(&args, stop)).await,
