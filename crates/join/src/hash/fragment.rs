@@ -14,7 +14,7 @@ use crate::{error::JoinError, key::Keyed, matched::Matched};
 /// Rows of the probe side that are clustered at a time, at most.
 const MOST_ROWS: usize = 1 << 31;
 /// Rows of a morsel, at least: enough for the cache to be worth filling.
-const MORSEL_ROWS: usize = 1 << 14;
+const MORSEL_ROWS: u32 = 1 << 14;
 /// Morsels for each thread, so that all have work until the end where some take longer.
 const MORSELS: usize = 8;
 
@@ -134,12 +134,23 @@ impl Fragment {
     }
 
     /// All rows, in parts to be probed in any order, by any of `threads` threads. There are several for each if there are rows
-    /// enough; they do not heed partitions, so that a heavy one is shared, too.
+    /// enough. They are whole partitions, but those of a heavy one share it.
     pub fn morsels(&self, threads: usize) -> Vec<Morsel> {
-        let rows = self.batch.num_rows();
-        let step = rows.div_ceil(threads.max(1) * MORSELS).max(MORSEL_ROWS);
-        let morsel = |start: usize| Morsel { rows: start as u32..rows.min(start + step) as u32 };
-        (0..rows).step_by(step).map(morsel).collect()
+        let rows = self.batch.num_rows() as u32;
+        let step = (rows.div_ceil((threads.max(1) * MORSELS) as u32)).max(MORSEL_ROWS);
+        let mut morsels = Vec::new();
+        let mut start = 0;
+        for &end in &self.starts[1..] {
+            while end - start >= 2 * step {
+                morsels.push(Morsel { rows: start..start + step });
+                start += step;
+            }
+            if end - start >= step || (end == rows && end > start) {
+                morsels.push(Morsel { rows: start..end });
+                start = end;
+            }
+        }
+        morsels
     }
 }
 

@@ -99,6 +99,7 @@ impl BuildSide {
                 continue;
             }
             let table = tables.partition(group);
+            table.fetch(rows.len());
             for start in rows.clone().step_by(BLOCK) {
                 let block = &keys[start as usize..rows.end.min(start + BLOCK as u32) as usize];
                 candidates.list(&table, block);

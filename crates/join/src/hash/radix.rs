@@ -1,7 +1,7 @@
 //! Which partition a hash belongs to.
 
 /// A partition with its table should take no more of the second-level cache than this.
-const PARTITION_BYTES: usize = 512 << 10;
+pub(super) const PARTITION_BYTES: usize = 256 << 10;
 /// An entry of a table and its share of the directory.
 const ROW_BYTES: usize = 24;
 /// More partitions bring nothing: 2^32 rows make 65,536 rows of each.

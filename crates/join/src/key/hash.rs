@@ -23,12 +23,12 @@ impl Key for u64 {
     }
 }
 
-/// The halves of a long product, folded, and a product again: the first spreads the upper bits downwards, the second the lower
-/// ones upwards. (The constants are digits of pi.)
+/// Each product spreads the lower bits upwards, and the shifts bring the upper ones down again (as the end of MurmurHash3 does).
+/// No two keys have one hash, and no step needs more than vectors of 64-bit numbers offer.
 #[inline(always)]
 fn mix(key: u64) -> u64 {
-    let product = u128::from(key ^ 0x243F_6A88_85A3_08D3) * 0x1319_8A2E_0370_7345;
-    ((product >> 64) as u64 ^ product as u64).wrapping_mul(0xA409_3822_299F_31D1)
+    let mixed = (key ^ key >> 32).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+    (mixed ^ mixed >> 32).wrapping_mul(0xC4CE_B9FE_1A85_EC53)
 }
 
 #[cfg(test)]

@@ -109,7 +109,9 @@ impl Keys {
         if self.columns.len() != probe.columns.len() {
             return Err(JoinError::KeyCount { build: self.columns.len(), probe: probe.columns.len() });
         }
-        if let Some((index, (build, probe))) = self.types().zip(probe.types()).enumerate().find(|(_, (a, b))| a != b) {
+        if let Some((index, (build, probe))) =
+            self.types().zip(probe.types()).enumerate().find(|(_, (a, b))| !a.equals_datatype(b))
+        {
             return Err(JoinError::KeyTypes { index, build: build.clone(), probe: probe.clone() });
         }
         if self.nulls_equal != probe.nulls_equal {

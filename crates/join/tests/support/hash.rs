@@ -9,9 +9,10 @@ use annulus_join::{
 };
 use arrow::{
     array::{
-        Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float16Array, Float32Array,
-        Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, ListArray, RecordBatch, RecordBatchOptions,
-        StringArray, StringViewArray, TimestampMicrosecondArray, UInt8Array, UInt64Array,
+        Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
+        Float16Array, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, LargeStringArray,
+        ListArray, NullArray, RecordBatch, RecordBatchOptions, StringArray, StringViewArray, StructArray,
+        TimestampMicrosecondArray, UInt8Array, UInt64Array,
     },
     datatypes::{Float16Type, Int8Type, Int32Type},
     util::display::{ArrayFormatter, FormatOptions},
@@ -66,11 +67,12 @@ pub fn rows_of(batch: &RecordBatch) -> Vec<Row> {
     let options = FormatOptions::new();
     let columns: Vec<_> =
         batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap()).collect();
+    let nulls: Vec<_> = batch.columns().iter().map(|column| column.logical_nulls()).collect();
     let value = |column: usize, row: usize| {
         let text = columns[column].value(row).to_string();
         let is_zero = batch.column(column).data_type().is_floating() && text.parse() == Ok(0.0);
         let text = if is_zero { "0.0".to_owned() } else { text };
-        batch.column(column).is_valid(row).then_some(text)
+        (!nulls[column].as_ref().is_some_and(|nulls| nulls.is_null(row))).then_some(text)
     };
     (0..batch.num_rows()).map(|row| (0..columns.len()).map(|column| value(column, row)).collect()).collect()
 }
@@ -113,6 +115,19 @@ fn column(kind: usize, numbers: &[Option<i8>]) -> ArrayRef {
         15 => Arc::new(
             texts.collect::<Vec<_>>().iter().map(|text| text.as_deref()).collect::<DictionaryArray<Int32Type>>(),
         ),
+        16 => Arc::new(NullArray::new(numbers.count())),
+        17 => Arc::new(texts.collect::<LargeStringArray>()),
+        18 => {
+            let bytes: Vec<Option<[u8; 3]>> = numbers.map(|n| n.map(|n| [n as u8; 3])).collect();
+            Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(bytes.into_iter(), 3).unwrap())
+        }
+        19 => {
+            let [floats, texts]: [ArrayRef; 2] =
+                [Arc::new(floats.collect::<Float64Array>()), Arc::new(texts.collect::<StringArray>())];
+            Arc::new(StructArray::from(
+                RecordBatch::try_from_iter_with_nullable([("f", floats, true), ("t", texts, true)]).unwrap(),
+            ))
+        }
         _ => {
             let lists = numbers.map(|n| n.map(|n| (0..n % 3).map(Some).collect::<Vec<_>>()));
             Arc::new(ListArray::from_iter_primitive::<Int8Type, _, _>(lists))
@@ -120,7 +135,7 @@ fn column(kind: usize, numbers: &[Option<i8>]) -> ArrayRef {
     }
 }
 
-const KINDS: usize = 17;
+const KINDS: usize = 21;
 
 fn side(kinds: &[usize], rows: &[Vec<Option<i8>>]) -> RecordBatch {
     let numbers = |column: usize| rows.iter().map(|row| row[column]).collect::<Vec<_>>();

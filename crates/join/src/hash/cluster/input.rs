@@ -140,7 +140,25 @@ impl<'a> Span<'a> {
     }
 }
 
+/// Writes the partition of each key.
 fn fill<K: Key>(keys: &[K], radix: Radix, groups: &mut [u32]) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
+        // SAFETY: the features are there.
+        return unsafe { fill_wide(keys, radix, groups) };
+    }
+    fill_any(keys, radix, groups);
+}
+
+/// [`fill_any`], for which the compiler uses vectors of 512 bits.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn fill_wide<K: Key>(keys: &[K], radix: Radix, groups: &mut [u32]) {
+    fill_any(keys, radix, groups);
+}
+
+#[inline(always)]
+fn fill_any<K: Key>(keys: &[K], radix: Radix, groups: &mut [u32]) {
     for (key, group) in keys.iter().zip(groups) {
         *group = radix.of(key.hash()) as u32;
     }
