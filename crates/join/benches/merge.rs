@@ -8,7 +8,7 @@ use std::{
     collections::HashMap,
     ops::Bound,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU32, Ordering::Relaxed},
     },
     thread,
@@ -167,18 +167,21 @@ fn join(
     let build_time = start.elapsed();
     let fragments = join.prepare_probe(probe, FRAGMENT_BYTES, threads).expect("fragments");
     let probe_time = start.elapsed() - build_time;
-    let fragments: Vec<MergeFragment> =
-        fragments.iter().map(|fragment| join.fragment(fragment).expect("a fragment")).collect();
-    let morsels: Vec<(&MergeFragment, u32)> = fragments
+    let fragments: Vec<(RecordBatch, OnceLock<MergeFragment>)> =
+        fragments.into_iter().map(|fragment| (fragment, OnceLock::new())).collect();
+    let morsels: Vec<(usize, u32)> = fragments
         .iter()
-        .flat_map(|fragment| {
-            (0..fragment.batch().num_rows() as u32).step_by(MORSEL_ROWS as usize).map(move |row| (fragment, row))
+        .enumerate()
+        .flat_map(|(index, (batch, _))| {
+            (0..batch.num_rows() as u32).step_by(MORSEL_ROWS as usize).map(move |row| (index, row))
         })
         .collect();
     let next = AtomicU32::new(0);
     let work = || {
         let mut answer = (0, 0);
-        while let Some(&(fragment, start)) = morsels.get(next.fetch_add(1, Relaxed) as usize) {
+        while let Some(&(index, start)) = morsels.get(next.fetch_add(1, Relaxed) as usize) {
+            let (batch, fragment) = &fragments[index];
+            let fragment = fragment.get_or_init(|| join.fragment(batch).expect("a fragment"));
             let mut sum = Sum::new(&build, fragment);
             join.probe(&build, fragment, start..start + MORSEL_ROWS, Wanted::All, &mut sum).expect("pairs");
             answer = (answer.0 + sum.answer.0, answer.1 + sum.answer.1);

@@ -124,7 +124,7 @@ impl MergeJoin {
     pub fn prepare_build(&self, batches: Vec<RecordBatch>, threads: usize) -> Result<MergeBuild, JoinError> {
         let (source, order) = self.sort(&self.build, batches, threads)?;
         let batch = source.batch(order, threads)?;
-        let keys = self.keys(&self.build, std::slice::from_ref(&batch))?;
+        let keys = self.keys(&self.build, std::slice::from_ref(&batch), threads)?;
         let unmatched = keys.nulls.as_ref().map_or(0, |nulls| nulls.null_count());
         Ok(MergeBuild { rows: batch.num_rows() - unmatched, batch, keys })
     }
@@ -155,7 +155,7 @@ impl MergeJoin {
         }
         let batch = with_schema(&self.probe.schema, batch)
             .map_err(|_| JoinError::Fragment { what: "it has other columns than the probe side" })?;
-        let keys = self.keys(&self.probe, std::slice::from_ref(&batch))?;
+        let keys = self.keys(&self.probe, std::slice::from_ref(&batch), 1)?;
         Ok(MergeFragment { batch, keys })
     }
 
@@ -198,13 +198,13 @@ impl MergeJoin {
     ) -> Result<(Source, Vec<u32>), JoinError> {
         let rows = num_rows(&batches);
         let number = u32::try_from(rows).map_err(|_| JoinError::TooManyRows { rows })?;
-        let source = Source::new(&side.schema, batches)?;
-        let keys = self.keys(side, source.groups())?;
+        let source = Source::new(&side.schema, batches, threads)?;
+        let keys = self.keys(side, source.groups(), threads)?;
         Ok((source, sorted_rows(&keys, number, threads)))
     }
 
-    fn keys(&self, side: &SideColumns, batches: &[RecordBatch]) -> Result<Keys, JoinError> {
-        Ok(self.encoder.encode(batches, &side.equal, side.band)?)
+    fn keys(&self, side: &SideColumns, batches: &[RecordBatch], threads: usize) -> Result<Keys, JoinError> {
+        Ok(self.encoder.encode(batches, &side.equal, side.band, threads)?)
     }
 }
 
