@@ -5,7 +5,8 @@ use std::sync::Arc;
 use annulus_join::{
     error::JoinError,
     filter::{FilterColumn, PairFilter},
-    output::{BATCH_ROWS, Output, OutputSpec, Writer},
+    merge::{MergeBuild, MergeFragment, MergeJoin},
+    output::{BATCH_ROWS, Output, OutputSpec, SideRows, Writer},
     pairs::Wanted,
     sink::PairSink,
     types::{JoinType, Side},
@@ -56,6 +57,12 @@ fn write(spec: OutputSpec, rows: i32, pairs: &[(u32, u32)]) -> Result<Vec<Record
     }
     writer.finish()?;
     Ok(batches)
+}
+
+#[test]
+fn what_threads_share_can_be_shared() {
+    fn shared<T: Send + Sync>() {}
+    shared::<(Output, SideRows, MergeJoin, MergeBuild, MergeFragment)>();
 }
 
 #[test]
