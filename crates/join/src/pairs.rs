@@ -39,10 +39,10 @@ impl<'a, S: PairSink> PairBuffer<'a, S> {
     #[inline]
     pub(crate) fn push(&mut self, build: Range<u32>, probe: u32) -> Result<(), JoinError> {
         let mut next = build.start;
-        while next < build.end {
-            let pairs = LANES.min((build.end - next) as usize).min(MOST_PAIRS - self.len);
+        loop {
+            let pairs = LANES.min(build.end.saturating_sub(next) as usize).min(MOST_PAIRS - self.len);
             let slots = self.len..self.len + LANES;
-            // What is written beyond `pairs` is written over by the next ones.
+            // Even if there is none, as nobody could predict that; what is beyond the pairs is written over by the next ones.
             self.build[slots.clone()]
                 .copy_from_slice(&std::array::from_fn::<u32, LANES, _>(|i| next.wrapping_add(i as u32)));
             self.probe[slots].copy_from_slice(&[probe; LANES]);
@@ -51,8 +51,10 @@ impl<'a, S: PairSink> PairBuffer<'a, S> {
             if self.len == MOST_PAIRS {
                 self.flush()?;
             }
+            if next >= build.end {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Hands on what there is.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array},
-    compute::{concat_batches, interleave, take},
+    compute::{concat, interleave, take},
     datatypes::{DataType, SchemaRef},
     error::ArrowError,
 };
 use arrow_select::dictionary::garbage_collect_any_dictionary;
 
-use super::parallel;
+use super::{keys::num_rows, parallel};
 
 /// Batches are put together up to this size: random access goes to few of them, and 32-bit offsets stay within their range.
 const GROUP_BYTES: usize = 1 << 30;
@@ -29,20 +29,20 @@ impl Source {
     ///
     /// # Errors
     /// If a batch does not have the columns of the schema.
-    pub(super) fn new(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Result<Self, ArrowError> {
+    pub(super) fn new(schema: &SchemaRef, batches: Vec<RecordBatch>, threads: usize) -> Result<Self, ArrowError> {
         let (mut groups, mut open, mut open_bytes) = (Vec::new(), Vec::new(), 0);
         for batch in batches.into_iter().filter(|batch| batch.num_rows() > 0) {
             let batch = with_schema(schema, &batch)?;
             let bytes = memory(&batch);
             if open_bytes + bytes > GROUP_BYTES && !open.is_empty() {
-                groups.push(concat_batches(schema, &std::mem::take(&mut open))?);
+                groups.push(together(schema, std::mem::take(&mut open), threads)?);
                 open_bytes = 0;
             }
             open_bytes += bytes;
             open.push(batch);
         }
         if !open.is_empty() {
-            groups.push(concat_batches(schema, &open)?);
+            groups.push(together(schema, open, threads)?);
         }
         let rows = |start: &mut usize, group: &RecordBatch| Some(std::mem::replace(start, *start + group.num_rows()));
         let starts = groups.iter().scan(0, rows).collect();
@@ -61,7 +61,7 @@ impl Source {
         let rows = order.len();
         let places = self.places(order);
         let columns = parallel::map(threads, self.schema.fields().len(), |column| self.column(column, &places))?;
-        self.record_batch(columns, rows)
+        record_batch(&self.schema, columns, rows)
     }
 
     /// All rows in this order, in batches of at most `max_bytes` bytes of memory, or of one row, which share none of it.
@@ -89,7 +89,7 @@ impl Source {
         let places = self.places(order.to_vec());
         let columns = 0..self.schema.fields().len();
         let columns: Result<_, _> = columns.map(|column| compact(self.column(column, &places)?)).collect();
-        let batch = self.record_batch(columns?, order.len())?;
+        let batch = record_batch(&self.schema, columns?, order.len())?;
         if order.len() > 1 && memory(&batch) > max_bytes {
             drop(batch);
             let (left, right) = order.split_at(order.len() / 2);
@@ -121,11 +121,6 @@ impl Source {
             Places::Several(places) => interleave(&groups().map(AsRef::as_ref).collect::<Vec<&dyn Array>>(), places),
         }
     }
-
-    fn record_batch(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, ArrowError> {
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-    }
 }
 
 /// Where rows are.
@@ -140,8 +135,23 @@ enum Places {
 /// # Errors
 /// If their types are others.
 pub(super) fn with_schema(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)
+    record_batch(schema, batch.columns().to_vec(), batch.num_rows())
+}
+
+fn record_batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, ArrowError> {
+    RecordBatch::try_new_with_options(
+        Arc::clone(schema),
+        columns,
+        &RecordBatchOptions::new().with_row_count(Some(rows)),
+    )
+}
+
+/// All rows of the batches, in one.
+fn together(schema: &SchemaRef, batches: Vec<RecordBatch>, threads: usize) -> Result<RecordBatch, ArrowError> {
+    let columns = parallel::map(threads, schema.fields().len(), |column| {
+        concat(&batches.iter().map(|batch| batch.column(column).as_ref()).collect::<Vec<_>>())
+    })?;
+    record_batch(schema, columns, num_rows(&batches))
 }
 
 /// The column without what the rows it was taken from have beyond it.

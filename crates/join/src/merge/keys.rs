@@ -10,7 +10,10 @@ use arrow::{
     row::{RowConverter, Rows, SortField},
 };
 
-use super::words::{self, Word, float_bits, float_word, shape};
+use super::{
+    parallel,
+    words::{self, Word, float_bits, float_word, shape},
+};
 
 /// The form of one part of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +82,7 @@ impl Encoder {
         Ok(Self { equal: form, band: Form::of(band.as_slice(), false), nulls_equal, converter })
     }
 
-    /// The keys of all rows of some batches. 8 or 16 bytes of memory a row for each part, or as many as Arrow's row format takes.
+    /// The keys of all rows of some batches, on up to `threads` threads. 8 or 16 bytes of memory a row for each part, or as many as Arrow's row format takes.
     ///
     /// # Errors
     /// If Arrow's row format fails.
@@ -88,12 +91,13 @@ impl Encoder {
         batches: &[RecordBatch],
         equal: &[usize],
         band: Option<usize>,
+        threads: usize,
     ) -> Result<Keys, ArrowError> {
         let part = |form, columns: &[usize]| {
             Ok::<_, ArrowError>(match form {
                 Form::Nothing => Column::Nothing,
-                Form::Words => Column::Words(pack(batches, columns)),
-                Form::Wide => Column::Wide(pack(batches, columns)),
+                Form::Words => Column::Words(pack(batches, columns, threads)),
+                Form::Wide => Column::Wide(pack(batches, columns, threads)),
                 Form::Rows => Column::Rows(self.rows(batches, columns)?),
             })
         };
@@ -124,12 +128,14 @@ pub(super) fn num_rows(batches: &[RecordBatch]) -> usize {
     batches.iter().map(RecordBatch::num_rows).sum()
 }
 
-fn pack<W: Word>(batches: &[RecordBatch], columns: &[usize]) -> Vec<W> {
+fn pack<W: Word>(batches: &[RecordBatch], columns: &[usize], threads: usize) -> Vec<W> {
     let mut words = vec![W::default(); num_rows(batches)];
     let mut rest = words.as_mut_slice();
     for batch in batches {
         let (rows, after) = rest.split_at_mut(batch.num_rows());
-        columns.iter().for_each(|&column| words::append(batch.column(column), rows));
+        parallel::fill(threads, rows, |start, rows| {
+            columns.iter().for_each(|&column| words::append(&batch.column(column).slice(start, rows.len()), rows));
+        });
         rest = after;
     }
     words

@@ -13,6 +13,7 @@ mod edge;
 mod gather;
 mod keys;
 mod parallel;
+mod probe;
 mod sort;
 mod words;
 
@@ -26,15 +27,11 @@ use arrow::{
 
 pub use condition::{Band, KeyPair, MergeCondition, Offset};
 
-use crate::{
-    error::JoinError,
-    pairs::{PairBuffer, Wanted},
-    sink::PairSink,
-};
-use cursor::{Banded, Cursor, Equal, Everything, RowKeys, WordKeys};
+use crate::{error::JoinError, pairs::Wanted, sink::PairSink};
 use edge::Edges;
 use gather::{Source, with_schema};
-use keys::{Column, Encoder, Keys, num_rows};
+use keys::{Encoder, Keys, num_rows};
+use probe::Merge;
 use sort::sorted_rows;
 use words::{Kind, shape};
 
@@ -116,7 +113,8 @@ impl MergeJoin {
     }
 
     /// Sorts the build side, on up to `threads` threads. O(rows), or O(rows * log rows) for keys without a fixed width. Takes the
-    /// batches' memory once more, and up to 44 bytes a row, of which 8 or 16 for each of equal keys and band remain.
+    /// batches' memory once more, 8 or 16 bytes a row for each of equal keys and band (what Arrow's row format takes for keys that
+    /// are neither), which remain, and until it is done up to 36 bytes a row.
     ///
     /// # Errors
     /// [`JoinError::TooManyRows`], or if a batch has other columns, or all rows do not fit into one batch: more than 2 GiB of
@@ -124,7 +122,7 @@ impl MergeJoin {
     pub fn prepare_build(&self, batches: Vec<RecordBatch>, threads: usize) -> Result<MergeBuild, JoinError> {
         let (source, order) = self.sort(&self.build, batches, threads)?;
         let batch = source.batch(order, threads)?;
-        let keys = self.keys(&self.build, std::slice::from_ref(&batch))?;
+        let keys = self.keys(&self.build, std::slice::from_ref(&batch), threads)?;
         let unmatched = keys.nulls.as_ref().map_or(0, |nulls| nulls.null_count());
         Ok(MergeBuild { rows: batch.num_rows() - unmatched, batch, keys })
     }
@@ -133,7 +131,8 @@ impl MergeJoin {
     /// share none of it. Costs as much as [`prepare_build`](Self::prepare_build).
     ///
     /// # Errors
-    /// [`JoinError::TooManyRows`], or if a batch has other columns.
+    /// [`JoinError::TooManyRows`] if there are more than 4294967295, which a caller avoids by giving them in several parts; or if a
+    /// batch has other columns.
     pub fn prepare_probe(
         &self,
         batches: Vec<RecordBatch>,
@@ -155,7 +154,7 @@ impl MergeJoin {
         }
         let batch = with_schema(&self.probe.schema, batch)
             .map_err(|_| JoinError::Fragment { what: "it has other columns than the probe side" })?;
-        let keys = self.keys(&self.probe, std::slice::from_ref(&batch))?;
+        let keys = self.keys(&self.probe, std::slice::from_ref(&batch), 1)?;
         Ok(MergeFragment { batch, keys })
     }
 
@@ -173,21 +172,7 @@ impl MergeJoin {
         sink: &mut impl PairSink,
     ) -> Result<(), JoinError> {
         let rows = rows.start..rows.end.min(fragment.batch.num_rows() as u32);
-        let merge = Merge { build, fragment, edges: self.edges, rows, wanted };
-        let (all, at) = (build.rows, 0);
-        match (&build.keys.equal, &fragment.keys.equal) {
-            (Column::Nothing, Column::Nothing) => merge.by_band(Everything { rows: all }, sink),
-            (Column::Words(build), Column::Words(probe)) => {
-                merge.by_band(Equal { keys: WordKeys { build, probe }, rows: all, at }, sink)
-            }
-            (Column::Wide(build), Column::Wide(probe)) => {
-                merge.by_band(Equal { keys: WordKeys { build, probe }, rows: all, at }, sink)
-            }
-            (Column::Rows(build), Column::Rows(probe)) => {
-                merge.by_band(Equal { keys: RowKeys { build, probe }, rows: all, at }, sink)
-            }
-            _ => Err(ANOTHER_JOIN),
-        }
+        Merge { build, fragment, edges: self.edges, rows, wanted }.run(sink)
     }
 
     fn sort(
@@ -198,73 +183,14 @@ impl MergeJoin {
     ) -> Result<(Source, Vec<u32>), JoinError> {
         let rows = num_rows(&batches);
         let number = u32::try_from(rows).map_err(|_| JoinError::TooManyRows { rows })?;
-        let source = Source::new(&side.schema, batches)?;
-        let keys = self.keys(side, source.groups())?;
+        let source = Source::new(&side.schema, batches, threads)?;
+        let keys = self.keys(side, source.groups(), threads)?;
         Ok((source, sorted_rows(&keys, number, threads)))
     }
 
-    fn keys(&self, side: &SideColumns, batches: &[RecordBatch]) -> Result<Keys, JoinError> {
-        Ok(self.encoder.encode(batches, &side.equal, side.band)?)
+    fn keys(&self, side: &SideColumns, batches: &[RecordBatch], threads: usize) -> Result<Keys, JoinError> {
+        Ok(self.encoder.encode(batches, &side.equal, side.band, threads)?)
     }
-}
-
-const ANOTHER_JOIN: JoinError = JoinError::Fragment { what: "it was prepared for another join" };
-
-/// One call of [`MergeJoin::probe`].
-struct Merge<'a> {
-    build: &'a MergeBuild,
-    fragment: &'a MergeFragment,
-    edges: Option<BandEdges>,
-    rows: Range<u32>,
-    wanted: Wanted,
-}
-
-impl Merge<'_> {
-    fn by_band(self, equal: impl Cursor, sink: &mut impl PairSink) -> Result<(), JoinError> {
-        let at = 0..0;
-        match (&self.build.keys.band, &self.fragment.keys.band, self.edges) {
-            (Column::Nothing, Column::Nothing, None) => self.run(equal, sink),
-            (Column::Words(build), Column::Words(probe), Some(BandEdges::Words(edges))) => {
-                self.run(Banded { equal, build, probe, edges, at }, sink)
-            }
-            (Column::Wide(build), Column::Wide(probe), Some(BandEdges::Wide(edges))) => {
-                self.run(Banded { equal, build, probe, edges, at }, sink)
-            }
-            _ => Err(ANOTHER_JOIN),
-        }
-    }
-
-    fn run(&self, mut cursor: impl Cursor, sink: &mut impl PairSink) -> Result<(), JoinError> {
-        let nulls = self.fragment.keys.nulls.as_ref();
-        let mut pairs = PairBuffer::new(sink);
-        // Rows of the build side that have had a pair already, if one is enough.
-        let mut done = 0..0;
-        for probe in self.rows.clone() {
-            if nulls.is_some_and(|nulls| nulls.is_null(probe as usize)) {
-                continue;
-            }
-            let matches = cursor.matches(probe as usize);
-            let mut build = matches.start as u32..matches.end as u32;
-            match self.wanted {
-                Wanted::All => {}
-                Wanted::OneOfEachProbeRow => build.end = build.end.min(build.start.saturating_add(1)),
-                Wanted::OneOfEachBuildRow => build = only_new(build, &mut done),
-            }
-            pairs.push(build, probe)?;
-        }
-        pairs.flush()
-    }
-}
-
-/// Those of `rows` that are not in `done`, or a few more; they are added to it.
-fn only_new(rows: Range<u32>, done: &mut Range<u32>) -> Range<u32> {
-    if !(done.start..=done.end).contains(&rows.start) {
-        *done = rows.clone();
-        return rows;
-    }
-    let new = done.end..rows.end;
-    done.end = done.end.max(rows.end);
-    new
 }
 
 /// The type of two keys.

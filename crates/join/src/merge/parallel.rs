@@ -36,28 +36,52 @@ pub(super) fn map<T: Send, E: Send>(
     Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
-/// Sorts stably on up to `threads` threads: each sorts a run with `sort`, which may use as much scratch memory, and then all of
-/// them merge runs by `less`. Takes the items' memory twice.
+/// Calls `fill` with equal parts of the items, and the number of the first of each.
+pub(super) fn fill<T: Send>(threads: usize, items: &mut [T], fill: impl Fn(usize, &mut [T]) + Sync) {
+    let part = part(items.len(), threads);
+    if part == items.len() {
+        return fill(0, items);
+    }
+    thread::scope(|scope| {
+        for (index, items) in items.chunks_mut(part).enumerate() {
+            let fill = &fill;
+            scope.spawn(move || fill(index * part, items));
+        }
+    });
+}
+
+/// How many of so many items each thread gets.
+pub(super) fn part(items: usize, threads: usize) -> usize {
+    if items < MIN_PARALLEL { items } else { items.div_ceil(threads.max(1)) }
+}
+
+/// Sorts `rows` items stably on up to `threads` threads: each fills its part with `fill`, which is given the number of the first
+/// item, and sorts it with `sort`, which may use as much scratch memory; then all of them merge by `less`. Takes the items' memory
+/// twice.
 pub(super) fn sort<T: Copy + Default + Send + Sync>(
-    mut items: Vec<T>,
+    rows: usize,
     threads: usize,
+    fill: impl Fn(usize, &mut [T]) + Sync,
     sort: impl Fn(&mut [T], &mut [T]) + Sync,
     less: impl Fn(&T, &T) -> bool + Sync,
 ) -> Vec<T> {
-    let mut scratch = vec![T::default(); items.len()];
-    let threads = if items.len() < MIN_PARALLEL { 1 } else { threads.max(1) };
-    if threads == 1 {
-        sort(&mut items, &mut scratch);
+    let (mut items, mut scratch) = (vec![T::default(); rows], vec![T::default(); rows]);
+    let mut run = part(rows, threads);
+    let first_run = |start: usize, items: &mut [T], scratch: &mut [T]| {
+        fill(start, items);
+        sort(items, scratch);
+    };
+    if run == rows {
+        first_run(0, &mut items, &mut scratch);
         return items;
     }
-    let mut run = items.len().div_ceil(threads);
     thread::scope(|scope| {
-        for (items, scratch) in items.chunks_mut(run).zip(scratch.chunks_mut(run)) {
-            let sort = &sort;
-            scope.spawn(move || sort(items, scratch));
+        for (index, (items, scratch)) in items.chunks_mut(run).zip(scratch.chunks_mut(run)).enumerate() {
+            let first_run = &first_run;
+            scope.spawn(move || first_run(index * run, items, scratch));
         }
     });
-    while run < items.len() {
+    while run < rows {
         merge_runs(&items, &mut scratch, run, threads, &less);
         std::mem::swap(&mut items, &mut scratch);
         run *= 2;

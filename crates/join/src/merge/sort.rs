@@ -3,6 +3,8 @@
 //! Keys of a fixed width are sorted by their digits (least significant first, which is stable), each with its row number in one
 //! integer; keys in rows by comparison, of their first eight bytes where these differ.
 
+use std::convert::Infallible;
+
 use arrow::row::Rows;
 
 use super::{
@@ -19,10 +21,9 @@ const ROW_BITS: u32 = 32;
 /// All rows by equal keys and then by the key of the band, those without a match last, on up to `threads` threads.
 /// O(rows * bytes of keys) for keys of a fixed width, with up to 36 bytes of memory a row.
 pub(super) fn sorted_rows(keys: &Keys, rows: u32, threads: usize) -> Vec<u32> {
-    let all = 0..rows;
     let (mut order, unmatched): (Vec<u32>, Vec<u32>) = match &keys.nulls {
-        Some(nulls) => all.partition(|&row| nulls.is_valid(row as usize)),
-        None => (all.collect(), Vec::new()),
+        Some(nulls) => (0..rows).partition(|&row| nulls.is_valid(row as usize)),
+        None => ((0..rows).collect(), Vec::new()),
     };
     // Each sort is stable, so the most significant part comes last.
     for column in [&keys.band, &keys.equal] {
@@ -41,9 +42,7 @@ pub(super) fn sorted_rows(keys: &Keys, rows: u32, threads: usize) -> Vec<u32> {
 }
 
 fn by_words(order: Vec<u32>, threads: usize, word: impl Fn(u32) -> u64 + Sync) -> Vec<u32> {
-    let ends =
-        order.iter().fold((u64::MAX, u64::MIN), |(least, most), &row| (least.min(word(row)), most.max(word(row))));
-    let (first, last) = ends;
+    let (first, last) = ends(&order, threads, &word);
     let Some(span) = last.checked_sub(first) else { return order };
     let bits = u64::BITS - span.leading_zeros();
     // The fewer bytes, the fewer are moved.
@@ -52,6 +51,16 @@ fn by_words(order: Vec<u32>, threads: usize, word: impl Fn(u32) -> u64 + Sync) -
     } else {
         by_digits(order, threads, bits, |row| u128::from(word(row) - first) << ROW_BITS | u128::from(row))
     }
+}
+
+/// The least and the greatest word; the other way round if there is none.
+fn ends(order: &[u32], threads: usize, word: impl Fn(u32) -> u64 + Sync) -> (u64, u64) {
+    let none = (u64::MAX, u64::MIN);
+    let parts: Vec<&[u32]> = order.chunks(parallel::part(order.len(), threads).max(1)).collect();
+    let wider = |ends: (u64, u64), &row: &u32| (ends.0.min(word(row)), ends.1.max(word(row)));
+    let Ok(ends) =
+        parallel::map(threads, parts.len(), |part| Ok::<_, Infallible>(parts[part].iter().fold(none, wider)));
+    ends.into_iter().fold(none, |all, part| (all.0.min(part.0), all.1.max(part.1)))
 }
 
 /// A key of some bits, and below it a row number.
@@ -85,11 +94,22 @@ macro_rules! packed {
 packed!(u64);
 packed!(u128);
 
-fn by_digits<P: Packed>(order: Vec<u32>, threads: usize, bits: u32, pack: impl Fn(u32) -> P) -> Vec<u32> {
-    let items = order.into_iter().map(pack).collect();
+fn by_digits<P: Packed>(order: Vec<u32>, threads: usize, bits: u32, pack: impl Fn(u32) -> P + Sync) -> Vec<u32> {
     let digits = bits.div_ceil(DIGIT);
-    let sorted = parallel::sort(items, threads, |items, scratch| radix_sort(items, scratch, digits), P::key_less);
-    sorted.into_iter().map(P::row).collect()
+    let fill = |start: usize, items: &mut [P]| {
+        items.iter_mut().zip(&order[start..]).for_each(|(item, &row)| *item = pack(row));
+    };
+    let sort = |items: &mut [P], scratch: &mut [P]| radix_sort(items, scratch, digits);
+    let sorted = parallel::sort(order.len(), threads, fill, sort, P::key_less);
+    rows(order, threads, &sorted, |item| item.row())
+}
+
+/// The row numbers of sorted items, in the memory of those before.
+fn rows<T: Sync>(mut order: Vec<u32>, threads: usize, sorted: &[T], row: impl Fn(&T) -> u32 + Sync) -> Vec<u32> {
+    parallel::fill(threads, &mut order, |start, rows| {
+        rows.iter_mut().zip(&sorted[start..]).for_each(|(to, item)| *to = row(item));
+    });
+    order
 }
 
 fn radix_sort<P: Packed>(items: &mut [P], scratch: &mut [P], digits: u32) {
@@ -122,19 +142,21 @@ fn radix_sort<P: Packed>(items: &mut [P], scratch: &mut [P], digits: u32) {
     }
 }
 
-fn by_rows(order: Vec<u32>, threads: usize, rows: &Rows) -> Vec<u32> {
+fn by_rows(order: Vec<u32>, threads: usize, keys: &Rows) -> Vec<u32> {
     let prefix = |row: u32| {
         let mut prefix = [0; size_of::<u64>()];
-        let row = rows.row(row as usize).data();
+        let row = keys.row(row as usize).data();
         let len = row.len().min(prefix.len());
         prefix[..len].copy_from_slice(&row[..len]);
         u64::from_be_bytes(prefix)
     };
-    let items: Vec<(u64, u32)> = order.into_iter().map(|row| (prefix(row), row)).collect();
+    let fill = |start: usize, items: &mut [(u64, u32)]| {
+        items.iter_mut().zip(&order[start..]).for_each(|(item, &row)| *item = (prefix(row), row));
+    };
     let compare = |a: &(u64, u32), b: &(u64, u32)| {
-        a.0.cmp(&b.0).then_with(|| rows.row(a.1 as usize).cmp(&rows.row(b.1 as usize)))
+        a.0.cmp(&b.0).then_with(|| keys.row(a.1 as usize).cmp(&keys.row(b.1 as usize)))
     };
     let sort = |items: &mut [(u64, u32)], _: &mut [(u64, u32)]| items.sort_by(compare);
-    let sorted = parallel::sort(items, threads, sort, |a, b| compare(a, b).is_lt());
-    sorted.into_iter().map(|(_, row)| row).collect()
+    let sorted = parallel::sort(order.len(), threads, fill, sort, |a, b| compare(a, b).is_lt());
+    rows(order, threads, &sorted, |item| item.1)
 }

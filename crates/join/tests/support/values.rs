@@ -5,7 +5,7 @@ use std::{cmp::Ordering, sync::Arc};
 use arrow::{
     array::{
         ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array, Int32Array,
-        Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array,
+        Int64Array, NullArray, RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array,
     },
     compute::cast,
     datatypes::DataType,
@@ -28,10 +28,13 @@ pub enum Kind {
     Text,
     TextView,
     Dictionary,
+    Float16,
+    WideDecimal,
+    Nothing,
 }
 
 impl Kind {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::Int8,
         Self::Int32,
         Self::Int64,
@@ -45,6 +48,9 @@ impl Kind {
         Self::Text,
         Self::TextView,
         Self::Dictionary,
+        Self::Float16,
+        Self::WideDecimal,
+        Self::Nothing,
     ];
     /// Those that can be within a band.
     pub const NUMBERS: [Self; 9] = [
@@ -80,7 +86,8 @@ impl Kind {
         let floats = [f64::NAN, -f64::NAN, 0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, 0.1, -0.3];
         let (least, most) = self.limits();
         let value = match self {
-            Self::Float32 | Self::Float64 => prop_oneof![
+            Self::Nothing => Just(Value::Null).boxed(),
+            Self::Float16 | Self::Float32 | Self::Float64 => prop_oneof![
                 3 => (-5..6_i32).prop_map(|value| Value::Float(f64::from(value) / 2.0)),
                 1 => prop::sample::select(floats.to_vec()).prop_map(Value::Float),
             ]
@@ -124,6 +131,16 @@ impl Kind {
             Self::Decimal => Arc::new(ints().collect::<Decimal128Array>().with_precision_and_scale(38, 2).unwrap()),
             Self::Float32 => Arc::new(floats().map(|value| value.map(|v| v as f32)).collect::<Float32Array>()),
             Self::Float64 => Arc::new(floats().collect::<Float64Array>()),
+            Self::Float16 => {
+                let floats: ArrayRef =
+                    Arc::new(floats().map(|value| value.map(|v| v as f32)).collect::<Float32Array>());
+                cast(&floats, &DataType::Float16).unwrap()
+            }
+            Self::WideDecimal => {
+                let ints: ArrayRef = Arc::new(ints().map(|value| value.map(|v| v as i64)).collect::<Int64Array>());
+                cast(&ints, &DataType::Decimal256(76, 1)).unwrap()
+            }
+            Self::Nothing => Arc::new(NullArray::new(values.len())),
             Self::Text => Arc::new(texts),
             Self::TextView => as_type(DataType::Utf8View),
             Self::Dictionary => as_type(DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8))),
@@ -160,6 +177,11 @@ pub fn compare(kind: Kind, a: &Value, b: &Value) -> Option<Ordering> {
         (Value::Text(a), Value::Text(b)) => Some(a.cmp(b)),
         (Value::Float(a), Value::Float(b)) if kind == Kind::Float32 => {
             Some(compare_floats(f64::from(*a as f32), f64::from(*b as f32)))
+        }
+        // All that do not fit are infinite.
+        (Value::Float(a), Value::Float(b)) if kind == Kind::Float16 => {
+            let half = |value: f64| if value.abs() > 65504.0 { value.signum() * f64::INFINITY } else { value };
+            Some(compare_floats(half(*a), half(*b)))
         }
         (Value::Float(a), Value::Float(b)) => Some(compare_floats(*a, *b)),
         _ => None,

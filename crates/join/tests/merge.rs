@@ -1,0 +1,261 @@
+//! What merge joins do with large, skewed and foreign inputs.
+
+mod support;
+
+use std::{io::Cursor, ops::Bound, sync::Arc};
+
+use annulus_join::{
+    error::JoinError,
+    merge::{Band, KeyPair, MergeBuild, MergeCondition, MergeJoin, Offset},
+    pairs::Wanted,
+    sink::{MOST_PAIRS, PairSink},
+};
+use arrow::{
+    array::{
+        Array, ArrayRef, AsArray, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
+        StringViewArray, UInt32Array,
+    },
+    compute::{SortColumn, concat_batches, lexsort_to_indices, take_record_batch},
+    datatypes::{DataType, Int32Type, Int64Type, TimeUnit},
+    ipc::{reader::StreamReader, writer::StreamWriter},
+};
+use proptest::prelude::*;
+use support::{run::pieces, values::Kind, values::Table};
+
+const KEYS: KeyPair = KeyPair { build: 0, probe: 0 };
+
+fn equal(keys: usize) -> MergeCondition {
+    let equal = (0..keys).map(|key| KeyPair { build: key, probe: key }).collect();
+    MergeCondition { equal, ..MergeCondition::default() }
+}
+
+fn band(low: i128, high: i128) -> MergeCondition {
+    let within = |by| Bound::Included(Offset::Int(by));
+    MergeCondition {
+        band: Some(Band { keys: KEYS, low: within(low), high: within(high) }),
+        ..MergeCondition::default()
+    }
+}
+
+fn ints(values: impl IntoIterator<Item = i64>) -> RecordBatch {
+    let column: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
+    RecordBatch::try_from_iter([("key", column)]).unwrap()
+}
+
+#[derive(Default)]
+struct Pairs {
+    pairs: Vec<(u32, u32)>,
+    calls: usize,
+}
+
+impl PairSink for Pairs {
+    fn pairs(&mut self, build: &[u32], probe: &[u32]) -> Result<(), JoinError> {
+        assert!(build.len() == probe.len() && (1..=MOST_PAIRS).contains(&build.len()));
+        self.pairs.extend(build.iter().copied().zip(probe.iter().copied()));
+        self.calls += 1;
+        Ok(())
+    }
+}
+
+fn probe(join: &MergeJoin, build: &MergeBuild, fragment: &RecordBatch, wanted: Wanted) -> Pairs {
+    let mut pairs = Pairs::default();
+    let fragment = join.fragment(fragment).unwrap();
+    // A range that ends beyond the last row ends with it.
+    join.probe(build, &fragment, 0..u32::MAX, wanted, &mut pairs).unwrap();
+    pairs
+}
+
+/// A well-mixed number.
+fn mix(value: u64) -> u64 {
+    let product = u128::from(value ^ 0x9E37_79B9_7F4A_7C15) * u128::from(0xD6E8_FEB8_6659_FD93_u64);
+    (product as u64) ^ (product >> 64) as u64
+}
+
+/// More rows than one thread sorts alone, of each way of sorting; some keys are null.
+#[test]
+fn large_sides_are_sorted() {
+    const ROWS: u64 = 20_000;
+    let numbers = |values: &dyn Fn(u64) -> i64| -> ArrayRef {
+        Arc::new((0..ROWS).map(|row| (!mix(!row).is_multiple_of(10)).then(|| values(row))).collect::<Int64Array>())
+    };
+    let few = numbers(&|row| (mix(row) % 1000) as i64 - 500);
+    let many = numbers(&|row| mix(row) as i64);
+    let sorted = numbers(&|row| row as i64 / 3);
+    let same = numbers(&|_| 7);
+    let texts: ArrayRef =
+        Arc::new((0..ROWS).map(|row| Some(format!("{:x}", mix(row) % 5000))).collect::<StringArray>());
+    let number: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS as i64));
+    for keys in
+        [vec![&few], vec![&many], vec![&sorted], vec![&same], vec![&texts], vec![&few, &many], vec![&few, &few, &many]]
+    {
+        let columns = keys.iter().map(|&key| Arc::clone(key)).chain([Arc::clone(&number)]);
+        let names = ["a", "b", "c", "d"].into_iter();
+        let batch = RecordBatch::try_from_iter_with_nullable(names.zip(columns).map(|(n, c)| (n, c, true))).unwrap();
+        let join = MergeJoin::try_new(&equal(keys.len()), &batch.schema(), &batch.schema()).unwrap();
+        for threads in [1, 3] {
+            let build = join.prepare_build(pieces(&batch, 7), threads).unwrap();
+            assert_sorted(build.batch(), &batch, keys.len());
+            let fragments = join.prepare_probe(pieces(&batch, 7), 50_000, threads).unwrap();
+            assert!(fragments.len() > 1 && fragments.iter().all(|fragment| fragment.get_array_memory_size() < 60_000));
+            assert_sorted(&concat_batches(&batch.schema(), &fragments).unwrap(), &batch, keys.len());
+        }
+    }
+}
+
+/// The same rows by their keys, and by number where these are equal, as sorts are stable; those with a null come last.
+fn assert_sorted(found: &RecordBatch, of: &RecordBatch, keys: usize) {
+    let nulls = (0..of.num_rows()).map(|row| (0..keys).any(|key| of.column(key).is_null(row)));
+    let nulls: ArrayRef = Arc::new(nulls.map(|null| Some(i32::from(null))).collect::<Int32Array>());
+    let key = |column: &ArrayRef| {
+        // Rows with a null are in no order but that of their numbers.
+        let no_match = nulls.as_primitive::<Int32Type>().values().iter().map(|&null| null == 1);
+        let hidden = arrow::compute::nullif(column, &no_match.map(Some).collect()).unwrap();
+        SortColumn { values: hidden, options: None }
+    };
+    let first = SortColumn { values: Arc::clone(&nulls), options: None };
+    let number = SortColumn { values: Arc::clone(of.column(keys)), options: None };
+    let columns = of.columns()[..keys].iter().map(key);
+    let order =
+        lexsort_to_indices(&[first].into_iter().chain(columns).chain([number]).collect::<Vec<_>>(), None).unwrap();
+    assert_eq!(found, &take_record_batch(of, &order).unwrap());
+}
+
+#[test]
+fn many_equal_keys_cost_no_more_than_their_pairs() {
+    let (build, fragment) = (ints((0..300).map(|_| 5).chain([9])), ints((0..300).map(|_| 5).chain([7, 9])));
+    for condition in [equal(1), band(0, 0)] {
+        let join = MergeJoin::try_new(&condition, &build.schema(), &fragment.schema()).unwrap();
+        let build = join.prepare_build(vec![build.clone()], 2).unwrap();
+        let all = probe(&join, &build, &fragment, Wanted::All);
+        assert_eq!(all.pairs.len(), 300 * 300 + 1);
+        assert_eq!(all.calls, all.pairs.len().div_ceil(MOST_PAIRS));
+        let mut distinct = all.pairs.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), all.pairs.len());
+        for wanted in [Wanted::OneOfEachProbeRow, Wanted::OneOfEachBuildRow] {
+            let some = probe(&join, &build, &fragment, wanted).pairs;
+            assert_eq!(some.len(), 301, "{wanted:?}");
+            assert!(some.iter().all(|pair| distinct.binary_search(pair).is_ok()));
+            let side = |pairs: &[(u32, u32)]| -> std::collections::BTreeSet<u32> {
+                pairs.iter().map(|pair| if wanted == Wanted::OneOfEachProbeRow { pair.1 } else { pair.0 }).collect()
+            };
+            assert_eq!(side(&some), side(&distinct));
+        }
+    }
+}
+
+#[test]
+fn fragments_survive_as_bytes() {
+    let texts = (0..1000).map(|row| format!("some text of row {row}")).collect::<Vec<_>>();
+    let keys: ArrayRef = Arc::new(Int64Array::from_iter_values((0..1000).map(|row| mix(row) as i64 % 300)));
+    let views: ArrayRef = Arc::new(StringViewArray::from_iter_values(&texts));
+    let codes: ArrayRef = Arc::new(texts.iter().map(|text| Some(&text[12..])).collect::<DictionaryArray<Int32Type>>());
+    let side = RecordBatch::try_from_iter([("key", keys), ("view", views), ("code", codes)]).unwrap();
+    let join = MergeJoin::try_new(&equal(1), &side.schema(), &side.schema()).unwrap();
+    let build = join.prepare_build(vec![side.clone()], 1).unwrap();
+    let fragments = join.prepare_probe(pieces(&side, 3), 10_000, 2).unwrap();
+    let (mut pairs, mut bytes) = (0, 0);
+    for fragment in &fragments {
+        let mut writer = StreamWriter::try_new(Vec::new(), fragment.schema_ref()).unwrap();
+        writer.write(fragment).unwrap();
+        let sent = writer.into_inner().unwrap();
+        bytes += sent.len();
+        let received = StreamReader::try_new(Cursor::new(sent), None).unwrap().next().unwrap().unwrap();
+        assert_eq!(&received, fragment);
+        pairs += probe(&join, &build, &received, Wanted::All).pairs.len();
+    }
+    // Neither views nor dictionaries take along what their rows do not use.
+    assert!(bytes < 200_000, "{bytes}");
+    let rows_of = |key: i64| side.column(0).as_primitive::<Int64Type>().values().iter().filter(|&&k| k == key).count();
+    assert_eq!(pairs, (-300..300).map(|key| rows_of(key) * rows_of(key)).sum::<usize>());
+}
+
+#[test]
+fn long_rows_have_fragments_of_their_own() {
+    let texts: ArrayRef =
+        Arc::new(StringArray::from_iter_values((0..64).map(|row| "x".repeat(if row % 8 == 0 { 5000 } else { 10 }))));
+    let batch = RecordBatch::try_from_iter([("key", texts)]).unwrap();
+    let join = MergeJoin::try_new(&equal(1), &batch.schema(), &batch.schema()).unwrap();
+    let fragments = join.prepare_probe(vec![batch], 2000, 1).unwrap();
+    assert_eq!(fragments.iter().map(RecordBatch::num_rows).sum::<usize>(), 64);
+    for fragment in fragments {
+        assert!(fragment.num_rows() == 1 || fragment.get_array_memory_size() < 2200, "{fragment:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_joined_is_refused() {
+    let schema = |column: ArrayRef| RecordBatch::try_from_iter([("key", column)]).unwrap().schema();
+    let (int, long) = (schema(Arc::new(Int32Array::new_null(0))), schema(Arc::new(Int64Array::new_null(0))));
+    let text = schema(Arc::new(StringArray::new_null(0)));
+    let error = |condition: &MergeCondition, build, probe| MergeJoin::try_new(condition, build, probe).unwrap_err();
+    assert!(matches!(error(&equal(1), &int, &long), JoinError::KeyTypes { index: 0, .. }));
+    assert!(matches!(error(&equal(2), &int, &int), JoinError::Arrow(_)));
+    assert!(matches!(error(&band(0, 0), &text, &text), JoinError::KeyUnsupported { index: 0, .. }));
+    let fraction = Some(Band { keys: KEYS, low: Bound::Unbounded, high: Bound::Excluded(Offset::Float(0.5)) });
+    let fraction = MergeCondition { band: fraction, ..MergeCondition::default() };
+    assert!(matches!(error(&fraction, &int, &int), JoinError::BandFraction { index: 0, .. }));
+    let seconds = DataType::Timestamp(TimeUnit::Second, None);
+    assert!(error(&equal(1), &schema(arrow::array::new_empty_array(&seconds)), &long).to_string().contains("cast"));
+}
+
+#[test]
+fn foreign_fragments_are_refused() {
+    let batch = ints([1, 2, 3]);
+    let join = MergeJoin::try_new(&equal(1), &batch.schema(), &batch.schema()).unwrap();
+    let floats: ArrayRef = Arc::new(Float64Array::from(vec![1.0]));
+    let floats = RecordBatch::try_from_iter([("key", floats)]).unwrap();
+    assert!(matches!(join.fragment(&floats), Err(JoinError::Fragment { .. })));
+    assert!(matches!(join.prepare_build(vec![floats], 1), Err(JoinError::Arrow(_))));
+    let other = MergeJoin::try_new(&band(0, 1), &batch.schema(), &batch.schema()).unwrap();
+    let (build, fragment) = (join.prepare_build(vec![batch.clone()], 1).unwrap(), other.fragment(&batch).unwrap());
+    let found = join.probe(&build, &fragment, 0..3, Wanted::All, &mut Pairs::default());
+    assert!(matches!(found, Err(JoinError::Fragment { .. })));
+}
+
+#[test]
+fn the_first_error_of_the_sink_ends_the_join() {
+    struct Full(usize);
+    impl PairSink for Full {
+        fn pairs(&mut self, _: &[u32], _: &[u32]) -> Result<(), JoinError> {
+            self.0 += 1;
+            Err(JoinError::Outside("full".into()))
+        }
+    }
+    let batch = ints((0..1000).map(|_| 1));
+    let join = MergeJoin::try_new(&equal(1), &batch.schema(), &batch.schema()).unwrap();
+    let (build, fragment) = (join.prepare_build(vec![batch.clone()], 1).unwrap(), join.fragment(&batch).unwrap());
+    let mut full = Full(0);
+    assert!(matches!(join.probe(&build, &fragment, 0..1000, Wanted::All, &mut full), Err(JoinError::Outside(_))));
+    assert_eq!(full.0, 1);
+}
+
+proptest! {
+    /// Nobody trusts that a fragment is sorted.
+    #[test]
+    fn unsorted_fragments_have_the_same_pairs(
+        low in -5..3_i128, high in -3..5_i128, seed in any::<u64>(),
+        (build, fragment) in prop::sample::select(Kind::NUMBERS.to_vec()).prop_flat_map(|kind| {
+            (Table::strategy(vec![kind], 40), Table::strategy(vec![kind], 40))
+        }),
+    ) {
+        for condition in [equal(1), band(low, high)] {
+            let (build, fragment) = (build.batch(), fragment.batch());
+            let join = MergeJoin::try_new(&condition, &build.schema(), &fragment.schema()).unwrap();
+            let build = join.prepare_build(vec![build], 1).unwrap();
+            let sorted = join.prepare_probe(vec![fragment], usize::MAX, 1).unwrap();
+            for sorted in sorted {
+                let mut order: Vec<u32> = (0..sorted.num_rows() as u32).collect();
+                order.sort_by_key(|&row| mix(seed ^ u64::from(row)));
+                let shuffled = take_record_batch(&sorted, &UInt32Array::from(order.clone())).unwrap();
+                let mut expected = probe(&join, &build, &sorted, Wanted::All).pairs;
+                let found = probe(&join, &build, &shuffled, Wanted::All).pairs;
+                let mut found: Vec<_> = found.into_iter().map(|(b, p)| (b, order[p as usize])).collect();
+                found.sort_unstable();
+                expected.sort_unstable();
+                prop_assert_eq!(found, expected);
+            }
+        }
+    }
+}
