@@ -3,14 +3,16 @@
 //! together their results are the join.
 //!
 //! ```text
-//! build rows of this host -> HashShare::prepare ───────────────┐
-//! probe rows of this host -> fragments -> ring -> every host's fragments -> HashShare::turn -> batches
+//! build rows of this host -> Share::prepare ───────────────┐
+//! probe rows of this host -> fragments -> ring -> every host's fragments -> Share::turn -> batches
 //! ```
 #![warn(missing_docs)]
 
 mod error;
-mod hash;
+mod local;
+mod share;
 mod workers;
 
 pub use error::CycloError;
-pub use hash::{HashShare, HashSpec, Turn};
+pub use local::Condition;
+pub use share::{JoinSpec, Share, Turn};

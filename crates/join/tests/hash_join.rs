@@ -12,7 +12,7 @@ use annulus_join::{
 };
 use arrow::{
     array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array},
-    buffer::Buffer,
+    buffer::{Buffer, MutableBuffer},
     compute::take_record_batch,
     datatypes::{DataType, Field, Schema},
 };
@@ -270,4 +270,27 @@ fn match_bits_go_round_with_the_bytes() {
     assert_eq!(encoded(&decoded).as_slice(), bytes);
     let rows = UInt32Array::from_iter_values(0..1000);
     assert_eq!(take_record_batch(decoded.batch(), &rows).unwrap(), *fragments[0].batch());
+}
+
+/// Fragments for other joins keep the order of their rows.
+#[test]
+fn rows_in_order_come_back_in_order() {
+    let rows = 500;
+    let numbers: ArrayRef = Arc::new((0..rows).map(|row| (row % 7 > 0).then_some(row)).collect::<Int64Array>());
+    let texts: ArrayRef = Arc::new((0..rows).map(|row| Some(format!("text {row}"))).collect::<StringArray>());
+    let batch = RecordBatch::try_from_iter([("number", numbers), ("text", texts)]).unwrap();
+    let format = Arc::new(FragmentFormat::keyless(batch.schema_ref()).unwrap());
+    let fragments = Fragment::in_order(&format, &batch, 2, 2048).unwrap();
+    assert!(fragments.len() > 5);
+    let mut next = 0;
+    for fragment in fragments {
+        let mut bytes = MutableBuffer::from_len_zeroed(2048);
+        fragment.encode(&mut bytes).unwrap();
+        let decoded = Fragment::decode(&format, bytes.into()).unwrap();
+        let rows = decoded.batch().num_rows();
+        assert_eq!(decoded.batch(), &batch.slice(next, rows));
+        next += rows;
+    }
+    assert_eq!(next, batch.num_rows());
+    assert!(Fragment::prepare(&format, vec![batch], 1, 2048).is_err(), "there is nothing to cluster by");
 }

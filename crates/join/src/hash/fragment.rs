@@ -81,16 +81,49 @@ impl Fragment {
     ) -> Result<(), JoinError> {
         let pieces = look_up(format.keys(), batches, threads)?;
         let rows: usize = pieces.iter().map(Keyed::rows).sum();
-        let Clustered { columns, starts } = cluster(format.keys(), &pieces, format.partitions(), threads)?;
+        let clustered = cluster(format.keys(), &pieces, format.partitions(), threads)?;
         drop(pieces);
-        let coded = format.code(&columns, rows, threads)?;
-        let sizes = Sizes::new(format, &columns, coded.as_ref());
+        Self::cut_rows(format, &clustered, rows, threads, max_bytes, fragments)
+    }
+
+    /// Cuts the rows of a batch into fragments, in their order, for joins other than by hash.
+    ///
+    /// # Errors
+    /// If the batch does not have the columns that the format knows, the format has a key, or a row does not fit in a fragment.
+    pub fn in_order(
+        format: &Arc<FragmentFormat>,
+        batch: &RecordBatch,
+        threads: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<Self>, JoinError> {
+        format.keys().check_columns(batch)?;
+        if format.keys().types().len() > 0 {
+            return Err(JoinError::Fragment { what: "it has a key, and must be clustered by it" });
+        }
+        let rows = batch.num_rows();
+        let number = u32::try_from(rows).map_err(|_| JoinError::TooManyRows { rows })?;
+        let clustered = Clustered { columns: batch.columns().to_vec(), starts: vec![0, number] };
+        let mut fragments = Vec::new();
+        Self::cut_rows(format, &clustered, rows, threads, max_bytes, &mut fragments)?;
+        Ok(fragments)
+    }
+
+    fn cut_rows(
+        format: &Arc<FragmentFormat>,
+        Clustered { columns, starts }: &Clustered,
+        rows: usize,
+        threads: usize,
+        max_bytes: usize,
+        fragments: &mut Vec<Self>,
+    ) -> Result<(), JoinError> {
+        let coded = format.code(columns, rows, threads)?;
+        let sizes = Sizes::new(format, columns, coded.as_ref());
         let mut start = 0;
         while start < rows {
-            let fits = |end: &usize| sizes.bytes(start..*end, groups(&starts, start..*end).len()) <= max_bytes;
+            let fits = |end: &usize| sizes.bytes(start..*end, groups(starts, start..*end).len()) <= max_bytes;
             let end = last_that(start + 1..rows + 1, fits)
                 .ok_or_else(|| JoinError::RowTooLarge { bytes: sizes.bytes(start..start + 1, 1), max_bytes })?;
-            fragments.push(Self::of(format, &columns, coded.as_ref(), &starts, start..end)?);
+            fragments.push(Self::of(format, columns, coded.as_ref(), starts, start..end)?);
             start = end;
         }
         Ok(())

@@ -37,6 +37,8 @@ pub struct Keys {
 
 #[derive(Debug)]
 enum Kind {
+    /// No key at all.
+    Nothing,
     /// The column itself.
     Plain,
     /// A hidden column of numbers that are equal where the keys are.
@@ -84,6 +86,12 @@ impl Keys {
         let fields: Vec<_> = schema.fields().iter().cloned().chain(hidden).collect();
         let full = Arc::new(Schema::new(fields));
         Ok(Self { schema: Arc::clone(schema), columns: columns.to_vec(), nulls_equal, kind, full })
+    }
+
+    /// No key: rows that are sent around as they are, for joins that find their pairs otherwise.
+    pub fn none(schema: &SchemaRef) -> Self {
+        let (schema, full) = (Arc::clone(schema), Arc::clone(schema));
+        Self { schema, columns: Vec::new(), nulls_equal: false, kind: Kind::Nothing, full }
     }
 
     /// The schema of the side.
@@ -155,20 +163,32 @@ impl Keys {
         if matches!(self.kind, Kind::Plain) { self.columns[0] } else { self.schema.fields().len() }
     }
 
-    /// Looks up the keys of a batch.
+    /// Whether a batch is of this side.
     ///
     /// # Errors
-    /// If the batch does not have the side's columns, or a kernel fails.
-    pub(crate) fn extend(&self, batch: &RecordBatch) -> Result<Keyed, JoinError> {
+    /// If it does not have the side's columns.
+    pub(crate) fn check_columns(&self, batch: &RecordBatch) -> Result<(), JoinError> {
         let types = |schema: &Schema| schema.fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
         if !Arc::ptr_eq(&self.schema, batch.schema_ref()) && types(&self.schema) != types(batch.schema_ref()) {
             let message = format!("a batch has columns {}, and its side {}", batch.schema_ref(), self.schema);
             return Err(ArrowError::SchemaError(message).into());
         }
+        Ok(())
+    }
+
+    /// Looks up the keys of a batch.
+    ///
+    /// # Errors
+    /// If the batch does not have the side's columns, or a kernel fails.
+    pub(crate) fn extend(&self, batch: &RecordBatch) -> Result<Keyed, JoinError> {
+        self.check_columns(batch)?;
+        if let Kind::Nothing = self.kind {
+            return Err(JoinError::Fragment { what: "it has no key to be clustered by" });
+        }
         let keys: Vec<ArrayRef> = self.columns.iter().map(|&column| Arc::clone(batch.column(column))).collect();
         let mut columns = batch.columns().to_vec();
         match &self.kind {
-            Kind::Plain => {}
+            Kind::Nothing | Kind::Plain => {}
             Kind::Converted => columns.push(encode::converted(&keys[0])),
             Kind::Bytes(converter) => columns.extend(encode::hashes_and_bytes(converter, &keys)?),
         }

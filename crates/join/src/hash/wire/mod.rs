@@ -88,6 +88,14 @@ impl FragmentFormat {
         Ok(Self { keys, partitions, native, coded })
     }
 
+    /// For rows of any side that are sent around as they are ([`Fragment::in_order`](super::Fragment::in_order)).
+    ///
+    /// # Errors
+    /// [`JoinError::Outside`] if a column's type cannot be sent.
+    pub fn keyless(schema: &arrow::datatypes::SchemaRef) -> Result<Self, JoinError> {
+        Self::new(Keys::none(schema), Partitions::at_least(1))
+    }
+
     /// The key columns.
     pub fn keys(&self) -> &Keys {
         &self.keys

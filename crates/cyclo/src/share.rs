@@ -1,4 +1,4 @@
-//! One host's part in a join on equal keys.
+//! One host's part in a join.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -8,8 +8,7 @@ use std::{
 
 use annulus_join::{
     error::JoinError,
-    hash::{BuildSide, Fragment, FragmentFormat, HashConfig, Morsel, Partitions, match_bits},
-    key::Keys,
+    hash::{Fragment, FragmentFormat, match_bits},
     output::{Output, OutputSpec, SideRows, Writer},
     types::Side,
 };
@@ -20,23 +19,18 @@ use arrow::{
 };
 
 use crate::{
-    CycloError,
+    Condition, CycloError,
+    local::{Local, Ready},
     workers::{Round, Rounds},
 };
 
-/// A join on equal keys, the same on all hosts but for `threads`.
+/// A join, the same on all hosts but for `threads`.
 #[derive(Clone)]
-pub struct HashSpec {
+pub struct JoinSpec {
     /// Which rows come out, and the rest of the condition.
     pub output: OutputSpec,
-    /// Key columns of the left side.
-    pub left_keys: Vec<usize>,
-    /// Key columns of the right side, as many and of the same types.
-    pub right_keys: Vec<usize>,
-    /// Whether null keys match null keys.
-    pub nulls_equal: bool,
-    /// Into how many partitions both sides are clustered.
-    pub partitions: Partitions,
+    /// What makes a pair.
+    pub condition: Condition,
     /// Most bytes of a fragment: those of the ring's buffers.
     pub fragment_bytes: usize,
     /// Threads that join on this host, the one that calls among them.
@@ -44,10 +38,10 @@ pub struct HashSpec {
 }
 
 /// One host's part of both sides, prepared.
-pub struct HashShare {
+pub struct Share {
     output: Arc<Output>,
+    local: Local,
     format: Arc<FragmentFormat>,
-    build: BuildSide,
     build_rows: SideRows,
     fragments: Vec<Fragment>,
     threads: usize,
@@ -63,27 +57,23 @@ pub struct Turn {
     pub revolution: Revolution,
 }
 
-impl HashShare {
-    /// Prepares this host's rows of both sides, which are let go. O(rows); see [`BuildSide::prepare`] and [`Fragment::prepare`] for the
-    /// memory that it takes.
+impl Share {
+    /// Prepares this host's rows of both sides, which are let go. Memory is taken as the local join says:
+    /// [`BuildSide::prepare`](annulus_join::hash::BuildSide::prepare) and [`Fragment::prepare`], or those of
+    /// [`MergeJoin`](annulus_join::merge::MergeJoin).
     ///
     /// # Errors
     /// If columns are missing, keys cannot be compared, or a row of the side that goes around does not fit in a fragment.
-    pub fn prepare(spec: &HashSpec, build: Vec<RecordBatch>, probe: Vec<RecordBatch>) -> Result<Self, CycloError> {
+    pub fn prepare(spec: &JoinSpec, build: Vec<RecordBatch>, probe: Vec<RecordBatch>) -> Result<Self, CycloError> {
         let start = Instant::now();
-        let OutputSpec { left, right, .. } = &spec.output;
-        let left = Keys::new(left, &spec.left_keys, spec.nulls_equal)?;
-        let right = Keys::new(right, &spec.right_keys, spec.nulls_equal)?;
-        let (build_keys, probe_keys) = if spec.output.build == Side::Left { (left, right) } else { (right, left) };
-        build_keys.check(&probe_keys)?;
-        let output = Arc::new(Output::try_new(spec.output.clone())?);
-        let format = Arc::new(FragmentFormat::new(probe_keys, spec.partitions)?);
-        let config = HashConfig { partitions: spec.partitions, threads: spec.threads };
-        let build = BuildSide::prepare(build_keys, build, &config)?;
-        let fragments = Fragment::prepare(&format, probe, spec.threads, spec.fragment_bytes)?;
-        let build_rows = output.build_rows(build.batch())?;
         let threads = spec.threads.max(1);
-        Ok(Self { output, format, build, build_rows, fragments, threads, setup: start.elapsed() })
+        let OutputSpec { left, right, .. } = &spec.output;
+        let schemas = if spec.output.build == Side::Left { (left, right) } else { (right, left) };
+        let output = Arc::new(Output::try_new(spec.output.clone())?);
+        let (local, format, fragments) =
+            spec.condition.prepare(schemas, (build, probe), threads, spec.fragment_bytes)?;
+        let build_rows = output.build_rows(local.batch())?;
+        Ok(Self { output, local, format, build_rows, fragments, threads, setup: start.elapsed() })
     }
 
     /// Sends this host's fragments around, joins every host's with what stays here, and hands the result to `emit` in batches: it
@@ -96,17 +86,18 @@ impl HashShare {
         host: &mut Host,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Turn, CycloError> {
-        let Self { output, format, build, build_rows, fragments, threads, setup } = self;
+        let Self { output, local, format, build_rows, fragments, threads, setup } = self;
+        let wanted = output.wanted();
         let rounds = Rounds::new();
         let writer = |thread| Mutex::new(Some(Writer::new(Arc::clone(&output), move |batch| emit(thread, batch))));
         let writers: Vec<_> = (0..threads).map(writer).collect();
         let work = |thread: usize, round: &Round<Work>| {
             let mut writer = writers[thread].lock().unwrap_or_else(PoisonError::into_inner);
             let Some(writer) = writer.as_mut() else { return Err(CycloError::Panicked) };
-            let Work { fragment, rows, morsels } = &round.work;
+            let Work { fragment, rows, ready } = &round.work;
             let mut sink = writer.sink(&build_rows, rows);
             while let Some(part) = round.next_part() {
-                build.probe(fragment, &morsels[part], &mut sink)?;
+                local.probe(fragment, ready, part, wanted, &mut sink)?;
             }
             Ok(())
         };
@@ -125,10 +116,9 @@ impl HashShare {
                     let decoded = Fragment::decode(&format, spare.copy(bytes))?;
                     let rows = output.probe_rows(decoded.batch())?;
                     rows.mark(&decoded.matched().to_array())?;
-                    let morsels = decoded.morsels(threads);
-                    let parts = morsels.len();
-                    let done = rounds
-                        .run(Work { fragment: decoded, rows, morsels }, parts, threads - 1, |round| work(0, round))?;
+                    let (ready, parts) = local.ready(&decoded, threads)?;
+                    let work_on = Work { fragment: decoded, rows, ready };
+                    let done = rounds.run(work_on, parts, threads - 1, |round| work(0, round))?;
                     if is_last {
                         output.probe_alone(&done.rows, 0..done.fragment.batch().num_rows(), |batch| emit(0, batch))?;
                     } else if let Some(matched) = done.rows.matched() {
@@ -142,7 +132,7 @@ impl HashShare {
                 },
             )
         })?;
-        output.build_alone(&build_rows, 0..build.batch().num_rows(), |batch| emit(0, batch))?;
+        output.build_alone(&build_rows, 0..local.batch().num_rows(), |batch| emit(0, batch))?;
         for writer in writers {
             if let Some(writer) = writer.into_inner().unwrap_or_else(PoisonError::into_inner) {
                 writer.finish()?;
@@ -155,7 +145,7 @@ impl HashShare {
 struct Work {
     fragment: Fragment,
     rows: SideRows,
-    morsels: Vec<Morsel>,
+    ready: Ready,
 }
 
 /// The threads end with the revolution, however that does.

@@ -1,12 +1,13 @@
 //! Joins around rings of one to four hosts, beside the same joins row by row.
 
-use std::{os::unix::net::UnixListener, path::Path, sync::Arc, sync::Mutex, thread, time::Duration};
+use std::{ops::Bound, os::unix::net::UnixListener, path::Path, sync::Arc, sync::Mutex, thread, time::Duration};
 
-use annulus_cyclo::{CycloError, HashShare, HashSpec};
+use annulus_cyclo::{Condition, CycloError, JoinSpec, Share};
 use annulus_join::{
     error::JoinError,
     filter::{FilterColumn, PairFilter},
     hash::Partitions,
+    merge::{Band, KeyPair, MergeCondition, Offset},
     output::OutputSpec,
     types::{JoinType, Side},
 };
@@ -74,13 +75,25 @@ struct Case {
     nulls_equal: bool,
     threads: usize,
     partitions: usize,
+    by: By,
+}
+
+/// How the local joins find their pairs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum By {
+    Hash,
+    Merge,
+    /// The left key is at most so much greater or less than the right one.
+    Band(i32),
+    /// Every pair, and the filter drops some.
+    Loops,
 }
 
 impl Case {
-    fn spec(&self) -> HashSpec {
+    fn spec(&self) -> JoinSpec {
         let column = |side| FilterColumn { side, index: 1 };
         let filter = self.filtered.then(|| Arc::new(Less([column(Side::Left), column(Side::Right)])) as _);
-        HashSpec {
+        JoinSpec {
             output: OutputSpec {
                 join: self.join,
                 build: self.build,
@@ -90,19 +103,44 @@ impl Case {
                 right_columns: vec![1, 2],
                 filter,
             },
-            left_keys: vec![0],
-            right_keys: vec![0],
-            nulls_equal: self.nulls_equal,
-            partitions: Partitions::at_least(self.partitions),
+            condition: self.condition(),
             fragment_bytes: 4096,
             threads: self.threads,
         }
     }
 
+    fn condition(&self) -> Condition {
+        let keys = KeyPair { build: 0, probe: 0 };
+        let nulls_equal = self.nulls_equal;
+        match self.by {
+            By::Hash => {
+                let partitions = Partitions::at_least(self.partitions);
+                Condition::Hash { build: vec![0], probe: vec![0], nulls_equal, partitions }
+            }
+            By::Merge => Condition::Merge(MergeCondition { equal: vec![keys], nulls_equal, band: None }),
+            By::Band(width) => {
+                let offset = |width: i32| Bound::Included(Offset::Int(width.into()));
+                let band = Some(Band { keys, low: offset(-width), high: offset(width) });
+                Condition::Merge(MergeCondition { band, ..MergeCondition::default() })
+            }
+            By::Loops => Condition::Any,
+        }
+    }
+
+    fn keys_match(&self, left: Option<i32>, right: Option<i32>) -> bool {
+        match (self.by, left, right) {
+            (By::Loops, ..) => true,
+            (By::Band(width), Some(left), Some(right)) => (left - right).abs() <= width,
+            (By::Band(_), ..) => false,
+            (_, Some(left), Some(right)) => left == right,
+            (_, None, None) => self.nulls_equal,
+            _ => false,
+        }
+    }
+
     fn expected(&self) -> Vec<Pair> {
         let (left, right) = (self.left.concat(), self.right.concat());
-        let equal = |a: Option<i32>, b: Option<i32>| a == b && (a.is_some() || self.nulls_equal);
-        let matches = |a: &Row, b: &Row| equal(a.0, b.0) && (!self.filtered || a.1 < b.1);
+        let matches = |a: &Row, b: &Row| self.keys_match(a.0, b.0) && (!self.filtered || a.1 < b.1);
         let mut out = Vec::new();
         let pairs = matches!(self.join, JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full);
         for a in left.iter().filter(|_| pairs) {
@@ -164,7 +202,7 @@ impl Case {
         let rows = |side: &[Vec<Row>]| side[place.me().index()].chunks(7).map(batch).collect::<Vec<_>>();
         let (left, right) = (rows(&self.left), rows(&self.right));
         let (build, probe) = if self.build == Side::Left { (left, right) } else { (right, left) };
-        let share = HashShare::prepare(&self.spec(), build, probe)?;
+        let share = Share::prepare(&self.spec(), build, probe)?;
         let alone = matches!(self.join, JoinType::RightSemi | JoinType::RightAnti);
         share.turn(&mut host, &|_, batch| {
             out.lock().unwrap().extend(pairs(&batch, alone));
@@ -198,7 +236,9 @@ fn pairs(batch: &RecordBatch, right_alone: bool) -> Vec<Pair> {
 fn arb_case() -> impl Strategy<Value = Case> {
     let row = || (prop_oneof![1 => Just(None), 6 => (0..40i32).prop_map(Some)], 0..1000i64);
     let side = move |hosts| vec(vec(row(), 0..120), hosts);
+    let by = prop_oneof![Just(By::Hash), Just(By::Merge), (0..3).prop_map(By::Band), Just(By::Loops)];
     let spec = (
+        by,
         prop::sample::select(JoinType::ALL.to_vec()),
         any::<bool>(),
         any::<bool>(),
@@ -207,16 +247,16 @@ fn arb_case() -> impl Strategy<Value = Case> {
         1..9usize,
     );
     (1..5usize).prop_flat_map(move |hosts| (side(hosts), side(hosts))).prop_flat_map(move |(left, right)| {
-        spec.clone().prop_map(move |(join, stays, filtered, nulls_equal, threads, partitions)| {
+        spec.clone().prop_map(move |(by, join, stays, filtered, nulls_equal, threads, partitions)| {
             let build = if stays { Side::Left } else { Side::Right };
             let (left, right) = (left.clone(), right.clone());
-            Case { left, right, join, build, filtered, nulls_equal, threads, partitions }
+            Case { left, right, join, build, filtered, nulls_equal, threads, partitions, by }
         })
     })
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn as_row_by_row(case in arb_case()) {
@@ -237,6 +277,7 @@ fn an_error_of_one_host_ends_all() {
         nulls_equal: false,
         threads: 2,
         partitions: 4,
+        by: By::Hash,
     };
     let folder = tempfile::tempdir().unwrap();
     let listeners: Vec<_> = (0..3).map(|me| UnixListener::bind(path(folder.path(), me)).unwrap()).collect();
@@ -255,7 +296,7 @@ fn an_error_of_one_host_ends_all() {
                         Host::start(place, config, |inbox| Sockets::start(place, 1, &config, connections, inbox))
                             .unwrap();
                     let side = |side: &[Vec<Row>]| vec![batch(&side[usize::from(me)])];
-                    let share = HashShare::prepare(&case.spec(), side(&case.left), side(&case.right)).unwrap();
+                    let share = Share::prepare(&case.spec(), side(&case.left), side(&case.right)).unwrap();
                     let emit = |_, _| if me == 1 { Err(JoinError::Outside("no space".into())) } else { Ok(()) };
                     share.turn(&mut host, &emit).unwrap_err()
                 })

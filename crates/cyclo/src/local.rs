@@ -1,0 +1,157 @@
+//! The local joins behind one face: what stays is prepared, and fragments come by.
+
+use std::{ops::Range, sync::Arc};
+
+use annulus_join::{
+    error::JoinError,
+    hash::{BuildSide, Fragment, FragmentFormat, HashConfig, Morsel, Partitions},
+    key::Keys,
+    loops::LoopsBuild,
+    merge::{MergeBuild, MergeCondition, MergeFragment, MergeJoin},
+    pairs::Wanted,
+    sink::PairSink,
+};
+use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
+
+/// Which rows of both sides are pairs, as far as the local join knows; a filter may drop some of them.
+#[derive(Clone, Debug)]
+pub enum Condition {
+    /// Keys are equal, found by hash.
+    Hash {
+        /// Key columns of the build side.
+        build: Vec<usize>,
+        /// Key columns of the probe side, as many and of the same types.
+        probe: Vec<usize>,
+        /// Whether null keys match null keys.
+        nulls_equal: bool,
+        /// Into how many partitions both sides are clustered: the same on all hosts.
+        partitions: Partitions,
+    },
+    /// Keys are equal, or within a band, found by sorting both sides.
+    Merge(MergeCondition),
+    /// All rows are pairs, and the filter decides.
+    Any,
+}
+
+/// What stays, prepared.
+pub(crate) enum Local {
+    Hash(BuildSide),
+    Merge(MergeJoin, MergeBuild),
+    Loops(LoopsBuild, RecordBatch),
+}
+
+/// A fragment, made ready for the threads that join it.
+pub(crate) enum Ready {
+    Hash(Vec<Morsel>),
+    Merge(MergeFragment, u32),
+    Loops(u32),
+}
+
+/// Rows of a fragment that a thread merges at a time.
+const MERGE_ROWS: u32 = 1 << 14;
+/// Parts of a fragment for each thread, where every row takes long.
+const LOOPS_PARTS: usize = 8;
+/// Rows that are sorted together are held to this multiple of a fragment.
+const SORTED_FRAGMENTS: usize = 64;
+
+impl Condition {
+    /// Prepares both sides of this host.
+    pub(crate) fn prepare(
+        &self,
+        (build_schema, probe_schema): (&SchemaRef, &SchemaRef),
+        (build, probe): (Vec<RecordBatch>, Vec<RecordBatch>),
+        threads: usize,
+        fragment_bytes: usize,
+    ) -> Result<(Local, Arc<FragmentFormat>, Vec<Fragment>), JoinError> {
+        match self {
+            Self::Hash { build: build_keys, probe: probe_keys, nulls_equal, partitions } => {
+                let build_keys = Keys::new(build_schema, build_keys, *nulls_equal)?;
+                let probe_keys = Keys::new(probe_schema, probe_keys, *nulls_equal)?;
+                build_keys.check(&probe_keys)?;
+                let format = Arc::new(FragmentFormat::new(probe_keys, *partitions)?);
+                let config = HashConfig { partitions: *partitions, threads };
+                let build = BuildSide::prepare(build_keys, build, &config)?;
+                let fragments = Fragment::prepare(&format, probe, threads, fragment_bytes)?;
+                Ok((Local::Hash(build), format, fragments))
+            }
+            Self::Merge(condition) => {
+                let join = MergeJoin::try_new(condition, build_schema, probe_schema)?;
+                let build = join.prepare_build(build, threads)?;
+                let sorted = join.prepare_probe(probe, fragment_bytes.saturating_mul(SORTED_FRAGMENTS), threads)?;
+                let (format, fragments) = in_order(probe_schema, &sorted, threads, fragment_bytes)?;
+                Ok((Local::Merge(join, build), format, fragments))
+            }
+            Self::Any => {
+                let build = concat_batches(build_schema, &build)?;
+                let (format, fragments) = in_order(probe_schema, &probe, threads, fragment_bytes)?;
+                Ok((Local::Loops(LoopsBuild::try_new(build.num_rows())?, build), format, fragments))
+            }
+        }
+    }
+}
+
+fn in_order(
+    schema: &SchemaRef,
+    batches: &[RecordBatch],
+    threads: usize,
+    fragment_bytes: usize,
+) -> Result<(Arc<FragmentFormat>, Vec<Fragment>), JoinError> {
+    let format = Arc::new(FragmentFormat::keyless(schema)?);
+    let mut fragments = Vec::new();
+    for batch in batches {
+        fragments.extend(Fragment::in_order(&format, batch, threads, fragment_bytes)?);
+    }
+    Ok((format, fragments))
+}
+
+impl Local {
+    /// All rows that stay, as pairs name them.
+    pub(crate) fn batch(&self) -> &RecordBatch {
+        match self {
+            Self::Hash(build) => build.batch(),
+            Self::Merge(_, build) => build.batch(),
+            Self::Loops(_, batch) => batch,
+        }
+    }
+
+    /// Makes a fragment ready, and says into how many parts.
+    pub(crate) fn ready(&self, fragment: &Fragment, threads: usize) -> Result<(Ready, usize), JoinError> {
+        let rows = fragment.batch().num_rows();
+        let parts = |step: u32| (rows as u32).div_ceil(step) as usize;
+        Ok(match self {
+            Self::Hash(_) => {
+                let morsels = fragment.morsels(threads);
+                let parts = morsels.len();
+                (Ready::Hash(morsels), parts)
+            }
+            Self::Merge(join, _) => (Ready::Merge(join.fragment(fragment.batch())?, MERGE_ROWS), parts(MERGE_ROWS)),
+            Self::Loops(..) => {
+                let step = rows.div_ceil(threads * LOOPS_PARTS).max(1) as u32;
+                (Ready::Loops(step), parts(step))
+            }
+        })
+    }
+
+    /// Joins one part of a fragment.
+    pub(crate) fn probe(
+        &self,
+        fragment: &Fragment,
+        ready: &Ready,
+        part: usize,
+        wanted: Wanted,
+        sink: &mut impl PairSink,
+    ) -> Result<(), JoinError> {
+        let rows = |step: u32| -> Range<u32> {
+            let start = part as u32 * step;
+            start..(fragment.batch().num_rows() as u32).min(start.saturating_add(step))
+        };
+        match (self, ready) {
+            (Self::Hash(build), Ready::Hash(morsels)) => build.probe(fragment, &morsels[part], sink),
+            (Self::Merge(join, build), Ready::Merge(fragment, step)) => {
+                join.probe(build, fragment, rows(*step), wanted, sink)
+            }
+            (Self::Loops(build, _), Ready::Loops(step)) => build.probe(rows(*step), wanted, sink),
+            _ => Err(JoinError::Fragment { what: "it was made ready for another join" }),
+        }
+    }
+}
