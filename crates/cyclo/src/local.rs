@@ -43,7 +43,7 @@ pub(crate) enum Local {
 /// A fragment, made ready for the threads that join it.
 pub(crate) enum Ready {
     Hash(Vec<Morsel>),
-    Merge(MergeFragment, u32),
+    Merge(Box<MergeFragment>, u32),
     Loops(u32),
 }
 
@@ -124,7 +124,9 @@ impl Local {
                 let parts = morsels.len();
                 (Ready::Hash(morsels), parts)
             }
-            Self::Merge(join, _) => (Ready::Merge(join.fragment(fragment.batch())?, MERGE_ROWS), parts(MERGE_ROWS)),
+            Self::Merge(join, _) => {
+                (Ready::Merge(Box::new(join.fragment(fragment.batch())?), MERGE_ROWS), parts(MERGE_ROWS))
+            }
             Self::Loops(..) => {
                 let step = rows.div_ceil(threads * LOOPS_PARTS).max(1) as u32;
                 (Ready::Loops(step), parts(step))
