@@ -1,14 +1,14 @@
 //! Who issues the certificates of a ring.
 
 use std::{
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    PKCS_ECDSA_P256_SHA256, SanType, string::Ia5String,
+    PKCS_ED25519, SanType, string::Ia5String,
 };
 
 use super::{
@@ -32,9 +32,9 @@ const CLOCK_SKEW: Duration = DAY;
 
 /// The authority of one ring: whoever has its key says which hosts belong to the ring.
 ///
-/// It lives in a folder: `ca.pem`, for every host, and `ca-key.pem`, for nobody else. A host needs `ca.pem` and its own two files.
+/// It lives in a folder: `ca.pem`, for every host, and `ca-key.pem`, for nobody else. A host needs `ca.pem` and its own two files,
+/// and no host needs the folder.
 /// Certificates are not revoked: hosts' are valid for a year, and a new authority makes all of the old one useless.
-#[derive(Debug)]
 pub struct Authority {
     folder: PathBuf,
     ring: RingName,
@@ -72,7 +72,7 @@ impl Authority {
         }
         fs::create_dir_all(folder).map_err(|source| files::io_error(folder, source))?;
         let failed = |error: rcgen::Error| FileError::Make { whose: ring.to_string(), reason: error.to_string() };
-        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
+        let key = KeyPair::generate_for(&PKCS_ED25519).map_err(failed)?;
         let signed = authority_parameters(&ring).and_then(|parameters| parameters.self_signed(&key)).map_err(failed)?;
         write_pair((&key_file, &key.serialize_pem()), (&certificate, &signed.pem()))?;
         Ok(Self { folder: folder.to_owned(), ring, key })
@@ -101,7 +101,7 @@ impl Authority {
         let paths = HostFiles::of(&self.folder, host);
         let member = Member { ring: self.ring.clone(), host: host.clone() };
         let failed = |error: rcgen::Error| FileError::Make { whose: member.to_string(), reason: error.to_string() };
-        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
+        let key = KeyPair::generate_for(&PKCS_ED25519).map_err(failed)?;
         let parameters = host_parameters(&member, addresses)?;
         let authority = authority_parameters(&self.ring).map_err(failed)?;
         let signed = parameters.signed_by(&key, &Issuer::from_params(&authority, &self.key)).map_err(failed)?;
@@ -110,6 +110,12 @@ impl Authority {
         Identity::from_pem(&paths, &files::read(&paths.authority)?, certificate_pem.as_bytes(), key_pem.as_bytes())?;
         write_pair((&paths.key, &key_pem), (&paths.certificate, &certificate_pem))?;
         Ok(paths)
+    }
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority").field("folder", &self.folder).field("ring", &self.ring).finish_non_exhaustive()
     }
 }
 
