@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod heap;
+pub mod join;
 pub mod machine;
 pub mod pages;
 pub mod progress;

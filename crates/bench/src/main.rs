@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use annulus_bench::{Stop, heap::CountingAllocator, pages, reproduce, roundabout};
+use annulus_bench::{Stop, heap::CountingAllocator, join, pages, reproduce, roundabout};
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
@@ -27,6 +27,8 @@ enum Bench {
     Pages(pages::PagesArgs),
     /// Measure how fast elements go from one host of a roundabout to the next
     Roundabout(roundabout::RoundaboutArgs),
+    /// Join two tables around rings of different sizes
+    Join(join::JoinArgs),
 }
 
 #[derive(Subcommand)]
@@ -50,6 +52,7 @@ fn run(args: &Args) -> Result<()> {
     match args {
         Args::Bench(Bench::Pages(args)) => pages::run(args, &stop),
         Args::Bench(Bench::Roundabout(args)) => roundabout::run(args, &stop),
+        Args::Bench(Bench::Join(args)) => join::run(args, &stop),
         Args::Reproduce(Reproduce::Pages(args)) => reproduce::run(args, &stop),
     }
 }

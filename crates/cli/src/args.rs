@@ -24,6 +24,7 @@ use crate::{
   annulus bench repartition                         compare the repartition operators alone
   annulus bench pages                               compare ways to shuffle tuples onto pages
   annulus bench roundabout                          measure how fast buffers go from host to host
+  annulus bench join                                join two tables around rings of different sizes
   annulus sql -t o=orders/                          a shell, with the files of a folder as table o
 
 Exit codes: 0 done, 1 failed (or an answer differs), 130 interrupted (143 by SIGTERM, 129 by SIGHUP).")]

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use annulus_bench::{machine, pages::PagesArgs, reproduce::ReproduceArgs, roundabout::RoundaboutArgs};
+use annulus_bench::{join::JoinArgs, machine, pages::PagesArgs, reproduce::ReproduceArgs, roundabout::RoundaboutArgs};
 use annulus_dataset::{
     input::{BadRows, CsvOptions, InputOptions},
     output::{Compression, DEFAULT_PAGE_BYTES, Existing, OutputFormat, OutputOptions},
@@ -35,6 +35,7 @@ pub enum Job {
     Bench(RepartitionArgs),
     Pages(PagesArgs),
     Roundabout(RoundaboutArgs),
+    BenchJoin(JoinArgs),
     Reproduce(ReproduceArgs),
 }
 
@@ -103,6 +104,7 @@ impl Job {
             Command::Bench(BenchCommand::Repartition(args)) => Ok(Self::Bench(args)),
             Command::Bench(BenchCommand::Pages(args)) => Ok(Self::Pages(args)),
             Command::Bench(BenchCommand::Roundabout(args)) => Ok(Self::Roundabout(args)),
+            Command::Bench(BenchCommand::Join(args)) => Ok(Self::BenchJoin(args)),
             Command::Reproduce(ReproduceCommand::Pages(args)) => Ok(Self::Reproduce(args)),
         }
     }

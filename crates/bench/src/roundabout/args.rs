@@ -76,7 +76,8 @@ impl Way {
     }
 }
 
-fn parse_element(text: &str) -> Result<u32, String> {
+/// Reads the size of a ring's buffer.
+pub fn parse_element(text: &str) -> Result<u32, String> {
     match units::parse_size(text)? {
         bytes @ 4096..=1_073_741_824 => Ok(bytes as u32),
         _ => Err(format!("'{text}' is out of range; choose from 4K to 1G")),

@@ -10,7 +10,7 @@ use std::{
 
 use annulus_roundabout::config::Config;
 use anyhow::{Context, Result};
-pub use args::{RoundaboutArgs, Way};
+pub use args::{RoundaboutArgs, Way, parse_element};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
-use annulus_bench::{pages::PagesArgs, roundabout::RoundaboutArgs};
+use annulus_bench::{join::JoinArgs, pages::PagesArgs, roundabout::RoundaboutArgs};
 use annulus_datafusion::config::Path;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Serialize, Serializer};
@@ -17,6 +17,8 @@ pub enum BenchCommand {
     Pages(PagesArgs),
     /// Measure how fast elements go from one host of a roundabout to the next
     Roundabout(RoundaboutArgs),
+    /// Join two tables around rings of different sizes
+    Join(JoinArgs),
 }
 
 /// Which exchanges are measured, and how often.

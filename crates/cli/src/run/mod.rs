@@ -8,7 +8,7 @@ mod tpch;
 
 use std::{io, time::Duration};
 
-use annulus_bench::{pages, reproduce, roundabout};
+use annulus_bench::{join as bench_join, pages, reproduce, roundabout};
 use anyhow::{Context, Result};
 use tokio::runtime::{Builder, Runtime};
 
@@ -42,6 +42,7 @@ pub fn run(job: Job) -> Result<Outcome> {
             Job::Bench(args) => bench::run(args, spill.path()).await,
             Job::Pages(args) => blocking::run(move |stop| pages::run(&args, stop)).await,
             Job::Roundabout(args) => blocking::run(move |stop| roundabout::run(&args, stop)).await,
+            Job::BenchJoin(args) => blocking::run(move |stop| bench_join::run(&args, stop)).await,
             Job::Reproduce(args) => blocking::run(move |stop| reproduce::run(&args, stop)).await,
         }
     });
