@@ -39,6 +39,13 @@ impl Default for Config {
 const LEAST_TIMEOUT: Duration = Duration::from_millis(50);
 
 impl Config {
+    /// The same for hosts that hand buffers over: no place needs one, and an own one is away until it has been everywhere, so that all
+    /// are the host's own.
+    #[must_use]
+    pub fn handing_over(self) -> Self {
+        Self { own: self.own + self.places, ..self }
+    }
+
     /// The same, if it can be.
     ///
     /// # Errors

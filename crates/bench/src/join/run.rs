@@ -132,7 +132,8 @@ impl Ring<'_> {
 
     fn start(&self, place: Place, listener: UnixListener, folder: &Path) -> Result<Host, RoundaboutError> {
         let config =
-            Config { fragment_bytes: self.element, timeout: PATIENCE, connect_timeout: PATIENCE, ..Config::default() };
+            Config { fragment_bytes: self.element, timeout: PATIENCE, connect_timeout: PATIENCE, ..Config::default() }
+                .handing_over();
         if place.hosts() == 1 {
             return Host::start(place, config, |_| Alone::open(&config));
         }
