@@ -82,6 +82,9 @@ pub enum ProtocolError {
     /// An announcement that does not fit what came before.
     #[error("host {} was announced out of turn with {} fragments in revolution {}", .0.origin, .0.fragments, .0.revolution)]
     Announcement(Announcement),
+    /// More credits than can be.
+    #[error("there cannot be room for as many frames as were promised")]
+    Credits,
     /// A buffer that is not in the state that the event needs.
     #[error("buffer {0} is not in that state")]
     Slot(Slot),
@@ -202,7 +205,9 @@ impl Rotation {
             Event::Joined(slot) => self.joined(slot)?,
             Event::Sent(slot) => self.sent(slot)?,
             Event::Returned(slot) => self.returned(slot)?,
-            Event::Credited(frames) => self.credits += frames,
+            Event::Credited(frames) => {
+                self.credits = self.credits.checked_add(frames).ok_or(ProtocolError::Credits)?;
+            }
             Event::Announced(announcement) => self.announced(announcement)?,
         }
         self.send_what_may_go();
@@ -256,6 +261,9 @@ impl Rotation {
 
     fn announced(&mut self, announcement: Announcement) -> Result<(), ProtocolError> {
         if announcement.revolution == self.revolution.wrapping_add(1) {
+            if self.early_announcements.len() == self.origins.len() {
+                return Err(ProtocolError::Announcement(announcement));
+            }
             self.early_announcements.push(announcement);
             return Ok(());
         }

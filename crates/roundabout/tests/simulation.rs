@@ -340,6 +340,8 @@ fn what_cannot_be_is_refused() {
         vec![Event::Received(2, frame(0, 1, 0)), Event::Announced(announcement(1, 0))],
         vec![Event::Announced(announcement(0, 1))],
         vec![Event::Announced(announcement(1, 1)), Event::Announced(announcement(1, 1))],
+        vec![Event::Announced(Announcement { revolution: 1, ..announcement(1, 0) }); 4],
+        vec![Event::Credited(u32::MAX), Event::Credited(1)],
         vec![Event::Joined(2)],
         vec![Event::Sent(2)],
         vec![Event::Returned(0)],
