@@ -199,7 +199,7 @@ impl Candidates {
             {
                 equal = &equal[..1];
             }
-            equal.iter().try_for_each(|entry| pairs.push(entry.row, first + row))?;
+            pairs.push_all(equal, first + row)?;
         }
         Ok(())
     }
@@ -255,6 +255,20 @@ impl<'a, S: PairSink> Pairs<'a, S> {
         self.build[self.len] = build;
         self.probe[self.len] = probe;
         self.len += 1;
+        Ok(())
+    }
+
+    /// Entries that all match a row.
+    fn push_all<K: Copy>(&mut self, mut entries: &[Entry<K>], probe: u32) -> Result<(), JoinError> {
+        while !entries.is_empty() {
+            let (now, later) = entries.split_at(entries.len().min(MOST_PAIRS - self.len));
+            let end = self.len + now.len();
+            self.build[self.len..end].iter_mut().zip(now).for_each(|(build, entry)| *build = entry.row);
+            self.probe[self.len..end].fill(probe);
+            self.len = end;
+            entries = later;
+            self.reserve(1)?;
+        }
         Ok(())
     }
 
