@@ -41,11 +41,11 @@ impl BuildSide {
     /// condition). As [`probe`](Self::probe), but faster where keys come very often on both sides.
     ///
     /// # Errors
-    /// As there.
-    ///
-    /// # Panics
-    /// If `build` has fewer rows than this side.
+    /// As there, or if `build` does not have this side's rows.
     pub fn mark(&self, fragment: &Fragment, morsel: &Morsel, build: &Matched) -> Result<(), JoinError> {
+        if build.rows() != self.batch().num_rows() {
+            return Err(JoinError::Fragment { what: "the matches are of another build side" });
+        }
         self.probe_morsel(fragment, morsel, Some(build), &mut Mark { build, probe: fragment.matched() })
     }
 
