@@ -17,7 +17,7 @@ use arrow::{
     datatypes::{DataType, Field, Schema},
 };
 use proptest::prelude::*;
-use support::{Case, Collect, Row, arb_case, join, rows_of};
+use support::{Case, Collect, KINDS, Row, arb_case, join, rows_of, side};
 
 /// All pairs of rows whose keys are equal, by a nested loop.
 fn nested_loop(case: &Case) -> HashMap<(Row, Row), usize> {
@@ -257,6 +257,34 @@ fn sides_that_do_not_fit_are_told_apart() {
     let (_, _, fragments) = prepare(&many);
     let error = build.probe(&fragments[0], morsel, &mut Collect::default()).unwrap_err();
     assert!(matches!(error, JoinError::Fragment { .. }), "{error}");
+}
+
+#[test]
+fn every_word_before_the_columns_may_be_anything() {
+    let kinds: Vec<usize> = (0..KINDS).collect();
+    let rows: Vec<Vec<Option<i8>>> =
+        (0..20i8).map(|row| kinds.iter().map(|&kind| (row != kind as i8).then_some(row * 5)).collect()).collect();
+    let side = side(&kinds, &rows);
+    let both =
+        Case { build_keys: vec![13], probe_keys: vec![13], ..case(side.column(0).clone(), side.column(0).clone()) };
+    let (build, format, fragments) = prepare(&Case { build: side.clone(), probe: side, ..both });
+    let whole = encoded(&fragments[0]);
+    // The table of buffers ends before.
+    let words = whole.len().min(2048) / 4;
+    for at in 0..words {
+        let word = u32::from_le_bytes(whole[at * 4..][..4].try_into().unwrap());
+        for damaged in
+            [0, 1, 2, 3, 19, 63, 64, 1 << 31, u32::MAX, word.wrapping_sub(1), word.wrapping_add(1), word ^ 64]
+        {
+            let (mut memory, skip) = aligned(whole.len());
+            memory[skip..skip + whole.len()].copy_from_slice(&whole);
+            memory[skip + at * 4..][..4].copy_from_slice(&damaged.to_le_bytes());
+            let bytes = Buffer::from_vec(memory).slice_with_length(skip, whole.len());
+            if let Ok(fragment) = Fragment::decode(&format, bytes) {
+                join(&build, &fragment, 1, &mut HashMap::new());
+            }
+        }
+    }
 }
 
 #[test]
