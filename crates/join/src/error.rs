@@ -60,8 +60,8 @@ pub enum JoinError {
         /// Most bytes of a fragment.
         max_bytes: usize,
     },
-    /// A fragment was not prepared for this build side.
-    #[error("a fragment does not fit the build side: {what}")]
+    /// A fragment was not prepared for this build side, or is damaged.
+    #[error("a fragment does not fit: {what}")]
     Fragment {
         /// What is wrong with it.
         what: &'static str,

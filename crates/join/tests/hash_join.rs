@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use annulus_join::{
     error::JoinError,
-    hash::{BuildSide, Fragment, FragmentFormat, HashConfig, Partitions},
+    hash::{BuildSide, Fragment, FragmentFormat, HashConfig, Partitions, match_bits, store_matched},
     key::Keys,
     matched::Matched,
 };
@@ -17,7 +17,7 @@ use arrow::{
     datatypes::{DataType, Field, Schema},
 };
 use proptest::prelude::*;
-use support::hash::{Case, Collect, Row, arb_case, join, rows_of};
+use support::hash::{Case, Collect, KINDS, Row, arb_case, join, rows_of, side};
 
 /// All pairs of rows whose keys are equal, by a nested loop.
 fn nested_loop(case: &Case) -> HashMap<(Row, Row), usize> {
@@ -217,6 +217,31 @@ fn floats_are_equal_as_sql_has_it() {
 }
 
 #[test]
+fn equal_hashes_are_not_yet_equal_keys() {
+    let text = |text: &str| -> ArrayRef { Arc::new(StringArray::from(vec![text])) };
+    let same = Case { partitions: 1, ..case(text("a"), text("a")) };
+    let other = Case { partitions: 1, ..case(text("a"), text("b")) };
+    let (build, format, fragments) = prepare(&same);
+    let (mut like, mut unlike) = (encoded(&fragments[0]).to_vec(), encoded(&prepare(&other).2[0]).to_vec());
+    // The hashes are the one part of which most bytes differ.
+    let differ = |a: &[u8], b: &[u8]| a.iter().zip(b).filter(|(a, b)| a != b).count() > 4;
+    let hashes = (0..like.len()).step_by(64).filter(|&at| differ(&like[at..][..8], &unlike[at..][..8]));
+    let hashes: Vec<usize> = hashes.collect();
+    assert_eq!(hashes.len(), 1);
+    let count = |bytes: &[u8]| {
+        let (mut memory, skip) = aligned(bytes.len());
+        memory[skip..skip + bytes.len()].copy_from_slice(bytes);
+        let fragment = Fragment::decode(&format, Buffer::from_vec(memory).slice(skip)).unwrap();
+        let mut pairs = HashMap::new();
+        join(&build, &fragment, 1, &mut pairs);
+        pairs.len()
+    };
+    assert_eq!((count(&like), count(&unlike)), (1, 0));
+    like[hashes[0]..][..8].swap_with_slice(&mut unlike[hashes[0]..][..8]);
+    assert_eq!((count(&like), count(&unlike)), (0, 0));
+}
+
+#[test]
 fn sides_that_do_not_fit_are_told_apart() {
     let (int, text): (ArrayRef, ArrayRef) =
         (Arc::new(Int32Array::from(vec![1])), Arc::new(StringArray::from(vec!["1"])));
@@ -232,6 +257,52 @@ fn sides_that_do_not_fit_are_told_apart() {
     let (_, _, fragments) = prepare(&many);
     let error = build.probe(&fragments[0], morsel, &mut Collect::default()).unwrap_err();
     assert!(matches!(error, JoinError::Fragment { .. }), "{error}");
+}
+
+#[test]
+fn every_word_before_the_columns_may_be_anything() {
+    let kinds: Vec<usize> = (0..KINDS).collect();
+    let rows: Vec<Vec<Option<i8>>> =
+        (0..20i8).map(|row| kinds.iter().map(|&kind| (row != kind as i8).then_some(row * 5)).collect()).collect();
+    let side = side(&kinds, &rows);
+    let both =
+        Case { build_keys: vec![13], probe_keys: vec![13], ..case(side.column(0).clone(), side.column(0).clone()) };
+    let (build, format, fragments) = prepare(&Case { build: side.clone(), probe: side, ..both });
+    let whole = encoded(&fragments[0]);
+    // The table of buffers ends before.
+    let words = whole.len().min(2048) / 4;
+    for at in 0..words {
+        let word = u32::from_le_bytes(whole[at * 4..][..4].try_into().unwrap());
+        for damaged in
+            [0, 1, 2, 3, 19, 63, 64, 1 << 31, u32::MAX, word.wrapping_sub(1), word.wrapping_add(1), word ^ 64]
+        {
+            let (mut memory, skip) = aligned(whole.len());
+            memory[skip..skip + whole.len()].copy_from_slice(&whole);
+            memory[skip + at * 4..][..4].copy_from_slice(&damaged.to_le_bytes());
+            let bytes = Buffer::from_vec(memory).slice_with_length(skip, whole.len());
+            if let Ok(fragment) = Fragment::decode(&format, bytes) {
+                join(&build, &fragment, 1, &mut HashMap::new());
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_that_cannot_be_read_where_they_lie_are_refused() {
+    let keys: ArrayRef = Arc::new((0..1000).collect::<Int32Array>());
+    let (_, format, fragments) = prepare(&case(Arc::clone(&keys), Arc::clone(&keys)));
+    let bytes = encoded(&fragments[0]);
+    let (mut memory, skip) = aligned(bytes.len() + 8);
+    memory[skip + 8..skip + 8 + bytes.len()].copy_from_slice(&bytes);
+    let askew = Buffer::from_vec(memory).slice(skip + 8);
+    assert!(matches!(Fragment::decode(&format, askew), Err(JoinError::Fragment { .. })));
+
+    let (_, other, _) = prepare(&Case { partitions: 32, ..case(Arc::clone(&keys), keys) });
+    assert!(matches!(Fragment::decode(&other, bytes.clone()), Err(JoinError::Fragment { .. })));
+    for end in [0, 63, 64, 100, bytes.len() - 1] {
+        assert!(Fragment::decode(&format, bytes.slice_with_length(0, end)).is_err(), "{end} bytes");
+    }
+    assert!(fragments[0].encode(&mut vec![0; bytes.len() - 1]).is_err());
 }
 
 #[test]
@@ -256,12 +327,13 @@ fn match_bits_go_round_with_the_bytes() {
     let keys: ArrayRef = Arc::new((0..1000).collect::<Int32Array>());
     let (_, format, fragments) = prepare(&case(Arc::clone(&keys), keys));
     let mut bytes = encoded(&fragments[0]).to_vec();
-    let bits = annulus_join::hash::match_bits(&bytes).unwrap();
-    assert_eq!(bits.len(), fragments[0].batch().num_rows().div_ceil(8));
+    assert_eq!(match_bits(&bytes).unwrap().len(), fragments[0].batch().num_rows().div_ceil(8));
     for row in [0, 9, 999] {
         fragments[0].matched().set(row);
     }
-    bytes[bits].copy_from_slice(&fragments[0].matched().to_array().values().sliced()[..125]);
+    store_matched(&mut bytes, fragments[0].matched()).unwrap();
+    assert!(matches!(store_matched(&mut bytes, &Matched::new(1001)), Err(JoinError::Fragment { .. })));
+    assert!(matches!(store_matched(&mut [0; 64], &Matched::new(0)), Err(JoinError::Fragment { .. })));
     let (mut memory, skip) = aligned(bytes.len());
     memory[skip..skip + bytes.len()].copy_from_slice(&bytes);
     let decoded = Fragment::decode(&format, Buffer::from_vec(memory).slice(skip)).unwrap();

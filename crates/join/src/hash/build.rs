@@ -46,9 +46,8 @@ pub(super) enum KeyTables {
 }
 
 impl BuildSide {
-    /// Clusters the rows of `batches`, which are let go, and builds the tables. O(rows); takes the memory of the rows once more (in
-    /// two passes, from 4096 partitions on, twice more), and 12 to 24 bytes a row that stay. Columns of strings are
-    /// copied twice.
+    /// Clusters the rows of `batches`, which are let go, and builds the tables. O(rows). Takes the memory of the rows once more while it
+    /// runs (twice more from 4096 partitions on, and for columns without a fixed width), and 12 to 20 bytes a row for the tables.
     ///
     /// # Errors
     /// [`JoinError::TooManyRows`] from 2^32 rows on; if the batches do not have the columns that `keys` knows, or there is too much of

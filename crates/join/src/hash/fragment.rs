@@ -43,8 +43,8 @@ pub struct Morsel {
 
 impl Fragment {
     /// Clusters the rows of `batches`, which are let go, and cuts them into fragments that take at most `max_bytes` each when
-    /// encoded, and are joined with few partitions each. O(rows); takes the memory of the rows once more (in two passes, from 4096
-    /// partitions on, twice more). No rows are no fragments.
+    /// encoded, and meet few partitions each. No rows are no fragments. O(rows), with memory as
+    /// [`BuildSide::prepare`](super::BuildSide::prepare) takes it, but without tables.
     ///
     /// # Errors
     /// If the batches do not have the columns that the format knows, there is too much of a column for its 32-bit offsets, or a row
@@ -164,6 +164,11 @@ impl Fragment {
     /// Which of its rows have found a match, here or on a host before, as far as somebody has set it: probing does not.
     pub fn matched(&self) -> &Matched {
         &self.matched
+    }
+
+    /// What [`matched`](Self::matched) has, without the rows, whose memory may then be changed.
+    pub fn into_matched(self) -> Matched {
+        self.matched
     }
 
     /// All rows, in parts to be probed in any order, by any of `threads` threads. There are several for each if there are rows

@@ -22,4 +22,4 @@ mod wire;
 pub use build::{BuildSide, HashConfig};
 pub use fragment::{Fragment, Morsel};
 pub use radix::Partitions;
-pub use wire::{FragmentFormat, match_bits};
+pub use wire::{FragmentFormat, match_bits, store_matched};

@@ -41,11 +41,11 @@ impl BuildSide {
     /// condition). As [`probe`](Self::probe), but faster where keys come very often on both sides.
     ///
     /// # Errors
-    /// As there.
-    ///
-    /// # Panics
-    /// If `build` has fewer rows than this side.
+    /// As there, or if `build` does not have this side's rows.
     pub fn mark(&self, fragment: &Fragment, morsel: &Morsel, build: &Matched) -> Result<(), JoinError> {
+        if build.rows() != self.batch().num_rows() {
+            return Err(JoinError::Fragment { what: "the matches are of another build side" });
+        }
         self.probe_morsel(fragment, morsel, Some(build), &mut Mark { build, probe: fragment.matched() })
     }
 
@@ -199,7 +199,7 @@ impl Candidates {
             {
                 equal = &equal[..1];
             }
-            equal.iter().try_for_each(|entry| pairs.push(entry.row, first + row))?;
+            pairs.push_all(equal, first + row)?;
         }
         Ok(())
     }
@@ -255,6 +255,20 @@ impl<'a, S: PairSink> Pairs<'a, S> {
         self.build[self.len] = build;
         self.probe[self.len] = probe;
         self.len += 1;
+        Ok(())
+    }
+
+    /// Entries that all match a row.
+    fn push_all<K: Copy>(&mut self, mut entries: &[Entry<K>], probe: u32) -> Result<(), JoinError> {
+        while !entries.is_empty() {
+            let (now, later) = entries.split_at(entries.len().min(MOST_PAIRS - self.len));
+            let end = self.len + now.len();
+            self.build[self.len..end].iter_mut().zip(now).for_each(|(build, entry)| *build = entry.row);
+            self.probe[self.len..end].fill(probe);
+            self.len = end;
+            entries = later;
+            self.reserve(1)?;
+        }
         Ok(())
     }
 

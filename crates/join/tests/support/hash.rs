@@ -135,9 +135,11 @@ fn column(kind: usize, numbers: &[Option<i8>]) -> ArrayRef {
     }
 }
 
-const KINDS: usize = 21;
+/// Kinds of columns.
+pub const KINDS: usize = 21;
 
-fn side(kinds: &[usize], rows: &[Vec<Option<i8>>]) -> RecordBatch {
+/// Columns of these kinds, made from small numbers.
+pub fn side(kinds: &[usize], rows: &[Vec<Option<i8>>]) -> RecordBatch {
     let numbers = |column: usize| rows.iter().map(|row| row[column]).collect::<Vec<_>>();
     let columns = kinds.iter().enumerate().map(|(at, &kind)| (format!("c{at}"), column(kind, &numbers(at)), true));
     let columns: Vec<_> = columns.collect();

@@ -1,6 +1,7 @@
-//! Columns that are not scattered, and the validity of those that are, by the numbers that the rows had.
+//! Columns that are not scattered. Chunks of rows that fit in the cache are clustered one by one, and then each partition's runs are
+//! put together: rows are copied twice, but never from all over the memory.
 
-use std::sync::Arc;
+use std::{mem::replace, ops::Range, sync::Arc};
 
 use annulus_exchange::{
     error::ExchangeError,
@@ -9,111 +10,150 @@ use annulus_exchange::{
     pool::BufferPool,
 };
 use arrow::{
-    array::{Array, ArrayData, ArrayRef, RecordBatch, make_array},
-    buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer},
-    compute::{concat, concat_batches},
+    array::{Array, ArrayRef, RecordBatch},
+    compute::concat,
     datatypes::{Schema, SchemaRef},
     error::ArrowError,
 };
 
-use super::input::Layout;
-use crate::{error::JoinError, hash::parallel, key::Keyed};
+use super::input::{Input, Layout, Span, shares};
+use crate::{
+    error::JoinError,
+    hash::{parallel, radix::Radix},
+    key::Keyed,
+};
 
-/// Rows that a thread gathers at a time; a multiple of 64.
+/// Rows of a chunk, at least.
+const CHUNK_ROWS: usize = 1 << 16;
+/// Rows of a partition in a chunk, on average and at least: shorter runs cost more to look up than to copy.
+const RUN_ROWS: usize = 32;
+/// Rows that a thread puts together at a time, at least.
 const PART_ROWS: usize = 1 << 16;
 
-/// All columns, of which `buffers` has those that were scattered, and behind them the row numbers if there are any.
-pub(super) fn finish(
-    schema: &Schema,
-    pieces: &[Keyed],
-    layout: &Layout,
-    mut buffers: Vec<Buffer>,
-    threads: usize,
-) -> Result<Vec<ArrayRef>, JoinError> {
-    let order: ScalarBuffer<u32> =
-        buffers.drain(layout.fixed.len()..).next().map(ScalarBuffer::from).unwrap_or_default();
-    let parts: Vec<&[u32]> = order.chunks(PART_ROWS).collect();
-    let rows = pieces.iter().map(Keyed::rows).sum();
-    let mut columns: Vec<Option<ArrayRef>> = vec![None; schema.fields().len()];
-    for (&(column, _), values) in layout.fixed.iter().zip(buffers) {
-        let data_type = schema.field(column).data_type();
-        let nulls = validity(pieces, column, &parts, threads);
-        let data = ArrayData::builder(data_type.clone()).len(rows).add_buffer(values).nulls(nulls).build()?;
-        columns[column] = Some(make_array(data));
-    }
-    for (&column, values) in layout.others.iter().zip(others(schema, pieces, layout, &parts, threads)?) {
-        columns[column] = Some(values);
-    }
-    Ok(columns.into_iter().flatten().collect())
+/// Rows that were clustered by themselves.
+struct Chunk {
+    source: SourceBatch,
+    /// Where the rows of each partition begin, and at last their number.
+    starts: Vec<u32>,
 }
 
-/// The validity of a column in the new order, if it has nulls.
-fn validity(pieces: &[Keyed], column: usize, parts: &[&[u32]], threads: usize) -> Option<NullBuffer> {
-    if pieces.iter().all(|piece| piece.columns[column].null_count() == 0) {
-        return None;
-    }
-    let all = pieces.iter().map(|piece| match piece.columns[column].nulls() {
-        Some(nulls) => nulls.inner().clone(),
-        None => BooleanBuffer::new_set(piece.rows()),
-    });
-    let all: BooleanBuffer = all
-        .fold(arrow::array::BooleanBufferBuilder::new(0), |mut bits, piece| {
-            bits.append_buffer(&piece);
-            bits
-        })
-        .finish();
-    let words = parallel::map(threads, parts.to_vec(), |part| {
-        let word =
-            |rows: &[u32]| rows.iter().rev().fold(0u64, |word, &row| word << 1 | u64::from(all.value(row as usize)));
-        part.chunks(u64::BITS as usize).map(word).collect::<Vec<u64>>()
-    });
-    let rows = parts.iter().map(|part| part.len()).sum();
-    Some(NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(words.concat()), 0, rows)))
-}
-
-/// The columns that were not scattered.
-fn others(
+/// The columns that the layout does not scatter; `starts` are the partitions', and `pieces` what the inputs were made from.
+pub(super) fn columns(
     schema: &Schema,
     pieces: &[Keyed],
+    inputs: &[Input],
     layout: &Layout,
-    parts: &[&[u32]],
+    radix: Radix,
+    starts: &[u32],
     threads: usize,
 ) -> Result<Vec<ArrayRef>, JoinError> {
-    if layout.others.is_empty() {
-        return Ok(Vec::new());
-    }
     // What nulls there are is not for the builders to judge.
     let fields: Vec<_> = layout.others.iter().map(|&column| schema.field(column).clone().with_nullable(true)).collect();
     let schema = Arc::new(Schema::new(fields));
-    if parts.is_empty() {
+    let rows = starts.last().map_or(0, |&rows| rows as usize);
+    if layout.others.is_empty() || rows == 0 {
         return Ok(RecordBatch::new_empty(schema).columns().to_vec());
     }
-    let whole = |&column: &usize| {
-        let arrays: Vec<&dyn Array> = pieces.iter().map(|piece| piece.columns[column].as_ref()).collect();
+    let chunk_rows = CHUNK_ROWS.max(RUN_ROWS * radix.count());
+    let spans = shares(inputs, rows.div_ceil(chunk_rows));
+    let chunks = parallel::map(threads, spans, |spans| Chunk::new(&schema, pieces, layout, radix, &spans));
+    let chunks: Vec<Chunk> = chunks.into_iter().collect::<Result<_, _>>()?;
+    let parts = parallel::map(threads, parts(starts), |groups| {
+        let rows = starts[groups.end] - starts[groups.start];
+        put_together(&schema, &chunks, groups, rows as usize)
+    });
+    drop(chunks);
+    let parts: Vec<Vec<RecordBatch>> = parts.into_iter().collect::<Result<_, _>>()?;
+    let whole = parallel::map(threads, (0..layout.others.len()).collect(), |column| {
+        let arrays: Vec<&dyn Array> = parts.iter().flatten().map(|part| part.column(column).as_ref()).collect();
         concat(&arrays)
-    };
-    let columns = layout.others.iter().map(whole).collect::<Result<_, ArrowError>>()?;
-    let source =
-        SourceBatch::try_new(&RecordBatch::try_new(Arc::clone(&schema), columns)?, &schema).map_err(outside)?;
-    let gathered = parallel::map(threads, parts.to_vec(), |part| gather(&source, &schema, part));
-    let gathered: Vec<RecordBatch> = gathered
-        .into_iter()
-        .flat_map(|part| match part {
-            Ok(batches) => batches.into_iter().map(Ok).collect(),
-            Err(error) => vec![Err(error)],
-        })
-        .collect::<Result<_, _>>()?;
-    Ok(concat_batches(&schema, &gathered)?.columns().to_vec())
+    });
+    Ok(whole.into_iter().collect::<Result<_, ArrowError>>()?)
 }
 
-fn gather(source: &SourceBatch, schema: &SchemaRef, rows: &[u32]) -> Result<Vec<RecordBatch>, JoinError> {
-    let mut builder = BatchBuilder::new(Arc::clone(schema), rows.len(), BufferPool::new([], 0));
+impl Chunk {
+    fn new(
+        schema: &SchemaRef,
+        pieces: &[Keyed],
+        layout: &Layout,
+        radix: Radix,
+        spans: &[Span<'_>],
+    ) -> Result<Self, JoinError> {
+        let slices = |&column: &usize| {
+            let slice = |span: &Span<'_>| pieces[span.input.piece].columns[column].slice(span.start, span.len);
+            let slices: Vec<ArrayRef> = spans.iter().map(slice).collect();
+            concat(&slices.iter().map(|slice| slice.as_ref()).collect::<Vec<_>>())
+        };
+        let columns = layout.others.iter().map(slices).collect::<Result<_, ArrowError>>()?;
+        let batch = RecordBatch::try_new(Arc::clone(schema), columns)?;
+        let (order, starts) = order(spans, radix);
+        let source = SourceBatch::try_new(&batch, schema).map_err(outside)?;
+        let mut builder = BatchBuilder::new(Arc::clone(schema), order.len(), BufferPool::new([], 0));
+        let appended = builder.append(&source, Rows::new(&order)).map_err(outside)?;
+        let clustered = builder.finish().map_err(outside)?.filter(|_| appended.rows == order.len());
+        // The chunk was an array of 32-bit offsets before: only dictionaries can have grown.
+        let clustered = clustered.ok_or(ArrowError::DictionaryKeyOverflowError)?;
+        Ok(Self { source: SourceBatch::try_new(&clustered, schema).map_err(outside)?, starts })
+    }
+}
+
+/// The chunk's rows in the order of their partitions, by counting, and where these begin.
+fn order(spans: &[Span<'_>], radix: Radix) -> (Vec<u32>, Vec<u32>) {
+    let mut groups = vec![0; spans.iter().map(|span| span.len).sum()];
+    let mut rest = &mut groups[..];
+    for span in spans {
+        let (groups, behind) = rest.split_at_mut(span.len);
+        span.groups(radix, groups);
+        rest = behind;
+    }
+    let mut starts = vec![0; radix.count() + 2];
+    groups.iter().for_each(|&group| starts[group as usize] += 1);
+    let mut position = 0;
+    for start in &mut starts {
+        position += replace(start, position);
+    }
+    let mut cursors = starts.clone();
+    let mut order = vec![0; groups.len()];
+    for (row, &group) in groups.iter().enumerate() {
+        order[cursors[group as usize] as usize] = row as u32;
+        cursors[group as usize] += 1;
+    }
+    (order, starts)
+}
+
+/// Partitions one behind the other that have rows enough for a part.
+fn parts(starts: &[u32]) -> Vec<Range<usize>> {
+    let mut parts = Vec::new();
+    let mut first = 0;
+    for group in 0..starts.len() - 1 {
+        if (starts[group + 1] - starts[first]) as usize >= PART_ROWS || group + 2 == starts.len() {
+            parts.push(first..group + 1);
+            first = group + 1;
+        }
+    }
+    parts
+}
+
+/// The rows of partitions, as one batch if their offsets allow it.
+fn put_together(
+    schema: &SchemaRef,
+    chunks: &[Chunk],
+    groups: Range<usize>,
+    rows: usize,
+) -> Result<Vec<RecordBatch>, JoinError> {
+    let mut builder = BatchBuilder::new(Arc::clone(schema), rows, BufferPool::new([], 0));
     let mut batches = Vec::new();
-    let mut keep = |batch| {
-        batches.push(batch);
-        Ok::<(), ExchangeError>(())
-    };
-    builder.push(&[(source, Rows::new(rows))], &mut keep).map_err(outside)?;
+    for group in groups {
+        for chunk in chunks {
+            let mut run = chunk.starts[group] as usize..chunk.starts[group + 1] as usize;
+            while !run.is_empty() {
+                run.start += builder.append_range(&chunk.source, run.clone()).map_err(outside)?.rows;
+                if !run.is_empty() {
+                    batches.extend(builder.finish().map_err(outside)?);
+                }
+            }
+        }
+    }
     batches.extend(builder.finish().map_err(outside)?);
     Ok(batches)
 }

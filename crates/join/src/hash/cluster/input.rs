@@ -19,7 +19,7 @@ pub(super) struct Layout {
     pub(super) fixed: Vec<(usize, usize)>,
     /// Other columns.
     pub(super) others: Vec<usize>,
-    /// Whether the number that each row had is scattered, too: behind the columns.
+    /// Whether the number that each row had is scattered, too, behind the columns: some of them has nulls.
     pub(super) row_numbers: bool,
     /// Which of `fixed` is the key, and whether it is wide.
     key: (usize, bool),
@@ -35,7 +35,7 @@ impl Layout {
         let fixed: Vec<(usize, usize)> = columns.clone().filter_map(width).collect();
         let others: Vec<usize> = columns.filter(|&column| width(column).is_none()).collect();
         let has_nulls = |piece: &Keyed| fixed.iter().any(|&(column, _)| piece.columns[column].null_count() > 0);
-        let row_numbers = !others.is_empty() || pieces.iter().any(has_nulls);
+        let row_numbers = pieces.iter().any(has_nulls);
         let key = keys.key_column();
         let at = fixed.iter().position(|&(column, _)| column == key).expect("a key has 4 or 8 bytes");
         let key = (at, fixed[at].1 == size_of::<u64>());
@@ -53,7 +53,7 @@ impl Layout {
     }
 }
 
-/// Rows to be scattered.
+/// Rows to be clustered.
 #[derive(Debug)]
 pub(super) struct Input {
     keys: KeyValues,
@@ -62,6 +62,8 @@ pub(super) struct Input {
     columns: Vec<Buffer>,
     /// The number of the first row.
     first_row: u32,
+    /// Which piece it was made from.
+    pub(super) piece: usize,
 }
 
 /// Rows of an input, one behind the other.
@@ -84,17 +86,18 @@ pub(super) enum Values<'a> {
 impl Input {
     pub(super) fn of_pieces(layout: &Layout, pieces: &[Keyed]) -> Vec<Self> {
         let mut first_row = 0;
-        let input = |piece: &Keyed| {
+        let input = |(number, piece): (usize, &Keyed)| {
             let values = |&(column, width): &(usize, usize)| {
                 let data = piece.columns[column].to_data();
                 data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width)
             };
             let columns = layout.fixed.iter().map(values).collect();
-            let input = Self { keys: piece.values.clone(), nulls: piece.nulls.clone(), columns, first_row };
+            let input =
+                Self { keys: piece.values.clone(), nulls: piece.nulls.clone(), columns, first_row, piece: number };
             first_row += piece.rows() as u32;
             input
         };
-        pieces.iter().map(input).collect()
+        pieces.iter().enumerate().map(input).collect()
     }
 
     /// What an earlier pass has scattered.
@@ -106,7 +109,7 @@ impl Input {
         } else {
             KeyValues::Narrow(ScalarBuffer::new(key, 0, rows))
         };
-        Self { keys, nulls: None, columns: columns.to_vec(), first_row: 0 }
+        Self { keys, nulls: None, columns: columns.to_vec(), first_row: 0, piece: 0 }
     }
 }
 

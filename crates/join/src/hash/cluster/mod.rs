@@ -1,15 +1,18 @@
 //! Rows of batches brought into the order of their partitions, all columns of them.
 //!
 //! ```text
-//! batches -> count rows of each partition and thread -> scatter columns of fixed width, and row numbers if needed
-//!                                                    -> gather other columns and validity by the row numbers
+//! batches -> count rows of each partition and thread -> scatter columns of fixed width; with nulls, row numbers, too
+//!         -> chunks, each clustered by itself        -> gather other columns, partition by partition
 //! ```
+//! Within a partition rows keep their order, which is why both ways agree.
+//!
 //! Behind the partitions come the rows with null keys ([`Keyed::nulls`]), as one more. Fan-outs beyond what the first caches and
 //! TLBs bear are clustered in two passes.
 
 mod gather;
 mod input;
 mod scatter;
+mod scattered;
 
 use arrow::{array::ArrayRef, buffer::Buffer};
 
@@ -47,21 +50,24 @@ pub(super) fn cluster(
     threads: usize,
 ) -> Result<Clustered, JoinError> {
     let layout = Layout::new(keys, pieces);
+    let inputs = Input::of_pieces(&layout, pieces);
     let bits = partitions.bits();
     let first_bits = if bits <= PASS_BITS { bits } else { bits / 2 };
-    let mut pass = first_pass(&layout, pieces, Radix::new(0, first_bits), threads)?;
+    let mut pass = first_pass(&layout, &inputs, Radix::new(0, first_bits), threads)?;
     if first_bits < bits {
         pass = second_pass(&layout, pass, Radix::new(first_bits, bits - first_bits), threads)?;
     }
     let (buffers, starts) = pass;
-    let columns = gather::finish(keys.full(), pieces, &layout, buffers, threads)?;
+    let mut columns = scattered::columns(keys.full(), pieces, &layout, buffers, threads)?;
+    let others = gather::columns(keys.full(), pieces, &inputs, &layout, Radix::new(0, bits), &starts, threads)?;
+    // The others' places are known in ascending order.
+    layout.others.iter().zip(others).for_each(|(&at, column)| columns.insert(at, column));
     Ok(Clustered { columns, starts })
 }
 
 /// All threads scatter to all partitions, each to a part of its own.
-fn first_pass(layout: &Layout, pieces: &[Keyed], radix: Radix, threads: usize) -> Result<Pass, JoinError> {
-    let inputs = Input::of_pieces(layout, pieces);
-    let shares = shares(&inputs, threads);
+fn first_pass(layout: &Layout, inputs: &[Input], radix: Radix, threads: usize) -> Result<Pass, JoinError> {
+    let shares = shares(inputs, threads);
     let mut begins = parallel::map(threads, shares.iter().collect(), |share| scatter::count(share, radix));
     let mut starts = Vec::with_capacity(radix.count() + 2);
     let mut position = 0;
@@ -123,12 +129,12 @@ mod tests {
         RecordBatch::try_from_iter_with_nullable([("key", key, true), ("text", text, true)]).unwrap()
     }
 
-    /// Rows keep their order within a partition and thread: with one thread the result is a stable sort.
+    /// It is a stable sort by partition. There are several chunks, and several parts of partitions.
     #[test]
     fn rows_stand_in_the_order_of_their_partitions_in_one_pass_and_in_two() {
-        let whole = batch(50_000);
+        let whole = batch(200_000);
         let keys = Keys::new(&whole.schema(), &[0], false).unwrap();
-        let pieces: Vec<Keyed> = [(0, 10), (10, 0), (10, 30_001), (30_011, 19_989)]
+        let pieces: Vec<Keyed> = [(0, 10), (10, 0), (10, 30_001), (30_011, 169_989)]
             .map(|(at, len)| keys.extend(&whole.slice(at, len)).unwrap())
             .into();
         for bits in [0, 1, 5, PASS_BITS, PASS_BITS + 1, PASS_BITS + 3] {
@@ -141,15 +147,17 @@ mod tests {
                     radix.of((key.value(*row as usize) as u64).hash())
                 }
             };
-            let mut order: Vec<u32> = (0..50_000).collect();
+            let mut order: Vec<u32> = (0..200_000).collect();
             order.sort_by_key(group);
             let starts: Vec<u32> =
                 (0..=radix.count() + 1).map(|g| order.partition_point(|row| group(row) < g) as u32).collect();
             let expected = take_record_batch(&whole, &UInt32Array::from(order)).unwrap();
-            let clustered = cluster(&keys, &pieces, Partitions::at_least(1 << bits), 1).unwrap();
-            assert_eq!(clustered.starts, starts, "{bits}");
-            let found = RecordBatch::try_new(whole.schema(), clustered.columns).unwrap();
-            assert_eq!(found, expected, "{bits}");
+            for threads in [1, 3] {
+                let clustered = cluster(&keys, &pieces, Partitions::at_least(1 << bits), threads).unwrap();
+                assert_eq!(clustered.starts, starts, "{bits} bits, {threads} threads");
+                let found = RecordBatch::try_new(whole.schema(), clustered.columns).unwrap();
+                assert_eq!(found, expected, "{bits} bits, {threads} threads");
+            }
         }
     }
 }

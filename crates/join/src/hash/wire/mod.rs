@@ -27,7 +27,7 @@ use arrow::{
 };
 
 use super::{parallel, radix::Partitions};
-use crate::{error::JoinError, key::Keys};
+use crate::{error::JoinError, key::Keys, matched::Matched};
 use heading::Heading;
 pub(super) use size::Sizes;
 
@@ -163,14 +163,28 @@ impl Kind {
     }
 }
 
-/// Which bytes of an encoded fragment are its match bits: one a row, the lowest of each byte first. They may be changed in place,
-/// for example to [`Matched::to_array`](crate::matched::Matched::to_array)'s, once the fragment has been probed and dropped.
+/// Which bytes of an encoded fragment are its match bits: one a row, the lowest of each byte first.
 ///
 /// # Errors
 /// [`JoinError::Fragment`] if these are no fragment's bytes.
 pub fn match_bits(bytes: &[u8]) -> Result<Range<usize>, JoinError> {
     let heading = Heading::read(bytes)?;
     Ok(ALIGN..ALIGN + (heading.rows as usize).div_ceil(8))
+}
+
+/// Changes the match bits of an encoded fragment in place: to what [`Fragment::into_matched`](super::Fragment::into_matched) gave
+/// when it had been probed.
+///
+/// # Errors
+/// [`JoinError::Fragment`] if these are no fragment's bytes, or it has not as many rows.
+pub fn store_matched(bytes: &mut [u8], matched: &Matched) -> Result<(), JoinError> {
+    let range = match_bits(bytes)?;
+    if Heading::read(bytes)?.rows as usize != matched.rows() {
+        return Err(JoinError::Fragment { what: "the matches are of another one" });
+    }
+    let bits = matched.to_array();
+    bytes[range.clone()].copy_from_slice(&bits.values().values()[..range.len()]);
+    Ok(())
 }
 
 /// Up to the next part.

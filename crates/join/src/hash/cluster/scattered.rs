@@ -1,0 +1,52 @@
+//! Scattered columns as Arrow's, and their validity, which is gathered by the numbers that the rows had.
+
+use arrow::{
+    array::{Array, ArrayData, ArrayRef, BooleanBufferBuilder, make_array},
+    buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer},
+    datatypes::Schema,
+};
+
+use super::input::Layout;
+use crate::{error::JoinError, hash::parallel, key::Keyed};
+
+/// Rows whose validity a thread gathers at a time; a multiple of 64.
+const PART_ROWS: usize = 1 << 16;
+
+/// The columns that `buffers` has, behind which are the row numbers if any of them has nulls.
+pub(super) fn columns(
+    schema: &Schema,
+    pieces: &[Keyed],
+    layout: &Layout,
+    mut buffers: Vec<Buffer>,
+    threads: usize,
+) -> Result<Vec<ArrayRef>, JoinError> {
+    let numbers = buffers.drain(layout.fixed.len()..).next();
+    let numbers: ScalarBuffer<u32> = numbers.map(ScalarBuffer::from).unwrap_or_default();
+    let rows = pieces.iter().map(Keyed::rows).sum();
+    let column = |(&(column, _), values): (&(usize, usize), Buffer)| {
+        let data_type = schema.field(column).data_type().clone();
+        let nulls = validity(pieces, column, &numbers, threads);
+        Ok(make_array(ArrayData::builder(data_type).len(rows).add_buffer(values).nulls(nulls).build()?))
+    };
+    layout.fixed.iter().zip(buffers).map(column).collect()
+}
+
+/// The validity of a column in the new order, if it has nulls.
+fn validity(pieces: &[Keyed], column: usize, numbers: &[u32], threads: usize) -> Option<NullBuffer> {
+    if pieces.iter().all(|piece| piece.columns[column].null_count() == 0) {
+        return None;
+    }
+    let mut before = BooleanBufferBuilder::new(numbers.len());
+    for piece in pieces {
+        match piece.columns[column].nulls() {
+            Some(nulls) => before.append_buffer(nulls.inner()),
+            None => before.append_n(piece.rows(), true),
+        }
+    }
+    let before = before.finish();
+    let bit = |word: u64, &row: &u32| word << 1 | u64::from(before.value(row as usize));
+    let words = parallel::map(threads, numbers.chunks(PART_ROWS).collect(), |part| {
+        part.chunks(u64::BITS as usize).map(|rows| rows.iter().rev().fold(0, bit)).collect::<Vec<u64>>()
+    });
+    Some(NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(words.concat()), 0, numbers.len())))
+}
