@@ -1,4 +1,5 @@
-//! How fast 1 MiB messages go one way over loopback between two threads: plain TCP, a secure connection, and rustls's own stream.
+//! How fast 1 MiB messages go one way over loopback between two threads, and what processor time that takes: plain TCP, a secure
+//! connection, and rustls's own stream.
 //!
 //! `cargo run --release -p annulus-roundabout --example secure_throughput [MESSAGES [ROUNDS]]`
 
@@ -43,27 +44,46 @@ fn main() -> Result<(), Failure> {
         ("secure", Box::new(|| secure(&files))),
         ("rustls alone", Box::new(|| alone(&files))),
     ];
-    let mut rates = vec![Vec::new(); kinds.len()];
+    let mut figures = vec![(Vec::new(), Vec::new()); kinds.len()];
     // The first round is checked and not timed.
     for round in 0..=rounds {
-        for ((name, connection), rates) in kinds.iter().zip(&mut rates) {
-            let rate = transfer(connection()?, if round == 0 { SLOTS } else { messages }, round == 0)
+        for ((name, connection), (rates, costs)) in kinds.iter().zip(&mut figures) {
+            let (rate, cost) = transfer(connection()?, if round == 0 { SLOTS } else { messages }, round == 0)
                 .map_err(|error| format!("{name}: {error}"))?;
             if round > 0 {
                 rates.push(rate);
+                costs.push(cost);
             }
         }
     }
-    println!("{messages} messages of 1 MiB, one way, {rounds} rounds in turn; GB/s: median (least to most)");
-    for ((name, _), rates) in kinds.iter().zip(&mut rates) {
-        rates.sort_by(f64::total_cmp);
-        println!("{name:>14} {:6.2} ({:.2} to {:.2})", rates[rates.len() / 2], rates[0], rates[rates.len() - 1]);
+    println!("{messages} messages of 1 MiB, one way, {rounds} rounds in turn: median (least to most)");
+    println!("{:>14} {:>24} {:>32}", "", "GB/s", "processor time, s/GB");
+    for ((name, _), (rates, costs)) in kinds.iter().zip(&mut figures) {
+        println!("{name:>14} {:>24} {:>32}", summary(rates), summary(costs));
     }
     Ok(())
 }
 
-/// Sends messages from one thread to another. GB/s.
-fn transfer((mut sender, mut receiver): (Sender, Receiver), messages: usize, check: bool) -> Result<f64, Failure> {
+fn summary(figures: &mut [f64]) -> String {
+    figures.sort_by(f64::total_cmp);
+    let at = |place: usize| figures[place];
+    format!("{:.2} ({:.2} to {:.2})", at(figures.len() / 2), at(0), at(figures.len() - 1))
+}
+
+/// Processor time of this process, which the kernel gives in hundredths of a second.
+fn processor_seconds() -> Result<f64, Failure> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let (_, fields) = stat.rsplit_once(')').ok_or("no command in /proc/self/stat")?;
+    let ticks: Result<Vec<f64>, _> = fields.split_whitespace().skip(11).take(2).map(str::parse).collect();
+    Ok(ticks?.iter().sum::<f64>() / 100.0)
+}
+
+/// Sends messages from one thread to another. GB/s, and seconds of processor time per GB.
+fn transfer(
+    (mut sender, mut receiver): (Sender, Receiver),
+    messages: usize,
+    check: bool,
+) -> Result<(f64, f64), Failure> {
     let hasher = RandomState::new();
     let mut source = vec![vec![0u8; MESSAGE]; SLOTS];
     for (slot, message) in source.iter_mut().enumerate() {
@@ -72,7 +92,8 @@ fn transfer((mut sender, mut receiver): (Sender, Receiver), messages: usize, che
         }
     }
     let sums: Vec<u64> = source.iter().map(|message| hasher.hash_one(message)).collect();
-    let start = Instant::now();
+    let mut target = vec![vec![0u8; MESSAGE]; SLOTS];
+    let (start, cpu) = (Instant::now(), processor_seconds()?);
     let sending = thread::spawn(move || -> Result<Sender, std::io::Error> {
         for message in 0..messages {
             sender.write_all(&source[message % SLOTS])?;
@@ -80,7 +101,6 @@ fn transfer((mut sender, mut receiver): (Sender, Receiver), messages: usize, che
         sender.flush()?;
         Ok(sender)
     });
-    let mut target = vec![vec![0u8; MESSAGE]; SLOTS];
     for message in 0..messages {
         let slot = &mut target[message % SLOTS];
         receiver.read_exact(slot)?;
@@ -90,7 +110,8 @@ fn transfer((mut sender, mut receiver): (Sender, Receiver), messages: usize, che
     }
     let seconds = start.elapsed().as_secs_f64();
     let _sender = sending.join().map_err(|_| "the sender panicked")??;
-    Ok((messages * MESSAGE) as f64 / seconds / 1e9)
+    let gigabytes = (messages * MESSAGE) as f64 / 1e9;
+    Ok((gigabytes / seconds, (processor_seconds()? - cpu) / gigabytes))
 }
 
 fn pair() -> Result<(TcpStream, TcpStream), Failure> {

@@ -8,7 +8,7 @@ use std::{
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    PKCS_ECDSA_P256_SHA256, SanType, string::Ia5String,
+    PKCS_ED25519, SanType, string::Ia5String,
 };
 
 use super::{
@@ -72,7 +72,7 @@ impl Authority {
         }
         fs::create_dir_all(folder).map_err(|source| files::io_error(folder, source))?;
         let failed = |error: rcgen::Error| FileError::Make { whose: ring.to_string(), reason: error.to_string() };
-        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
+        let key = KeyPair::generate_for(&PKCS_ED25519).map_err(failed)?;
         let signed = authority_parameters(&ring).and_then(|parameters| parameters.self_signed(&key)).map_err(failed)?;
         write_pair((&key_file, &key.serialize_pem()), (&certificate, &signed.pem()))?;
         Ok(Self { folder: folder.to_owned(), ring, key })
@@ -101,7 +101,7 @@ impl Authority {
         let paths = HostFiles::of(&self.folder, host);
         let member = Member { ring: self.ring.clone(), host: host.clone() };
         let failed = |error: rcgen::Error| FileError::Make { whose: member.to_string(), reason: error.to_string() };
-        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
+        let key = KeyPair::generate_for(&PKCS_ED25519).map_err(failed)?;
         let parameters = host_parameters(&member, addresses)?;
         let authority = authority_parameters(&self.ring).map_err(failed)?;
         let signed = parameters.signed_by(&key, &Issuer::from_params(&authority, &self.key)).map_err(failed)?;

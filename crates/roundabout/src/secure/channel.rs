@@ -6,7 +6,7 @@ use rustls::{Error as TlsError, ExtractedSecrets, Tls13CipherSuite};
 
 use super::{
     error::SecureError,
-    records::{BATCH, DATA_MAX, Keys, Opener, Progress, Sealer},
+    records::{Keys, Opener, Progress, Sealer},
 };
 
 /// Both directions of a connection after its handshake.
@@ -28,8 +28,8 @@ impl Channel {
         secrets: ExtractedSecrets,
         keys: Box<dyn Keys>,
     ) -> Result<Self, TlsError> {
-        let sealer = Sealer::new(suite, secrets.tx.1, secrets.tx.0)?;
-        let opener = Opener::new(suite, secrets.rx.1, secrets.rx.0)?;
+        let sealer = Sealer::new(secrets.tx.1, secrets.tx.0, suite.common.confidentiality_limit)?;
+        let opener = Opener::new(secrets.rx.1, secrets.rx.0)?;
         Ok(Self { keys, sealer, opener, ended: false, closed: false, failed: None })
     }
 
@@ -40,7 +40,7 @@ impl Channel {
 
     /// Whether sealed data waits to be written.
     pub(super) fn wants_write(&self) -> bool {
-        self.sealer.waiting() > 0
+        self.sealer.is_waiting()
     }
 
     /// Data, at most that of one record; 0 if the other side has said farewell.
@@ -86,11 +86,15 @@ impl Channel {
         // What an earlier call left; if it cannot go out, nothing more is sealed.
         self.sealer.write_to(to)?;
         let mut sealed = 0;
-        for batch in slices.iter().flat_map(|slice| slice.chunks(BATCH * DATA_MAX)) {
-            self.sealer.seal(batch, &mut *self.keys).map_err(SecureError::Tls)?;
-            sealed += batch.len();
-            if self.sealer.waiting() >= BATCH && !self.write_or_leave(to)? {
-                return Ok(sealed);
+        for slice in slices {
+            let mut rest = &**slice;
+            while !rest.is_empty() {
+                if self.sealer.is_full() && !self.write_or_leave(to)? {
+                    return Ok(sealed);
+                }
+                let bytes = self.sealer.seal(rest, &mut *self.keys).map_err(SecureError::Tls)?;
+                sealed += bytes;
+                rest = &rest[bytes..];
             }
         }
         self.write_or_leave(to)?;

@@ -117,7 +117,7 @@ impl Identity {
     }
 }
 
-/// AES-128 first: as strong as the P-256 keys of the certificates, and a third faster than AES-256.
+/// AES-128 first: as strong as the keys of the certificates, and faster than AES-256.
 fn provider() -> CryptoProvider {
     use aws_lc_rs::{cipher_suite, kx_group};
     CryptoProvider {

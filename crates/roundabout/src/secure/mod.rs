@@ -4,8 +4,9 @@
 //! is what a host shows, and what it checks others by. [`connect`] and [`accept`] make a TCP connection a [`Secure`] one: TLS 1.3
 //! alone, both sides prove who they are, and both know that the other side has accepted them before either returns.
 //!
-//! rustls makes the handshake, derives all keys and seals and opens every record. What is our own is where records lie
-//! (`records/`): rustls's streams read 4 KiB at a time and copy more often. Tests have rustls's streams at the other end.
+//! rustls makes the handshake and derives all keys, the first and the next ones. Records after it are sealed and opened here
+//! (`records/`), from the caller's memory and into it, for rustls's own streams copy every byte two times more on either side. Tests
+//! have such streams at the other end.
 
 mod authority;
 mod channel;

@@ -1,17 +1,17 @@
-//! TLS records (RFC 8446, section 5) once the handshake is over: framing and buffers. rustls's ciphers seal and open them.
+//! TLS records (RFC 8446, section 5) once the handshake is over: from the caller's memory to the wire and back, each byte touched
+//! once. rustls gives keys, nonces and what is authenticated with a record; AWS-LC seals and opens.
 
+mod key;
 mod open;
 mod seal;
+#[cfg(test)]
+mod tests;
 
-use rustls::{
-    ConnectionTrafficSecrets, Error as TlsError, Tls13CipherSuite,
-    crypto::cipher::{AeadKey, Iv, MessageDecrypter, MessageEncrypter},
-    kernel::KernelConnection,
-};
+use rustls::{ConnectionTrafficSecrets, Error as TlsError, kernel::KernelConnection};
 
 pub(super) use self::{
     open::{Opener, Progress},
-    seal::{BATCH, Sealer},
+    seal::Sealer,
 };
 
 /// Bytes of a record before its content.
@@ -39,29 +39,5 @@ impl<Side: Send + Sync> Keys for KernelConnection<Side> {
 
     fn next_to_open(&mut self) -> Result<ConnectionTrafficSecrets, TlsError> {
         self.update_rx_secret().map(|(_, secrets)| secrets)
-    }
-}
-
-fn encrypter(
-    suite: &Tls13CipherSuite,
-    secrets: ConnectionTrafficSecrets,
-) -> Result<Box<dyn MessageEncrypter>, TlsError> {
-    key_and_iv(secrets).map(|(key, iv)| suite.aead_alg.encrypter(key, iv))
-}
-
-fn decrypter(
-    suite: &Tls13CipherSuite,
-    secrets: ConnectionTrafficSecrets,
-) -> Result<Box<dyn MessageDecrypter>, TlsError> {
-    key_and_iv(secrets).map(|(key, iv)| suite.aead_alg.decrypter(key, iv))
-}
-
-fn key_and_iv(secrets: ConnectionTrafficSecrets) -> Result<(AeadKey, Iv), TlsError> {
-    use ConnectionTrafficSecrets as Secrets;
-    match secrets {
-        Secrets::Aes128Gcm { key, iv } | Secrets::Aes256Gcm { key, iv } | Secrets::Chacha20Poly1305 { key, iv } => {
-            Ok((key, iv))
-        }
-        _ => Err(TlsError::General("a cipher without known keys".to_owned())),
     }
 }

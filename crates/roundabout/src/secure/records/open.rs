@@ -5,13 +5,9 @@ use std::{
     ops::Range,
 };
 
-use rustls::{
-    AlertDescription, ConnectionTrafficSecrets, ContentType, Error as TlsError, InvalidMessage, ProtocolVersion,
-    Tls13CipherSuite,
-    crypto::cipher::{InboundOpaqueMessage, MessageDecrypter},
-};
+use rustls::{AlertDescription, ConnectionTrafficSecrets, ContentType, Error as TlsError, InvalidMessage};
 
-use super::{HEADER, KEY_UPDATE, Keys, SEALED_MAX, decrypter};
+use super::{HEADER, KEY_UPDATE, Keys, SEALED_MAX, key::RecordKey};
 
 /// Most bytes that are read at once.
 const BUFFER: usize = 256 << 10;
@@ -33,10 +29,7 @@ pub(in crate::secure) enum Progress {
 
 /// Opens what comes in.
 pub(in crate::secure) struct Opener {
-    suite: &'static Tls13CipherSuite,
-    decrypter: Box<dyn MessageDecrypter>,
-    /// Records opened with the present key.
-    opened: u64,
+    key: RecordKey,
     buffer: Box<[u8]>,
     /// Where data is that the caller had no room for.
     data: Range<usize>,
@@ -45,13 +38,10 @@ pub(in crate::secure) struct Opener {
 }
 
 impl Opener {
-    pub(in crate::secure) fn new(
-        suite: &'static Tls13CipherSuite,
-        secrets: ConnectionTrafficSecrets,
-        opened: u64,
-    ) -> Result<Self, TlsError> {
-        let decrypter = decrypter(suite, secrets)?;
-        Ok(Self { suite, decrypter, opened, buffer: vec![0; BUFFER].into(), data: 0..0, sealed: 0..0 })
+    /// A key, with which so many records were opened.
+    pub(in crate::secure) fn new(secrets: ConnectionTrafficSecrets, used: u64) -> Result<Self, TlsError> {
+        let key = RecordKey::new(secrets, used)?;
+        Ok(Self { key, buffer: vec![0; BUFFER].into(), data: 0..0, sealed: 0..0 })
     }
 
     /// Whether there is something to open, or opened, without reading.
@@ -68,42 +58,45 @@ impl Opener {
         Ok(bytes)
     }
 
-    /// Opens one record.
+    /// Opens one record, straight into the caller's memory if that has room for it.
     pub(in crate::secure) fn open(&mut self, into: &mut [u8], keys: &mut dyn Keys) -> Result<Progress, TlsError> {
         if !self.data.is_empty() {
-            let bytes = self.data.len().min(into.len());
-            into[..bytes].copy_from_slice(&self.buffer[self.data.start..][..bytes]);
-            self.data.start += bytes;
-            return Ok(Progress::Data(bytes));
+            return Ok(Progress::Data(self.take(into)));
         }
         let Some(bytes) = self.complete()? else { return Ok(Progress::Incomplete) };
-        let content = self.sealed.start + HEADER..self.sealed.start + HEADER + bytes;
-        self.sealed.start = content.end;
-        let sealed = &mut self.buffer[content.clone()];
-        let message = InboundOpaqueMessage::new(ContentType::ApplicationData, ProtocolVersion::TLSv1_2, sealed);
-        let opened = self.decrypter.decrypt(message, self.opened)?;
-        self.opened += 1;
-        match (opened.typ, opened.payload) {
-            (ContentType::ApplicationData, data) => {
-                let bytes = data.len().min(into.len());
-                into[..bytes].copy_from_slice(&data[..bytes]);
-                // Records are opened in place.
-                self.data = content.start + bytes..content.start + data.len();
-                Ok(Progress::Data(bytes))
-            }
+        let start = self.sealed.start + HEADER;
+        self.sealed.start = start + bytes;
+        let opened = self.key.open(&mut self.buffer[start..start + bytes], into)?;
+        if opened.kind == ContentType::ApplicationData && opened.there {
+            return Ok(Progress::Data(opened.bytes));
+        }
+        let content = start..start + opened.bytes;
+        if opened.kind == ContentType::ApplicationData {
+            self.data = content;
+            return Ok(Progress::Data(self.take(into)));
+        }
+        let message = if opened.there { &into[..opened.bytes] } else { &self.buffer[content] };
+        match (opened.kind, message) {
             (ContentType::Alert, &[_, alert]) => Ok(match AlertDescription::from(alert) {
                 AlertDescription::CloseNotify => Progress::Farewell,
                 alert => Progress::Alert(alert),
             }),
             (ContentType::Handshake, &[ref update @ .., asked @ (0 | 1)]) if update == KEY_UPDATE => {
-                self.decrypter = decrypter(self.suite, keys.next_to_open()?)?;
-                self.opened = 0;
+                self.key = RecordKey::new(keys.next_to_open()?, 0)?;
                 Ok(Progress::KeyUpdate { asked: asked == 1 })
             }
             _ => Err(TlsError::InvalidMessage(InvalidMessage::UnexpectedMessage(
                 "neither data nor a farewell nor a key update",
             ))),
         }
+    }
+
+    /// Copies what was opened in place. The bytes that there was room for.
+    fn take(&mut self, into: &mut [u8]) -> usize {
+        let bytes = self.data.len().min(into.len());
+        into[..bytes].copy_from_slice(&self.buffer[self.data.start..][..bytes]);
+        self.data.start += bytes;
+        bytes
     }
 
     /// How many sealed bytes the next record has, if it is complete.
