@@ -1,7 +1,7 @@
 //! Who issues the certificates of a ring.
 
 use std::{
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -32,9 +32,9 @@ const CLOCK_SKEW: Duration = DAY;
 
 /// The authority of one ring: whoever has its key says which hosts belong to the ring.
 ///
-/// It lives in a folder: `ca.pem`, for every host, and `ca-key.pem`, for nobody else. A host needs `ca.pem` and its own two files.
+/// It lives in a folder: `ca.pem`, for every host, and `ca-key.pem`, for nobody else. A host needs `ca.pem` and its own two files,
+/// and no host needs the folder.
 /// Certificates are not revoked: hosts' are valid for a year, and a new authority makes all of the old one useless.
-#[derive(Debug)]
 pub struct Authority {
     folder: PathBuf,
     ring: RingName,
@@ -110,6 +110,12 @@ impl Authority {
         Identity::from_pem(&paths, &files::read(&paths.authority)?, certificate_pem.as_bytes(), key_pem.as_bytes())?;
         write_pair((&paths.key, &key_pem), (&paths.certificate, &certificate_pem))?;
         Ok(paths)
+    }
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority").field("folder", &self.folder).field("ring", &self.ring).finish_non_exhaustive()
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Channel {
     ended: bool,
     /// This side has.
     closed: bool,
-    /// What came in was not what the other side sealed.
+    /// Why nothing more is read: the other side has given up, or what came in is not what it sealed.
     failed: Option<TlsError>,
 }
 
@@ -49,7 +49,7 @@ impl Channel {
             return Ok(0);
         }
         if let Some(error) = &self.failed {
-            return Err(SecureError::Tls(error.clone()).into());
+            return Err(failure(error.clone()));
         }
         loop {
             match self.opener.open(into, &mut *self.keys) {
@@ -69,11 +69,8 @@ impl Channel {
                     self.ended = true;
                     return Ok(0);
                 }
-                Ok(Progress::Alert(alert)) => return Err(SecureError::RefusedUs(alert).into()),
-                Err(error) => {
-                    self.failed = Some(error.clone());
-                    return Err(SecureError::Tls(error).into());
-                }
+                Ok(Progress::Alert(alert)) => return Err(self.fail(TlsError::AlertReceived(alert))),
+                Err(error) => return Err(self.fail(error)),
             }
         }
     }
@@ -115,6 +112,11 @@ impl Channel {
         self.sealer.write_to(to)
     }
 
+    fn fail(&mut self, error: TlsError) -> io::Error {
+        self.failed = Some(error.clone());
+        failure(error)
+    }
+
     /// Whether everything went out. What the socket would have to wait for is left.
     fn write_or_leave(&mut self, to: &mut impl Write) -> io::Result<bool> {
         match self.sealer.write_to(to) {
@@ -123,4 +125,12 @@ impl Channel {
             Err(error) => Err(error),
         }
     }
+}
+
+fn failure(error: TlsError) -> io::Error {
+    let error = match error {
+        TlsError::AlertReceived(alert) => SecureError::RefusedUs(alert),
+        other => SecureError::Tls(other),
+    };
+    error.into()
 }

@@ -181,7 +181,7 @@ pub enum SecureError {
 /// What an alert means here.
 fn alert(alert: Alert) -> String {
     let meaning = match alert {
-        Alert::UnknownCA | Alert::DecryptError => "its certificate is not of an authority that the other side knows",
+        Alert::UnknownCA => "its certificate is not of an authority that the other side knows",
         Alert::AccessDenied => "its certificate is that of another host or ring than the other side expected",
         Alert::CertificateExpired => "its certificate has expired or is not valid yet, by the other side's clock",
         Alert::CertificateRequired => "it showed no certificate",

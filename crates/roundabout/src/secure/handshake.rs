@@ -27,7 +27,7 @@ const WELCOME: &[u8] = b"welcome";
 
 /// Makes a connection secure that this host has made to `expected`. Takes at most [`HANDSHAKE_TIME_MAX`].
 ///
-/// When it returns, the other side has accepted this host, too.
+/// When it returns, the other side has accepted this host, too. The socket is made one that blocks; its time limits stay as they are.
 pub fn connect(stream: TcpStream, identity: &Identity, expected: &HostName) -> Result<Secure, SecureError> {
     connect_within(stream, identity, expected, HANDSHAKE_TIME_MAX)
 }

@@ -11,8 +11,9 @@ use super::{channel::Channel, exporter::Exporter, names::HostName};
 /// A connection over which both sides have proved who they are.
 ///
 /// Reads and writes may mix, but neither needs the other: whoever only writes need not read, and the other way round. A read gives
-/// at most the data of one record, 16 KiB. A write takes all it is given, seals 256 KiB at a time and writes them with one system
-/// call; nothing is held back to be flushed, unless the socket does not block.
+/// at most the data of one record, 16 KiB, and is opened straight into the caller's memory where that has room for a byte more; what
+/// is behind the data read may be overwritten. A write takes all it is given, seals 256 KiB at a time and writes them with one
+/// system call; nothing is held back to be flushed, unless the socket does not block. Of many slices each becomes records of its own.
 ///
 /// The socket may be made non-blocking, or have time limits: then calls fail as those of the socket do, and can be repeated. A write
 /// that has sealed its data counts as done though the socket has not taken all of it: [`wants_write`](Self::wants_write) says so,

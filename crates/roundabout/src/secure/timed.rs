@@ -8,24 +8,28 @@ use std::{
 
 use super::error::SecureError;
 
-/// A socket whose reads and writes must all be over at some time.
+/// A socket whose reads and writes must all be over at some time, however many there are.
 pub(super) struct Timed {
     stream: TcpStream,
     limit: Duration,
-    end: Instant,
+    /// `None` if that is further off than clocks go.
+    end: Option<Instant>,
     /// The limits that it had, for reads and for writes.
     before: [Option<Duration>; 2],
 }
 
 impl Timed {
     pub(super) fn new(stream: TcpStream, limit: Duration) -> io::Result<Self> {
+        stream.set_nonblocking(false)?;
         let before = [stream.read_timeout()?, stream.write_timeout()?];
-        Ok(Self { stream, limit, end: Instant::now() + limit, before })
+        Ok(Self { stream, limit, end: Instant::now().checked_add(limit), before })
     }
 
     fn left(&self) -> io::Result<Option<Duration>> {
-        let left = self.end.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+        match self.end.map(|end| end.saturating_duration_since(Instant::now())) {
+            Some(Duration::ZERO) => Err(io::ErrorKind::TimedOut.into()),
+            left => Ok(left),
+        }
     }
 
     /// What an error of the socket means during a handshake.

@@ -7,8 +7,8 @@ use std::{
     thread,
 };
 
-use annulus_roundabout::secure::{Identity, Secure, accept_within, connect_within};
-use rustls::{ConnectionCommon, SideData, Stream, version::TLS13};
+use annulus_roundabout::secure::{Identity, Secure, SecureError, accept_within, connect_within};
+use rustls::{AlertDescription, ConnectionCommon, SideData, Stream, version::TLS13};
 
 use crate::common::{Credentials, LONG, Ring, client, connection, host, name, server, sockets};
 
@@ -105,4 +105,32 @@ fn exported_keys_are_for_both_ends_one_label_one_context_one_connection() {
     {
         assert_ne!(key, other);
     }
+}
+
+#[test]
+fn a_peer_that_gives_up_is_no_end_of_data() {
+    let (_ring, identity, peer) = parties();
+    let (socket, mut other) = sockets();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut server = server(&peer, &TLS13);
+            server.writer().write_all(b"welcomedata").unwrap();
+            let mut stream = Stream::new(&mut server, &mut other);
+            stream.flush().unwrap();
+            // Not a record: rustls says what it thinks of it, and so do we.
+            let mut refused = Vec::new();
+            assert!(stream.read_to_end(&mut refused).is_err());
+        });
+        let mut secure = connect_within(socket, &identity, &host("b"), LONG).unwrap();
+        let mut data = [0; 4];
+        secure.read_exact(&mut data).unwrap();
+        assert_eq!(&data, b"data");
+        (&mut secure.stream()).write_all(&[23, 3, 3, 0, 30]).unwrap();
+        (&mut secure.stream()).write_all(&[7; 30]).unwrap();
+        for _ in 0..2 {
+            let error = secure.read(&mut data).unwrap_err();
+            let error = error.get_ref().and_then(|error| error.downcast_ref::<SecureError>()).unwrap();
+            assert!(matches!(error, SecureError::RefusedUs(AlertDescription::BadRecordMac)), "{error}");
+        }
+    });
 }

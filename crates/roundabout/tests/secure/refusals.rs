@@ -260,8 +260,11 @@ fn the_sockets_own_limits_are_back_afterwards() {
     let limits = [Some(Duration::from_secs(77)), None];
     near.set_read_timeout(limits[0]).unwrap();
     far.set_write_timeout(limits[0]).unwrap();
+    // A socket that does not block would look like a silent peer.
+    near.set_nonblocking(true).unwrap();
+    far.set_nonblocking(true).unwrap();
     let (near, far) = std::thread::scope(|scope| {
-        let accepting = scope.spawn(|| accept_within(far, &b, LONG));
+        let accepting = scope.spawn(|| accept_within(far, &b, Duration::MAX));
         (connect_within(near, &a, &host("b"), LONG).unwrap(), accepting.join().unwrap().unwrap().0)
     });
     assert_eq!([near.stream().read_timeout().unwrap(), near.stream().write_timeout().unwrap()], limits);

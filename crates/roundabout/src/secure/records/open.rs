@@ -53,9 +53,16 @@ impl Opener {
     pub(in crate::secure) fn fill(&mut self, from: &mut impl Read) -> io::Result<usize> {
         self.buffer.copy_within(self.sealed.clone(), 0);
         self.sealed = 0..self.sealed.len();
-        let bytes = from.read(&mut self.buffer[self.sealed.end..])?;
-        self.sealed.end += bytes;
-        Ok(bytes)
+        loop {
+            match from.read(&mut self.buffer[self.sealed.end..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => {
+                    let bytes = result?;
+                    self.sealed.end += bytes;
+                    return Ok(bytes);
+                }
+            }
+        }
     }
 
     /// Opens one record, straight into the caller's memory if that has room for it.
