@@ -5,8 +5,8 @@
 //! alone, both sides prove who they are, and both know that the other side has accepted them before either returns.
 //!
 //! rustls makes the handshake and derives all keys, the first and the next ones. Records after it are sealed and opened here
-//! (`records/`), from the caller's memory and into it, for rustls's own streams copy every byte two times more on either side. Tests
-//! have such streams at the other end.
+//! (`records/`), from the caller's memory and into it: rustls's own streams copy every byte once more on its way out and twice on its
+//! way in. Tests have such streams at the other end.
 
 mod authority;
 mod channel;

@@ -1,7 +1,7 @@
 //! With rustls's own streams at the other end: what this crate seals and opens, and the keys it exports, are TLS's.
 
 use std::{
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::TcpStream,
     ops::DerefMut,
     thread,
@@ -27,19 +27,44 @@ const ROUNDS: usize = 8;
 const TO_US: usize = 400_001;
 const FROM_US: usize = 100_003;
 
+/// A socket, and how many bytes came from it.
+struct Counted(TcpStream, usize);
+
+impl Read for Counted {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.0.read(into)?;
+        self.1 += bytes;
+        Ok(bytes)
+    }
+}
+
+impl Write for Counted {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.0.write(data)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Bytes on the wire for data of ours, of which each record adds 22, and for a key update.
+const DATA_WIRE: usize = FROM_US + FROM_US.div_ceil(16_384) * 22;
+const UPDATE_WIRE: usize = 5 + 22;
+
 /// The peer's part: in each round it sends data, changes its keys, asks for the same, and reads data. Then both say farewell.
-fn converse<S: SideData>(
-    connection: &mut impl DerefMut<Target = ConnectionCommon<S>>,
-    mut socket: TcpStream,
-) -> [u8; 32] {
+fn converse<S: SideData>(connection: &mut impl DerefMut<Target = ConnectionCommon<S>>, socket: TcpStream) -> [u8; 32] {
+    let mut socket = Counted(socket, 0);
     let mut stream = Stream::new(connection, &mut socket);
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         stream.write_all(&data(TO_US)).unwrap();
         stream.conn.refresh_traffic_keys().unwrap();
         stream.flush().unwrap();
-        let mut read = vec![0; FROM_US];
+        let (before, mut read) = (stream.sock.1, vec![0; FROM_US]);
         stream.read_exact(&mut read).unwrap();
         assert!(read == data(FROM_US));
+        // What is asked for behind the data of one round is read with the next.
+        assert_eq!(stream.sock.1 - before, DATA_WIRE + if round > 0 { UPDATE_WIRE } else { 0 }, "round {round}");
     }
     let key = stream.conn.export_keying_material([0; 32], b"label", Some(b"context")).unwrap();
     stream.conn.send_close_notify();

@@ -149,6 +149,13 @@ fn tls_for_something_else() {
         let error = accepted.unwrap_err();
         assert!(matches!(error, SecureError::OtherProtocol), "{error}");
     }
+    let (connected, _) = connect_to(&identity, LONG, |socket| {
+        let mut server = server(&peer, &TLS13);
+        server.writer().write_all(b"goodbye").unwrap();
+        run(&mut server, socket)
+    });
+    let error = connected.unwrap_err();
+    assert!(matches!(error, SecureError::OtherProtocol), "{error}");
 }
 
 #[test]
@@ -259,6 +266,7 @@ fn the_sockets_own_limits_are_back_afterwards() {
     let (near, far) = sockets();
     let limits = [Some(Duration::from_secs(77)), None];
     near.set_read_timeout(limits[0]).unwrap();
+    far.set_read_timeout(limits[1]).unwrap();
     far.set_write_timeout(limits[0]).unwrap();
     // A socket that does not block would look like a silent peer.
     near.set_nonblocking(true).unwrap();

@@ -51,8 +51,10 @@ impl Opener {
 
     /// Reads as much as there is and as there is room for. 0 is the end.
     pub(in crate::secure) fn fill(&mut self, from: &mut impl Read) -> io::Result<usize> {
-        self.buffer.copy_within(self.sealed.clone(), 0);
-        self.sealed = 0..self.sealed.len();
+        if self.sealed.start > 0 {
+            self.buffer.copy_within(self.sealed.clone(), 0);
+            self.sealed = 0..self.sealed.len();
+        }
         loop {
             match from.read(&mut self.buffer[self.sealed.end..]) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
