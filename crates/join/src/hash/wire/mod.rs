@@ -8,8 +8,8 @@
 //! other types (nested ones, dictionaries) are together one column of bytes, by the codec of `annulus-pages`, and are copied
 //! when read. Hidden key columns come last but for that one.
 //!
-//! Reading trusts nothing: any bytes give an error or a valid fragment. Arrow's own stream format is not used, as its reader
-//! panics on some damaged bytes.
+//! Reading trusts nothing: any bytes give an error or a valid fragment. Arrow's own stream format is not used, as nothing
+//! says that its reader does so, too.
 
 mod decode;
 mod encode;
