@@ -126,6 +126,9 @@ impl Host {
     /// # Errors
     /// If a host of the ring fails, which is named; or what `fill` or `join` give, after which the other hosts are told that this one
     /// has given up. After an error nothing works any more.
+    ///
+    /// # Panics
+    /// If `fill` gives a larger size than that of its buffer.
     pub fn revolve<E: From<RoundaboutError>>(
         &mut self,
         mut fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E>,
@@ -137,6 +140,7 @@ impl Host {
                 Work::Fill(slot, mut buffer) => {
                     let start = Instant::now();
                     let filled = fill(&mut buffer).inspect_err(|_| self.shared.give_up())?;
+                    assert!(filled.is_none_or(|bytes| bytes <= buffer.len()), "a fragment is larger than its buffer");
                     revolution.filling += start.elapsed();
                     revolution.injected += u64::from(filled.is_some());
                     self.shared.filled(slot, buffer, filled);
