@@ -343,3 +343,139 @@ fn memory_is_somebodys_alone() {
     two[0] = before + 1;
     assert_eq!(std::hint::black_box(shown)[0], before);
 }
+
+/// Something fails after the link was made, and the link is dropped: its threads end, and the neighbours learn of it.
+#[test]
+fn a_link_that_is_dropped_is_a_failure() {
+    let mut addresses = tcp(2);
+    let (other, own) = (addresses.pop().unwrap(), addresses.pop().unwrap());
+    let host = watched(move || {
+        start(Place::new(0, 2).unwrap(), &config(), own).and_then(one_revolution).map_err(|error| error.to_string())
+    });
+    let place = Place::new(1, 2).unwrap();
+    let connections = connect(place, SESSION, &config(), other, &Clear).unwrap();
+    let failed = Host::start::<Sockets>(place, config(), |inbox| {
+        drop(Sockets::start(place, SESSION, &config(), connections, inbox)?);
+        Err(RoundaboutError::Stopped)
+    });
+    assert!(failed.is_err());
+    let ended = host.recv_timeout(PATIENCE);
+    assert!(ended.as_ref().is_ok_and(Result::is_err), "{ended:?}");
+}
+
+/// Hosts must agree on the timeout, as on the size of fragments: who waits less takes the other for silent.
+#[test]
+fn other_timeouts_are_refused_or_agreed_on() {
+    let mut hosts = tcp(2).into_iter().enumerate().map(|(me, address)| {
+        let timeout = [Duration::from_millis(200), Duration::from_secs(20)][me];
+        let config = Config { timeout, ..config() };
+        let place = Place::new(me as u16, 2).unwrap();
+        watched(move || {
+            let mut host = start(place, &config, address)?;
+            let mut left = 1 + me;
+            let fill = |_: &mut [u8]| {
+                left -= 1;
+                // Host 1 takes its time for its one fragment, as it may.
+                thread::sleep(Duration::from_secs(me as u64));
+                Ok::<_, RoundaboutError>((left > 0).then_some(0))
+            };
+            host.revolve(fill, |_| Ok(()))?;
+            host.finish()
+        })
+    });
+    let (one, _other) = (hosts.next().unwrap(), hosts.next().unwrap());
+    let ended = one.recv_timeout(PATIENCE).unwrap();
+    assert!(matches!(ended, Ok(()) | Err(RoundaboutError::Differs { .. })), "{ended:?}");
+}
+
+/// A host that waits long in its join is there all the same.
+#[test]
+fn a_long_join_is_no_silence() {
+    let hosts: Vec<_> = tcp(3)
+        .into_iter()
+        .enumerate()
+        .map(|(me, address)| {
+            let place = Place::new(me as u16, 3).unwrap();
+            watched(move || {
+                let mut host = start(place, &config(), address)?;
+                let mut left = 3;
+                let fill = |_: &mut [u8]| {
+                    left -= 1;
+                    Ok::<_, RoundaboutError>((left > 0).then_some(0))
+                };
+                let mut joined = 0;
+                host.revolve(fill, |_| {
+                    joined += 1;
+                    if me == 1 && joined == 2 {
+                        thread::sleep(3 * config().timeout);
+                    }
+                    Ok(())
+                })?;
+                assert_eq!(joined, 6);
+                host.finish()
+            })
+        })
+        .collect();
+    for host in hosts {
+        host.recv_timeout(PATIENCE).unwrap().unwrap();
+    }
+}
+
+/// Small rings, often: all come to their end, or name who has given up, wherever that was. `ANNULUS_RINGS` sets how many.
+#[test]
+fn rings_end_as_they_should() {
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+    let seeds = std::env::var("ANNULUS_RINGS").ok().and_then(|text| text.parse().ok()).unwrap_or(20_u64);
+    for seed in 0..seeds {
+        let mut random = StdRng::seed_from_u64(seed);
+        let hosts = random.random_range(2..=6_usize);
+        let config = Config {
+            places: random.random_range(2..=4),
+            own: random.random_range(1..=3),
+            timeout: Duration::from_secs(20),
+            ..config()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let addresses = if random.random() { unix(folder.path(), hosts) } else { tcp(hosts) };
+        let victim = random.random_bool(0.5).then(|| random.random_range(0..hosts));
+        let after = random.random_range(0..40_u32);
+        let running: Vec<_> = addresses
+            .into_iter()
+            .enumerate()
+            .map(|(me, address)| {
+                let counts: Vec<u32> = (0..3).map(|_| random.random_range(0..12)).collect();
+                watched(move || {
+                    let mut host = start(Place::new(me as u16, hosts as u16).unwrap(), &config, address)?;
+                    let mut joined = 0;
+                    for mut left in counts {
+                        let fill = |_: &mut [u8]| {
+                            let more = left > 0;
+                            left = left.saturating_sub(1);
+                            Ok(more.then_some(0))
+                        };
+                        host.revolve(fill, |_| {
+                            joined += 1;
+                            if victim == Some(me) && joined > after { Err(RoundaboutError::Stopped) } else { Ok(()) }
+                        })?;
+                    }
+                    if victim == Some(me) {
+                        return Err(RoundaboutError::Stopped);
+                    }
+                    host.finish()
+                })
+            })
+            .collect();
+        for (me, host) in running.into_iter().enumerate() {
+            let ended = host.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("seed {seed}: host {me} hangs"));
+            let right = match &ended {
+                Ok(()) => victim.is_none(),
+                Err(RoundaboutError::Stopped) => victim == Some(me),
+                Err(RoundaboutError::Failed { failure, .. }) => {
+                    victim == Some(failure.host.index()) && failure.reason == Reason::GaveUp
+                }
+                Err(_) => false,
+            };
+            assert!(right, "seed {seed}: host {me} of {hosts}, victim {victim:?}: {ended:?}");
+        }
+    }
+}
