@@ -1,0 +1,481 @@
+//! What a ring must bear: late hosts, odd neighbours, callbacks that panic. Every test ends by itself: who is watched runs on a
+//! thread of its own.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    os::unix::net::UnixListener,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, RecvTimeoutError, channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use annulus_roundabout::{
+    alarm::{Failure, Reason},
+    arena::{Arena, Buffer},
+    config::Config,
+    error::RoundaboutError,
+    host::{Host, Opened},
+    link::{
+        Inbox, Incoming, Link,
+        alone::Alone,
+        socket::{Address, Clear, Sockets, connect},
+    },
+    ring::{HostId, Place},
+    rotation::{Announcement, Frame, Slot},
+    wire::{Hello, Lane, MESSAGE_BYTES, Message},
+};
+
+const SESSION: u64 = 7;
+/// Long enough for whatever is going to happen.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+fn config() -> Config {
+    Config {
+        fragment_bytes: 4096,
+        places: 2,
+        own: 1,
+        timeout: Duration::from_millis(500),
+        connect_timeout: Duration::from_secs(30),
+    }
+}
+
+/// Runs on a thread that is left behind if it hangs.
+fn watched<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
+    let (done, is_done) = channel();
+    thread::spawn(move || done.send(run()));
+    is_done
+}
+
+fn start(place: Place, config: &Config, address: Address) -> Result<Host, RoundaboutError> {
+    let connections = connect(place, SESSION, config, address, &Clear)?;
+    Host::start(place, *config, |inbox| Sockets::start(place, SESSION, config, connections, inbox))
+}
+
+fn tcp(hosts: usize) -> Vec<Address> {
+    let listeners: Vec<_> = (0..hosts).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let mut successors: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+    successors.rotate_left(1);
+    let pairs = listeners.into_iter().zip(successors);
+    pairs.map(|(listener, successor)| Address::Tcp { listener, successor }).collect()
+}
+
+fn unix(folder: &Path, hosts: usize) -> Vec<Address> {
+    let path = |host: usize| folder.join(format!("host-{host}"));
+    (0..hosts)
+        .map(|host| Address::Unix {
+            listener: UnixListener::bind(path(host)).unwrap(),
+            successor: path((host + 1) % hosts),
+        })
+        .collect()
+}
+
+/// One host of four comes later than `timeout`, but well within `connect_timeout`. The host opposite of it has both neighbours.
+fn late(addresses: Vec<Address>) {
+    let run = |me: usize, address: Address| {
+        watched(move || {
+            let place = Place::new(me as u16, 4).unwrap();
+            start(place, &config(), address).and_then(Host::finish).map_err(|error| error.to_string())
+        })
+    };
+    let mut late = None;
+    let mut others = Vec::new();
+    for (me, address) in addresses.into_iter().enumerate() {
+        if me == 2 { late = Some(address) } else { others.push((me, run(me, address))) }
+    }
+    let early = others[0].1.recv_timeout(4 * config().timeout);
+    assert_eq!(early, Err(RecvTimeoutError::Timeout), "host 0 ended before host 2 was there");
+    let late = run(2, late.unwrap());
+    assert_eq!(late.recv_timeout(PATIENCE), Ok(Ok(())));
+    for (me, host) in others {
+        assert_eq!(host.recv_timeout(PATIENCE), Ok(Ok(())), "host {me}");
+    }
+}
+
+#[test]
+fn a_late_host_is_waited_for_by_tcp() {
+    late(tcp(4));
+}
+
+#[test]
+fn a_late_host_is_waited_for_by_unix_sockets() {
+    let folder = tempfile::tempdir().unwrap();
+    late(unix(folder.path(), 4));
+}
+
+/// The streams of an impostor: two to the host, two from it.
+struct Impostor {
+    out: Vec<TcpStream>,
+    incoming: Vec<TcpStream>,
+}
+
+/// How host 0 of two ends beside an impostor, and what is left of the impostor.
+fn against(
+    config: Config,
+    places: u32,
+    behave: impl FnOnce(&mut Impostor),
+    honest: impl FnOnce(Host) -> Result<(), RoundaboutError> + Send + 'static,
+) -> (Receiver<Result<(), String>>, Impostor) {
+    let mut addresses = tcp(2);
+    let (Some(Address::Tcp { listener, successor }), Some(address)) = (addresses.pop(), addresses.pop()) else {
+        unreachable!()
+    };
+    let host = watched(move || {
+        let host = start(Place::new(0, 2).unwrap(), &config, address);
+        host.and_then(honest).map_err(|error| error.to_string())
+    });
+    let fragment_bytes = config.fragment_bytes;
+    let mut out = Vec::from([Lane::Forward, Lane::Back].map(|lane| {
+        let mut stream = TcpStream::connect(successor).unwrap();
+        let hello = Message::Hello(Hello { from: HostId(1), hosts: 2, fragment_bytes, lane });
+        stream.write_all(&hello.encode(SESSION)).unwrap();
+        stream
+    }));
+    let mut bytes = [0; MESSAGE_BYTES];
+    let incoming = Vec::from([(); 2].map(|()| {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut bytes).unwrap();
+        stream.write_all(&Message::Welcome { places, fragment_bytes }.encode(SESSION)).unwrap();
+        stream
+    }));
+    out.iter_mut().for_each(|stream| stream.read_exact(&mut bytes).unwrap());
+    let mut impostor = Impostor { out, incoming };
+    behave(&mut impostor);
+    (host, impostor)
+}
+
+fn one_revolution(mut host: Host) -> Result<(), RoundaboutError> {
+    host.revolve(|_| Ok(None), |_| Ok::<_, RoundaboutError>(()))?;
+    host.finish()
+}
+
+/// A neighbour says goodbye, and goes, before it has said all that this host needs.
+#[test]
+fn a_goodbye_too_early_is_a_failure() {
+    let goodbye = |impostor: &mut Impostor| {
+        let goodbye = Message::Goodbye.encode(SESSION);
+        impostor.out[0].write_all(&goodbye).unwrap();
+        impostor.incoming[1].write_all(&goodbye).unwrap();
+        impostor.out.clear();
+        impostor.incoming.clear();
+    };
+    let (host, _impostor) = against(config(), 2, goodbye, one_revolution);
+    let ended = host.recv_timeout(PATIENCE);
+    assert!(ended.as_ref().is_ok_and(Result::is_err), "{ended:?}");
+}
+
+/// A neighbour tells of a host that the ring does not have.
+#[test]
+fn a_failure_of_nobody_is_the_neighbours() {
+    let failure = Message::Failure(Failure { host: HostId(999), reason: Reason::Silent });
+    let tell = |impostor: &mut Impostor| impostor.out[0].write_all(&failure.encode(SESSION)).unwrap();
+    let (host, _impostor) = against(config(), 2, tell, one_revolution);
+    let error = host.recv_timeout(PATIENCE).unwrap().unwrap_err();
+    assert!(error.starts_with("host 1 has failed"), "{error}");
+}
+
+/// A successor without any room would keep the host waiting for ever.
+#[test]
+fn a_welcome_without_room_is_refused() {
+    let beat = |impostor: &mut Impostor| {
+        let mut streams = [&impostor.out[0], &impostor.incoming[1]].map(|stream| stream.try_clone().unwrap());
+        thread::spawn(move || {
+            let alive = |stream: &mut TcpStream| stream.write_all(&Message::Heartbeat.encode(SESSION)).is_ok();
+            while streams.iter_mut().all(alive) {
+                thread::sleep(Duration::from_millis(50));
+            }
+        });
+    };
+    let mut left = 1;
+    let (host, _impostor) = against(config(), 0, beat, move |mut host: Host| {
+        let one = |_: &mut [u8]| {
+            left -= 1;
+            Ok((left == 0).then_some(0))
+        };
+        host.revolve(one, |_| Ok::<_, RoundaboutError>(())).map(drop)
+    });
+    let ended = host.recv_timeout(PATIENCE);
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+/// To close takes as long as a neighbour counts as silent, and not as it takes to read all that waits.
+#[test]
+fn a_slow_successor_does_not_hold_up_the_end() {
+    let config = Config { fragment_bytes: 64 << 20, ..config() };
+    let trickle = |impostor: &mut Impostor| {
+        let mut slow = impostor.incoming[0].try_clone().unwrap();
+        let mut alive = [&impostor.out[0], &impostor.incoming[1]].map(|stream| stream.try_clone().unwrap());
+        thread::spawn(move || {
+            let mut bytes = vec![0; 128 << 10];
+            while slow.read(&mut bytes).is_ok_and(|read| read > 0) {
+                let _ = alive.each_mut().map(|stream| stream.write_all(&Message::Heartbeat.encode(SESSION)));
+                thread::sleep(Duration::from_millis(100));
+            }
+        });
+    };
+    let (host, _impostor) = against(config, 2, trickle, move |mut host: Host| {
+        let mut joined = 0;
+        let give_up = |_: annulus_roundabout::host::Fragment<'_>| {
+            joined += 1;
+            if joined == 2 { Err(RoundaboutError::Stopped) } else { Ok(()) }
+        };
+        let _ = host.revolve(|bytes| Ok(Some(bytes.len())), give_up);
+        drop(host);
+        Ok(())
+    });
+    let ended = host.recv_timeout(16 * config.timeout);
+    assert!(ended.is_ok(), "dropped for 16 times the timeout and not at its end");
+}
+
+/// Remembers nothing and sends nothing.
+struct Nowhere(Mutex<Vec<Buffer>>);
+
+impl Link for Nowhere {
+    fn send(&self, _: Slot, buffer: Buffer, _: Frame, _: usize) {
+        self.0.lock().unwrap().push(buffer);
+    }
+    fn retire(&self, _: Slot, _: Buffer, _: Frame) {}
+    fn announce(&self, _: Announcement) {}
+    fn alarm(&self, _: Failure) {}
+    fn close(&self) {}
+}
+
+fn nowhere(place: Place) -> (Host, Arc<dyn Inbox>) {
+    let mut kept = None;
+    let host = Host::start(place, config(), |inbox| {
+        kept = Some(Arc::clone(inbox));
+        Ok(Opened { link: Nowhere(Mutex::default()), own: Arena::private(1, 4096)?.take_all(), credits: 0 })
+    });
+    (host.unwrap(), kept.unwrap())
+}
+
+/// Credits come from the successor.
+#[test]
+fn who_promises_too_much_room_is_named() {
+    let (mut host, inbox) = nowhere(Place::new(0, 4).unwrap());
+    inbox.put(Incoming::Credited(u32::MAX));
+    inbox.put(Incoming::Credited(1));
+    let error = host.revolve(|_| Ok(None), |_| Ok::<_, RoundaboutError>(())).unwrap_err();
+    assert!(error.to_string().starts_with("host 1 has failed"), "{error}");
+}
+
+/// What this host's own callback does wrong is not its neighbour's failure.
+#[test]
+fn a_source_that_goes_on_after_its_end_is_not_the_neighbours_failure() {
+    let config = Config { own: 2, ..config() };
+    let mut host = Host::start(Place::new(0, 4).unwrap(), config, |_| {
+        Ok(Opened { link: Nowhere(Mutex::default()), own: Arena::private(2, 4096)?.take_all(), credits: 2 })
+    })
+    .unwrap();
+    let mut answers = [None, Some(0)].into_iter();
+    let error = host.revolve(|_| Ok(answers.next().unwrap()), |_| Ok::<_, RoundaboutError>(())).unwrap_err();
+    assert!(!error.to_string().starts_with("host 3"), "{error}");
+}
+
+#[test]
+fn a_size_that_does_not_fit_is_an_error() {
+    let mut host = Host::start(Place::new(0, 1).unwrap(), config(), |_| Alone::open(&config())).unwrap();
+    let turned = catch_unwind(AssertUnwindSafe(|| {
+        host.revolve(|bytes| Ok(Some(bytes.len() + 1)), |_| Ok::<_, RoundaboutError>(()))
+    }));
+    assert!(turned.is_ok_and(|turned| turned.is_err()));
+}
+
+/// A caller that catches panics keeps the host; it must not hang, nor keep the ring waiting.
+#[test]
+fn after_a_panic_of_the_join_nothing_works_any_more() {
+    let ended = watched(|| {
+        let mut host = Host::start(Place::new(0, 1).unwrap(), config(), |_| Alone::open(&config())).unwrap();
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            host.revolve(|_| Ok(Some(1)), |_| -> Result<(), RoundaboutError> { panic!("in the join") })
+        }));
+        assert!(caught.is_err());
+        host.finish().is_err()
+    });
+    assert_eq!(ended.recv_timeout(PATIENCE), Ok(true));
+}
+
+/// The predecessor runs with other options, which is known at once; the successor is not there.
+#[test]
+fn what_differs_is_said_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, successor) = (listener.local_addr().unwrap(), unused.local_addr().unwrap());
+    drop(unused);
+    let config = Config { connect_timeout: Duration::from_secs(4), ..config() };
+    let begin = Instant::now();
+    let host = watched(move || {
+        let address = Address::Tcp { listener, successor };
+        connect(Place::new(0, 3).unwrap(), SESSION, &config, address, &Clear).map(drop)
+    });
+    let mut stream = TcpStream::connect(address).unwrap();
+    let hello = Hello { from: HostId(2), hosts: 4, fragment_bytes: 4096, lane: Lane::Forward };
+    stream.write_all(&Message::Hello(hello).encode(SESSION)).unwrap();
+    let error = host.recv_timeout(PATIENCE).unwrap().unwrap_err();
+    let took = begin.elapsed();
+    assert!(matches!(error, RoundaboutError::Differs { host: HostId(2), .. }), "after {took:?}: {error}");
+}
+
+#[test]
+fn a_time_without_end_does_not_panic() {
+    let config = Config { connect_timeout: Duration::MAX, ..config() };
+    config.checked().unwrap();
+    let mut hosts = tcp(2).into_iter().enumerate().map(|(me, address)| {
+        watched(move || start(Place::new(me as u16, 2).unwrap(), &config, address).and_then(Host::finish).is_ok())
+    });
+    let (one, other) = (hosts.next().unwrap(), hosts.next().unwrap());
+    assert_eq!((one.recv_timeout(PATIENCE), other.recv_timeout(PATIENCE)), (Ok(true), Ok(true)));
+}
+
+/// Safe code gets the same memory twice: what a shared slice shows changes under it.
+#[test]
+fn memory_is_somebodys_alone() {
+    let (ours, memory) = Arena::shared(1, 4096).unwrap();
+    let theirs = Arena::of_other(&memory, 1, 4096).unwrap();
+    let (one, mut two) = (ours.take(0).unwrap(), theirs.take(0).unwrap());
+    let shown: &[u8] = &one;
+    let before = std::hint::black_box(shown)[0];
+    two[0] = before + 1;
+    assert_eq!(std::hint::black_box(shown)[0], before);
+}
+
+/// Something fails after the link was made, and the link is dropped: its threads end, and the neighbours learn of it.
+#[test]
+fn a_link_that_is_dropped_is_a_failure() {
+    let mut addresses = tcp(2);
+    let (other, own) = (addresses.pop().unwrap(), addresses.pop().unwrap());
+    let host = watched(move || {
+        start(Place::new(0, 2).unwrap(), &config(), own).and_then(one_revolution).map_err(|error| error.to_string())
+    });
+    let place = Place::new(1, 2).unwrap();
+    let connections = connect(place, SESSION, &config(), other, &Clear).unwrap();
+    let failed = Host::start::<Sockets>(place, config(), |inbox| {
+        drop(Sockets::start(place, SESSION, &config(), connections, inbox)?);
+        Err(RoundaboutError::Stopped)
+    });
+    assert!(failed.is_err());
+    let ended = host.recv_timeout(PATIENCE);
+    assert!(ended.as_ref().is_ok_and(Result::is_err), "{ended:?}");
+}
+
+/// Hosts must agree on the timeout, as on the size of fragments: who waits less takes the other for silent.
+#[test]
+fn other_timeouts_are_refused_or_agreed_on() {
+    let mut hosts = tcp(2).into_iter().enumerate().map(|(me, address)| {
+        let timeout = [Duration::from_millis(200), Duration::from_secs(20)][me];
+        let config = Config { timeout, ..config() };
+        let place = Place::new(me as u16, 2).unwrap();
+        watched(move || {
+            let mut host = start(place, &config, address)?;
+            let mut left = 1 + me;
+            let fill = |_: &mut [u8]| {
+                left -= 1;
+                // Host 1 takes its time for its one fragment, as it may.
+                thread::sleep(Duration::from_secs(me as u64));
+                Ok::<_, RoundaboutError>((left > 0).then_some(0))
+            };
+            host.revolve(fill, |_| Ok(()))?;
+            host.finish()
+        })
+    });
+    let (one, _other) = (hosts.next().unwrap(), hosts.next().unwrap());
+    let ended = one.recv_timeout(PATIENCE).unwrap();
+    assert!(matches!(ended, Ok(()) | Err(RoundaboutError::Differs { .. })), "{ended:?}");
+}
+
+/// A host that waits long in its join is there all the same.
+#[test]
+fn a_long_join_is_no_silence() {
+    let hosts: Vec<_> = tcp(3)
+        .into_iter()
+        .enumerate()
+        .map(|(me, address)| {
+            let place = Place::new(me as u16, 3).unwrap();
+            watched(move || {
+                let mut host = start(place, &config(), address)?;
+                let mut left = 3;
+                let fill = |_: &mut [u8]| {
+                    left -= 1;
+                    Ok::<_, RoundaboutError>((left > 0).then_some(0))
+                };
+                let mut joined = 0;
+                host.revolve(fill, |_| {
+                    joined += 1;
+                    if me == 1 && joined == 2 {
+                        thread::sleep(3 * config().timeout);
+                    }
+                    Ok(())
+                })?;
+                assert_eq!(joined, 6);
+                host.finish()
+            })
+        })
+        .collect();
+    for host in hosts {
+        host.recv_timeout(PATIENCE).unwrap().unwrap();
+    }
+}
+
+/// Small rings, often: all come to their end, or name who has given up, wherever that was. `ANNULUS_RINGS` sets how many.
+#[test]
+fn rings_end_as_they_should() {
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+    let seeds = std::env::var("ANNULUS_RINGS").ok().and_then(|text| text.parse().ok()).unwrap_or(20_u64);
+    for seed in 0..seeds {
+        let mut random = StdRng::seed_from_u64(seed);
+        let hosts = random.random_range(2..=6_usize);
+        let config = Config {
+            places: random.random_range(2..=4),
+            own: random.random_range(1..=3),
+            timeout: Duration::from_secs(20),
+            ..config()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let addresses = if random.random() { unix(folder.path(), hosts) } else { tcp(hosts) };
+        let victim = random.random_bool(0.5).then(|| random.random_range(0..hosts));
+        let after = random.random_range(0..40_u32);
+        let running: Vec<_> = addresses
+            .into_iter()
+            .enumerate()
+            .map(|(me, address)| {
+                let counts: Vec<u32> = (0..3).map(|_| random.random_range(0..12)).collect();
+                watched(move || {
+                    let mut host = start(Place::new(me as u16, hosts as u16).unwrap(), &config, address)?;
+                    let mut joined = 0;
+                    for mut left in counts {
+                        let fill = |_: &mut [u8]| {
+                            let more = left > 0;
+                            left = left.saturating_sub(1);
+                            Ok(more.then_some(0))
+                        };
+                        host.revolve(fill, |_| {
+                            joined += 1;
+                            if victim == Some(me) && joined > after { Err(RoundaboutError::Stopped) } else { Ok(()) }
+                        })?;
+                    }
+                    if victim == Some(me) {
+                        return Err(RoundaboutError::Stopped);
+                    }
+                    host.finish()
+                })
+            })
+            .collect();
+        for (me, host) in running.into_iter().enumerate() {
+            let ended = host.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("seed {seed}: host {me} hangs"));
+            let right = match &ended {
+                Ok(()) => victim.is_none(),
+                Err(RoundaboutError::Stopped) => victim == Some(me),
+                Err(RoundaboutError::Failed { failure, .. }) => {
+                    victim == Some(failure.host.index()) && failure.reason == Reason::GaveUp
+                }
+                Err(_) => false,
+            };
+            assert!(right, "seed {seed}: host {me} of {hosts}, victim {victim:?}: {ended:?}");
+        }
+    }
+}
