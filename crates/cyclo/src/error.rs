@@ -13,6 +13,9 @@ pub enum CycloError {
     /// The ring.
     #[error(transparent)]
     Ring(#[from] RoundaboutError),
+    /// The system gives no more threads.
+    #[error("cannot start the threads of the join; use fewer")]
+    Threads(#[source] std::io::Error),
     /// A thread of this host's part has panicked.
     #[error("a thread of the join has panicked")]
     Panicked,

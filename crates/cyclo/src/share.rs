@@ -104,11 +104,12 @@ impl Share {
         let mut fragments = fragments.into_iter();
         let mut spare = Spare::default();
         let revolution = thread::scope(|scope| {
+            let _end = EndAtDrop(&rounds);
             for thread in 1..threads {
                 let (rounds, work) = (&rounds, &work);
-                scope.spawn(move || rounds.help(|round| work(thread, round)));
+                let help = move || rounds.help(|round| work(thread, round));
+                thread::Builder::new().spawn_scoped(scope, help).map_err(CycloError::Threads)?;
             }
-            let _end = EndAtDrop(&rounds);
             host.revolve(
                 |buffer| Ok(fragments.next().map(|fragment| fragment.encode(buffer)).transpose()?),
                 |fragment| {

@@ -1,8 +1,11 @@
 //! Threads that share the work of one fragment after the other.
 
-use std::sync::{
-    Arc, Condvar, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use crate::CycloError;
@@ -85,10 +88,17 @@ impl<W> Rounds<W> {
             };
             last = state.round;
             drop(state);
-            let mut leave = Leave { rounds: self, result: Some(Err(CycloError::Panicked)) };
-            leave.result = Some(work(&round));
+            // A thread that panics would take who waits for it along.
+            let done = catch_unwind(AssertUnwindSafe(|| work(&round))).unwrap_or(Err(CycloError::Panicked));
             // Who waits for this thread wants the work back.
             drop(round);
+            let mut state = self.lock();
+            if let Err(error) = done {
+                state.failed.get_or_insert(error);
+            }
+            state.busy -= 1;
+            drop(state);
+            self.changed.notify_all();
         }
     }
 
@@ -100,23 +110,5 @@ impl<W> Rounds<W> {
 
     fn lock(&self) -> MutexGuard<'_, State<W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A helper is done with a round, also if it panics.
-struct Leave<'a, W> {
-    rounds: &'a Rounds<W>,
-    result: Option<Result<(), CycloError>>,
-}
-
-impl<W> Drop for Leave<'_, W> {
-    fn drop(&mut self) {
-        let mut state = self.rounds.lock();
-        if let Some(Err(error)) = self.result.take() {
-            state.failed.get_or_insert(error);
-        }
-        state.busy -= 1;
-        drop(state);
-        self.rounds.changed.notify_all();
     }
 }

@@ -30,7 +30,7 @@ const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlag
 
 /// Buffers of one size in one mapping.
 #[derive(Debug)]
-pub struct Arena {
+pub(crate) struct Arena {
     start: NonNull<u8>,
     layout: Layout,
     /// Which buffers somebody of this process has.
@@ -68,7 +68,7 @@ impl Arena {
     ///
     /// # Errors
     /// If there is not as much memory.
-    pub fn private(buffers: u32, fragment_bytes: usize) -> io::Result<Arc<Self>> {
+    pub(crate) fn private(buffers: u32, fragment_bytes: usize) -> io::Result<Arc<Self>> {
         let layout = Layout::new(buffers, fragment_bytes)?;
         let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
         // SAFETY: a new mapping, at an address of the kernel's choice.
@@ -80,7 +80,7 @@ impl Arena {
     ///
     /// # Errors
     /// If there is not as much memory.
-    pub fn shared(buffers: u32, fragment_bytes: usize) -> io::Result<(Arc<Self>, OwnedFd)> {
+    pub(crate) fn shared(buffers: u32, fragment_bytes: usize) -> io::Result<(Arc<Self>, OwnedFd)> {
         let layout = Layout::new(buffers, fragment_bytes)?;
         let memory = memfd_create("annulus-roundabout", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&memory, layout.total as u64)?;
@@ -92,7 +92,7 @@ impl Arena {
     ///
     /// # Errors
     /// If the memory is not sealed, or of another size: its owner could take it away.
-    pub fn of_other(memory: impl AsFd, buffers: u32, fragment_bytes: usize) -> io::Result<Arc<Self>> {
+    pub(crate) fn of_other(memory: impl AsFd, buffers: u32, fragment_bytes: usize) -> io::Result<Arc<Self>> {
         let layout = Layout::new(buffers, fragment_bytes)?;
         if !fcntl_get_seals(&memory)?.contains(SEALS) || fstat(&memory)?.st_size as u64 != layout.total as u64 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "shared memory that is not as agreed on"));
@@ -114,13 +114,13 @@ impl Arena {
     }
 
     /// Buffers in all.
-    pub fn buffers(&self) -> u32 {
+    pub(crate) fn buffers(&self) -> u32 {
         self.layout.buffers
     }
 
     /// A buffer that nobody of this process has; none if somebody has it, or there is no such buffer. Of a shared arena only the
     /// process may take a buffer that was handed it.
-    pub fn take(self: &Arc<Self>, number: u32) -> Option<Buffer> {
+    pub(crate) fn take(self: &Arc<Self>, number: u32) -> Option<Buffer> {
         let taken = self.taken.get(number as usize)?;
         if taken.swap(true, Acquire) {
             return None;
@@ -131,7 +131,7 @@ impl Arena {
     }
 
     /// All buffers that nobody has.
-    pub fn take_all(self: &Arc<Self>) -> Vec<Buffer> {
+    pub(crate) fn take_all(self: &Arc<Self>) -> Vec<Buffer> {
         (0..self.buffers()).filter_map(|number| self.take(number)).collect()
     }
 }

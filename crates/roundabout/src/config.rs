@@ -37,6 +37,7 @@ impl Default for Config {
 }
 
 const LEAST_TIMEOUT: Duration = Duration::from_millis(50);
+const MOST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Config {
     /// The same for hosts that hand buffers over: no place needs one, and an own one is away until it has been everywhere, so that all
@@ -61,8 +62,10 @@ impl Config {
         if !(1..=1 << 16).contains(&self.own) {
             return refuse("own buffers", "must be from 1 to 65536");
         }
-        if self.timeout < LEAST_TIMEOUT || self.connect_timeout < LEAST_TIMEOUT {
-            return refuse("timeout", "must be at least 50 ms");
+        for (option, time) in [("timeout", self.timeout), ("connect timeout", self.connect_timeout)] {
+            if !(LEAST_TIMEOUT..=MOST_TIMEOUT).contains(&time) {
+                return refuse(option, "must be from 50 ms to a day");
+            }
         }
         Ok(self)
     }

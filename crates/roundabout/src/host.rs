@@ -4,6 +4,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -14,7 +15,7 @@ use crate::{
     error::RoundaboutError,
     link::{Inbox, Incoming, Link},
     ring::Place,
-    rotation::{Action, Event, Frame, Rotation, Slot},
+    rotation::{Action, Event, Frame, ProtocolError, Rotation, Slot},
 };
 
 /// A host of a running ring. Dropped without [`finish`](Self::finish), it tells the others that it has given up.
@@ -77,6 +78,11 @@ struct State {
     held: HashMap<Slot, (Buffer, usize)>,
     to_fill: VecDeque<Slot>,
     to_join: VecDeque<(Slot, Frame)>,
+    /// There are no more own fragments in this revolution.
+    drained: bool,
+    /// Neighbours that have said goodbye.
+    predecessor_left: bool,
+    successor_left: bool,
 }
 
 /// What the join entity does next.
@@ -104,6 +110,9 @@ impl Host {
             held: HashMap::new(),
             to_fill: VecDeque::new(),
             to_join: VecDeque::new(),
+            drained: false,
+            predecessor_left: false,
+            successor_left: false,
         };
         let link = OnceLock::new();
         let shared = Arc::new(Shared { place, state: Mutex::new(state), changed: Condvar::new(), link });
@@ -126,21 +135,23 @@ impl Host {
     /// # Errors
     /// If a host of the ring fails, which is named; or what `fill` or `join` give, after which the other hosts are told that this one
     /// has given up. After an error nothing works any more.
-    ///
-    /// # Panics
-    /// If `fill` gives a larger size than that of its buffer.
     pub fn revolve<E: From<RoundaboutError>>(
         &mut self,
         mut fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E>,
         mut join: impl FnMut(Fragment<'_>) -> Result<(), E>,
     ) -> Result<Revolution, E> {
         let mut revolution = Revolution::default();
+        let _unless_it_returns = GiveUpOnPanic(&self.shared);
         loop {
             match self.next_work(&mut revolution)? {
                 Work::Fill(slot, mut buffer) => {
                     let start = Instant::now();
                     let filled = fill(&mut buffer).inspect_err(|_| self.shared.give_up())?;
-                    assert!(filled.is_none_or(|bytes| bytes <= buffer.len()), "a fragment is larger than its buffer");
+                    if filled.is_some_and(|bytes| bytes > buffer.len()) {
+                        self.shared.give_up();
+                        let reason = format!("must fit in its buffer of {} bytes", buffer.len());
+                        return Err(RoundaboutError::Option { option: "a fragment", reason }.into());
+                    }
                     revolution.filling += start.elapsed();
                     revolution.injected += u64::from(filled.is_some());
                     self.shared.filled(slot, buffer, filled);
@@ -188,9 +199,13 @@ impl Host {
                 });
             }
             if state.rotation.is_finished() {
+                state.drained = false;
                 let next = state.rotation.next_revolution();
                 self.shared.act(&mut state, next);
                 return Ok(Work::Nothing);
+            }
+            if self.shared.left_too_early(&mut state) {
+                continue;
             }
             let start = Instant::now();
             state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -210,6 +225,17 @@ impl Drop for Host {
     }
 }
 
+/// A join that panics leaves fragments that nobody has joined: nothing may follow.
+struct GiveUpOnPanic<'a>(&'a Shared);
+
+impl Drop for GiveUpOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.give_up();
+        }
+    }
+}
+
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -223,6 +249,9 @@ impl Shared {
 
     fn filled(&self, slot: Slot, buffer: Buffer, filled: Option<usize>) {
         let state = &mut self.state();
+        // Who has said that there is nothing more is not asked to mean it.
+        let filled = filled.filter(|_| !state.drained);
+        state.drained |= filled.is_none();
         state.held.insert(slot, (buffer, filled.unwrap_or(0)));
         let event = if filled.is_some() { Event::Filled(slot) } else { Event::Drained(slot) };
         let result = state.rotation.on(event);
@@ -237,9 +266,11 @@ impl Shared {
     }
 
     /// Does what can be done at once, and leaves the rest to the join entity.
-    fn act<E: std::error::Error>(&self, state: &mut State, result: Result<(), E>) {
+    fn act(&self, state: &mut State, result: Result<(), ProtocolError>) {
         if let Err(error) = result {
-            let failure = Failure { host: self.place.predecessor(), reason: Reason::Broke };
+            let promised = error == ProtocolError::Credits;
+            let host = if promised { self.place.successor() } else { self.place.predecessor() };
+            let failure = Failure { host, reason: Reason::Broke };
             return self.fail(state, failure, Some(error.to_string()));
         }
         // Before there is a link nothing comes and nothing is to be sent.
@@ -269,6 +300,20 @@ impl Shared {
         if !state.to_fill.is_empty() || !state.to_join.is_empty() || state.rotation.is_finished() {
             self.changed.notify_one();
         }
+    }
+
+    /// Whether a neighbour has left that this host still needs; then that is a failure.
+    fn left_too_early(&self, state: &mut State) -> bool {
+        let host = if state.predecessor_left && !state.rotation.has_received_all() {
+            self.place.predecessor()
+        } else if state.successor_left && state.rotation.has_to_send() {
+            self.place.successor()
+        } else {
+            return false;
+        };
+        let detail = "it has said goodbye, and the ring still turns".to_owned();
+        self.fail(state, Failure { host, reason: Reason::Broke }, Some(detail));
+        true
     }
 
     fn fail(&self, state: &mut State, failure: Failure, detail: Option<String>) {
@@ -306,6 +351,14 @@ impl Inbox for Shared {
             Incoming::Credited(frames) => Event::Credited(frames),
             Incoming::Announced(announcement) => Event::Announced(announcement),
             Incoming::Failed(failure, detail) => return self.fail(state, failure, detail),
+            Incoming::PredecessorLeft => {
+                state.predecessor_left = true;
+                return self.changed.notify_one();
+            }
+            Incoming::SuccessorLeft => {
+                state.successor_left = true;
+                return self.changed.notify_one();
+            }
         };
         if state.alarm.failure().is_none() {
             let result = state.rotation.on(event);

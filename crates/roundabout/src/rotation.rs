@@ -167,6 +167,17 @@ impl Rotation {
             && self.origins.iter().all(|origin| origin.total == Some(origin.joined))
     }
 
+    /// Whether nothing of this revolution has yet to come from the predecessor.
+    pub fn has_received_all(&self) -> bool {
+        let me = self.place.me().index();
+        self.origins.iter().enumerate().all(|(at, origin)| at == me || origin.total == Some(origin.seen))
+    }
+
+    /// Whether fragments wait for credits.
+    pub fn has_to_send(&self) -> bool {
+        !self.forward.is_empty() || !self.inject.is_empty()
+    }
+
     /// Fragments that the join has, or will have without anything coming from elsewhere.
     pub fn waiting_to_be_joined(&self) -> usize {
         self.joining.len()

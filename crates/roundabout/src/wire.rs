@@ -26,7 +26,11 @@ pub enum Message {
         places: u32,
         /// Most bytes of a fragment.
         fragment_bytes: u32,
+        /// After so many milliseconds without a word a neighbour counts as out.
+        timeout_ms: u32,
     },
+    /// All hosts up to this one are there (1), or all of the ring (2).
+    Ready(u32),
     /// A fragment of so many bytes follows.
     Fragment(Frame, u32),
     /// A fragment of `bytes` bytes is in buffer `number` of its origin's shared arena, which is the receiver's now.
@@ -68,6 +72,8 @@ pub struct Hello {
     pub hosts: u16,
     /// Most bytes of a fragment.
     pub fragment_bytes: u32,
+    /// After so many milliseconds without a word a neighbour counts as out.
+    pub timeout_ms: u32,
     /// What the connection carries.
     pub lane: Lane,
 }
@@ -112,6 +118,7 @@ const GOODBYE: u8 = 8;
 const HANDED: u8 = 9;
 const HOME: u8 = 10;
 const ARENA: u8 = 11;
+const READY: u8 = 12;
 
 /// Offsets of the fields. Numbers are little-endian.
 mod at {
@@ -185,12 +192,14 @@ impl Message {
     fn fields(&self) -> (u8, u8, Fields) {
         let none = Fields::default();
         match *self {
-            Self::Hello(Hello { from, hosts, fragment_bytes, lane }) => {
-                (HELLO, lane as u8, Fields { host: from.0, hosts, bytes: fragment_bytes, ..none })
+            Self::Hello(Hello { from, hosts, fragment_bytes, timeout_ms, lane }) => {
+                let (bytes, number) = (fragment_bytes, timeout_ms);
+                (HELLO, lane as u8, Fields { host: from.0, hosts, bytes, number, ..none })
             }
-            Self::Welcome { places, fragment_bytes } => {
-                (WELCOME, 0, Fields { count: places, bytes: fragment_bytes, ..none })
+            Self::Welcome { places, fragment_bytes, timeout_ms } => {
+                (WELCOME, 0, Fields { count: places, bytes: fragment_bytes, number: timeout_ms, ..none })
             }
+            Self::Ready(count) => (READY, 0, Fields { count, ..none }),
             Self::Fragment(Frame { revolution, origin, sequence }, bytes) => {
                 (FRAGMENT, 0, Fields { host: origin.0, revolution, sequence, bytes, ..none })
             }
@@ -219,9 +228,10 @@ impl Message {
                     1 => Lane::Back,
                     _ => return Err(WireError::Damaged("an unknown lane")),
                 };
-                Self::Hello(Hello { from: host, hosts, fragment_bytes: bytes, lane })
+                Self::Hello(Hello { from: host, hosts, fragment_bytes: bytes, timeout_ms: number, lane })
             }
-            WELCOME => Self::Welcome { places: count, fragment_bytes: bytes },
+            WELCOME => Self::Welcome { places: count, fragment_bytes: bytes, timeout_ms: number },
+            READY => Self::Ready(count),
             FRAGMENT => Self::Fragment(Frame { revolution, origin: host, sequence }, bytes),
             HANDED => Self::Handed { frame: Frame { revolution, origin: host, sequence }, bytes, number },
             HOME => Self::Home(number),
@@ -266,13 +276,16 @@ mod tests {
 
     fn messages() -> Vec<Message> {
         let frame = Frame { revolution: 7, origin: HostId(3), sequence: u32::MAX };
-        let hello = |lane| Message::Hello(Hello { from: HostId(9), hosts: 10, fragment_bytes: 1 << 20, lane });
+        let hello = |lane| {
+            Message::Hello(Hello { from: HostId(9), hosts: 10, fragment_bytes: 1 << 20, timeout_ms: 5000, lane })
+        };
         let announcement = Announcement { revolution: 1, origin: HostId(2), fragments: 5 };
         let failures = Reason::ALL.map(|reason| Message::Failure(Failure { host: HostId(1), reason }));
         let mut all = vec![
             hello(Lane::Forward),
             hello(Lane::Back),
-            Message::Welcome { places: 4, fragment_bytes: 4096 },
+            Message::Welcome { places: 4, fragment_bytes: 4096, timeout_ms: 1 },
+            Message::Ready(2),
             Message::Fragment(frame, 1 << 20),
             Message::Handed { frame, bytes: 1, number: 2 },
             Message::Home(9),
@@ -297,7 +310,7 @@ mod tests {
     proptest! {
         /// No bytes panic, and what is read is what would be written.
         #[test]
-        fn bytes_are_one_message_or_none(flips in prop::collection::vec((0..MESSAGE_BYTES, any::<u8>()), 0..8), which in 0usize..15) {
+        fn bytes_are_one_message_or_none(flips in prop::collection::vec((0..MESSAGE_BYTES, any::<u8>()), 0..8), which in 0usize..16) {
             let mut bytes = messages()[which].encode(42);
             flips.iter().for_each(|&(at, byte)| bytes[at] = byte);
             if let Ok(message) = Message::decode(&bytes, 42) {

@@ -22,6 +22,10 @@ pub enum Incoming {
     Credited(u32),
     /// The predecessor says how many fragments a host injects.
     Announced(Announcement),
+    /// The predecessor has said goodbye: nothing comes any more.
+    PredecessorLeft,
+    /// The successor has said goodbye: it takes nothing any more.
+    SuccessorLeft,
     /// A host is out; and if this host has noticed it, what it saw.
     Failed(Failure, Option<String>),
 }

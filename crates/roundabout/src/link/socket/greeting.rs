@@ -2,9 +2,10 @@
 
 use std::{
     io::{self, Read, Write},
-    net::{SocketAddr, TcpListener},
+    net::{Shutdown, SocketAddr, TcpListener},
     os::{fd::OwnedFd, unix::net::UnixListener},
     path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -59,23 +60,44 @@ pub fn connect<P: Protect>(
     address: Address,
     protect: &P,
 ) -> Result<Connections<P::Stream>, RoundaboutError> {
+    let config = &config.checked()?;
     let (listener, successor, shared) = match address {
         Address::Tcp { listener, successor } => (Socket::from(listener), SockAddr::from(successor), false),
         Address::Unix { listener, successor } => {
             (Socket::from(OwnedFd::from(listener)), SockAddr::unix(successor)?, true)
         }
     };
-    let greeting = Greeting { place, session, config, protect, deadline: Instant::now() + config.connect_timeout };
+    let (deadline, refused) = (Instant::now() + config.connect_timeout, AtomicBool::new(false));
+    let greeting = Greeting { place, session, config, protect, deadline, refused };
     let (out, incoming) = thread::scope(|scope| {
         let out = scope.spawn(|| {
-            let forward = greeting.connect(&successor, Lane::Forward)?;
-            Ok::<_, RoundaboutError>((forward, greeting.connect(&successor, Lane::Back)?))
+            let forward = greeting.connect(&successor, Lane::Forward);
+            let both = forward.and_then(|forward| Ok((forward, greeting.connect(&successor, Lane::Back)?)));
+            if both.is_err() {
+                // Wakes who accepts.
+                let _ = listener.shutdown(Shutdown::Both);
+            }
+            both
         });
         let incoming = greeting.accept_both(&listener);
+        greeting.refused.fetch_or(incoming.is_err(), Relaxed);
         (out.join(), incoming)
     });
     let Ok(out) = out else { return Err(RoundaboutError::Stopped) };
-    let (((forward_out, credits), (back_in, _)), (forward_in, back_out)) = (out?, incoming?);
+    let (out, incoming) = match (out, incoming) {
+        (Ok(out), Ok(incoming)) => (out, incoming),
+        // One that is not there may have been given up for what the other one is.
+        (Err(RoundaboutError::Connect { .. }), Err(error)) if !matches!(error, RoundaboutError::Accept { .. }) => {
+            return Err(error);
+        }
+        (Err(error), _) | (_, Err(error)) => return Err(error),
+    };
+    let (((mut forward_out, credits), (back_in, _)), (mut forward_in, back_out)) = (out, incoming);
+    greeting.meet(&mut forward_out, &mut forward_in)?;
+    for connection in [&forward_out, &back_in, &forward_in, &back_out] {
+        connection.socket.set_read_timeout(Some(config.timeout))?;
+        connection.socket.set_write_timeout(Some(config.timeout))?;
+    }
     let share = || {
         handover::share(place, session, config, &forward_in.socket, &forward_out.socket)
             .map_err(|source| RoundaboutError::Handover { host: place.predecessor(), source })
@@ -90,6 +112,8 @@ struct Greeting<'a, P> {
     config: &'a Config,
     protect: &'a P,
     deadline: Instant,
+    /// The predecessor is there and cannot be: there is no use in waiting for the successor.
+    refused: AtomicBool,
 }
 
 impl<P: Protect> Greeting<'_, P> {
@@ -105,7 +129,7 @@ impl<P: Protect> Greeting<'_, P> {
         let socket = loop {
             match self.left().and_then(|left| dial(address, left)) {
                 Ok(socket) => break socket,
-                Err(error) if self.left().is_err() => return Err(failed(error)),
+                Err(error) if self.left().is_err() || self.refused.load(Relaxed) => return Err(failed(error)),
                 // Not listening yet. There is nothing to wait for but time.
                 Err(_) => thread::sleep(PAUSE),
             }
@@ -116,14 +140,19 @@ impl<P: Protect> Greeting<'_, P> {
         let stream = self.protect.outgoing(socket, left);
         let mut stream = stream.map_err(|source| RoundaboutError::Secure { host, address: shown(address), source })?;
         let (from, hosts) = (self.place.me(), self.place.hosts());
-        let hello = Hello { from, hosts, fragment_bytes: self.config.fragment_bytes, lane };
+        let timeout_ms = self.timeout_ms();
+        let hello = Hello { from, hosts, fragment_bytes: self.config.fragment_bytes, timeout_ms, lane };
         stream.write_all(&Message::Hello(hello).encode(self.session)).map_err(failed)?;
         stream.flush().map_err(failed)?;
         let message = self.read(&mut stream, &below, left).map_err(failed)?;
         match message.map_err(|source| RoundaboutError::Wire { host, source })? {
-            Message::Welcome { places, fragment_bytes } => {
-                same(host, "fragment bytes", fragment_bytes.into(), self.config.fragment_bytes.into())?;
-                Ok((self.greeted(stream, below)?, places))
+            Message::Welcome { places, fragment_bytes, timeout_ms } => {
+                self.same_options(host, fragment_bytes, timeout_ms)?;
+                if !(2..=1 << 16).contains(&places) {
+                    let source = WireError::Damaged("a welcome to too few frames, or too many");
+                    return Err(RoundaboutError::Wire { host, source });
+                }
+                Ok((Connection { stream, socket: below }, places))
             }
             _ => Err(RoundaboutError::Wire { host, source: WireError::Damaged("another message than a welcome") }),
         }
@@ -165,7 +194,7 @@ impl<P: Protect> Greeting<'_, P> {
         let below = socket.try_clone()?;
         let mut stream = self.protect.incoming(socket, left).map_err(io::Error::from)?;
         let message = self.read(&mut stream, &below, left)?.map_err(io::Error::other)?;
-        let Message::Hello(Hello { from, hosts, fragment_bytes, lane }) = message else {
+        let Message::Hello(Hello { from, hosts, fragment_bytes, timeout_ms, lane }) = message else {
             return Err(io::Error::other("another message than a greeting").into());
         };
         if from != host {
@@ -175,11 +204,50 @@ impl<P: Protect> Greeting<'_, P> {
         }
         same(host, "hosts", hosts.into(), self.place.hosts().into()).map_err(Greeted::Differs)?;
         let Config { places, fragment_bytes: ours, .. } = *self.config;
+        let welcome = Message::Welcome { places, fragment_bytes: ours, timeout_ms: self.timeout_ms() };
         // The predecessor is told before this host gives up, so that both can say what differs.
-        stream.write_all(&Message::Welcome { places, fragment_bytes: ours }.encode(self.session))?;
+        stream.write_all(&welcome.encode(self.session))?;
         stream.flush()?;
-        same(host, "fragment bytes", fragment_bytes.into(), ours.into()).map_err(Greeted::Differs)?;
-        Ok((lane, self.greeted(stream, below)?))
+        self.same_options(host, fragment_bytes, timeout_ms).map_err(Greeted::Differs)?;
+        Ok((lane, Connection { stream, socket: below }))
+    }
+
+    /// Waits until the whole ring is there: a word goes around twice, the first time past hosts that have both neighbours, and then
+    /// past hosts that know of all. From then on nobody is silent.
+    fn meet(&self, to: &mut Connection<P::Stream>, from: &mut Connection<P::Stream>) -> Result<(), RoundaboutError> {
+        let host = self.place.predecessor();
+        let failed = |source| RoundaboutError::Accept { host, within: self.config.connect_timeout, source };
+        for round in 1..=2 {
+            let word = Message::Ready(round);
+            let mut say = || {
+                to.stream.write_all(&word.encode(self.session))?;
+                to.stream.flush()
+            };
+            let first = self.place.me().index() == 0;
+            if first {
+                say().map_err(failed)?;
+            }
+            let left = self.left().map_err(failed)?;
+            let heard = self.read(&mut from.stream, &from.socket, left).map_err(failed)?;
+            if heard.map_err(|source| RoundaboutError::Wire { host, source })? != word {
+                let source = WireError::Damaged("another message than that all are there");
+                return Err(RoundaboutError::Wire { host, source });
+            }
+            if !first {
+                say().map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn timeout_ms(&self) -> u32 {
+        // At most a day.
+        self.config.timeout.as_millis() as u32
+    }
+
+    fn same_options(&self, host: HostId, fragment_bytes: u32, timeout_ms: u32) -> Result<(), RoundaboutError> {
+        same(host, "fragment bytes", fragment_bytes.into(), self.config.fragment_bytes.into())?;
+        same(host, "a timeout in milliseconds of", timeout_ms.into(), self.timeout_ms().into())
     }
 
     /// A message that comes within that time as a whole.
@@ -208,13 +276,6 @@ impl<P: Protect> Greeting<'_, P> {
         let left = self.left()?;
         socket.set_write_timeout(Some(left))?;
         Ok(left)
-    }
-
-    /// For what follows it.
-    fn greeted(&self, stream: P::Stream, socket: Socket) -> io::Result<Connection<P::Stream>> {
-        socket.set_read_timeout(Some(self.config.timeout))?;
-        socket.set_write_timeout(Some(self.config.timeout))?;
-        Ok(Connection { stream, socket })
     }
 
     fn left(&self) -> io::Result<Duration> {

@@ -8,9 +8,11 @@ use std::{
     net::Shutdown,
     sync::{
         Arc, Mutex, PoisonError,
-        mpsc::{Sender, channel},
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc::{Receiver, Sender, channel},
     },
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use socket2::Socket;
@@ -65,15 +67,21 @@ pub struct Connections<S> {
     /// Frames that the successor has room for.
     pub credits: u32,
     /// The arenas of all hosts, in order, if buffers are handed over. This host's own has [`Config::own`] buffers.
-    pub arenas: Option<Vec<Arc<Arena>>>,
+    pub(crate) arenas: Option<Vec<Arc<Arena>>>,
 }
 
 /// Connections to both neighbours, and the threads that serve them.
 pub struct Sockets {
+    me: HostId,
+    timeout: Duration,
     forward: Sender<Out>,
     back: Sender<Out>,
     places: Arc<Places>,
     sockets: Vec<Socket>,
+    /// A host is out: fragments that wait are not written any more.
+    alarmed: Arc<AtomicBool>,
+    /// Until all writers have ended.
+    written: Mutex<Receiver<()>>,
     writers: Mutex<Vec<JoinHandle<()>>>,
     readers: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -103,7 +111,11 @@ impl Sockets {
         let sockets = sockets.into_iter().collect::<Result<Vec<_>, _>>()?;
         let (forward, from_forward) = channel();
         let (back, from_back) = channel();
+        let (writing, written) = channel();
+        let alarmed = Arc::new(AtomicBool::new(false));
         let writer = |stream, peer, queue| Writer {
+            _writing: writing.clone(),
+            alarmed: Arc::clone(&alarmed),
             stream,
             session,
             peer,
@@ -117,7 +129,7 @@ impl Sockets {
         let reader = |stream, peer, carries| Reader {
             stream,
             session,
-            me: place.me(),
+            place,
             peer,
             own: config.own,
             fragment_bytes: config.fragment_bytes,
@@ -130,8 +142,20 @@ impl Sockets {
         let to_predecessor = writer(back_out.stream, predecessor, from_back);
         let from_predecessor = reader(forward_in.stream, predecessor, Carries::Fragments);
         let from_successor = reader(back_in.stream, successor, Carries::Credits(credits));
-        let link = Self { forward, back, places, sockets, writers: Mutex::default(), readers: Mutex::default() };
-        // The link ends those that are started if one cannot be.
+        drop(writing);
+        // Dropped, it ends the threads that are started, if one cannot be.
+        let link = Self {
+            me: place.me(),
+            timeout: config.timeout,
+            forward,
+            back,
+            places,
+            sockets,
+            alarmed,
+            written: Mutex::new(written),
+            writers: Mutex::default(),
+            readers: Mutex::default(),
+        };
         link.spawn(&link.writers, "send", successor, move || to_successor.run())?;
         link.spawn(&link.writers, "credit", predecessor, move || to_predecessor.run())?;
         link.spawn(&link.readers, "receive", predecessor, move || from_predecessor.run())?;
@@ -146,7 +170,7 @@ impl Sockets {
         peer: HostId,
         run: impl FnOnce() + Send + 'static,
     ) -> Result<(), RoundaboutError> {
-        let thread = thread::Builder::new().name(format!("{what} {peer}")).spawn(run).inspect_err(|_| self.close())?;
+        let thread = thread::Builder::new().name(format!("{what} {peer}")).spawn(run)?;
         threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }
@@ -185,6 +209,7 @@ impl Link for Sockets {
     }
 
     fn alarm(&self, failure: Failure) {
+        self.alarmed.store(true, Relaxed);
         for queue in [&self.forward, &self.back] {
             post(queue, Out::Message(Message::Failure(failure)));
         }
@@ -194,11 +219,22 @@ impl Link for Sockets {
         for queue in [&self.forward, &self.back] {
             post(queue, Out::End);
         }
-        join_all(&self.writers);
+        // A neighbour that takes next to nothing is not waited for.
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = written.recv_timeout(self.timeout);
         for socket in &self.sockets {
             let _ = socket.shutdown(Shutdown::Both);
         }
+        join_all(&self.writers);
         join_all(&self.readers);
+    }
+}
+
+/// A link that is dropped without having been closed takes its host out of the ring.
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        self.alarm(Failure { host: self.me, reason: Reason::GaveUp });
+        self.close();
     }
 }
 

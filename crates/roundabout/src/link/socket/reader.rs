@@ -9,7 +9,7 @@ use super::{places::Places, reason};
 use crate::{
     alarm::{Failure, Reason},
     link::{Inbox, Incoming},
-    ring::HostId,
+    ring::{HostId, Place},
     rotation::{Frame, Slot},
     wire::{MESSAGE_BYTES, Message, Session, WireError},
 };
@@ -17,7 +17,7 @@ use crate::{
 pub(super) struct Reader<S> {
     pub(super) stream: S,
     pub(super) session: Session,
-    pub(super) me: HostId,
+    pub(super) place: Place,
     pub(super) peer: HostId,
     /// Buffers with smaller numbers are the host's own.
     pub(super) own: Slot,
@@ -54,7 +54,12 @@ enum ReadError {
 impl<S: Read> Reader<S> {
     /// Until the neighbour says goodbye, or is out.
     pub(super) fn run(mut self) {
-        let Err(error) = self.read_all() else { return };
+        let Err(error) = self.read_all() else {
+            return self.inbox.put(match self.carries {
+                Carries::Fragments => Incoming::PredecessorLeft,
+                Carries::Credits(_) => Incoming::SuccessorLeft,
+            });
+        };
         let reason = match &error {
             ReadError::Io(error) => reason(error),
             _ => Reason::Broke,
@@ -70,7 +75,9 @@ impl<S: Read> Reader<S> {
             match (Message::decode(&bytes, self.session)?, self.carries) {
                 (Message::Goodbye, _) => return Ok(()),
                 (Message::Heartbeat, _) => {}
-                (Message::Failure(failure), _) => self.inbox.put(Incoming::Failed(failure, None)),
+                (Message::Failure(failure), _) if self.place.contains(failure.host) => {
+                    self.inbox.put(Incoming::Failed(failure, None))
+                }
                 (Message::Credit(frames), Credits(most)) if frames <= most => {
                     self.inbox.put(Incoming::Credited(frames));
                 }
@@ -87,7 +94,7 @@ impl<S: Read> Reader<S> {
                     self.inbox.put(Incoming::Received(slot, buffer, frame, bytes as usize));
                 }
                 (Message::Home(number), Fragments) if number < self.own => {
-                    let buffer = self.places.take_home(self.me, number).ok_or(ReadError::NoRoom)?;
+                    let buffer = self.places.take_home(self.place.me(), number).ok_or(ReadError::NoRoom)?;
                     self.inbox.put(Incoming::Returned(number, buffer));
                 }
                 (message, _) => return Err(ReadError::Unexpected(message)),

@@ -4,6 +4,7 @@ use std::{
     io::{self, Write},
     sync::{
         Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
         mpsc::{Receiver, RecvTimeoutError, Sender},
     },
     time::Duration,
@@ -28,6 +29,9 @@ pub(super) enum Out {
 }
 
 pub(super) struct Writer<S> {
+    /// Dropped when this one has ended.
+    pub(super) _writing: Sender<()>,
+    pub(super) alarmed: Arc<AtomicBool>,
     pub(super) stream: S,
     pub(super) session: Session,
     pub(super) peer: HostId,
@@ -55,6 +59,7 @@ impl<S: Write> Writer<S> {
         let mut next = None;
         loop {
             match next.take().map_or_else(|| self.queue.recv_timeout(self.heartbeat), Ok) {
+                Ok(Out::Fragment(..)) if self.alarmed.load(Relaxed) => {}
                 Ok(Out::Fragment(slot, buffer, frame, bytes)) if self.places.are_shared() => {
                     self.hand(slot, buffer, frame, bytes)?;
                 }
@@ -62,7 +67,8 @@ impl<S: Write> Writer<S> {
                 Ok(Out::Message(Message::Credit(frames))) => next = self.credits(frames)?,
                 Ok(Out::Message(message)) => self.message(message)?,
                 Err(RecvTimeoutError::Timeout) => self.message(Message::Heartbeat)?,
-                Ok(Out::End) | Err(RecvTimeoutError::Disconnected) => return self.message(Message::Goodbye),
+                Ok(Out::End) => return self.message(Message::Goodbye),
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
         }
     }
