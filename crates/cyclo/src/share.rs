@@ -8,7 +8,7 @@ use std::{
 
 use annulus_join::{
     error::JoinError,
-    hash::{Fragment, FragmentFormat, match_bits},
+    hash::{Fragment, FragmentFormat, store_matched},
     output::{Output, OutputSpec, SideRows, Writer},
     types::Side,
 };
@@ -89,11 +89,10 @@ impl Share {
         let Self { output, local, format, build_rows, fragments, threads, setup } = self;
         let wanted = output.wanted();
         let rounds = Rounds::new();
-        let writer = |thread| Mutex::new(Some(Writer::new(Arc::clone(&output), move |batch| emit(thread, batch))));
+        let writer = |thread| Mutex::new(Writer::new(Arc::clone(&output), move |batch| emit(thread, batch)));
         let writers: Vec<_> = (0..threads).map(writer).collect();
         let work = |thread: usize, round: &Round<Work>| {
             let mut writer = writers[thread].lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(writer) = writer.as_mut() else { return Err(CycloError::Panicked) };
             let Work { fragment, rows, ready } = &round.work;
             let mut sink = writer.sink(&build_rows, rows);
             while let Some(part) = round.next_part() {
@@ -123,9 +122,7 @@ impl Share {
                     if is_last {
                         output.probe_alone(&done.rows, 0..done.fragment.batch().num_rows(), |batch| emit(0, batch))?;
                     } else if let Some(matched) = done.rows.matched() {
-                        let place = match_bits(bytes)?;
-                        let bits = matched.to_array();
-                        bytes[place.clone()].copy_from_slice(&bits.values().values()[..place.len()]);
+                        store_matched(bytes, matched)?;
                     }
                     drop(done);
                     spare.reclaim();
@@ -135,9 +132,7 @@ impl Share {
         })?;
         output.build_alone(&build_rows, 0..local.batch().num_rows(), |batch| emit(0, batch))?;
         for writer in writers {
-            if let Some(writer) = writer.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                writer.finish()?;
-            }
+            writer.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
         }
         Ok(Turn { setup, revolution })
     }

@@ -11,5 +11,6 @@ pub mod matched;
 pub mod merge;
 pub mod output;
 pub mod pairs;
+mod parallel;
 pub mod sink;
 pub mod types;

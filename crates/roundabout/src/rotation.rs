@@ -178,11 +178,6 @@ impl Rotation {
         !self.forward.is_empty() || !self.inject.is_empty()
     }
 
-    /// Fragments that the join has, or will have without anything coming from elsewhere.
-    pub fn waiting_to_be_joined(&self) -> usize {
-        self.joining.len()
-    }
-
     /// Begins the next revolution.
     ///
     /// # Errors

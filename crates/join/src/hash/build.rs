@@ -6,13 +6,13 @@ use arrow::array::{ArrayRef, AsArray, LargeBinaryArray, RecordBatch, RecordBatch
 
 use super::{
     cluster::{Clustered, cluster},
-    parallel,
     radix::Partitions,
     table::Tables,
 };
 use crate::{
     error::JoinError,
     key::{KeyValues, Keyed, Keys},
+    parallel,
 };
 
 /// How a side is prepared.

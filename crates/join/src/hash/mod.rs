@@ -13,7 +13,6 @@ mod build;
 mod cluster;
 mod fragment;
 mod memory;
-mod parallel;
 mod probe;
 mod radix;
 mod table;

@@ -5,10 +5,9 @@ use std::{mem::take, ops::Range};
 
 use super::{
     memory::{Plain, Zeroed},
-    parallel,
     radix::{PARTITION_BYTES, Radix},
 };
-use crate::{error::JoinError, key::Key};
+use crate::{error::JoinError, key::Key, parallel};
 
 /// Buckets of more entries are sorted by key, so that those of one key are found by bisection.
 pub(super) const LONG_BUCKET: usize = 16;

@@ -10,7 +10,8 @@ use arrow::{
 };
 use arrow_select::dictionary::garbage_collect_any_dictionary;
 
-use super::{keys::num_rows, parallel};
+use super::keys::num_rows;
+use crate::parallel;
 
 /// Batches are put together up to this size: random access goes to few of them, and 32-bit offsets stay within their range.
 const GROUP_BYTES: usize = 1 << 30;
@@ -60,8 +61,9 @@ impl Source {
     pub(super) fn batch(&self, order: Vec<u32>, threads: usize) -> Result<RecordBatch, ArrowError> {
         let rows = order.len();
         let places = self.places(order);
-        let columns = parallel::map(threads, self.schema.fields().len(), |column| self.column(column, &places))?;
-        record_batch(&self.schema, columns, rows)
+        let columns = (0..self.schema.fields().len()).collect();
+        let columns = parallel::map(threads, columns, |column| self.column(column, &places));
+        record_batch(&self.schema, columns.into_iter().collect::<Result<_, _>>()?, rows)
     }
 
     /// All rows in this order, in batches of at most `max_bytes` bytes of memory, or of one row, which share none of it.
@@ -76,12 +78,12 @@ impl Source {
     ) -> Result<Vec<RecordBatch>, ArrowError> {
         let row_bytes = self.groups.iter().map(memory).sum::<usize>().div_ceil(order.len().max(1)).max(1);
         let chunks: Vec<&[u32]> = order.chunks((max_bytes / row_bytes).max(1)).collect();
-        let fragments = parallel::map(threads, chunks.len(), |chunk| {
+        let fragments = parallel::map(threads, chunks, |chunk| {
             let mut fragments = Vec::new();
-            self.cut(chunks[chunk], max_bytes, &mut fragments)?;
+            self.cut(chunk, max_bytes, &mut fragments)?;
             Ok::<_, ArrowError>(fragments)
-        })?;
-        Ok(fragments.into_iter().flatten().collect())
+        });
+        Ok(fragments.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 
     /// Halves what is too large.
@@ -148,10 +150,10 @@ fn record_batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Resu
 
 /// All rows of the batches, in one.
 fn together(schema: &SchemaRef, batches: Vec<RecordBatch>, threads: usize) -> Result<RecordBatch, ArrowError> {
-    let columns = parallel::map(threads, schema.fields().len(), |column| {
+    let columns = parallel::map(threads, (0..schema.fields().len()).collect(), |column| {
         concat(&batches.iter().map(|batch| batch.column(column).as_ref()).collect::<Vec<_>>())
-    })?;
-    record_batch(schema, columns, num_rows(&batches))
+    });
+    record_batch(schema, columns.into_iter().collect::<Result<_, _>>()?, num_rows(&batches))
 }
 
 /// The column without what the rows it was taken from have beyond it.

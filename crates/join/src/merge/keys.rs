@@ -10,10 +10,8 @@ use arrow::{
     row::{RowConverter, Rows, SortField},
 };
 
-use super::{
-    parallel,
-    words::{self, Word, float_bits, float_word, shape},
-};
+use super::words::{self, Word, float_bits, float_word, shape};
+use crate::parallel;
 
 /// The form of one part of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

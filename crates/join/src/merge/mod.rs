@@ -12,7 +12,6 @@ mod cursor;
 mod edge;
 mod gather;
 mod keys;
-mod parallel;
 mod probe;
 mod sort;
 mod words;

@@ -3,15 +3,13 @@
 //! Keys of a fixed width are sorted by their digits (least significant first, which is stable), each with its row number in one
 //! integer; keys in rows by comparison, of their first eight bytes where these differ.
 
-use std::convert::Infallible;
-
 use arrow::row::Rows;
 
 use super::{
     keys::{Column, Keys},
-    parallel,
     words::Word,
 };
+use crate::parallel;
 
 /// Bits of a digit: its counters and the ends of its runs stay in the first-level cache.
 const DIGIT: u32 = 8;
@@ -58,8 +56,7 @@ fn ends(order: &[u32], threads: usize, word: impl Fn(u32) -> u64 + Sync) -> (u64
     let none = (u64::MAX, u64::MIN);
     let parts: Vec<&[u32]> = order.chunks(parallel::part(order.len(), threads).max(1)).collect();
     let wider = |ends: (u64, u64), &row: &u32| (ends.0.min(word(row)), ends.1.max(word(row)));
-    let Ok(ends) =
-        parallel::map(threads, parts.len(), |part| Ok::<_, Infallible>(parts[part].iter().fold(none, wider)));
+    let ends = parallel::map(threads, parts, |part| part.iter().fold(none, wider));
     ends.into_iter().fold(none, |all, part| (all.0.min(part.0), all.1.max(part.1)))
 }
 

@@ -17,11 +17,7 @@ use arrow::{
 };
 
 use super::input::{Input, Layout, Span, shares};
-use crate::{
-    error::JoinError,
-    hash::{parallel, radix::Radix},
-    key::Keyed,
-};
+use crate::{error::JoinError, hash::radix::Radix, key::Keyed, parallel};
 
 /// Rows of a chunk, at least.
 const CHUNK_ROWS: usize = 1 << 16;

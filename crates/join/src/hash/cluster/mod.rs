@@ -16,13 +16,11 @@ mod scattered;
 
 use arrow::{array::ArrayRef, buffer::Buffer};
 
-use super::{
-    parallel,
-    radix::{Partitions, Radix},
-};
+use super::radix::{Partitions, Radix};
 use crate::{
     error::JoinError,
     key::{Keyed, Keys},
+    parallel,
 };
 use input::{Input, Layout, Span, shares};
 use scatter::Target;

@@ -7,7 +7,7 @@ use arrow::{
 };
 
 use super::input::Layout;
-use crate::{error::JoinError, hash::parallel, key::Keyed};
+use crate::{error::JoinError, key::Keyed, parallel};
 
 /// Rows whose validity a thread gathers at a time; a multiple of 64.
 const PART_ROWS: usize = 1 << 16;

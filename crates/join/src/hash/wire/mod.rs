@@ -26,8 +26,8 @@ use arrow::{
     datatypes::DataType,
 };
 
-use super::{parallel, radix::Partitions};
-use crate::{error::JoinError, key::Keys, matched::Matched};
+use super::radix::Partitions;
+use crate::{error::JoinError, key::Keys, matched::Matched, parallel};
 use heading::Heading;
 pub(super) use size::Sizes;
 

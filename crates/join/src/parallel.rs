@@ -2,42 +2,42 @@
 
 use std::{
     ops::Range,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    panic::resume_unwind,
+    sync::{Mutex, PoisonError},
     thread,
 };
 
 /// Fewer items than this are sorted by the calling thread.
 const MIN_PARALLEL: usize = 1 << 14;
 
-/// The results of `task(0)`, `task(1)` and so on, in this order, by up to `threads` threads; or one of the errors.
-pub(super) fn map<T: Send, E: Send>(
-    threads: usize,
-    tasks: usize,
-    task: impl Fn(usize) -> Result<T, E> + Sync,
-) -> Result<Vec<T>, E> {
-    if threads.min(tasks) <= 1 {
-        return (0..tasks).map(task).collect();
+/// Calls `work` with each item on up to `threads` threads, each of which takes the next item when it is done with one. The
+/// results are in the items' order.
+pub(crate) fn map<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let threads = threads.clamp(1, items.len().max(1));
+    if threads == 1 {
+        return items.into_iter().map(work).collect();
     }
-    let next = AtomicUsize::new(0);
-    let work = || -> Result<Vec<(usize, T)>, E> {
-        std::iter::from_fn(|| Some(next.fetch_add(1, Relaxed)).filter(|&index| index < tasks))
-            .map(|index| Ok((index, task(index)?)))
-            .collect()
-    };
-    let mut done = Vec::with_capacity(tasks);
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.min(tasks)).map(|_| scope.spawn(work)).collect();
-        for worker in workers {
-            done.extend(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+    let queue = Mutex::new(items.into_iter().enumerate());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let run = || {
+        let mut done = Vec::new();
+        while let Some((index, item)) = next() {
+            done.push((index, work(item)));
         }
-        Ok(())
-    })?;
-    done.sort_unstable_by_key(|&(index, _)| index);
-    Ok(done.into_iter().map(|(_, result)| result).collect())
+        done
+    };
+    let mut results: Vec<(usize, R)> = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        let own = run();
+        let others = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        own.into_iter().chain(others.flatten()).collect()
+    });
+    results.sort_unstable_by_key(|&(index, _)| index);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Calls `fill` with equal parts of the items, and the number of the first of each.
-pub(super) fn fill<T: Send>(threads: usize, items: &mut [T], fill: impl Fn(usize, &mut [T]) + Sync) {
+pub(crate) fn fill<T: Send>(threads: usize, items: &mut [T], fill: impl Fn(usize, &mut [T]) + Sync) {
     let part = part(items.len(), threads);
     if part == items.len() {
         return fill(0, items);
@@ -51,14 +51,14 @@ pub(super) fn fill<T: Send>(threads: usize, items: &mut [T], fill: impl Fn(usize
 }
 
 /// How many of so many items each thread gets.
-pub(super) fn part(items: usize, threads: usize) -> usize {
+pub(crate) fn part(items: usize, threads: usize) -> usize {
     if items < MIN_PARALLEL { items } else { items.div_ceil(threads.max(1)) }
 }
 
 /// Sorts `rows` items stably on up to `threads` threads: each fills its part with `fill`, which is given the number of the first
 /// item, and sorts it with `sort`, which may use as much scratch memory; then all of them merge by `less`. Takes the items' memory
 /// twice.
-pub(super) fn sort<T: Copy + Default + Send + Sync>(
+pub(crate) fn sort<T: Copy + Default + Send + Sync>(
     rows: usize,
     threads: usize,
     fill: impl Fn(usize, &mut [T]) + Sync,
