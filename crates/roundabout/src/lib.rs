@@ -10,4 +10,5 @@ pub mod link;
 pub mod ring;
 pub mod rotation;
 pub mod secure;
+mod start;
 pub mod wire;

@@ -14,7 +14,7 @@ use annulus_roundabout::{
     config::Config,
     error::RoundaboutError,
     host::{Fragment, Host},
-    link::socket::{Address, Clear, Sockets, connect},
+    link::socket::{Address, Clear},
     ring::{HostId, Place},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -35,8 +35,7 @@ fn host() {
     let timeout = Duration::from_millis(numbers[2]);
     let config =
         Config { fragment_bytes: 64 << 10, places: 3, own: 2, timeout, connect_timeout: Duration::from_secs(30) };
-    let connections = connect(place, SESSION, &config, address(place, folder), &Clear).unwrap();
-    let started = Host::start(place, config, |inbox| Sockets::start(place, SESSION, &config, connections, inbox));
+    let started = Host::join_ring(place, SESSION, &config, address(place, folder), &Clear);
     let mut joined = 0;
     let join = |fragment: Fragment<'_>| {
         assert!(fragment.bytes.iter().all(|&byte| byte == fragment.frame.origin.0 as u8), "a damaged fragment");

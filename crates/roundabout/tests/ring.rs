@@ -16,10 +16,7 @@ use annulus_roundabout::{
     config::Config,
     error::RoundaboutError,
     host::{Fragment, Host, Revolution},
-    link::{
-        alone::Alone,
-        socket::{Address, Clear, Protect, Sockets, Tls, connect},
-    },
+    link::socket::{Address, Clear, Tls},
     ring::{HostId, Place},
     rotation::{Announcement, Frame},
     secure::{self, Authority, HostFiles, HostName, Identity, Refusal, RingName, SecureError},
@@ -102,23 +99,10 @@ fn identity(folder: &Path, host: HostId) -> Identity {
 }
 
 fn start(net: Net, folder: &Path, place: Place, config: &Config, address: Address) -> Result<Host, RoundaboutError> {
-    if place.hosts() == 1 {
-        return Host::start(place, *config, |_| Alone::open(config));
-    }
-    let Net::Tls = net else { return start_with(&Clear, place, config, address) };
+    let Net::Tls = net else { return Host::join_ring(place, SESSION, config, address, &Clear) };
     let identity = identity(folder, place.me());
     let (predecessor, successor) = (name(place.predecessor()), name(place.successor()));
-    start_with(&Tls { identity: &identity, predecessor, successor }, place, config, address)
-}
-
-fn start_with(
-    protect: &impl Protect,
-    place: Place,
-    config: &Config,
-    address: Address,
-) -> Result<Host, RoundaboutError> {
-    let connections = connect(place, SESSION, config, address, protect)?;
-    Host::start(place, *config, |inbox| Sockets::start(place, SESSION, config, connections, inbox))
+    Host::join_ring(place, SESSION, config, address, &Tls { identity: &identity, predecessor, successor })
 }
 
 /// A host's fragments: byte 0 counts the hosts that saw it, then its number, and more.
@@ -266,7 +250,7 @@ fn beside<T>(config: Config, behave: impl FnOnce(&mut Impostor) + Send, honest: 
         });
         let place = Place::new(0, 2).unwrap();
         let address = Address::Tcp { listener: honest, successor: addresses[1] };
-        let result = run(start_with(&Clear, place, &config, address).unwrap());
+        let result = run(Host::join_ring(place, SESSION, &config, address, &Clear).unwrap());
         drop(until_it_ends);
         impostor.join().unwrap();
         result
@@ -347,7 +331,7 @@ fn who_is_not_there_is_named() {
     // Nobody accepts there: the connection is made and stays silent.
     let successor = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp { listener, successor: successor.local_addr().unwrap() };
-    let error = start_with(&Clear, Place::new(0, 3).unwrap(), &config, address).err().unwrap();
+    let error = Host::join_ring(Place::new(0, 3).unwrap(), SESSION, &config, address, &Clear).err().unwrap();
     assert!(matches!(error, RoundaboutError::Connect { host: HostId(1), .. }), "{error}");
 }
 
@@ -361,7 +345,8 @@ fn hosts_with_other_options_say_so() {
             .map(|(me, listener)| {
                 let config = Config { fragment_bytes: 4096 * (1 + u32::from(me)), ..config() };
                 let address = Address::Tcp { listener, successor: addresses[1 - usize::from(me)] };
-                scope.spawn(move || start_with(&Clear, Place::new(me, 2).unwrap(), &config, address).err().unwrap())
+                let place = Place::new(me, 2).unwrap();
+                scope.spawn(move || Host::join_ring(place, SESSION, &config, address, &Clear).err().unwrap())
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()

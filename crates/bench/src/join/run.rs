@@ -18,10 +18,7 @@ use annulus_roundabout::{
     config::Config,
     error::RoundaboutError,
     host::Host,
-    link::{
-        alone::Alone,
-        socket::{Address, Clear, Sockets, connect},
-    },
+    link::socket::{Address, Clear},
     ring::Place,
 };
 use anyhow::{Context, Result, anyhow};
@@ -132,14 +129,9 @@ impl Ring<'_> {
 
     fn start(&self, place: Place, listener: UnixListener, folder: &Path) -> Result<Host, RoundaboutError> {
         let config =
-            Config { fragment_bytes: self.element, timeout: PATIENCE, connect_timeout: PATIENCE, ..Config::default() }
-                .handing_over();
-        if place.hosts() == 1 {
-            return Host::start(place, config, |_| Alone::open(&config));
-        }
+            Config { fragment_bytes: self.element, timeout: PATIENCE, connect_timeout: PATIENCE, ..Config::default() };
         let address = Address::Unix { listener, successor: folder.join(format!("host-{}", place.successor())) };
-        let connections = connect(place, SESSION, &config, address, &Clear)?;
-        Host::start(place, config, |inbox| Sockets::start(place, SESSION, &config, connections, inbox))
+        Host::join_ring(place, SESSION, &config, address, &Clear)
     }
 
     fn rows(&self) -> usize {

@@ -40,7 +40,7 @@ pub struct RoundaboutArgs {
     /// Buffers for what comes in at each host
     #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65536))]
     pub places: u32,
-    /// Buffers that each host injects from
+    /// Buffers that each host injects from; shared, those of --places are its own, too
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub own: u32,
     /// Timed runs of each way

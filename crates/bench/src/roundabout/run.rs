@@ -13,7 +13,7 @@ use annulus_roundabout::{
     config::Config,
     error::RoundaboutError,
     host::Host,
-    link::socket::{Address, Clear, Protect, Sockets, Tls, connect},
+    link::socket::{Address, Clear, Protect, Tls},
     ring::Place,
     secure::{Authority, HostName, Identity, RingName},
 };
@@ -111,9 +111,7 @@ impl Run<'_> {
 
     fn protected_host(&self, me: u16, address: Address, protect: &impl Protect) -> Result<Duration> {
         let place = Place::new(me, 2).context("two hosts")?;
-        let connections = connect(place, SESSION, &self.config, address, protect)?;
-        let mut host =
-            Host::start(place, self.config, |inbox| Sockets::start(place, SESSION, &self.config, connections, inbox))?;
+        let mut host = Host::join_ring(place, SESSION, &self.config, address, protect)?;
         let (mut next, mut read) = (0, 0);
         let (mut start, mut end) = (None, Instant::now());
         host.revolve(
