@@ -19,6 +19,12 @@ pub enum RoundaboutError {
     /// The ring ended while this host still had something to do.
     #[error("this host has stopped")]
     Stopped,
+    /// This host has finished, and another makes one more revolution.
+    #[error("host {host} turns on, and this one has finished; all hosts make as many revolutions")]
+    TurnsOn {
+        /// The host that still has fragments.
+        host: HostId,
+    },
     /// An option that cannot be.
     #[error("{option}: {reason}")]
     Option {

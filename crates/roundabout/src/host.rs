@@ -3,6 +3,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    ops::AddAssign,
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -14,6 +15,7 @@ use crate::{
     config::Config,
     error::RoundaboutError,
     link::{Inbox, Incoming, Link},
+    progress::Progress,
     ring::Place,
     rotation::{Action, Event, Frame, ProtocolError, Rotation, Slot},
 };
@@ -21,6 +23,7 @@ use crate::{
 /// A host of a running ring. Dropped without [`finish`](Self::finish), it tells the others that it has given up.
 pub struct Host {
     shared: Arc<Shared>,
+    progress: Arc<Progress>,
     finished: bool,
 }
 
@@ -46,7 +49,7 @@ pub struct Fragment<'a> {
     pub is_last: bool,
 }
 
-/// What a revolution was for one host.
+/// What a revolution was for one host, or several were together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Revolution {
     /// Fragments that this host injected.
@@ -61,6 +64,17 @@ pub struct Revolution {
     pub filling: Duration,
     /// Time in which there was nothing to join: waiting for data.
     pub waiting: Duration,
+}
+
+impl AddAssign for Revolution {
+    fn add_assign(&mut self, other: Self) {
+        self.injected += other.injected;
+        self.joined += other.joined;
+        self.bytes += other.bytes;
+        self.joining += other.joining;
+        self.filling += other.filling;
+        self.waiting += other.waiting;
+    }
 }
 
 struct Shared {
@@ -126,7 +140,7 @@ impl Host {
             link.alarm(failure);
         }
         shared.put(Incoming::Credited(credits));
-        Ok(Self { shared, finished: false })
+        Ok(Self { shared, progress: Arc::new(Progress::new()), finished: false })
     }
 
     /// One revolution: `fill` writes this host's fragments, one after the other, and gives their size, or `None` when there are
@@ -136,6 +150,26 @@ impl Host {
     /// If a host of the ring fails, which is named; or what `fill` or `join` give, after which the other hosts are told that this one
     /// has given up. After an error nothing works any more.
     pub fn revolve<E: From<RoundaboutError>>(
+        &mut self,
+        fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E>,
+        join: impl FnMut(Fragment<'_>) -> Result<(), E>,
+    ) -> Result<Revolution, E> {
+        let revolution = self.turn(fill, join)?;
+        self.progress.has_turned();
+        Ok(revolution)
+    }
+
+    /// How far it has come, for another thread.
+    pub fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    /// Tells the other hosts that this one has given up, for a reason outside of a revolution. Nothing works any more.
+    pub fn give_up(&mut self) {
+        self.shared.give_up();
+    }
+
+    fn turn<E: From<RoundaboutError>>(
         &mut self,
         mut fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E>,
         mut join: impl FnMut(Fragment<'_>) -> Result<(), E>,
@@ -164,6 +198,7 @@ impl Host {
                     revolution.joining += start.elapsed();
                     revolution.joined += 1;
                     revolution.bytes += bytes as u64;
+                    self.progress.has_joined(bytes);
                     self.shared.joined(slot, buffer, bytes);
                 }
                 Work::Nothing => return Ok(revolution),
@@ -174,10 +209,10 @@ impl Host {
     /// Ends this host's part when all others have come to their end, too.
     ///
     /// # Errors
-    /// If one of them fails before.
+    /// If one of them fails before, or makes more revolutions than this one.
     pub fn finish(mut self) -> Result<(), RoundaboutError> {
         // Who has every host's announcement of an empty revolution knows that all have finished those before.
-        self.revolve(|_| Ok(None), |_| Ok::<_, RoundaboutError>(()))?;
+        self.turn(|_| Ok(None), |fragment| Err(RoundaboutError::TurnsOn { host: fragment.frame.origin }))?;
         self.finished = true;
         Ok(())
     }
@@ -208,7 +243,9 @@ impl Host {
                 continue;
             }
             let start = Instant::now();
+            self.progress.waits();
             state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.progress.goes_on();
             revolution.waiting += start.elapsed();
         }
     }

@@ -7,6 +7,7 @@ pub mod config;
 pub mod error;
 pub mod host;
 pub mod link;
+pub mod progress;
 pub mod ring;
 pub mod rotation;
 pub mod secure;
