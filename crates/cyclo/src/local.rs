@@ -148,6 +148,15 @@ impl Local {
         }
     }
 
+    /// Bytes of what stays, prepared.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Hash(build) => build.memory_bytes(),
+            Self::Merge(_, build) => build.memory_bytes(),
+            Self::Loops(_, batch) => batch.get_array_memory_size(),
+        }
+    }
+
     /// Makes a fragment ready, and says into how many parts.
     pub(crate) fn ready(&self, fragment: &Fragment, threads: usize) -> Result<(Ready, usize), JoinError> {
         let rows = fragment.batch().num_rows();

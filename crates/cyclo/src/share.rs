@@ -8,6 +8,7 @@ use std::{
 
 use annulus_join::{
     error::JoinError,
+    hash::Fragment,
     output::{Output, OutputSpec},
     types::Side,
 };
@@ -38,6 +39,16 @@ pub struct Share {
     around: Around,
     first: Part,
     setup: Duration,
+    memory: Memory,
+}
+
+/// Bytes of what one host has prepared. The ring's buffers come besides, and until a batch is full, the rows of the result in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Of what stays: rows, keys and tables; of the largest part, if there are several.
+    pub build: usize,
+    /// Of the fragments, as they are sent.
+    pub fragments: usize,
 }
 
 /// What a join was for one host.
@@ -49,12 +60,14 @@ pub struct Turn {
     pub reading: Duration,
     /// What went around, in all revolutions, and where the time went.
     pub revolution: Revolution,
+    /// What it held.
+    pub memory: Memory,
 }
 
 impl Share {
     /// Prepares this host's rows of both sides, which are let go; `build` may be the first of several parts. Memory is taken as the
     /// local join says: [`BuildSide::prepare`](annulus_join::hash::BuildSide::prepare) and
-    /// [`Fragment::prepare`](annulus_join::hash::Fragment::prepare), or those of [`MergeJoin`](annulus_join::merge::MergeJoin).
+    /// [`Fragment::prepare`], or those of [`MergeJoin`](annulus_join::merge::MergeJoin).
     ///
     /// # Errors
     /// If columns are missing, keys cannot be compared, or a row of the side that goes around does not fit in a fragment.
@@ -66,7 +79,14 @@ impl Share {
         let JoinSpec { condition, threads, fragment_bytes, .. } = &spec;
         let (format, fragments) = condition.prepare_probe(spec.schemas(), probe, *threads, *fragment_bytes)?;
         let around = Around { spec, output, format, fragments };
-        Ok(Self { around, first, setup: start.elapsed() })
+        let fragments = around.fragments.iter().map(Fragment::encoded_bytes).sum();
+        let memory = Memory { build: first.local.memory_bytes(), fragments };
+        Ok(Self { around, first, setup: start.elapsed(), memory })
+    }
+
+    /// Bytes of what is prepared.
+    pub fn memory(&self) -> Memory {
+        self.memory
     }
 
     /// Sends this host's fragments around, joins every host's with what stays here, and hands the result to `emit` in batches: it
@@ -96,9 +116,9 @@ impl Share {
         mut next: impl FnMut(usize) -> Result<Vec<RecordBatch>, JoinError>,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Turn, CycloError> {
-        let Self { around, first, setup } = self;
+        let Self { around, first, setup, memory } = self;
         let mut host = GiveUp::unless_done(host);
-        let mut turn = Turn { setup, ..Turn::default() };
+        let mut turn = Turn { setup, memory, ..Turn::default() };
         let (mut first, mut endings) = (Some(first), Endings::default());
         for number in 0..parts.get() {
             // The part before is gone.
@@ -111,6 +131,7 @@ impl Share {
                     let start = Instant::now();
                     let part = around.spec.part(&around.output, batches)?;
                     turn.setup += start.elapsed();
+                    turn.memory.build = turn.memory.build.max(part.local.memory_bytes());
                     part
                 }
             };

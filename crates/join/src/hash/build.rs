@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use arrow::array::{ArrayRef, AsArray, LargeBinaryArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, RecordBatchOptions};
 
 use super::{
     cluster::{Clustered, cluster},
@@ -88,6 +88,16 @@ impl BuildSide {
     /// Into how many partitions it is clustered.
     pub fn partitions(&self) -> Partitions {
         self.partitions
+    }
+
+    /// Bytes that it holds: rows, keys and tables. O(columns).
+    pub fn memory_bytes(&self) -> usize {
+        let tables = match &self.tables {
+            KeyTables::Narrow(tables) => tables.memory_bytes(),
+            KeyTables::Wide(tables) => tables.memory_bytes(),
+        };
+        let keys = self.key_bytes.as_ref().map_or(0, Array::get_array_memory_size);
+        self.batch.get_array_memory_size() + keys + tables
     }
 
     pub(super) fn key_bytes(&self) -> Option<&LargeBinaryArray> {

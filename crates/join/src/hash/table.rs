@@ -87,6 +87,11 @@ where
         Ok(Self { entries, directory, directories, bits })
     }
 
+    pub(super) fn memory_bytes(&self) -> usize {
+        let (entries, directory) = (self.entries.as_slice(), self.directory.as_slice());
+        size_of_val(entries) + size_of_val(directory) + size_of_val(&self.directories[..])
+    }
+
     /// The table of a partition.
     #[inline]
     pub(super) fn partition(&self, partition: usize) -> Table<'_, K> {

@@ -58,6 +58,19 @@ pub(super) struct Keys {
     pub(super) nulls: Option<NullBuffer>,
 }
 
+impl Keys {
+    pub(super) fn memory_bytes(&self) -> usize {
+        let column = |column: &Column| match column {
+            Column::Nothing => 0,
+            Column::Words(words) => size_of_val(&words[..]),
+            Column::Wide(words) => size_of_val(&words[..]),
+            Column::Rows(rows) => rows.size(),
+        };
+        let nulls = self.nulls.as_ref().map_or(0, |nulls| nulls.buffer().len());
+        column(&self.equal) + column(&self.band) + nulls
+    }
+}
+
 /// Brings keys into their form, which is the same for both sides.
 #[derive(Debug)]
 pub(super) struct Encoder {

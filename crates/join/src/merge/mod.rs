@@ -77,6 +77,11 @@ impl MergeBuild {
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
     }
+
+    /// Bytes that it holds: rows and keys. O(columns).
+    pub fn memory_bytes(&self) -> usize {
+        self.batch.get_array_memory_size() + self.keys.memory_bytes()
+    }
 }
 
 impl MergeFragment {
