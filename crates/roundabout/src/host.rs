@@ -27,6 +27,17 @@ pub struct Host {
     finished: bool,
 }
 
+/// Ends a host's part from another thread: the host gives up, and the others are told so.
+#[derive(Clone)]
+pub struct Stopper(Arc<Shared>);
+
+impl Stopper {
+    /// Whatever the host is at fails as soon as it waits for the ring, or has joined what it is joining.
+    pub fn stop(&self) {
+        self.0.give_up();
+    }
+}
+
 /// A link that is open.
 #[derive(Debug)]
 pub struct Opened<L> {
@@ -204,6 +215,11 @@ impl Host {
                 Work::Nothing => return Ok(revolution),
             }
         }
+    }
+
+    /// Ends this host's part, if it has to be.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.shared))
     }
 
     /// Ends this host's part when all others have come to their end, too.
