@@ -61,6 +61,10 @@ pub struct Revolution {
     pub filling: Duration,
     /// Time in which there was nothing to join: waiting for data.
     pub waiting: Duration,
+    /// Of that, until the first fragment of another host had come.
+    pub waiting_first: Duration,
+    /// Of that, when all own fragments were joined: others are slower, or have more.
+    pub waiting_last: Duration,
 }
 
 struct Shared {
@@ -207,9 +211,16 @@ impl Host {
             if self.shared.left_too_early(&mut state) {
                 continue;
             }
+            let (is_first, is_last) = (state.rotation.has_received_nothing(), state.rotation.has_joined_own());
             let start = Instant::now();
             state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            revolution.waiting += start.elapsed();
+            let waited = start.elapsed();
+            revolution.waiting += waited;
+            if is_first {
+                revolution.waiting_first += waited;
+            } else if is_last {
+                revolution.waiting_last += waited;
+            }
         }
     }
 }

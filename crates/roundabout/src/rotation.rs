@@ -167,6 +167,18 @@ impl Rotation {
             && self.origins.iter().all(|origin| origin.total == Some(origin.joined))
     }
 
+    /// Whether nothing of this revolution has come from the predecessor.
+    pub fn has_received_nothing(&self) -> bool {
+        let me = self.place.me().index();
+        self.origins.iter().enumerate().all(|(at, origin)| at == me || origin.seen == 0)
+    }
+
+    /// Whether this host's fragments were all joined here.
+    pub fn has_joined_own(&self) -> bool {
+        let own = &self.origins[self.place.me().index()];
+        own.total == Some(own.joined)
+    }
+
     /// Whether nothing of this revolution has yet to come from the predecessor.
     pub fn has_received_all(&self) -> bool {
         let me = self.place.me().index();

@@ -1,6 +1,7 @@
 //! `annulus bench roundabout`: how fast elements go from one host to the next.
 
 mod args;
+mod rival;
 mod run;
 
 use std::{
