@@ -12,8 +12,7 @@ use crate::secure::{self, HostName, Identity, Refusal, Secure, SecureError};
 
 /// What carries a connection's bytes.
 pub trait Carrier: Read + Write + Send + 'static {
-    /// A key that both ends of the connection can have, and nobody else: each label (at most 249 bytes) and context gives another. None
-    /// in the clear.
+    /// A key that both ends of the connection can have, and nobody else: each label and context gives another. None in the clear.
     fn export(&self, label: &[u8], context: &[u8]) -> Option<[u8; 32]>;
 }
 
@@ -25,7 +24,7 @@ impl Carrier for Socket {
 
 impl Carrier for Secure {
     fn export(&self, label: &[u8], context: &[u8]) -> Option<[u8; 32]> {
-        Some(Secure::export(self, label, context))
+        Secure::export(self, label, context).ok()
     }
 }
 
