@@ -27,8 +27,9 @@ Ways:
   rustls  a TLS 1.3 stream of rustls's own (AES-128-GCM) between two threads, as plain: what tls is compared with
   tls     a roundabout over TLS 1.3 with certificates on both sides
   shared  a roundabout of two hosts over Unix sockets, which hand over buffers in shared memory
-  ofi-tcp, ofi-shm, ofi-sealed
-          a roundabout over libfabric's providers tcp and shm, and over tcp with sealed elements, if built with the feature ofi
+  ofi-tcp, ofi-shm, ofi, ofi-sealed
+          if built with the feature ofi, a roundabout over libfabric's providers tcp and shm, over that of --fabric, and over the \
+same with sealed elements
 
 Columns of --json:
   way, element_bytes, elements
@@ -45,6 +46,10 @@ pub struct RoundaboutArgs {
     /// How they are sent
     #[arg(long, value_name = "WAY", value_delimiter = ',', default_value = DEFAULT_WAYS)]
     pub ways: Vec<Way>,
+    /// Which of libfabric's providers the ways ofi and ofi-sealed use, and at which address, if it has such
+    #[cfg(feature = "ofi")]
+    #[arg(long, value_name = "PROVIDER[@ADDRESS]", default_value = "tcp@127.0.0.1")]
+    pub fabric: String,
     /// Buffers for what comes in at each host
     #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65536))]
     pub places: u32,
@@ -78,7 +83,10 @@ pub enum Way {
     /// A roundabout over libfabric's shared memory
     #[cfg(feature = "ofi")]
     OfiShm,
-    /// A roundabout over libfabric's TCP, sealed
+    /// A roundabout over the provider of --fabric
+    #[cfg(feature = "ofi")]
+    Ofi,
+    /// The same, sealed
     #[cfg(feature = "ofi")]
     OfiSealed,
 }
@@ -97,6 +105,8 @@ impl Way {
             #[cfg(feature = "ofi")]
             Self::OfiShm => "ofi-shm",
             #[cfg(feature = "ofi")]
+            Self::Ofi => "ofi",
+            #[cfg(feature = "ofi")]
             Self::OfiSealed => "ofi-sealed",
         }
     }
@@ -111,16 +121,18 @@ impl Way {
         }
     }
 
-    /// What libfabric is asked for.
+    /// What libfabric is asked for; `named` is the argument of `--fabric`.
     #[cfg(feature = "ofi")]
-    pub(super) fn fabric(self) -> Option<Options<'static>> {
-        let tcp = Options { provider: "tcp", node: Some("127.0.0.1"), sealed: false };
-        match self {
-            Self::OfiTcp => Some(tcp),
-            Self::OfiShm => Some(Options { provider: "shm", node: None, ..tcp }),
-            Self::OfiSealed => Some(Options { sealed: true, ..tcp }),
-            _ => None,
-        }
+    pub(super) fn fabric(self, named: &str) -> Option<Options<'_>> {
+        let (provider, node) = match self {
+            Self::OfiTcp => ("tcp", Some("127.0.0.1")),
+            Self::OfiShm => ("shm", None),
+            Self::Ofi | Self::OfiSealed => {
+                named.split_once('@').map_or((named, None), |(provider, node)| (provider, Some(node)))
+            }
+            _ => return None,
+        };
+        Some(Options { provider, node, sealed: self == Self::OfiSealed })
     }
 }
 

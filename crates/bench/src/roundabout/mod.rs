@@ -56,7 +56,16 @@ pub fn run(args: &RoundaboutArgs, stop: &Stop) -> Result<()> {
         };
         let run = |way: Way, elements, checked| {
             bar.set_message(format!("{} {element_bytes} bytes", way.name()));
-            let seconds = Run { way, config, elements, checked, stop }.seconds().context(way.name());
+            let run = Run {
+                way,
+                config,
+                elements,
+                checked,
+                stop,
+                #[cfg(feature = "ofi")]
+                fabric: &args.fabric,
+            };
+            let seconds = run.seconds().context(way.name());
             bar.inc(1);
             seconds
         };

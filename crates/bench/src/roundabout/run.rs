@@ -32,6 +32,8 @@ pub(super) struct Run<'a> {
     /// Every byte is written and checked, not only the first and last ones.
     pub(super) checked: bool,
     pub(super) stop: &'a Stop,
+    #[cfg(feature = "ofi")]
+    pub(super) fabric: &'a str,
 }
 
 const SESSION: u64 = 1;
@@ -155,7 +157,7 @@ impl Run<'_> {
     fn start(&self, place: Place, address: Address, protect: &impl Protect) -> Result<Host, RoundaboutError> {
         let config = &self.config;
         #[cfg(feature = "ofi")]
-        if let Some(options) = self.way.fabric() {
+        if let Some(options) = self.way.fabric(self.fabric) {
             let fabric = Fabric::open(&options, config)?;
             let connections = connect(place, SESSION, config, address, protect)?;
             return Host::start(place, *config, |inbox| fabric.start(place, SESSION, config, connections, inbox));
