@@ -22,6 +22,8 @@ Columns of --json, medians of the rounds:
   setup_s       seconds of the host that took longest to prepare its part
   join_s        seconds of the revolution
   waiting_share time that hosts waited for data, by the time of the revolution, on average
+  waiting_first_share, waiting_last_share
+                of that, until the first fragment of another host had come, and when a host had joined all its own ones
   total_s       setup_s + join_s
   host_mb       most bytes that a host's part of the tables has, in units of 1024 x 1024")]
 pub struct JoinArgs {

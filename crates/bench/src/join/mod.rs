@@ -4,8 +4,12 @@ mod args;
 mod run;
 mod tables;
 
-use std::io::{Write, stdout};
+use std::{
+    io::{Write, stdout},
+    time::Duration,
+};
 
+use annulus_roundabout::host::Revolution;
 use anyhow::{Context, Result, ensure};
 pub use args::JoinArgs;
 use comfy_table::{CellAlignment, Table, presets};
@@ -29,6 +33,8 @@ struct Line {
     setup_s: f64,
     join_s: f64,
     waiting_share: f64,
+    waiting_first_share: f64,
+    waiting_last_share: f64,
     total_s: f64,
     host_mb: f64,
 }
@@ -77,20 +83,38 @@ fn line(args: &JoinArgs, hosts: u16, matches: u64, rounds: &[Joined]) -> Line {
     let of = |value: &dyn Fn(&Joined) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
     let setup_s = of(&|joined| joined.turns.iter().map(|turn| turn.setup.as_secs_f64()).fold(0.0, f64::max));
     let join_s = of(&|joined| joined.join.as_secs_f64());
-    let waiting_share = of(&|joined| {
-        let waiting: f64 = joined.turns.iter().map(|turn| turn.revolution.waiting.as_secs_f64()).sum();
-        waiting / joined.join.as_secs_f64() / f64::from(hosts)
-    });
+    let share_of = |time: fn(&Revolution) -> Duration| {
+        of(&|joined| {
+            let waiting: f64 = joined.turns.iter().map(|turn| time(&turn.revolution).as_secs_f64()).sum();
+            waiting / joined.join.as_secs_f64() / f64::from(hosts)
+        })
+    };
+    let waiting_share = share_of(|revolution| revolution.waiting);
+    let waiting_first_share = share_of(|revolution| revolution.waiting_first);
+    let waiting_last_share = share_of(|revolution| revolution.waiting_last);
     // Keys and numbers of this host's part of both tables.
     let host_mb = 2.0 * args.rows.div_ceil(u64::from(hosts)) as f64 * 12.0 / f64::from(1 << 20);
     let (rows, threads, zipf) = (args.rows, args.threads, args.zipf);
-    Line { hosts, rows, threads, zipf, matches, setup_s, join_s, waiting_share, total_s: setup_s + join_s, host_mb }
+    Line {
+        hosts,
+        rows,
+        threads,
+        zipf,
+        matches,
+        setup_s,
+        join_s,
+        waiting_share,
+        waiting_first_share,
+        waiting_last_share,
+        total_s: setup_s + join_s,
+        host_mb,
+    }
 }
 
 fn table(lines: &[Line]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_header(["hosts", "matches", "setup s", "join s", "waiting", "total s", "MB a host"]);
+    table.set_header(["hosts", "matches", "setup s", "join s", "waiting", "(first, last)", "total s", "MB a host"]);
     for line in lines {
         table.add_row([
             line.hosts.to_string(),
@@ -98,6 +122,7 @@ fn table(lines: &[Line]) -> Table {
             format!("{:.3}", line.setup_s),
             format!("{:.3}", line.join_s),
             format!("{:.1} %", line.waiting_share * 100.0),
+            format!("({:.1}, {:.1})", line.waiting_first_share * 100.0, line.waiting_last_share * 100.0),
             format!("{:.3}", line.total_s),
             format!("{:.0}", line.host_mb),
         ]);
