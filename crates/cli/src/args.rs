@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::{
     bench::BenchCommand,
     join::JoinArgs,
-    node::NodeCommand,
+    node::NodeArgs,
     sql::tables::TableSpec,
     units::{self, QueryList},
 };
@@ -63,9 +63,8 @@ pub enum Command {
     /// Be a host of a join, which is told what to do on the standard input
     #[command(hide = true)]
     Host,
-    /// Say which hosts belong to a ring
-    #[command(subcommand)]
-    Node(NodeCommand),
+    /// Say which hosts belong to a ring, or be one of them
+    Node(NodeArgs),
     /// Measure parts of Annulus against their rivals
     #[command(subcommand)]
     Bench(BenchCommand),

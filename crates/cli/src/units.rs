@@ -1,6 +1,6 @@
 //! Values of command-line options: sizes, counts, query lists, settings.
 
-use std::{collections::BTreeSet, str::FromStr};
+use std::{collections::BTreeSet, str::FromStr, time::Duration};
 
 pub use annulus_bench::units::{parse_count, parse_size};
 
@@ -17,6 +17,14 @@ pub fn parse_share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.001..=1000.0).contains(&share) => Ok(share),
         _ => Err(format!("'{text}' is no share; choose 0.001 to 1000, 1 being an average partition's rows")),
+    }
+}
+
+/// Reads a time in seconds, of which a ring can do with 0.05 and more.
+pub fn parse_seconds(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds) if (0.05..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(format!("'{text}' is no time; choose 0.05 to 86400 seconds")),
     }
 }
 

@@ -1,11 +1,14 @@
 //! What may go wrong.
 
-use std::io;
+use std::{io, path::PathBuf};
 
 use annulus_cyclo::CycloError;
 use annulus_dataset::{error::DatasetError, output::OutputError};
 use annulus_join::error::JoinError;
-use annulus_roundabout::error::RoundaboutError;
+use annulus_roundabout::{
+    error::RoundaboutError,
+    secure::{FileError, SecureError},
+};
 use arrow::error::ArrowError;
 
 /// Why a join of datasets failed.
@@ -52,6 +55,25 @@ pub enum ClusterError {
         limit: u64,
         /// Hosts that would do.
         enough: u64,
+    },
+    /// A ring's file is not one.
+    #[error("'{}': {reason}", path.display())]
+    RingFile {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// A certificate or key cannot be used.
+    #[error(transparent)]
+    Certificates(#[from] FileError),
+    /// A control connection cannot be secured.
+    #[error("the control connection to '{host}' cannot be secured: {source}")]
+    Secure {
+        /// Who should be at the other end.
+        host: String,
+        /// Why.
+        source: SecureError,
     },
     /// A host has failed.
     #[error("host {host} has failed: {reason}")]

@@ -14,4 +14,6 @@ pub mod coordinator;
 pub mod error;
 pub mod host;
 pub mod job;
+pub mod node;
 pub mod plan;
+pub mod ring_file;

@@ -1,14 +1,21 @@
 //! The command line of `annulus join`, as it was typed and checked.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{self, PathBuf},
+    time::Duration,
+};
 
 use annulus_bench::machine;
-use annulus_cluster::job::{Algorithm, Input, JoinJob, JoinKind, JoinOptions, Query, Revolutions};
+use annulus_cluster::{
+    job::{Algorithm, Input, JoinJob, JoinKind, JoinOptions, Query, Revolutions},
+    ring_file::RingFile,
+};
 use annulus_dataset::{
     input::BadRows,
     output::{Existing, OutputFormat},
 };
 use annulus_join::types::Side;
+use annulus_roundabout::secure::{HostName, Identity};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
@@ -21,6 +28,7 @@ use crate::{args::ReadingArgs, job::input_options, units};
   annulus join q=quotes/ t=trades/ --on symbol --where 't.time >= q.time' --type left --output out
   annulus join users.csv banned.csv --on id --type anti --output clean
   annulus join a/ b/ --where 'levenshtein(a.name, b.name) <= 2' --output alike --explain
+  annulus join /shared/a /shared/b --on id --ring ring.toml --output /shared/joined
 
 Inputs are a file, a folder or a glob of Parquet, CSV, JSON lines, Arrow IPC or page files. A predicate calls them a and b, unless a name is
 given (NAME=PATH), and their columns as they are called in the files, in capitals and small letters. --on and --where are the condition of the join: with
@@ -53,8 +61,14 @@ pub struct JoinArgs {
     #[arg(long, short, value_name = "DIR", required_unless_present = "explain")]
     output: Option<PathBuf>,
     /// Host processes on this machine
-    #[arg(long, value_name = "T", default_value = "1", value_parser = units::parse_count)]
+    #[arg(long, value_name = "T", default_value = "1", value_parser = units::parse_count, conflicts_with = "ring")]
     local: usize,
+    /// The file of a ring whose hosts run already (annulus node --ring), and see the same files under the same paths
+    #[arg(long, value_name = "FILE")]
+    ring: Option<PathBuf>,
+    /// With --ring, the member whose certificate is shown [default: the one whose key is in the folder of certificates]
+    #[arg(long, value_name = "NAME", requires = "ring")]
+    name: Option<HostName>,
     /// The side that goes around the ring [default: the smaller one]
     #[arg(long, value_name = "SIDE")]
     rotate: Option<SideArg>,
@@ -74,8 +88,8 @@ pub struct JoinArgs {
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = units::parse_size)]
     fragment_size: usize,
     /// Seconds without a word after which a host counts as failed
-    #[arg(long, value_name = "SECONDS", default_value = "5")]
-    timeout: f64,
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = units::parse_seconds)]
+    timeout: Duration,
     /// Added to the names of columns of RIGHT that LEFT has, too
     #[arg(long, value_name = "TEXT", default_value = "_right")]
     suffix: String,
@@ -115,6 +129,8 @@ enum AlgorithmArg {
 pub struct JoinCommandJob {
     pub job: JoinJob,
     pub hosts: usize,
+    /// The ring that does it, and who asks for it; processes of this machine without one.
+    pub ring: Option<(RingFile, Identity)>,
     pub explain: bool,
     pub json: bool,
 }
@@ -126,16 +142,26 @@ impl JoinArgs {
         if options.on_bad_row == BadRows::Quarantine {
             bail!("--on-bad-row quarantine is not for joins; choose fail or skip");
         }
-        if !(self.timeout.is_finite() && self.timeout > 0.0) {
-            bail!("--timeout is {}; give seconds, more than 0", self.timeout);
-        }
         let Ok(fragment_bytes) = u32::try_from(self.fragment_size) else {
             bail!("--fragment-size is {}; the most is 1G", self.fragment_size);
         };
+        let ring = match &self.ring {
+            Some(path) => {
+                let file = RingFile::load(path)?;
+                let identity = file.identity(self.name.as_ref())?;
+                Some((file, identity))
+            }
+            None => None,
+        };
+        // Hosts may run in other folders.
+        let path_of = |path: &str| if ring.is_some() { absolute(path) } else { path.to_owned() };
         let input = |text: &str, name: &str| {
             let (name, path) = named(text).unwrap_or((name, text));
-            Input { name: name.to_owned(), paths: vec![path.to_owned()], options: options.clone() }
+            Input { name: name.to_owned(), paths: vec![path_of(path)], options: options.clone() }
         };
+        let output = self.output.unwrap_or_default();
+        let output = if ring.is_some() { PathBuf::from(absolute(&output.to_string_lossy())) } else { output };
+        let hosts = ring.as_ref().map_or(self.local, |(file, _)| file.hosts.len());
         let pair = |text: &String| {
             let (left, right) = text.split_once('=').unwrap_or((text, text));
             (left.trim().to_owned(), right.trim().to_owned())
@@ -160,15 +186,19 @@ impl JoinArgs {
             }),
             threads: self.threads.unwrap_or_else(|| (machine::cores() / self.local).max(1)),
             fragment_bytes,
-            timeout: Duration::from_secs_f64(self.timeout.min(86_400.0)),
+            timeout: self.timeout,
             memory_bytes: self.memory_limit.map(|bytes| bytes as u64),
             revolutions: self.revolutions,
         };
         let existing = if self.overwrite { Existing::Overwrite } else { Existing::Refuse };
         let format: OutputFormat = self.format.into();
-        let job = JoinJob { query, options, output: self.output.unwrap_or_default(), existing, format };
-        Ok(JoinCommandJob { job, hosts: self.local, explain: self.explain, json: self.json })
+        let job = JoinJob { query, options, output, existing, format };
+        Ok(JoinCommandJob { job, hosts, ring, explain: self.explain, json: self.json })
     }
+}
+
+fn absolute(path: &str) -> String {
+    path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
 fn parse_revolutions(text: &str) -> Result<Revolutions, String> {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use annulus_cluster::{
-    coordinator::{self, Cancel, Coordinator, LocalProcesses, Planned, Summary},
+    coordinator::{self, Cancel, Coordinator, Launch, LocalProcesses, Planned, RemoteHosts, Summary},
     error::ClusterError,
     host,
 };
@@ -60,15 +60,22 @@ pub async fn run(command: JoinCommandJob) -> Result<Outcome> {
 
 /// This process is a host: orders come on the standard input.
 pub fn serve_host() -> Result<()> {
-    Ok(host::serve(stdin(), stdout())?)
+    Ok(host::serve(stdin(), stdout(), None)?)
 }
 
 fn join(command: &JoinCommandJob, coordinator: Coordinator) -> Result<(Planned, Summary)> {
     let planned = coordinator::plan(&command.job, command.hosts)?;
-    let program = env::current_exe().context("cannot find this program, which hosts are processes of")?;
-    let hosts = LocalProcesses::new(command.hosts, program, vec![HOST_COMMAND.to_owned()])?;
+    let hosts: Box<dyn Launch> = match &command.ring {
+        Some((file, identity)) => {
+            Box::new(RemoteHosts::new(file.clone(), identity.clone(), command.job.options.timeout))
+        }
+        None => {
+            let program = env::current_exe().context("cannot find this program, which hosts are processes of")?;
+            Box::new(LocalProcesses::new(command.hosts, program, vec![HOST_COMMAND.to_owned()])?)
+        }
+    };
     let shown = Shown::new(&planned);
-    let summary = coordinator.run(&command.job, &planned, &hosts, &shown);
+    let summary = coordinator.run(&command.job, &planned, &*hosts, &shown);
     shown.clear();
     Ok((planned, summary?))
 }

@@ -1,9 +1,43 @@
 //! The command line of `annulus node`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use annulus_roundabout::secure::{HostName, RingName};
 use clap::{Args, Subcommand};
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+#[command(after_help = "Examples:
+  annulus node init-ca --ring sales --folder certs
+  annulus node add-host alpha --folder certs
+  annulus node --ring ring.toml --name alpha           be host alpha of this ring, until Ctrl-C
+
+ring.toml is the same on all hosts:
+  certificates = 'certs'     # ca.pem, and this host's host-alpha.pem and host-alpha-key.pem; a path from this file on
+  trusted_network = false    # true: rows go from host to host in the clear; orders never do
+  [[host]]
+  name = 'alpha'
+  control = '10.0.0.1:7400'  # takes orders, from members of the ring alone
+  data = '10.0.0.1:7401'     # takes rows from the host before it
+  [[host]]
+  name = 'beta'
+  control = '10.0.0.2:7400'
+  data = '10.0.0.2:7401'
+
+Joins are submitted with annulus join --ring ring.toml, from any machine that has the certificate of a member.")]
+pub struct NodeArgs {
+    #[command(subcommand)]
+    pub command: Option<NodeCommand>,
+    /// The file of the ring that this process is a host of
+    #[arg(long, value_name = "FILE", required = true)]
+    pub ring: Option<PathBuf>,
+    /// This host's name [default: the one whose key is in the folder of certificates]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<HostName>,
+    /// Seconds without a word from a coordinator after which it counts as gone
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = crate::units::parse_seconds)]
+    pub timeout: Duration,
+}
 
 #[derive(Subcommand)]
 pub enum NodeCommand {

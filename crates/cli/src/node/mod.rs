@@ -1,22 +1,52 @@
-//! `annulus node`: who belongs to a ring of hosts.
+//! `annulus node`: who belongs to a ring of hosts, and being one of them.
 
 mod args;
 
 use std::{
     io::{Write, stdout},
     path::Path,
+    sync::Arc,
 };
 
+use annulus_cluster::{
+    host::Member,
+    node::{Log, Node},
+    ring_file::RingFile,
+};
 use annulus_roundabout::secure::Authority;
-use anyhow::{Context, Result};
-pub use args::{AddHostArgs, InitCaArgs, NodeCommand};
+use anyhow::{Context, Result, bail};
+pub use args::{AddHostArgs, InitCaArgs, NodeArgs, NodeCommand};
 use serde_json::json;
 
-/// Makes the files that `command` asks for, and prints which.
-pub fn run(command: &NodeCommand) -> Result<()> {
-    match command {
-        NodeCommand::InitCa(args) => init_ca(args),
-        NodeCommand::AddHost(args) => add_host(args),
+/// Makes the files that are asked for, and prints which; or is a host until the process ends.
+pub fn run(args: &NodeArgs) -> Result<()> {
+    match (&args.command, &args.ring) {
+        (Some(NodeCommand::InitCa(args)), _) => init_ca(args),
+        (Some(NodeCommand::AddHost(args)), _) => add_host(args),
+        (None, Some(ring)) => serve(args, ring),
+        (None, None) => bail!("say what to do: --ring FILE to be a host, or init-ca, or add-host"),
+    }
+}
+
+fn serve(args: &NodeArgs, ring: &Path) -> Result<()> {
+    let file = RingFile::load(ring)?;
+    let identity = file.identity(args.name.as_ref())?;
+    let host = file.host(&identity.member().host)?.clone();
+    if file.trusted_network {
+        eprintln!("rows go from host to host in the clear, since {} says trusted_network = true", ring.display());
+    }
+    let node = Node::listen(Member { file, identity }, args.timeout)?;
+    eprintln!("host {} takes orders at {}", host.name, host.control);
+    let log: Arc<dyn Log> = Arc::new(Stderr);
+    Ok(node.run(&log)?)
+}
+
+/// A line for whatever happens.
+struct Stderr;
+
+impl Log for Stderr {
+    fn said(&self, what: &str) {
+        eprintln!("{what}");
     }
 }
 

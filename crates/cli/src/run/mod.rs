@@ -31,9 +31,11 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Runs `job` to its end.
 pub fn run(job: Job) -> Result<Outcome> {
     // A host may be killed, and has nothing then that it could leave.
-    if matches!(job, Job::Host) {
-        return join::serve_host().map(|()| Outcome::Done);
-    }
+    let job = match job {
+        Job::Host => return join::serve_host().map(|()| Outcome::Done),
+        Job::Node(args) => return node::run(&args).map(|()| Outcome::Done),
+        job => job,
+    };
     let runtime = runtime(&job).context("cannot start the worker threads")?;
     let spill =
         tempfile::Builder::new().prefix("annulus-").tempdir().context("cannot make a folder for spill files")?;
@@ -43,8 +45,7 @@ pub fn run(job: Job) -> Result<Outcome> {
             Job::Sql(job) => sql::run(job, spill.path()).await,
             Job::Partition(job) => partition::run(job).await,
             Job::Join(job) => join::run(*job).await,
-            Job::Host => join::serve_host().map(|()| Outcome::Done),
-            Job::Node(command) => node::run(&command).map(|()| Outcome::Done),
+            Job::Host | Job::Node(_) => Ok(Outcome::Done),
             Job::Bench(args) => bench::run(args, spill.path()).await,
             Job::Pages(args) => blocking::run(move |stop| pages::run(&args, stop)).await,
             Job::Roundabout(args) => blocking::run(move |stop| roundabout::run(&args, stop)).await,

@@ -54,6 +54,10 @@ impl<W: Write> LineWriter<W> {
         Self(Mutex::new(writer))
     }
 
+    pub(crate) fn into_inner(self) -> W {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn write(&self, message: &impl Serialize) -> Result<(), ClusterError> {
         let mut line =
             serde_json::to_vec(message).map_err(|error| ClusterError::Control { reason: error.to_string() })?;

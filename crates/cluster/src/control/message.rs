@@ -25,6 +25,8 @@ pub(crate) enum Order {
     },
     Turn,
     Publish,
+    /// The coordinator has heard that the host is alive.
+    Heard,
 }
 
 /// What one host is to do.
@@ -58,9 +60,18 @@ impl Task {
 
 /// How a host finds its neighbours.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Neighbours {
+pub enum Neighbours {
     /// By sockets in a folder: hosts of one machine, which share their buffers.
     Folder(PathBuf),
+    /// By the file of the ring, which each host has: the names of those that take part, in order.
+    Ring(Vec<String>),
+}
+
+/// What a coordinator says first on a connection: which of the two it is that belong to a join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Lane {
+    Orders(u64),
+    Reports(u64),
 }
 
 /// Where a host's files go.

@@ -18,5 +18,5 @@ mod lines;
 mod message;
 
 pub(crate) use lines::{LineReader, LineWriter};
-pub(crate) use message::{HostOutput, Loaded, Neighbours, Order, Report, Task, schema_from, schema_to};
-pub use message::{HostProgress, HostSummary, Phase};
+pub(crate) use message::{HostOutput, Lane, Loaded, Order, Report, Task, schema_from, schema_to};
+pub use message::{HostProgress, HostSummary, Neighbours, Phase};

@@ -22,8 +22,7 @@ pub trait Launch {
     fn start(&self, host: usize) -> Result<HostProcess, ClusterError>;
 
     /// How hosts find their neighbours.
-    #[doc(hidden)]
-    fn sockets(&self) -> PathBuf;
+    fn neighbours(&self) -> Neighbours;
 }
 
 /// A host that runs.
@@ -81,14 +80,8 @@ impl Launch for LocalProcesses {
         Ok(HostProcess { orders: Box::new(orders), reports: Box::new(reports), handle: Box::new(Process(child)) })
     }
 
-    fn sockets(&self) -> PathBuf {
-        self.folder.path().to_owned()
-    }
-}
-
-impl dyn Launch + '_ {
-    pub(super) fn neighbours(&self) -> Neighbours {
-        Neighbours::Folder(self.sockets())
+    fn neighbours(&self) -> Neighbours {
+        Neighbours::Folder(self.folder.path().to_owned())
     }
 }
 

@@ -8,10 +8,12 @@
 mod failure;
 mod launch;
 mod planned;
+mod remote;
 mod run;
 
-pub use launch::{HostProcess, Launch, LocalProcesses};
+pub use launch::{HostHandle, HostProcess, Launch, LocalProcesses};
 pub use planned::{Planned, plan};
+pub use remote::RemoteHosts;
 pub use run::{Cancel, Coordinator, Observe, Summary};
 
-pub use crate::control::{HostProgress, HostSummary, Phase};
+pub use crate::control::{HostProgress, HostSummary, Neighbours, Phase};

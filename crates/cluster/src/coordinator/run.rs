@@ -216,6 +216,7 @@ impl<'a> Ring<'a> {
             let seen = match self.next()? {
                 Next::Report(host, Report::Alive(progress)) => {
                     self.observe.host(host, progress);
+                    self.order(host, &Order::Heard);
                     continue;
                 }
                 Next::Report(host, Report::Failed { reason, other }) => (host, said(reason, other)),

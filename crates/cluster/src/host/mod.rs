@@ -30,6 +30,7 @@ use annulus_roundabout::{error::RoundaboutError, host::Stopper};
 
 use arrow::array::RecordBatch;
 
+pub use self::ring::Member;
 use self::{
     load::{Loaded, Side as Loading},
     progress::Progress,
@@ -49,7 +50,12 @@ const WRITERS_BYTES: usize = 256 << 20;
 ///
 /// # Errors
 /// If reports cannot be written. What else goes wrong is one of them.
-pub fn serve(orders: impl Read + Send + 'static, reports: impl Write + Send + 'static) -> Result<(), ClusterError> {
+/// `member` is what a host of a ring of machines is; those of one machine need none.
+pub fn serve(
+    orders: impl Read + Send + 'static,
+    reports: impl Write + Send + 'static,
+    member: Option<Member>,
+) -> Result<(), ClusterError> {
     let reports = Arc::new(LineWriter::new(reports));
     let stop = Stop::default();
     let orders = follow(orders, stop.clone())?;
@@ -59,7 +65,7 @@ pub fn serve(orders: impl Read + Send + 'static, reports: impl Write + Send + 's
         let (reports, progress) = (Arc::clone(&reports), Arc::clone(&progress));
         thread::Builder::new().name("alive".to_owned()).spawn(move || tick(&reports, &progress, &until))?
     };
-    let host = Session { orders, reports: Arc::clone(&reports), stop, progress };
+    let host = Session { orders, reports: Arc::clone(&reports), stop, progress, member };
     let done = host.run();
     drop(ended);
     // It has nothing left to say but that reports cannot be written, which the next line finds out, too.
@@ -85,7 +91,8 @@ fn follow(orders: impl Read + Send + 'static, stop: Stop) -> Result<Receiver<Ord
     let read = move || {
         for order in LineReader::new(orders) {
             let Ok(order) = order else { break };
-            if sender.send(order).is_err() {
+            // That the coordinator lives is all that it says.
+            if !matches!(order, Order::Heard) && sender.send(order).is_err() {
                 return;
             }
         }
@@ -134,6 +141,7 @@ struct Session<W> {
     reports: Arc<LineWriter<W>>,
     stop: Stop,
     progress: Arc<Progress>,
+    member: Option<Member>,
 }
 
 impl<W: Write> Session<W> {
@@ -215,7 +223,7 @@ impl<W: Write> Session<W> {
         summary: &mut HostSummary,
     ) -> Result<SealedDataset, ClusterError> {
         let start = Instant::now();
-        let mut host = ring::enter(task)?;
+        let mut host = ring::enter(task, self.member.as_ref())?;
         self.stop.holds(host.stopper());
         self.progress.follow(host.progress());
         let progress = &self.progress;

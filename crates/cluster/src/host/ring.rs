@@ -1,36 +1,81 @@
 //! How a host comes into its ring.
 
-use std::{fs, os::unix::net::UnixListener, time::Duration};
+use std::{fs, net::TcpListener, os::unix::net::UnixListener, path::Path, time::Duration};
 
 use annulus_roundabout::{
     config::Config,
     host::Host,
-    link::socket::{Address, Clear},
-    ring::Place,
+    link::socket::{Address, Clear, Tls},
+    ring::{HostId, Place},
+    secure::Identity,
 };
 
 use crate::{
     control::{Neighbours, Task},
     error::ClusterError,
+    ring_file::{RingFile, RingHost, resolve},
 };
 
+/// What a host of a ring of machines knows of it.
+#[derive(Clone)]
+pub struct Member {
+    /// The ring.
+    pub file: RingFile,
+    /// Who this host is.
+    pub identity: Identity,
+}
+
 /// Finds the neighbours.
-pub(super) fn enter(task: &Task) -> Result<Host, ClusterError> {
-    let Some(place) = Place::new(task.host, task.hosts) else {
-        return Err(ClusterError::Control { reason: format!("no host {} of {}", task.host, task.hosts) });
-    };
+pub(super) fn enter(task: &Task, member: Option<&Member>) -> Result<Host, ClusterError> {
+    let refuse = |reason: String| ClusterError::Control { reason };
+    let place = Place::new(task.host, task.hosts);
+    let place = place.ok_or_else(|| refuse(format!("no host {} of {}", task.host, task.hosts)))?;
     let config = Config {
         fragment_bytes: task.fragment_bytes,
         timeout: Duration::from_millis(task.timeout_ms),
         ..Config::default()
     };
-    let Neighbours::Folder(folder) = &task.neighbours;
-    let path = |host: usize| folder.join(format!("host-{host}"));
-    let listener = UnixListener::bind(path(place.me().index()))?;
-    let address = Address::Unix { listener, successor: path(place.successor().index()) };
-    let host = Host::join_ring(place, task.session, &config, address, &Clear);
+    match (&task.neighbours, member) {
+        (Neighbours::Folder(folder), _) => by_folder(task, place, &config, folder),
+        (Neighbours::Ring(names), Some(member)) => by_file(task, place, &config, names, member),
+        (Neighbours::Ring(_), None) => Err(refuse("this host has no ring file".to_owned())),
+    }
+}
+
+fn by_folder(task: &Task, place: Place, config: &Config, folder: &Path) -> Result<Host, ClusterError> {
+    let path = |host: HostId| folder.join(format!("host-{host}"));
+    let listener = UnixListener::bind(path(place.me()))?;
+    let address = Address::Unix { listener, successor: path(place.successor()) };
+    let host = Host::join_ring(place, task.session, config, address, &Clear);
     // Nobody else connects, and a coordinator that is killed takes nothing away.
-    fs::remove_file(path(place.me().index())).ok();
+    fs::remove_file(path(place.me())).ok();
     fs::remove_dir(folder).ok();
+    Ok(host?)
+}
+
+fn by_file(
+    task: &Task,
+    place: Place,
+    config: &Config,
+    names: &[String],
+    Member { file, identity }: &Member,
+) -> Result<Host, ClusterError> {
+    let refuse = |reason: String| ClusterError::Control { reason };
+    let host = |id: HostId| -> Result<&RingHost, ClusterError> {
+        let name = names.get(id.index()).ok_or_else(|| refuse("a ring with too few names".to_owned()))?;
+        file.host(&name.parse().map_err(|_| refuse(format!("'{name}' is no name of a host")))?)
+    };
+    let (me, successor, predecessor) = (host(place.me())?, host(place.successor())?, host(place.predecessor())?);
+    if me.name != identity.member().host {
+        return Err(refuse(format!("this host is '{}', and was ordered to be '{}'", identity.member().host, me.name)));
+    }
+    let listener = TcpListener::bind(resolve(&me.data)?)?;
+    let address = Address::Tcp { listener, successor: resolve(&successor.data)? };
+    let host = if file.trusted_network {
+        Host::join_ring(place, task.session, config, address, &Clear)
+    } else {
+        let (predecessor, successor) = (predecessor.name.clone(), successor.name.clone());
+        Host::join_ring(place, task.session, config, address, &Tls { identity, predecessor, successor })
+    };
     Ok(host?)
 }

@@ -1,0 +1,101 @@
+//! Hosts that run already, on machines of their own.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    io::{self, Write},
+    net::{Shutdown, TcpStream},
+    time::Duration,
+};
+
+use annulus_roundabout::secure::{self, Identity, Secure};
+
+use super::{HostHandle, HostProcess, Launch};
+use crate::{
+    control::{Lane, LineWriter, Neighbours},
+    error::ClusterError,
+    ring_file::{RingFile, RingHost, resolve},
+};
+
+/// The hosts of a ring file.
+pub struct RemoteHosts {
+    file: RingFile,
+    identity: Identity,
+    timeout: Duration,
+}
+
+impl RemoteHosts {
+    /// `identity` is who orders them: any member of the ring. Whoever cannot be reached within `timeout` has failed.
+    pub fn new(file: RingFile, identity: Identity, timeout: Duration) -> Self {
+        Self { file, identity, timeout }
+    }
+
+    /// One of the two connections that a host of a join has.
+    fn connect(&self, host: &RingHost, lane: Lane) -> Result<Secure, ClusterError> {
+        let stream = TcpStream::connect_timeout(&resolve(&host.control)?, self.timeout)?;
+        stream.set_nodelay(true)?;
+        let secured = secure::connect_within(stream, &self.identity, &host.name, self.timeout);
+        let secured = secured.map_err(|source| ClusterError::Secure { host: host.name.to_string(), source })?;
+        let writer = LineWriter::new(secured);
+        writer.write(&lane)?;
+        Ok(writer.into_inner())
+    }
+}
+
+impl Launch for RemoteHosts {
+    fn hosts(&self) -> usize {
+        self.file.hosts.len()
+    }
+
+    fn start(&self, number: usize) -> Result<HostProcess, ClusterError> {
+        let host = &self.file.hosts[number];
+        let token = RandomState::new().hash_one(number);
+        let both = || -> Result<(Secure, Secure), ClusterError> {
+            Ok((self.connect(host, Lane::Orders(token))?, self.connect(host, Lane::Reports(token))?))
+        };
+        let (orders, reports) = both().map_err(|error| {
+            let reason = format!("'{}' at {} cannot be reached: {error}", host.name, host.control);
+            ClusterError::Host { host: number, reason }
+        })?;
+        let sockets = [orders.stream().try_clone()?, reports.stream().try_clone()?];
+        Ok(HostProcess {
+            orders: Box::new(Orders(orders)),
+            reports: Box::new(reports),
+            handle: Box::new(Sockets(sockets)),
+        })
+    }
+
+    fn neighbours(&self) -> Neighbours {
+        Neighbours::Ring(self.file.hosts.iter().map(|host| host.name.to_string()).collect())
+    }
+}
+
+/// Says that there are no more orders when it is dropped.
+struct Orders(Secure);
+
+impl Write for Orders {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.0.write(data)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Drop for Orders {
+    fn drop(&mut self) {
+        // A host that is gone needs no farewell.
+        self.0.close().ok();
+    }
+}
+
+struct Sockets([TcpStream; 2]);
+
+impl HostHandle for Sockets {
+    fn end(&mut self, _: bool) -> Option<String> {
+        for socket in &self.0 {
+            socket.shutdown(Shutdown::Both).ok();
+        }
+        None
+    }
+}

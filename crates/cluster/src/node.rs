@@ -1,0 +1,131 @@
+//! A host of a ring of machines: it waits for coordinators, and does what they say, one join at a time.
+
+use std::{
+    io::{self, Read},
+    net::{TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::AcqRel, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+use annulus_roundabout::secure::{self, HostName, Secure};
+
+use crate::{
+    control::{Lane, LineWriter, Report},
+    error::ClusterError,
+    host::{self, Member},
+    ring_file::resolve,
+};
+
+/// So long who has connected may take to say what for.
+const HEARING: Duration = Duration::from_secs(5);
+
+/// Gets to know what a node does.
+pub trait Log: Send + Sync {
+    /// Something has happened.
+    fn said(&self, what: &str);
+}
+
+/// A node that listens.
+pub struct Node {
+    member: Member,
+    listener: TcpListener,
+    /// A coordinator that says nothing for so long is gone.
+    timeout: Duration,
+    busy: Arc<AtomicBool>,
+}
+
+impl Node {
+    /// Listens where the ring's file says that this host takes orders.
+    ///
+    /// # Errors
+    /// If the file does not have this host, or its address cannot be listened at.
+    pub fn listen(member: Member, timeout: Duration) -> Result<Self, ClusterError> {
+        let host = member.file.host(&member.identity.member().host)?;
+        let listener = TcpListener::bind(resolve(&host.control)?).map_err(|error| {
+            let reason = format!("cannot listen at {} for orders: {error}", host.control);
+            io::Error::new(error.kind(), reason)
+        })?;
+        Ok(Self { member, listener, timeout, busy: Arc::default() })
+    }
+
+    /// Takes orders until the process ends.
+    ///
+    /// # Errors
+    /// If nobody can connect any more.
+    pub fn run(&self, log: &Arc<dyn Log>) -> Result<(), ClusterError> {
+        let mut waiting: Option<(u64, Secure)> = None;
+        loop {
+            let (stream, address) = self.listener.accept()?;
+            match self.greet(stream) {
+                Ok((peer, Lane::Orders(token), stream)) => {
+                    log.said(&format!("orders from {peer} at {address}"));
+                    waiting = Some((token, stream));
+                }
+                Ok((_, Lane::Reports(token), reports)) => match waiting.take() {
+                    Some((other, orders)) if other == token => self.start(orders, reports, log),
+                    other => waiting = other,
+                },
+                Err(error) => log.said(&format!("{address} was turned away: {error}")),
+            }
+        }
+    }
+
+    fn greet(&self, stream: TcpStream) -> Result<(HostName, Lane, Secure), ClusterError> {
+        stream.set_nodelay(true)?;
+        let secured = secure::accept_within(stream, &self.member.identity, HEARING);
+        let (mut secured, peer) =
+            secured.map_err(|source| ClusterError::Secure { host: "a coordinator".to_owned(), source })?;
+        secured.stream().set_read_timeout(Some(HEARING))?;
+        let lane = first_line(&mut secured)?;
+        Ok((peer, lane, secured))
+    }
+
+    /// A join, on a thread of its own; others meanwhile are told that this host is busy.
+    fn start(&self, orders: Secure, reports: Secure, log: &Arc<dyn Log>) {
+        if self.busy.swap(true, AcqRel) {
+            let reason = "it is busy with another join; wait until that ends".to_owned();
+            LineWriter::new(reports).write(&Report::Failed { reason, other: None }).ok();
+            return;
+        }
+        let (busy, member, timeout) = (Arc::clone(&self.busy), self.member.clone(), self.timeout);
+        let ended = Arc::clone(log);
+        let work = move || {
+            let _idle = IdleAtDrop(busy);
+            let limits = orders.stream().set_read_timeout(Some(timeout));
+            let limits = limits.and_then(|()| reports.stream().set_write_timeout(Some(timeout)));
+            match limits.map_err(ClusterError::Io).and_then(|()| host::serve(orders, reports, Some(member))) {
+                Ok(()) => ended.said("the join has ended"),
+                Err(error) => ended.said(&format!("the join has ended: {error}")),
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("join".to_owned()).spawn(work) {
+            log.said(&format!("cannot start a join: {error}"));
+        }
+    }
+}
+
+struct IdleAtDrop(Arc<AtomicBool>);
+
+impl Drop for IdleAtDrop {
+    fn drop(&mut self) {
+        self.0.store(false, Relaxed);
+    }
+}
+
+/// One message, and not a byte of what follows.
+fn first_line(stream: &mut impl Read) -> Result<Lane, ClusterError> {
+    let broken = |reason: String| ClusterError::Control { reason };
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while line.last() != Some(&b'\n') {
+        if line.len() > 100 {
+            return Err(broken("it does not say what it is for".to_owned()));
+        }
+        stream.read_exact(&mut byte)?;
+        line.extend(byte);
+    }
+    serde_json::from_slice(&line).map_err(|error| broken(error.to_string()))
+}
