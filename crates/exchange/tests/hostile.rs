@@ -327,6 +327,85 @@ fn a_panic_in_a_hand_over_neither_loses_nor_doubles_rows() {
     assert!(!errors.is_empty() || keys == [0, 2, 4, 6], "{keys:?}");
 }
 
+/// Polls its consumer whenever it is woken, as a runtime on another thread may at that moment.
+struct Eager {
+    consumer: Mutex<Option<Consumer>>,
+    keys: Mutex<Vec<i64>>,
+    failed: AtomicBool,
+}
+impl Eager {
+    /// Takes what there is; false if the consumer has to wait.
+    fn poll(self: &Arc<Self>) -> bool {
+        let waker = Waker::from(Arc::clone(self));
+        let mut consumer = self.consumer.lock().unwrap();
+        let consumer = consumer.as_mut().unwrap();
+        loop {
+            match consumer.poll_recv(&mut Context::from_waker(&waker)) {
+                Poll::Pending => return false,
+                Poll::Ready(None) => return true,
+                Poll::Ready(Some(Ok(Delivery::Spilled(spilled)))) => self.collect(spilled.0.downcast_ref().unwrap()),
+                Poll::Ready(Some(Ok(Delivery::Batch(batch)))) => self.collect(&batch),
+                Poll::Ready(Some(Err(_))) => self.failed.store(true, SeqCst),
+            }
+        }
+    }
+    fn collect(&self, batch: &RecordBatch) {
+        let keys = batch.column(0).as_any().downcast_ref::<Int64Array>().unwrap();
+        self.keys.lock().unwrap().extend_from_slice(keys.values());
+    }
+}
+impl Wake for Eager {
+    fn wake(self: Arc<Self>) {
+        self.poll();
+    }
+}
+
+/// No memory, and a disk that takes three rows; then its consumer asks for rows, and the spill fails or panics.
+struct ThreeRows {
+    reader: Arc<Eager>,
+    left: AtomicUsize,
+    panics: bool,
+}
+impl Overflow for ThreeRows {
+    fn try_reserve(&self, _: usize) -> bool {
+        false
+    }
+    fn release(&self, _: usize) {}
+    fn spill(&self, _: usize, batch: RecordBatch) -> Result<SpilledBatch, StopError> {
+        if self.left.fetch_sub(1, SeqCst) > 0 {
+            return Ok(SpilledBatch(Box::new(batch)));
+        }
+        self.left.store(0, SeqCst);
+        assert!(!self.reader.poll(), "its rows are being handed over");
+        assert!(!self.panics, "embedder");
+        Err(Box::<dyn std::error::Error + Send + Sync>::from("the disk is full").into())
+    }
+}
+
+/// A hand-over that ends in the middle of a batch: its consumer hears of it before it can see that batch in the ring, or
+/// what follows rows that were lost with the hand-over.
+#[test]
+fn a_hand_over_that_fails_half_way_is_an_error_before_any_later_row() {
+    for (path, panics) in [DataPath::Gather, DataPath::Cluster].map(|path| [(path, false), (path, true)]).concat() {
+        let (keys, failed) = (Mutex::default(), AtomicBool::default());
+        let reader = Arc::new(Eager { consumer: Mutex::new(None), keys, failed });
+        let overflow = ThreeRows { reader: Arc::clone(&reader), left: AtomicUsize::new(3), panics };
+        let config = ExchangeConfig { batch_rows: 1, groups: 1, slots: 2, path, ..ExchangeConfig::new(1, 2) };
+        let (mut ps, mut cs) = exchange(&config, schema(), Arc::new(overflow)).unwrap();
+        let (mut p, mut starves) = (ps.pop().unwrap(), cs.pop().unwrap());
+        *reader.consumer.lock().unwrap() = cs.pop();
+        assert!(send(&mut p, 0..4) && send(&mut p, 4..8));
+        let mut cx = Context::from_waker(Waker::noop());
+        while starves.poll_recv(&mut cx).is_ready() {}
+        let ends = || while !matches!(p.poll_ready(&mut cx), Poll::Ready(Err(_))) {};
+        assert_eq!(catch_unwind(AssertUnwindSafe(ends)).is_err(), panics);
+        assert!(reader.poll(), "{path:?}: the consumer was not told");
+        let keys = reader.keys.lock().unwrap();
+        assert!(reader.failed.load(SeqCst));
+        assert!([0, 2, 4, 6].starts_with(&keys), "{path:?}: {keys:?}");
+    }
+}
+
 /// For Miri: the debug format of a buffer shows its whole allocation.
 #[test]
 fn a_buffer_can_be_shown() {

@@ -465,6 +465,72 @@ fn dropped_while_relieved() {
     });
 }
 
+/// Asks for room until there is some; an overflow keeps what it is shown, and fails all the same.
+fn relieve_and_fail(producer: &mut RingProducer<u32>, overflow: &Overflow) -> Result<Admission, ExchangeError> {
+    block_on(|cx| {
+        loop {
+            let answer = producer.poll_ready(cx, |consumer, values| {
+                values.try_for_each(|&value| {
+                    overflow[consumer].lock().unwrap().push(value);
+                    Err(ExchangeError::Full)
+                })
+            });
+            if !matches!(answer, Poll::Ready(Ok(Admission::Yield))) {
+                return answer;
+            }
+        }
+    })
+}
+
+/// An overflow fails when it has taken a part of a value: the consumer reads the value before that, or not at all.
+#[test]
+fn hand_over_that_fails() {
+    model(3, || {
+        let (mut producers, mut consumers, overflow) = handles(1, 2, 1, 1);
+        let (mut slow, mut fast) = (consumers.pop().unwrap(), consumers.pop().unwrap());
+        let mut producer = send_all(producers.pop().unwrap(), &[1], &overflow);
+        receive_some(&mut fast, 1, &overflow);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(fast.poll_next(&mut cx, |_| ControlFlow::Continue(())).is_pending());
+        let other = overflow.clone();
+        let writer = thread::spawn(move || {
+            let _ = relieve_and_fail(&mut producer, &other);
+            producer
+        });
+        let mut seen = Vec::new();
+        let next = receive(&mut slow, &mut seen, &overflow);
+        assert!(matches!(next, Ok(Next::Visited(1)) | Err(ExchangeError::Full)), "{next:?}");
+        let _producer = writer.join().unwrap();
+        seen.append(&mut overflow[1].lock().unwrap());
+        assert_eq!(seen, [1]);
+    });
+}
+
+/// The same with two producers: the value is not handed over again after the first failure.
+#[test]
+fn hand_over_that_fails_is_the_last() {
+    model(2, || {
+        let (mut producers, mut consumers, overflow) = handles(2, 2, 1, 1);
+        let (slow, mut fast) = (consumers.pop().unwrap(), consumers.pop().unwrap());
+        let (mut two, mut one) = (producers.pop().unwrap(), producers.pop().unwrap());
+        send(&mut one, 1, &overflow).unwrap();
+        // Admitted by what it knew of the ring before the first value.
+        send(&mut two, 2, &overflow).unwrap();
+        receive_some(&mut fast, 2, &overflow);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(fast.poll_next(&mut cx, |_| ControlFlow::Continue(())).is_pending());
+        let other = overflow.clone();
+        let writer = thread::spawn(move || {
+            assert!(matches!(relieve_and_fail(&mut two, &other), Err(ExchangeError::Full)));
+            two
+        });
+        assert!(matches!(relieve_and_fail(&mut one, &overflow), Err(ExchangeError::Full)));
+        let _two = writer.join().unwrap();
+        assert_eq!(*overflow[1].lock().unwrap(), [1]);
+        drop(slow);
+    });
+}
+
 /// B is never polled, D leaves after what it found, C starves: P must hear of it.
 #[test]
 fn a_consumer_that_leaves_after_its_second_look_passes_the_news_on() {

@@ -45,7 +45,8 @@ impl Laggard {
         let mut builder = builder.unwrap_or_else(fresh);
         let mut kept = Kept { shared, items: VecDeque::new() };
         let mut whole = Vec::new();
-        let taken = batches.try_for_each(|batch| {
+        // If this fails, nothing of it is delivered: the exchange stops before its consumer sees anything that follows.
+        batches.try_for_each(|batch| {
             stats.bytes_copied += batch.copy_rows(consumer, &mut builder, |batch| {
                 whole.push(batch);
                 Ok(())
@@ -53,16 +54,15 @@ impl Laggard {
             for batch in whole.drain(..) {
                 kept.items.push_back(keep(consumer, batch, shared, stats)?);
             }
-            Ok(())
-        });
+            Ok::<_, ExchangeError>(())
+        })?;
         let mut queue = shared.laggards[consumer].lock();
         stats.locks += 1;
         if !queue.gone {
             queue.builder = Some(builder);
             queue.items.append(&mut kept.items);
         }
-        drop(queue);
-        taken
+        Ok(())
     }
 
     /// The next rows, oldest first.

@@ -12,7 +12,7 @@ use super::{
     lease::Lease,
     order,
     shared::Shared,
-    state::{Halt, LeaseAttempt, Taker},
+    state::{LeaseAttempt, Taker},
     wait::{Local, block_on},
 };
 use crate::{
@@ -114,9 +114,7 @@ impl<T> RingConsumer<T> {
         if self.finished {
             return Poll::Ready(Ok(Next::Finished));
         }
-        if self.shared.state.halt() == Halt::Stopped
-            && let Some(error) = self.shared.error()
-        {
+        if let Some(error) = self.shared.error() {
             return Poll::Ready(Err(error));
         }
         // Before the slots are looked at: what is not there after the last end will never be.
@@ -125,6 +123,10 @@ impl<T> RingConsumer<T> {
         let LeaseAttempt::Taken(cursor) = attempt else { return Poll::Pending };
         let relieved = std::mem::replace(&mut self.cursor, cursor) != cursor;
         let mut lease = Lease::new(&self.shared, &mut self.local, self.index, cursor);
+        // Again: if a hand-over failed, the value at the cursor may have been taken in part. Rule 10.
+        if let Some(error) = self.shared.error() {
+            return Poll::Ready(Err(error));
+        }
         if relieved {
             return Poll::Ready(Ok(Next::Relieved));
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{shared::Shared, wait::Local};
+use crate::error::ExchangeError;
 
 /// A consumer's lease while it is held, by the consumer or by a producer that relieves it; never across a return of a
 /// public method. Dropping it stores the cursor and gives the lease back, on a panic of the reader's code too.
@@ -81,14 +82,24 @@ pub struct HandOver<'a, T> {
     /// The first ticket after the group.
     end: u64,
     moved: bool,
+    /// With what the ring stops. Until the caller has returned: that it panicked.
+    failure: Option<ExchangeError>,
 }
 
 impl<'a, T> HandOver<'a, T> {
-    pub(super) fn new(lease: Lease<'a, T>, end: u64) -> Self {
-        Self { lease, end, moved: false }
+    /// A hand-over by `producer`, which is lost if its code panics.
+    pub(super) fn new(lease: Lease<'a, T>, end: u64, producer: usize) -> Self {
+        Self { lease, end, moved: false, failure: Some(ExchangeError::ProducerLost { producer }) }
     }
 
-    /// Call `take` with each value in ticket order. One for which it fails or panics counts as not taken.
+    /// The caller returned `outcome`: whether anything was taken, or its error.
+    pub(super) fn finish(mut self, outcome: Result<(), ExchangeError>) -> Result<bool, ExchangeError> {
+        self.failure = outcome.as_ref().err().cloned();
+        outcome.map(|()| self.moved)
+    }
+
+    /// Call `take` with each value in ticket order. One for which it fails or panics counts as not taken. If the hand-over
+    /// fails with that, nobody is shown the value again: the ring stops.
     ///
     /// # Errors
     /// The first of `take`.
@@ -102,10 +113,14 @@ impl<'a, T> HandOver<'a, T> {
         }
         Ok(())
     }
+}
 
-    /// Whether anything was taken.
-    pub(super) fn moved(&self) -> bool {
-        self.moved
+impl<T> Drop for HandOver<'_, T> {
+    fn drop(&mut self) {
+        // Before the lease is given back: of the value at the cursor a part may have been taken. Rule 10.
+        if let Some(failure) = self.failure.take() {
+            self.lease.shared.stop(failure, self.lease.local);
+        }
     }
 }
 

@@ -85,11 +85,12 @@ impl<T> RingProducer<T> {
     /// consumer that lags behind in the oldest group, to take what it has not read of that. These rows are then the caller's
     /// to deliver; [`RingConsumer::poll_next`](super::RingConsumer::poll_next) says how they stay in order.
     /// `overflow` runs on this thread, may take its time, and may be called concurrently by other producers, but for one
-    /// consumer by one producer at a time. What it does not take, or where it panics, counts as not handed over.
+    /// consumer by one producer at a time. What it does not take counts as not handed over. If it fails or panics, the ring
+    /// stops, and that consumer sees no value afterwards: it may have taken a part of one.
     ///
     /// # Errors
     /// The first error with which the ring was stopped, [`ExchangeError::ConsumersGone`], or what `overflow` returned,
-    /// which also stops the ring.
+    /// which also stops the ring, as a panic of it does with [`ExchangeError::ProducerLost`].
     pub fn poll_ready(
         &mut self,
         cx: &mut Context<'_>,
@@ -236,14 +237,11 @@ impl<T> RingProducer<T> {
                 self.idle();
                 return Poll::Ready(Ok(Admission::Yield));
             }
-            match self.shared.relieve(&mut self.local, &mut overflow) {
+            match self.shared.relieve(self.index, &mut self.local, &mut overflow) {
                 // Another thread may be sweeping still; if so it wakes us when it is done.
                 Ok(Relief::Nothing) => return Poll::Pending,
                 Ok(Relief::Moved) => {}
-                Err(error) => {
-                    self.shared.stop(error.clone(), &mut self.local);
-                    return Poll::Ready(Err(error));
-                }
+                Err(error) => return Poll::Ready(Err(error)),
             }
         }
     }

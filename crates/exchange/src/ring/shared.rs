@@ -107,9 +107,11 @@ impl<T> Shared<T> {
             && (0..self.state.consumers()).any(|consumer| self.consumers.waits(consumer) && caught_up(consumer))
     }
 
-    /// If somebody starves, hand the values of the oldest group over to `overflow` for each consumer that lags there.
+    /// If somebody starves, hand the values of the oldest group over to `overflow` for each consumer that lags there. Where
+    /// that fails the ring is stopped. Rule 10.
     pub(super) fn relieve(
         &self,
+        producer: usize,
         local: &mut Local,
         mut overflow: impl FnMut(usize, &mut HandOver<'_, T>) -> Result<(), ExchangeError>,
     ) -> Result<Relief, ExchangeError> {
@@ -132,9 +134,13 @@ impl<T> Shared<T> {
             let LeaseAttempt::Taken(cursor) = self.state.take_lease(consumer, Taker::Producer, &mut local.stats) else {
                 continue;
             };
-            let mut values = HandOver::new(Lease::new(self, local, consumer, cursor), end);
-            overflow(consumer, &mut values)?;
-            if values.moved() {
+            let lease = Lease::new(self, local, consumer, cursor);
+            if let Some(error) = self.error() {
+                return Err(error);
+            }
+            let mut values = HandOver::new(lease, end, producer);
+            let outcome = overflow(consumer, &mut values);
+            if values.finish(outcome)? {
                 relief = Relief::Moved;
             }
         }
