@@ -90,6 +90,28 @@ pub enum ProtocolError {
     Slot(Slot),
 }
 
+/// What a predecessor is told of room. To tell it costs both hosts two changes of threads, so that credits are kept back as long as it
+/// has more than half of them, and more than one.
+#[derive(Clone, Debug)]
+pub struct Credits {
+    enough: u32,
+    owed: u32,
+}
+
+impl Credits {
+    /// Of so many places, all of which the predecessor knows.
+    pub fn new(places: u32) -> Self {
+        Self { enough: (places / 2).max(1), owed: 0 }
+    }
+
+    /// A place is free again, and with it so many. Gives the credits to be sent now.
+    #[must_use]
+    pub fn give(&mut self, free: u32) -> u32 {
+        self.owed += 1;
+        if free > self.owed + self.enough { 0 } else { std::mem::take(&mut self.owed) }
+    }
+}
+
 /// One host's state in a revolution, and in those that follow it.
 #[derive(Debug)]
 pub struct Rotation {

@@ -5,31 +5,48 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::{
     arena::{Arena, Buffer},
     ring::HostId,
-    rotation::Slot,
+    rotation::{Credits, Slot},
 };
 
-/// Room for so many frames as the predecessor has credits, those on their way to it included. Slots have numbers from that of the
-/// last own one on.
+/// Room for so many frames as the predecessor has credits, those that are kept back or on their way included. Slots have numbers from
+/// that of the last own one on.
 pub(super) enum Places {
     /// In buffers of this host.
-    Copied { own: Slot, free: Mutex<Vec<Buffer>> },
+    Copied { own: Slot, free: Mutex<Free<Buffer>> },
     /// In the buffers of their origins, which this machine's hosts share; only the slots' numbers are this host's.
-    Handed { free: Mutex<Vec<Slot>>, arenas: Vec<Arc<Arena>> },
+    Handed { free: Mutex<Free<Slot>>, arenas: Vec<Arc<Arena>> },
+}
+
+/// Places that nobody uses.
+pub(super) struct Free<T> {
+    places: Vec<T>,
+    credits: Credits,
+}
+
+impl<T> Free<T> {
+    fn new(places: Vec<T>) -> Mutex<Self> {
+        Mutex::new(Self { credits: Credits::new(places.len() as u32), places })
+    }
+
+    fn give(&mut self, place: T) -> u32 {
+        self.places.push(place);
+        self.credits.give(self.places.len() as u32)
+    }
 }
 
 impl Places {
     pub(super) fn copied(own: Slot, free: Vec<Buffer>) -> Self {
-        Self::Copied { own, free: Mutex::new(free) }
+        Self::Copied { own, free: Free::new(free) }
     }
 
     pub(super) fn handed(own: Slot, places: u32, arenas: Vec<Arc<Arena>>) -> Self {
-        Self::Handed { free: Mutex::new((own..own + places).collect()), arenas }
+        Self::Handed { free: Free::new((own..own + places).collect()), arenas }
     }
 
     /// For a fragment whose bytes follow.
     pub(super) fn take(&self) -> Option<(Slot, Buffer)> {
         let Self::Copied { own, free } = self else { return None };
-        let buffer = lock(free).pop()?;
+        let buffer = lock(free).places.pop()?;
         Some((own + buffer.number(), buffer))
     }
 
@@ -37,7 +54,7 @@ impl Places {
     pub(super) fn take_handed(&self, origin: HostId, number: u32) -> Option<(Slot, Buffer)> {
         let Self::Handed { free, arenas } = self else { return None };
         let buffer = arenas.get(origin.index())?.take(number)?;
-        Some((lock(free).pop()?, buffer))
+        Some((lock(free).places.pop()?, buffer))
     }
 
     /// One of this host's own buffers that is back.
@@ -46,11 +63,11 @@ impl Places {
         arenas.get(me.index())?.take(number)
     }
 
-    /// The place of a fragment that is not here any more.
-    pub(super) fn give(&self, slot: Slot, buffer: Buffer) {
+    /// The place of a fragment that is not here any more. The credits to be sent to the predecessor.
+    pub(super) fn give(&self, slot: Slot, buffer: Buffer) -> u32 {
         match self {
-            Self::Copied { free, .. } => lock(free).push(buffer),
-            Self::Handed { free, .. } => lock(free).push(slot),
+            Self::Copied { free, .. } => lock(free).give(buffer),
+            Self::Handed { free, .. } => lock(free).give(slot),
         }
     }
 
