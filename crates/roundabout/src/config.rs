@@ -41,11 +41,10 @@ const MOST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Config {
     /// The same for hosts that hand buffers over: no place needs one, and an own one is away until it has been everywhere, so that all
-    /// are the host's own. There are as many places, so that whatever is joined can go.
+    /// are the host's own.
     #[must_use]
     pub fn handing_over(self) -> Self {
-        let own = self.own + self.places;
-        Self { own, places: own, ..self }
+        Self { own: self.own + self.places, ..self }
     }
 
     /// The same, if it can be.

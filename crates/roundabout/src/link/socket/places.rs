@@ -12,41 +12,31 @@ use crate::{
 /// that of the last own one on.
 pub(super) enum Places {
     /// In buffers of this host.
-    Copied { own: Slot, free: Mutex<Free<Buffer>> },
+    Copied { own: Slot, free: Mutex<Free> },
     /// In the buffers of their origins, which this machine's hosts share; only the slots' numbers are this host's.
-    Handed { free: Mutex<Free<Slot>>, arenas: Vec<Arc<Arena>> },
+    Handed { free: Mutex<Vec<Slot>>, arenas: Vec<Arc<Arena>> },
 }
 
-/// Places that nobody uses.
-pub(super) struct Free<T> {
-    places: Vec<T>,
+/// Buffers that nobody uses.
+pub(super) struct Free {
+    buffers: Vec<Buffer>,
     credits: Credits,
-}
-
-impl<T> Free<T> {
-    fn new(places: Vec<T>) -> Mutex<Self> {
-        Mutex::new(Self { credits: Credits::new(places.len() as u32), places })
-    }
-
-    fn give(&mut self, place: T) -> u32 {
-        self.places.push(place);
-        self.credits.give(self.places.len() as u32)
-    }
 }
 
 impl Places {
     pub(super) fn copied(own: Slot, free: Vec<Buffer>) -> Self {
-        Self::Copied { own, free: Free::new(free) }
+        let credits = Credits::new(free.len() as u32);
+        Self::Copied { own, free: Mutex::new(Free { buffers: free, credits }) }
     }
 
     pub(super) fn handed(own: Slot, places: u32, arenas: Vec<Arc<Arena>>) -> Self {
-        Self::Handed { free: Free::new((own..own + places).collect()), arenas }
+        Self::Handed { free: Mutex::new((own..own + places).collect()), arenas }
     }
 
     /// For a fragment whose bytes follow.
     pub(super) fn take(&self) -> Option<(Slot, Buffer)> {
         let Self::Copied { own, free } = self else { return None };
-        let buffer = lock(free).places.pop()?;
+        let buffer = lock(free).buffers.pop()?;
         Some((own + buffer.number(), buffer))
     }
 
@@ -54,7 +44,7 @@ impl Places {
     pub(super) fn take_handed(&self, origin: HostId, number: u32) -> Option<(Slot, Buffer)> {
         let Self::Handed { free, arenas } = self else { return None };
         let buffer = arenas.get(origin.index())?.take(number)?;
-        Some((lock(free).places.pop()?, buffer))
+        Some((lock(free).pop()?, buffer))
     }
 
     /// One of this host's own buffers that is back.
@@ -66,8 +56,17 @@ impl Places {
     /// The place of a fragment that is not here any more. The credits to be sent to the predecessor.
     pub(super) fn give(&self, slot: Slot, buffer: Buffer) -> u32 {
         match self {
-            Self::Copied { free, .. } => lock(free).give(buffer),
-            Self::Handed { free, .. } => lock(free).give(slot),
+            Self::Copied { free, .. } => {
+                let mut free = lock(free);
+                free.buffers.push(buffer);
+                let count = free.buffers.len() as u32;
+                free.credits.give(count)
+            }
+            // A message of a machine's own costs little, and a place no memory.
+            Self::Handed { free, .. } => {
+                lock(free).push(slot);
+                1
+            }
         }
     }
 
