@@ -62,7 +62,7 @@ pub struct Announcement {
 pub enum Action {
     /// Fill an own buffer with the next fragment.
     Fill(Slot),
-    /// Join a fragment with what stays here. The next one comes when this one is done.
+    /// Join a fragment with what stays here. Fragments are joined one after the other, in this order.
     Join(Slot, Frame),
     /// Send a fragment to the successor. One credit was taken for it.
     Send(Slot, Frame),
@@ -90,6 +90,28 @@ pub enum ProtocolError {
     Slot(Slot),
 }
 
+/// What a predecessor is told of room. To tell it costs both hosts two changes of threads, so that credits are kept back as long as it
+/// has more than half of them, and more than one.
+#[derive(Clone, Debug)]
+pub struct Credits {
+    enough: u32,
+    owed: u32,
+}
+
+impl Credits {
+    /// Of so many places, all of which the predecessor knows.
+    pub fn new(places: u32) -> Self {
+        Self { enough: (places / 2).max(1), owed: 0 }
+    }
+
+    /// A place is free again, and with it so many. Gives the credits to be sent now.
+    #[must_use]
+    pub fn give(&mut self, free: u32) -> u32 {
+        self.owed += 1;
+        if free > self.owed + self.enough { 0 } else { std::mem::take(&mut self.owed) }
+    }
+}
+
 /// One host's state in a revolution, and in those that follow it.
 #[derive(Debug)]
 pub struct Rotation {
@@ -98,10 +120,8 @@ pub struct Rotation {
     credits: u32,
     /// Fragments of each origin that were received, or filled, and how many there are in all.
     origins: Vec<Origin>,
-    /// The fragment that was handed to the join, and those that wait for it: own and others' ones.
-    joining: Option<(Slot, Frame)>,
-    join_own: VecDeque<(Slot, Frame)>,
-    join_others: VecDeque<(Slot, Frame)>,
+    /// Fragments that were handed to the join and are not done, in order.
+    joining: VecDeque<(Slot, Frame)>,
     /// Joined fragments for the successor: others' and own ones.
     forward: VecDeque<(Slot, Frame)>,
     inject: VecDeque<(Slot, Frame)>,
@@ -142,9 +162,7 @@ impl Rotation {
             revolution: 0,
             credits: 0,
             origins: vec![Origin::default(); usize::from(place.hosts())],
-            joining: None,
-            join_own: VecDeque::new(),
-            join_others: VecDeque::new(),
+            joining: VecDeque::new(),
             forward: VecDeque::new(),
             inject: VecDeque::new(),
             sending: Vec::new(),
@@ -306,23 +324,13 @@ impl Rotation {
     }
 
     fn join(&mut self, slot: Slot, frame: Frame) {
-        let waiting = if frame.origin == self.place.me() { &mut self.join_own } else { &mut self.join_others };
-        waiting.push_back((slot, frame));
-        self.join_next();
-    }
-
-    /// Own fragments come first: others can only work on them afterwards, while what has come stays here. So hosts of different speed
-    /// have something to do for longer. There are no more own ones than own buffers.
-    fn join_next(&mut self) {
-        if self.joining.is_some() {
-            return;
-        }
-        self.joining = self.join_own.pop_front().or_else(|| self.join_others.pop_front());
-        self.actions.extend(self.joining.map(|(slot, frame)| Action::Join(slot, frame)));
+        self.joining.push_back((slot, frame));
+        self.actions.push_back(Action::Join(slot, frame));
     }
 
     fn joined(&mut self, slot: Slot) -> Result<(), ProtocolError> {
-        let Some((_, frame)) = self.joining.take_if(|(joining, _)| *joining == slot) else {
+        // The join takes one after the other.
+        let Some((_, frame)) = self.joining.pop_front_if(|(next, _)| *next == slot) else {
             return Err(ProtocolError::Slot(slot));
         };
         self.origins[frame.origin.index()].joined += 1;
@@ -333,7 +341,6 @@ impl Rotation {
         } else {
             self.forward.push_back((slot, frame));
         }
-        self.join_next();
         Ok(())
     }
 

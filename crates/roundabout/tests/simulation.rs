@@ -9,7 +9,7 @@ use std::{
 use annulus_roundabout::{
     alarm::{Alarm, Failure, Reason},
     ring::{HostId, Place},
-    rotation::{Action, Announcement, Event, Frame, Rotation, Slot},
+    rotation::{Action, Announcement, Credits, Event, Frame, Rotation, Slot},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
@@ -43,6 +43,7 @@ struct Host {
     next_fragment: u32,
     revolution: usize,
     free: Vec<Slot>,
+    credits: Credits,
     homes: BTreeMap<Slot, Home>,
     joins: VecDeque<(Slot, Frame)>,
     is_joining: bool,
@@ -71,7 +72,7 @@ impl Simulation {
     fn new(seed: u64) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let count = random.random_range(1..=7u16);
-        let places = random.random_range(2..=5u32);
+        let places = random.random_range(2..=7u32);
         let own = random.random_range(1..=3u32);
         let revolutions = random.random_range(1..=3usize);
         let memory = if random.random() { Memory::Copied } else { Memory::Handed };
@@ -83,6 +84,7 @@ impl Simulation {
                 next_fragment: 0,
                 revolution: 0,
                 free: (own..own + places).collect(),
+                credits: Credits::new(places),
                 homes: BTreeMap::new(),
                 joins: VecDeque::new(),
                 is_joining: false,
@@ -181,11 +183,15 @@ impl Simulation {
     }
 
     fn give_place(&mut self, host: usize, slot: Slot) {
-        self.hosts[host].free.push(slot);
-        self.hosts[host].homes.remove(&slot);
-        assert!(self.hosts[host].free.len() <= self.places as usize);
+        let state = &mut self.hosts[host];
+        state.free.push(slot);
+        state.homes.remove(&slot);
+        assert!(state.free.len() <= self.places as usize);
+        let frames = state.credits.give(state.free.len() as u32);
         let predecessor = self.predecessor(host);
-        self.deliver(host, predecessor, "credit", Arrival::Event(Event::Credited(1)));
+        if frames > 0 {
+            self.deliver(host, predecessor, "credit", Arrival::Event(Event::Credited(frames)));
+        }
     }
 
     fn act(&mut self, host: usize) {

@@ -121,7 +121,7 @@ impl Host {
             detail: None,
             held: HashMap::new(),
             to_fill: VecDeque::new(),
-            to_join: None,
+            to_join: VecDeque::new(),
             drained: false,
             waits: false,
             wakes: false,
@@ -230,7 +230,7 @@ impl Host {
                 return Err(RoundaboutError::Failed { failure, detail: state.detail.clone() });
             }
             let next = state.to_fill.pop_front().map(|slot| (slot, None));
-            let next = next.or_else(|| state.to_join.take().map(|(slot, frame)| (slot, Some(frame))));
+            let next = next.or_else(|| state.to_join.pop_front().map(|(slot, frame)| (slot, Some(frame))));
             if let Some((slot, frame)) = next {
                 let (buffer, bytes) = state.held.remove(&slot).expect("a buffer to work on is here");
                 return Ok(match frame {

@@ -27,7 +27,7 @@ pub(super) struct State {
     /// Buffers that are here, and the bytes of the fragments in them.
     pub(super) held: HashMap<Slot, (Buffer, usize)>,
     pub(super) to_fill: VecDeque<Slot>,
-    pub(super) to_join: Option<(Slot, Frame)>,
+    pub(super) to_join: VecDeque<(Slot, Frame)>,
     /// There are no more own fragments in this revolution.
     pub(super) drained: bool,
     /// The join entity waits, and whether it is to be woken once the lock is free.
@@ -92,7 +92,7 @@ impl Shared {
         while let Some(action) = state.rotation.next_action() {
             match action {
                 Action::Fill(slot) => state.to_fill.push_back(slot),
-                Action::Join(slot, frame) => state.to_join = Some((slot, frame)),
+                Action::Join(slot, frame) => state.to_join.push_back((slot, frame)),
                 Action::Send(slot, frame) => {
                     if let Some((buffer, bytes)) = state.held.remove(&slot) {
                         link.send(slot, buffer, frame, bytes);
@@ -111,7 +111,7 @@ impl Shared {
                 Action::Announce(announcement) => link.announce(announcement),
             }
         }
-        state.wakes |= !state.to_fill.is_empty() || state.to_join.is_some() || state.rotation.is_finished();
+        state.wakes |= !state.to_fill.is_empty() || !state.to_join.is_empty() || state.rotation.is_finished();
     }
 
     /// Whether a neighbour has left that this host still needs; then that is a failure.

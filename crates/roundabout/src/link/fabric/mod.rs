@@ -29,7 +29,7 @@ use crate::{
     error::RoundaboutError,
     host::Opened,
     ring::{HostId, Place},
-    rotation::{Announcement, Frame, Slot},
+    rotation::{Announcement, Credits, Frame, Slot},
     wire::{MESSAGE_BYTES, Message, Session, WireError},
 };
 
@@ -145,6 +145,7 @@ impl Fabric {
             own: config.own,
             to_send: Default::default(),
             to_receive: Default::default(),
+            credits: Credits::new(config.places),
             sending: vec![false; buffers],
             outgoing: 0,
             receiving: self.receiving.into_iter().map(|slot| (slot, None)).collect(),

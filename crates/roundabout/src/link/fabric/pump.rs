@@ -22,7 +22,7 @@ use crate::{
     arena::Buffer,
     link::{Inbox, Incoming, socket::Sockets},
     ring::Place,
-    rotation::{Frame, Slot},
+    rotation::{Credits, Frame, Slot},
     wire::{MESSAGE_BYTES, Message, Session, WireError},
 };
 
@@ -61,6 +61,7 @@ pub(super) struct Pump {
     /// Sealed fragments that the provider has yet to take, and all their bytes.
     pub(super) to_send: VecDeque<(Buffer, usize)>,
     pub(super) to_receive: VecDeque<Buffer>,
+    pub(super) credits: Credits,
     /// By the number of the buffer.
     pub(super) sending: Vec<bool>,
     /// Buffers that are being sent.
@@ -165,7 +166,7 @@ impl Pump {
             }
             self.receiving.push_back((number, None));
             // Only now is there room for it.
-            self.sockets.credit();
+            self.sockets.credit(self.credits.give(self.receiving.len() as u32));
         }
         while let Some((buffer, bytes)) = self.to_send.pop_front() {
             let number = buffer.number() as usize;

@@ -189,9 +189,9 @@ impl Sockets {
         Ok(link)
     }
 
-    /// Tells the predecessor that there is room for one frame more.
-    pub(super) fn credit(&self) {
-        post(&self.back, Out::Message(Message::Credit(1)));
+    /// Tells the predecessor that there is room for so many frames more.
+    pub(super) fn credit(&self, frames: u32) {
+        credit(&self.back, frames);
     }
 
     /// Whether a host is out.
@@ -223,6 +223,12 @@ fn post(queue: &Sender<Out>, out: Out) {
     let _ = queue.send(out);
 }
 
+fn credit(back: &Sender<Out>, frames: u32) {
+    if frames > 0 {
+        post(back, Out::Message(Message::Credit(frames)));
+    }
+}
+
 /// What an error of a connection says about who is at its other end.
 fn reason(error: &io::Error) -> Reason {
     match error.kind() {
@@ -238,12 +244,12 @@ impl Link for Sockets {
 
     fn retire(&self, slot: Slot, buffer: Buffer, _: Frame) {
         let number = buffer.number();
-        self.places.give(slot, buffer);
+        let frames = self.places.give(slot, buffer);
         if self.places.are_shared() {
             // The successor is the origin.
             post(&self.forward, Out::Message(Message::Home(number)));
         }
-        self.credit();
+        self.credit(frames);
     }
 
     fn announce(&self, announcement: Announcement) {

@@ -5,21 +5,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::{
     arena::{Arena, Buffer},
     ring::HostId,
-    rotation::Slot,
+    rotation::{Credits, Slot},
 };
 
-/// Room for so many frames as the predecessor has credits, those on their way to it included. Slots have numbers from that of the
-/// last own one on.
+/// Room for so many frames as the predecessor has credits, those that are kept back or on their way included. Slots have numbers from
+/// that of the last own one on.
 pub(super) enum Places {
     /// In buffers of this host.
-    Copied { own: Slot, free: Mutex<Vec<Buffer>> },
+    Copied { own: Slot, free: Mutex<Free> },
     /// In the buffers of their origins, which this machine's hosts share; only the slots' numbers are this host's.
     Handed { free: Mutex<Vec<Slot>>, arenas: Vec<Arc<Arena>> },
 }
 
+/// Buffers that nobody uses.
+pub(super) struct Free {
+    buffers: Vec<Buffer>,
+    credits: Credits,
+}
+
 impl Places {
     pub(super) fn copied(own: Slot, free: Vec<Buffer>) -> Self {
-        Self::Copied { own, free: Mutex::new(free) }
+        let credits = Credits::new(free.len() as u32);
+        Self::Copied { own, free: Mutex::new(Free { buffers: free, credits }) }
     }
 
     pub(super) fn handed(own: Slot, places: u32, arenas: Vec<Arc<Arena>>) -> Self {
@@ -29,7 +36,7 @@ impl Places {
     /// For a fragment whose bytes follow.
     pub(super) fn take(&self) -> Option<(Slot, Buffer)> {
         let Self::Copied { own, free } = self else { return None };
-        let buffer = lock(free).pop()?;
+        let buffer = lock(free).buffers.pop()?;
         Some((own + buffer.number(), buffer))
     }
 
@@ -46,11 +53,20 @@ impl Places {
         arenas.get(me.index())?.take(number)
     }
 
-    /// The place of a fragment that is not here any more.
-    pub(super) fn give(&self, slot: Slot, buffer: Buffer) {
+    /// The place of a fragment that is not here any more. The credits to be sent to the predecessor.
+    pub(super) fn give(&self, slot: Slot, buffer: Buffer) -> u32 {
         match self {
-            Self::Copied { free, .. } => lock(free).push(buffer),
-            Self::Handed { free, .. } => lock(free).push(slot),
+            Self::Copied { free, .. } => {
+                let mut free = lock(free);
+                free.buffers.push(buffer);
+                let count = free.buffers.len() as u32;
+                free.credits.give(count)
+            }
+            // A message of a machine's own costs little, and a place no memory.
+            Self::Handed { free, .. } => {
+                lock(free).push(slot);
+                1
+            }
         }
     }
 

@@ -119,7 +119,6 @@ impl<S: Write> Writer<S> {
     }
 
     fn free(&self, slot: Slot, buffer: Buffer) {
-        self.places.give(slot, buffer);
-        super::post(&self.back, Out::Message(Message::Credit(1)));
+        super::credit(&self.back, self.places.give(slot, buffer));
     }
 }
