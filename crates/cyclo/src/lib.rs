@@ -15,4 +15,4 @@ mod workers;
 
 pub use error::CycloError;
 pub use local::Condition;
-pub use share::{JoinSpec, Share, Turn};
+pub use share::{JoinSpec, Share, ShareBytes, Turn};

@@ -134,7 +134,16 @@ impl Local {
         })
     }
 
-    /// Joins one part of a fragment.
+    /// Bytes that stay.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Hash(build) => build.bytes(),
+            Self::Merge(_, build) => build.bytes(),
+            Self::Loops(_, batch) => batch.get_array_memory_size(),
+        }
+    }
+
+    /// Joins one part of a fragment, and says how many pairs of rows it compared.
     pub(crate) fn probe(
         &self,
         fragment: &Fragment,
@@ -142,7 +151,7 @@ impl Local {
         part: usize,
         wanted: Wanted,
         sink: &mut impl PairSink,
-    ) -> Result<(), JoinError> {
+    ) -> Result<u64, JoinError> {
         let rows = |step: u32| -> Range<u32> {
             let start = part as u32 * step;
             start..(fragment.batch().num_rows() as u32).min(start.saturating_add(step))

@@ -1,7 +1,10 @@
 //! One host's part in a join.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -55,6 +58,20 @@ pub struct Turn {
     pub setup: Duration,
     /// What went around, and where the time went.
     pub revolution: Revolution,
+    /// Rows that came by, this host's own among them.
+    pub probed: u64,
+    /// Pairs of rows that the join compared: those in one bucket of a hash table, those that are merged, or all. With the rows that
+    /// came by it is this host's work, whatever machine it is.
+    pub compared: u64,
+}
+
+/// Memory that a host has prepared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShareBytes {
+    /// What stays, tables included.
+    pub build: usize,
+    /// What this host sends around; freed when the last of it has gone out.
+    pub fragments: usize,
 }
 
 impl Share {
@@ -76,6 +93,17 @@ impl Share {
         Ok(Self { output, local, format, build_rows, fragments, threads, setup: start.elapsed() })
     }
 
+    /// How much memory it takes, the ring's buffers not included.
+    pub fn bytes(&self) -> ShareBytes {
+        let fragments = self.fragments.iter().map(Fragment::bytes).sum();
+        ShareBytes { build: self.local.bytes(), fragments }
+    }
+
+    /// What this host would send around, for someone else to do so.
+    pub fn into_fragments(self) -> Vec<Fragment> {
+        self.fragments
+    }
+
     /// Sends this host's fragments around, joins every host's with what stays here, and hands the result to `emit` in batches: it
     /// is called by several threads, with the thread's number from 0 on.
     ///
@@ -88,19 +116,21 @@ impl Share {
     ) -> Result<Turn, CycloError> {
         let Self { output, local, format, build_rows, fragments, threads, setup } = self;
         let wanted = output.wanted();
-        let rounds = Rounds::new();
+        let (rounds, compared) = (Rounds::new(), AtomicU64::new(0));
         let writer = |thread| Mutex::new(Writer::new(Arc::clone(&output), move |batch| emit(thread, batch)));
         let writers: Vec<_> = (0..threads).map(writer).collect();
         let work = |thread: usize, round: &Round<Work>| {
             let mut writer = writers[thread].lock().unwrap_or_else(PoisonError::into_inner);
             let Work { fragment, rows, ready } = &round.work;
             let mut sink = writer.sink(&build_rows, rows);
+            let mut found = 0;
             while let Some(part) = round.next_part() {
-                local.probe(fragment, ready, part, wanted, &mut sink)?;
+                found += local.probe(fragment, ready, part, wanted, &mut sink)?;
             }
+            compared.fetch_add(found, Relaxed);
             Ok(())
         };
-        let mut fragments = fragments.into_iter();
+        let (mut fragments, mut probed) = (fragments.into_iter(), 0);
         let mut spare = Spare::default();
         let revolution = thread::scope(|scope| {
             let _end = EndAtDrop(&rounds);
@@ -114,6 +144,7 @@ impl Share {
                 |fragment| {
                     let host::Fragment { bytes, is_last, .. } = fragment;
                     let decoded = Fragment::decode(&format, spare.copy(bytes))?;
+                    probed += decoded.batch().num_rows() as u64;
                     let rows = output.probe_rows(decoded.batch())?;
                     rows.mark(&decoded.matched().to_array())?;
                     let (ready, parts) = local.ready(&decoded, threads)?;
@@ -134,7 +165,7 @@ impl Share {
         for writer in writers {
             writer.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
         }
-        Ok(Turn { setup, revolution })
+        Ok(Turn { setup, revolution, probed, compared: compared.into_inner() })
     }
 }
 

@@ -159,7 +159,9 @@ fn count(case: &Case) -> usize {
     let (build, _, fragments) = prepare(case);
     let mut sink = Collect::default();
     for fragment in &fragments {
-        fragment.morsels(case.threads).iter().for_each(|morsel| build.probe(fragment, morsel, &mut sink).unwrap());
+        for morsel in fragment.morsels(case.threads) {
+            build.probe(fragment, &morsel, &mut sink).unwrap();
+        }
     }
     sink.pairs.len()
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use arrow::array::{ArrayRef, AsArray, LargeBinaryArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, RecordBatchOptions};
 
 use super::{
     cluster::{Clustered, cluster},
@@ -10,6 +10,7 @@ use super::{
     table::Tables,
 };
 use crate::{
+    bytes::column_bytes,
     error::JoinError,
     key::{KeyValues, Keyed, Keys},
     parallel,
@@ -78,6 +79,15 @@ impl BuildSide {
     /// All rows, in the order of their partitions; those with null keys are last. Pairs name them by their numbers here.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
+    }
+
+    /// Bytes that it takes: those of its rows, their keys where these are made, and the tables.
+    pub fn bytes(&self) -> usize {
+        let tables = match &self.tables {
+            KeyTables::Narrow(tables) => tables.bytes(),
+            KeyTables::Wide(tables) => tables.bytes(),
+        };
+        column_bytes(self.batch.columns()) + self.key_bytes.as_ref().map_or(0, Array::get_buffer_memory_size) + tables
     }
 
     /// The key columns.

@@ -87,6 +87,13 @@ where
         Ok(Self { entries, directory, directories, bits })
     }
 
+    /// Bytes of all tables.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(self.entries.as_slice())
+            + size_of_val(self.directory.as_slice())
+            + size_of_val(&self.directories[..])
+    }
+
     /// The table of a partition.
     #[inline]
     pub(super) fn partition(&self, partition: usize) -> Table<'_, K> {

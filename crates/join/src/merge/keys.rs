@@ -58,6 +58,25 @@ pub(super) struct Keys {
     pub(super) nulls: Option<NullBuffer>,
 }
 
+impl Keys {
+    /// Bytes that they take.
+    pub(super) fn bytes(&self) -> usize {
+        let nulls = self.nulls.as_ref().map_or(0, |nulls| nulls.len().div_ceil(8));
+        self.equal.bytes() + self.band.bytes() + nulls
+    }
+}
+
+impl Column {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Words(words) => size_of_val(&words[..]),
+            Self::Wide(words) => size_of_val(&words[..]),
+            Self::Rows(rows) => rows.size(),
+        }
+    }
+}
+
 /// Brings keys into their form, which is the same for both sides.
 #[derive(Debug)]
 pub(super) struct Encoder {

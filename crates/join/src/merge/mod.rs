@@ -26,7 +26,7 @@ use arrow::{
 
 pub use condition::{Band, KeyPair, MergeCondition, Offset};
 
-use crate::{error::JoinError, pairs::Wanted, sink::PairSink};
+use crate::{bytes::column_bytes, error::JoinError, pairs::Wanted, sink::PairSink};
 use edge::Edges;
 use gather::{Source, with_schema};
 use keys::{Encoder, Keys, num_rows};
@@ -76,6 +76,11 @@ impl MergeBuild {
     /// All rows, sorted; a pair's row numbers are those of this batch.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
+    }
+
+    /// Bytes that it takes: those of its rows and of their keys.
+    pub fn bytes(&self) -> usize {
+        column_bytes(self.batch.columns()) + self.keys.bytes()
     }
 }
 
@@ -157,8 +162,8 @@ impl MergeJoin {
         Ok(MergeFragment { batch, keys })
     }
 
-    /// Gives the pairs of `rows`, a range of the fragment's rows, to `sink`, or as many of them as are wanted. Ranges of a few ten
-    /// thousand rows are worth a thread's while. O(rows + pairs) if the fragment is sorted.
+    /// Gives the pairs of `rows`, a range of the fragment's rows, to `sink`, or as many of them as are wanted, and says how many.
+    /// Ranges of a few ten thousand rows are worth a thread's while. O(rows + pairs) if the fragment is sorted.
     ///
     /// # Errors
     /// [`JoinError::Fragment`] if build side or fragment were made for another join, or the first error of the sink.
@@ -169,7 +174,7 @@ impl MergeJoin {
         rows: Range<u32>,
         wanted: Wanted,
         sink: &mut impl PairSink,
-    ) -> Result<(), JoinError> {
+    ) -> Result<u64, JoinError> {
         let rows = rows.start..rows.end.min(fragment.batch.num_rows() as u32);
         Merge { build, fragment, edges: self.edges, rows, wanted }.run(sink)
     }

@@ -1,0 +1,109 @@
+//! What is told about one ring.
+
+use comfy_table::Table;
+use serde::Serialize;
+
+use super::{
+    args::name,
+    links::buffer_bytes,
+    run::{HostTurn, Joined, Ring},
+};
+use crate::{report::plain, statistics::median};
+
+const MB: f64 = (1 << 20) as f64;
+
+/// A ring of one size: columns as `annulus bench join --help` explains them.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Line {
+    pub(crate) data: String,
+    pub(crate) by: String,
+    pub(crate) link: String,
+    pub(crate) hosts: u16,
+    pub(crate) threads: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) zipf: Option<f64>,
+    pub(crate) one_at_a_time: bool,
+    pub(crate) rows: u64,
+    pub(crate) probe_rows: u64,
+    pub(crate) matches: u64,
+    pub(crate) sum: i64,
+    pub(crate) setup_s: f64,
+    pub(crate) join_s: f64,
+    pub(crate) waiting_share: f64,
+    pub(crate) total_s: f64,
+    pub(crate) host_probed: u64,
+    pub(crate) host_compared: u64,
+    pub(crate) host_mb: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) peak_mb: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu_load: Option<f64>,
+}
+
+impl Line {
+    /// Medians of the rounds, at least one.
+    pub(super) fn new(ring: &Ring<'_>, one_at_a_time: bool, rounds: &[Joined]) -> Self {
+        let of = |value: &dyn Fn(&Joined) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
+        // The median of each host, of that host which has most: the most of each round would grow with the hosts by chance alone.
+        let most = |value: &dyn Fn(&HostTurn) -> f64| {
+            let host = |host: usize| of(&|joined| value(&joined.hosts[host]));
+            (0..usize::from(ring.hosts)).map(host).fold(0.0, f64::max)
+        };
+        let setup_s = most(&|host| host.turn.setup.as_secs_f64());
+        let join_s = most(&|host| host.join.as_secs_f64());
+        let waiting = |joined: &Joined| {
+            let waiting = |host: &HostTurn| host.turn.revolution.waiting.as_secs_f64() / host.join.as_secs_f64();
+            joined.hosts.iter().map(waiting).sum::<f64>() / joined.hosts.len() as f64
+        };
+        let peaks = rounds.iter().all(|joined| joined.hosts.iter().all(|host| host.peak.is_some()));
+        let loads: Option<Vec<f64>> = rounds.iter().map(|joined| joined.cpu_load).collect();
+        let buffers = buffer_bytes(ring.element) as f64;
+        let [rows, probe_rows] = ring.tables.rows();
+        Self {
+            data: name(&ring.tables.data),
+            by: name(&ring.tables.by(ring.by)),
+            link: name(&ring.link),
+            hosts: ring.hosts,
+            threads: ring.threads,
+            zipf: ring.tables.zipf,
+            one_at_a_time,
+            rows,
+            probe_rows,
+            matches: ring.tables.answer.rows,
+            sum: ring.tables.answer.sum,
+            setup_s,
+            join_s,
+            waiting_share: of(&waiting),
+            total_s: setup_s + join_s,
+            host_probed: most(&|host| host.turn.probed as f64) as u64,
+            host_compared: most(&|host| host.turn.compared as f64) as u64,
+            host_mb: most(&|host| (host.bytes.build + host.bytes.fragments) as f64 + buffers) / MB,
+            peak_mb: peaks.then(|| most(&|host| host.peak.unwrap_or_default() as f64) / MB),
+            cpu_load: loads.map(|loads| median(&loads)),
+        }
+    }
+
+    /// Rows that came by a host and pairs that it compared: what it does, whatever machine it is.
+    pub(crate) fn work(&self) -> u64 {
+        self.host_probed + self.host_compared
+    }
+}
+
+/// As a table, for people.
+pub(super) fn table(lines: &[Line]) -> Table {
+    let header = ["hosts", "matches", "setup s", "join s", "waiting", "total s", "work a host", "MB a host", "peak MB"];
+    let row = |line: &Line| {
+        vec![
+            line.hosts.to_string(),
+            line.matches.to_string(),
+            format!("{:.3}", line.setup_s),
+            format!("{:.3}", line.join_s),
+            format!("{:.1} %", line.waiting_share * 100.0),
+            format!("{:.3}", line.total_s),
+            line.work().to_string(),
+            format!("{:.0}", line.host_mb),
+            line.peak_mb.map_or("-".to_owned(), |peak| format!("{peak:.0}")),
+        ]
+    };
+    plain::table(&header, &[], lines.iter().map(row))
+}
