@@ -2,7 +2,7 @@
 
 use std::{ops::Bound, os::unix::net::UnixListener, path::Path, sync::Arc, sync::Mutex, thread, time::Duration};
 
-use annulus_cyclo::{Condition, CycloError, JoinSpec, Share};
+use annulus_cyclo::{Condition, CycloError, JoinSpec, Share, Turn};
 use annulus_join::{
     error::JoinError,
     filter::{FilterColumn, PairFilter},
@@ -168,19 +168,26 @@ impl Case {
     }
 
     fn joined(&self) -> Vec<Pair> {
+        self.turned().0
+    }
+
+    /// The result, and what the join was for each host.
+    fn turned(&self) -> (Vec<Pair>, Vec<Turn>) {
         let folder = tempfile::tempdir().unwrap();
         let hosts = self.left.len() as u16;
         let out = Mutex::new(Vec::new());
         let listeners: Vec<_> = (0..hosts).map(|me| UnixListener::bind(path(folder.path(), me)).unwrap()).collect();
-        thread::scope(|scope| {
-            for (me, listener) in (0..).zip(listeners) {
+        let turns = thread::scope(|scope| {
+            let host = |(me, listener)| {
                 let (folder, out) = (folder.path(), &out);
-                scope.spawn(move || self.host(Place::new(me, hosts).unwrap(), listener, folder, out).unwrap());
-            }
+                scope.spawn(move || self.host(Place::new(me, hosts).unwrap(), listener, folder, out).unwrap())
+            };
+            let hosts: Vec<_> = (0..).zip(listeners).map(host).collect();
+            hosts.into_iter().map(|host| host.join().unwrap()).collect()
         });
         let mut out = out.into_inner().unwrap();
         out.sort_unstable();
-        out
+        (out, turns)
     }
 
     fn host(
@@ -189,7 +196,7 @@ impl Case {
         listener: UnixListener,
         folder: &Path,
         out: &Mutex<Vec<Pair>>,
-    ) -> Result<(), CycloError> {
+    ) -> Result<Turn, CycloError> {
         let timeout = Duration::from_secs(60);
         let config = Config { fragment_bytes: 4096, places: 2, own: 2, timeout, connect_timeout: timeout };
         let mut host = if place.hosts() == 1 {
@@ -204,11 +211,12 @@ impl Case {
         let (build, probe) = if self.build == Side::Left { (left, right) } else { (right, left) };
         let share = Share::prepare(&self.spec(), build, probe)?;
         let alone = matches!(self.join, JoinType::RightSemi | JoinType::RightAnti);
-        share.turn(&mut host, &|_, batch| {
+        let turn = share.turn(&mut host, &|_, batch| {
             out.lock().unwrap().extend(pairs(&batch, alone));
             Ok(())
         })?;
-        Ok(host.finish()?)
+        host.finish()?;
+        Ok(turn)
     }
 }
 
@@ -261,6 +269,40 @@ proptest! {
     #[test]
     fn as_row_by_row(case in arb_case()) {
         prop_assert_eq!(case.joined(), case.expected());
+    }
+}
+
+/// Every host sees all rows that go around, and together they compare what one host does.
+#[test]
+fn work_and_memory_are_shared_among_the_hosts() {
+    let rows: Vec<Row> = (0..1200).map(|number| (Some(number as i32 % 400), number)).collect();
+    for (by, least) in [(By::Hash, 3600), (By::Merge, 3600), (By::Band(0), 3600), (By::Loops, 1200 * 1200)] {
+        for hosts in [1, 3] {
+            let parts: Vec<Vec<Row>> = rows.chunks(1200 / hosts).map(<[Row]>::to_vec).collect();
+            let case = Case {
+                left: parts.clone(),
+                right: parts,
+                join: JoinType::Inner,
+                build: Side::Left,
+                filtered: by == By::Loops,
+                nulls_equal: false,
+                threads: 2,
+                partitions: 4,
+                by,
+            };
+            let turns = case.turned().1;
+            assert!(turns.iter().all(|turn| turn.probed == 1200), "{by:?}");
+            let compared = turns.iter().map(|turn| turn.compared).sum::<u64>();
+            let most = if by == By::Hash { 2 * least } else { least };
+            assert!((least..=most).contains(&compared), "{by:?}: {compared}");
+            let bytes = |hosts: usize| {
+                let part = || vec![batch(&rows[..1200 / hosts])];
+                Share::prepare(&case.spec(), part(), part()).unwrap().bytes()
+            };
+            let (whole, third) = (bytes(1), bytes(3));
+            assert!((whole.build / 4..whole.build / 2).contains(&third.build), "{by:?}: {third:?} of {whole:?}");
+            assert!((whole.fragments / 4..whole.fragments / 2).contains(&third.fragments), "{third:?} of {whole:?}");
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The command line of `annulus bench join`.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 
@@ -73,6 +73,13 @@ pub struct JoinArgs {
     /// Timed runs
     #[arg(long, default_value = "3", value_name = "R", value_parser = units::parse_count)]
     pub rounds: usize,
+    /// Be one host of a ring of processes, the one at --place: where all its hosts listen, in order, like 10.0.0.1:7000,10.0.0.2:7000.
+    /// Connected by TCP in the clear, so for networks of your own; joins once and prints a line of JSON
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', requires = "place", conflicts_with_all = ["one_at_a_time", "save"])]
+    pub ring: Vec<SocketAddr>,
+    /// Which host of --ring this is, from 0
+    #[arg(long, value_name = "N", requires = "ring")]
+    pub place: Option<u16>,
     /// Only write both tables into this folder as Arrow files, for others to join
     #[arg(long, value_name = "DIR")]
     pub save: Option<PathBuf>,

@@ -41,8 +41,7 @@ pub(super) struct Links {
 impl Links {
     pub(super) fn new(hosts: u16, link: Link, element: u32) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder for sockets and certificates")?;
-        let config =
-            Config { fragment_bytes: element, timeout: PATIENCE, connect_timeout: PATIENCE, ..Config::default() };
+        let config = config(element);
         let config = if link == Link::Shared { config.handing_over() } else { config };
         let addresses = if link == Link::Shared { unix(hosts, folder.path()) } else { tcp(hosts) };
         let addresses = addresses.context("no socket")?.into_iter().map(|address| Mutex::new(Some(address))).collect();
@@ -63,18 +62,30 @@ impl Links {
         let address = self.addresses[usize::from(me)].lock().unwrap_or_else(PoisonError::into_inner).take();
         let address = address.context("a place is taken once")?;
         let Some(identity) = self.identities.get(usize::from(me)) else {
-            return self.connected(place, address, &Clear);
+            return connected(place, config, address, &Clear);
         };
         let name = |host: u16| self.identities[usize::from(host)].member().host.clone();
         let (predecessor, successor) = (name(place.predecessor().0), name(place.successor().0));
-        self.connected(place, address, &Tls { identity, predecessor, successor })
+        connected(place, config, address, &Tls { identity, predecessor, successor })
     }
+}
 
-    fn connected(&self, place: Place, address: Address, protect: &impl Protect) -> Result<Host> {
-        let config = self.config;
-        let connections = connect(place, SESSION, &config, address, protect)?;
-        Ok(Host::start(place, config, |inbox| Sockets::start(place, SESSION, &config, connections, inbox))?)
-    }
+/// Host `me` of `hosts`, more than one, whose neighbours are reached at `address`.
+///
+/// # Errors
+/// If there is no such place, or it cannot be connected.
+pub(super) fn start_at(me: u16, hosts: u16, element: u32, address: Address) -> Result<Host> {
+    let place = Place::new(me, hosts).context("a place in the ring")?;
+    connected(place, config(element), address, &Clear)
+}
+
+fn connected(place: Place, config: Config, address: Address, protect: &impl Protect) -> Result<Host> {
+    let connections = connect(place, SESSION, &config, address, protect)?;
+    Ok(Host::start(place, config, |inbox| Sockets::start(place, SESSION, &config, connections, inbox))?)
+}
+
+fn config(element: u32) -> Config {
+    Config { fragment_bytes: element, timeout: PATIENCE, connect_timeout: PATIENCE, ..Config::default() }
 }
 
 /// Memory of a host's buffers of `element` bytes, however hosts are connected: where buffers are handed over, those of what comes in

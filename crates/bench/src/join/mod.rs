@@ -4,6 +4,7 @@ mod alone;
 mod args;
 mod line;
 mod links;
+mod process;
 mod run;
 mod tables;
 
@@ -24,6 +25,9 @@ pub fn run(args: &JoinArgs, stop: &Stop) -> Result<()> {
     let tables = Tables::new(args.data, args.rows, args.zipf, args.scale).context("cannot make the tables")?;
     if let Some(folder) = &args.save {
         return tables.save(folder);
+    }
+    if !args.ring.is_empty() {
+        return process::run(args, &tables);
     }
     let bar = progress::bar((args.hosts.len() * (args.rounds + 1)) as u64, "runs");
     let mut lines = Vec::new();
