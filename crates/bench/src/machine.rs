@@ -1,6 +1,12 @@
 //! What the measurements ran on.
 
-use std::{env::consts::ARCH, fmt, fs, num::NonZeroUsize, thread, time::Instant};
+use std::{
+    env::consts::ARCH,
+    fmt, fs,
+    num::NonZeroUsize,
+    thread,
+    time::{Duration, Instant},
+};
 
 /// Facts about this machine and run that a reader of times needs.
 pub struct Machine {
@@ -77,6 +83,12 @@ impl Busy {
     pub fn load(&self) -> Option<f64> {
         Some((on_cores()? - self.on_cores?) / self.start.elapsed().as_secs_f64() / cores() as f64)
     }
+}
+
+/// Time that the calling thread has been on a core; `None` where the system does not tell, as Linux does.
+pub fn thread_on_core() -> Option<Duration> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    Some(Duration::from_nanos(text.split_ascii_whitespace().next()?.parse().ok()?))
 }
 
 /// Seconds that all threads of this process have been on a core, to a hundredth.

@@ -11,7 +11,7 @@ use super::{
     links::Links,
     run::{HostTurn, Joined, Ring, Totals, turn},
 };
-use crate::machine::ResidentPeak;
+use crate::machine::{ResidentPeak, thread_on_core};
 
 /// What each host sends around, kept to be sent to one host after the other.
 pub(super) struct Fragments(Vec<Vec<Fragment>>);
@@ -37,9 +37,12 @@ impl Ring<'_> {
     }
 
     fn alone(&self, me: u16, fragments: &Fragments, totals: &Totals) -> Result<HostTurn> {
-        let resident = ResidentPeak::start();
+        let (resident, before) = (ResidentPeak::start(), thread_on_core());
         let share = self.prepare(me)?;
         let peak = resident.and_then(|resident| resident.bytes());
+        // The threads that help are others.
+        let setup_cpu =
+            before.zip(thread_on_core()).filter(|_| self.threads == 1).map(|(before, after)| after - before);
         let links = Links::new(self.hosts.min(2), self.link, self.element)?;
         let measured = thread::scope(|scope| {
             let others = (self.hosts > 1).then(|| scope.spawn(|| feed(links.start(1)?, fragments.of_others(me))));
@@ -51,7 +54,7 @@ impl Ring<'_> {
                 None => measured,
             }
         })?;
-        Ok(HostTurn { peak, ..measured })
+        Ok(HostTurn { peak, setup_cpu, ..measured })
     }
 }
 

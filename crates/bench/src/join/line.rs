@@ -1,5 +1,7 @@
 //! What is told about one ring.
 
+use std::time::Duration;
+
 use comfy_table::Table;
 use serde::Serialize;
 
@@ -28,6 +30,8 @@ pub(crate) struct Line {
     pub(crate) matches: u64,
     pub(crate) sum: i64,
     pub(crate) setup_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) setup_cpu_s: Option<f64>,
     pub(crate) join_s: f64,
     pub(crate) waiting_share: f64,
     pub(crate) total_s: f64,
@@ -55,7 +59,8 @@ impl Line {
             let waiting = |host: &HostTurn| host.turn.revolution.waiting.as_secs_f64() / host.join.as_secs_f64();
             joined.hosts.iter().map(waiting).sum::<f64>() / joined.hosts.len() as f64
         };
-        let peaks = rounds.iter().all(|joined| joined.hosts.iter().all(|host| host.peak.is_some()));
+        let known = |known: &dyn Fn(&HostTurn) -> bool| rounds.iter().flat_map(|joined| &joined.hosts).all(known);
+        let seconds = |time: Option<Duration>| time.unwrap_or_default().as_secs_f64();
         let loads: Option<Vec<f64>> = rounds.iter().map(|joined| joined.cpu_load).collect();
         let buffers = buffer_bytes(ring.element) as f64;
         let [rows, probe_rows] = ring.tables.rows();
@@ -72,13 +77,15 @@ impl Line {
             matches: ring.tables.answer.rows,
             sum: ring.tables.answer.sum,
             setup_s,
+            setup_cpu_s: known(&|host| host.setup_cpu.is_some()).then(|| most(&|host| seconds(host.setup_cpu))),
             join_s,
             waiting_share: of(&waiting),
             total_s: setup_s + join_s,
             host_probed: most(&|host| host.turn.probed as f64) as u64,
             host_compared: most(&|host| host.turn.compared as f64) as u64,
             host_mb: most(&|host| (host.bytes.build + host.bytes.fragments) as f64 + buffers) / MB,
-            peak_mb: peaks.then(|| most(&|host| host.peak.unwrap_or_default() as f64) / MB),
+            peak_mb: known(&|host| host.peak.is_some())
+                .then(|| most(&|host| host.peak.unwrap_or_default() as f64) / MB),
             cpu_load: loads.map(|loads| median(&loads)),
         }
     }

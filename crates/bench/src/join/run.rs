@@ -51,6 +51,8 @@ pub(super) struct HostTurn {
     pub(super) bytes: ShareBytes,
     /// Most memory that was taken while it prepared, if that is known.
     pub(super) peak: Option<u64>,
+    /// Time on a core while it prepared, if one thread did and that is known.
+    pub(super) setup_cpu: Option<Duration>,
 }
 
 /// Rows and sums from several threads.
@@ -132,7 +134,7 @@ pub(super) fn turn(mut host: Host, share: Share, totals: &Totals) -> Result<Host
     let turn = share.turn(&mut host, &|_, batch| totals.add(&batch))?;
     let join = start.elapsed();
     host.finish()?;
-    Ok(HostTurn { turn, join, bytes, peak: None })
+    Ok(HostTurn { turn, join, bytes, ..HostTurn::default() })
 }
 
 impl Totals {
