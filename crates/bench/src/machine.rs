@@ -79,9 +79,14 @@ impl Busy {
         Self { start: Instant::now(), on_cores: on_cores() }
     }
 
-    /// Time on cores since the start, by what all cores have; `None` where the system does not tell.
+    /// Seconds on cores since the start, of all threads; `None` where the system does not tell, as Linux does to a hundredth.
+    pub fn seconds(&self) -> Option<f64> {
+        Some(on_cores()? - self.on_cores?)
+    }
+
+    /// The same, by what all cores have.
     pub fn load(&self) -> Option<f64> {
-        Some((on_cores()? - self.on_cores?) / self.start.elapsed().as_secs_f64() / cores() as f64)
+        Some(self.seconds()? / self.start.elapsed().as_secs_f64() / cores() as f64)
     }
 }
 
@@ -91,7 +96,7 @@ pub fn thread_on_core() -> Option<Duration> {
     Some(Duration::from_nanos(text.split_ascii_whitespace().next()?.parse().ok()?))
 }
 
-/// Seconds that all threads of this process have been on a core, to a hundredth.
+/// Seconds that all threads of this process have been on a core.
 fn on_cores() -> Option<f64> {
     /// Linux counts in these for whoever asks (`USER_HZ`).
     const TICKS: f64 = 100.0;

@@ -2,7 +2,9 @@
 
 use std::{
     fs::File,
+    net::TcpListener,
     process::{Command, Output},
+    thread,
 };
 
 use arrow::ipc::reader::FileReader;
@@ -87,6 +89,28 @@ fn saved_tables_are_those_that_are_joined() {
     assert_eq!((rows("left.arrow"), rows("right.arrow")), (70_000, 70_000));
 }
 
+/// Three processes find each other, and their parts of the result are the whole.
+#[test]
+fn hosts_may_be_processes() {
+    // Nobody else is given these ports soon.
+    let listeners: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let ring: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
+    let ring = ring.join(",");
+    drop(listeners);
+    let hosts: Vec<Value> = thread::scope(|scope| {
+        let host = |place: &'static str| {
+            let ring = &ring;
+            scope.spawn(move || lines(&["--rows", "20k", "--ring", ring, "--place", place]).remove(0))
+        };
+        let hosts = ["0", "1", "2"].map(host);
+        hosts.into_iter().map(|host| host.join().unwrap()).collect()
+    });
+    let sum = |column| hosts.iter().map(|host| host[column].as_i64().unwrap()).fold(0, i64::wrapping_add);
+    assert_eq!(sum("matches"), hosts[0]["all_matches"].as_i64().unwrap());
+    assert_eq!(sum("sum"), hosts[0]["all_sum"].as_i64().unwrap());
+    assert!(hosts.iter().all(|host| number(host, "host_probed") == 20_000 && number(host, "matches") > 0));
+}
+
 #[test]
 fn wrong_options_say_what_to_write() {
     for (args, expected) in [
@@ -95,6 +119,9 @@ fn wrong_options_say_what_to_write() {
         (&["--rows", "x"], "500k"),
         (&["--scale", "0"], "0.001 to 100"),
         (&["--zipf", "0.5", "--data", "band"], "--data even"),
+        (&["--rows", "9", "--ring", "127.0.0.1:1,127.0.0.1:2", "--place", "2"], "places 0 to 1"),
+        (&["--rows", "9", "--ring", "127.0.0.1:1", "--place", "0"], "name all of them"),
+        (&["--rows", "9", "--ring", "127.0.0.1:1,127.0.0.1:2"], "--place"),
     ] {
         let out = bench(args);
         assert!(!out.status.success());

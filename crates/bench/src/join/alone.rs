@@ -33,7 +33,7 @@ impl Ring<'_> {
     pub(super) fn join_one_at_a_time(&self, fragments: &Fragments) -> Result<Joined> {
         let totals = Totals::default();
         let hosts = (0..self.hosts).map(|me| self.alone(me, fragments, &totals)).collect::<Result<_>>()?;
-        Ok(Joined { answer: totals.answer(), hosts, cpu_load: None })
+        Ok(Joined { answer: totals.answer(), hosts, cpu_load: None, cpu: None })
     }
 
     fn alone(&self, me: u16, fragments: &Fragments, totals: &Totals) -> Result<HostTurn> {

@@ -39,7 +39,8 @@ Columns of --json, medians of the rounds; those of hosts are of the one that has
   host_compared      pairs of rows that it compared: those in one bucket, or in the band; with host_probed the work of a host
   host_mb            memory of a host: its part prepared, tables and ring buffers; units of 1024 x 1024
   peak_mb            most memory taken while a host prepared, its input not included (--one-at-a-time, on Linux)
-  cpu_load           time on cores during the revolution, by what all cores have; not with --one-at-a-time")]
+  cpu_load           time on cores during the revolution, by what all cores have
+  cpu_s              seconds on cores, of setup and revolution of all hosts (both not with --one-at-a-time, on Linux)")]
 pub struct JoinArgs {
     /// What is joined
     #[arg(long, value_name = "TABLES", default_value = "even")]

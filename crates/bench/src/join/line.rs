@@ -42,6 +42,8 @@ pub(crate) struct Line {
     pub(crate) peak_mb: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu_load: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu_s: Option<f64>,
 }
 
 impl Line {
@@ -61,7 +63,9 @@ impl Line {
         };
         let known = |known: &dyn Fn(&HostTurn) -> bool| rounds.iter().flat_map(|joined| &joined.hosts).all(known);
         let seconds = |time: Option<Duration>| time.unwrap_or_default().as_secs_f64();
-        let loads: Option<Vec<f64>> = rounds.iter().map(|joined| joined.cpu_load).collect();
+        let known_of = |value: &dyn Fn(&Joined) -> Option<f64>| {
+            rounds.iter().map(value).collect::<Option<Vec<_>>>().map(|values| median(&values))
+        };
         let buffers = buffer_bytes(ring.element) as f64;
         let [rows, probe_rows] = ring.tables.rows();
         Self {
@@ -86,7 +90,8 @@ impl Line {
             host_mb: most(&|host| (host.bytes.build + host.bytes.fragments) as f64 + buffers) / MB,
             peak_mb: known(&|host| host.peak.is_some())
                 .then(|| most(&|host| host.peak.unwrap_or_default() as f64) / MB),
-            cpu_load: loads.map(|loads| median(&loads)),
+            cpu_load: known_of(&|joined| joined.cpu_load),
+            cpu_s: known_of(&|joined| joined.cpu),
         }
     }
 

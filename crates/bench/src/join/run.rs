@@ -41,6 +41,8 @@ pub(super) struct Joined {
     pub(super) hosts: Vec<HostTurn>,
     /// Time on cores during the revolution, by what all cores have.
     pub(super) cpu_load: Option<f64>,
+    /// Seconds on cores, of setup and revolution.
+    pub(super) cpu: Option<f64>,
 }
 
 /// What it was for one host.
@@ -63,6 +65,7 @@ impl Ring<'_> {
     /// All hosts at once; one prepares at a time, and all turn together.
     pub(super) fn join(&self) -> Result<Joined> {
         let links = Links::new(self.hosts, self.link, self.element)?;
+        let whole = machine::Busy::start();
         let totals = Totals::default();
         let (one, all) = (Mutex::new(()), Barrier::new(usize::from(self.hosts)));
         let busy = Mutex::new(None);
@@ -79,7 +82,7 @@ impl Ring<'_> {
         })?;
         let busy = busy.into_inner().unwrap_or_else(PoisonError::into_inner);
         let cpu_load = busy.and_then(|busy: machine::Busy| busy.load());
-        Ok(Joined { answer: totals.answer(), hosts, cpu_load })
+        Ok(Joined { answer: totals.answer(), hosts, cpu_load, cpu: whole.seconds() })
     }
 
     fn host(

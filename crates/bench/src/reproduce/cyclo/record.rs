@@ -22,7 +22,7 @@ pub(super) enum What {
 }
 
 /// Columns of the CSV file.
-const COLUMNS: [&str; 25] = [
+const COLUMNS: [&str; 27] = [
     "figure",
     "data",
     "by",
@@ -35,6 +35,7 @@ const COLUMNS: [&str; 25] = [
     "probe_rows",
     "matches",
     "setup_s",
+    "setup_cpu_s",
     "join_s",
     "waiting_share",
     "total_s",
@@ -43,6 +44,7 @@ const COLUMNS: [&str; 25] = [
     "host_mb",
     "peak_mb",
     "cpu_load",
+    "cpu_s",
     "way",
     "element_bytes",
     "elements",
