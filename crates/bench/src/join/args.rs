@@ -31,7 +31,8 @@ Columns of --json, medians of the rounds; those of hosts are of the one that has
   rows, probe_rows   of the table that stays, and of the one that goes around
   matches, sum       rows of the result, and the sum of all their numbers
   setup_s            seconds to prepare a host's part of both tables
-  setup_cpu_s        of them those on a core, which other work on the machine leaves alone (--one-at-a-time --threads 1, on Linux)
+  setup_cpu_s        of them those on a core, the least of the rounds: other work on the machine weighs less on it
+                     (--one-at-a-time --threads 1, on Linux)
   join_s             seconds of the revolution
   waiting_share      time that hosts waited for data, by the time of the revolution, on average
   total_s            setup_s + join_s

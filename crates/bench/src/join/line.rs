@@ -1,7 +1,5 @@
 //! What is told about one ring.
 
-use std::time::Duration;
-
 use comfy_table::Table;
 use serde::Serialize;
 
@@ -62,7 +60,10 @@ impl Line {
             joined.hosts.iter().map(waiting).sum::<f64>() / joined.hosts.len() as f64
         };
         let known = |known: &dyn Fn(&HostTurn) -> bool| rounds.iter().flat_map(|joined| &joined.hosts).all(known);
-        let seconds = |time: Option<Duration>| time.unwrap_or_default().as_secs_f64();
+        // What else the machine does can only add to it.
+        let least_cpu = |host: usize| rounds.iter().filter_map(|joined| joined.hosts[host].setup_cpu).min();
+        let setup_cpu = (0..usize::from(ring.hosts)).map(least_cpu).collect::<Option<Vec<_>>>();
+        let setup_cpu = setup_cpu.and_then(|hosts| hosts.into_iter().max());
         let known_of = |value: &dyn Fn(&Joined) -> Option<f64>| {
             rounds.iter().map(value).collect::<Option<Vec<_>>>().map(|values| median(&values))
         };
@@ -81,7 +82,7 @@ impl Line {
             matches: ring.tables.answer.rows,
             sum: ring.tables.answer.sum,
             setup_s,
-            setup_cpu_s: known(&|host| host.setup_cpu.is_some()).then(|| most(&|host| seconds(host.setup_cpu))),
+            setup_cpu_s: setup_cpu.map(|time| time.as_secs_f64()),
             join_s,
             waiting_share: of(&waiting),
             total_s: setup_s + join_s,
@@ -93,6 +94,11 @@ impl Line {
             cpu_load: known_of(&|joined| joined.cpu_load),
             cpu_s: known_of(&|joined| joined.cpu),
         }
+    }
+
+    /// Seconds of setup: those on a core, if they are known, which other work on the machine leaves alone.
+    pub(crate) fn own_setup_s(&self) -> f64 {
+        self.setup_cpu_s.unwrap_or(self.setup_s)
     }
 
     /// Rows that came by a host and pairs that it compared: what it does, whatever machine it is.
