@@ -109,12 +109,24 @@ impl Line {
 
 /// As a table, for people.
 pub(super) fn table(lines: &[Line]) -> Table {
-    let header = ["hosts", "matches", "setup s", "join s", "waiting", "total s", "work a host", "MB a host", "peak MB"];
+    let header = [
+        "hosts",
+        "matches",
+        "setup s",
+        "on a core",
+        "join s",
+        "waiting",
+        "total s",
+        "work a host",
+        "MB a host",
+        "peak MB",
+    ];
     let row = |line: &Line| {
         vec![
             line.hosts.to_string(),
             line.matches.to_string(),
             format!("{:.3}", line.setup_s),
+            line.setup_cpu_s.map_or("-".to_owned(), |seconds| format!("{seconds:.3}")),
             format!("{:.3}", line.join_s),
             format!("{:.1} %", line.waiting_share * 100.0),
             format!("{:.3}", line.total_s),
