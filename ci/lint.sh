@@ -5,4 +5,5 @@ source "$(dirname "$0")/env.sh"
 
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --locked -- -D warnings
-RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+cargo clippy --workspace --all-targets --locked --features annulus-roundabout/ofi -- -D warnings
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --features annulus-roundabout/ofi

@@ -5,4 +5,6 @@ set -euo pipefail
 source "$(dirname "$0")/env.sh"
 
 cargo test --workspace --locked
+# The links over libfabric, with what was built above.
+cargo test --workspace --locked --features annulus-roundabout/ofi --test ring --test processes --test fabric
 ci/loom.sh

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{
     bench::BenchCommand,
+    join::JoinArgs,
     node::NodeCommand,
     sql::tables::TableSpec,
     units::{self, QueryList},
@@ -21,6 +22,8 @@ use crate::{
   annulus sql \"SELECT count(*) FROM 'orders.parquet'\"
   annulus partition events/ --by user --into 64 --output parts
                                                     split a dataset into files by key
+  annulus join lineitem/ orders/ --on l_orderkey=o_orderkey --output joined
+                                                    join two datasets on hosts that each need memory for their share
   annulus bench repartition                         compare the repartition operators alone
   annulus bench pages                               compare ways to shuffle tuples onto pages
   annulus bench roundabout                          measure how fast buffers go from host to host
@@ -56,6 +59,11 @@ pub enum Command {
     Sql(SqlArgs),
     /// Split a dataset into files by key, in one pass and bounded memory
     Partition(PartitionArgs),
+    /// Join two datasets around a ring of hosts, on equal keys, bands or any condition
+    Join(Box<JoinArgs>),
+    /// Be a host of a join, which is told what to do on the standard input
+    #[command(hide = true)]
+    Host,
     /// Say which hosts belong to a ring
     #[command(subcommand)]
     Node(NodeCommand),

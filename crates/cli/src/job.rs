@@ -26,6 +26,7 @@ use crate::{
         ReproduceCommand, SqlArgs, TpchArgs,
     },
     bench::{BenchCommand, RepartitionArgs},
+    join::JoinCommandJob,
     node::NodeCommand,
     session::Limits,
     sql::tables::TableSpec,
@@ -37,6 +38,8 @@ pub enum Job {
     Tpch(TpchJob),
     Sql(SqlJob),
     Partition(PartitionJob),
+    Join(Box<JoinCommandJob>),
+    Host,
     Node(NodeCommand),
     Bench(RepartitionArgs),
     Pages(PagesArgs),
@@ -107,6 +110,8 @@ impl Job {
             Command::Tpch(args) => TpchJob::check(args).map(Self::Tpch),
             Command::Sql(args) => SqlJob::check(args).map(Self::Sql),
             Command::Partition(args) => PartitionJob::check(args).map(Self::Partition),
+            Command::Join(args) => args.check().map(|job| Self::Join(Box::new(job))),
+            Command::Host => Ok(Self::Host),
             Command::Node(command) => Ok(Self::Node(command)),
             Command::Bench(BenchCommand::Repartition(args)) => Ok(Self::Bench(args)),
             Command::Bench(BenchCommand::Pages(args)) => Ok(Self::Pages(args)),
@@ -174,11 +179,7 @@ impl SqlJob {
 
 impl PartitionJob {
     fn check(args: PartitionArgs) -> Result<Self> {
-        let format = match args.format {
-            DatasetFormat::Parquet => OutputFormat::Parquet,
-            DatasetFormat::Arrow => OutputFormat::Ipc,
-            DatasetFormat::Pages => OutputFormat::Pages,
-        };
+        let format = OutputFormat::from(args.format);
         let compression = match args.compression {
             None => format.default_compression(),
             Some(DatasetCompression::None) => Compression::None,
@@ -239,7 +240,8 @@ impl Placing {
     }
 }
 
-fn input_options(args: ReadingArgs) -> Result<InputOptions> {
+/// How inputs are read.
+pub fn input_options(args: ReadingArgs) -> Result<InputOptions> {
     let delimiter = match args.delimiter {
         Some(c) if !c.is_ascii() => bail!("--delimiter is '{c}'; choose a character of ASCII"),
         delimiter => delimiter.map(|c| c as u8),
@@ -250,6 +252,16 @@ fn input_options(args: ReadingArgs) -> Result<InputOptions> {
         on_bad_row: args.on_bad_row.parse::<BadRows>()?,
         ..InputOptions::default()
     })
+}
+
+impl From<DatasetFormat> for OutputFormat {
+    fn from(format: DatasetFormat) -> Self {
+        match format {
+            DatasetFormat::Parquet => Self::Parquet,
+            DatasetFormat::Arrow => Self::Ipc,
+            DatasetFormat::Pages => Self::Pages,
+        }
+    }
 }
 
 impl From<EngineArgs> for Limits {

@@ -5,6 +5,7 @@ mod bench;
 mod errors;
 mod interrupt;
 mod job;
+mod join;
 mod node;
 mod report;
 mod run;

@@ -44,6 +44,8 @@ pub fn open(
     if let Some(partitions) = limits.target_partitions {
         config = config.with_target_partitions(partitions);
     }
+    // A folder stands for all files below it, as those that hosts have written.
+    config.options_mut().execution.listing_table_ignore_subdirectory = false;
     let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![spill.to_owned()]));
     let mut runtime = RuntimeEnvBuilder::new().with_disk_manager_builder(disk);
     if let Some(bytes) = limits.memory_bytes {

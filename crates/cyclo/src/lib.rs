@@ -1,6 +1,7 @@
 //! Cyclo-join (Frey, Goncalves, Kersten and Teubner, A Spinning Join That Does Not Get Dizzy, 2010): the build side stays on its
 //! hosts, and fragments of the probe side go around the ring once. Each host joins every fragment with its part of the build side;
-//! together their results are the join.
+//! together their results are the join. A build side that does not fit in memory comes in parts, and the fragments go around once for
+//! each of them.
 //!
 //! ```text
 //! build rows of this host -> Share::prepare ───────────────┐
@@ -11,8 +12,10 @@
 mod error;
 mod local;
 mod share;
+mod spare;
+mod turn;
 mod workers;
 
 pub use error::CycloError;
 pub use local::Condition;
-pub use share::{JoinSpec, Share, ShareBytes, Turn};
+pub use share::{JoinSpec, Memory, Share, Turn};

@@ -33,6 +33,13 @@ pub enum Condition {
     Any,
 }
 
+/// All columns of both sides.
+#[derive(Clone, Copy)]
+pub(crate) struct Schemas<'a> {
+    pub(crate) build: &'a SchemaRef,
+    pub(crate) probe: &'a SchemaRef,
+}
+
 /// What stays, prepared.
 pub(crate) enum Local {
     Hash(BuildSide),
@@ -55,39 +62,66 @@ const LOOPS_PARTS: usize = 8;
 const SORTED_FRAGMENTS: usize = 64;
 
 impl Condition {
-    /// Prepares both sides of this host.
-    pub(crate) fn prepare(
+    /// Prepares a part of what stays on this host.
+    pub(crate) fn prepare_build(
         &self,
-        (build_schema, probe_schema): (&SchemaRef, &SchemaRef),
-        (build, probe): (Vec<RecordBatch>, Vec<RecordBatch>),
+        schemas: Schemas<'_>,
+        batches: Vec<RecordBatch>,
         threads: usize,
-        fragment_bytes: usize,
-    ) -> Result<(Local, Arc<FragmentFormat>, Vec<Fragment>), JoinError> {
-        match self {
-            Self::Hash { build: build_keys, probe: probe_keys, nulls_equal, partitions } => {
-                let build_keys = Keys::new(build_schema, build_keys, *nulls_equal)?;
-                let probe_keys = Keys::new(probe_schema, probe_keys, *nulls_equal)?;
-                build_keys.check(&probe_keys)?;
-                let format = Arc::new(FragmentFormat::new(probe_keys, *partitions)?);
+    ) -> Result<Local, JoinError> {
+        Ok(match self {
+            Self::Hash { build, probe, nulls_equal, partitions } => {
+                let (keys, _) = keys(schemas, (build, probe), *nulls_equal)?;
                 let config = HashConfig { partitions: *partitions, threads };
-                let build = BuildSide::prepare(build_keys, build, &config)?;
-                let fragments = Fragment::prepare(&format, probe, threads, fragment_bytes)?;
-                Ok((Local::Hash(build), format, fragments))
+                Local::Hash(BuildSide::prepare(keys, batches, &config)?)
             }
             Self::Merge(condition) => {
-                let join = MergeJoin::try_new(condition, build_schema, probe_schema)?;
-                let build = join.prepare_build(build, threads)?;
-                let sorted = join.prepare_probe(probe, fragment_bytes.saturating_mul(SORTED_FRAGMENTS), threads)?;
-                let (format, fragments) = in_order(probe_schema, &sorted, threads, fragment_bytes)?;
-                Ok((Local::Merge(join, build), format, fragments))
+                let join = MergeJoin::try_new(condition, schemas.build, schemas.probe)?;
+                let build = join.prepare_build(batches, threads)?;
+                Local::Merge(join, build)
             }
             Self::Any => {
-                let build = concat_batches(build_schema, &build)?;
-                let (format, fragments) = in_order(probe_schema, &probe, threads, fragment_bytes)?;
-                Ok((Local::Loops(LoopsBuild::try_new(build.num_rows())?, build), format, fragments))
+                let build = concat_batches(schemas.build, &batches)?;
+                Local::Loops(LoopsBuild::try_new(build.num_rows())?, build)
             }
+        })
+    }
+
+    /// Prepares what goes around, of this host.
+    pub(crate) fn prepare_probe(
+        &self,
+        schemas: Schemas<'_>,
+        batches: Vec<RecordBatch>,
+        threads: usize,
+        fragment_bytes: usize,
+    ) -> Result<(Arc<FragmentFormat>, Vec<Fragment>), JoinError> {
+        match self {
+            Self::Hash { build, probe, nulls_equal, partitions } => {
+                let (_, keys) = keys(schemas, (build, probe), *nulls_equal)?;
+                let format = Arc::new(FragmentFormat::new(keys, *partitions)?);
+                let fragments = Fragment::prepare(&format, batches, threads, fragment_bytes)?;
+                Ok((format, fragments))
+            }
+            Self::Merge(condition) => {
+                let join = MergeJoin::try_new(condition, schemas.build, schemas.probe)?;
+                let sorted = join.prepare_probe(batches, fragment_bytes.saturating_mul(SORTED_FRAGMENTS), threads)?;
+                in_order(schemas.probe, &sorted, threads, fragment_bytes)
+            }
+            Self::Any => in_order(schemas.probe, &batches, threads, fragment_bytes),
         }
     }
+}
+
+/// The key columns of both sides, which can be compared.
+fn keys(
+    schemas: Schemas<'_>,
+    (build, probe): (&[usize], &[usize]),
+    nulls_equal: bool,
+) -> Result<(Keys, Keys), JoinError> {
+    let build = Keys::new(schemas.build, build, nulls_equal)?;
+    let probe = Keys::new(schemas.probe, probe, nulls_equal)?;
+    build.check(&probe)?;
+    Ok((build, probe))
 }
 
 fn in_order(
@@ -114,6 +148,15 @@ impl Local {
         }
     }
 
+    /// Bytes of what stays, prepared.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Hash(build) => build.memory_bytes(),
+            Self::Merge(_, build) => build.memory_bytes(),
+            Self::Loops(_, batch) => batch.get_array_memory_size(),
+        }
+    }
+
     /// Makes a fragment ready, and says into how many parts.
     pub(crate) fn ready(&self, fragment: &Fragment, threads: usize) -> Result<(Ready, usize), JoinError> {
         let rows = fragment.batch().num_rows();
@@ -132,15 +175,6 @@ impl Local {
                 (Ready::Loops(step), parts(step))
             }
         })
-    }
-
-    /// Bytes that stay.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Self::Hash(build) => build.bytes(),
-            Self::Merge(_, build) => build.bytes(),
-            Self::Loops(_, batch) => batch.get_array_memory_size(),
-        }
     }
 
     /// Joins one part of a fragment, and says how many pairs of rows it compared.

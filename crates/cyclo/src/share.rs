@@ -1,30 +1,24 @@
-//! One host's part in a join.
+//! One host's part of a join, prepared.
 
 use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    thread,
+    num::NonZeroUsize,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use annulus_join::{
     error::JoinError,
-    hash::{Fragment, FragmentFormat, store_matched},
-    output::{Output, OutputSpec, SideRows, Writer},
+    hash::Fragment,
+    output::{Output, OutputSpec},
     types::Side,
 };
-use annulus_roundabout::host::{self, Host, Revolution};
-use arrow::{
-    array::RecordBatch,
-    buffer::{Buffer, MutableBuffer},
-};
+use annulus_roundabout::host::{Host, Revolution};
+use arrow::array::RecordBatch;
 
 use crate::{
     Condition, CycloError,
-    local::{Local, Ready},
-    workers::{Round, Rounds},
+    local::Schemas,
+    turn::{Around, Endings, GiveUp, Met, Part},
 };
 
 /// A join, the same on all hosts but for `threads`.
@@ -40,169 +34,142 @@ pub struct JoinSpec {
     pub threads: usize,
 }
 
-/// One host's part of both sides, prepared.
+/// One host's part of both sides, prepared: all of what goes around, and of what stays all or the first part.
 pub struct Share {
-    output: Arc<Output>,
-    local: Local,
-    format: Arc<FragmentFormat>,
-    build_rows: SideRows,
-    fragments: Vec<Fragment>,
-    threads: usize,
+    around: Around,
+    first: Part,
     setup: Duration,
+    memory: Memory,
+}
+
+/// Bytes of what one host has prepared. The ring's buffers come besides, and until a batch is full, the rows of the result in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Of what stays: rows, keys and tables; of the largest part, if there are several.
+    pub build: usize,
+    /// Of the fragments, as they are sent.
+    pub fragments: usize,
 }
 
 /// What a join was for one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
-    /// Time to prepare both sides, before anything was sent.
+    /// Time to prepare both sides, before anything was sent, and further parts, between revolutions.
     pub setup: Duration,
-    /// What went around, and where the time went.
+    /// Time in which the caller gave further parts.
+    pub reading: Duration,
+    /// What went around, in all revolutions, and where the time went.
     pub revolution: Revolution,
-    /// Rows that came by, this host's own among them.
+    /// Rows that came by in all revolutions, this host's own among them.
     pub probed: u64,
     /// Pairs of rows that the join compared: those in one bucket of a hash table, those that are merged, or all. With the rows that
     /// came by it is this host's work, whatever machine it is.
     pub compared: u64,
-}
-
-/// Memory that a host has prepared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ShareBytes {
-    /// What stays, tables included.
-    pub build: usize,
-    /// What this host sends around; freed when the last of it has gone out.
-    pub fragments: usize,
+    /// What it held.
+    pub memory: Memory,
 }
 
 impl Share {
-    /// Prepares this host's rows of both sides, which are let go. Memory is taken as the local join says:
-    /// [`BuildSide::prepare`](annulus_join::hash::BuildSide::prepare) and [`Fragment::prepare`], or those of
-    /// [`MergeJoin`](annulus_join::merge::MergeJoin).
+    /// Prepares this host's rows of both sides, which are let go; `build` may be the first of several parts. Memory is taken as the
+    /// local join says: [`BuildSide::prepare`](annulus_join::hash::BuildSide::prepare) and
+    /// [`Fragment::prepare`], or those of [`MergeJoin`](annulus_join::merge::MergeJoin).
     ///
     /// # Errors
     /// If columns are missing, keys cannot be compared, or a row of the side that goes around does not fit in a fragment.
     pub fn prepare(spec: &JoinSpec, build: Vec<RecordBatch>, probe: Vec<RecordBatch>) -> Result<Self, CycloError> {
         let start = Instant::now();
-        let threads = spec.threads.max(1);
-        let OutputSpec { left, right, .. } = &spec.output;
-        let schemas = if spec.output.build == Side::Left { (left, right) } else { (right, left) };
+        let spec = JoinSpec { threads: spec.threads.max(1), ..spec.clone() };
         let output = Arc::new(Output::try_new(spec.output.clone())?);
-        let (local, format, fragments) =
-            spec.condition.prepare(schemas, (build, probe), threads, spec.fragment_bytes)?;
-        let build_rows = output.build_rows(local.batch())?;
-        Ok(Self { output, local, format, build_rows, fragments, threads, setup: start.elapsed() })
+        let first = spec.part(&output, build)?;
+        let JoinSpec { condition, threads, fragment_bytes, .. } = &spec;
+        let (format, fragments) = condition.prepare_probe(spec.schemas(), probe, *threads, *fragment_bytes)?;
+        let around = Around { spec, output, format, fragments };
+        let fragments = around.fragments.iter().map(Fragment::encoded_bytes).sum();
+        let memory = Memory { build: first.local.memory_bytes(), fragments };
+        Ok(Self { around, first, setup: start.elapsed(), memory })
     }
 
-    /// How much memory it takes, the ring's buffers not included.
-    pub fn bytes(&self) -> ShareBytes {
-        let fragments = self.fragments.iter().map(Fragment::bytes).sum();
-        ShareBytes { build: self.local.bytes(), fragments }
+    /// Bytes of what is prepared.
+    pub fn memory(&self) -> Memory {
+        self.memory
     }
 
     /// What this host would send around, for someone else to do so.
     pub fn into_fragments(self) -> Vec<Fragment> {
-        self.fragments
+        self.around.fragments
     }
 
     /// Sends this host's fragments around, joins every host's with what stays here, and hands the result to `emit` in batches: it
-    /// is called by several threads, with the thread's number from 0 on.
+    /// is called by several threads, with the thread's number from 0 on. [`Host::progress`] tells another thread how far it is.
     ///
     /// # Errors
-    /// If a host fails, which is named, or this one does.
+    /// If a host fails, which is named, or this one does, after which it [has given up](Host::give_up).
     pub fn turn(
         self,
         host: &mut Host,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Turn, CycloError> {
-        let Self { output, local, format, build_rows, fragments, threads, setup } = self;
-        let wanted = output.wanted();
-        let (rounds, compared) = (Rounds::new(), AtomicU64::new(0));
-        let writer = |thread| Mutex::new(Writer::new(Arc::clone(&output), move |batch| emit(thread, batch)));
-        let writers: Vec<_> = (0..threads).map(writer).collect();
-        let work = |thread: usize, round: &Round<Work>| {
-            let mut writer = writers[thread].lock().unwrap_or_else(PoisonError::into_inner);
-            let Work { fragment, rows, ready } = &round.work;
-            let mut sink = writer.sink(&build_rows, rows);
-            let mut found = 0;
-            while let Some(part) = round.next_part() {
-                found += local.probe(fragment, ready, part, wanted, &mut sink)?;
-            }
-            compared.fetch_add(found, Relaxed);
-            Ok(())
-        };
-        let (mut fragments, mut probed) = (fragments.into_iter(), 0);
-        let mut spare = Spare::default();
-        let revolution = thread::scope(|scope| {
-            let _end = EndAtDrop(&rounds);
-            for thread in 1..threads {
-                let (rounds, work) = (&rounds, &work);
-                let help = move || rounds.help(|round| work(thread, round));
-                thread::Builder::new().spawn_scoped(scope, help).map_err(CycloError::Threads)?;
-            }
-            host.revolve(
-                |buffer| Ok(fragments.next().map(|fragment| fragment.encode(buffer)).transpose()?),
-                |fragment| {
-                    let host::Fragment { bytes, is_last, .. } = fragment;
-                    let decoded = Fragment::decode(&format, spare.copy(bytes))?;
-                    probed += decoded.batch().num_rows() as u64;
-                    let rows = output.probe_rows(decoded.batch())?;
-                    rows.mark(&decoded.matched().to_array())?;
-                    let (ready, parts) = local.ready(&decoded, threads)?;
-                    let work_on = Work { fragment: decoded, rows, ready };
-                    let done = rounds.run(work_on, parts, threads - 1, |round| work(0, round))?;
-                    if is_last {
-                        output.probe_alone(&done.rows, 0..done.fragment.batch().num_rows(), |batch| emit(0, batch))?;
-                    } else if let Some(matched) = done.rows.matched() {
-                        store_matched(bytes, matched)?;
-                    }
-                    drop(done);
-                    spare.reclaim();
-                    Ok::<_, CycloError>(())
-                },
-            )
-        })?;
-        output.build_alone(&build_rows, 0..local.batch().num_rows(), |batch| emit(0, batch))?;
-        for writer in writers {
-            writer.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
+        self.turn_parts(host, NonZeroUsize::MIN, |_| Ok(Vec::new()), emit)
+    }
+
+    /// Like [`turn`](Self::turn) for a build side larger than memory, in `parts` parts, as many on all hosts: the fragments go
+    /// around once for each. The first was prepared; `next` gives the others, by their numbers from 1 on, when the one before has
+    /// been let go. A part may have no rows. From one revolution to the next a host keeps a bit a row of the fragments of
+    /// its successor, if the join gives rows of that side alone: they come out in the last one.
+    ///
+    /// # Errors
+    /// As of [`turn`](Self::turn), and those of `next`.
+    pub fn turn_parts(
+        self,
+        host: &mut Host,
+        parts: NonZeroUsize,
+        mut next: impl FnMut(usize) -> Result<Vec<RecordBatch>, JoinError>,
+        emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
+    ) -> Result<Turn, CycloError> {
+        let Self { around, first, setup, memory } = self;
+        let mut host = GiveUp::unless_done(host);
+        let mut turn = Turn { setup, memory, ..Turn::default() };
+        let (mut first, mut endings) = (Some(first), Endings::default());
+        for number in 0..parts.get() {
+            // The part before is gone.
+            let part = match first.take() {
+                Some(first) => first,
+                None => {
+                    let start = Instant::now();
+                    let batches = next(number)?;
+                    turn.reading += start.elapsed();
+                    let start = Instant::now();
+                    let part = around.spec.part(&around.output, batches)?;
+                    turn.setup += start.elapsed();
+                    turn.memory.build = turn.memory.build.max(part.local.memory_bytes());
+                    part
+                }
+            };
+            endings.is_last = number + 1 == parts.get();
+            turn.add(around.turn(host.host(), &part, &mut endings, emit)?);
         }
-        Ok(Turn { setup, revolution, probed, compared: compared.into_inner() })
+        host.done();
+        Ok(turn)
     }
 }
 
-struct Work {
-    fragment: Fragment,
-    rows: SideRows,
-    ready: Ready,
-}
-
-/// The threads end with the revolution, however that does.
-struct EndAtDrop<'a, W>(&'a Rounds<W>);
-
-impl<W> Drop for EndAtDrop<'_, W> {
-    fn drop(&mut self) {
-        self.0.end();
+impl Turn {
+    fn add(&mut self, met: Met) {
+        self.revolution += met.revolution;
+        self.probed += met.probed;
+        self.compared += met.compared;
     }
 }
 
-/// Memory for a fragment beside its buffer, used again for the next one: columns may outlive the fragment, in batches with views.
-#[derive(Default)]
-struct Spare {
-    memory: Option<MutableBuffer>,
-    lent: Option<Buffer>,
-}
-
-impl Spare {
-    fn copy(&mut self, bytes: &[u8]) -> Buffer {
-        let mut memory = self.memory.take().unwrap_or_else(|| MutableBuffer::new(bytes.len()));
-        memory.clear();
-        memory.extend_from_slice(bytes);
-        let buffer = Buffer::from(memory);
-        self.lent = Some(buffer.clone());
-        buffer
+impl JoinSpec {
+    fn schemas(&self) -> Schemas<'_> {
+        let OutputSpec { left, right, build, .. } = &self.output;
+        let (build, probe) = if *build == Side::Left { (left, right) } else { (right, left) };
+        Schemas { build, probe }
     }
 
-    /// Takes the memory back, if nobody has it any more.
-    fn reclaim(&mut self) {
-        self.memory = self.lent.take().and_then(|buffer| buffer.into_mutable().ok());
+    fn part(&self, output: &Output, batches: Vec<RecordBatch>) -> Result<Part, JoinError> {
+        let local = self.condition.prepare_build(self.schemas(), batches, self.threads)?;
+        Ok(Part { rows: output.build_rows(local.batch())?, local })
     }
 }

@@ -1,19 +1,34 @@
-//! Threads of a join that panic, or cannot be started.
+//! Threads of a join that panic, or cannot be started; hosts whose parts cannot be had, or whose results cannot be taken.
 
 use std::{
+    num::NonZeroUsize,
+    os::unix::net::UnixListener,
     panic::{AssertUnwindSafe, catch_unwind},
     process::{Command, Stdio},
-    sync::{Arc, mpsc::channel},
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, Sender, channel},
+    },
     thread,
     time::Duration,
 };
 
 use annulus_cyclo::{Condition, CycloError, JoinSpec, Share};
 use annulus_join::{
+    error::JoinError,
+    hash::Partitions,
     output::OutputSpec,
     types::{JoinType, Side},
 };
-use annulus_roundabout::{config::Config, host::Host, link::alone::Alone, ring::Place};
+use annulus_roundabout::{
+    config::Config,
+    host::Host,
+    link::{
+        alone::Alone,
+        socket::{Address, Clear},
+    },
+    ring::Place,
+};
 use arrow::{
     array::{Int32Array, RecordBatch},
     datatypes::{DataType, Field, Schema, SchemaRef},
@@ -32,7 +47,11 @@ fn rows(count: i32) -> Vec<RecordBatch> {
 
 /// All pairs of two tables of so many rows, by so many threads.
 fn share(count: i32, threads: usize) -> Share {
-    let spec = JoinSpec {
+    Share::prepare(&spec(Condition::Any, threads), rows(count), rows(count)).unwrap()
+}
+
+fn spec(condition: Condition, threads: usize) -> JoinSpec {
+    JoinSpec {
         output: OutputSpec {
             join: JoinType::Inner,
             build: Side::Left,
@@ -42,11 +61,10 @@ fn share(count: i32, threads: usize) -> Share {
             right_columns: vec![0],
             filter: None,
         },
-        condition: Condition::Any,
+        condition,
         fragment_bytes: 4096,
         threads,
-    };
-    Share::prepare(&spec, rows(count), rows(count)).unwrap()
+    }
 }
 
 fn host() -> Host {
@@ -107,4 +125,110 @@ fn threads_that_cannot_be_started_are_no_hang() {
     let _ = child.kill();
     child.wait().unwrap();
     assert!(said.as_ref().is_ok_and(|said| said.contains("ended")), "{said:?}");
+}
+
+/// Three hosts with as many rows each, as threads of this process; gives how the part of each ended.
+fn three_hosts(turn: impl Fn(Place, Share, &mut Host) -> Result<(), CycloError> + Sync) -> Vec<Result<(), String>> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |host: u16| folder.path().join(format!("host-{host}"));
+    let listeners: Vec<_> = (0..3).map(|me| UnixListener::bind(path(me)).unwrap()).collect();
+    thread::scope(|scope| {
+        let start = |(me, listener)| {
+            let (turn, path) = (&turn, &path);
+            scope.spawn(move || {
+                let place = Place::new(me, 3).unwrap();
+                let timeout = Duration::from_secs(60);
+                let config = Config { fragment_bytes: 4096, places: 2, own: 1, timeout, connect_timeout: timeout };
+                let address = Address::Unix { listener, successor: path(place.successor().0) };
+                let mut host = Host::join_ring(place, 1, &config, address, &Clear).unwrap();
+                let partitions = Partitions::at_least(4);
+                let condition = Condition::Hash { build: vec![0], probe: vec![0], nulls_equal: false, partitions };
+                let share = Share::prepare(&spec(condition, 2), rows(2000), rows(8000)).unwrap();
+                let ended = turn(place, share, &mut host);
+                ended.and_then(|()| Ok(host.finish()?)).map_err(|error| error.to_string())
+            })
+        };
+        let hosts: Vec<_> = (0..).zip(listeners).map(start).collect();
+        hosts.into_iter().map(|host| host.join().unwrap()).collect()
+    })
+}
+
+/// Host 1 keeps its host until the others have ended.
+struct Others(Sender<()>, Mutex<Receiver<()>>);
+
+impl Others {
+    fn new() -> Self {
+        let (ended, have_ended) = channel();
+        Self(ended, Mutex::new(have_ended))
+    }
+
+    fn have_ended(&self, place: Place) {
+        if place.me().0 != 1 {
+            return self.0.send(()).unwrap();
+        }
+        let have_ended = self.1.lock().unwrap();
+        (0..2).for_each(|_| have_ended.recv_timeout(Duration::from_secs(20)).expect("the others wait for this host"));
+    }
+}
+
+const PARTS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
+
+/// How three hosts end, of which host 1 fails with this.
+fn host_1_fails(own: &str) -> [Result<(), String>; 3] {
+    let named = "host 1 has failed: it has given up";
+    [named, own, named].map(|error| Err(error.to_owned()))
+}
+
+/// One host's result cannot be taken: it says why, and the others name it.
+#[test]
+fn an_error_of_one_host_ends_all() {
+    let ended = three_hosts(|place, share, host| {
+        let emit = |_, _| if place.me().0 == 1 { Err(JoinError::Outside("no space".into())) } else { Ok(()) };
+        share.turn(host, &emit).map(drop)
+    });
+    assert_eq!(ended, host_1_fails("no space"));
+}
+
+/// One host cannot read its last part. It keeps the ring's host until the others have learnt of it.
+#[test]
+fn a_part_that_cannot_be_read_ends_all() {
+    let others = Others::new();
+    let ended = three_hosts(|place, share, host| {
+        let part = |part| match (place.me().0, part) {
+            (1, 2) => Err(JoinError::Outside("cannot be read".into())),
+            _ => Ok(rows(100)),
+        };
+        let ended = share.turn_parts(host, PARTS, part, &|_, _| Ok(())).map(drop);
+        others.have_ended(place);
+        ended
+    });
+    assert_eq!(ended, host_1_fails("cannot be read"));
+}
+
+/// A caller that catches a panic of what gives the parts keeps the ring's host, and the others do not wait for it.
+#[test]
+fn a_panic_between_revolutions_ends_all() {
+    let others = Others::new();
+    let ended = three_hosts(|place, share, host| {
+        let part = |part| {
+            assert!(place.me().0 != 1, "no part {part}");
+            Ok(rows(100))
+        };
+        let turn = AssertUnwindSafe(|| share.turn_parts(host, PARTS, part, &|_, _| Ok(())).map(drop));
+        let ended = catch_unwind(turn).unwrap_or(Err(CycloError::Panicked));
+        others.have_ended(place);
+        ended
+    });
+    assert_eq!(ended, host_1_fails("a thread of the join has panicked"));
+}
+
+/// A host that makes fewer revolutions than the others would lose pairs; it says so.
+#[test]
+fn hosts_that_differ_in_their_parts_fail() {
+    let ended = three_hosts(|place, share, host| {
+        let parts = if place.me().0 == 1 { NonZeroUsize::new(2).unwrap() } else { PARTS };
+        share.turn_parts(host, parts, |_| Ok(rows(100)), &|_, _| Ok(())).map(drop)
+    });
+    assert!(ended[1].as_ref().is_err_and(|error| error.contains("as many revolutions")), "{ended:?}");
+    assert!(ended.iter().all(Result::is_err), "{ended:?}");
 }

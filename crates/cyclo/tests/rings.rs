@@ -1,6 +1,14 @@
 //! Joins around rings of one to four hosts, beside the same joins row by row.
 
-use std::{ops::Bound, os::unix::net::UnixListener, path::Path, sync::Arc, sync::Mutex, thread, time::Duration};
+use std::{
+    num::NonZeroUsize,
+    ops::Bound,
+    os::unix::net::UnixListener,
+    path::Path,
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
 
 use annulus_cyclo::{Condition, CycloError, JoinSpec, Share, Turn};
 use annulus_join::{
@@ -14,10 +22,7 @@ use annulus_join::{
 use annulus_roundabout::{
     config::Config,
     host::Host,
-    link::{
-        alone::Alone,
-        socket::{Address, Clear, Sockets, connect},
-    },
+    link::socket::{Address, Clear},
     ring::Place,
 };
 use arrow::{
@@ -76,6 +81,8 @@ struct Case {
     threads: usize,
     partitions: usize,
     by: By,
+    /// Parts of the build side.
+    parts: usize,
 }
 
 /// How the local joins find their pairs.
@@ -199,25 +206,41 @@ impl Case {
     ) -> Result<Turn, CycloError> {
         let timeout = Duration::from_secs(60);
         let config = Config { fragment_bytes: 4096, places: 2, own: 2, timeout, connect_timeout: timeout };
-        let mut host = if place.hosts() == 1 {
-            Host::start(place, config, |_| Alone::open(&config))?
-        } else {
-            let address = Address::Unix { listener, successor: path(folder, place.successor().0) };
-            let connections = connect(place, 1, &config, address, &Clear)?;
-            Host::start(place, config, |inbox| Sockets::start(place, 1, &config, connections, inbox))?
-        };
-        let rows = |side: &[Vec<Row>]| side[place.me().index()].chunks(7).map(batch).collect::<Vec<_>>();
-        let (left, right) = (rows(&self.left), rows(&self.right));
-        let (build, probe) = if self.build == Side::Left { (left, right) } else { (right, left) };
-        let share = Share::prepare(&self.spec(), build, probe)?;
+        let address = Address::Unix { listener, successor: path(folder, place.successor().0) };
+        let mut host = Host::join_ring(place, 1, &config, address, &Clear)?;
+        let (probe, progress) = (batches(&self.sides().1[place.me().index()]), host.progress());
+        let share = Share::prepare(&self.spec(), self.part(place, 0), probe)?;
         let alone = matches!(self.join, JoinType::RightSemi | JoinType::RightAnti);
-        let turn = share.turn(&mut host, &|_, batch| {
+        let emit = |_, batch| {
             out.lock().unwrap().extend(pairs(&batch, alone));
             Ok(())
-        })?;
+        };
+        let turn = if self.parts == 1 {
+            share.turn(&mut host, &emit)?
+        } else {
+            let parts = NonZeroUsize::new(self.parts).unwrap();
+            share.turn_parts(&mut host, parts, |part| Ok(self.part(place, part)), &emit)?
+        };
+        assert_eq!(progress.revolutions(), self.parts as u64);
+        assert_eq!((progress.joined(), progress.bytes()), (turn.revolution.joined, turn.revolution.bytes));
         host.finish()?;
         Ok(turn)
     }
+
+    /// What stays, and what goes around.
+    fn sides(&self) -> (&[Vec<Row>], &[Vec<Row>]) {
+        if self.build == Side::Left { (&self.left, &self.right) } else { (&self.right, &self.left) }
+    }
+
+    /// One of several parts of what stays on a host, some of which have nothing.
+    fn part(&self, place: Place, part: usize) -> Vec<RecordBatch> {
+        let rows = &self.sides().0[place.me().index()];
+        batches(&rows.iter().copied().filter(|row| row.1 as usize / 7 % self.parts == part).collect::<Vec<_>>())
+    }
+}
+
+fn batches(rows: &[Row]) -> Vec<RecordBatch> {
+    rows.chunks(7).map(batch).collect()
 }
 
 fn path(folder: &Path, host: u16) -> std::path::PathBuf {
@@ -253,12 +276,13 @@ fn arb_case() -> impl Strategy<Value = Case> {
         any::<bool>(),
         1..4usize,
         1..9usize,
+        1..5usize,
     );
     (1..5usize).prop_flat_map(move |hosts| (side(hosts), side(hosts))).prop_flat_map(move |(left, right)| {
-        spec.clone().prop_map(move |(by, join, stays, filtered, nulls_equal, threads, partitions)| {
+        spec.clone().prop_map(move |(by, join, stays, filtered, nulls_equal, threads, partitions, parts)| {
             let build = if stays { Side::Left } else { Side::Right };
             let (left, right) = (left.clone(), right.clone());
-            Case { left, right, join, build, filtered, nulls_equal, threads, partitions, by }
+            Case { left, right, join, build, filtered, nulls_equal, threads, partitions, by, parts }
         })
     })
 }
@@ -272,80 +296,35 @@ proptest! {
     }
 }
 
-/// Every host sees all rows that go around, and together they compare what one host does.
-#[test]
-fn work_and_memory_are_shared_among_the_hosts() {
-    let rows: Vec<Row> = (0..1200).map(|number| (Some(number as i32 % 400), number)).collect();
-    for (by, least) in [(By::Hash, 3600), (By::Merge, 3600), (By::Band(0), 3600), (By::Loops, 1200 * 1200)] {
-        for hosts in [1, 3] {
-            let parts: Vec<Vec<Row>> = rows.chunks(1200 / hosts).map(<[Row]>::to_vec).collect();
-            let case = Case {
-                left: parts.clone(),
-                right: parts,
-                join: JoinType::Inner,
-                build: Side::Left,
-                filtered: by == By::Loops,
-                nulls_equal: false,
-                threads: 2,
-                partitions: 4,
-                by,
-            };
-            let turns = case.turned().1;
-            assert!(turns.iter().all(|turn| turn.probed == 1200), "{by:?}");
-            let compared = turns.iter().map(|turn| turn.compared).sum::<u64>();
-            let most = if by == By::Hash { 2 * least } else { least };
-            assert!((least..=most).contains(&compared), "{by:?}: {compared}");
-            let bytes = |hosts: usize| {
-                let part = || vec![batch(&rows[..1200 / hosts])];
-                Share::prepare(&case.spec(), part(), part()).unwrap().bytes()
-            };
-            let (whole, third) = (bytes(1), bytes(3));
-            assert!((whole.build / 4..whole.build / 2).contains(&third.build), "{by:?}: {third:?} of {whole:?}");
-            assert!((whole.fragments / 4..whole.fragments / 2).contains(&third.fragments), "{third:?} of {whole:?}");
-        }
-    }
-}
-
-/// One host's result cannot be taken: it says why, and the others name it.
-#[test]
-fn an_error_of_one_host_ends_all() {
-    let rows: Vec<Row> = (0..2000).map(|number| (Some(number as i32 % 50), number)).collect();
-    let case = Case {
-        left: vec![rows.clone(); 3],
-        right: vec![rows; 3],
+/// Hosts with the same rows on both sides.
+fn inner(shares: Vec<Vec<Row>>, by: By, parts: usize) -> Case {
+    Case {
+        left: shares.clone(),
+        right: shares,
         join: JoinType::Inner,
         build: Side::Left,
-        filtered: false,
+        filtered: by == By::Loops,
         nulls_equal: false,
         threads: 2,
         partitions: 4,
-        by: By::Hash,
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let listeners: Vec<_> = (0..3).map(|me| UnixListener::bind(path(folder.path(), me)).unwrap()).collect();
-    let errors: Vec<CycloError> = thread::scope(|scope| {
-        let hosts: Vec<_> = (0..)
-            .zip(listeners)
-            .map(|(me, listener)| {
-                let (case, folder) = (&case, folder.path());
-                scope.spawn(move || {
-                    let place = Place::new(me, 3).unwrap();
-                    let timeout = Duration::from_secs(60);
-                    let config = Config { fragment_bytes: 4096, places: 2, own: 1, timeout, connect_timeout: timeout };
-                    let address = Address::Unix { listener, successor: path(folder, place.successor().0) };
-                    let connections = connect(place, 1, &config, address, &Clear).unwrap();
-                    let mut host =
-                        Host::start(place, config, |inbox| Sockets::start(place, 1, &config, connections, inbox))
-                            .unwrap();
-                    let side = |side: &[Vec<Row>]| vec![batch(&side[usize::from(me)])];
-                    let share = Share::prepare(&case.spec(), side(&case.left), side(&case.right)).unwrap();
-                    let emit = |_, _| if me == 1 { Err(JoinError::Outside("no space".into())) } else { Ok(()) };
-                    share.turn(&mut host, &emit).unwrap_err()
-                })
-            })
-            .collect();
-        hosts.into_iter().map(|host| host.join().unwrap()).collect()
-    });
-    let errors: Vec<String> = errors.iter().map(CycloError::to_string).collect();
-    assert_eq!(errors, ["host 1 has failed: it has given up", "no space", "host 1 has failed: it has given up"]);
+        by,
+        parts,
+    }
+}
+
+/// Every host sees all rows that go around, once for each part, and together they compare what one host does.
+#[test]
+fn work_is_shared_among_the_hosts() {
+    let rows: Vec<Row> = (0..600).map(|number| (Some(number as i32 % 200), number)).collect();
+    for (by, least) in [(By::Hash, 1800), (By::Merge, 1800), (By::Band(0), 1800), (By::Loops, 600 * 600)] {
+        for (hosts, parts) in [(1, 1), (3, 1), (1, 3), (3, 2)] {
+            let shares: Vec<Vec<Row>> = rows.chunks(600 / hosts).map(<[Row]>::to_vec).collect();
+            let turns = inner(shares, by, parts).turned().1;
+            assert!(turns.iter().all(|turn| turn.probed == 600 * parts as u64), "{by:?}");
+            let compared = turns.iter().map(|turn| turn.compared).sum::<u64>();
+            // By chance a row meets a neighbour in each of the tables.
+            let most = if by == By::Hash { least + (600 * hosts * parts) as u64 } else { least };
+            assert!((least..=most).contains(&compared), "{by:?}, {hosts} hosts, {parts} parts: {compared}");
+        }
+    }
 }

@@ -2,7 +2,6 @@
 //! other come by (the probe side), prepared as well, and each is joined with what stays.
 #![warn(missing_docs)]
 
-mod bytes;
 pub mod error;
 pub mod filter;
 pub mod hash;

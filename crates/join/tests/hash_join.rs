@@ -193,9 +193,11 @@ fn memory_is_that_of_rows_and_tables() {
     let (build, _, fragments) = prepare(&case(numbers(), numbers()));
     let row = 8;
     let validity = 100_000 / 8;
-    assert!((100_000 * row..=100_000 * row + validity).contains(&fragments.iter().map(Fragment::bytes).sum()));
+    let sent: usize = fragments.iter().map(Fragment::encoded_bytes).sum();
+    // Headings, and a match bit a row.
+    assert!((100_000 * row..100_000 * row + 2 * validity + (16 << 10)).contains(&sent), "{sent}");
     // Key and number of each row, and a directory of one to two places a row.
-    let tables = build.bytes() - 100_000 * row;
+    let tables = build.memory_bytes() - 100_000 * row;
     assert!((100_000 * 16..100_000 * 20 + 2 * validity).contains(&tables), "{tables}");
 }
 

@@ -130,6 +130,12 @@ impl Arena {
         Some(Buffer { start, number, arena: Arc::clone(self) })
     }
 
+    /// Its memory, to be registered with a device.
+    #[cfg(feature = "ofi")]
+    pub(crate) fn memory(&self) -> (NonNull<u8>, usize) {
+        (self.start, self.layout.total)
+    }
+
     /// All buffers that nobody has.
     pub(crate) fn take_all(self: &Arc<Self>) -> Vec<Buffer> {
         (0..self.buffers()).filter_map(|number| self.take(number)).collect()
@@ -171,11 +177,16 @@ impl Buffer {
     /// # Panics
     /// If the fragment cannot have so many.
     pub fn with_message(&mut self, message: &[u8; MESSAGE_BYTES], bytes: usize) -> &[u8] {
-        assert!(bytes <= self.len(), "fragments fit in their buffers");
-        // SAFETY: the memory before the fragment is the buffer's, too.
-        let all = unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), MESSAGE_BYTES + bytes) };
+        let all = &mut self.whole()[..MESSAGE_BYTES + bytes];
         all[..MESSAGE_BYTES].copy_from_slice(message);
         all
+    }
+
+    /// Room for a message, and the whole fragment.
+    pub(crate) fn whole(&mut self) -> &mut [u8] {
+        let bytes = MESSAGE_BYTES + self.len();
+        // SAFETY: the memory before the fragment is the buffer's, too.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), bytes) }
     }
 }
 

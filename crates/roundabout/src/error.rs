@@ -2,6 +2,8 @@
 
 use std::{io, time::Duration};
 
+#[cfg(feature = "ofi")]
+use crate::link::fabric::FabricError;
 use crate::{alarm::Failure, ring::HostId, secure::SecureError, wire::WireError};
 
 /// Why a host stops.
@@ -19,6 +21,12 @@ pub enum RoundaboutError {
     /// The ring ended while this host still had something to do.
     #[error("this host has stopped")]
     Stopped,
+    /// This host has finished, and another makes one more revolution.
+    #[error("host {host} turns on, and this one has finished; all hosts make as many revolutions")]
+    TurnsOn {
+        /// The host that still has fragments.
+        host: HostId,
+    },
     /// An option that cannot be.
     #[error("{option}: {reason}")]
     Option {
@@ -65,6 +73,24 @@ pub enum RoundaboutError {
         /// The predecessor.
         host: HostId,
         /// Why.
+        source: io::Error,
+    },
+    /// The network that libfabric was to use cannot be used.
+    #[cfg(feature = "ofi")]
+    #[error("libfabric's provider {provider} cannot {source}")]
+    Fabric {
+        /// libfabric's name of it.
+        provider: String,
+        /// What it cannot, and why.
+        source: FabricError,
+    },
+    /// A neighbour has not told where its endpoint is.
+    #[cfg(feature = "ofi")]
+    #[error("host {host} has not told where its endpoint is; does it use the fabric, too?")]
+    Endpoint {
+        /// The neighbour.
+        host: HostId,
+        /// What came instead.
         source: io::Error,
     },
     /// The successor is not who it should be, or does not take this host for who it is.

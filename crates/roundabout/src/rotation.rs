@@ -62,7 +62,7 @@ pub struct Announcement {
 pub enum Action {
     /// Fill an own buffer with the next fragment.
     Fill(Slot),
-    /// Join a fragment with what stays here. Fragments are joined one after the other, in this order.
+    /// Join a fragment with what stays here. The next one comes when this one is done.
     Join(Slot, Frame),
     /// Send a fragment to the successor. One credit was taken for it.
     Send(Slot, Frame),
@@ -98,8 +98,10 @@ pub struct Rotation {
     credits: u32,
     /// Fragments of each origin that were received, or filled, and how many there are in all.
     origins: Vec<Origin>,
-    /// Fragments that were handed to the join and are not done, in order.
-    joining: VecDeque<(Slot, Frame)>,
+    /// The fragment that was handed to the join, and those that wait for it: own and others' ones.
+    joining: Option<(Slot, Frame)>,
+    join_own: VecDeque<(Slot, Frame)>,
+    join_others: VecDeque<(Slot, Frame)>,
     /// Joined fragments for the successor: others' and own ones.
     forward: VecDeque<(Slot, Frame)>,
     inject: VecDeque<(Slot, Frame)>,
@@ -140,7 +142,9 @@ impl Rotation {
             revolution: 0,
             credits: 0,
             origins: vec![Origin::default(); usize::from(place.hosts())],
-            joining: VecDeque::new(),
+            joining: None,
+            join_own: VecDeque::new(),
+            join_others: VecDeque::new(),
             forward: VecDeque::new(),
             inject: VecDeque::new(),
             sending: Vec::new(),
@@ -165,6 +169,18 @@ impl Rotation {
             && self.forward.is_empty()
             && self.inject.is_empty()
             && self.origins.iter().all(|origin| origin.total == Some(origin.joined))
+    }
+
+    /// Whether nothing of this revolution has come from the predecessor.
+    pub fn has_received_nothing(&self) -> bool {
+        let me = self.place.me().index();
+        self.origins.iter().enumerate().all(|(at, origin)| at == me || origin.seen == 0)
+    }
+
+    /// Whether this host's fragments were all joined here.
+    pub fn has_joined_own(&self) -> bool {
+        let own = &self.origins[self.place.me().index()];
+        own.total == Some(own.joined)
     }
 
     /// Whether nothing of this revolution has yet to come from the predecessor.
@@ -290,13 +306,23 @@ impl Rotation {
     }
 
     fn join(&mut self, slot: Slot, frame: Frame) {
-        self.joining.push_back((slot, frame));
-        self.actions.push_back(Action::Join(slot, frame));
+        let waiting = if frame.origin == self.place.me() { &mut self.join_own } else { &mut self.join_others };
+        waiting.push_back((slot, frame));
+        self.join_next();
+    }
+
+    /// Own fragments come first: others can only work on them afterwards, while what has come stays here. So hosts of different speed
+    /// have something to do for longer. There are no more own ones than own buffers.
+    fn join_next(&mut self) {
+        if self.joining.is_some() {
+            return;
+        }
+        self.joining = self.join_own.pop_front().or_else(|| self.join_others.pop_front());
+        self.actions.extend(self.joining.map(|(slot, frame)| Action::Join(slot, frame)));
     }
 
     fn joined(&mut self, slot: Slot) -> Result<(), ProtocolError> {
-        // The join takes one after the other.
-        let Some((_, frame)) = self.joining.pop_front_if(|(next, _)| *next == slot) else {
+        let Some((_, frame)) = self.joining.take_if(|(joining, _)| *joining == slot) else {
             return Err(ProtocolError::Slot(slot));
         };
         self.origins[frame.origin.index()].joined += 1;
@@ -307,6 +333,7 @@ impl Rotation {
         } else {
             self.forward.push_back((slot, frame));
         }
+        self.join_next();
         Ok(())
     }
 

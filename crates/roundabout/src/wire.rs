@@ -51,6 +51,13 @@ pub enum Message {
         /// Its buffers.
         buffers: u32,
     },
+    /// The sender's endpoint of a fabric can be reached by an address of so many bytes, which follow.
+    Endpoint {
+        /// Bytes of the address.
+        bytes: u32,
+        /// Whether fragments are sealed.
+        sealed: bool,
+    },
     /// How many fragments a host injects.
     Announcement(Announcement),
     /// There is room for so many frames more.
@@ -119,6 +126,7 @@ const HANDED: u8 = 9;
 const HOME: u8 = 10;
 const ARENA: u8 = 11;
 const READY: u8 = 12;
+const ENDPOINT: u8 = 13;
 
 /// Offsets of the fields. Numbers are little-endian.
 mod at {
@@ -208,6 +216,7 @@ impl Message {
             }
             Self::Home(number) => (HOME, 0, Fields { number, ..none }),
             Self::Arena { origin, buffers } => (ARENA, 0, Fields { host: origin.0, count: buffers, ..none }),
+            Self::Endpoint { bytes, sealed } => (ENDPOINT, sealed.into(), Fields { bytes, ..none }),
             Self::Announcement(Announcement { revolution, origin, fragments }) => {
                 (ANNOUNCEMENT, 0, Fields { host: origin.0, revolution, count: fragments, ..none })
             }
@@ -236,6 +245,8 @@ impl Message {
             HANDED => Self::Handed { frame: Frame { revolution, origin: host, sequence }, bytes, number },
             HOME => Self::Home(number),
             ARENA => Self::Arena { origin: host, buffers: count },
+            // Another detail than 0 or 1 is another encoding, and refused.
+            ENDPOINT => Self::Endpoint { bytes, sealed: detail == 1 },
             ANNOUNCEMENT => Self::Announcement(Announcement { revolution, origin: host, fragments: count }),
             CREDIT => Self::Credit(count),
             FAILURE => {
@@ -290,6 +301,8 @@ mod tests {
             Message::Handed { frame, bytes: 1, number: 2 },
             Message::Home(9),
             Message::Arena { origin: HostId(4), buffers: 6 },
+            Message::Endpoint { bytes: 16, sealed: true },
+            Message::Endpoint { bytes: 512, sealed: false },
             Message::Announcement(announcement),
             Message::Credit(3),
             Message::Heartbeat,
@@ -310,7 +323,7 @@ mod tests {
     proptest! {
         /// No bytes panic, and what is read is what would be written.
         #[test]
-        fn bytes_are_one_message_or_none(flips in prop::collection::vec((0..MESSAGE_BYTES, any::<u8>()), 0..8), which in 0usize..16) {
+        fn bytes_are_one_message_or_none(flips in prop::collection::vec((0..MESSAGE_BYTES, any::<u8>()), 0..8), which in 0usize..18) {
             let mut bytes = messages()[which].encode(42);
             flips.iter().for_each(|&(at, byte)| bytes[at] = byte);
             if let Ok(message) = Message::decode(&bytes, 42) {

@@ -53,8 +53,7 @@ fn watched<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Recei
 }
 
 fn start(place: Place, config: &Config, address: Address) -> Result<Host, RoundaboutError> {
-    let connections = connect(place, SESSION, config, address, &Clear)?;
-    Host::start(place, *config, |inbox| Sockets::start(place, SESSION, config, connections, inbox))
+    Host::join_ring(place, SESSION, config, address, &Clear)
 }
 
 fn tcp(hosts: usize) -> Vec<Address> {

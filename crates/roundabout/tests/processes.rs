@@ -14,7 +14,7 @@ use annulus_roundabout::{
     config::Config,
     error::RoundaboutError,
     host::{Fragment, Host},
-    link::socket::{Address, Clear, Sockets, connect},
+    link::socket::{Address, Clear},
     ring::{HostId, Place},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -29,14 +29,14 @@ const TURNING: u64 = 20;
 #[ignore = "started by other tests"]
 fn host() {
     let Ok(spec) = std::env::var(CHILD) else { return };
-    let numbers: Vec<u64> = spec.split(' ').take(3).map(|number| number.parse().unwrap()).collect();
-    let folder = spec.splitn(4, ' ').nth(3).unwrap();
+    let mut words = spec.splitn(5, ' ');
+    let numbers: Vec<u64> = words.by_ref().take(3).map(|number| number.parse().unwrap()).collect();
+    let (net, folder) = (words.next().unwrap(), words.next().unwrap());
     let place = Place::new(numbers[0] as u16, numbers[1] as u16).unwrap();
     let timeout = Duration::from_millis(numbers[2]);
     let config =
         Config { fragment_bytes: 64 << 10, places: 3, own: 2, timeout, connect_timeout: Duration::from_secs(30) };
-    let connections = connect(place, SESSION, &config, address(place, folder), &Clear).unwrap();
-    let started = Host::start(place, config, |inbox| Sockets::start(place, SESSION, &config, connections, inbox));
+    let started = start(net, place, config, folder);
     let mut joined = 0;
     let join = |fragment: Fragment<'_>| {
         assert!(fragment.bytes.iter().all(|&byte| byte == fragment.frame.origin.0 as u8), "a damaged fragment");
@@ -52,6 +52,23 @@ fn host() {
     };
     let error = started.and_then(|mut host| host.revolve(fill, join)).unwrap_err();
     println!("failed {error}");
+}
+
+fn start(net: &str, place: Place, config: Config, folder: &str) -> Result<Host, RoundaboutError> {
+    #[cfg(feature = "ofi")]
+    if let Some(provider) = net.strip_prefix("ofi-") {
+        use annulus_roundabout::link::{
+            fabric::{Fabric, Options},
+            socket::connect,
+        };
+
+        let node = if provider == "tcp" { Some("127.0.0.1") } else { None };
+        let fabric = Fabric::open(&Options { provider, node, sealed: false }, &config)?;
+        let connections = connect(place, SESSION, &config, address(place, folder), &Clear)?;
+        return Host::start(place, config, |inbox| fabric.start(place, SESSION, &config, connections, inbox));
+    }
+    assert!(["tcp", "unix"].contains(&net), "{net}");
+    Host::join_ring(place, SESSION, &config, address(place, folder), &Clear)
 }
 
 /// Tells the test where this host listens, and hears where its successor does.
@@ -77,10 +94,10 @@ struct Process {
 }
 
 impl Process {
-    fn start(me: u16, hosts: u16, timeout: u64, folder: &str) -> Self {
+    fn start(net: &str, me: u16, hosts: u16, timeout: u64, folder: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "host", "--ignored", "--nocapture", "--test-threads=1"])
-            .env(CHILD, format!("{me} {hosts} {timeout} {folder}"))
+            .env(CHILD, format!("{me} {hosts} {timeout} {net} {folder}"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -109,14 +126,15 @@ impl Drop for Process {
     }
 }
 
-fn fails(seed: u64) {
+fn fails(seed: u64, nets: &[&str]) {
     let mut random = StdRng::seed_from_u64(seed);
     let hosts = random.random_range(2..=5u16);
-    let (tcp, freezes) = (random.random(), random.random());
+    let (net, freezes) = (nets[random.random_range(0..nets.len())], random.random());
     let folder = tempfile::tempdir().unwrap();
+    let tcp = net != "unix";
     let path = if tcp { "" } else { folder.path().to_str().unwrap() };
     let timeout = 1500;
-    let mut processes: Vec<Process> = (0..hosts).map(|me| Process::start(me, hosts, timeout, path)).collect();
+    let mut processes: Vec<Process> = (0..hosts).map(|me| Process::start(net, me, hosts, timeout, path)).collect();
     if tcp {
         let addresses: Vec<String> = processes.iter_mut().map(|process| process.wait_for("listening")).collect();
         for (me, process) in processes.iter_mut().enumerate() {
@@ -129,16 +147,28 @@ fn fails(seed: u64) {
     for (me, process) in processes.iter_mut().enumerate().filter(|(me, _)| *me != usize::from(victim)) {
         let error = process.wait_for("failed");
         let expected = format!("host {victim} has failed");
-        assert!(
-            error.starts_with(&expected),
-            "seed {seed}: host {me} of {hosts}, tcp {tcp}, frozen {freezes}: {error}"
-        );
+        assert!(error.starts_with(&expected), "seed {seed}: host {me} of {hosts}, {net}, frozen {freezes}: {error}");
         assert!(process.child.wait().unwrap().success(), "seed {seed}: host {me}");
     }
+    let left_behind = processes.iter().map(|process| format!("/dev/shm/{}:", process.child.id()));
+    let files: Vec<_> = std::fs::read_dir("/dev/shm").unwrap().map(|file| file.unwrap().path()).collect();
+    for start in left_behind {
+        let left = files.iter().find(|file| file.to_string_lossy().starts_with(&start));
+        assert!(left.is_none(), "seed {seed}: {left:?} was left behind");
+    }
+}
+
+fn seeds() -> u64 {
+    std::env::var("ANNULUS_FAILURES").ok().and_then(|text| text.parse().ok()).unwrap_or(6)
 }
 
 #[test]
 fn who_is_killed_or_frozen_is_named_by_all_others() {
-    let seeds = std::env::var("ANNULUS_FAILURES").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
-    (0..seeds).for_each(fails);
+    (0..seeds()).for_each(|seed| fails(seed, &["tcp", "unix"]));
+}
+
+#[cfg(feature = "ofi")]
+#[test]
+fn who_is_killed_or_frozen_in_a_fabric_is_named_by_all_others_which_clean_up() {
+    (0..seeds()).for_each(|seed| fails(seed, &["ofi-tcp", "ofi-shm"]));
 }

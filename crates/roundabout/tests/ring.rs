@@ -11,15 +11,17 @@ use std::{
     time::Duration,
 };
 
+#[cfg(feature = "ofi")]
+use annulus_roundabout::link::{
+    fabric::{Fabric, Options},
+    socket::connect,
+};
 use annulus_roundabout::{
     alarm::{Failure, Reason},
     config::Config,
     error::RoundaboutError,
     host::{Fragment, Host, Revolution},
-    link::{
-        alone::Alone,
-        socket::{Address, Clear, Protect, Sockets, Tls, connect},
-    },
+    link::socket::{Address, Clear, Protect, Tls},
     ring::{HostId, Place},
     rotation::{Announcement, Frame},
     secure::{self, Authority, HostFiles, HostName, Identity, Refusal, RingName, SecureError},
@@ -44,34 +46,63 @@ enum Net {
     Tcp,
     Tls,
     Unix,
+    /// By libfabric.
+    #[cfg(feature = "ofi")]
+    Fabric(Provider),
 }
 
-const NETS: [Net; 3] = [Net::Tcp, Net::Tls, Net::Unix];
+#[cfg(feature = "ofi")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Provider {
+    Tcp,
+    /// Fragments are sealed, with keys of TLS.
+    Sealed,
+    Shm,
+}
 
-fn addresses(net: Net, hosts: u16, folder: &Path) -> Vec<Address> {
-    match net {
-        Net::Tcp | Net::Tls => {
-            let listeners: Vec<_> = (0..hosts).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-            let mut successors: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
-            successors.rotate_left(1);
-            let pairs = listeners.into_iter().zip(successors);
-            pairs.map(|(listener, successor)| Address::Tcp { listener, successor }).collect()
-        }
-        Net::Unix => {
-            let path = |host| folder.join(format!("host-{host}"));
-            let address = |host| Address::Unix {
-                listener: UnixListener::bind(path(host)).unwrap(),
-                successor: path((host + 1) % hosts),
-            };
-            (0..hosts).map(address).collect()
+const NETS: &[Net] = &[
+    Net::Tcp,
+    Net::Tls,
+    Net::Unix,
+    #[cfg(feature = "ofi")]
+    Net::Fabric(Provider::Tcp),
+    #[cfg(feature = "ofi")]
+    Net::Fabric(Provider::Sealed),
+    #[cfg(feature = "ofi")]
+    Net::Fabric(Provider::Shm),
+];
+
+impl Net {
+    fn has_certificates(self) -> bool {
+        match self {
+            Self::Tls => true,
+            Self::Tcp | Self::Unix => false,
+            #[cfg(feature = "ofi")]
+            Self::Fabric(provider) => provider == Provider::Sealed,
         }
     }
+}
+
+fn addresses(net: Net, hosts: u16, folder: &Path) -> Vec<Address> {
+    if let Net::Unix = net {
+        let path = |host| folder.join(format!("host-{host}"));
+        let address = |host| Address::Unix {
+            listener: UnixListener::bind(path(host)).unwrap(),
+            successor: path((host + 1) % hosts),
+        };
+        return (0..hosts).map(address).collect();
+    }
+    let listeners: Vec<_> = (0..hosts).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let mut successors: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+    successors.rotate_left(1);
+    let pairs = listeners.into_iter().zip(successors);
+    pairs.map(|(listener, successor)| Address::Tcp { listener, successor }).collect()
 }
 
 /// Runs `host` on a thread for each host of a ring, and gives what they return.
 fn ring<T: Send>(net: Net, hosts: u16, config: Config, host: impl Fn(Place, Host) -> T + Sync) -> Vec<T> {
     let folder = tempfile::tempdir().unwrap();
-    if let Net::Tls = net {
+    if net.has_certificates() {
         make_certificates(folder.path(), hosts);
     }
     thread::scope(|scope| {
@@ -102,23 +133,46 @@ fn identity(folder: &Path, host: HostId) -> Identity {
 }
 
 fn start(net: Net, folder: &Path, place: Place, config: &Config, address: Address) -> Result<Host, RoundaboutError> {
-    if place.hosts() == 1 {
-        return Host::start(place, *config, |_| Alone::open(config));
+    if !net.has_certificates() {
+        return start_over(net, &Clear, place, config, address);
     }
-    let Net::Tls = net else { return start_with(&Clear, place, config, address) };
     let identity = identity(folder, place.me());
     let (predecessor, successor) = (name(place.predecessor()), name(place.successor()));
-    start_with(&Tls { identity: &identity, predecessor, successor }, place, config, address)
+    start_over(net, &Tls { identity: &identity, predecessor, successor }, place, config, address)
 }
 
-fn start_with(
+fn start_over(
+    net: Net,
     protect: &impl Protect,
     place: Place,
     config: &Config,
     address: Address,
 ) -> Result<Host, RoundaboutError> {
+    match net {
+        Net::Tcp | Net::Tls | Net::Unix => Host::join_ring(place, SESSION, config, address, protect),
+        #[cfg(feature = "ofi")]
+        Net::Fabric(_) if place.hosts() == 1 => Host::join_ring(place, SESSION, config, address, protect),
+        #[cfg(feature = "ofi")]
+        Net::Fabric(provider) => start_fabric(provider, protect, place, config, address),
+    }
+}
+
+#[cfg(feature = "ofi")]
+fn start_fabric(
+    provider: Provider,
+    protect: &impl Protect,
+    place: Place,
+    config: &Config,
+    address: Address,
+) -> Result<Host, RoundaboutError> {
+    let (name, node) = match provider {
+        Provider::Tcp | Provider::Sealed => ("tcp", Some("127.0.0.1")),
+        Provider::Shm => ("shm", None),
+    };
+    let options = Options { provider: name, node, sealed: provider == Provider::Sealed };
+    let fabric = Fabric::open(&options, config)?;
     let connections = connect(place, SESSION, config, address, protect)?;
-    Host::start(place, *config, |inbox| Sockets::start(place, SESSION, config, connections, inbox))
+    Host::start(place, *config, |inbox| fabric.start(place, SESSION, config, connections, inbox))
 }
 
 /// A host's fragments: byte 0 counts the hosts that saw it, then its number, and more.
@@ -145,7 +199,7 @@ fn check(fragment: &mut Fragment<'_>, hosts: u16, me: HostId) -> (HostId, u32) {
 
 #[test]
 fn every_host_sees_every_fragment_as_the_one_before_left_it() {
-    for (hosts, net) in (1..=5u16).flat_map(|hosts| NETS.map(|net| (hosts, net))) {
+    for (hosts, net) in (1..=5u16).flat_map(|hosts| NETS.iter().map(move |&net| (hosts, net))) {
         let seen = ring(net, hosts, config(), |place, mut host| {
             let mut all = Vec::new();
             for revolution in 0..3u32 {
@@ -181,7 +235,7 @@ fn every_host_sees_every_fragment_as_the_one_before_left_it() {
 /// One host's join fails, or it is dropped in the middle: all others name it.
 #[test]
 fn everyone_learns_who_has_given_up() {
-    for (drops, net) in NETS.into_iter().flat_map(|net| [(false, net), (true, net)]) {
+    for (drops, net) in NETS.iter().flat_map(|&net| [(false, net), (true, net)]) {
         let failures = ring(net, 4, config(), |place, mut host| {
             let mut joined = 0;
             let failed = host.revolve(
@@ -266,7 +320,7 @@ fn beside<T>(config: Config, behave: impl FnOnce(&mut Impostor) + Send, honest: 
         });
         let place = Place::new(0, 2).unwrap();
         let address = Address::Tcp { listener: honest, successor: addresses[1] };
-        let result = run(start_with(&Clear, place, &config, address).unwrap());
+        let result = run(Host::join_ring(place, SESSION, &config, address, &Clear).unwrap());
         drop(until_it_ends);
         impostor.join().unwrap();
         result
@@ -347,7 +401,7 @@ fn who_is_not_there_is_named() {
     // Nobody accepts there: the connection is made and stays silent.
     let successor = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp { listener, successor: successor.local_addr().unwrap() };
-    let error = start_with(&Clear, Place::new(0, 3).unwrap(), &config, address).err().unwrap();
+    let error = Host::join_ring(Place::new(0, 3).unwrap(), SESSION, &config, address, &Clear).err().unwrap();
     assert!(matches!(error, RoundaboutError::Connect { host: HostId(1), .. }), "{error}");
 }
 
@@ -361,7 +415,8 @@ fn hosts_with_other_options_say_so() {
             .map(|(me, listener)| {
                 let config = Config { fragment_bytes: 4096 * (1 + u32::from(me)), ..config() };
                 let address = Address::Tcp { listener, successor: addresses[1 - usize::from(me)] };
-                scope.spawn(move || start_with(&Clear, Place::new(me, 2).unwrap(), &config, address).err().unwrap())
+                let place = Place::new(me, 2).unwrap();
+                scope.spawn(move || Host::join_ring(place, SESSION, &config, address, &Clear).err().unwrap())
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()

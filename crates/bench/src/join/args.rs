@@ -35,6 +35,8 @@ Columns of --json, medians of the rounds; those of hosts are of the one that has
                      (--one-at-a-time --threads 1, on Linux)
   join_s             seconds of the revolution
   waiting_share      time that hosts waited for data, by the time of the revolution, on average
+  waiting_first_share, waiting_last_share
+                     of that, until the first fragment of another host had come, and when a host had joined all its own ones
   total_s            setup_s + join_s
   host_probed        rows that came by a host, whatever the machine
   host_compared      pairs of rows that it compared: those in one bucket, or in the band; with host_probed the work of a host

@@ -1,5 +1,8 @@
 //! What is told about one ring.
 
+use std::time::Duration;
+
+use annulus_roundabout::host::Revolution;
 use comfy_table::Table;
 use serde::Serialize;
 
@@ -32,6 +35,8 @@ pub(crate) struct Line {
     pub(crate) setup_cpu_s: Option<f64>,
     pub(crate) join_s: f64,
     pub(crate) waiting_share: f64,
+    pub(crate) waiting_first_share: f64,
+    pub(crate) waiting_last_share: f64,
     pub(crate) total_s: f64,
     pub(crate) host_probed: u64,
     pub(crate) host_compared: u64,
@@ -55,9 +60,9 @@ impl Line {
         };
         let setup_s = most(&|host| host.turn.setup.as_secs_f64());
         let join_s = most(&|host| host.join.as_secs_f64());
-        let waiting = |joined: &Joined| {
-            let waiting = |host: &HostTurn| host.turn.revolution.waiting.as_secs_f64() / host.join.as_secs_f64();
-            joined.hosts.iter().map(waiting).sum::<f64>() / joined.hosts.len() as f64
+        let share_of = |time: fn(&Revolution) -> Duration| {
+            let share = |host: &HostTurn| time(&host.turn.revolution).as_secs_f64() / host.join.as_secs_f64();
+            of(&|joined| joined.hosts.iter().map(share).sum::<f64>() / joined.hosts.len() as f64)
         };
         let known = |known: &dyn Fn(&HostTurn) -> bool| rounds.iter().flat_map(|joined| &joined.hosts).all(known);
         // What else the machine does can only add to it.
@@ -67,7 +72,7 @@ impl Line {
         let known_of = |value: &dyn Fn(&Joined) -> Option<f64>| {
             rounds.iter().map(value).collect::<Option<Vec<_>>>().map(|values| median(&values))
         };
-        let buffers = buffer_bytes(ring.element) as f64;
+        let buffers = buffer_bytes(ring.hosts, ring.element) as f64;
         let [rows, probe_rows] = ring.tables.rows();
         Self {
             data: name(&ring.tables.data),
@@ -84,11 +89,13 @@ impl Line {
             setup_s,
             setup_cpu_s: setup_cpu.map(|time| time.as_secs_f64()),
             join_s,
-            waiting_share: of(&waiting),
+            waiting_share: share_of(|revolution| revolution.waiting),
+            waiting_first_share: share_of(|revolution| revolution.waiting_first),
+            waiting_last_share: share_of(|revolution| revolution.waiting_last),
             total_s: setup_s + join_s,
             host_probed: most(&|host| host.turn.probed as f64) as u64,
             host_compared: most(&|host| host.turn.compared as f64) as u64,
-            host_mb: most(&|host| (host.bytes.build + host.bytes.fragments) as f64 + buffers) / MB,
+            host_mb: most(&|host| (host.turn.memory.build + host.turn.memory.fragments) as f64 + buffers) / MB,
             peak_mb: known(&|host| host.peak.is_some())
                 .then(|| most(&|host| host.peak.unwrap_or_default() as f64) / MB),
             cpu_load: known_of(&|joined| joined.cpu_load),
@@ -116,6 +123,7 @@ pub(super) fn table(lines: &[Line]) -> Table {
         "on a core",
         "join s",
         "waiting",
+        "(first, last)",
         "total s",
         "work a host",
         "MB a host",
@@ -129,6 +137,7 @@ pub(super) fn table(lines: &[Line]) -> Table {
             line.setup_cpu_s.map_or("-".to_owned(), |seconds| format!("{seconds:.3}")),
             format!("{:.3}", line.join_s),
             format!("{:.1} %", line.waiting_share * 100.0),
+            format!("({:.1}, {:.1})", line.waiting_first_share * 100.0, line.waiting_last_share * 100.0),
             format!("{:.3}", line.total_s),
             line.work().to_string(),
             format!("{:.0}", line.host_mb),

@@ -11,10 +11,7 @@ use std::{
 use annulus_roundabout::{
     config::Config,
     host::Host,
-    link::{
-        alone::Alone,
-        socket::{Address, Clear, Protect, Sockets, Tls, connect},
-    },
+    link::socket::{Address, Clear, Tls},
     ring::Place,
     secure::{Authority, HostName, Identity, RingName},
 };
@@ -41,12 +38,10 @@ pub(super) struct Links {
 impl Links {
     pub(super) fn new(hosts: u16, link: Link, element: u32) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder for sockets and certificates")?;
-        let config = config(element);
-        let config = if link == Link::Shared { config.handing_over() } else { config };
         let addresses = if link == Link::Shared { unix(hosts, folder.path()) } else { tcp(hosts) };
         let addresses = addresses.context("no socket")?.into_iter().map(|address| Mutex::new(Some(address))).collect();
         let identities = if link == Link::Tls { identities(hosts, folder.path())? } else { Vec::new() };
-        Ok(Self { hosts, config, addresses, identities, _folder: folder })
+        Ok(Self { hosts, config: config(element), addresses, identities, _folder: folder })
     }
 
     /// Host `me`, when its neighbours are there.
@@ -55,18 +50,15 @@ impl Links {
     /// If it cannot be connected, or its place was taken before.
     pub(super) fn start(&self, me: u16) -> Result<Host> {
         let place = Place::new(me, self.hosts).context("a place in the ring")?;
-        let config = self.config;
-        if self.hosts == 1 {
-            return Ok(Host::start(place, config, |_| Alone::open(&config))?);
-        }
         let address = self.addresses[usize::from(me)].lock().unwrap_or_else(PoisonError::into_inner).take();
         let address = address.context("a place is taken once")?;
         let Some(identity) = self.identities.get(usize::from(me)) else {
-            return connected(place, config, address, &Clear);
+            return Ok(Host::join_ring(place, SESSION, &self.config, address, &Clear)?);
         };
         let name = |host: u16| self.identities[usize::from(host)].member().host.clone();
         let (predecessor, successor) = (name(place.predecessor().0), name(place.successor().0));
-        connected(place, config, address, &Tls { identity, predecessor, successor })
+        let tls = Tls { identity, predecessor, successor };
+        Ok(Host::join_ring(place, SESSION, &self.config, address, &tls)?)
     }
 }
 
@@ -76,12 +68,7 @@ impl Links {
 /// If there is no such place, or it cannot be connected.
 pub(super) fn start_at(me: u16, hosts: u16, element: u32, address: Address) -> Result<Host> {
     let place = Place::new(me, hosts).context("a place in the ring")?;
-    connected(place, config(element), address, &Clear)
-}
-
-fn connected(place: Place, config: Config, address: Address, protect: &impl Protect) -> Result<Host> {
-    let connections = connect(place, SESSION, &config, address, protect)?;
-    Ok(Host::start(place, config, |inbox| Sockets::start(place, SESSION, &config, connections, inbox))?)
+    Ok(Host::join_ring(place, SESSION, &config(element), address, &Clear)?)
 }
 
 fn config(element: u32) -> Config {
@@ -89,10 +76,11 @@ fn config(element: u32) -> Config {
 }
 
 /// Memory of a host's buffers of `element` bytes, however hosts are connected: where buffers are handed over, those of what comes in
-/// are its own.
-pub(super) fn buffer_bytes(element: u32) -> u64 {
+/// are its own. Nothing comes in to one that is alone.
+pub(super) fn buffer_bytes(hosts: u16, element: u32) -> u64 {
     let Config { places, own, .. } = Config::default();
-    u64::from(places + own) * u64::from(element)
+    let buffers = if hosts == 1 { own } else { places + own };
+    u64::from(buffers) * u64::from(element)
 }
 
 fn unix(hosts: u16, folder: &Path) -> std::io::Result<Vec<Address>> {

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_cyclo::{JoinSpec, Share, ShareBytes, Turn};
+use annulus_cyclo::{JoinSpec, Share, Turn};
 use annulus_join::{
     error::JoinError,
     output::OutputSpec,
@@ -50,7 +50,6 @@ pub(super) struct Joined {
 pub(super) struct HostTurn {
     pub(super) turn: Turn,
     pub(super) join: Duration,
-    pub(super) bytes: ShareBytes,
     /// Most memory that was taken while it prepared, if that is known.
     pub(super) peak: Option<u64>,
     /// Time on a core while it prepared, if one thread did and that is known.
@@ -132,12 +131,11 @@ impl Ring<'_> {
 
 /// A host's revolution, to the end of its ring.
 pub(super) fn turn(mut host: Host, share: Share, totals: &Totals) -> Result<HostTurn> {
-    let bytes = share.bytes();
     let start = Instant::now();
     let turn = share.turn(&mut host, &|_, batch| totals.add(&batch))?;
     let join = start.elapsed();
     host.finish()?;
-    Ok(HostTurn { turn, join, bytes, ..HostTurn::default() })
+    Ok(HostTurn { turn, join, ..HostTurn::default() })
 }
 
 impl Totals {

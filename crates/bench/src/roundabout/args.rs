@@ -1,8 +1,13 @@
 //! The command line of `annulus bench roundabout`.
 
+#[cfg(feature = "ofi")]
+use annulus_roundabout::link::fabric::Options;
 use clap::{Args, ValueEnum};
 
 use crate::units;
+
+const DEFAULT_WAYS: &str =
+    if cfg!(feature = "ofi") { "plain,tcp,rustls,tls,shared,ofi-tcp,ofi-shm" } else { "plain,tcp,rustls,tls,shared" };
 
 /// What is measured, and how often.
 #[derive(Args, Clone, Debug)]
@@ -19,8 +24,12 @@ the next one, and the receiver reads the first and last bytes of every element.
 Ways:
   plain   a TCP stream between two threads, written and read element by element: what the roundabout's is compared with
   tcp     a roundabout of two hosts over TCP
-  tls     the same, over TLS 1.3 with certificates on both sides
+  rustls  a TLS 1.3 stream of rustls's own (AES-128-GCM) between two threads, as plain: what tls is compared with
+  tls     a roundabout over TLS 1.3 with certificates on both sides
   shared  a roundabout of two hosts over Unix sockets, which hand over buffers in shared memory
+  ofi-tcp, ofi-shm, ofi, ofi-sealed
+          if built with the feature ofi, a roundabout over libfabric's providers tcp and shm, over that of --fabric, and over the \
+same with sealed elements
 
 Columns of --json:
   way, element_bytes, elements
@@ -35,12 +44,16 @@ pub struct RoundaboutArgs {
     #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = units::parse_size)]
     pub bytes: usize,
     /// How they are sent
-    #[arg(long, value_name = "WAY", value_delimiter = ',', default_value = "plain,tcp,tls,shared")]
+    #[arg(long, value_name = "WAY", value_delimiter = ',', default_value = DEFAULT_WAYS)]
     pub ways: Vec<Way>,
+    /// Which of libfabric's providers the ways ofi and ofi-sealed use, and at which address, if it has such
+    #[cfg(feature = "ofi")]
+    #[arg(long, value_name = "PROVIDER[@ADDRESS]", default_value = "tcp@127.0.0.1")]
+    pub fabric: String,
     /// Buffers for what comes in at each host
     #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65536))]
     pub places: u32,
-    /// Buffers that each host injects from
+    /// Buffers that each host injects from; shared, those of --places are its own, too
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub own: u32,
     /// Timed runs of each way
@@ -58,10 +71,24 @@ pub enum Way {
     Plain,
     /// A roundabout over TCP
     Tcp,
+    /// A TLS stream of rustls's own
+    Rustls,
     /// A roundabout over TLS
     Tls,
     /// A roundabout in shared memory
     Shared,
+    /// A roundabout over libfabric's TCP
+    #[cfg(feature = "ofi")]
+    OfiTcp,
+    /// A roundabout over libfabric's shared memory
+    #[cfg(feature = "ofi")]
+    OfiShm,
+    /// A roundabout over the provider of --fabric
+    #[cfg(feature = "ofi")]
+    Ofi,
+    /// The same, sealed
+    #[cfg(feature = "ofi")]
+    OfiSealed,
 }
 
 impl Way {
@@ -70,9 +97,42 @@ impl Way {
         match self {
             Self::Plain => "plain",
             Self::Tcp => "tcp",
+            Self::Rustls => "rustls",
             Self::Tls => "tls",
             Self::Shared => "shared",
+            #[cfg(feature = "ofi")]
+            Self::OfiTcp => "ofi-tcp",
+            #[cfg(feature = "ofi")]
+            Self::OfiShm => "ofi-shm",
+            #[cfg(feature = "ofi")]
+            Self::Ofi => "ofi",
+            #[cfg(feature = "ofi")]
+            Self::OfiSealed => "ofi-sealed",
         }
+    }
+
+    /// Whether hosts show certificates.
+    pub(super) fn is_secure(self) -> bool {
+        match self {
+            Self::Tls => true,
+            #[cfg(feature = "ofi")]
+            Self::OfiSealed => true,
+            _ => false,
+        }
+    }
+
+    /// What libfabric is asked for; `named` is the argument of `--fabric`.
+    #[cfg(feature = "ofi")]
+    pub(super) fn fabric(self, named: &str) -> Option<Options<'_>> {
+        let (provider, node) = match self {
+            Self::OfiTcp => ("tcp", Some("127.0.0.1")),
+            Self::OfiShm => ("shm", None),
+            Self::Ofi | Self::OfiSealed => {
+                named.split_once('@').map_or((named, None), |(provider, node)| (provider, Some(node)))
+            }
+            _ => return None,
+        };
+        Some(Options { provider, node, sealed: self == Self::OfiSealed })
     }
 }
 

@@ -1,6 +1,7 @@
 //! `annulus bench roundabout`: how fast elements go from one host to the next.
 
 mod args;
+mod rival;
 mod run;
 
 use std::{
@@ -74,7 +75,16 @@ pub(crate) fn measure(args: &RoundaboutArgs, bar: &ProgressBar, stop: &Stop) -> 
         };
         let run = |way: Way, elements, checked| {
             bar.set_message(format!("{} {element_bytes} bytes", way.name()));
-            let seconds = Run { way, config, elements, checked, stop }.seconds().context(way.name());
+            let run = Run {
+                way,
+                config,
+                elements,
+                checked,
+                stop,
+                #[cfg(feature = "ofi")]
+                fabric: &args.fabric,
+            };
+            let seconds = run.seconds().context(way.name());
             bar.inc(1);
             seconds
         };

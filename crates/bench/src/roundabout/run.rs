@@ -2,24 +2,26 @@
 
 use std::{
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     os::unix::net::UnixListener,
     path::Path,
     thread,
     time::{Duration, Instant},
 };
 
+#[cfg(feature = "ofi")]
+use annulus_roundabout::link::{fabric::Fabric, socket};
 use annulus_roundabout::{
     config::Config,
     error::RoundaboutError,
     host::Host,
-    link::socket::{Address, Clear, Protect, Sockets, Tls, connect},
+    link::socket::{Address, Clear, Protect, Tls},
     ring::Place,
     secure::{Authority, HostName, Identity, RingName},
 };
 use anyhow::{Context, Result, anyhow, ensure};
 
-use super::args::Way;
+use super::{args::Way, rival::Rustls};
 use crate::Stop;
 
 /// One run.
@@ -30,6 +32,8 @@ pub(super) struct Run<'a> {
     /// Every byte is written and checked, not only the first and last ones.
     pub(super) checked: bool,
     pub(super) stop: &'a Stop,
+    #[cfg(feature = "ofi")]
+    pub(super) fabric: &'a str,
 }
 
 const SESSION: u64 = 1;
@@ -40,25 +44,37 @@ impl Run<'_> {
     /// # Errors
     /// If an element is not as it was written, or a host fails.
     pub(super) fn seconds(&self) -> Result<f64> {
-        if self.way == Way::Plain { self.plain() } else { self.ring() }
+        match self.way {
+            Way::Plain => self.streams(dial, |listener| Ok(listener.accept()?.0)),
+            Way::Rustls => {
+                let rival = Rustls::new()?;
+                self.streams(|address| rival.connect(address), |listener| rival.accept(listener))
+            }
+            _ => self.ring(),
+        }
     }
 
-    fn plain(&self) -> Result<f64> {
+    /// From one stream to another, element by element.
+    fn streams<W: Write, R: Read>(
+        &self,
+        connect: impl Fn(SocketAddr) -> Result<W> + Send,
+        accept: impl Fn(&TcpListener) -> Result<R>,
+    ) -> Result<f64> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         let bytes = self.config.fragment_bytes as usize;
         thread::scope(|scope| {
             let writer = scope.spawn(move || {
-                let mut stream = TcpStream::connect(address)?;
-                stream.set_nodelay(true)?;
+                let mut stream = connect(address)?;
                 let mut element = vec![0; bytes];
                 for number in 0..self.elements {
                     self.write(&mut element, number);
                     stream.write_all(&element)?;
                 }
+                stream.flush()?;
                 anyhow::Ok(())
             });
-            let (mut stream, _) = listener.accept()?;
+            let mut stream = accept(&listener)?;
             let mut element = vec![0; bytes];
             let mut start = None;
             for number in 0..self.elements {
@@ -74,7 +90,7 @@ impl Run<'_> {
 
     fn ring(&self) -> Result<f64> {
         let folder = tempfile::tempdir().context("cannot make a folder for sockets and certificates")?;
-        let identities = if self.way == Way::Tls { Some(identities(folder.path())?) } else { None };
+        let identities = if self.way.is_secure() { Some(identities(folder.path())?) } else { None };
         let identities = identities.as_ref();
         let addresses = match self.way {
             Way::Shared => {
@@ -111,9 +127,7 @@ impl Run<'_> {
 
     fn protected_host(&self, me: u16, address: Address, protect: &impl Protect) -> Result<Duration> {
         let place = Place::new(me, 2).context("two hosts")?;
-        let connections = connect(place, SESSION, &self.config, address, protect)?;
-        let mut host =
-            Host::start(place, self.config, |inbox| Sockets::start(place, SESSION, &self.config, connections, inbox))?;
+        let mut host = self.start(place, address, protect)?;
         let (mut next, mut read) = (0, 0);
         let (mut start, mut end) = (None, Instant::now());
         host.revolve(
@@ -140,6 +154,17 @@ impl Run<'_> {
         Ok(start.map_or(Duration::ZERO, |start| end - start))
     }
 
+    fn start(&self, place: Place, address: Address, protect: &impl Protect) -> Result<Host, RoundaboutError> {
+        let config = &self.config;
+        #[cfg(feature = "ofi")]
+        if let Some(options) = self.way.fabric(self.fabric) {
+            let fabric = Fabric::open(&options, config)?;
+            let connections = socket::connect(place, SESSION, config, address, protect)?;
+            return Host::start(place, *config, |inbox| fabric.start(place, SESSION, config, connections, inbox));
+        }
+        Host::join_ring(place, SESSION, config, address, protect)
+    }
+
     fn write(&self, element: &mut [u8], number: u64) {
         if self.checked {
             let words = element.chunks_exact_mut(8).zip(number.wrapping_mul(0x9E37_79B9)..);
@@ -160,6 +185,13 @@ impl Run<'_> {
         ensure!(whole && element.starts_with(&bytes) && element.ends_with(&bytes), "element {number} is damaged");
         Ok(())
     }
+}
+
+/// A TCP connection that does not wait for more to send.
+pub(super) fn dial(address: SocketAddr) -> Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 /// Those of both hosts.

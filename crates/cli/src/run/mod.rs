@@ -12,7 +12,7 @@ use annulus_bench::{join as bench_join, pages, reproduce, roundabout};
 use anyhow::{Context, Result};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{bench, job::Job, node};
+use crate::{bench, job::Job, join, node};
 
 /// How a job that did not fail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,10 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Runs `job` to its end.
 pub fn run(job: Job) -> Result<Outcome> {
+    // A host may be killed, and has nothing then that it could leave.
+    if matches!(job, Job::Host) {
+        return join::serve_host().map(|()| Outcome::Done);
+    }
     let runtime = runtime(&job).context("cannot start the worker threads")?;
     let spill =
         tempfile::Builder::new().prefix("annulus-").tempdir().context("cannot make a folder for spill files")?;
@@ -38,6 +42,8 @@ pub fn run(job: Job) -> Result<Outcome> {
             Job::Tpch(job) => tpch::run(job, spill.path()).await,
             Job::Sql(job) => sql::run(job, spill.path()).await,
             Job::Partition(job) => partition::run(job).await,
+            Job::Join(job) => join::run(*job).await,
+            Job::Host => join::serve_host().map(|()| Outcome::Done),
             Job::Node(command) => node::run(&command).map(|()| Outcome::Done),
             Job::Bench(args) => bench::run(args, spill.path()).await,
             Job::Pages(args) => blocking::run(move |stop| pages::run(&args, stop)).await,

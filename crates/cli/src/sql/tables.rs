@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
 };
 
+use annulus_dataset::output::MANIFEST_NAME;
 use anyhow::{Context, Result, anyhow, bail};
 use datafusion::{
     datasource::{
@@ -75,6 +76,8 @@ fn sample_of_folder(folder: &Path, shown: &Path) -> Result<PathBuf> {
     let mut files = Vec::new();
     collect_files(folder, &mut files).with_context(|| format!("cannot list '{}'", shown.display()))?;
     files.sort();
+    // What a run of ours wrote beside its rows.
+    files.retain(|file| !file.ends_with(MANIFEST_NAME));
     let mut known = files.into_iter().filter_map(|path| FileFormat::of(&path).map(|format| (path, format)));
     let Some((sample, format)) = known.next() else {
         bail!("folder '{}' holds no file that ends in {READABLE}", shown.display());

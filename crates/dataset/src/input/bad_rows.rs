@@ -2,13 +2,15 @@
 
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::DatasetError;
 
 /// What to do with a row that cannot be read.
 ///
 /// Only lines of text can be bad rows. Where a Parquet row group or an Arrow batch cannot be read, nobody can tell which
 /// rows were lost, so that is an error whatever is asked for here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BadRows {
     /// The first one is an error that names file, line and column.
     #[default]

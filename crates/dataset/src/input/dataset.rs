@@ -90,8 +90,11 @@ impl Dataset {
         let hints = ColumnHints::of(&schema, &sources);
         let parts = sources.into_iter().flat_map(|source| source.parts(&schema, options));
         let units = parts.enumerate().map(|(index, part)| Unit::new(index, part)).collect();
-        let InputOptions { format: _, csv, on_bad_row, batch_rows: _, unit_bytes, infer_rows } = options;
+        let InputOptions { format: _, csv, on_bad_row, batch_rows: _, unit_bytes, unit_rows, infer_rows } = options;
         let mut fingerprint = format!("{csv:?} {on_bad_row:?} {unit_bytes} {infer_rows}\n");
+        if let Some(rows) = unit_rows {
+            fingerprint.push_str(&format!("{rows}\n"));
+        }
         for file in &files {
             fingerprint.push_str(&format!("{}\t{}\n", file.format, file.fingerprint));
         }

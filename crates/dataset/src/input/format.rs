@@ -2,11 +2,13 @@
 
 use std::{fmt, path::Path, str::FromStr};
 
+use serde::{Deserialize, Serialize};
+
 use super::BadRows;
 use crate::error::DatasetError;
 
 /// The format of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Format {
     /// Apache Parquet.
     Parquet,
@@ -65,7 +67,7 @@ impl FromStr for Format {
 }
 
 /// How a CSV file is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CsvOptions {
     /// Between fields. `None` takes a tab for `.tsv` files, `|` for `.tbl` files and a comma for others.
     pub delimiter: Option<u8>,
@@ -84,7 +86,7 @@ impl Default for CsvOptions {
 }
 
 /// How a dataset is read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputOptions {
     /// The format of every file, whatever its name; `None` tells it from each file's extension.
     pub format: Option<Format>,
@@ -96,6 +98,8 @@ pub struct InputOptions {
     pub batch_rows: usize,
     /// Bytes of a CSV or JSON file that a unit has, about.
     pub unit_bytes: usize,
+    /// Most rows of a Parquet file that a unit has; without it a unit is a whole row group.
+    pub unit_rows: Option<usize>,
     /// Lines of each CSV or JSON file that column types are inferred from.
     pub infer_rows: usize,
 }
@@ -108,6 +112,7 @@ impl Default for InputOptions {
             on_bad_row: BadRows::default(),
             batch_rows: 8192,
             unit_bytes: 4 << 20,
+            unit_rows: None,
             infer_rows: 1000,
         }
     }

@@ -8,6 +8,7 @@
 
 mod bad_rows;
 mod dataset;
+mod extent;
 mod format;
 mod ipc;
 mod pages;
@@ -20,6 +21,7 @@ mod unit;
 
 pub use bad_rows::{BadRow, BadRows};
 pub use dataset::{ColumnHints, Dataset};
+pub use extent::Extent;
 pub use format::{CsvOptions, Format, InputOptions};
 pub(crate) use sample::random;
 pub use unit::{Decoded, Unit, UnitReader};

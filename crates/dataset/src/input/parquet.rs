@@ -1,6 +1,6 @@
-//! Parquet files: a unit is a row group.
+//! Parquet files: a unit is a row group, or a range of its rows.
 
-use std::{fs::File, sync::Arc};
+use std::{fs::File, ops::Range, sync::Arc};
 
 use arrow::datatypes::SchemaRef;
 use parquet::{
@@ -57,8 +57,26 @@ impl Source for ParquetFile {
     fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>> {
         let file: Arc<Self> = Arc::from(self);
         let batch_rows = options.batch_rows.max(1);
-        let part = |group| RowGroup { file: Arc::clone(&file), group, schema: Arc::clone(schema), batch_rows };
-        (0..file.metadata.metadata().num_row_groups()).map(|group| Box::new(part(group)) as Box<dyn Part>).collect()
+        let mut parts: Vec<Box<dyn Part>> = Vec::new();
+        for group in 0..file.metadata.metadata().num_row_groups() {
+            let group_rows = file.rows_of(group);
+            let most = options.unit_rows.unwrap_or(usize::MAX).max(1);
+            // Ranges of about the same number of rows.
+            let ranges = group_rows.div_ceil(most).max(1);
+            let border = |range: usize| (group_rows as u128 * range as u128 / ranges as u128) as usize;
+            parts.extend((0..ranges).map(|range| {
+                let rows = border(range)..border(range + 1);
+                let (file, schema) = (Arc::clone(&file), Arc::clone(schema));
+                Box::new(RowGroup { file, group, rows, schema, batch_rows }) as Box<dyn Part>
+            }));
+        }
+        parts
+    }
+}
+
+impl ParquetFile {
+    fn rows_of(&self, group: usize) -> usize {
+        self.metadata.metadata().row_group(group).num_rows().max(0) as usize
     }
 }
 
@@ -94,6 +112,7 @@ fn saves_half(chunk: &ColumnChunkMetaData) -> bool {
 struct RowGroup {
     file: Arc<ParquetFile>,
     group: usize,
+    rows: Range<usize>,
     schema: SchemaRef,
     batch_rows: usize,
 }
@@ -104,7 +123,12 @@ impl Part for RowGroup {
     }
 
     fn bytes(&self) -> u64 {
-        self.file.metadata.metadata().row_group(self.group).compressed_size().max(0) as u64
+        let whole = self.file.metadata.metadata().row_group(self.group).compressed_size().max(0) as u128;
+        (whole * self.rows.len() as u128 / self.file.rows_of(self.group).max(1) as u128) as u64
+    }
+
+    fn rows(&self) -> Option<u64> {
+        Some(self.rows.len() as u64)
     }
 
     fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
@@ -134,10 +158,12 @@ impl Part for RowGroup {
             .with_row_groups(vec![self.group])
             .with_projection(mask)
             .with_batch_size(self.batch_rows)
+            .with_offset(self.rows.start)
+            .with_limit(self.rows.len())
             .build()
             .map_err(|error| corrupt(&error))?;
 
-        let rows = self.file.metadata.metadata().row_group(self.group).num_rows().max(1) as u64;
+        let rows = self.rows.len().max(1) as u64;
         let bytes = self.bytes();
         Ok(Box::new(reader.map(move |batch| {
             let batch = batch.and_then(|batch| projection.apply(&batch)).map_err(|error| corrupt(&error))?;

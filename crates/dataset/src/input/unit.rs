@@ -24,6 +24,10 @@ pub(super) trait Part: Send + Sync {
     fn path(&self) -> &str;
     /// Its bytes in the file, about; 0 if unknown.
     fn bytes(&self) -> u64;
+    /// Its rows, if the file tells without being read.
+    fn rows(&self) -> Option<u64> {
+        None
+    }
     /// Reads all columns, or those at `columns` of the dataset's schema, in that order.
     fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError>;
 }
@@ -72,6 +76,11 @@ impl Unit {
     /// Its bytes in the file, about; 0 if unknown.
     pub fn bytes(&self) -> u64 {
         self.part.bytes()
+    }
+
+    /// Its rows, where the file's metadata tell them.
+    pub fn rows(&self) -> Option<u64> {
+        self.part.rows()
     }
 
     /// Begins to read it. Memory is that of a batch, and for CSV and JSON the bytes of the unit.

@@ -15,11 +15,12 @@ use parquet::{
     file::properties::{EnabledStatistics, WriterProperties},
     schema::types::ColumnPath,
 };
+use serde::{Deserialize, Serialize};
 
 use super::{OutputError, OutputOptions, pages::PagesEncoding};
 
 /// What files are written as.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OutputFormat {
     /// Parquet.
     #[default]
@@ -32,7 +33,7 @@ pub enum OutputFormat {
 }
 
 /// How the content of files is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Compression {
     /// Not at all: the default of Arrow IPC.
     None,

@@ -1,6 +1,10 @@
 //! `manifest.json`: what a finished dataset consists of. Written last, so it is there only when everything else is.
 
-use std::{collections::BTreeMap, fs, io, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::Path,
+};
 
 use arrow::datatypes::Schema;
 use serde::{Deserialize, Serialize};
@@ -173,6 +177,11 @@ impl Manifest {
             }
         }
         Ok(true)
+    }
+
+    /// The folders that hold its files, if these are not beside the manifest: those of a [`Collection`](super::Collection).
+    pub fn members(&self) -> BTreeSet<&str> {
+        self.file_names().filter_map(|name| name.split_once('/')).map(|(member, _)| member).collect()
     }
 
     /// Every file but the manifest itself.

@@ -5,7 +5,9 @@
 //!                         |                                                       ... complete() -> manifest.json
 //!                         +-- memory.rs: the largest files are relieved when all hold too much
 //! ```
+//! A [`WholeDataset`] (whole.rs) shows nothing before everything is finished.
 
+mod collection;
 mod encode;
 mod error;
 mod format;
@@ -18,11 +20,13 @@ mod pages;
 mod publish;
 mod quarantine;
 mod slot;
+mod whole;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arrow::array::RecordBatch;
 
+pub use collection::Collection;
 pub use error::OutputError;
 pub use format::{Compression, OutputFormat};
 pub use manifest::{
@@ -34,6 +38,7 @@ pub(crate) use open::{Opened, OutputSpec};
 pub use pages::DEFAULT_PAGE_BYTES;
 pub use quarantine::QUARANTINE_NAME;
 pub use slot::Slot;
+pub use whole::{SealedDataset, WholeDataset, remove};
 
 use journal::{Entry, Journal};
 use memory::Ledger;
@@ -56,6 +61,7 @@ pub(crate) struct Output {
     slots: Vec<Slot>,
     writers: Vec<Mutex<SlotWriter>>,
     ledger: Ledger,
+    whole: bool,
     finished: Mutex<Finished>,
     quarantine: Mutex<Quarantine>,
 }
@@ -99,7 +105,7 @@ impl Output {
         let mut finished = self.finished();
         finished.waiting.push(Entry { slot, files });
         finished.waiting_bytes += bytes;
-        if finished.waiting.len() >= PUBLISH_SLOTS || finished.waiting_bytes >= PUBLISH_BYTES {
+        if !self.whole && (finished.waiting.len() >= PUBLISH_SLOTS || finished.waiting_bytes >= PUBLISH_BYTES) {
             finished.publish(&self.folder)?;
         }
         Ok(())
@@ -160,6 +166,12 @@ impl Output {
             return published.and(self.folder.dismantle());
         }
         published.and(self.folder.remove_work())
+    }
+
+    /// Gives up, and leaves nothing.
+    pub(crate) fn discard(self) -> Result<(), OutputError> {
+        drop(self.writers);
+        self.folder.dismantle()
     }
 
     fn writer(&self, slot: usize) -> MutexGuard<'_, SlotWriter> {

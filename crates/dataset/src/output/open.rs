@@ -6,6 +6,7 @@ use std::{
 };
 
 use arrow::datatypes::SchemaRef;
+use serde::{Deserialize, Serialize};
 
 use super::{
     Compression, DEFAULT_PAGE_BYTES, Finished, Manifest, Output, OutputError, OutputFormat, Settings, Slot,
@@ -16,6 +17,7 @@ use super::{
     publish::{Folder, journal_path},
     quarantine::QUARANTINE_NAME,
     slot::{Common, SlotWriter},
+    whole::remove,
 };
 
 /// Where a dataset goes, and how it is written.
@@ -54,7 +56,7 @@ impl OutputOptions {
 }
 
 /// What is done about a dataset that is in the folder already.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Existing {
     /// It is an error.
     #[default]
@@ -77,6 +79,8 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) writers_bytes: usize,
     /// Whether a column of Parquet files begins with a dictionary.
     pub(crate) dictionary: &'a dyn Fn(usize) -> bool,
+    /// Whether nothing gets its final name before everything is finished.
+    pub(crate) whole: bool,
 }
 
 /// What was found in the folder.
@@ -124,6 +128,7 @@ impl Output {
             writers: spec.slots.iter().map(|&slot| Mutex::new(SlotWriter::new(slot))).collect(),
             ledger: Ledger::new(spec.writers_bytes, spec.slots.len()),
             slots: spec.slots,
+            whole: spec.whole,
             finished: Mutex::new(Finished { journal, waiting: Vec::new(), waiting_bytes: 0, published: entries }),
             quarantine: Mutex::default(),
         };
@@ -162,7 +167,9 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings) -> Result<Foun
         return taken("a finished dataset with damaged files", "--overwrite to write it again");
     }
     let recorded = Recorded::load(folder)?;
-    let Some(recorded) = recorded else {
+    // A run that was killed before it finished anything leaves nothing to go on with.
+    let Some(recorded) = recorded.filter(|recorded| existing == Existing::Resume || !recorded.entries.is_empty())
+    else {
         return refuse_foreign(folder, Vec::new()).map(|()| Found::Recorded(None));
     };
     if existing == Existing::Refuse {
@@ -176,12 +183,15 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings) -> Result<Foun
 }
 
 /// Removes a dataset, finished or not. The manifest and the journal, which know its files, go last.
-fn overwrite(folder: &Folder) -> Result<(), OutputError> {
+pub(super) fn overwrite(folder: &Folder) -> Result<(), OutputError> {
     if let Some(recorded) = Recorded::load(folder)? {
         folder.remove(recorded.file_names().iter().map(String::as_str))?;
         folder.remove([QUARANTINE_NAME])?;
     }
     if let Some(manifest) = Manifest::load(folder)? {
+        for member in manifest.members() {
+            remove(&folder.final_path(member))?;
+        }
         folder.remove(manifest.file_names())?;
         folder.remove([MANIFEST_NAME])?;
     }

@@ -254,12 +254,12 @@ pub(crate) fn examine(path: &Path) -> Result<Option<Sealed>, OutputError> {
     Ok(Some(Sealed { bytes, checksum: checksum_text(&sink.0) }))
 }
 
-/// An error unless all are plain names as a run gives them: what is read from a folder must not lead out of it.
+/// An error unless all are plain names as a run gives them, or those in a plain folder of this one: what is read from a folder must
+/// not lead out of it.
 pub(super) fn checked_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), String> {
-    let is_ours = |name: &str| {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-        !name.starts_with('.') && name.chars().all(is_plain)
-    };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let is_part = |part: &str| !part.is_empty() && !part.starts_with('.') && part.chars().all(is_plain);
+    let is_ours = |name: &str| name.split('/').count() <= 2 && name.split('/').all(is_part);
     names.find(|name| !is_ours(name)).map_or(Ok(()), |name| Err(format!("'{name}' is no name of a file of a dataset")))
 }
 

@@ -115,6 +115,7 @@ pub fn run(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result<S
         slots,
         writers_bytes: shares.writers,
         dictionary: &|column| job.dataset.hints.dictionary(column).unwrap_or(true),
+        whole: false,
     })?;
     match opened {
         Opened::Complete(manifest) => {

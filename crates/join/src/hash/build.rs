@@ -10,7 +10,6 @@ use super::{
     table::Tables,
 };
 use crate::{
-    bytes::column_bytes,
     error::JoinError,
     key::{KeyValues, Keyed, Keys},
     parallel,
@@ -81,15 +80,6 @@ impl BuildSide {
         &self.batch
     }
 
-    /// Bytes that it takes: those of its rows, their keys where these are made, and the tables.
-    pub fn bytes(&self) -> usize {
-        let tables = match &self.tables {
-            KeyTables::Narrow(tables) => tables.bytes(),
-            KeyTables::Wide(tables) => tables.bytes(),
-        };
-        column_bytes(self.batch.columns()) + self.key_bytes.as_ref().map_or(0, Array::get_buffer_memory_size) + tables
-    }
-
     /// The key columns.
     pub fn keys(&self) -> &Keys {
         &self.keys
@@ -98,6 +88,16 @@ impl BuildSide {
     /// Into how many partitions it is clustered.
     pub fn partitions(&self) -> Partitions {
         self.partitions
+    }
+
+    /// Bytes that it holds: rows, keys and tables. O(columns).
+    pub fn memory_bytes(&self) -> usize {
+        let tables = match &self.tables {
+            KeyTables::Narrow(tables) => tables.memory_bytes(),
+            KeyTables::Wide(tables) => tables.memory_bytes(),
+        };
+        let keys = self.key_bytes.as_ref().map_or(0, Array::get_array_memory_size);
+        self.batch.get_array_memory_size() + keys + tables
     }
 
     pub(super) fn key_bytes(&self) -> Option<&LargeBinaryArray> {

@@ -9,7 +9,7 @@ use super::{
     cluster::{Clustered, cluster},
     wire::{FragmentFormat, Sizes},
 };
-use crate::{bytes::column_bytes, error::JoinError, key::Keyed, matched::Matched};
+use crate::{error::JoinError, key::Keyed, matched::Matched};
 
 /// Rows of the probe side that are clustered at a time, at most.
 const MOST_ROWS: usize = 1 << 31;
@@ -154,11 +154,6 @@ impl Fragment {
     /// Its rows. Pairs name them by their numbers here.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
-    }
-
-    /// Bytes that it takes, hidden columns included; together those of the clustered side that the fragments were cut from.
-    pub fn bytes(&self) -> usize {
-        column_bytes(&self.columns) + self.coded.as_ref().map_or(0, |coded| coded.get_buffer_memory_size())
     }
 
     /// What is known of all fragments of its side.

@@ -87,11 +87,9 @@ where
         Ok(Self { entries, directory, directories, bits })
     }
 
-    /// Bytes of all tables.
-    pub(super) fn bytes(&self) -> usize {
-        size_of_val(self.entries.as_slice())
-            + size_of_val(self.directory.as_slice())
-            + size_of_val(&self.directories[..])
+    pub(super) fn memory_bytes(&self) -> usize {
+        let (entries, directory) = (self.entries.as_slice(), self.directory.as_slice());
+        size_of_val(entries) + size_of_val(directory) + size_of_val(&self.directories[..])
     }
 
     /// The table of a partition.

@@ -59,21 +59,15 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Bytes that they take.
-    pub(super) fn bytes(&self) -> usize {
-        let nulls = self.nulls.as_ref().map_or(0, |nulls| nulls.len().div_ceil(8));
-        self.equal.bytes() + self.band.bytes() + nulls
-    }
-}
-
-impl Column {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Nothing => 0,
-            Self::Words(words) => size_of_val(&words[..]),
-            Self::Wide(words) => size_of_val(&words[..]),
-            Self::Rows(rows) => rows.size(),
-        }
+    pub(super) fn memory_bytes(&self) -> usize {
+        let column = |column: &Column| match column {
+            Column::Nothing => 0,
+            Column::Words(words) => size_of_val(&words[..]),
+            Column::Wide(words) => size_of_val(&words[..]),
+            Column::Rows(rows) => rows.size(),
+        };
+        let nulls = self.nulls.as_ref().map_or(0, |nulls| nulls.buffer().len());
+        column(&self.equal) + column(&self.band) + nulls
     }
 }
 

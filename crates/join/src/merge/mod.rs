@@ -26,7 +26,7 @@ use arrow::{
 
 pub use condition::{Band, KeyPair, MergeCondition, Offset};
 
-use crate::{bytes::column_bytes, error::JoinError, pairs::Wanted, sink::PairSink};
+use crate::{error::JoinError, pairs::Wanted, sink::PairSink};
 use edge::Edges;
 use gather::{Source, with_schema};
 use keys::{Encoder, Keys, num_rows};
@@ -78,9 +78,9 @@ impl MergeBuild {
         &self.batch
     }
 
-    /// Bytes that it takes: those of its rows and of their keys.
-    pub fn bytes(&self) -> usize {
-        column_bytes(self.batch.columns()) + self.keys.bytes()
+    /// Bytes that it holds: rows and keys. O(columns).
+    pub fn memory_bytes(&self) -> usize {
+        self.batch.get_array_memory_size() + self.keys.memory_bytes()
     }
 }
 

@@ -7,6 +7,8 @@ use crate::{
 };
 
 pub mod alone;
+#[cfg(feature = "ofi")]
+pub mod fabric;
 pub mod socket;
 
 /// What a link has for its host.

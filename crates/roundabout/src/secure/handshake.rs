@@ -1,19 +1,24 @@
 //! From a TCP connection to a secure one.
 
-use std::{io::IoSlice, net::TcpStream, sync::Arc, time::Duration};
+use std::{
+    io::{self, Read, Write},
+    net::TcpStream,
+    ops::DerefMut,
+    sync::Arc,
+    time::Duration,
+};
 
 use rustls::{
-    Error as TlsError, client::UnbufferedClientConnection, pki_types::ServerName, server::UnbufferedServerConnection,
+    ClientConnection, ConnectionCommon, Error as TlsError, ServerConnection, SideData, Stream, pki_types::ServerName,
 };
 
 use super::{
     error::SecureError,
-    exporter::ExporterSecret,
-    identity::Identity,
+    identity::{Identity, PROTOCOL},
     names::HostName,
-    shake::{Shaken, shake},
     stream::Secure,
     timed::Timed,
+    verify::Verifier,
 };
 
 /// How long a handshake may take if nothing else is said.
@@ -41,23 +46,20 @@ pub fn connect_within(
 ) -> Result<Secure, SecureError> {
     let timed = Timed::new(stream, limit)?;
     let verifier = identity.verifier(Some(expected.clone()));
-    let secret = Arc::new(ExporterSecret::default());
-    let config = identity.client(Arc::clone(&verifier), secret.clone()).map_err(SecureError::Tls)?;
+    let config = identity.client(Arc::clone(&verifier)).map_err(SecureError::Tls)?;
     // Asked for by rustls, and never sent: the verifier knows whom it expects.
     let name = ServerName::try_from("annulus").map_err(|error| TlsError::General(error.to_string()));
-    let connection =
-        name.and_then(|name| UnbufferedClientConnection::new(Arc::new(config), name)).map_err(SecureError::Tls)?;
-    let mut shaken = shake(&timed, connection, &verifier, &secret)?;
+    let mut connection =
+        name.and_then(|name| ClientConnection::new(Arc::new(config), name)).map_err(SecureError::Tls)?;
+    let peer = shake(&timed, &mut connection, &verifier)?;
     let mut welcome = [0; WELCOME.len()];
-    let mut read = 0;
-    while read < welcome.len() {
-        match shaken.channel.read(&mut &timed, &mut welcome[read..]) {
-            Ok(0) => return Err(SecureError::Closed),
-            Ok(bytes) => read += bytes,
-            Err(error) => return Err(timed.explain(error)),
-        }
+    let mut socket = &timed;
+    let read = Stream::new(&mut connection, &mut socket).read_exact(&mut welcome);
+    read.map_err(|error| explain(&timed, error))?;
+    if welcome != WELCOME {
+        return Err(SecureError::OtherProtocol);
     }
-    if welcome == WELCOME { finish(timed, shaken) } else { Err(SecureError::OtherProtocol) }
+    Ok(Secure::new(timed.finish()?, peer, connection.into()))
 }
 
 /// Makes a connection secure that another host of the ring has made to this one. Takes at most [`HANDSHAKE_TIME_MAX`].
@@ -75,22 +77,40 @@ pub fn accept_within(
 ) -> Result<(Secure, HostName), SecureError> {
     let timed = Timed::new(stream, limit)?;
     let verifier = identity.verifier(None);
-    let secret = Arc::new(ExporterSecret::default());
-    let config = identity.server(Arc::clone(&verifier), secret.clone()).map_err(SecureError::Tls)?;
-    let connection = UnbufferedServerConnection::new(Arc::new(config)).map_err(SecureError::Tls)?;
-    let mut shaken = shake(&timed, connection, &verifier, &secret)?;
-    let welcome = [IoSlice::new(WELCOME)];
-    let mut to = &timed;
-    shaken
-        .channel
-        .write(&mut to, &welcome)
-        .and_then(|_| shaken.channel.flush(&mut to))
-        .map_err(|e| timed.explain(e))?;
-    let secure = finish(timed, shaken)?;
-    let peer = secure.peer().clone();
-    Ok((secure, peer))
+    let config = identity.server(Arc::clone(&verifier)).map_err(SecureError::Tls)?;
+    let mut connection = ServerConnection::new(Arc::new(config)).map_err(SecureError::Tls)?;
+    let peer = shake(&timed, &mut connection, &verifier)?;
+    let mut socket = &timed;
+    let mut stream = Stream::new(&mut connection, &mut socket);
+    stream.write_all(WELCOME).and_then(|()| stream.flush()).map_err(|error| explain(&timed, error))?;
+    Ok((Secure::new(timed.finish()?, peer.clone(), connection.into()), peer))
 }
 
-fn finish(timed: Timed, shaken: Shaken) -> Result<Secure, SecureError> {
-    Ok(Secure::new(timed.finish()?, shaken.peer, shaken.exporter, shaken.channel))
+/// Does this side's part of the handshake. Who is at the other end.
+fn shake<S: SideData>(
+    timed: &Timed,
+    connection: &mut impl DerefMut<Target = ConnectionCommon<S>>,
+    verifier: &Verifier,
+) -> Result<HostName, SecureError> {
+    let mut socket = timed;
+    while connection.is_handshaking() || connection.wants_write() {
+        if let Err(error) = connection.complete_io(&mut socket) {
+            return Err(match verifier.peer() {
+                Some(Err(refusal)) => SecureError::Refused(refusal),
+                _ => explain(timed, error),
+            });
+        }
+    }
+    if connection.alpn_protocol() != Some(PROTOCOL) {
+        return Err(SecureError::OtherProtocol);
+    }
+    verifier.peer().and_then(Result::ok).ok_or(SecureError::NoCertificate)
+}
+
+/// What an error during the handshake means, rustls's or the socket's.
+fn explain(timed: &Timed, error: io::Error) -> SecureError {
+    match error.downcast() {
+        Ok(error) => SecureError::from_tls(error),
+        Err(error) => timed.explain(error),
+    }
 }

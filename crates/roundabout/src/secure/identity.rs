@@ -3,7 +3,7 @@
 use std::{fmt, path::Path, sync::Arc};
 
 use rustls::{
-    ClientConfig, Error as TlsError, KeyLog, ServerConfig,
+    ClientConfig, Error as TlsError, ServerConfig,
     client::Resumption,
     crypto::{CryptoProvider, aws_lc_rs},
     pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
@@ -86,7 +86,7 @@ impl Identity {
     }
 
     /// How to make a connection of this host's.
-    pub(super) fn client(&self, verifier: Arc<Verifier>, key_log: Arc<dyn KeyLog>) -> Result<ClientConfig, TlsError> {
+    pub(super) fn client(&self, verifier: Arc<Verifier>) -> Result<ClientConfig, TlsError> {
         let mut config = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&[&TLS13])?
             .dangerous()
@@ -96,13 +96,11 @@ impl Identity {
         config.resumption = Resumption::disabled();
         // The certificate names the host; names of rings are nobody else's business.
         config.enable_sni = false;
-        config.enable_secret_extraction = true;
-        config.key_log = key_log;
         Ok(config)
     }
 
     /// How to take a connection to this host.
-    pub(super) fn server(&self, verifier: Arc<Verifier>, key_log: Arc<dyn KeyLog>) -> Result<ServerConfig, TlsError> {
+    pub(super) fn server(&self, verifier: Arc<Verifier>) -> Result<ServerConfig, TlsError> {
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&[&TLS13])?
             .with_client_cert_verifier(verifier)
@@ -111,8 +109,6 @@ impl Identity {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         // Whoever only writes would never read the tickets.
         config.send_tls13_tickets = 0;
-        config.enable_secret_extraction = true;
-        config.key_log = key_log;
         Ok(config)
     }
 }

@@ -4,20 +4,14 @@
 //! is what a host shows, and what it checks others by. [`connect`] and [`accept`] make a TCP connection a [`Secure`] one: TLS 1.3
 //! alone, both sides prove who they are, and both know that the other side has accepted them before either returns.
 //!
-//! rustls makes the handshake and derives all keys, the first and the next ones. Records after it are sealed and opened here
-//! (`records/`), from the caller's memory and into it: rustls's own streams copy every byte once more on its way out and twice on its
-//! way in. Tests have such streams at the other end.
+//! All of TLS is rustls's; what is ours is whom it accepts, and how it uses the socket.
 
 mod authority;
-mod channel;
 mod error;
-mod exporter;
 mod files;
 mod handshake;
 mod identity;
 mod names;
-mod records;
-mod shake;
 mod stream;
 mod timed;
 mod verify;

@@ -2,37 +2,39 @@
 
 use std::{
     fmt,
-    io::{self, IoSlice, Read, Write},
+    io::{self, BufReader, ErrorKind, Read, Write},
     net::{Shutdown, TcpStream},
 };
 
-use super::{channel::Channel, exporter::Exporter, names::HostName};
+use rustls::{Connection, Error as TlsError};
+
+use super::{error::SecureError, names::HostName};
+
+/// Bytes that are read from the socket at once. rustls alone asks for a quarter of a record.
+const READ: usize = 128 << 10;
 
 /// A connection over which both sides have proved who they are.
 ///
-/// Reads and writes may mix, but neither needs the other: whoever only writes need not read, and the other way round. A read gives
-/// at most the data of one record, 16 KiB, and is opened straight into the caller's memory where that has room for a byte more; what
-/// is behind the data read may be overwritten. A write takes all it is given, seals 256 KiB at a time and writes them with one
-/// system call; nothing is held back to be flushed, unless the socket does not block. Of many slices each becomes records of its own.
-///
-/// The socket may be made non-blocking, or have time limits: then calls fail as those of the socket do, and can be repeated. A write
-/// that has sealed its data counts as done though the socket has not taken all of it: [`wants_write`](Self::wants_write) says so,
-/// and `flush` goes on with it.
+/// Reads and writes may mix, but neither needs the other: whoever only writes need not read, and the other way round. A write takes all
+/// it is given, and nothing is held back to be flushed; one that fails may have sent some of it.
 ///
 /// `Ok(0)` from a read says that the other side called [`close`](Self::close). If the connection merely ends, data may be missing,
 /// and that is an error of the kind `UnexpectedEof`. What failed for good is a [`SecureError`](super::SecureError) inside the [`io::Error`].
-///
-/// Takes 512 KiB of memory.
 pub struct Secure {
-    stream: TcpStream,
+    socket: BufReader<TcpStream>,
     peer: HostName,
-    exporter: Exporter,
-    channel: Channel,
+    connection: Connection,
+    /// This side has said farewell.
+    closed: bool,
+    /// Why nothing more is read: the other side has given up, or what came in is not what it sealed.
+    failed: Option<TlsError>,
 }
 
 impl Secure {
-    pub(super) fn new(stream: TcpStream, peer: HostName, exporter: Exporter, channel: Channel) -> Self {
-        Self { stream, peer, exporter, channel }
+    /// After a handshake.
+    pub(super) fn new(stream: TcpStream, peer: HostName, connection: Connection) -> Self {
+        let socket = BufReader::with_capacity(READ, stream);
+        Self { socket, peer, connection, closed: false, failed: None }
     }
 
     /// The host at the other end.
@@ -40,57 +42,94 @@ impl Secure {
         &self.peer
     }
 
-    /// The socket, to wait for it, or to set its limits. Not to be read or written.
+    /// The socket, to set its limits. Not to be read or written.
     pub fn stream(&self) -> &TcpStream {
-        &self.stream
+        self.socket.get_ref()
     }
 
-    /// Whether the next read finds a record, or the end, without reading from the socket, so that waiting for the socket first
-    /// would be wrong.
-    pub fn has_input(&self) -> bool {
-        self.channel.has_input()
-    }
-
-    /// Whether sealed data waits to be written, with `flush`.
-    pub fn wants_write(&self) -> bool {
-        self.channel.wants_write()
-    }
-
-    /// A key that both ends of this connection can have, and nobody else: each label (at most 249 bytes) and context gives another.
-    /// It is that of TLS's keying material exporter (RFC 8446, section 7.5).
-    pub fn export(&self, label: &[u8], context: &[u8]) -> [u8; 32] {
-        self.exporter.export(label, context)
+    /// A key that both ends of this connection can have, and nobody else: each label and context gives another. It is that of TLS's
+    /// keying material exporter (RFC 8446, section 7.5).
+    ///
+    /// # Errors
+    /// If rustls exports none.
+    pub fn export(&self, label: &[u8], context: &[u8]) -> Result<[u8; 32], SecureError> {
+        self.connection.export_keying_material([0; 32], label, Some(context)).map_err(SecureError::Tls)
     }
 
     /// Says that nothing more will be written, and ends this direction of the connection. The other can go on.
     pub fn close(&mut self) -> io::Result<()> {
-        self.channel.close(&mut &self.stream)?;
-        self.stream.shutdown(Shutdown::Write)
+        if !self.closed {
+            self.closed = true;
+            self.connection.send_close_notify();
+        }
+        self.flush()?;
+        self.stream().shutdown(Shutdown::Write)
     }
 }
 
 impl Read for Secure {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.channel.read(&mut &self.stream, into)
+        loop {
+            // What came before an error is read before it.
+            match (self.connection.reader().read(into), &self.failed) {
+                (Ok(bytes), _) => return Ok(bytes),
+                (Err(_), Some(error)) => return Err(failure(error.clone())),
+                (Err(error), _) if error.kind() == ErrorKind::UnexpectedEof => {
+                    return Err(SecureError::Truncated.into());
+                }
+                (Err(error), _) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+                (Err(_), None) => {}
+            }
+            match self.connection.read_tls(&mut self.socket) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                read => read?,
+            };
+            if let Err(error) = self.connection.process_new_packets() {
+                self.failed = Some(error);
+                // The other side is told, if it still listens.
+                let _ = self.flush();
+            }
+        }
     }
 }
 
 impl Write for Secure {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.channel.write(&mut &self.stream, &[IoSlice::new(data)])
-    }
-
-    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.channel.write(&mut &self.stream, slices)
+        if self.closed {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        let mut rest = data;
+        while !rest.is_empty() {
+            // As much as rustls holds at once.
+            let sealed = self.connection.writer().write(rest)?;
+            rest = &rest[sealed..];
+            self.flush()?;
+        }
+        Ok(data.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.channel.flush(&mut &self.stream)
+        while self.connection.wants_write() {
+            match self.connection.write_tls(&mut self.socket.get_ref()) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }
 
 impl fmt::Debug for Secure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Secure").field("peer", &self.peer).field("stream", &self.stream).finish_non_exhaustive()
+        f.debug_struct("Secure").field("peer", &self.peer).field("stream", self.stream()).finish_non_exhaustive()
     }
+}
+
+fn failure(error: TlsError) -> io::Error {
+    let error = match error {
+        TlsError::AlertReceived(alert) => SecureError::RefusedUs(alert),
+        other => SecureError::Tls(other),
+    };
+    error.into()
 }

@@ -34,11 +34,6 @@ impl Timed {
 
     /// What an error of the socket means during a handshake.
     pub(super) fn explain(&self, error: io::Error) -> SecureError {
-        let error = match error.downcast() {
-            Ok(SecureError::Truncated) => return SecureError::Closed,
-            Ok(error) => return error,
-            Err(error) => error,
-        };
         match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => SecureError::TooSlow { limit: self.limit },
             io::ErrorKind::UnexpectedEof

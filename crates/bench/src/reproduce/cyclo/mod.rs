@@ -75,7 +75,7 @@ fn measure_cells(
         let element = if args.quick { QUICK_ELEMENT } else { ELEMENT };
         let ring = Ring { tables: &tables, by, link, hosts, threads, element };
         let line = join::measure(&ring, one_at_a_time, args.rounds, &|| bar.inc(1), stop)?;
-        records.push(Record { figure, what: What::Join(line) });
+        records.push(Record { figure, what: What::Join(line.into()) });
     }
     Ok(())
 }
@@ -86,6 +86,9 @@ fn transfer(args: &CycloJoinArgs) -> RoundaboutArgs {
         elements: [12, 14, 16, 18, 20, 22].map(|bits| 1 << bits).into(),
         bytes: args.bytes,
         ways: vec![Way::Plain, Way::Tcp, Way::Tls, Way::Shared],
+        // Of no way that is measured here.
+        #[cfg(feature = "ofi")]
+        fabric: String::new(),
         places: 6,
         own: 4,
         rounds: args.rounds,

@@ -30,7 +30,7 @@ pub(super) fn page(machine: &str, args: &CycloJoinArgs, records: &[Record]) -> S
     );
     let of = |figure: Figure| -> Vec<&Line> {
         let joins = records.iter().filter(|record| record.figure == figure);
-        joins.filter_map(|record| if let What::Join(line) = &record.what { Some(line) } else { None }).collect()
+        joins.filter_map(|record| if let What::Join(line) = &record.what { Some(&**line) } else { None }).collect()
     };
     let mut sections = Vec::new();
     for &figure in &args.figures {

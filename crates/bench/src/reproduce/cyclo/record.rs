@@ -17,12 +17,12 @@ pub(super) struct Record {
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum What {
-    Join(join::Line),
+    Join(Box<join::Line>),
     Transfer(roundabout::Line),
 }
 
 /// Columns of the CSV file.
-const COLUMNS: [&str; 27] = [
+const COLUMNS: [&str; 29] = [
     "figure",
     "data",
     "by",
@@ -38,6 +38,8 @@ const COLUMNS: [&str; 27] = [
     "setup_cpu_s",
     "join_s",
     "waiting_share",
+    "waiting_first_share",
+    "waiting_last_share",
     "total_s",
     "host_probed",
     "host_compared",

@@ -4,7 +4,7 @@
 //! map each other's arenas, and the buffer itself is handed over.
 
 use std::{
-    io::{self, ErrorKind, Read, Write},
+    io::{self, ErrorKind},
     net::Shutdown,
     sync::{
         Arc, Mutex, PoisonError,
@@ -42,7 +42,7 @@ mod reader;
 mod writer;
 
 pub use greeting::{Address, connect};
-pub use protect::{Clear, Protect, Tls};
+pub use protect::{Carrier, Clear, Protect, Tls};
 
 /// A connection that has been greeted: what is read and written, and the socket below, to end it.
 #[derive(Debug)]
@@ -91,22 +91,48 @@ impl Sockets {
     ///
     /// # Errors
     /// If there is not enough memory for the buffers, or threads cannot be started.
-    pub fn start<S: Read + Write + Send + 'static>(
+    pub fn start<S: Carrier>(
+        place: Place,
+        session: Session,
+        config: &Config,
+        mut connections: Connections<S>,
+        inbox: &Arc<dyn Inbox>,
+    ) -> Result<Opened<Self>, RoundaboutError> {
+        let arenas = connections.arenas.take();
+        let own = match &arenas {
+            Some(arenas) => arenas[place.me().index()].take_all(),
+            None => config.allocate(config.own)?,
+        };
+        let places = match arenas {
+            Some(arenas) => Places::handed(config.own, config.places, arenas),
+            None => Places::copied(config.own, config.allocate(config.places)?),
+        };
+        let credits = connections.credits;
+        Ok(Opened { link: Self::serve(place, session, config, connections, places, inbox)?, own, credits })
+    }
+
+    /// Serves connections beside which fragments go another way: none can come on them.
+    #[cfg(feature = "ofi")]
+    pub(super) fn serve_beside<S: Carrier>(
         place: Place,
         session: Session,
         config: &Config,
         connections: Connections<S>,
         inbox: &Arc<dyn Inbox>,
-    ) -> Result<Opened<Self>, RoundaboutError> {
-        let Connections { forward_out, back_in, forward_in, back_out, credits, arenas } = connections;
-        let own = match &arenas {
-            Some(arenas) => arenas[place.me().index()].take_all(),
-            None => config.allocate(config.own)?,
-        };
-        let places = Arc::new(match arenas {
-            Some(arenas) => Places::handed(config.own, config.places, arenas),
-            None => Places::copied(config.own, config.allocate(config.places)?),
-        });
+    ) -> Result<Self, RoundaboutError> {
+        Self::serve(place, session, config, connections, Places::copied(config.own, Vec::new()), inbox)
+    }
+
+    fn serve<S: Carrier>(
+        place: Place,
+        session: Session,
+        config: &Config,
+        connections: Connections<S>,
+        places: Places,
+        inbox: &Arc<dyn Inbox>,
+    ) -> Result<Self, RoundaboutError> {
+        let Connections { forward_out, back_in, forward_in, back_out, credits, .. } = connections;
+        let places = Arc::new(places);
         let sockets = [&forward_out, &back_in, &forward_in, &back_out].map(|connection| connection.socket.try_clone());
         let sockets = sockets.into_iter().collect::<Result<Vec<_>, _>>()?;
         let (forward, from_forward) = channel();
@@ -160,7 +186,23 @@ impl Sockets {
         link.spawn(&link.writers, "credit", predecessor, move || to_predecessor.run())?;
         link.spawn(&link.readers, "receive", predecessor, move || from_predecessor.run())?;
         link.spawn(&link.readers, "credited", successor, move || from_successor.run())?;
-        Ok(Opened { link, own, credits })
+        Ok(link)
+    }
+
+    /// Tells the predecessor that there is room for one frame more.
+    pub(super) fn credit(&self) {
+        post(&self.back, Out::Message(Message::Credit(1)));
+    }
+
+    /// Whether a host is out.
+    #[cfg(feature = "ofi")]
+    pub(super) fn are_alarmed(&self) -> bool {
+        self.alarmed.load(Relaxed)
+    }
+
+    /// This host goes without having come to its end.
+    pub(super) fn give_up(&self) {
+        self.alarm(Failure { host: self.me, reason: Reason::GaveUp });
     }
 
     fn spawn(
@@ -201,7 +243,7 @@ impl Link for Sockets {
             // The successor is the origin.
             post(&self.forward, Out::Message(Message::Home(number)));
         }
-        post(&self.back, Out::Message(Message::Credit(1)));
+        self.credit();
     }
 
     fn announce(&self, announcement: Announcement) {
@@ -233,7 +275,7 @@ impl Link for Sockets {
 /// A link that is dropped without having been closed takes its host out of the ring.
 impl Drop for Sockets {
     fn drop(&mut self) {
-        self.alarm(Failure { host: self.me, reason: Reason::GaveUp });
+        self.give_up();
         self.close();
     }
 }

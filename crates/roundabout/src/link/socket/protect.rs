@@ -10,10 +10,28 @@ use socket2::Socket;
 
 use crate::secure::{self, HostName, Identity, Refusal, Secure, SecureError};
 
+/// What carries a connection's bytes.
+pub trait Carrier: Read + Write + Send + 'static {
+    /// A key that both ends of the connection can have, and nobody else: each label and context gives another. None in the clear.
+    fn export(&self, label: &[u8], context: &[u8]) -> Option<[u8; 32]>;
+}
+
+impl Carrier for Socket {
+    fn export(&self, _: &[u8], _: &[u8]) -> Option<[u8; 32]> {
+        None
+    }
+}
+
+impl Carrier for Secure {
+    fn export(&self, label: &[u8], context: &[u8]) -> Option<[u8; 32]> {
+        Secure::export(self, label, context).ok()
+    }
+}
+
 /// How connections are protected.
 pub trait Protect: Sync {
     /// What carries the bytes.
-    type Stream: Read + Write + Send + 'static;
+    type Stream: Carrier;
 
     /// A connection that this host has made to its successor.
     ///

@@ -1,27 +1,44 @@
 //! One host's part in a ring: the join entity takes one fragment after the other, while the link's threads receive, forward and
 //! inject.
 
+mod shared;
+
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
+    ops::AddAssign,
+    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
+use self::shared::{Shared, State};
 use crate::{
-    alarm::{Alarm, Failure, Reason},
+    alarm::Alarm,
     arena::Buffer,
     config::Config,
     error::RoundaboutError,
     link::{Inbox, Incoming, Link},
+    progress::Progress,
     ring::Place,
-    rotation::{Action, Event, Frame, ProtocolError, Rotation, Slot},
+    rotation::{Frame, Rotation, Slot},
 };
 
 /// A host of a running ring. Dropped without [`finish`](Self::finish), it tells the others that it has given up.
 pub struct Host {
     shared: Arc<Shared>,
+    progress: Arc<Progress>,
     finished: bool,
+}
+
+/// Ends a host's part from another thread: the host gives up, and the others are told so.
+#[derive(Clone)]
+pub struct Stopper(Arc<Shared>);
+
+impl Stopper {
+    /// Whatever the host is at fails as soon as it waits for the ring, or has joined what it is joining.
+    pub fn stop(&self) {
+        self.0.give_up();
+    }
 }
 
 /// A link that is open.
@@ -46,7 +63,7 @@ pub struct Fragment<'a> {
     pub is_last: bool,
 }
 
-/// What a revolution was for one host.
+/// What a revolution was for one host, or several were together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Revolution {
     /// Fragments that this host injected.
@@ -61,28 +78,23 @@ pub struct Revolution {
     pub filling: Duration,
     /// Time in which there was nothing to join: waiting for data.
     pub waiting: Duration,
+    /// Of that, until the first fragment of another host had come.
+    pub waiting_first: Duration,
+    /// Of that, when all own fragments were joined: others are slower, or have more.
+    pub waiting_last: Duration,
 }
 
-struct Shared {
-    place: Place,
-    state: Mutex<State>,
-    changed: Condvar,
-    link: OnceLock<Box<dyn Link>>,
-}
-
-struct State {
-    rotation: Rotation,
-    alarm: Alarm,
-    detail: Option<String>,
-    /// Buffers that are here, and the bytes of the fragments in them.
-    held: HashMap<Slot, (Buffer, usize)>,
-    to_fill: VecDeque<Slot>,
-    to_join: VecDeque<(Slot, Frame)>,
-    /// There are no more own fragments in this revolution.
-    drained: bool,
-    /// Neighbours that have said goodbye.
-    predecessor_left: bool,
-    successor_left: bool,
+impl AddAssign for Revolution {
+    fn add_assign(&mut self, other: Self) {
+        self.injected += other.injected;
+        self.joined += other.joined;
+        self.bytes += other.bytes;
+        self.joining += other.joining;
+        self.filling += other.filling;
+        self.waiting += other.waiting;
+        self.waiting_first += other.waiting_first;
+        self.waiting_last += other.waiting_last;
+    }
 }
 
 /// What the join entity does next.
@@ -109,8 +121,10 @@ impl Host {
             detail: None,
             held: HashMap::new(),
             to_fill: VecDeque::new(),
-            to_join: VecDeque::new(),
+            to_join: None,
             drained: false,
+            waits: false,
+            wakes: false,
             predecessor_left: false,
             successor_left: false,
         };
@@ -126,7 +140,7 @@ impl Host {
             link.alarm(failure);
         }
         shared.put(Incoming::Credited(credits));
-        Ok(Self { shared, finished: false })
+        Ok(Self { shared, progress: Arc::new(Progress::new()), finished: false })
     }
 
     /// One revolution: `fill` writes this host's fragments, one after the other, and gives their size, or `None` when there are
@@ -136,6 +150,26 @@ impl Host {
     /// If a host of the ring fails, which is named; or what `fill` or `join` give, after which the other hosts are told that this one
     /// has given up. After an error nothing works any more.
     pub fn revolve<E: From<RoundaboutError>>(
+        &mut self,
+        fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E>,
+        join: impl FnMut(Fragment<'_>) -> Result<(), E>,
+    ) -> Result<Revolution, E> {
+        let revolution = self.turn(fill, join)?;
+        self.progress.has_turned();
+        Ok(revolution)
+    }
+
+    /// How far it has come, for another thread.
+    pub fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    /// Tells the other hosts that this one has given up, for a reason outside of a revolution. Nothing works any more.
+    pub fn give_up(&mut self) {
+        self.shared.give_up();
+    }
+
+    fn turn<E: From<RoundaboutError>>(
         &mut self,
         mut fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E>,
         mut join: impl FnMut(Fragment<'_>) -> Result<(), E>,
@@ -164,6 +198,7 @@ impl Host {
                     revolution.joining += start.elapsed();
                     revolution.joined += 1;
                     revolution.bytes += bytes as u64;
+                    self.progress.has_joined(bytes);
                     self.shared.joined(slot, buffer, bytes);
                 }
                 Work::Nothing => return Ok(revolution),
@@ -171,13 +206,18 @@ impl Host {
         }
     }
 
+    /// Ends this host's part, if it has to be.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.shared))
+    }
+
     /// Ends this host's part when all others have come to their end, too.
     ///
     /// # Errors
-    /// If one of them fails before.
+    /// If one of them fails before, or makes more revolutions than this one.
     pub fn finish(mut self) -> Result<(), RoundaboutError> {
         // Who has every host's announcement of an empty revolution knows that all have finished those before.
-        self.revolve(|_| Ok(None), |_| Ok::<_, RoundaboutError>(()))?;
+        self.turn(|_| Ok(None), |fragment| Err(RoundaboutError::TurnsOn { host: fragment.frame.origin }))?;
         self.finished = true;
         Ok(())
     }
@@ -190,7 +230,7 @@ impl Host {
                 return Err(RoundaboutError::Failed { failure, detail: state.detail.clone() });
             }
             let next = state.to_fill.pop_front().map(|slot| (slot, None));
-            let next = next.or_else(|| state.to_join.pop_front().map(|(slot, frame)| (slot, Some(frame))));
+            let next = next.or_else(|| state.to_join.take().map(|(slot, frame)| (slot, Some(frame))));
             if let Some((slot, frame)) = next {
                 let (buffer, bytes) = state.held.remove(&slot).expect("a buffer to work on is here");
                 return Ok(match frame {
@@ -207,9 +247,20 @@ impl Host {
             if self.shared.left_too_early(&mut state) {
                 continue;
             }
+            let (is_first, is_last) = (state.rotation.has_received_nothing(), state.rotation.has_joined_own());
             let start = Instant::now();
+            (state.waits, state.wakes) = (true, false);
+            self.progress.waits();
             state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            revolution.waiting += start.elapsed();
+            state.waits = false;
+            self.progress.goes_on();
+            let waited = start.elapsed();
+            revolution.waiting += waited;
+            if is_first {
+                revolution.waiting_first += waited;
+            } else if is_last {
+                revolution.waiting_last += waited;
+            }
         }
     }
 }
@@ -232,137 +283,6 @@ impl Drop for GiveUpOnPanic<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.give_up();
-        }
-    }
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// This host fails.
-    fn give_up(&self) {
-        let failure = Failure { host: self.place.me(), reason: Reason::GaveUp };
-        self.fail(&mut self.state(), failure, None);
-    }
-
-    fn filled(&self, slot: Slot, buffer: Buffer, filled: Option<usize>) {
-        let state = &mut self.state();
-        // Who has said that there is nothing more is not asked to mean it.
-        let filled = filled.filter(|_| !state.drained);
-        state.drained |= filled.is_none();
-        state.held.insert(slot, (buffer, filled.unwrap_or(0)));
-        let event = if filled.is_some() { Event::Filled(slot) } else { Event::Drained(slot) };
-        let result = state.rotation.on(event);
-        self.act(state, result);
-    }
-
-    fn joined(&self, slot: Slot, buffer: Buffer, bytes: usize) {
-        let state = &mut self.state();
-        state.held.insert(slot, (buffer, bytes));
-        let result = state.rotation.on(Event::Joined(slot));
-        self.act(state, result);
-    }
-
-    /// Does what can be done at once, and leaves the rest to the join entity.
-    fn act(&self, state: &mut State, result: Result<(), ProtocolError>) {
-        if let Err(error) = result {
-            let promised = error == ProtocolError::Credits;
-            let host = if promised { self.place.successor() } else { self.place.predecessor() };
-            let failure = Failure { host, reason: Reason::Broke };
-            return self.fail(state, failure, Some(error.to_string()));
-        }
-        // Before there is a link nothing comes and nothing is to be sent.
-        let Some(link) = self.link.get() else { return };
-        while let Some(action) = state.rotation.next_action() {
-            match action {
-                Action::Fill(slot) => state.to_fill.push_back(slot),
-                Action::Join(slot, frame) => state.to_join.push_back((slot, frame)),
-                Action::Send(slot, frame) => {
-                    if let Some((buffer, bytes)) = state.held.remove(&slot) {
-                        link.send(slot, buffer, frame, bytes);
-                    }
-                }
-                // Alone, a host has its buffer back at once.
-                Action::Retire(slot, frame) if frame.origin == self.place.me() => {
-                    let result = state.rotation.on(Event::Returned(slot));
-                    debug_assert!(result.is_ok(), "an own buffer comes back once");
-                }
-                Action::Retire(slot, frame) => {
-                    if let Some((buffer, _)) = state.held.remove(&slot) {
-                        link.retire(slot, buffer, frame);
-                    }
-                }
-                Action::Announce(announcement) => link.announce(announcement),
-            }
-        }
-        if !state.to_fill.is_empty() || !state.to_join.is_empty() || state.rotation.is_finished() {
-            self.changed.notify_one();
-        }
-    }
-
-    /// Whether a neighbour has left that this host still needs; then that is a failure.
-    fn left_too_early(&self, state: &mut State) -> bool {
-        let host = if state.predecessor_left && !state.rotation.has_received_all() {
-            self.place.predecessor()
-        } else if state.successor_left && state.rotation.has_to_send() {
-            self.place.successor()
-        } else {
-            return false;
-        };
-        let detail = "it has said goodbye, and the ring still turns".to_owned();
-        self.fail(state, Failure { host, reason: Reason::Broke }, Some(detail));
-        true
-    }
-
-    fn fail(&self, state: &mut State, failure: Failure, detail: Option<String>) {
-        if !state.alarm.raise(failure) {
-            return;
-        }
-        state.detail = detail;
-        if let Some(link) = self.link.get() {
-            link.alarm(failure);
-        }
-        self.changed.notify_one();
-    }
-}
-
-impl Inbox for Shared {
-    fn put(&self, incoming: Incoming) {
-        let state = &mut self.state();
-        let event = match incoming {
-            Incoming::Received(slot, buffer, frame, bytes) => {
-                state.held.insert(slot, (buffer, bytes));
-                Event::Received(slot, frame)
-            }
-            Incoming::Returned(slot, buffer) => {
-                state.held.insert(slot, (buffer, 0));
-                Event::Returned(slot)
-            }
-            Incoming::Sent(slot, None) => Event::Sent(slot),
-            Incoming::Sent(slot, Some(buffer)) => {
-                state.held.insert(slot, (buffer, 0));
-                if let Err(error) = state.rotation.on(Event::Sent(slot)) {
-                    return self.act(state, Err(error));
-                }
-                Event::Returned(slot)
-            }
-            Incoming::Credited(frames) => Event::Credited(frames),
-            Incoming::Announced(announcement) => Event::Announced(announcement),
-            Incoming::Failed(failure, detail) => return self.fail(state, failure, detail),
-            Incoming::PredecessorLeft => {
-                state.predecessor_left = true;
-                return self.changed.notify_one();
-            }
-            Incoming::SuccessorLeft => {
-                state.successor_left = true;
-                return self.changed.notify_one();
-            }
-        };
-        if state.alarm.failure().is_none() {
-            let result = state.rotation.on(event);
-            self.act(state, result);
         }
     }
 }

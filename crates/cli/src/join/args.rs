@@ -1,0 +1,184 @@
+//! The command line of `annulus join`, as it was typed and checked.
+
+use std::{path::PathBuf, time::Duration};
+
+use annulus_bench::machine;
+use annulus_cluster::job::{Algorithm, Input, JoinJob, JoinKind, JoinOptions, Query, Revolutions};
+use annulus_dataset::{
+    input::BadRows,
+    output::{Existing, OutputFormat},
+};
+use annulus_join::types::Side;
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+
+use crate::{args::ReadingArgs, job::input_options, units};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  annulus join lineitem/ orders.parquet --on l_orderkey=o_orderkey --output joined
+  annulus join a.parquet b.parquet --where 'a.t BETWEEN b.t - 5 AND b.t + 5' --output near --local 4
+  annulus join q=quotes/ t=trades/ --on symbol --where 't.time >= q.time' --type left --output out
+  annulus join users.csv banned.csv --on id --type anti --output clean
+  annulus join a/ b/ --where 'levenshtein(a.name, b.name) <= 2' --output alike --explain
+
+Inputs are a file, a folder or a glob of Parquet, CSV, JSON lines, Arrow IPC or page files. A predicate calls them a and b, unless a name is
+given (NAME=PATH), and their columns as they are called in the files, in capitals and small letters. --on and --where are the condition of the join: with
+--type left, rows of LEFT without a partner come out with nulls. Null is equal to nothing. All columns come out; those of RIGHT
+that LEFT has, too, get --suffix.
+
+One side stays on its hosts, and the other goes around the ring in fragments (--rotate; the smaller one by default). Hosts find pairs by hash if the
+condition has equal keys, by sorting if it has a band (a.t < b.t + 5), and by looking at all pairs otherwise; --explain says which, and
+what memory each host needs. Every host joins the whole side that goes around, so on one machine more hosts divide the memory, not the time.
+
+DIR/host-00/ and so on have the files of each host, and DIR/manifest.json, with rows and checksums, comes last; the folder can be the next join's
+input. If a host fails, or on Ctrl-C, nothing is left.")]
+pub struct JoinArgs {
+    /// The left side: a file, folder or glob, or NAME=PATH
+    #[arg(value_name = "LEFT")]
+    left: String,
+    /// The right side
+    #[arg(value_name = "RIGHT")]
+    right: String,
+    /// Columns that are equal: LEFT=RIGHT, or one name for both; several with commas between
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', required_unless_present = "condition")]
+    on: Vec<String>,
+    /// A SQL predicate over both sides that pairs must satisfy
+    #[arg(long = "where", value_name = "PREDICATE", id = "condition")]
+    condition: Option<String>,
+    /// Which rows come out: inner, left, right, full, semi, anti, right-semi, right-anti
+    #[arg(long = "type", value_name = "TYPE", default_value = "inner")]
+    join: JoinKind,
+    /// Folder for the result
+    #[arg(long, short, value_name = "DIR", required_unless_present = "explain")]
+    output: Option<PathBuf>,
+    /// Host processes on this machine
+    #[arg(long, value_name = "T", default_value = "1", value_parser = units::parse_count)]
+    local: usize,
+    /// The side that goes around the ring [default: the smaller one]
+    #[arg(long, value_name = "SIDE")]
+    rotate: Option<SideArg>,
+    /// How hosts find pairs [default: what suits the condition]
+    #[arg(long)]
+    algorithm: Option<AlgorithmArg>,
+    /// Threads of each host [default: the cores, divided among the hosts]
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    threads: Option<usize>,
+    /// Memory that each host may use, like 512M or 2G: a join that needs more is refused [default: no limit]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    memory_limit: Option<usize>,
+    /// Cut what stays into N parts and turn the ring once for each, or 'auto': as often as --memory-limit asks for
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_revolutions)]
+    revolutions: Revolutions,
+    /// Bytes of the fragments that go around, on one of which a row must fit
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = units::parse_size)]
+    fragment_size: usize,
+    /// Seconds without a word after which a host counts as failed
+    #[arg(long, value_name = "SECONDS", default_value = "5")]
+    timeout: f64,
+    /// Added to the names of columns of RIGHT that LEFT has, too
+    #[arg(long, value_name = "TEXT", default_value = "_right")]
+    suffix: String,
+    #[command(flatten)]
+    reading: ReadingArgs,
+    /// Format of the result's files
+    #[arg(long, default_value = "parquet")]
+    format: crate::args::DatasetFormat,
+    /// Delete a dataset that is in the folder
+    #[arg(long)]
+    overwrite: bool,
+    /// Say how the join would be done, and do not do it
+    #[arg(long)]
+    explain: bool,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SideArg {
+    Left,
+    Right,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum AlgorithmArg {
+    /// By a hash of equal keys
+    Hash,
+    /// By sorting both sides: equal keys, a band, or both
+    Merge,
+    /// By looking at every pair
+    Loops,
+}
+
+/// A join to be carried out, or explained.
+pub struct JoinCommandJob {
+    pub job: JoinJob,
+    pub hosts: usize,
+    pub explain: bool,
+    pub json: bool,
+}
+
+impl JoinArgs {
+    /// Checks the arguments against each other.
+    pub fn check(self) -> Result<JoinCommandJob> {
+        let options = input_options(self.reading)?;
+        if options.on_bad_row == BadRows::Quarantine {
+            bail!("--on-bad-row quarantine is not for joins; choose fail or skip");
+        }
+        if !(self.timeout.is_finite() && self.timeout > 0.0) {
+            bail!("--timeout is {}; give seconds, more than 0", self.timeout);
+        }
+        let Ok(fragment_bytes) = u32::try_from(self.fragment_size) else {
+            bail!("--fragment-size is {}; the most is 1G", self.fragment_size);
+        };
+        let input = |text: &str, name: &str| {
+            let (name, path) = named(text).unwrap_or((name, text));
+            Input { name: name.to_owned(), paths: vec![path.to_owned()], options: options.clone() }
+        };
+        let pair = |text: &String| {
+            let (left, right) = text.split_once('=').unwrap_or((text, text));
+            (left.trim().to_owned(), right.trim().to_owned())
+        };
+        let query = Query {
+            left: input(&self.left, "a"),
+            right: input(&self.right, "b"),
+            on: self.on.iter().map(pair).collect(),
+            condition: self.condition,
+            join: self.join,
+            suffix: self.suffix,
+        };
+        let options = JoinOptions {
+            rotate: self.rotate.map(|side| match side {
+                SideArg::Left => Side::Left,
+                SideArg::Right => Side::Right,
+            }),
+            algorithm: self.algorithm.map(|algorithm| match algorithm {
+                AlgorithmArg::Hash => Algorithm::Hash,
+                AlgorithmArg::Merge => Algorithm::Merge,
+                AlgorithmArg::Loops => Algorithm::Loops,
+            }),
+            threads: self.threads.unwrap_or_else(|| (machine::cores() / self.local).max(1)),
+            fragment_bytes,
+            timeout: Duration::from_secs_f64(self.timeout.min(86_400.0)),
+            memory_bytes: self.memory_limit.map(|bytes| bytes as u64),
+            revolutions: self.revolutions,
+        };
+        let existing = if self.overwrite { Existing::Overwrite } else { Existing::Refuse };
+        let format: OutputFormat = self.format.into();
+        let job = JoinJob { query, options, output: self.output.unwrap_or_default(), existing, format };
+        Ok(JoinCommandJob { job, hosts: self.local, explain: self.explain, json: self.json })
+    }
+}
+
+fn parse_revolutions(text: &str) -> Result<Revolutions, String> {
+    if text == "auto" { Ok(Revolutions::Auto) } else { units::parse_count(text).map(Revolutions::Exactly) }
+}
+
+/// `NAME=PATH`, where NAME is one that SQL can have without quotes; a path may have a `=`, too.
+fn named(text: &str) -> Option<(&str, &str)> {
+    let (name, path) = text.split_once('=')?;
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    (is_name && !path.is_empty()).then_some((name, path))
+}

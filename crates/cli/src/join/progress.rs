@@ -1,0 +1,43 @@
+//! A line for each host, on a terminal.
+
+use annulus_bench::progress;
+use annulus_cluster::coordinator::{HostProgress, Observe, Phase, Planned};
+use indicatif::{HumanCount, MultiProgress, ProgressBar};
+
+/// How far each host is.
+pub struct Shown {
+    all: MultiProgress,
+    hosts: Vec<ProgressBar>,
+}
+
+impl Shown {
+    pub fn new(planned: &Planned) -> Self {
+        let all = MultiProgress::new();
+        let each = planned.input_bytes / planned.hosts as u64;
+        let hosts = (0..planned.hosts).map(|_| all.add(progress::bytes(each))).collect();
+        Self { all, hosts }
+    }
+
+    pub fn clear(&self) {
+        self.hosts.iter().for_each(ProgressBar::finish_and_clear);
+        // There may be no terminal.
+        self.all.clear().ok();
+    }
+}
+
+impl Observe for Shown {
+    fn host(&self, host: usize, progress: HostProgress) {
+        let Some(bar) = self.hosts.get(host) else { return };
+        bar.set_position(progress.bytes_read);
+        let read = HumanCount(progress.rows_read);
+        bar.set_message(match progress.phase {
+            Phase::Loading => format!("host {host}: {read} rows read"),
+            Phase::Preparing => format!("host {host}: prepares {read} rows"),
+            Phase::Turning => {
+                let (fragments, out) = (HumanCount(progress.fragments), HumanCount(progress.rows_out));
+                format!("host {host}: revolution {}, {fragments} fragments, {out} rows out", progress.revolutions + 1)
+            }
+            Phase::Writing => format!("host {host}: ends its files, {} rows", HumanCount(progress.rows_out)),
+        });
+    }
+}

@@ -1,0 +1,135 @@
+//! How a join is to be done, and what it was.
+
+use annulus_cluster::coordinator::{HostSummary, Planned, Summary};
+use annulus_join::types::Side;
+use anyhow::Result;
+use comfy_table::{CellAlignment, Table, presets};
+use indicatif::{HumanBytes, HumanCount};
+use serde_json::{Value, json};
+
+use super::JoinCommandJob;
+
+/// The plan as one JSON object.
+pub fn plan_json(command: &JoinCommandJob, planned: &Planned) -> Result<String> {
+    Ok(serde_json::to_string(&plan(command, planned))?)
+}
+
+/// What was done as one JSON object.
+pub fn json(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> Result<String> {
+    let mut object = plan(command, planned);
+    object["output"] = json!(command.job.output);
+    object["rows_out"] = json!(summary.manifest.rows);
+    object["bytes_out"] = json!(summary.manifest.bytes);
+    object["files"] = json!(summary.manifest.file_names().count());
+    object["rows_bad"] = json!(rows_bad(summary));
+    object["seconds"] = json!((summary.elapsed.as_secs_f64() * 1e3).round() / 1e3);
+    object["per_host"] = json!(summary.hosts);
+    Ok(serde_json::to_string(&object)?)
+}
+
+fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
+    let [left, right] = planned.extents;
+    let shown = &planned.shown;
+    json!({
+        "type": command.job.query.join.name(),
+        "hosts": planned.hosts,
+        "threads": command.job.options.threads,
+        "rotate": side_name(planned.choice.rotate),
+        "rotate_reason": planned.choice.rotate_reason.to_string(),
+        "algorithm": planned.choice.algorithm.name(),
+        "algorithm_reason": planned.choice.algorithm_reason.to_string(),
+        "keys": shown.keys,
+        "filter": shown.filter,
+        "dropped_left": shown.dropped[0],
+        "dropped_right": shown.dropped[1],
+        "rows_left": left.rows,
+        "rows_right": right.rows,
+        "bytes_left": left.bytes,
+        "bytes_right": right.bytes,
+        "revolutions": planned.revolutions,
+        "memory_per_host": planned.memory_per_host,
+    })
+}
+
+/// The plan for people.
+pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let query = &command.job.query;
+    let choice = planned.choice;
+    let [left, right] = planned.extents;
+    let shown = &planned.shown;
+    let mut row = |name: &str, value: String| {
+        table.add_row([name, &value]);
+    };
+    row("join", query.join.to_string());
+    for (name, extent) in [(&query.left.name, left), (&query.right.name, right)] {
+        row(name, format!("about {} rows, {} in memory", HumanCount(extent.rows), HumanBytes(extent.bytes)));
+    }
+    let rotates = if choice.rotate == Side::Left { &query.left.name } else { &query.right.name };
+    row("goes around", format!("{rotates}: {}", choice.rotate_reason));
+    row("pairs by", format!("{}: {}", choice.algorithm.name(), choice.algorithm_reason));
+    let mut conditions = |name: &str, conditions: &[String]| {
+        if !conditions.is_empty() {
+            row(name, conditions.join(" AND "));
+        }
+    };
+    conditions("found by the join", &shown.keys);
+    conditions("evaluated for each", &shown.filter);
+    conditions(&format!("read of {}", query.left.name), &shown.dropped[0]);
+    conditions(&format!("read of {}", query.right.name), &shown.dropped[1]);
+    row("hosts", format!("{}, of {} threads each", planned.hosts, command.job.options.threads));
+    row("revolutions", planned.revolutions.to_string());
+    row("memory of a host", format!("about {}", HumanBytes(planned.memory_per_host)));
+    table.trim_fmt()
+}
+
+/// What was done, for people.
+pub fn text(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let manifest = &summary.manifest;
+    let mut row = |name: &str, value: String| {
+        table.add_row([name, &value]);
+    };
+    row("output", command.job.output.display().to_string());
+    row("rows", HumanCount(manifest.rows).to_string());
+    row("files", format!("{}, {}", manifest.file_names().count(), HumanBytes(manifest.bytes)));
+    if rows_bad(summary) > 0 {
+        row("bad rows", format!("{} (skipped)", HumanCount(rows_bad(summary))));
+    }
+    let choice = planned.choice;
+    let goes = if choice.rotate == Side::Left { &command.job.query.left.name } else { &command.job.query.right.name };
+    row("join", format!("{} by {}; {goes} went around", command.job.query.join, choice.algorithm.name()));
+    row("time", format!("{:.2} s", summary.elapsed.as_secs_f64()));
+    format!("{}\n\n{}", table.trim_fmt(), hosts_text(&summary.hosts))
+}
+
+/// The paper's split: setup, join, waiting for data (section V).
+fn hosts_text(hosts: &[HostSummary]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let header = ["host", "rows left", "rows right", "rows out", "read s", "setup s", "join s", "waiting s", "memory"];
+    table.set_header(header);
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let seconds = |milliseconds: f64| format!("{:.3}", milliseconds / 1e3);
+    for (host, summary) in hosts.iter().enumerate() {
+        let [left, right] = summary.rows.map(|rows| HumanCount(rows).to_string());
+        let times = [summary.load_ms, summary.setup_ms, summary.join_ms, summary.wait_ms].map(seconds);
+        let [load, setup, join, wait] = times;
+        let rows_out = HumanCount(summary.rows_out).to_string();
+        let memory = HumanBytes(summary.peak_bytes).to_string();
+        table.add_row([host.to_string(), left, right, rows_out, load, setup, join, wait, memory]);
+    }
+    table.trim_fmt()
+}
+
+fn rows_bad(summary: &Summary) -> u64 {
+    summary.hosts.iter().map(|host| host.rows_bad).sum()
+}
+
+fn side_name(side: Side) -> &'static str {
+    if side == Side::Left { "left" } else { "right" }
+}

@@ -1,0 +1,176 @@
+//! Orders and reports.
+
+use std::{path::PathBuf, sync::Arc};
+
+use annulus_dataset::output::{Compression, Existing, Manifest, OutputFormat};
+use annulus_join::types::Side;
+use arrow::{
+    datatypes::SchemaRef,
+    ipc::{reader::StreamReader, writer::StreamWriter},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    error::ClusterError,
+    job::{Algorithm, Query},
+};
+
+/// From the coordinator.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Order {
+    Load(Box<Task>),
+    /// The most rows of the side that stays on one host.
+    Prepare {
+        build_rows: u64,
+    },
+    Turn,
+    Publish,
+}
+
+/// What one host is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Task {
+    pub(crate) query: Query,
+    /// The columns of both sides, as Arrow IPC streams without batches.
+    pub(crate) schemas: [Vec<u8>; 2],
+    /// Which units of both sides' datasets are this host's; all if none are named.
+    pub(crate) units: [Option<Vec<usize>>; 2],
+    pub(crate) rotates_left: bool,
+    pub(crate) algorithm: Algorithm,
+    /// This host, of so many.
+    pub(crate) host: u16,
+    pub(crate) hosts: u16,
+    pub(crate) session: u64,
+    pub(crate) neighbours: Neighbours,
+    pub(crate) threads: usize,
+    pub(crate) fragment_bytes: u32,
+    pub(crate) timeout_ms: u64,
+    pub(crate) memory_bytes: Option<u64>,
+    pub(crate) revolutions: usize,
+    pub(crate) output: HostOutput,
+}
+
+impl Task {
+    pub(crate) fn rotate(&self) -> Side {
+        if self.rotates_left { Side::Left } else { Side::Right }
+    }
+}
+
+/// How a host finds its neighbours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Neighbours {
+    /// By sockets in a folder: hosts of one machine, which share their buffers.
+    Folder(PathBuf),
+}
+
+/// Where a host's files go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HostOutput {
+    pub(crate) dir: PathBuf,
+    pub(crate) format: OutputFormat,
+    pub(crate) compression: Compression,
+    pub(crate) existing: Existing,
+}
+
+/// From a host.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Report {
+    Alive(HostProgress),
+    Loaded(Loaded),
+    Prepared,
+    Sealed(HostSummary),
+    Published(Box<Manifest>),
+    Failed {
+        reason: String,
+        /// Another host that is to blame.
+        other: Option<u16>,
+    },
+}
+
+/// This host's rows of both sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Loaded {
+    pub(crate) rows: [u64; 2],
+    pub(crate) bytes: [u64; 2],
+}
+
+/// What a host is at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Reads its rows.
+    #[default]
+    Loading,
+    /// Prepares them.
+    Preparing,
+    /// Joins what comes by.
+    Turning,
+    /// Ends its files.
+    Writing,
+}
+
+/// How far a host is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostProgress {
+    /// What it is at.
+    pub phase: Phase,
+    /// Rows that it has read.
+    pub rows_read: u64,
+    /// Bytes of the files that it has read.
+    pub bytes_read: u64,
+    /// Revolutions that are over.
+    pub revolutions: u64,
+    /// Fragments that it has joined.
+    pub fragments: u64,
+    /// Milliseconds in which it had none to join.
+    pub waiting_ms: u64,
+    /// Rows that it has written.
+    pub rows_out: u64,
+}
+
+/// What a join was for one host. Times are in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostSummary {
+    /// Its rows of the left and the right side.
+    pub rows: [u64; 2],
+    /// Bytes of those in memory as they were read, at one time.
+    pub bytes: [u64; 2],
+    /// Bytes of both sides when they were prepared.
+    pub prepared_bytes: u64,
+    /// Rows of its inputs that could not be read, and were left out.
+    pub rows_bad: u64,
+    /// Rows that it wrote.
+    pub rows_out: u64,
+    /// Fragments that it sent around.
+    pub injected: u64,
+    /// Fragments that it joined.
+    pub joined: u64,
+    /// Bytes of those.
+    pub bytes_joined: u64,
+    /// Reading its inputs.
+    pub load_ms: f64,
+    /// Preparing both sides.
+    pub setup_ms: f64,
+    /// Joining, and writing what came of it.
+    pub join_ms: f64,
+    /// Waiting for data.
+    pub wait_ms: f64,
+    /// Most memory of the process, in bytes, where the system tells.
+    pub peak_bytes: u64,
+}
+
+impl HostSummary {
+    pub(crate) fn loaded(&self) -> Loaded {
+        Loaded { rows: self.rows, bytes: self.bytes }
+    }
+}
+
+/// A schema as bytes.
+pub(crate) fn schema_to(schema: &SchemaRef) -> Result<Vec<u8>, ClusterError> {
+    Ok(StreamWriter::try_new(Vec::new(), schema)?.into_inner()?)
+}
+
+/// What [`schema_to`] made.
+pub(crate) fn schema_from(bytes: &[u8]) -> Result<SchemaRef, ClusterError> {
+    Ok(Arc::clone(&StreamReader::try_new(bytes, None)?.schema()))
+}

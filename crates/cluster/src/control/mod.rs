@@ -1,0 +1,22 @@
+//! What coordinator and host say to each other: one JSON object a line, either way.
+//!
+//! ```text
+//! coordinator                      host
+//!   Load      ─────────────────▶   opens both sides, reads its units
+//!             ◀─────────────────   Loaded: rows and bytes
+//!   Prepare   ─────────────────▶   prepares what stays and what goes around
+//!             ◀─────────────────   Prepared
+//!   Turn      ─────────────────▶   finds its neighbours, turns, writes
+//!             ◀─────────────────   Sealed: its files are complete, and cannot be seen yet
+//!   Publish   ─────────────────▶   gives them their names
+//!             ◀─────────────────   Published
+//! ```
+//! Between these a host says that it is alive, and how far it is. Each step begins when all hosts have done the one before. A host
+//! that fails says why and ends; when orders end early, so does the host, and leaves nothing.
+
+mod lines;
+mod message;
+
+pub(crate) use lines::{LineReader, LineWriter};
+pub(crate) use message::{HostOutput, Loaded, Neighbours, Order, Report, Task, schema_from, schema_to};
+pub use message::{HostProgress, HostSummary, Phase};

@@ -1,0 +1,46 @@
+//! Which host failed, when all of them end. Pure.
+
+/// What is known of a host that has ended before its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// It said why.
+    Said(String),
+    /// It said that another one is to blame.
+    Blames(usize, String),
+    /// Its reports ended.
+    Gone,
+    /// It was not heard of for too long.
+    Silent,
+}
+
+/// The host to blame, and why. Who says what went wrong with itself knows best; who is gone or silent cannot say; and what others
+/// say of a host comes last.
+pub(super) fn root(seen: &[(usize, Seen)]) -> Option<(usize, String)> {
+    let first = |rank: fn(&Seen) -> bool| seen.iter().find(|(_, seen)| rank(seen));
+    let said = first(|seen| matches!(seen, Seen::Said(_)));
+    let gone = first(|seen| matches!(seen, Seen::Gone));
+    let silent = first(|seen| matches!(seen, Seen::Silent));
+    let (host, seen) = said.or(gone).or(silent).or(seen.first())?;
+    Some(match seen {
+        Seen::Said(reason) => (*host, reason.clone()),
+        Seen::Gone => (*host, "it has ended without a word".to_owned()),
+        Seen::Silent => (*host, "it has not been heard of for too long".to_owned()),
+        Seen::Blames(other, reason) => (*other, reason.clone()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_knows_best_is_believed() {
+        let blames = (0, Seen::Blames(1, "host 1 has failed: it has given up".into()));
+        let said = (1, Seen::Said("no space".into()));
+        assert_eq!(root(&[blames.clone(), said]), Some((1, "no space".into())));
+        let gone = root(&[blames.clone(), (2, Seen::Gone)]).unwrap();
+        assert_eq!(gone.0, 2);
+        assert_eq!(root(&[blames]).unwrap().0, 1);
+        assert_eq!(root(&[]), None);
+    }
+}

@@ -1,0 +1,174 @@
+//! Which host reads what, what it needs for it, and how it joins.
+
+use std::cmp::Reverse;
+
+use annulus_dataset::input::{Dataset, Extent, Unit};
+use annulus_join::types::Side;
+use annulus_roundabout::config::Config;
+
+use crate::{
+    control::schema_to,
+    error::ClusterError,
+    job::{Algorithm, Input, JoinJob, Query, Revolutions},
+    plan::{self, Choice, Condition, Shown},
+};
+
+/// A plan of a join, the same for all hosts but for what they read.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// Which side goes around, and how hosts find pairs.
+    pub choice: Choice,
+    /// The condition, by who looks at it.
+    pub shown: Shown,
+    /// Rows and bytes of the left and the right side, as far as they are read.
+    pub extents: [Extent; 2],
+    /// Bytes of the inputs' files.
+    pub input_bytes: u64,
+    /// Hosts of the ring.
+    pub hosts: usize,
+    /// How often it turns.
+    pub revolutions: usize,
+    /// Bytes of memory that each host needs, about.
+    pub memory_per_host: u64,
+    /// As hosts are told it.
+    pub(super) query: Query,
+    pub(super) schemas: [Vec<u8>; 2],
+    /// For each host its units of the left and the right side.
+    pub(super) units: Vec<[Vec<usize>; 2]>,
+}
+
+/// An entry of a hash table and its share of the directory.
+const TABLE_BYTES: u64 = 24;
+/// What a host needs that does not depend on its rows.
+const BASE_BYTES: u64 = 64 << 20;
+
+/// Looks at both inputs, and plans their join on so many hosts that all see the same files.
+///
+/// # Errors
+/// If an input cannot be read, the condition is none, or hosts would need more memory than they may use.
+pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
+    if !(1..=MOST_HOSTS).contains(&hosts) {
+        return Err(ClusterError::Option { option: "hosts", reason: format!("must be from 1 to {MOST_HOSTS}") });
+    }
+    let query = &in_small_units(&job.query);
+    let [left, right] = [open(&query.left)?, open(&query.right)?];
+    let condition = Condition::new(query, &left.schema, &right.schema)?;
+    let all = |dataset: &Dataset| dataset.extent(&(0..dataset.schema.fields().len()).collect::<Vec<_>>());
+    let choice = plan::choose(&condition, &job.options, [all(&left)?, all(&right)?])?;
+    let bound = plan::bind(&condition, query, choice.rotate, choice.algorithm)?;
+    let extents = [left.extent(&bound.scans[0].columns)?, right.extent(&bound.scans[1].columns)?];
+    let shares = [shares(&left.units, hosts), shares(&right.units, hosts)];
+    let needs = Needs::new(job, &choice, extents, hosts as u64);
+    let (revolutions, memory_per_host) = needs.revolutions(job)?;
+    let [left_units, right_units] = shares;
+    Ok(Planned {
+        query: query.clone(),
+        choice,
+        shown: bound.shown,
+        extents,
+        input_bytes: left.total_bytes + right.total_bytes,
+        hosts,
+        revolutions,
+        memory_per_host,
+        schemas: [schema_to(&left.schema)?, schema_to(&right.schema)?],
+        units: left_units.into_iter().zip(right_units).map(|(left, right)| [left, right]).collect(),
+    })
+}
+
+const MOST_HOSTS: usize = 64;
+
+/// The same query over inputs that are read in small units, so that hosts can share few files.
+fn in_small_units(query: &Query) -> Query {
+    let mut query = query.clone();
+    for input in [&mut query.left, &mut query.right] {
+        (input.options.unit_bytes, input.options.unit_rows) = (UNIT_BYTES, Some(UNIT_ROWS));
+    }
+    query
+}
+
+const UNIT_BYTES: usize = 512 << 10;
+const UNIT_ROWS: usize = 64 << 10;
+
+fn open(input: &Input) -> Result<Dataset, ClusterError> {
+    let dataset = Dataset::open(&input.paths, &input.options)?;
+    if dataset.fingerprint.is_some() {
+        return Ok(dataset);
+    }
+    let reason = "hosts cannot share standard input; put it into a file".to_owned();
+    Err(ClusterError::Option { option: "LEFT and RIGHT", reason })
+}
+
+/// Each host's units, of about the same number of rows, or bytes where rows are not known: the largest first, to whoever has least.
+fn shares(units: &[Unit], hosts: usize) -> Vec<Vec<usize>> {
+    let weight = |unit: &Unit| unit.rows().unwrap_or_else(|| unit.bytes());
+    let mut order: Vec<&Unit> = units.iter().collect();
+    order.sort_by_key(|unit| Reverse(weight(unit)));
+    let mut shares = vec![(0, Vec::new()); hosts];
+    for unit in order {
+        if let Some((held, share)) = shares.iter_mut().min_by_key(|(held, share)| (*held, share.len())) {
+            *held += weight(unit);
+            share.push(unit.index());
+        }
+    }
+    let sorted = shares.into_iter().map(|(_, mut share)| {
+        share.sort_unstable();
+        share
+    });
+    sorted.collect()
+}
+
+/// What hosts need memory for, in bytes.
+struct Needs {
+    hosts: u64,
+    /// What stays, of all hosts, prepared.
+    build: u64,
+    /// What goes around, of all hosts.
+    probe: u64,
+    /// Each host's buffers, and what else it needs.
+    base: u64,
+}
+
+impl Needs {
+    fn new(job: &JoinJob, choice: &Choice, [left, right]: [Extent; 2], hosts: u64) -> Self {
+        let (build, probe) = if choice.rotate == Side::Left { (right, left) } else { (left, right) };
+        let tables = if choice.algorithm == Algorithm::Loops { 0 } else { build.rows * TABLE_BYTES };
+        let Config { places, own, .. } = Config::default();
+        let buffers = u64::from(places + own) * u64::from(job.options.fragment_bytes);
+        // While a side is prepared, its rows are there twice.
+        Self { hosts, build: 2 * build.bytes + tables, probe: 2 * probe.bytes, base: buffers + BASE_BYTES }
+    }
+
+    fn each(&self, revolutions: u64) -> u64 {
+        self.base + (self.build / revolutions + self.probe).div_ceil(self.hosts)
+    }
+
+    /// How often the ring turns, and what each host then needs.
+    fn revolutions(&self, job: &JoinJob) -> Result<(usize, u64), ClusterError> {
+        let limit = job.options.memory_bytes.unwrap_or(u64::MAX);
+        let refuse = |revolutions: u64| {
+            let room = limit.saturating_sub(self.base).max(1);
+            let enough = (self.build / revolutions + self.probe).div_ceil(room);
+            let (hosts, needed) = (self.hosts as usize, self.each(revolutions));
+            Err(ClusterError::Memory { hosts, needed, limit, enough })
+        };
+        match job.options.revolutions {
+            Revolutions::Exactly(revolutions) => {
+                let revolutions = revolutions.max(1);
+                let needed = self.each(revolutions as u64);
+                if needed > limit { refuse(revolutions as u64) } else { Ok((revolutions, needed)) }
+            }
+            Revolutions::Auto => {
+                // What stays can be cut into parts, and what goes around cannot.
+                let room = (limit.saturating_sub(self.base).saturating_mul(self.hosts)).saturating_sub(self.probe);
+                match self.build.checked_div(room).map(|whole| whole + 1) {
+                    Some(revolutions) if revolutions <= MOST_REVOLUTIONS => {
+                        Ok((revolutions as usize, self.each(revolutions)))
+                    }
+                    _ => refuse(MOST_REVOLUTIONS),
+                }
+            }
+        }
+    }
+}
+
+const MOST_REVOLUTIONS: u64 = 1000;

@@ -1,0 +1,105 @@
+//! What may go wrong.
+
+use std::io;
+
+use annulus_cyclo::CycloError;
+use annulus_dataset::{error::DatasetError, output::OutputError};
+use annulus_join::error::JoinError;
+use annulus_roundabout::error::RoundaboutError;
+use arrow::error::ArrowError;
+
+/// Why a join of datasets failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// An option that cannot be.
+    #[error("{option}: {reason}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// Why not, and what can be.
+        reason: String,
+    },
+    /// A column that is not there.
+    #[error("no column '{column}' in '{side}'; its columns are {columns}")]
+    Column {
+        /// As it was given.
+        column: String,
+        /// The name of the side.
+        side: String,
+        /// Those that are there.
+        columns: String,
+    },
+    /// A predicate that cannot be.
+    #[error("cannot use the predicate '{text}': {reason}")]
+    Condition {
+        /// As it was given.
+        text: String,
+        /// Why not.
+        reason: String,
+    },
+    /// More memory is needed than there may be used.
+    #[error(
+        "each of {hosts} hosts needs about {needed} bytes of memory, and may use {limit} (--memory-limit); use at least \
+         {enough} hosts, or let the ring turn more than once (--revolutions auto)"
+    )]
+    Memory {
+        /// Hosts of the ring.
+        hosts: usize,
+        /// Bytes that each needs.
+        needed: u64,
+        /// Bytes that each may use.
+        limit: u64,
+        /// Hosts that would do.
+        enough: u64,
+    },
+    /// A host has failed.
+    #[error("host {host} has failed: {reason}")]
+    Host {
+        /// The host, from 0.
+        host: usize,
+        /// What it said, or what was seen of it.
+        reason: String,
+    },
+    /// A host cannot be started.
+    #[error("cannot start host {host}: {source}")]
+    Start {
+        /// The host, from 0.
+        host: usize,
+        /// Why.
+        source: io::Error,
+    },
+    /// What came from the other side of a control connection is none of its messages.
+    #[error("the control connection is broken: {reason}")]
+    Control {
+        /// What is wrong.
+        reason: String,
+    },
+    /// The join was asked to stop.
+    #[error("the join was cancelled")]
+    Cancelled,
+    /// A dataset cannot be read.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+    /// The result cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// The local join.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// The ring.
+    #[error(transparent)]
+    Cyclo(#[from] CycloError),
+    /// An Arrow kernel failed.
+    #[error(transparent)]
+    Arrow(#[from] ArrowError),
+    /// The operating system refuses.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl From<RoundaboutError> for ClusterError {
+    fn from(error: RoundaboutError) -> Self {
+        Self::Cyclo(error.into())
+    }
+}

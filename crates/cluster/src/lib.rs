@@ -1,0 +1,17 @@
+//! Joins of datasets around a ring of host processes.
+//!
+//! ```text
+//! JoinJob -> plan/: condition taken apart, which side goes around, how hosts join
+//!         -> coordinator/: a process for each host, told what to do, watched
+//!              host/: files -> rows of this host -> cyclo-join -> files of this host
+//!         -> one folder of files for each host, and a manifest of all, last
+//! ```
+//! The coordinator and a host talk by lines of JSON (`control/`).
+#![warn(missing_docs)]
+
+mod control;
+pub mod coordinator;
+pub mod error;
+pub mod host;
+pub mod job;
+pub mod plan;

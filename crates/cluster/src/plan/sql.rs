@@ -1,0 +1,108 @@
+//! Expressions over the columns of both sides.
+
+use std::sync::Arc;
+
+use annulus_join::types::Side;
+use arrow::datatypes::{Field, SchemaRef};
+use datafusion::{
+    common::{Column, DFSchema, TableReference},
+    error::DataFusionError,
+    execution::{SessionState, SessionStateBuilder},
+    logical_expr::Expr,
+    optimizer::simplify_expressions::{ExprSimplifier, SimplifyContext},
+    physical_expr::PhysicalExpr,
+    prelude::SessionConfig,
+};
+
+/// The columns of both sides by name, and what knows SQL.
+pub(super) struct Sql {
+    state: SessionState,
+    pub(super) sides: [(TableReference, SchemaRef); 2],
+    joined: Arc<DFSchema>,
+}
+
+/// The place of a side in an array.
+pub(super) fn index(side: Side) -> usize {
+    if side == Side::Left { 0 } else { 1 }
+}
+
+impl Sql {
+    pub(super) fn new(left: (&str, &SchemaRef), right: (&str, &SchemaRef)) -> Result<Self, DataFusionError> {
+        let mut config = SessionConfig::new();
+        // Columns of files are called what they are called there.
+        config.options_mut().sql_parser.enable_ident_normalization = false;
+        let state = SessionStateBuilder::new().with_config(config).with_default_features().build();
+        let sides = [left, right].map(|(name, schema)| (TableReference::bare(name), Arc::clone(schema)));
+        let [left, right] = &sides;
+        let schema =
+            |(name, schema): &(TableReference, SchemaRef)| DFSchema::try_from_qualified_schema(name.clone(), schema);
+        let joined = Arc::new(schema(left)?.join(&schema(right)?)?);
+        Ok(Self { state, sides, joined })
+    }
+
+    /// A predicate as it was typed.
+    pub(super) fn parse(&self, text: &str) -> Result<Expr, DataFusionError> {
+        self.state.create_logical_expr(text, &self.joined)
+    }
+
+    /// A column of a side.
+    pub(super) fn column(&self, side: Side, name: &str) -> Expr {
+        let (qualifier, _) = &self.sides[index(side)];
+        Expr::Column(Column::new(Some(qualifier.clone()), name))
+    }
+
+    /// The same expression with types that fit, and with constants folded.
+    pub(super) fn prepare(&self, expr: Expr) -> Result<Expr, DataFusionError> {
+        let context = SimplifyContext::builder()
+            .with_schema(Arc::clone(&self.joined))
+            .with_config_options(Arc::clone(self.state.config_options()))
+            .with_query_execution_start_time(self.state.execution_props().query_execution_start_time)
+            .build();
+        let simplifier = ExprSimplifier::new(context);
+        let coerced = simplifier.coerce(expr, &self.joined)?;
+        // Simplifying may have made other types meet.
+        simplifier.coerce(simplifier.simplify(coerced)?, &self.joined)
+    }
+
+    /// What can be evaluated over rows with these columns, each of which is named by its side and its number there.
+    pub(super) fn physical(
+        &self,
+        expr: &Expr,
+        columns: &[(Side, usize)],
+    ) -> Result<Arc<dyn PhysicalExpr>, DataFusionError> {
+        let field = |&(side, column): &(Side, usize)| {
+            let (name, schema) = &self.sides[index(side)];
+            // Rows of outer joins are looked at before there are any without a partner.
+            (Some(name.clone()), Arc::new(Field::clone(schema.field(column))))
+        };
+        let schema = DFSchema::new_with_metadata(columns.iter().map(field).collect(), Default::default())?;
+        self.state.create_physical_expr(expr.clone(), &schema)
+    }
+
+    /// The type of an expression.
+    pub(super) fn type_of(&self, expr: &Expr) -> Result<arrow::datatypes::DataType, DataFusionError> {
+        use datafusion::logical_expr::ExprSchemable;
+        expr.get_type(&*self.joined)
+    }
+
+    /// The columns that an expression looks at, without repetition, by falling rank.
+    pub(super) fn columns(&self, expr: &Expr) -> Vec<(Side, usize)> {
+        let mut columns: Vec<_> = expr.column_refs().into_iter().filter_map(|column| self.find(column)).collect();
+        columns.sort_by_key(|&(side, column)| (index(side), column));
+        columns.dedup();
+        columns
+    }
+
+    fn find(&self, column: &Column) -> Option<(Side, usize)> {
+        let found = self.joined.index_of_column(column).ok()?;
+        let left = self.sides[0].1.fields().len();
+        Some(if found < left { (Side::Left, found) } else { (Side::Right, found - left) })
+    }
+
+    /// The one side that an expression looks at, if there is one.
+    pub(super) fn only_side(&self, expr: &Expr) -> Option<Side> {
+        let columns = self.columns(expr);
+        let (side, _) = *columns.first()?;
+        columns.iter().all(|column| column.0 == side).then_some(side)
+    }
+}

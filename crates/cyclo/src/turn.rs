@@ -1,0 +1,188 @@
+//! One revolution: every fragment meets a part of what stays here.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+};
+
+use annulus_join::{
+    error::JoinError,
+    hash::{Fragment, FragmentFormat, store_matched},
+    output::{Output, SideRows, Writer},
+};
+use annulus_roundabout::host::{self, Host, Revolution};
+use arrow::{
+    array::{BooleanArray, RecordBatch},
+    buffer::Buffer,
+};
+
+use crate::{
+    CycloError, JoinSpec,
+    local::{Local, Ready},
+    spare::Spare,
+    workers::{Round, Rounds},
+};
+
+/// What is the same in all revolutions.
+pub(crate) struct Around {
+    pub(crate) spec: JoinSpec,
+    pub(crate) output: Arc<Output>,
+    pub(crate) format: Arc<FragmentFormat>,
+    /// This host's.
+    pub(crate) fragments: Vec<Fragment>,
+}
+
+/// Rows that stay on this host for a revolution.
+pub(crate) struct Part {
+    pub(crate) local: Local,
+    pub(crate) rows: SideRows,
+}
+
+/// What went around in a revolution, and what it was to meet it.
+pub(crate) struct Met {
+    pub(crate) revolution: Revolution,
+    /// Rows that came by.
+    pub(crate) probed: u64,
+    /// Pairs of rows that were compared.
+    pub(crate) compared: u64,
+}
+
+impl Around {
+    /// One revolution around this part. Its rows, and at last those of the fragments, come out as they have a match or not.
+    pub(crate) fn turn(
+        &self,
+        host: &mut Host,
+        part: &Part,
+        endings: &mut Endings,
+        emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
+    ) -> Result<Met, CycloError> {
+        let Self { output, spec: JoinSpec { threads, .. }, .. } = self;
+        let Part { local, rows: build_rows } = part;
+        let (threads, wanted) = (*threads, output.wanted());
+        let (rounds, compared) = (Rounds::new(), AtomicU64::new(0));
+        // Rows that have not filled a batch may hold memory of the part, and are handed on with it.
+        let writer = |thread| Mutex::new(Writer::new(Arc::clone(output), move |batch| emit(thread, batch)));
+        let writers: Vec<_> = (0..threads).map(writer).collect();
+        let work = |thread: usize, round: &Round<Work>| {
+            let mut writer = writers[thread].lock().unwrap_or_else(PoisonError::into_inner);
+            let Work { fragment, rows, ready } = &round.work;
+            let mut sink = writer.sink(build_rows, rows);
+            let mut found = 0;
+            while let Some(part) = round.next_part() {
+                found += local.probe(fragment, ready, part, wanted, &mut sink)?;
+            }
+            compared.fetch_add(found, Relaxed);
+            Ok(())
+        };
+        let (mut fragments, mut probed) = (self.fragments.iter(), 0);
+        let mut spare = Spare::default();
+        let revolution = thread::scope(|scope| {
+            let _end = EndAtDrop(&rounds);
+            for thread in 1..threads {
+                let (rounds, work) = (&rounds, &work);
+                let help = move || rounds.help(|round| work(thread, round));
+                thread::Builder::new().spawn_scoped(scope, help).map_err(CycloError::Threads)?;
+            }
+            host.revolve(
+                |buffer| Ok(fragments.next().map(|fragment| fragment.encode(buffer)).transpose()?),
+                |host::Fragment { frame, bytes, is_last }| {
+                    let (work_on, parts) = self.ready(local, spare.copy(bytes))?;
+                    let rows = work_on.fragment.batch().num_rows();
+                    probed += rows as u64;
+                    let done = rounds.run(work_on, parts, threads - 1, |round| work(0, round))?;
+                    if !is_last {
+                        done.rows.matched().map_or(Ok(()), |matched| store_matched(bytes, matched))?;
+                    } else if endings.has_met_all(frame.sequence, &done.rows)? {
+                        output.probe_alone(&done.rows, 0..rows, |batch| emit(0, batch))?;
+                    }
+                    drop(done);
+                    spare.reclaim();
+                    Ok::<_, CycloError>(())
+                },
+            )
+        })?;
+        output.build_alone(build_rows, 0..local.batch().num_rows(), |batch| emit(0, batch))?;
+        for writer in writers {
+            writer.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
+        }
+        Ok(Met { revolution, probed, compared: compared.into_inner() })
+    }
+
+    /// A fragment as it came, for the threads, and into how many parts.
+    fn ready(&self, local: &Local, bytes: Buffer) -> Result<(Work, usize), JoinError> {
+        let fragment = Fragment::decode(&self.format, bytes)?;
+        let rows = self.output.probe_rows(fragment.batch())?;
+        rows.mark(&fragment.matched().to_array())?;
+        let (ready, parts) = local.ready(&fragment, self.spec.threads)?;
+        Ok((Work { fragment, rows, ready }, parts))
+    }
+}
+
+struct Work {
+    fragment: Fragment,
+    rows: SideRows,
+    ready: Ready,
+}
+
+/// The threads end with the revolution, however that does.
+struct EndAtDrop<'a, W>(&'a Rounds<W>);
+
+impl<W> Drop for EndAtDrop<'_, W> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// Which rows of the fragments that end here have a match, from one revolution to the next: they are the successor's, in the same
+/// order each time.
+#[derive(Default)]
+pub(crate) struct Endings {
+    matched: Vec<BooleanArray>,
+    /// No revolution follows.
+    pub(crate) is_last: bool,
+}
+
+impl Endings {
+    /// Whether a fragment that has been everywhere has met all parts. If not, its matches are kept.
+    fn has_met_all(&mut self, sequence: u32, rows: &SideRows) -> Result<bool, JoinError> {
+        let earlier = self.matched.get_mut(sequence as usize);
+        earlier.as_ref().map_or(Ok(()), |earlier| rows.mark(earlier))?;
+        let Some(matched) = rows.matched().filter(|_| !self.is_last) else { return Ok(self.is_last) };
+        match earlier {
+            Some(earlier) => *earlier = matched.to_array(),
+            None => self.matched.push(matched.to_array()),
+        }
+        Ok(false)
+    }
+}
+
+/// A host whose part in a join ends before it is done gives up: also between revolutions.
+pub(crate) struct GiveUp<'a> {
+    host: &'a mut Host,
+    done: bool,
+}
+
+impl<'a> GiveUp<'a> {
+    pub(crate) fn unless_done(host: &'a mut Host) -> Self {
+        Self { host, done: false }
+    }
+
+    pub(crate) fn host(&mut self) -> &mut Host {
+        self.host
+    }
+
+    pub(crate) fn done(mut self) {
+        self.done = true;
+    }
+}
+
+impl Drop for GiveUp<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.host.give_up();
+        }
+    }
+}

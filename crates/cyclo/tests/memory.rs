@@ -1,0 +1,79 @@
+//! What a host says that it holds.
+
+use std::{num::NonZeroUsize, ops::Bound, sync::Arc};
+
+use annulus_cyclo::{Condition, JoinSpec, Share};
+use annulus_join::{
+    hash::Partitions,
+    merge::{Band, KeyPair, MergeCondition, Offset},
+    output::OutputSpec,
+    types::{JoinType, Side},
+};
+use annulus_roundabout::{config::Config, host::Host, link::alone::Alone, ring::Place};
+use arrow::{
+    array::{Int32Array, RecordBatch},
+    datatypes::{DataType, Field, Schema, SchemaRef},
+};
+
+const ROWS: usize = 100_000;
+const KEY: usize = size_of::<i32>();
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("key", DataType::Int32, false)]))
+}
+
+fn rows(count: usize) -> Vec<RecordBatch> {
+    let keys: Int32Array = (0..count as i32).map(Some).collect();
+    vec![RecordBatch::try_new(schema(), vec![Arc::new(keys)]).unwrap()]
+}
+
+fn spec(condition: Condition) -> JoinSpec {
+    let output = OutputSpec {
+        join: JoinType::LeftSemi,
+        build: Side::Left,
+        left: schema(),
+        right: schema(),
+        left_columns: vec![0],
+        right_columns: vec![],
+        filter: None,
+    };
+    JoinSpec { output, condition, fragment_bytes: 64 << 10, threads: 1 }
+}
+
+fn hash() -> Condition {
+    Condition::Hash { build: vec![0], probe: vec![0], nulls_equal: false, partitions: Partitions::at_least(8) }
+}
+
+/// The bytes are those of the rows and of what the local join says that it takes besides, so that hosts share them.
+#[test]
+fn rows_and_what_finds_them() {
+    let keys = KeyPair { build: 0, probe: 0 };
+    let merge = MergeCondition { equal: vec![keys], ..MergeCondition::default() };
+    let offset = |keys: i64| Bound::Included(Offset::Int(keys.into()));
+    let band = Some(Band { keys, low: offset(-2), high: offset(2) });
+    let band = MergeCondition { band, ..MergeCondition::default() };
+    let merges = [merge, band].map(|merge| (Condition::Merge(merge), 8..=8));
+    let conditions = [(hash(), 12..=20), (Condition::Any, 0..=0)].into_iter().chain(merges);
+    for ((condition, besides), hosts) in conditions.flat_map(|each| [1, 3].map(|hosts| (each.clone(), hosts))) {
+        let count = ROWS / hosts;
+        let memory = Share::prepare(&spec(condition.clone()), rows(count), rows(count)).unwrap().memory();
+        let (least, most) = (count * (KEY + besides.start()), count * (KEY + besides.end()));
+        // Arrow's own structures, and capacities that are rounded up.
+        assert!((least..most + (16 << 10)).contains(&memory.build), "{condition:?}: {memory:?}");
+        // Headings, and a match bit a row.
+        let most = count * KEY + count / 4 + (16 << 10);
+        assert!((count * KEY..most).contains(&memory.fragments), "{condition:?}: {memory:?}");
+    }
+}
+
+#[test]
+fn the_largest_part_counts() {
+    let parts = [ROWS / 10, ROWS / 2, ROWS / 10];
+    let config = Config { fragment_bytes: 64 << 10, ..Config::default() };
+    let mut host = Host::start(Place::new(0, 1).unwrap(), config, |_| Alone::open(&config)).unwrap();
+    let share = Share::prepare(&spec(hash()), rows(parts[0]), rows(ROWS)).unwrap();
+    let (first, number) = (share.memory(), NonZeroUsize::new(parts.len()).unwrap());
+    let turn = share.turn_parts(&mut host, number, |part| Ok(rows(parts[part])), &|_, _| Ok(())).unwrap();
+    let alone = Share::prepare(&spec(hash()), rows(parts[1]), vec![]).unwrap().memory();
+    assert_eq!((turn.memory.build, turn.memory.fragments), (alone.build, first.fragments));
+}

@@ -1,0 +1,125 @@
+//! A folder of datasets, one written by each host, and a manifest of all.
+//!
+//! ```text
+//! DIR/host-00/part-00000.parquet, DIR/host-00/manifest.json    a dataset of its own (whole.rs)
+//! DIR/manifest.json                                            all of them, last
+//! ```
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Existing, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OutputError, PartitionEntry, Settings, open::overwrite,
+    publish::Folder, whole::remove,
+};
+
+/// A folder that is to hold a dataset of each host. Dropped, it leaves nothing of what this process can reach.
+pub struct Collection {
+    folder: Option<Folder>,
+    members: usize,
+}
+
+/// The folder of a member.
+fn member_name(member: usize) -> String {
+    format!("host-{member:02}")
+}
+
+impl Collection {
+    /// Locks the folder, which may hold no other dataset, or with [`Existing::Overwrite`] loses it.
+    ///
+    /// # Errors
+    /// If it holds what is not allowed, another run uses it, or the file system refuses.
+    pub fn begin(dir: &Path, members: usize, existing: Existing) -> Result<Self, OutputError> {
+        let folder = Folder::lock(dir, false)?;
+        match clear(&folder, existing).and_then(|()| folder.clear_work()) {
+            Ok(()) => Ok(Self { folder: Some(folder), members }),
+            Err(error) => {
+                folder.leave_untouched();
+                Err(error)
+            }
+        }
+    }
+
+    /// Where a member's dataset goes.
+    pub fn member_dir(dir: &Path, member: usize) -> PathBuf {
+        dir.join(member_name(member))
+    }
+
+    /// Writes the manifest of all members, in their order, which are complete.
+    ///
+    /// # Errors
+    /// If the file system refuses; then nothing is left.
+    pub fn complete(mut self, settings: Settings, members: &[Manifest]) -> Result<Manifest, OutputError> {
+        let manifest = Manifest {
+            version: MANIFEST_VERSION,
+            settings,
+            columns: members.first().map(|member| member.columns.clone()).unwrap_or_default(),
+            rows: members.iter().map(|member| member.rows).sum(),
+            rows_bad: members.iter().map(|member| member.rows_bad).sum(),
+            bytes: members.iter().map(|member| member.bytes).sum(),
+            quarantine: None,
+            partitions: members.iter().enumerate().map(|(index, member)| partition(index, member)).collect(),
+            hot_keys: Vec::new(),
+        };
+        let folder = self.folder.as_ref().expect("it is there until it is complete or dropped");
+        manifest.store(folder)?;
+        folder.dismantle()?;
+        self.folder = None;
+        Ok(manifest)
+    }
+}
+
+impl Drop for Collection {
+    fn drop(&mut self) {
+        let Some(folder) = &self.folder else { return };
+        // There is nobody to tell, and the next run clears what cannot be removed now.
+        for member in 0..self.members {
+            remove(&folder.final_path(&member_name(member))).ok();
+        }
+        folder.remove([MANIFEST_NAME]).ok();
+        folder.dismantle().ok();
+    }
+}
+
+/// All files of a member, as a partition of the whole.
+fn partition(index: usize, member: &Manifest) -> PartitionEntry {
+    let name = member_name(index);
+    let mut files: Vec<_> = member.partitions.iter().flat_map(|partition| partition.files.iter().cloned()).collect();
+    for file in &mut files {
+        file.name = format!("{name}/{}", file.name);
+    }
+    PartitionEntry { partition: index, rows: member.rows, bytes: member.bytes, files }
+}
+
+/// Takes away what may go.
+fn clear(folder: &Folder, existing: Existing) -> Result<(), OutputError> {
+    let dir = folder.dir();
+    let taken = |state| Err(OutputError::Taken { path: dir.to_owned(), state, remedy: "--overwrite to replace it" });
+    if existing == Existing::Overwrite {
+        overwrite(folder)?;
+    } else if Manifest::load(folder)?.is_some() {
+        return taken("a finished dataset");
+    }
+    // What a run that was killed has left.
+    for name in names(dir)? {
+        let member = dir.join(&name);
+        if !name.starts_with("host-") || !member.is_dir() {
+            return Err(OutputError::Foreign { path: dir.to_owned(), file: name });
+        }
+        if existing != Existing::Overwrite && names(&member)?.next().is_some() {
+            return taken("an unfinished dataset");
+        }
+        remove(&member)?;
+    }
+    Ok(())
+}
+
+/// What is to be seen in a folder.
+fn names(dir: &Path) -> Result<impl Iterator<Item = String>, OutputError> {
+    let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+    let entries = entries.map_err(OutputError::io("list", dir))?;
+    let names = entries.into_iter().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    Ok(names.filter(|name| !name.starts_with('.')))
+}

@@ -1,0 +1,118 @@
+//! A dataset that appears as a whole, or not at all.
+
+use std::path::Path;
+
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+
+use super::{
+    Existing, Manifest, Opened, Output, OutputError, OutputOptions, OutputSpec, Settings, Slot, open::overwrite,
+    publish::Folder,
+};
+
+/// Files that take rows and cannot be seen yet. Dropped, it leaves nothing.
+pub struct WholeDataset(Option<Output>);
+
+/// The same, complete but for the names. Dropped, it leaves nothing.
+pub struct SealedDataset(Option<Output>);
+
+impl WholeDataset {
+    /// Begins a dataset of so many files, numbered from 0, in whose manifest `settings` stand. Files that are open take about
+    /// `memory_bytes` bytes of memory.
+    ///
+    /// # Errors
+    /// If the folder holds what [`OutputOptions::existing`] does not allow, another run uses it, or the file system refuses;
+    /// [`OutputError::ResumeOnce`] for [`Existing::Resume`].
+    pub fn create(
+        options: &OutputOptions,
+        settings: Settings,
+        schema: SchemaRef,
+        files: usize,
+        memory_bytes: usize,
+    ) -> Result<Self, OutputError> {
+        if options.existing == Existing::Resume {
+            return Err(OutputError::ResumeOnce);
+        }
+        let opened = Output::open(OutputSpec {
+            options,
+            settings,
+            schema,
+            keys: Vec::new(),
+            slots: (0..files).map(|partition| Slot { partition, hot: None }).collect(),
+            writers_bytes: memory_bytes,
+            dictionary: &|_| true,
+            whole: true,
+        })?;
+        match opened {
+            Opened::Writing { output, .. } => Ok(Self(Some(*output))),
+            Opened::Complete(_) => Err(OutputError::ResumeOnce),
+        }
+    }
+
+    /// Adds rows to a file. Any number of threads may write; those of one file wait for each other.
+    ///
+    /// # Errors
+    /// If the file system or the format's encoder refuses, or the file has failed before.
+    pub fn write(&self, file: usize, batch: &RecordBatch) -> Result<(), OutputError> {
+        match &self.0 {
+            Some(output) if batch.num_rows() > 0 => output.write(file, batch),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends all files.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); then nothing is left.
+    pub fn seal(mut self) -> Result<SealedDataset, OutputError> {
+        if let Some(output) = &self.0 {
+            (0..output.slots.len()).try_for_each(|slot| output.finish(slot))?;
+        }
+        Ok(SealedDataset(self.0.take()))
+    }
+}
+
+impl SealedDataset {
+    /// Gives all files their names, and writes the manifest.
+    ///
+    /// # Errors
+    /// If the file system refuses; [`Existing::Overwrite`] then removes what has its name already.
+    pub fn publish(mut self) -> Result<Manifest, OutputError> {
+        let output = self.0.take().expect("it is there until it is published or dropped");
+        output.complete(0, Vec::new())
+    }
+}
+
+impl Drop for WholeDataset {
+    fn drop(&mut self) {
+        // There is nobody to tell, and the next run clears what cannot be removed now.
+        self.0.take().map(Output::discard);
+    }
+}
+
+impl Drop for SealedDataset {
+    fn drop(&mut self) {
+        self.0.take().map(Output::discard);
+    }
+}
+
+/// Removes a dataset from its folder, finished or not, and the folder if nothing else is in it. A folder that is not there is fine.
+///
+/// # Errors
+/// [`OutputError::InUse`], [`OutputError::Foreign`] if other files are there, which stay, or if the file system refuses.
+pub fn remove(dir: &Path) -> Result<(), OutputError> {
+    if !dir.exists() {
+        return Ok(());
+    }
+    let folder = Folder::lock(dir, false)?;
+    overwrite(&folder)?;
+    let foreign = folder.visible_but(&[])?;
+    folder.dismantle()?;
+    match foreign {
+        Some(file) => Err(OutputError::Foreign { path: dir.to_owned(), file }),
+        // Only an empty folder can be removed so.
+        None => std::fs::remove_dir(dir).or_else(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Ok(()),
+            _ => Err(OutputError::io("remove", dir)(error)),
+        }),
+    }
+}

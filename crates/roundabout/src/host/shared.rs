@@ -1,0 +1,184 @@
+//! What the join entity and the link's threads share: the pure part under one lock, the buffers that are here, and what is to be done.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use crate::{
+    alarm::{Alarm, Failure, Reason},
+    arena::Buffer,
+    link::{Inbox, Incoming, Link},
+    ring::Place,
+    rotation::{Action, Event, Frame, ProtocolError, Rotation, Slot},
+};
+
+pub(super) struct Shared {
+    pub(super) place: Place,
+    pub(super) state: Mutex<State>,
+    pub(super) changed: Condvar,
+    pub(super) link: OnceLock<Box<dyn Link>>,
+}
+
+pub(super) struct State {
+    pub(super) rotation: Rotation,
+    pub(super) alarm: Alarm,
+    pub(super) detail: Option<String>,
+    /// Buffers that are here, and the bytes of the fragments in them.
+    pub(super) held: HashMap<Slot, (Buffer, usize)>,
+    pub(super) to_fill: VecDeque<Slot>,
+    pub(super) to_join: Option<(Slot, Frame)>,
+    /// There are no more own fragments in this revolution.
+    pub(super) drained: bool,
+    /// The join entity waits, and whether it is to be woken once the lock is free.
+    pub(super) waits: bool,
+    pub(super) wakes: bool,
+    /// Neighbours that have said goodbye.
+    pub(super) predecessor_left: bool,
+    pub(super) successor_left: bool,
+}
+
+impl Shared {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state, and then wakes the join entity if it waits for that: awake, it takes the lock.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.state();
+        change(&mut state);
+        let wakes = std::mem::take(&mut state.wakes) && state.waits;
+        drop(state);
+        if wakes {
+            self.changed.notify_one();
+        }
+    }
+
+    /// This host fails.
+    pub(super) fn give_up(&self) {
+        let failure = Failure { host: self.place.me(), reason: Reason::GaveUp };
+        self.change(|state| self.fail(state, failure, None));
+    }
+
+    // The join entity itself calls this and the next one.
+    pub(super) fn filled(&self, slot: Slot, buffer: Buffer, filled: Option<usize>) {
+        let state = &mut self.state();
+        // Who has said that there is nothing more is not asked to mean it.
+        let filled = filled.filter(|_| !state.drained);
+        state.drained |= filled.is_none();
+        state.held.insert(slot, (buffer, filled.unwrap_or(0)));
+        let event = if filled.is_some() { Event::Filled(slot) } else { Event::Drained(slot) };
+        let result = state.rotation.on(event);
+        self.act(state, result);
+    }
+
+    pub(super) fn joined(&self, slot: Slot, buffer: Buffer, bytes: usize) {
+        let state = &mut self.state();
+        state.held.insert(slot, (buffer, bytes));
+        let result = state.rotation.on(Event::Joined(slot));
+        self.act(state, result);
+    }
+
+    /// Does what can be done at once, and leaves the rest to the join entity.
+    pub(super) fn act(&self, state: &mut State, result: Result<(), ProtocolError>) {
+        if let Err(error) = result {
+            let promised = error == ProtocolError::Credits;
+            let host = if promised { self.place.successor() } else { self.place.predecessor() };
+            let failure = Failure { host, reason: Reason::Broke };
+            return self.fail(state, failure, Some(error.to_string()));
+        }
+        // Before there is a link nothing comes and nothing is to be sent.
+        let Some(link) = self.link.get() else { return };
+        while let Some(action) = state.rotation.next_action() {
+            match action {
+                Action::Fill(slot) => state.to_fill.push_back(slot),
+                Action::Join(slot, frame) => state.to_join = Some((slot, frame)),
+                Action::Send(slot, frame) => {
+                    if let Some((buffer, bytes)) = state.held.remove(&slot) {
+                        link.send(slot, buffer, frame, bytes);
+                    }
+                }
+                // Alone, a host has its buffer back at once.
+                Action::Retire(slot, frame) if frame.origin == self.place.me() => {
+                    let result = state.rotation.on(Event::Returned(slot));
+                    debug_assert!(result.is_ok(), "an own buffer comes back once");
+                }
+                Action::Retire(slot, frame) => {
+                    if let Some((buffer, _)) = state.held.remove(&slot) {
+                        link.retire(slot, buffer, frame);
+                    }
+                }
+                Action::Announce(announcement) => link.announce(announcement),
+            }
+        }
+        state.wakes |= !state.to_fill.is_empty() || state.to_join.is_some() || state.rotation.is_finished();
+    }
+
+    /// Whether a neighbour has left that this host still needs; then that is a failure.
+    pub(super) fn left_too_early(&self, state: &mut State) -> bool {
+        let host = if state.predecessor_left && !state.rotation.has_received_all() {
+            self.place.predecessor()
+        } else if state.successor_left && state.rotation.has_to_send() {
+            self.place.successor()
+        } else {
+            return false;
+        };
+        let detail = "it has said goodbye, and the ring still turns".to_owned();
+        self.fail(state, Failure { host, reason: Reason::Broke }, Some(detail));
+        true
+    }
+
+    fn fail(&self, state: &mut State, failure: Failure, detail: Option<String>) {
+        if !state.alarm.raise(failure) {
+            return;
+        }
+        state.detail = detail;
+        if let Some(link) = self.link.get() {
+            link.alarm(failure);
+        }
+        state.wakes = true;
+    }
+
+    /// Takes what the link has.
+    fn take(&self, state: &mut State, incoming: Incoming) {
+        let event = match incoming {
+            Incoming::Received(slot, buffer, frame, bytes) => {
+                state.held.insert(slot, (buffer, bytes));
+                Event::Received(slot, frame)
+            }
+            Incoming::Returned(slot, buffer) => {
+                state.held.insert(slot, (buffer, 0));
+                Event::Returned(slot)
+            }
+            Incoming::Sent(slot, None) => Event::Sent(slot),
+            Incoming::Sent(slot, Some(buffer)) => {
+                state.held.insert(slot, (buffer, 0));
+                if let Err(error) = state.rotation.on(Event::Sent(slot)) {
+                    return self.act(state, Err(error));
+                }
+                Event::Returned(slot)
+            }
+            Incoming::Credited(frames) => Event::Credited(frames),
+            Incoming::Announced(announcement) => Event::Announced(announcement),
+            Incoming::Failed(failure, detail) => return self.fail(state, failure, detail),
+            Incoming::PredecessorLeft => {
+                (state.predecessor_left, state.wakes) = (true, true);
+                return;
+            }
+            Incoming::SuccessorLeft => {
+                (state.successor_left, state.wakes) = (true, true);
+                return;
+            }
+        };
+        if state.alarm.failure().is_none() {
+            let result = state.rotation.on(event);
+            self.act(state, result);
+        }
+    }
+}
+
+impl Inbox for Shared {
+    fn put(&self, incoming: Incoming) {
+        self.change(|state| self.take(state, incoming));
+    }
+}

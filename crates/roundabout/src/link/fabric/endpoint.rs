@@ -1,0 +1,217 @@
+//! libfabric's endpoint, by ownership: a buffer is the endpoint's from when it is handed over until it is done. Used by one thread at
+//! a time.
+
+use std::{
+    cell::UnsafeCell,
+    ffi::{CStr, CString, c_char, c_int, c_void},
+    os::fd::{AsRawFd, BorrowedFd},
+    ptr::{NonNull, null},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::FabricError;
+use crate::{
+    arena::{Arena, Buffer},
+    wire::MESSAGE_BYTES,
+};
+
+/// The C side's.
+#[repr(C)]
+struct Raw {
+    _opaque: [u8; 0],
+}
+
+/// One operation that has ended.
+#[repr(C)]
+struct Done {
+    context: *mut c_void,
+    bytes: usize,
+    error: c_int,
+}
+
+unsafe extern "C" {
+    fn annulus_fabric_open(
+        provider: *const c_char,
+        node: *const c_char,
+        waits: c_int,
+        operations: usize,
+        start: *mut u8,
+        bytes: usize,
+        out: *mut *mut Raw,
+        step: *mut *const c_char,
+    ) -> c_int;
+    fn annulus_fabric_close(endpoint: *mut Raw);
+    fn annulus_fabric_address(endpoint: *mut Raw, address: *mut u8, bytes: *mut usize) -> c_int;
+    fn annulus_fabric_add(endpoint: *mut Raw, address: *const u8, peer: *mut u64) -> c_int;
+    fn annulus_fabric_send(
+        endpoint: *mut Raw,
+        start: *const u8,
+        bytes: usize,
+        peer: u64,
+        context: *mut c_void,
+    ) -> c_int;
+    fn annulus_fabric_receive(endpoint: *mut Raw, start: *mut u8, bytes: usize, context: *mut c_void) -> c_int;
+    fn annulus_fabric_done(endpoint: *mut Raw, done: *mut Done) -> c_int;
+    fn annulus_fabric_wait(endpoint: *mut Raw, wake: c_int, milliseconds: c_int) -> c_int;
+    fn annulus_fabric_reason(error: c_int) -> *const c_char;
+}
+
+/// Not now: FI_EAGAIN.
+const AGAIN: c_int = -11;
+/// Most bytes of an endpoint's address.
+pub(super) const ADDRESS_MAX: usize = 512;
+
+/// What libfabric uses while an operation is in progress: a `fi_context2`.
+type Context = UnsafeCell<[u64; 8]>;
+
+/// Another endpoint.
+#[derive(Clone, Copy)]
+pub(super) struct Peer(u64);
+
+/// One endpoint, and the buffers of an arena that it sends from and receives into. Each buffer may be in one operation.
+pub(super) struct Endpoint {
+    raw: NonNull<Raw>,
+    tells: bool,
+    /// By the number of the buffer.
+    contexts: Box<[Context]>,
+    in_progress: Box<[Option<Buffer>]>,
+    _arena: Arc<Arena>,
+}
+
+// SAFETY: libfabric's objects may be used from any thread, one at a time; contexts are libfabric's alone.
+unsafe impl Send for Endpoint {}
+
+impl Endpoint {
+    /// Opens one of a provider's, at an address of this machine's if there are several.
+    pub(super) fn open(provider: &str, node: Option<&str>, arena: Arc<Arena>) -> Result<Self, FabricError> {
+        let refused = |_| FabricError::new("use a name with a zero in it", "it is no name");
+        let name = CString::new(provider).map_err(refused)?;
+        let node = node.map(CString::new).transpose().map_err(refused)?;
+        let buffers = arena.buffers() as usize;
+        let (start, bytes) = arena.memory();
+        // The provider for shared memory has none that works.
+        let tells = !provider.starts_with("shm");
+        let (mut raw, mut step) = (std::ptr::null_mut(), null());
+        // SAFETY: strings that end, the arena's memory, which outlives the endpoint, and where to put what comes of it.
+        let error = unsafe {
+            let node = node.as_ref().map_or(null(), |node| node.as_ptr());
+            annulus_fabric_open(name.as_ptr(), node, tells.into(), buffers, start.as_ptr(), bytes, &mut raw, &mut step)
+        };
+        match NonNull::new(raw).filter(|_| error == 0) {
+            Some(raw) => Ok(Self {
+                raw,
+                tells,
+                contexts: (0..buffers).map(|_| UnsafeCell::default()).collect(),
+                in_progress: (0..buffers).map(|_| None).collect(),
+                _arena: arena,
+            }),
+            None if step.is_null() => Err(FabricError::new("open an endpoint", reason(error))),
+            // SAFETY: a constant of the C side's.
+            None => Err(FabricError::new(unsafe { CStr::from_ptr(step) }.to_string_lossy(), reason(error))),
+        }
+    }
+
+    /// Whether waiting ends when something may be done; else the endpoint must be looked at.
+    pub(super) fn tells(&self) -> bool {
+        self.tells
+    }
+
+    /// What others reach it by.
+    pub(super) fn address(&self) -> Result<Vec<u8>, FabricError> {
+        let mut address = vec![0; ADDRESS_MAX];
+        let mut bytes = address.len();
+        // SAFETY: an open endpoint, and room for so many bytes.
+        let error = unsafe { annulus_fabric_address(self.raw.as_ptr(), address.as_mut_ptr(), &mut bytes) };
+        checked("tell its address", error)?;
+        address.truncate(bytes);
+        Ok(address)
+    }
+
+    /// Another endpoint, by its address.
+    pub(super) fn add(&mut self, address: &[u8]) -> Result<Peer, FabricError> {
+        // An address has the length that its kind has: what is missing is read as zeros.
+        let mut whole = [0; ADDRESS_MAX + 1];
+        let known = address.len().min(ADDRESS_MAX);
+        whole[..known].copy_from_slice(&address[..known]);
+        let mut peer = 0;
+        // SAFETY: an open endpoint, and an address that ends.
+        let error = unsafe { annulus_fabric_add(self.raw.as_ptr(), whole.as_ptr(), &mut peer) };
+        checked("use the address of another one", error)?;
+        Ok(Peer(peer))
+    }
+
+    /// Begins to send so many bytes of a buffer, the message's among them. Gives the buffer back if that must wait.
+    pub(super) fn send(&mut self, mut buffer: Buffer, bytes: usize, to: Peer) -> Result<Option<Buffer>, FabricError> {
+        let start = buffer.whole()[..bytes].as_ptr();
+        let context = self.context(&buffer);
+        // SAFETY: the buffer is registered, and kept until the operation is done; so is its context.
+        let error = unsafe { annulus_fabric_send(self.raw.as_ptr(), start, bytes, to.0, context) };
+        self.begun("send", error, buffer)
+    }
+
+    /// Begins to receive into a buffer. Gives the buffer back if that must wait.
+    pub(super) fn receive(&mut self, mut buffer: Buffer) -> Result<Option<Buffer>, FabricError> {
+        let whole = buffer.whole();
+        let (start, bytes) = (whole.as_mut_ptr(), whole.len());
+        let context = self.context(&buffer);
+        // SAFETY: as above.
+        let error = unsafe { annulus_fabric_receive(self.raw.as_ptr(), start, bytes, context) };
+        self.begun("receive", error, buffer)
+    }
+
+    /// A buffer whose operation is done, and the bytes that were received, the message's among them.
+    pub(super) fn done(&mut self) -> Result<Option<(Buffer, usize)>, FabricError> {
+        let mut done = Done { context: std::ptr::null_mut(), bytes: 0, error: 0 };
+        // SAFETY: an open endpoint.
+        let count = unsafe { annulus_fabric_done(self.raw.as_ptr(), &mut done) };
+        if count <= 0 {
+            return checked("say what is done", count).map(|()| None);
+        }
+        checked("move a fragment", done.error)?;
+        let at = done.context.addr().wrapping_sub(self.contexts.as_ptr().addr()) / size_of::<Context>();
+        let buffer = self.in_progress.get_mut(at).and_then(Option::take);
+        let buffer = buffer.ok_or_else(|| FabricError::new("say what is done", "it names no operation of ours"))?;
+        // Never more than there was room for.
+        let room = MESSAGE_BYTES + buffer.len();
+        Ok(Some((buffer, done.bytes.min(room))))
+    }
+
+    /// Waits until something may be done, or `wake` can be read, at most so long.
+    pub(super) fn wait(&mut self, wake: BorrowedFd<'_>, most: Duration) -> Result<(), FabricError> {
+        // At least one millisecond, which is the least there is.
+        let milliseconds = most.as_millis().clamp(1, 1000) as c_int;
+        // SAFETY: an open endpoint and an open descriptor.
+        checked("wait", unsafe { annulus_fabric_wait(self.raw.as_ptr(), wake.as_raw_fd(), milliseconds) })
+    }
+
+    fn context(&self, buffer: &Buffer) -> *mut c_void {
+        self.contexts[buffer.number() as usize].get().cast()
+    }
+
+    fn begun(&mut self, step: &str, error: c_int, buffer: Buffer) -> Result<Option<Buffer>, FabricError> {
+        if error == AGAIN {
+            return Ok(Some(buffer));
+        }
+        checked(step, error)?;
+        let number = buffer.number() as usize;
+        self.in_progress[number] = Some(buffer);
+        Ok(None)
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses it after this; contexts and buffers are dropped later.
+        unsafe { annulus_fabric_close(self.raw.as_ptr()) }
+    }
+}
+
+fn checked(step: &str, error: c_int) -> Result<(), FabricError> {
+    if error == 0 { Ok(()) } else { Err(FabricError::new(step, reason(error))) }
+}
+
+fn reason(error: c_int) -> String {
+    // SAFETY: libfabric has a string for every number.
+    unsafe { CStr::from_ptr(annulus_fabric_reason(error)) }.to_string_lossy().into_owned()
+}

@@ -1,0 +1,232 @@
+//! The thread that moves fragments through an endpoint, both ways.
+
+use std::{
+    collections::VecDeque,
+    io::Read,
+    os::{fd::AsFd, unix::net::UnixStream},
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, TryRecvError},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    FabricError,
+    endpoint::{Endpoint, Peer},
+    seal::Seals,
+};
+use crate::{
+    alarm::{Failure, Reason},
+    arena::Buffer,
+    link::{Inbox, Incoming, socket::Sockets},
+    ring::Place,
+    rotation::{Frame, Slot},
+    wire::{MESSAGE_BYTES, Message, Session, WireError},
+};
+
+/// Between two looks when there should be nothing to see: a provider may need to be asked before it goes on.
+const IDLE: Duration = Duration::from_millis(20);
+/// The same when a provider takes nothing now, or tells nobody when there is something.
+const SOON: Duration = Duration::from_millis(1);
+/// Looks in vain at a provider that tells nobody, before they are further apart.
+const LOOKS: u32 = 100;
+
+/// What is to be done.
+pub(super) enum Job {
+    Send(Buffer, Frame, usize),
+    /// A buffer whose fragment is needed no more: there is room for another one.
+    Free(Buffer),
+    End,
+}
+
+pub(super) struct Pump {
+    /// Dropped when this one has ended.
+    pub(super) _pumping: Sender<()>,
+    pub(super) endpoint: Endpoint,
+    pub(super) successor: Peer,
+    pub(super) jobs: Receiver<Job>,
+    /// Readable if there are new jobs.
+    pub(super) wake: UnixStream,
+    /// Seals what goes out, and opens what comes in.
+    pub(super) seals: Option<(Seals, Seals)>,
+    pub(super) sockets: Arc<Sockets>,
+    pub(super) inbox: Arc<dyn Inbox>,
+    pub(super) place: Place,
+    pub(super) session: Session,
+    pub(super) timeout: Duration,
+    /// Buffers with smaller numbers are the host's own.
+    pub(super) own: Slot,
+    /// Sealed fragments that the provider has yet to take, and all their bytes.
+    pub(super) to_send: VecDeque<(Buffer, usize)>,
+    pub(super) to_receive: VecDeque<Buffer>,
+    /// By the number of the buffer.
+    pub(super) sending: Vec<bool>,
+    /// Buffers that are being sent.
+    pub(super) outgoing: u32,
+    /// Those in which fragments come, in the order in which they do; later ones may be there before.
+    pub(super) receiving: VecDeque<(Slot, Option<(Buffer, usize)>)>,
+}
+
+/// Why nothing more is moved.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PumpError {
+    #[error("the fabric cannot {0}")]
+    Fabric(#[from] FabricError),
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    #[error("it sends through the fabric what is no whole fragment")]
+    NoFragment,
+    #[error("it sends a fragment that cannot be opened with the agreed key")]
+    Sealed,
+    #[error("it has taken no fragment for {0:?}")]
+    Silent(Duration),
+}
+
+impl Pump {
+    /// Until the end is asked for, or nothing more can be moved.
+    pub(super) fn run(mut self) {
+        let Err(error) = self.pump() else { return };
+        let (host, reason) = match &error {
+            PumpError::Silent(_) => (self.place.successor(), Reason::Silent),
+            PumpError::Fabric(_) if self.ends_soon() => return,
+            PumpError::Fabric(_) => (self.place.me(), Reason::GaveUp),
+            _ => (self.place.predecessor(), Reason::Broke),
+        };
+        self.inbox.put(Incoming::Failed(Failure { host, reason }, Some(error.to_string())));
+    }
+
+    /// A neighbour that is gone may have said why, or goodbye; who reads what it says knows, and ends this thread in time.
+    fn ends_soon(&self) -> bool {
+        let end = Instant::now() + self.timeout;
+        loop {
+            match self.jobs.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(Job::End) => return true,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn pump(&mut self) -> Result<(), PumpError> {
+        let (mut looks, mut moved) = (0, Instant::now());
+        loop {
+            if self.take_jobs()? {
+                return Ok(());
+            }
+            let idle = self.outgoing == 0;
+            self.begin()?;
+            let mut done = 0;
+            while let Some((buffer, bytes)) = self.endpoint.done()? {
+                self.done(buffer, bytes)?;
+                done += 1;
+            }
+            if done > 0 || idle {
+                moved = Instant::now();
+            } else if moved.elapsed() > self.timeout {
+                return Err(PumpError::Silent(self.timeout));
+            }
+            looks = if done > 0 { 0 } else { looks + 1 };
+            if done == 0 {
+                self.wait(looks)?;
+            }
+        }
+    }
+
+    /// Whether this is the end.
+    fn take_jobs(&mut self) -> Result<bool, PumpError> {
+        loop {
+            match self.jobs.try_recv() {
+                Ok(Job::Send(..)) if self.sockets.are_alarmed() => {}
+                Ok(Job::Send(mut buffer, frame, bytes)) => {
+                    let message = Message::Fragment(frame, bytes as u32).encode(self.session);
+                    buffer.with_message(&message, bytes);
+                    let bytes = MESSAGE_BYTES + bytes;
+                    if let Some((seals, _)) = &mut self.seals {
+                        seals.seal(&mut buffer.whole()[..bytes]).map_err(|_| PumpError::Sealed)?;
+                    }
+                    self.to_send.push_back((buffer, bytes));
+                }
+                Ok(Job::Free(buffer)) => self.to_receive.push_back(buffer),
+                Ok(Job::End) | Err(TryRecvError::Disconnected) => return Ok(true),
+                Err(TryRecvError::Empty) => return Ok(false),
+            }
+        }
+    }
+
+    /// Begins what the provider takes now.
+    fn begin(&mut self) -> Result<(), PumpError> {
+        while let Some(buffer) = self.to_receive.pop_front() {
+            let number = buffer.number();
+            if let Some(buffer) = self.endpoint.receive(buffer)? {
+                self.to_receive.push_front(buffer);
+                break;
+            }
+            self.receiving.push_back((number, None));
+            // Only now is there room for it.
+            self.sockets.credit();
+        }
+        while let Some((buffer, bytes)) = self.to_send.pop_front() {
+            let number = buffer.number() as usize;
+            if let Some(buffer) = self.endpoint.send(buffer, bytes, self.successor)? {
+                self.to_send.push_front((buffer, bytes));
+                break;
+            }
+            self.sending[number] = true;
+            self.outgoing += 1;
+        }
+        Ok(())
+    }
+
+    fn done(&mut self, buffer: Buffer, bytes: usize) -> Result<(), PumpError> {
+        let slot = buffer.number();
+        if std::mem::take(&mut self.sending[slot as usize]) {
+            self.outgoing -= 1;
+            let own = slot < self.own;
+            let back = if own { Some(buffer) } else { self.free(buffer) };
+            self.inbox.put(Incoming::Sent(slot, back));
+            return Ok(());
+        }
+        if let Some((_, done)) = self.receiving.iter_mut().find(|(number, _)| *number == slot) {
+            *done = Some((buffer, bytes));
+        }
+        while let Some((_, Some((buffer, bytes)))) = self.receiving.pop_front_if(|(_, done)| done.is_some()) {
+            self.received(buffer, bytes)?;
+        }
+        Ok(())
+    }
+
+    fn free(&mut self, buffer: Buffer) -> Option<Buffer> {
+        self.to_receive.push_back(buffer);
+        None
+    }
+
+    fn received(&mut self, mut buffer: Buffer, bytes: usize) -> Result<(), PumpError> {
+        let whole = &mut buffer.whole()[..bytes];
+        if let Some((_, seals)) = &mut self.seals {
+            seals.open(whole).map_err(|_| PumpError::Sealed)?;
+        }
+        let message = whole.first_chunk().ok_or(PumpError::NoFragment)?;
+        match Message::decode(message, self.session)? {
+            Message::Fragment(frame, length) if MESSAGE_BYTES + length as usize == bytes => {
+                self.inbox.put(Incoming::Received(buffer.number(), buffer, frame, length as usize));
+                Ok(())
+            }
+            _ => Err(PumpError::NoFragment),
+        }
+    }
+
+    fn wait(&mut self, looks: u32) -> Result<(), PumpError> {
+        if !self.endpoint.tells() && looks < LOOKS {
+            thread::yield_now();
+            return Ok(());
+        }
+        let blocked = !self.to_send.is_empty() || !self.to_receive.is_empty();
+        let most = if blocked || !self.endpoint.tells() { SOON } else { IDLE };
+        self.endpoint.wait(self.wake.as_fd(), most)?;
+        // What wakes is one byte a job, and all jobs are taken next.
+        let _ = self.wake.read(&mut [0; 64]);
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+// What endpoint.rs needs of libfabric, most of whose calls are inline functions over structs of function pointers. Errors are
+// libfabric's, negative.
+
+#include <poll.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+struct annulus_endpoint {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *addresses;
+    struct fid_cq *queue;
+    struct fid_mr *memory;
+    struct fid_ep *endpoint;
+    // Of the queue, or -1.
+    int descriptor;
+};
+
+// As `Done` in endpoint.rs.
+struct annulus_done {
+    void *context;
+    size_t bytes;
+    int error;
+};
+
+static void close_one(struct fid *object) {
+    if (object)
+        fi_close(object);
+}
+
+void annulus_fabric_close(struct annulus_endpoint *self) {
+    // First the endpoint, so that nothing uses the memory any more.
+    close_one(self->endpoint ? &self->endpoint->fid : NULL);
+    close_one(self->memory ? &self->memory->fid : NULL);
+    close_one(self->queue ? &self->queue->fid : NULL);
+    close_one(self->addresses ? &self->addresses->fid : NULL);
+    close_one(self->domain ? &self->domain->fid : NULL);
+    close_one(self->fabric ? &self->fabric->fid : NULL);
+    if (self->info)
+        fi_freeinfo(self->info);
+    free(self);
+}
+
+static int find(struct annulus_endpoint *self, const char *provider, const char *node) {
+    struct fi_info *hints = fi_allocinfo();
+    if (!hints)
+        return -FI_ENOMEM;
+    hints->caps = FI_MSG;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_RDM;
+    // Fragments keep their order.
+    hints->tx_attr->msg_order = FI_ORDER_SAS;
+    hints->rx_attr->msg_order = FI_ORDER_SAS;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    // What a provider may ask of registered memory; remote keys and addresses are not used.
+    hints->domain_attr->mr_mode =
+        FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+    hints->fabric_attr->prov_name = strdup(provider);
+    int error = fi_getinfo(FI_VERSION(1, 17), node, NULL, node ? FI_SOURCE : 0, hints, &self->info);
+    fi_freeinfo(hints);
+    return error;
+}
+
+static int open_queue(struct annulus_endpoint *self, size_t operations, int waits) {
+    struct fi_cq_attr attr = {.size = operations, .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_NONE};
+    self->descriptor = -1;
+    if (!waits)
+        return fi_cq_open(self->domain, &attr, &self->queue, NULL);
+    attr.wait_obj = FI_WAIT_FD;
+    int error = fi_cq_open(self->domain, &attr, &self->queue, NULL);
+    return error ? error : fi_control(&self->queue->fid, FI_GETWAIT, &self->descriptor);
+}
+
+static int register_memory(struct annulus_endpoint *self, void *start, size_t bytes) {
+    // Whether the provider needs it or not, so that all are used alike. Nobody else may read or write it.
+    int error = fi_mr_reg(self->domain, start, bytes, FI_SEND | FI_RECV, 0, 1, 0, &self->memory, NULL);
+    if (error || !(self->info->domain_attr->mr_mode & FI_MR_ENDPOINT))
+        return error;
+    error = fi_mr_bind(self->memory, &self->endpoint->fid, 0);
+    return error ? error : fi_mr_enable(self->memory);
+}
+
+// Opens an endpoint that sends from some memory and receives into it, so many operations at a time. `step` says what failed.
+int annulus_fabric_open(const char *provider, const char *node, int waits, size_t operations, void *start, size_t bytes,
+                        struct annulus_endpoint **out, const char **step) {
+    struct annulus_endpoint *self = calloc(1, sizeof *self);
+    if (!self)
+        return -FI_ENOMEM;
+    int error;
+#define STEP(name, call)                                                                                               \
+    *step = name;                                                                                                      \
+    if ((error = (call)))                                                                                              \
+        goto failed
+    STEP("find such a provider", find(self, provider, node));
+    STEP("open its network", fi_fabric(self->info->fabric_attr, &self->fabric, NULL));
+    STEP("open its device", fi_domain(self->fabric, self->info, &self->domain, NULL));
+    struct fi_av_attr attr = {.type = FI_AV_TABLE};
+    if (self->info->domain_attr->av_type != FI_AV_UNSPEC)
+        attr.type = self->info->domain_attr->av_type;
+    STEP("make a table of addresses", fi_av_open(self->domain, &attr, &self->addresses, NULL));
+    STEP("make a queue of completions", open_queue(self, operations, waits));
+    STEP("make an endpoint", fi_endpoint(self->domain, self->info, &self->endpoint, NULL));
+    STEP("give it addresses", fi_ep_bind(self->endpoint, &self->addresses->fid, 0));
+    STEP("give it a queue", fi_ep_bind(self->endpoint, &self->queue->fid, FI_TRANSMIT | FI_RECV));
+    STEP("start it", fi_enable(self->endpoint));
+    STEP("register memory, of which an ordinary user may lock `ulimit -l` KiB", register_memory(self, start, bytes));
+#undef STEP
+    *out = self;
+    return 0;
+failed:
+    annulus_fabric_close(self);
+    return error;
+}
+
+// Writes the endpoint's address, of at most `*bytes` bytes.
+int annulus_fabric_address(struct annulus_endpoint *self, void *address, size_t *bytes) {
+    return fi_getname(&self->endpoint->fid, address, bytes);
+}
+
+int annulus_fabric_add(struct annulus_endpoint *self, const void *address, uint64_t *peer) {
+    int added = fi_av_insert(self->addresses, address, 1, peer, 0, NULL);
+    return added == 1 ? 0 : added < 0 ? added : -FI_EINVAL;
+}
+
+int annulus_fabric_send(struct annulus_endpoint *self, const void *start, size_t bytes, uint64_t peer, void *context) {
+    return (int)fi_send(self->endpoint, start, bytes, fi_mr_desc(self->memory), peer, context);
+}
+
+int annulus_fabric_receive(struct annulus_endpoint *self, void *start, size_t bytes, void *context) {
+    return (int)fi_recv(self->endpoint, start, bytes, fi_mr_desc(self->memory), FI_ADDR_UNSPEC, context);
+}
+
+// What is done, one operation at a time: 1, or 0 if there is none.
+int annulus_fabric_done(struct annulus_endpoint *self, struct annulus_done *done) {
+    struct fi_cq_msg_entry entry;
+    ssize_t count = fi_cq_read(self->queue, &entry, 1);
+    if (count == 1) {
+        *done = (struct annulus_done){.context = entry.op_context, .bytes = entry.len};
+        return 1;
+    }
+    if (count == -FI_EAVAIL) {
+        struct fi_cq_err_entry failed = {0};
+        count = fi_cq_readerr(self->queue, &failed, 0);
+        if (count == 1) {
+            *done = (struct annulus_done){.context = failed.op_context, .error = failed.err};
+            return 1;
+        }
+    }
+    return count == -FI_EAGAIN || count == -FI_EINTR ? 0 : (int)count;
+}
+
+// Waits until something may be done, `wake` can be read, or the time is over.
+int annulus_fabric_wait(struct annulus_endpoint *self, int wake, int milliseconds) {
+    struct pollfd waited[2] = {{.fd = wake, .events = POLLIN}, {.fd = self->descriptor, .events = POLLIN}};
+    if (self->descriptor >= 0) {
+        struct fid *queue = &self->queue->fid;
+        int error = fi_trywait(self->fabric, &queue, 1);
+        if (error)
+            return error == -FI_EAGAIN ? 0 : error;
+    }
+    // Whatever happens, the caller looks.
+    poll(waited, self->descriptor >= 0 ? 2 : 1, milliseconds);
+    return 0;
+}
+
+const char *annulus_fabric_reason(int error) { return fi_strerror(error < 0 ? -error : error); }

@@ -1,0 +1,100 @@
+//! How far a host has come, for who looks from another thread.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+/// Counters of all of a host's revolutions so far. The host alone writes them; each is true by itself, and no two need be of the same
+/// moment.
+#[derive(Debug)]
+pub struct Progress {
+    begin: Instant,
+    revolutions: AtomicU64,
+    joined: AtomicU64,
+    bytes: AtomicU64,
+    /// Nanoseconds waited; or, while the host waits, when it would have begun if this wait were all, and the highest bit.
+    waited: AtomicU64,
+}
+
+const WAITS: u64 = 1 << 63;
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { begin: Instant::now(), revolutions: zero(), joined: zero(), bytes: zero(), waited: zero() }
+    }
+
+    /// Revolutions that are complete.
+    pub fn revolutions(&self) -> u64 {
+        self.revolutions.load(Relaxed)
+    }
+
+    /// Fragments joined, those of this revolution included.
+    pub fn joined(&self) -> u64 {
+        self.joined.load(Relaxed)
+    }
+
+    /// Bytes of those.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Time in which there was nothing to join, up to now.
+    pub fn waiting(&self) -> Duration {
+        let waited = self.waited.load(Relaxed);
+        let nanos = if waited & WAITS == 0 { waited } else { self.now().saturating_sub(waited & !WAITS) };
+        Duration::from_nanos(nanos)
+    }
+
+    /// Whether the host waits for data at this moment.
+    pub fn is_waiting(&self) -> bool {
+        self.waited.load(Relaxed) & WAITS != 0
+    }
+
+    pub(crate) fn has_joined(&self, bytes: usize) {
+        self.joined.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    pub(crate) fn has_turned(&self) {
+        self.revolutions.fetch_add(1, Relaxed);
+    }
+
+    /// The host begins to wait.
+    pub(crate) fn waits(&self) {
+        let waited = self.waited.load(Relaxed);
+        self.waited.store(WAITS | self.now().saturating_sub(waited), Relaxed);
+    }
+
+    /// It has waited.
+    pub(crate) fn goes_on(&self) {
+        let begun = self.waited.load(Relaxed) & !WAITS;
+        self.waited.store(self.now().saturating_sub(begun), Relaxed);
+    }
+
+    fn now(&self) -> u64 {
+        // 292 years.
+        self.begin.elapsed().as_nanos() as u64 & !WAITS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_counts_while_it_lasts() {
+        let progress = Progress::new();
+        progress.waits();
+        let first = progress.waiting();
+        while progress.waiting() == first {}
+        assert!(progress.is_waiting());
+        progress.goes_on();
+        let whole = progress.waiting();
+        assert!(whole > first && !progress.is_waiting());
+        assert_eq!(progress.waiting(), whole);
+        progress.waits();
+        assert!(progress.waiting() >= whole);
+    }
+}

@@ -1,0 +1,39 @@
+//! How a host comes into its ring.
+
+use crate::{
+    config::Config,
+    error::RoundaboutError,
+    host::Host,
+    link::{
+        alone::Alone,
+        socket::{Address, Protect, Sockets, connect},
+    },
+    ring::Place,
+    wire::Session,
+};
+
+impl Host {
+    /// Connects to both neighbours by sockets, and starts a host. With Unix sockets buffers are handed over, so that this host's own
+    /// are those for places, too ([`Config::handing_over`]). One host is alone, and its address is not used. Takes
+    /// `own` and `places` buffers of `fragment_bytes`; alone, `own`.
+    ///
+    /// # Errors
+    /// If an option cannot be, there is not enough memory, or a neighbour is not there in time, is another than it should be, or runs
+    /// with other options.
+    pub fn join_ring(
+        place: Place,
+        session: Session,
+        config: &Config,
+        address: Address,
+        protect: &impl Protect,
+    ) -> Result<Self, RoundaboutError> {
+        let config = config.checked()?;
+        if place.hosts() == 1 {
+            return Self::start(place, config, |_| Alone::open(&config));
+        }
+        let shared = matches!(address, Address::Unix { .. });
+        let config = if shared { config.handing_over() } else { config };
+        let connections = connect(place, session, &config, address, protect)?;
+        Self::start(place, config, |inbox| Sockets::start(place, session, &config, connections, inbox))
+    }
+}

@@ -1,0 +1,83 @@
+//! What a host that uses libfabric is told if it cannot.
+#![cfg(feature = "ofi")]
+
+use std::{net::TcpListener, thread, time::Duration};
+
+use annulus_roundabout::{
+    config::Config,
+    error::RoundaboutError,
+    host::Host,
+    link::{
+        fabric::{Fabric, Options},
+        socket::{Address, Clear, Sockets, connect},
+    },
+    ring::{HostId, Place},
+};
+
+const SESSION: u64 = 5;
+
+fn config() -> Config {
+    let timeout = Duration::from_secs(20);
+    Config { fragment_bytes: 4096, places: 2, own: 1, timeout, connect_timeout: timeout }
+}
+
+/// Both hosts of a ring in the clear, with an endpoint if there are options for one.
+fn start(options: [Option<Options<'static>>; 2]) -> [Option<RoundaboutError>; 2] {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = [1, 0].map(|successor: usize| listeners[successor].local_addr().unwrap());
+    let hosts: Vec<_> = (0..)
+        .zip(listeners.into_iter().zip(addresses).zip(options))
+        .map(|(me, ((listener, successor), options))| {
+            thread::spawn(move || {
+                let (place, config) = (Place::new(me, 2).unwrap(), config());
+                let fabric = options.map(|options| Fabric::open(&options, &config)).transpose()?;
+                let connections = connect(place, SESSION, &config, Address::Tcp { listener, successor }, &Clear)?;
+                let started = match fabric {
+                    Some(fabric) => {
+                        Host::start(place, config, |inbox| fabric.start(place, SESSION, &config, connections, inbox))
+                    }
+                    None => {
+                        Host::start(place, config, |inbox| Sockets::start(place, SESSION, &config, connections, inbox))
+                    }
+                };
+                started?.finish()
+            })
+        })
+        .collect();
+    let mut errors = hosts.into_iter().map(|host| host.join().unwrap().err());
+    [(); 2].map(|()| errors.next().unwrap())
+}
+
+fn tcp(sealed: bool) -> Option<Options<'static>> {
+    Some(Options { provider: "tcp", node: Some("127.0.0.1"), sealed })
+}
+
+#[test]
+fn a_ring_of_both_turns() {
+    let [first, second] = start([tcp(false), tcp(false)]);
+    assert!(first.is_none() && second.is_none(), "{first:?}, {second:?}");
+}
+
+#[test]
+fn without_tls_nothing_can_be_sealed() {
+    let [first, second] = start([tcp(true), tcp(false)]);
+    let error = first.unwrap();
+    assert!(matches!(error, RoundaboutError::Option { option: "sealed fragments", .. }), "{error}");
+    // The other one is left, and says by whom.
+    let error = second.unwrap();
+    assert!(matches!(error, RoundaboutError::Endpoint { host: HostId(0), .. }), "{error}");
+}
+
+#[test]
+fn a_neighbour_without_an_endpoint_is_named() {
+    let [first, _] = start([tcp(false), None]);
+    let error = first.unwrap();
+    let expected = matches!(error, RoundaboutError::Wire { host: HostId(1), .. } | RoundaboutError::Endpoint { .. });
+    assert!(expected, "{error}");
+}
+
+#[test]
+fn a_provider_that_is_not_there_is_named() {
+    let error = Fabric::open(&Options { provider: "nowhere", node: None, sealed: false }, &config()).err().unwrap();
+    assert!(error.to_string().starts_with("libfabric's provider nowhere cannot find such a provider: "), "{error}");
+}
