@@ -34,7 +34,9 @@ enum Bench {
 #[derive(Subcommand)]
 enum Reproduce {
     /// The shuffle onto pages
-    Pages(reproduce::ReproduceArgs),
+    Pages(reproduce::pages::ReproduceArgs),
+    /// Joins around a ring
+    CycloJoin(reproduce::cyclo::CycloJoinArgs),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +55,7 @@ fn run(args: &Args) -> Result<()> {
         Args::Bench(Bench::Pages(args)) => pages::run(args, &stop),
         Args::Bench(Bench::Roundabout(args)) => roundabout::run(args, &stop),
         Args::Bench(Bench::Join(args)) => join::run(args, &stop),
-        Args::Reproduce(Reproduce::Pages(args)) => reproduce::run(args, &stop),
+        Args::Reproduce(Reproduce::Pages(args)) => reproduce::pages::run(args, &stop),
+        Args::Reproduce(Reproduce::CycloJoin(args)) => reproduce::cyclo::run(args, &stop),
     }
 }

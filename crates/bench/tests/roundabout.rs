@@ -14,8 +14,13 @@ fn every_way_is_checked_and_measured() {
         String::from_utf8(out.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let cells: Vec<_> =
         lines.iter().map(|line| (line["element_bytes"].as_u64().unwrap(), line["way"].as_str().unwrap())).collect();
-    let expected = [4096, 65536].map(|bytes| ["plain", "tcp", "tls", "shared"].map(|way| (bytes, way)));
-    assert_eq!(cells, expected.as_flattened());
+    let mut ways = vec!["plain", "tcp", "rustls", "tls", "shared"];
+    if cfg!(feature = "ofi") {
+        ways.extend(["ofi-tcp", "ofi-shm"]);
+    }
+    let expected: Vec<_> =
+        [4096, 65536].into_iter().flat_map(|bytes| ways.iter().map(move |&way| (bytes, way))).collect();
+    assert_eq!(cells, expected);
     assert!(
         lines.iter().all(|line| line["gb_per_s"].as_f64().unwrap() > 0.0 && line["elements"].as_u64().unwrap() >= 2)
     );

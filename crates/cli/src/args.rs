@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use annulus_bench::reproduce::ReproduceArgs;
+use annulus_bench::reproduce::{cyclo::CycloJoinArgs, pages::ReproduceArgs};
 use annulus_dataset::hot_keys::DEFAULT_HOT_SHARE;
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -28,6 +28,7 @@ use crate::{
   annulus bench pages                               compare ways to shuffle tuples onto pages
   annulus bench roundabout                          measure how fast buffers go from host to host
   annulus bench join                                join two tables around rings of different sizes
+  annulus reproduce cyclo-join                      draw the figures of the cyclo-join paper
   annulus sql -t o=orders/                          a shell, with the files of a folder as table o
 
 Exit codes: 0 done, 1 failed (or an answer differs), 130 interrupted (143 by SIGTERM, 129 by SIGHUP).")]
@@ -77,6 +78,8 @@ pub enum Command {
 pub enum ReproduceCommand {
     /// The shuffle of tuples onto pages: the paper's ways and that of Annulus
     Pages(ReproduceArgs),
+    /// Joins around a ring of hosts: the paper's figures on this machine
+    CycloJoin(CycloJoinArgs),
 }
 
 /// What bounds a query, on every engine.

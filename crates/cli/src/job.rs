@@ -6,7 +6,13 @@ use std::{
     path::PathBuf,
 };
 
-use annulus_bench::{join::JoinArgs, machine, pages::PagesArgs, reproduce::ReproduceArgs, roundabout::RoundaboutArgs};
+use annulus_bench::{
+    join::JoinArgs,
+    machine,
+    pages::PagesArgs,
+    reproduce::{cyclo::CycloJoinArgs, pages::ReproduceArgs},
+    roundabout::RoundaboutArgs,
+};
 use annulus_dataset::{
     input::{BadRows, CsvOptions, InputOptions},
     output::{Compression, DEFAULT_PAGE_BYTES, Existing, OutputFormat, OutputOptions},
@@ -40,6 +46,7 @@ pub enum Job {
     Roundabout(RoundaboutArgs),
     BenchJoin(JoinArgs),
     Reproduce(ReproduceArgs),
+    ReproduceCycloJoin(CycloJoinArgs),
 }
 
 /// The TPC-H comparison.
@@ -111,6 +118,7 @@ impl Job {
             Command::Bench(BenchCommand::Roundabout(args)) => Ok(Self::Roundabout(args)),
             Command::Bench(BenchCommand::Join(args)) => Ok(Self::BenchJoin(args)),
             Command::Reproduce(ReproduceCommand::Pages(args)) => Ok(Self::Reproduce(args)),
+            Command::Reproduce(ReproduceCommand::CycloJoin(args)) => Ok(Self::ReproduceCycloJoin(args)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `annulus bench pages` and `annulus reproduce pages` as processes. What they measure is tested in `annulus-bench`.
+//! `annulus bench pages` and `annulus reproduce` as processes. What they measure is tested in `annulus-bench`.
 
 mod support;
 
@@ -34,6 +34,15 @@ fn the_figures_are_three_files() {
     let folder = tempfile::tempdir().expect("a folder");
     Annulus::new(["reproduce", "pages", "--quick", "--skip-flink", "--out", "figures"]).at(folder.path()).succeeds();
     assert_eq!(support::names(&folder.path().join("figures")), ["pages.csv", "pages.html", "pages.json"]);
+}
+
+#[test]
+fn the_figures_of_the_cyclo_join_are_three_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let figures = ["reproduce", "cyclo-join", "--quick", "--figures", "9", "--out", "figures"];
+    Annulus::new(figures).at(folder.path()).succeeds();
+    let names = ["cyclo-join.csv", "cyclo-join.html", "cyclo-join.jsonl"];
+    assert_eq!(support::names(&folder.path().join("figures")), names);
 }
 
 #[test]

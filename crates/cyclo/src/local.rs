@@ -177,7 +177,7 @@ impl Local {
         })
     }
 
-    /// Joins one part of a fragment.
+    /// Joins one part of a fragment, and says how many pairs of rows it compared.
     pub(crate) fn probe(
         &self,
         fragment: &Fragment,
@@ -185,7 +185,7 @@ impl Local {
         part: usize,
         wanted: Wanted,
         sink: &mut impl PairSink,
-    ) -> Result<(), JoinError> {
+    ) -> Result<u64, JoinError> {
         let rows = |step: u32| -> Range<u32> {
             let start = part as u32 * step;
             start..(fragment.batch().num_rows() as u32).min(start.saturating_add(step))

@@ -18,7 +18,7 @@ use arrow::array::RecordBatch;
 use crate::{
     Condition, CycloError,
     local::Schemas,
-    turn::{Around, Endings, GiveUp, Part},
+    turn::{Around, Endings, GiveUp, Met, Part},
 };
 
 /// A join, the same on all hosts but for `threads`.
@@ -60,6 +60,11 @@ pub struct Turn {
     pub reading: Duration,
     /// What went around, in all revolutions, and where the time went.
     pub revolution: Revolution,
+    /// Rows that came by in all revolutions, this host's own among them.
+    pub probed: u64,
+    /// Pairs of rows that the join compared: those in one bucket of a hash table, those that are merged, or all. With the rows that
+    /// came by it is this host's work, whatever machine it is.
+    pub compared: u64,
     /// What it held.
     pub memory: Memory,
 }
@@ -87,6 +92,11 @@ impl Share {
     /// Bytes of what is prepared.
     pub fn memory(&self) -> Memory {
         self.memory
+    }
+
+    /// What this host would send around, for someone else to do so.
+    pub fn into_fragments(self) -> Vec<Fragment> {
+        self.around.fragments
     }
 
     /// Sends this host's fragments around, joins every host's with what stays here, and hands the result to `emit` in batches: it
@@ -136,10 +146,18 @@ impl Share {
                 }
             };
             endings.is_last = number + 1 == parts.get();
-            turn.revolution += around.turn(host.host(), &part, &mut endings, emit)?;
+            turn.add(around.turn(host.host(), &part, &mut endings, emit)?);
         }
         host.done();
         Ok(turn)
+    }
+}
+
+impl Turn {
+    fn add(&mut self, met: Met) {
+        self.revolution += met.revolution;
+        self.probed += met.probed;
+        self.compared += met.compared;
     }
 }
 

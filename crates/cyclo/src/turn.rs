@@ -1,7 +1,10 @@
 //! One revolution: every fragment meets a part of what stays here.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     thread,
 };
 
@@ -38,6 +41,15 @@ pub(crate) struct Part {
     pub(crate) rows: SideRows,
 }
 
+/// What went around in a revolution, and what it was to meet it.
+pub(crate) struct Met {
+    pub(crate) revolution: Revolution,
+    /// Rows that came by.
+    pub(crate) probed: u64,
+    /// Pairs of rows that were compared.
+    pub(crate) compared: u64,
+}
+
 impl Around {
     /// One revolution around this part. Its rows, and at last those of the fragments, come out as they have a match or not.
     pub(crate) fn turn(
@@ -46,11 +58,11 @@ impl Around {
         part: &Part,
         endings: &mut Endings,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
-    ) -> Result<Revolution, CycloError> {
+    ) -> Result<Met, CycloError> {
         let Self { output, spec: JoinSpec { threads, .. }, .. } = self;
         let Part { local, rows: build_rows } = part;
         let (threads, wanted) = (*threads, output.wanted());
-        let rounds = Rounds::new();
+        let (rounds, compared) = (Rounds::new(), AtomicU64::new(0));
         // Rows that have not filled a batch may hold memory of the part, and are handed on with it.
         let writer = |thread| Mutex::new(Writer::new(Arc::clone(output), move |batch| emit(thread, batch)));
         let writers: Vec<_> = (0..threads).map(writer).collect();
@@ -58,12 +70,14 @@ impl Around {
             let mut writer = writers[thread].lock().unwrap_or_else(PoisonError::into_inner);
             let Work { fragment, rows, ready } = &round.work;
             let mut sink = writer.sink(build_rows, rows);
+            let mut found = 0;
             while let Some(part) = round.next_part() {
-                local.probe(fragment, ready, part, wanted, &mut sink)?;
+                found += local.probe(fragment, ready, part, wanted, &mut sink)?;
             }
+            compared.fetch_add(found, Relaxed);
             Ok(())
         };
-        let mut fragments = self.fragments.iter();
+        let (mut fragments, mut probed) = (self.fragments.iter(), 0);
         let mut spare = Spare::default();
         let revolution = thread::scope(|scope| {
             let _end = EndAtDrop(&rounds);
@@ -76,12 +90,13 @@ impl Around {
                 |buffer| Ok(fragments.next().map(|fragment| fragment.encode(buffer)).transpose()?),
                 |host::Fragment { frame, bytes, is_last }| {
                     let (work_on, parts) = self.ready(local, spare.copy(bytes))?;
+                    let rows = work_on.fragment.batch().num_rows();
+                    probed += rows as u64;
                     let done = rounds.run(work_on, parts, threads - 1, |round| work(0, round))?;
                     if !is_last {
                         done.rows.matched().map_or(Ok(()), |matched| store_matched(bytes, matched))?;
                     } else if endings.has_met_all(frame.sequence, &done.rows)? {
-                        let rows = 0..done.fragment.batch().num_rows();
-                        output.probe_alone(&done.rows, rows, |batch| emit(0, batch))?;
+                        output.probe_alone(&done.rows, 0..rows, |batch| emit(0, batch))?;
                     }
                     drop(done);
                     spare.reclaim();
@@ -93,7 +108,7 @@ impl Around {
         for writer in writers {
             writer.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
         }
-        Ok(revolution)
+        Ok(Met { revolution, probed, compared: compared.into_inner() })
     }
 
     /// A fragment as it came, for the threads, and into how many parts.

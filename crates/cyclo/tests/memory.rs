@@ -1,11 +1,11 @@
 //! What a host says that it holds.
 
-use std::{num::NonZeroUsize, sync::Arc};
+use std::{num::NonZeroUsize, ops::Bound, sync::Arc};
 
 use annulus_cyclo::{Condition, JoinSpec, Share};
 use annulus_join::{
     hash::Partitions,
-    merge::{KeyPair, MergeCondition},
+    merge::{Band, KeyPair, MergeCondition, Offset},
     output::OutputSpec,
     types::{JoinType, Side},
 };
@@ -44,18 +44,25 @@ fn hash() -> Condition {
     Condition::Hash { build: vec![0], probe: vec![0], nulls_equal: false, partitions: Partitions::at_least(8) }
 }
 
-/// The bytes are those of the rows and of what the local join says that it takes besides.
+/// The bytes are those of the rows and of what the local join says that it takes besides, so that hosts share them.
 #[test]
 fn rows_and_what_finds_them() {
-    let merge = MergeCondition { equal: vec![KeyPair { build: 0, probe: 0 }], ..MergeCondition::default() };
-    for (condition, besides) in [(hash(), 12..=20), (Condition::Merge(merge), 8..=8), (Condition::Any, 0..=0)] {
-        let memory = Share::prepare(&spec(condition.clone()), rows(ROWS), rows(ROWS)).unwrap().memory();
-        let (least, most) = (ROWS * (KEY + besides.start()), ROWS * (KEY + besides.end()));
+    let keys = KeyPair { build: 0, probe: 0 };
+    let merge = MergeCondition { equal: vec![keys], ..MergeCondition::default() };
+    let offset = |keys: i64| Bound::Included(Offset::Int(keys.into()));
+    let band = Some(Band { keys, low: offset(-2), high: offset(2) });
+    let band = MergeCondition { band, ..MergeCondition::default() };
+    let merges = [merge, band].map(|merge| (Condition::Merge(merge), 8..=8));
+    let conditions = [(hash(), 12..=20), (Condition::Any, 0..=0)].into_iter().chain(merges);
+    for ((condition, besides), hosts) in conditions.flat_map(|each| [1, 3].map(|hosts| (each.clone(), hosts))) {
+        let count = ROWS / hosts;
+        let memory = Share::prepare(&spec(condition.clone()), rows(count), rows(count)).unwrap().memory();
+        let (least, most) = (count * (KEY + besides.start()), count * (KEY + besides.end()));
         // Arrow's own structures, and capacities that are rounded up.
         assert!((least..most + (16 << 10)).contains(&memory.build), "{condition:?}: {memory:?}");
         // Headings, and a match bit a row.
-        let most = ROWS * KEY + ROWS / 4 + (16 << 10);
-        assert!((ROWS * KEY..most).contains(&memory.fragments), "{condition:?}: {memory:?}");
+        let most = count * KEY + count / 4 + (16 << 10);
+        assert!((count * KEY..most).contains(&memory.fragments), "{condition:?}: {memory:?}");
     }
 }
 

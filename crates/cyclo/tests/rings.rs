@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_cyclo::{Condition, CycloError, JoinSpec, Share};
+use annulus_cyclo::{Condition, CycloError, JoinSpec, Share, Turn};
 use annulus_join::{
     error::JoinError,
     filter::{FilterColumn, PairFilter},
@@ -175,19 +175,26 @@ impl Case {
     }
 
     fn joined(&self) -> Vec<Pair> {
+        self.turned().0
+    }
+
+    /// The result, and what the join was for each host.
+    fn turned(&self) -> (Vec<Pair>, Vec<Turn>) {
         let folder = tempfile::tempdir().unwrap();
         let hosts = self.left.len() as u16;
         let out = Mutex::new(Vec::new());
         let listeners: Vec<_> = (0..hosts).map(|me| UnixListener::bind(path(folder.path(), me)).unwrap()).collect();
-        thread::scope(|scope| {
-            for (me, listener) in (0..).zip(listeners) {
+        let turns = thread::scope(|scope| {
+            let host = |(me, listener)| {
                 let (folder, out) = (folder.path(), &out);
-                scope.spawn(move || self.host(Place::new(me, hosts).unwrap(), listener, folder, out).unwrap());
-            }
+                scope.spawn(move || self.host(Place::new(me, hosts).unwrap(), listener, folder, out).unwrap())
+            };
+            let hosts: Vec<_> = (0..).zip(listeners).map(host).collect();
+            hosts.into_iter().map(|host| host.join().unwrap()).collect()
         });
         let mut out = out.into_inner().unwrap();
         out.sort_unstable();
-        out
+        (out, turns)
     }
 
     fn host(
@@ -196,7 +203,7 @@ impl Case {
         listener: UnixListener,
         folder: &Path,
         out: &Mutex<Vec<Pair>>,
-    ) -> Result<(), CycloError> {
+    ) -> Result<Turn, CycloError> {
         let timeout = Duration::from_secs(60);
         let config = Config { fragment_bytes: 4096, places: 2, own: 2, timeout, connect_timeout: timeout };
         let address = Address::Unix { listener, successor: path(folder, place.successor().0) };
@@ -216,7 +223,8 @@ impl Case {
         };
         assert_eq!(progress.revolutions(), self.parts as u64);
         assert_eq!((progress.joined(), progress.bytes()), (turn.revolution.joined, turn.revolution.bytes));
-        Ok(host.finish()?)
+        host.finish()?;
+        Ok(turn)
     }
 
     /// What stays, and what goes around.
@@ -285,5 +293,38 @@ proptest! {
     #[test]
     fn as_row_by_row(case in arb_case()) {
         prop_assert_eq!(case.joined(), case.expected());
+    }
+}
+
+/// Hosts with the same rows on both sides.
+fn inner(shares: Vec<Vec<Row>>, by: By, parts: usize) -> Case {
+    Case {
+        left: shares.clone(),
+        right: shares,
+        join: JoinType::Inner,
+        build: Side::Left,
+        filtered: by == By::Loops,
+        nulls_equal: false,
+        threads: 2,
+        partitions: 4,
+        by,
+        parts,
+    }
+}
+
+/// Every host sees all rows that go around, once for each part, and together they compare what one host does.
+#[test]
+fn work_is_shared_among_the_hosts() {
+    let rows: Vec<Row> = (0..600).map(|number| (Some(number as i32 % 200), number)).collect();
+    for (by, least) in [(By::Hash, 1800), (By::Merge, 1800), (By::Band(0), 1800), (By::Loops, 600 * 600)] {
+        for (hosts, parts) in [(1, 1), (3, 1), (1, 3), (3, 2)] {
+            let shares: Vec<Vec<Row>> = rows.chunks(600 / hosts).map(<[Row]>::to_vec).collect();
+            let turns = inner(shares, by, parts).turned().1;
+            assert!(turns.iter().all(|turn| turn.probed == 600 * parts as u64), "{by:?}");
+            let compared = turns.iter().map(|turn| turn.compared).sum::<u64>();
+            // By chance a row meets a neighbour in each of the tables.
+            let most = if by == By::Hash { least + (600 * hosts * parts) as u64 } else { least };
+            assert!((least..=most).contains(&compared), "{by:?}, {hosts} hosts, {parts} parts: {compared}");
+        }
     }
 }

@@ -29,11 +29,12 @@ impl LoopsBuild {
     }
 
     /// Gives each row of `probe`, a range of a fragment's rows, with each row of the build side to `sink`, or as many pairs as
-    /// are wanted. O(build rows * probe rows), without memory but for [`MOST_PAIRS`](crate::sink::MOST_PAIRS) pairs.
+    /// are wanted, and says how many. O(build rows * probe rows), without memory but for [`MOST_PAIRS`](crate::sink::MOST_PAIRS)
+    /// pairs.
     ///
     /// # Errors
     /// The first one of the sink.
-    pub fn probe(&self, probe: Range<u32>, wanted: Wanted, sink: &mut impl PairSink) -> Result<(), JoinError> {
+    pub fn probe(&self, probe: Range<u32>, wanted: Wanted, sink: &mut impl PairSink) -> Result<u64, JoinError> {
         let (mut build, mut probe) = (0..self.rows, probe);
         match wanted {
             Wanted::All => {}
@@ -47,6 +48,6 @@ impl LoopsBuild {
                 pairs.push(block.clone(), row)?;
             }
         }
-        pairs.flush()
+        pairs.finish()
     }
 }

@@ -26,13 +26,14 @@ pub(crate) struct PairBuffer<'a, S> {
     build: Box<[u32]>,
     probe: Box<[u32]>,
     len: usize,
+    handed_on: u64,
     sink: &'a mut S,
 }
 
 impl<'a, S: PairSink> PairBuffer<'a, S> {
     pub(crate) fn new(sink: &'a mut S) -> Self {
         let slots = || vec![0; MOST_PAIRS + LANES].into_boxed_slice();
-        Self { build: slots(), probe: slots(), len: 0, sink }
+        Self { build: slots(), probe: slots(), len: 0, handed_on: 0, sink }
     }
 
     /// Row `probe` of the fragment with each row of a range of the build side.
@@ -58,10 +59,19 @@ impl<'a, S: PairSink> PairBuffer<'a, S> {
     }
 
     /// Hands on what there is.
-    pub(crate) fn flush(&mut self) -> Result<(), JoinError> {
+    fn flush(&mut self) -> Result<(), JoinError> {
         match std::mem::take(&mut self.len) {
             0 => Ok(()),
-            len => self.sink.pairs(&self.build[..len], &self.probe[..len]),
+            len => {
+                self.handed_on += len as u64;
+                self.sink.pairs(&self.build[..len], &self.probe[..len])
+            }
         }
+    }
+
+    /// Hands on what there is, and says how many pairs there were.
+    pub(crate) fn finish(mut self) -> Result<u64, JoinError> {
+        self.flush()?;
+        Ok(self.handed_on)
     }
 }

@@ -156,12 +156,49 @@ fn case(build: ArrayRef, probe: ArrayRef) -> Case {
 }
 
 fn count(case: &Case) -> usize {
+    count_compared(case).0
+}
+
+/// Pairs, and how many were compared.
+fn count_compared(case: &Case) -> (usize, u64) {
     let (build, _, fragments) = prepare(case);
-    let mut sink = Collect::default();
+    let (mut sink, mut compared) = (Collect::default(), 0);
     for fragment in &fragments {
-        fragment.morsels(case.threads).iter().for_each(|morsel| build.probe(fragment, morsel, &mut sink).unwrap());
+        for morsel in fragment.morsels(case.threads) {
+            compared += build.probe(fragment, &morsel, &mut sink).unwrap();
+        }
     }
-    sink.pairs.len()
+    (sink.pairs.len(), compared)
+}
+
+#[test]
+fn pairs_of_one_bucket_are_compared() {
+    let numbers = |numbers: std::ops::Range<i64>| -> ArrayRef { Arc::new(numbers.collect::<Int64Array>()) };
+    // Unique keys: each meets its own, and by chance a neighbour.
+    let (pairs, compared) = count_compared(&case(numbers(0..10_000), numbers(0..10_000)));
+    assert_eq!(pairs, 10_000);
+    assert!((10_000..20_000).contains(&compared), "{compared}");
+    // Keys that are not there meet neighbours alone.
+    let (pairs, compared) = count_compared(&case(numbers(0..10_000), numbers(10_000..20_000)));
+    assert_eq!(pairs, 0);
+    assert!((1..10_000).contains(&compared), "{compared}");
+    // In a long bucket only rows of the key are.
+    let heavy = |rows| -> ArrayRef { Arc::new(std::iter::repeat_n(7, rows).collect::<Int64Array>()) };
+    assert_eq!(count_compared(&case(heavy(1000), heavy(300))), (300_000, 300_000));
+}
+
+#[test]
+fn memory_is_that_of_rows_and_tables() {
+    let numbers = || -> ArrayRef { Arc::new((0..100_000).collect::<Int64Array>()) };
+    let (build, _, fragments) = prepare(&case(numbers(), numbers()));
+    let row = 8;
+    let validity = 100_000 / 8;
+    let sent: usize = fragments.iter().map(Fragment::encoded_bytes).sum();
+    // Headings, and a match bit a row.
+    assert!((100_000 * row..100_000 * row + 2 * validity + (16 << 10)).contains(&sent), "{sent}");
+    // Key and number of each row, and a directory of one to two places a row.
+    let tables = build.memory_bytes() - 100_000 * row;
+    assert!((100_000 * 16..100_000 * 20 + 2 * validity).contains(&tables), "{tables}");
 }
 
 #[test]

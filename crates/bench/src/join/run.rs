@@ -1,151 +1,154 @@
 //! One join around a ring whose hosts are threads.
 
 use std::{
-    os::unix::net::UnixListener,
-    path::Path,
     sync::{Barrier, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
-use annulus_cyclo::{Condition, JoinSpec, Share, Turn};
+use annulus_cyclo::{JoinSpec, Share, Turn};
 use annulus_join::{
-    hash::Partitions,
+    error::JoinError,
     output::OutputSpec,
     types::{JoinType, Side},
 };
-use annulus_roundabout::{
-    config::Config,
-    error::RoundaboutError,
-    host::Host,
-    link::socket::{Address, Clear},
-    ring::Place,
-};
-use anyhow::{Context, Result, anyhow};
+use annulus_roundabout::host::Host;
+use anyhow::{Result, anyhow};
 use arrow::{array::AsArray, array::RecordBatch, datatypes::Int64Type};
 
-use super::tables::{Answer, Tables, schema, sum};
+use super::{
+    args::{By, Link},
+    links::Links,
+    tables::{Answer, Tables, sum},
+};
+use crate::machine;
 
-const SESSION: u64 = 1;
-/// A slow machine may let a host wait for long; nothing fails here.
-const PATIENCE: Duration = Duration::from_secs(600);
-
-pub(super) struct Ring<'a> {
-    pub(super) hosts: u16,
-    pub(super) threads: usize,
-    pub(super) element: u32,
-    pub(super) tables: &'a Tables,
+/// A ring, and what it joins.
+#[derive(Clone, Copy)]
+pub(crate) struct Ring<'a> {
+    pub(crate) tables: &'a Tables,
+    pub(crate) by: By,
+    pub(crate) link: Link,
+    pub(crate) hosts: u16,
+    /// Of each host.
+    pub(crate) threads: usize,
+    pub(crate) element: u32,
 }
 
 /// What a join gave, and how long it took.
 pub(super) struct Joined {
     pub(super) answer: Answer,
-    pub(super) turns: Vec<Turn>,
-    /// From when all hosts were ready until all were done.
-    pub(super) join: Duration,
+    pub(super) hosts: Vec<HostTurn>,
+    /// Time on cores during the revolution, by what all cores have.
+    pub(super) cpu_load: Option<f64>,
+    /// Seconds on cores, of setup and revolution.
+    pub(super) cpu: Option<f64>,
 }
 
+/// What it was for one host.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HostTurn {
+    pub(super) turn: Turn,
+    pub(super) join: Duration,
+    /// Most memory that was taken while it prepared, if that is known.
+    pub(super) peak: Option<u64>,
+    /// Time on a core while it prepared, if one thread did and that is known.
+    pub(super) setup_cpu: Option<Duration>,
+}
+
+/// Rows and sums from several threads.
+#[derive(Default)]
+pub(super) struct Totals(Mutex<Answer>);
+
 impl Ring<'_> {
+    /// All hosts at once; one prepares at a time, and all turn together.
     pub(super) fn join(&self) -> Result<Joined> {
-        let folder = tempfile::tempdir().context("cannot make a folder for sockets")?;
-        let path = |host: u16| folder.path().join(format!("host-{host}"));
-        let listeners = (0..self.hosts)
-            .map(|me| UnixListener::bind(path(me)))
-            .collect::<Result<Vec<_>, _>>()
-            .context("no socket")?;
-        let answer = Mutex::new(Answer::default());
-        // One host prepares at a time; all turn together.
+        let links = Links::new(self.hosts, self.link, self.element)?;
+        let whole = machine::Busy::start();
+        let totals = Totals::default();
         let (one, all) = (Mutex::new(()), Barrier::new(usize::from(self.hosts)));
-        let results = thread::scope(|scope| {
-            let hosts: Vec<_> = (0..)
-                .zip(listeners)
-                .map(|(me, listener)| {
-                    let (folder, answer, one, all) = (folder.path(), &answer, &one, &all);
-                    scope.spawn(move || self.host(me, listener, folder, answer, one, all))
-                })
-                .collect();
+        let busy = Mutex::new(None);
+        let hosts = thread::scope(|scope| {
+            let host = |me| {
+                let (links, totals, one, all, busy) = (&links, &totals, &one, &all, &busy);
+                scope.spawn(move || self.host(me, links, totals, one, all, busy))
+            };
+            let hosts: Vec<_> = (0..self.hosts).map(host).collect();
             hosts
                 .into_iter()
                 .map(|host| host.join().map_err(|_| anyhow!("a host has panicked"))?)
                 .collect::<Result<Vec<_>>>()
         })?;
-        let join = results.iter().map(|(_, join)| *join).max().unwrap_or_default();
-        let answer = answer.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Joined { answer, turns: results.into_iter().map(|(turn, _)| turn).collect(), join })
+        let busy = busy.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let cpu_load = busy.and_then(|busy: machine::Busy| busy.load());
+        Ok(Joined { answer: totals.answer(), hosts, cpu_load, cpu: whole.seconds() })
     }
 
     fn host(
         &self,
         me: u16,
-        listener: UnixListener,
-        folder: &Path,
-        answer: &Mutex<Answer>,
+        links: &Links,
+        totals: &Totals,
         one: &Mutex<()>,
         all: &Barrier,
-    ) -> Result<(Turn, Duration)> {
+        busy: &Mutex<Option<machine::Busy>>,
+    ) -> Result<HostTurn> {
         // Every host comes to the barrier, whatever happens to it.
-        let ready = self.ready(me, listener, folder, one);
-        all.wait();
-        let (mut host, share) = ready?;
-        let start = Instant::now();
-        let turn = share.turn(&mut host, &|_, batch| {
-            let column = |index: usize| sum(batch.column(index).as_primitive::<Int64Type>());
-            let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
-            answer.rows += batch.num_rows() as u64;
-            answer.sum = answer.sum.wrapping_add(column(0)).wrapping_add(column(1));
-            Ok(())
-        })?;
-        let join = start.elapsed();
-        host.finish()?;
-        Ok((turn, join))
+        let ready = links.start(me).and_then(|host| {
+            let _alone = one.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok((host, self.prepare(me)?))
+        });
+        if all.wait().is_leader() {
+            *busy.lock().unwrap_or_else(PoisonError::into_inner) = Some(machine::Busy::start());
+        }
+        let (host, share) = ready?;
+        turn(host, share, totals)
     }
 
-    fn ready(&self, me: u16, listener: UnixListener, folder: &Path, one: &Mutex<()>) -> Result<(Host, Share)> {
-        let place = Place::new(me, self.hosts).context("a place in the ring")?;
-        let host = self.start(place, listener, folder)?;
-        let spec = JoinSpec {
+    /// Host `me`'s part of both tables.
+    pub(super) fn prepare(&self, me: u16) -> Result<Share> {
+        let [left, right] = [&self.tables.left, &self.tables.right].map(|side| Tables::share(side, me, self.hosts));
+        Ok(Share::prepare(&self.spec(), left, right)?)
+    }
+
+    fn spec(&self) -> JoinSpec {
+        JoinSpec {
             output: OutputSpec {
                 join: JoinType::Inner,
                 build: Side::Left,
-                left: schema(),
-                right: schema(),
+                left: self.tables.schema.clone(),
+                right: self.tables.schema.clone(),
                 left_columns: vec![1],
                 right_columns: vec![1],
                 filter: None,
             },
-            condition: Condition::Hash {
-                build: vec![0],
-                probe: vec![0],
-                nulls_equal: false,
-                partitions: Partitions::for_rows(self.rows() / usize::from(self.hosts)),
-            },
+            condition: self.tables.condition(self.by, self.hosts),
             fragment_bytes: self.element as usize,
             threads: self.threads,
-        };
-        let (left, right) = (self.share(&self.tables.left, me), self.share(&self.tables.right, me));
-        let _alone = one.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok((host, Share::prepare(&spec, left, right)?))
+        }
+    }
+}
+
+/// A host's revolution, to the end of its ring.
+pub(super) fn turn(mut host: Host, share: Share, totals: &Totals) -> Result<HostTurn> {
+    let start = Instant::now();
+    let turn = share.turn(&mut host, &|_, batch| totals.add(&batch))?;
+    let join = start.elapsed();
+    host.finish()?;
+    Ok(HostTurn { turn, join, ..HostTurn::default() })
+}
+
+impl Totals {
+    fn add(&self, batch: &RecordBatch) -> Result<(), JoinError> {
+        let column = |index: usize| sum(batch.column(index).as_primitive::<Int64Type>());
+        let sum = column(0).wrapping_add(column(1));
+        let mut answer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        answer.rows += batch.num_rows() as u64;
+        answer.sum = answer.sum.wrapping_add(sum);
+        Ok(())
     }
 
-    fn start(&self, place: Place, listener: UnixListener, folder: &Path) -> Result<Host, RoundaboutError> {
-        let config =
-            Config { fragment_bytes: self.element, timeout: PATIENCE, connect_timeout: PATIENCE, ..Config::default() };
-        let address = Address::Unix { listener, successor: folder.join(format!("host-{}", place.successor())) };
-        Host::join_ring(place, SESSION, &config, address, &Clear)
-    }
-
-    fn rows(&self) -> usize {
-        self.tables.left.iter().map(RecordBatch::num_rows).sum()
-    }
-
-    /// Every so-many-eth row range of the table: this host's.
-    fn share(&self, batches: &[RecordBatch], me: u16) -> Vec<RecordBatch> {
-        let hosts = usize::from(self.hosts);
-        let part = |batch: &RecordBatch| {
-            let at = |host: usize| batch.num_rows() * host / hosts;
-            let (start, end) = (at(usize::from(me)), at(usize::from(me) + 1));
-            batch.slice(start, end - start)
-        };
-        batches.iter().map(part).collect()
+    pub(super) fn answer(&self) -> Answer {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,11 +1,9 @@
 //! Ours beside the best of the paper's variants: tables and pages.
 
-use comfy_table::{CellAlignment, Table, presets};
-
 use super::{line::Line, setting::Cell};
 use crate::report::{
     chart::{BarGroup, bars},
-    page,
+    page, plain,
 };
 
 /// The lines of one cell, boiled down.
@@ -82,13 +80,7 @@ const HEADER: [&str; 12] = [
 
 /// A table for the terminal.
 pub fn table(comparisons: &[Comparison<'_>]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(HEADER);
-    table.add_rows(comparisons.iter().map(Comparison::cells));
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.to_string()
+    plain::table(&HEADER, &[], comparisons.iter().map(Comparison::cells)).to_string()
 }
 
 /// An HTML table of the same.

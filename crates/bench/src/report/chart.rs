@@ -50,7 +50,7 @@ pub fn bars(title: &str, series: &[&str], unit: &str, mark: Option<f64>, groups:
             let width = (value * per_unit).max(1.0);
             let rect = format!("<rect class=\"s{series}\" x=\"{labels}\" y=\"{y:.1}\" width=\"{width:.1}\"");
             push(&mut svg, format_args!("{rect} height=\"{}\" rx=\"2\"/>\n", BAR - 2.0));
-            text(&mut svg, labels + width + 5.0, y + BAR - 3.0, "start", &format!("{value:.1} {unit}"));
+            text(&mut svg, labels + width + 5.0, y + BAR - 3.0, "start", &format!("{} {unit}", short(*value)));
         }
     }
     if let Some(mark) = mark {
@@ -59,6 +59,18 @@ pub fn bars(title: &str, series: &[&str], unit: &str, mark: Option<f64>, groups:
     }
     svg.push_str("</svg>\n");
     svg
+}
+
+/// Three digits or so.
+fn short(value: f64) -> String {
+    let digits = if value >= 10.0 {
+        1
+    } else if value >= 1.0 {
+        2
+    } else {
+        3
+    };
+    format!("{value:.digits$}")
 }
 
 fn legend(svg: &mut String, left: f64, series: &[&str]) {

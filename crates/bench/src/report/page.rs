@@ -29,17 +29,17 @@ pub fn escape(text: &str) -> String {
 
 const STYLE: &str = "
 :root { color-scheme: light dark; --text: #1c2430; --page: #ffffff; --line: #d5dae1; --s0: #9aa5b4; --s1: #1768c4;
-        --s2: #c8742c; }
+        --s2: #c8742c; --s3: #4c9a52; }
 @media (prefers-color-scheme: dark) {
   :root { --text: #e3e7ed; --page: #14181e; --line: #39424e; --s0: #6d7887; --s1: #5ba3f5;
-          --s2: #e0924c; }
+          --s2: #e0924c; --s3: #6fc07a; }
 }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); max-width: 960px;
        margin: 2rem auto; padding: 0 1rem; }
 svg { width: 100%; height: auto; }
 svg text { font-size: 11px; fill: var(--text); font-variant-numeric: tabular-nums; }
 svg line { stroke: var(--text); stroke-dasharray: 4 3; }
-.s0 { fill: var(--s0); } .s1 { fill: var(--s1); } .s2 { fill: var(--s2); }
+.s0 { fill: var(--s0); } .s1 { fill: var(--s1); } .s2 { fill: var(--s2); } .s3 { fill: var(--s3); }
 polyline { fill: none; stroke-width: 1.5; } circle { stroke: none; } .grid { stroke: var(--line); }
 polyline.main { stroke: var(--s1); stroke-width: 4; } circle.main { fill: var(--s1); }
 polyline.dashed { stroke: var(--text); stroke-dasharray: 5 4; } circle.dashed { fill: var(--text); }

@@ -12,12 +12,14 @@ use std::{
 use annulus_roundabout::config::Config;
 use anyhow::{Context, Result};
 pub use args::{RoundaboutArgs, Way, parse_element};
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
+use indicatif::ProgressBar;
 use serde::Serialize;
 
 use self::run::Run;
 use crate::{
     Stop, progress,
+    report::plain,
     statistics::{median, spread},
 };
 
@@ -27,14 +29,14 @@ const CHECKED: u64 = 64;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One way with elements of one size.
-#[derive(Debug, Serialize)]
-struct Line {
-    way: &'static str,
-    element_bytes: u32,
-    elements: u64,
-    gb_per_s: f64,
-    ratio: Option<f64>,
-    spread: f64,
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Line {
+    pub(crate) way: &'static str,
+    pub(crate) element_bytes: u32,
+    pub(crate) elements: u64,
+    pub(crate) gb_per_s: f64,
+    pub(crate) ratio: Option<f64>,
+    pub(crate) spread: f64,
 }
 
 /// Runs the benchmark that `args` ask for, and prints its result.
@@ -42,8 +44,25 @@ struct Line {
 /// # Errors
 /// If an element is damaged, a host fails, or `stop` is set meanwhile.
 pub fn run(args: &RoundaboutArgs, stop: &Stop) -> Result<()> {
-    let runs = args.elements.len() * args.ways.len() * (args.rounds + 1);
-    let bar = progress::bar(runs as u64, "runs");
+    let bar = progress::bar(runs(args) as u64, "runs");
+    let lines = measure(args, &bar, stop)?;
+    bar.finish_and_clear();
+    if !args.json {
+        writeln!(stdout(), "{}", table(&lines)).context("cannot print")?;
+    }
+    Ok(())
+}
+
+/// How often [`measure`] moves its bar.
+pub(crate) fn runs(args: &RoundaboutArgs) -> usize {
+    args.elements.len() * args.ways.len() * (args.rounds + 1)
+}
+
+/// Measures what `args` ask for, and prints it line by line if they ask for JSON.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn measure(args: &RoundaboutArgs, bar: &ProgressBar, stop: &Stop) -> Result<Vec<Line>> {
     let mut lines = Vec::new();
     for &element_bytes in &args.elements {
         let elements = (args.bytes as u64 / u64::from(element_bytes)).max(2);
@@ -92,28 +111,18 @@ pub fn run(args: &RoundaboutArgs, stop: &Stop) -> Result<()> {
             lines.push(line);
         }
     }
-    bar.finish_and_clear();
-    if !args.json {
-        writeln!(stdout(), "{}", table(&lines)).context("cannot print")?;
-    }
-    Ok(())
+    Ok(lines)
 }
 
 fn table(lines: &[Line]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_header(["element", "way", "GB/s", "by plain", "spread"]);
-    for line in lines {
-        table.add_row([
+    let row = |line: &Line| {
+        vec![
             format!("{} KiB", line.element_bytes >> 10),
             line.way.to_owned(),
             format!("{:.2}", line.gb_per_s),
             line.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
             format!("{:.2}", line.spread),
-        ]);
-    }
-    for column in [0, 2, 3, 4] {
-        table.column_mut(column).expect("a column of the header").set_cell_alignment(CellAlignment::Right);
-    }
-    table
+        ]
+    };
+    plain::table(&["element", "way", "GB/s", "by plain", "spread"], &[1], lines.iter().map(row))
 }

@@ -50,7 +50,8 @@ pub fn run(job: Job) -> Result<Outcome> {
             Job::Pages(args) => blocking::run(move |stop| pages::run(&args, stop)).await,
             Job::Roundabout(args) => blocking::run(move |stop| roundabout::run(&args, stop)).await,
             Job::BenchJoin(args) => blocking::run(move |stop| bench_join::run(&args, stop)).await,
-            Job::Reproduce(args) => blocking::run(move |stop| reproduce::run(&args, stop)).await,
+            Job::Reproduce(args) => blocking::run(move |stop| reproduce::pages::run(&args, stop)).await,
+            Job::ReproduceCycloJoin(args) => blocking::run(move |stop| reproduce::cyclo::run(&args, stop)).await,
         }
     });
     // Spill files go last, when the tasks that write them have stopped.

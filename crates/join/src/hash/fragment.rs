@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use arrow::array::{ArrayRef, LargeBinaryArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, LargeBinaryArray, RecordBatch};
 
 use super::{
     build::{look_up, user_batch},

@@ -28,11 +28,12 @@ const FEW: usize = 4;
 impl BuildSide {
     /// Finds the pairs of rows whose keys are equal, for the rows of `morsel`, which is of this fragment, and gives them to `sink` in
     /// no particular order. Any number of threads may do so at once, each with other morsels. O(rows + pairs), and
-    /// logarithmic in the rows of a build side whose keys fall into few buckets.
+    /// logarithmic in the rows of a build side whose keys fall into few buckets. Says how many pairs of rows it compared: those that
+    /// share a bucket, or a key where a bucket is long. It does not depend on the machine.
     ///
     /// # Errors
     /// If the fragment was prepared with other keys or partitions, there is no such morsel, or the sink fails.
-    pub fn probe(&self, fragment: &Fragment, morsel: &Morsel, sink: &mut impl PairSink) -> Result<(), JoinError> {
+    pub fn probe(&self, fragment: &Fragment, morsel: &Morsel, sink: &mut impl PairSink) -> Result<u64, JoinError> {
         self.probe_morsel(fragment, morsel, None, sink)
     }
 
@@ -46,7 +47,7 @@ impl BuildSide {
         if build.rows() != self.batch().num_rows() {
             return Err(JoinError::Fragment { what: "the matches are of another build side" });
         }
-        self.probe_morsel(fragment, morsel, Some(build), &mut Mark { build, probe: fragment.matched() })
+        self.probe_morsel(fragment, morsel, Some(build), &mut Mark { build, probe: fragment.matched() }).map(drop)
     }
 
     fn probe_morsel(
@@ -55,7 +56,7 @@ impl BuildSide {
         morsel: &Morsel,
         marked: Option<&Matched>,
         sink: &mut impl PairSink,
-    ) -> Result<(), JoinError> {
+    ) -> Result<u64, JoinError> {
         if fragment.format().partitions() != self.partitions() {
             return Err(JoinError::Fragment { what: "it is clustered into another number of partitions" });
         }
@@ -74,7 +75,8 @@ impl BuildSide {
             }
             _ => return Err(JoinError::Fragment { what: "its keys have another width" }),
         }
-        pairs.flush()
+        pairs.flush()?;
+        Ok(pairs.compared)
     }
 
     fn probe_keys<K: Key>(
@@ -180,6 +182,7 @@ impl Candidates {
         pairs: &mut Pairs<'_, impl PairSink>,
     ) -> Result<(), JoinError> {
         pairs.reserve(self.len)?;
+        pairs.compared += self.len as u64;
         let mut len = pairs.len;
         for (&at, &row) in self.entries[..self.len].iter().zip(&self.rows[..self.len]) {
             // SAFETY: buckets gave the entries.
@@ -224,6 +227,8 @@ struct Pairs<'a, S> {
     build: Box<[u32; MOST_PAIRS]>,
     probe: Box<[u32; MOST_PAIRS]>,
     len: usize,
+    /// Pairs that were candidates so far.
+    compared: u64,
     sink: &'a mut S,
     /// Keys of both sides that are to be compared, where their numbers are but hashes.
     bytes: Option<(&'a LargeBinaryArray, &'a LargeBinaryArray)>,
@@ -237,7 +242,8 @@ impl<'a, S: PairSink> Pairs<'a, S> {
         bytes: Option<(&'a LargeBinaryArray, &'a LargeBinaryArray)>,
         marked: Option<&'a Matched>,
     ) -> Self {
-        Self { build: Box::new([0; MOST_PAIRS]), probe: Box::new([0; MOST_PAIRS]), len: 0, sink, bytes, marked }
+        let slots = || Box::new([0; MOST_PAIRS]);
+        Self { build: slots(), probe: slots(), len: 0, compared: 0, sink, bytes, marked }
     }
 
     /// Whether the row needs no second match, and with it all of its key.
@@ -255,11 +261,13 @@ impl<'a, S: PairSink> Pairs<'a, S> {
         self.build[self.len] = build;
         self.probe[self.len] = probe;
         self.len += 1;
+        self.compared += 1;
         Ok(())
     }
 
     /// Entries that all match a row.
     fn push_all<K: Copy>(&mut self, mut entries: &[Entry<K>], probe: u32) -> Result<(), JoinError> {
+        self.compared += entries.len() as u64;
         while !entries.is_empty() {
             let (now, later) = entries.split_at(entries.len().min(MOST_PAIRS - self.len));
             let end = self.len + now.len();

@@ -162,8 +162,8 @@ impl MergeJoin {
         Ok(MergeFragment { batch, keys })
     }
 
-    /// Gives the pairs of `rows`, a range of the fragment's rows, to `sink`, or as many of them as are wanted. Ranges of a few ten
-    /// thousand rows are worth a thread's while. O(rows + pairs) if the fragment is sorted.
+    /// Gives the pairs of `rows`, a range of the fragment's rows, to `sink`, or as many of them as are wanted, and says how many.
+    /// Ranges of a few ten thousand rows are worth a thread's while. O(rows + pairs) if the fragment is sorted.
     ///
     /// # Errors
     /// [`JoinError::Fragment`] if build side or fragment were made for another join, or the first error of the sink.
@@ -174,7 +174,7 @@ impl MergeJoin {
         rows: Range<u32>,
         wanted: Wanted,
         sink: &mut impl PairSink,
-    ) -> Result<(), JoinError> {
+    ) -> Result<u64, JoinError> {
         let rows = rows.start..rows.end.min(fragment.batch.num_rows() as u32);
         Merge { build, fragment, edges: self.edges, rows, wanted }.run(sink)
     }

@@ -25,7 +25,7 @@ pub(super) struct Merge<'a> {
 }
 
 impl Merge<'_> {
-    pub(super) fn run(&self, sink: &mut impl PairSink) -> Result<(), JoinError> {
+    pub(super) fn run(&self, sink: &mut impl PairSink) -> Result<u64, JoinError> {
         let (rows, at) = (self.build.rows, 0);
         match (&self.build.keys.equal, &self.fragment.keys.equal) {
             (Column::Nothing, Column::Nothing) => self.by_band(Everything { rows }, sink),
@@ -42,7 +42,7 @@ impl Merge<'_> {
         }
     }
 
-    fn by_band(&self, equal: impl Cursor, sink: &mut impl PairSink) -> Result<(), JoinError> {
+    fn by_band(&self, equal: impl Cursor, sink: &mut impl PairSink) -> Result<u64, JoinError> {
         let at = 0..0;
         match (&self.build.keys.band, &self.fragment.keys.band, self.edges) {
             (Column::Nothing, Column::Nothing, None) => self.by_cursor(equal, sink),
@@ -56,7 +56,7 @@ impl Merge<'_> {
         }
     }
 
-    fn by_cursor(&self, mut cursor: impl Cursor, sink: &mut impl PairSink) -> Result<(), JoinError> {
+    fn by_cursor(&self, mut cursor: impl Cursor, sink: &mut impl PairSink) -> Result<u64, JoinError> {
         let nulls = self.fragment.keys.nulls.as_ref();
         let mut pairs = PairBuffer::new(sink);
         // Rows of the build side that have had a pair already, if one is enough.
@@ -74,7 +74,7 @@ impl Merge<'_> {
             }
             pairs.push(build, probe)?;
         }
-        pairs.flush()
+        pairs.finish()
     }
 }
 

@@ -1,0 +1,67 @@
+//! The hosts of a ring one at a time: each is in a ring of two, whose other host gives it the fragments of all others and joins
+//! nothing. So it works as if it had a machine for itself.
+
+use std::thread;
+
+use annulus_join::hash::Fragment;
+use annulus_roundabout::host::Host;
+use anyhow::{Result, anyhow};
+
+use super::{
+    links::Links,
+    run::{HostTurn, Joined, Ring, Totals, turn},
+};
+use crate::machine::{ResidentPeak, thread_on_core};
+
+/// What each host sends around, kept to be sent to one host after the other.
+pub(super) struct Fragments(Vec<Vec<Fragment>>);
+
+impl Fragments {
+    /// Those of all hosts of the ring; a host that is alone gets none of others.
+    pub(super) fn of(ring: &Ring<'_>) -> Result<Self> {
+        let hosts = if ring.hosts == 1 { 0 } else { ring.hosts };
+        Ok(Self((0..hosts).map(|me| Ok(ring.prepare(me)?.into_fragments())).collect::<Result<_>>()?))
+    }
+
+    fn of_others(&self, me: u16) -> impl Iterator<Item = &Fragment> {
+        self.0.iter().enumerate().filter(move |(host, _)| *host != usize::from(me)).flat_map(|(_, fragments)| fragments)
+    }
+}
+
+impl Ring<'_> {
+    /// One host after the other.
+    pub(super) fn join_one_at_a_time(&self, fragments: &Fragments) -> Result<Joined> {
+        let totals = Totals::default();
+        let hosts = (0..self.hosts).map(|me| self.alone(me, fragments, &totals)).collect::<Result<_>>()?;
+        Ok(Joined { answer: totals.answer(), hosts, cpu_load: None, cpu: None })
+    }
+
+    fn alone(&self, me: u16, fragments: &Fragments, totals: &Totals) -> Result<HostTurn> {
+        let (resident, before) = (ResidentPeak::start(), thread_on_core());
+        let share = self.prepare(me)?;
+        let peak = resident.and_then(|resident| resident.bytes());
+        // The threads that help are others.
+        let setup_cpu =
+            before.zip(thread_on_core()).filter(|_| self.threads == 1).map(|(before, after)| after - before);
+        let links = Links::new(self.hosts.min(2), self.link, self.element)?;
+        let measured = thread::scope(|scope| {
+            let others = (self.hosts > 1).then(|| scope.spawn(|| feed(links.start(1)?, fragments.of_others(me))));
+            let measured = links.start(0).and_then(|host| turn(host, share, totals));
+            match others.map(|others| others.join()) {
+                Some(Err(_)) => Err(anyhow!("a host has panicked")),
+                // The first of two errors is this host's own.
+                Some(Ok(fed)) => measured.and_then(|measured| fed.map(|()| measured)),
+                None => measured,
+            }
+        })?;
+        Ok(HostTurn { peak, setup_cpu, ..measured })
+    }
+}
+
+fn feed<'a>(mut host: Host, mut fragments: impl Iterator<Item = &'a Fragment>) -> Result<()> {
+    host.revolve(
+        |buffer| anyhow::Ok(fragments.next().map(|fragment| fragment.encode(buffer)).transpose()?),
+        |_| anyhow::Ok(()),
+    )?;
+    Ok(host.finish()?)
+}

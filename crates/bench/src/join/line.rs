@@ -1,0 +1,148 @@
+//! What is told about one ring.
+
+use std::time::Duration;
+
+use annulus_roundabout::host::Revolution;
+use comfy_table::Table;
+use serde::Serialize;
+
+use super::{
+    args::name,
+    links::buffer_bytes,
+    run::{HostTurn, Joined, Ring},
+};
+use crate::{report::plain, statistics::median};
+
+const MB: f64 = (1 << 20) as f64;
+
+/// A ring of one size: columns as `annulus bench join --help` explains them.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Line {
+    pub(crate) data: String,
+    pub(crate) by: String,
+    pub(crate) link: String,
+    pub(crate) hosts: u16,
+    pub(crate) threads: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) zipf: Option<f64>,
+    pub(crate) one_at_a_time: bool,
+    pub(crate) rows: u64,
+    pub(crate) probe_rows: u64,
+    pub(crate) matches: u64,
+    pub(crate) sum: i64,
+    pub(crate) setup_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) setup_cpu_s: Option<f64>,
+    pub(crate) join_s: f64,
+    pub(crate) waiting_share: f64,
+    pub(crate) waiting_first_share: f64,
+    pub(crate) waiting_last_share: f64,
+    pub(crate) total_s: f64,
+    pub(crate) host_probed: u64,
+    pub(crate) host_compared: u64,
+    pub(crate) host_mb: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) peak_mb: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu_load: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu_s: Option<f64>,
+}
+
+impl Line {
+    /// Medians of the rounds, at least one.
+    pub(super) fn new(ring: &Ring<'_>, one_at_a_time: bool, rounds: &[Joined]) -> Self {
+        let of = |value: &dyn Fn(&Joined) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
+        // The median of each host, of that host which has most: the most of each round would grow with the hosts by chance alone.
+        let most = |value: &dyn Fn(&HostTurn) -> f64| {
+            let host = |host: usize| of(&|joined| value(&joined.hosts[host]));
+            (0..usize::from(ring.hosts)).map(host).fold(0.0, f64::max)
+        };
+        let setup_s = most(&|host| host.turn.setup.as_secs_f64());
+        let join_s = most(&|host| host.join.as_secs_f64());
+        let share_of = |time: fn(&Revolution) -> Duration| {
+            let share = |host: &HostTurn| time(&host.turn.revolution).as_secs_f64() / host.join.as_secs_f64();
+            of(&|joined| joined.hosts.iter().map(share).sum::<f64>() / joined.hosts.len() as f64)
+        };
+        let known = |known: &dyn Fn(&HostTurn) -> bool| rounds.iter().flat_map(|joined| &joined.hosts).all(known);
+        // What else the machine does can only add to it.
+        let least_cpu = |host: usize| rounds.iter().filter_map(|joined| joined.hosts[host].setup_cpu).min();
+        let setup_cpu = (0..usize::from(ring.hosts)).map(least_cpu).collect::<Option<Vec<_>>>();
+        let setup_cpu = setup_cpu.and_then(|hosts| hosts.into_iter().max());
+        let known_of = |value: &dyn Fn(&Joined) -> Option<f64>| {
+            rounds.iter().map(value).collect::<Option<Vec<_>>>().map(|values| median(&values))
+        };
+        let buffers = buffer_bytes(ring.hosts, ring.element) as f64;
+        let [rows, probe_rows] = ring.tables.rows();
+        Self {
+            data: name(&ring.tables.data),
+            by: name(&ring.tables.by(ring.by)),
+            link: name(&ring.link),
+            hosts: ring.hosts,
+            threads: ring.threads,
+            zipf: ring.tables.zipf,
+            one_at_a_time,
+            rows,
+            probe_rows,
+            matches: ring.tables.answer.rows,
+            sum: ring.tables.answer.sum,
+            setup_s,
+            setup_cpu_s: setup_cpu.map(|time| time.as_secs_f64()),
+            join_s,
+            waiting_share: share_of(|revolution| revolution.waiting),
+            waiting_first_share: share_of(|revolution| revolution.waiting_first),
+            waiting_last_share: share_of(|revolution| revolution.waiting_last),
+            total_s: setup_s + join_s,
+            host_probed: most(&|host| host.turn.probed as f64) as u64,
+            host_compared: most(&|host| host.turn.compared as f64) as u64,
+            host_mb: most(&|host| (host.turn.memory.build + host.turn.memory.fragments) as f64 + buffers) / MB,
+            peak_mb: known(&|host| host.peak.is_some())
+                .then(|| most(&|host| host.peak.unwrap_or_default() as f64) / MB),
+            cpu_load: known_of(&|joined| joined.cpu_load),
+            cpu_s: known_of(&|joined| joined.cpu),
+        }
+    }
+
+    /// Seconds of setup: those on a core, if they are known, which other work on the machine leaves alone.
+    pub(crate) fn own_setup_s(&self) -> f64 {
+        self.setup_cpu_s.unwrap_or(self.setup_s)
+    }
+
+    /// Rows that came by a host and pairs that it compared: what it does, whatever machine it is.
+    pub(crate) fn work(&self) -> u64 {
+        self.host_probed + self.host_compared
+    }
+}
+
+/// As a table, for people.
+pub(super) fn table(lines: &[Line]) -> Table {
+    let header = [
+        "hosts",
+        "matches",
+        "setup s",
+        "on a core",
+        "join s",
+        "waiting",
+        "(first, last)",
+        "total s",
+        "work a host",
+        "MB a host",
+        "peak MB",
+    ];
+    let row = |line: &Line| {
+        vec![
+            line.hosts.to_string(),
+            line.matches.to_string(),
+            format!("{:.3}", line.setup_s),
+            line.setup_cpu_s.map_or("-".to_owned(), |seconds| format!("{seconds:.3}")),
+            format!("{:.3}", line.join_s),
+            format!("{:.1} %", line.waiting_share * 100.0),
+            format!("({:.1}, {:.1})", line.waiting_first_share * 100.0, line.waiting_last_share * 100.0),
+            format!("{:.3}", line.total_s),
+            line.work().to_string(),
+            format!("{:.0}", line.host_mb),
+            line.peak_mb.map_or("-".to_owned(), |peak| format!("{peak:.0}")),
+        ]
+    };
+    plain::table(&header, &[], lines.iter().map(row))
+}

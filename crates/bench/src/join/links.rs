@@ -1,0 +1,110 @@
+//! Hosts of one ring, connected in one of the ways.
+
+use std::{
+    net::TcpListener,
+    os::unix::net::UnixListener,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use annulus_roundabout::{
+    config::Config,
+    host::Host,
+    link::socket::{Address, Clear, Tls},
+    ring::Place,
+    secure::{Authority, HostName, Identity, RingName},
+};
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use super::args::Link;
+
+const SESSION: u64 = 1;
+/// A slow machine may let a host wait for long; nothing fails here.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What the hosts of a ring need to find each other. Each place is taken once.
+pub(super) struct Links {
+    hosts: u16,
+    config: Config,
+    addresses: Vec<Mutex<Option<Address>>>,
+    /// For TLS.
+    identities: Vec<Identity>,
+    /// Of sockets and certificates; removed at the end.
+    _folder: TempDir,
+}
+
+impl Links {
+    pub(super) fn new(hosts: u16, link: Link, element: u32) -> Result<Self> {
+        let folder = tempfile::tempdir().context("cannot make a folder for sockets and certificates")?;
+        let addresses = if link == Link::Shared { unix(hosts, folder.path()) } else { tcp(hosts) };
+        let addresses = addresses.context("no socket")?.into_iter().map(|address| Mutex::new(Some(address))).collect();
+        let identities = if link == Link::Tls { identities(hosts, folder.path())? } else { Vec::new() };
+        Ok(Self { hosts, config: config(element), addresses, identities, _folder: folder })
+    }
+
+    /// Host `me`, when its neighbours are there.
+    ///
+    /// # Errors
+    /// If it cannot be connected, or its place was taken before.
+    pub(super) fn start(&self, me: u16) -> Result<Host> {
+        let place = Place::new(me, self.hosts).context("a place in the ring")?;
+        let address = self.addresses[usize::from(me)].lock().unwrap_or_else(PoisonError::into_inner).take();
+        let address = address.context("a place is taken once")?;
+        let Some(identity) = self.identities.get(usize::from(me)) else {
+            return Ok(Host::join_ring(place, SESSION, &self.config, address, &Clear)?);
+        };
+        let name = |host: u16| self.identities[usize::from(host)].member().host.clone();
+        let (predecessor, successor) = (name(place.predecessor().0), name(place.successor().0));
+        let tls = Tls { identity, predecessor, successor };
+        Ok(Host::join_ring(place, SESSION, &self.config, address, &tls)?)
+    }
+}
+
+/// Host `me` of `hosts`, more than one, whose neighbours are reached at `address`.
+///
+/// # Errors
+/// If there is no such place, or it cannot be connected.
+pub(super) fn start_at(me: u16, hosts: u16, element: u32, address: Address) -> Result<Host> {
+    let place = Place::new(me, hosts).context("a place in the ring")?;
+    Ok(Host::join_ring(place, SESSION, &config(element), address, &Clear)?)
+}
+
+fn config(element: u32) -> Config {
+    Config { fragment_bytes: element, timeout: PATIENCE, connect_timeout: PATIENCE, ..Config::default() }
+}
+
+/// Memory of a host's buffers of `element` bytes, however hosts are connected: where buffers are handed over, those of what comes in
+/// are its own. Nothing comes in to one that is alone.
+pub(super) fn buffer_bytes(hosts: u16, element: u32) -> u64 {
+    let Config { places, own, .. } = Config::default();
+    let buffers = if hosts == 1 { own } else { places + own };
+    u64::from(buffers) * u64::from(element)
+}
+
+fn unix(hosts: u16, folder: &Path) -> std::io::Result<Vec<Address>> {
+    let path = |host: u16| -> PathBuf { folder.join(format!("host-{host}")) };
+    let address = |me| Ok(Address::Unix { listener: UnixListener::bind(path(me))?, successor: path((me + 1) % hosts) });
+    (0..hosts).map(address).collect()
+}
+
+fn tcp(hosts: u16) -> std::io::Result<Vec<Address>> {
+    let listeners = (0..hosts).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<Vec<_>, _>>()?;
+    let mut successors = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
+    successors.rotate_left(1);
+    Ok(listeners
+        .into_iter()
+        .zip(successors)
+        .map(|(listener, successor)| Address::Tcp { listener, successor })
+        .collect())
+}
+
+fn identities(hosts: u16, folder: &Path) -> Result<Vec<Identity>> {
+    let authority = Authority::create(folder, RingName::new("bench")?)?;
+    let identity = |host: u16| {
+        let files = authority.add_host(&HostName::new(format!("host-{host}"))?, &[])?;
+        Ok(Identity::load(&files.authority, &files.certificate, &files.key)?)
+    };
+    (0..hosts).map(identity).collect()
+}

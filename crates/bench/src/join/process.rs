@@ -1,0 +1,78 @@
+//! One host of a ring whose hosts are processes, here or on other machines.
+
+use std::{
+    io::{Write, stdout},
+    net::{SocketAddr, TcpListener},
+};
+
+use annulus_roundabout::link::socket::Address;
+use anyhow::{Context, Result, bail, ensure};
+use serde::Serialize;
+
+use super::{
+    JoinArgs,
+    args::Link,
+    links::start_at,
+    run::{Ring, Totals, turn},
+    tables::Tables,
+};
+
+/// What the join was for this host; `all_` is what those of all hosts come to together.
+#[derive(Debug, Serialize)]
+struct HostLine {
+    host: u16,
+    hosts: u16,
+    matches: u64,
+    sum: i64,
+    all_matches: u64,
+    all_sum: i64,
+    setup_s: f64,
+    join_s: f64,
+    waiting_share: f64,
+    /// What came by, in 1e9 bytes a second.
+    gb_per_s: f64,
+    host_probed: u64,
+    host_compared: u64,
+}
+
+/// Joins once as host `--place` of the ring at `--ring`, and prints a line of JSON.
+///
+/// # Errors
+/// If options do not fit each other, a host fails, or this one is not where the ring says.
+pub(super) fn run(args: &JoinArgs, tables: &Tables) -> Result<()> {
+    let (ring, me) = (&args.ring, args.place.unwrap_or_default());
+    let place = usize::from(me);
+    let hosts = u16::try_from(ring.len()).context("--ring has too many hosts")?;
+    ensure!(hosts > 1, "--ring has one host; name all of them");
+    let Some(&own) = ring.get(place) else { bail!("--place is {place}, and --ring has the places 0 to {}", hosts - 1) };
+    if args.link == Link::Tls {
+        bail!("--ring connects by TCP without certificates; leave --link tls out");
+    }
+    let parts = Ring { tables, by: args.by, link: Link::Tcp, hosts, threads: args.threads, element: args.element };
+    // Whoever is connected is ready: the ring turns when the last host is.
+    let share = parts.prepare(me)?;
+    let listener = TcpListener::bind(own).with_context(|| format!("cannot listen at {own}, which --ring names"))?;
+    let successor: SocketAddr = ring[(place + 1) % ring.len()];
+    let host = start_at(me, hosts, args.element, Address::Tcp { listener, successor })?;
+    let totals = Totals::default();
+    let measured = turn(host, share, &totals)?;
+    let (answer, all) = (totals.answer(), tables.answer);
+    ensure!(answer.rows <= all.rows, "this host gave {} rows, and all together have {}", answer.rows, all.rows);
+    let join_s = measured.join.as_secs_f64();
+    let revolution = measured.turn.revolution;
+    let line = HostLine {
+        host: me,
+        hosts,
+        matches: answer.rows,
+        sum: answer.sum,
+        all_matches: all.rows,
+        all_sum: all.sum,
+        setup_s: measured.turn.setup.as_secs_f64(),
+        join_s,
+        waiting_share: revolution.waiting.as_secs_f64() / join_s,
+        gb_per_s: revolution.bytes as f64 / join_s / 1e9,
+        host_probed: measured.turn.probed,
+        host_compared: measured.turn.compared,
+    };
+    writeln!(stdout(), "{}", serde_json::to_string(&line)?).context("cannot print")
+}

@@ -1,0 +1,109 @@
+//! The command line of `annulus reproduce cyclo-join`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::units;
+
+/// What is measured for the paper's figures.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  annulus reproduce cyclo-join
+  annulus reproduce cyclo-join --rows 50M --more-rows 10M --rounds 5 --out results
+  annulus reproduce cyclo-join --figures 9,12 --zipf-rows 1M
+
+The figures of the evaluation in Frey, Goncalves, Kersten and Teubner, A Spinning Join That Does Not Get Dizzy, on this machine:
+  5         throughput from host to host by the size of a buffer
+  7, 8      the hash join on more and more hosts: the same tables, and tables that grow with the hosts
+  9         tables with keys by Zipf's law, on one host and on six
+  10, 11    the sort-merge join, as 7 and 8, with the time that hosts wait for data
+  12        six hosts over different links with 1 to 4 threads; with table I, the load of the cores
+All hosts are threads of this process. In 7 to 11 one host works at a time, as if it had the machine for itself, which shows what \
+each host has to do; in 12 and in a line of 7 all work at once and share the cores. 'annulus bench join --help' explains the \
+columns. Every result is compared with an independent answer. Three files are written to the folder, when all is measured: \
+cyclo-join.jsonl, cyclo-join.csv and cyclo-join.html.")]
+pub struct CycloJoinArgs {
+    /// Folder for the files; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "annulus-cyclo-join")]
+    pub out: PathBuf,
+    /// Figures to measure
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "5,7,8,9,10,11,12")]
+    pub figures: Vec<Figure>,
+    /// Rows of each table in figures 7 and 10
+    #[arg(long, value_name = "N", default_value = "10M", value_parser = units::parse_tuples)]
+    pub rows: u64,
+    /// Rows of each table for each host in figures 8 and 11
+    #[arg(long, value_name = "N", default_value = "2M", value_parser = units::parse_tuples)]
+    pub more_rows: u64,
+    /// Rows of each table in figure 9
+    #[arg(long, value_name = "N", default_value = "300k", value_parser = units::parse_tuples)]
+    pub zipf_rows: u64,
+    /// Rows of each table in figure 12
+    #[arg(long, value_name = "N", default_value = "4M", value_parser = units::parse_tuples)]
+    pub link_rows: u64,
+    /// Bytes that each run of figure 5 sends
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = units::parse_size)]
+    pub bytes: usize,
+    /// Timed runs of each cell
+    #[arg(long, default_value = "3", value_name = "R", value_parser = units::parse_count)]
+    pub rounds: usize,
+    /// Few rows, one round: whether all works, in seconds; its figures mean nothing
+    #[arg(long)]
+    pub quick: bool,
+}
+
+/// A figure of the paper that can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub enum Figure {
+    /// Throughput by the size of a buffer
+    #[value(name = "5")]
+    Transfer,
+    /// Hash join, the same tables on more and more hosts
+    #[value(name = "7")]
+    Hash,
+    /// Hash join, tables that grow with the hosts
+    #[value(name = "8")]
+    HashGrowing,
+    /// Keys by Zipf's law
+    #[value(name = "9")]
+    Zipf,
+    /// Sort-merge join, the same tables on more and more hosts
+    #[value(name = "10")]
+    Sort,
+    /// Sort-merge join, tables that grow with the hosts
+    #[value(name = "11")]
+    SortGrowing,
+    /// Links and threads, with table I
+    #[value(name = "12")]
+    Links,
+}
+
+impl Figure {
+    /// The paper's number.
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Self::Transfer => 5,
+            Self::Hash => 7,
+            Self::HashGrowing => 8,
+            Self::Zipf => 9,
+            Self::Sort => 10,
+            Self::SortGrowing => 11,
+            Self::Links => 12,
+        }
+    }
+}
+
+impl CycloJoinArgs {
+    /// These, or what a quick run measures.
+    pub(super) fn sized(&self) -> Self {
+        let mut args = self.clone();
+        args.figures.sort_unstable();
+        args.figures.dedup();
+        if self.quick {
+            (args.rows, args.more_rows, args.zipf_rows, args.link_rows) = (20_000, 5_000, 2_000, 20_000);
+            (args.bytes, args.rounds) = (1 << 20, 1);
+        }
+        args
+    }
+}

@@ -1,0 +1,58 @@
+//! What has to be measured for the figures.
+
+use super::args::{CycloJoinArgs, Figure};
+use crate::join::{By, Link};
+
+/// A ring to be measured for a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cell {
+    pub(super) figure: Figure,
+    pub(super) rows: u64,
+    pub(super) zipf: Option<f64>,
+    pub(super) by: By,
+    pub(super) link: Link,
+    pub(super) hosts: u16,
+    pub(super) threads: usize,
+    pub(super) one_at_a_time: bool,
+}
+
+/// The paper's ring.
+pub(super) const PAPER_HOSTS: u16 = 6;
+/// As many as the paper had, and more.
+const HOSTS: [u16; 8] = [1, 2, 3, 4, 5, 6, 8, 12];
+const THREADS: [usize; 4] = [1, 2, 3, 4];
+/// Zipf's exponents, in tenths.
+const TENTHS: [u8; 11] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+
+/// The cells of the figures that `args` name. Those with the same tables follow each other.
+pub(super) fn cells(args: &CycloJoinArgs) -> Vec<Cell> {
+    args.figures.iter().flat_map(|&figure| of(figure, args)).collect()
+}
+
+fn of(figure: Figure, args: &CycloJoinArgs) -> Vec<Cell> {
+    let by = if matches!(figure, Figure::Sort | Figure::SortGrowing) { By::Sort } else { By::Hash };
+    let cell =
+        |rows, hosts| Cell { figure, rows, zipf: None, by, link: Link::Shared, hosts, threads: 1, one_at_a_time: true };
+    match figure {
+        Figure::Transfer => Vec::new(),
+        Figure::Hash => {
+            let alone = HOSTS.map(|hosts| cell(args.rows, hosts));
+            let together = HOSTS.map(|hosts| Cell { one_at_a_time: false, ..cell(args.rows, hosts) });
+            [alone, together].concat()
+        }
+        Figure::Sort => (1..=PAPER_HOSTS).map(|hosts| cell(args.rows, hosts)).collect(),
+        Figure::HashGrowing | Figure::SortGrowing => {
+            (1..=PAPER_HOSTS).map(|hosts| cell(args.more_rows * u64::from(hosts), hosts)).collect()
+        }
+        Figure::Zipf => {
+            let cell = |tenths: u8, hosts| Cell { zipf: Some(f64::from(tenths) / 10.0), ..cell(args.zipf_rows, hosts) };
+            TENTHS.iter().flat_map(|&tenths| [1, PAPER_HOSTS].map(|hosts| cell(tenths, hosts))).collect()
+        }
+        Figure::Links => {
+            let cell =
+                |threads, link| Cell { link, threads, one_at_a_time: false, ..cell(args.link_rows, PAPER_HOSTS) };
+            let links = |&threads: &usize| [Link::Shared, Link::Tcp, Link::Tls].map(|link| cell(threads, link));
+            THREADS.iter().flat_map(links).collect()
+        }
+    }
+}

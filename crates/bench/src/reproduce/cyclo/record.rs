@@ -1,0 +1,87 @@
+//! A line of the JSON and CSV files.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::args::Figure;
+use crate::{join, roundabout};
+
+/// What was measured for a figure.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub(super) figure: Figure,
+    pub(super) what: What,
+}
+
+/// A ring, or the way of elements from host to host.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum What {
+    Join(Box<join::Line>),
+    Transfer(roundabout::Line),
+}
+
+/// Columns of the CSV file.
+const COLUMNS: [&str; 29] = [
+    "figure",
+    "data",
+    "by",
+    "link",
+    "hosts",
+    "threads",
+    "zipf",
+    "one_at_a_time",
+    "rows",
+    "probe_rows",
+    "matches",
+    "setup_s",
+    "setup_cpu_s",
+    "join_s",
+    "waiting_share",
+    "waiting_first_share",
+    "waiting_last_share",
+    "total_s",
+    "host_probed",
+    "host_compared",
+    "host_mb",
+    "peak_mb",
+    "cpu_load",
+    "cpu_s",
+    "way",
+    "element_bytes",
+    "elements",
+    "gb_per_s",
+    "spread",
+];
+
+impl Record {
+    fn value(&self) -> serde_json::Result<Value> {
+        let mut value = serde_json::to_value(&self.what)?;
+        value["figure"] = self.figure.number().into();
+        Ok(value)
+    }
+}
+
+/// One object a line: first the setting, then what was measured.
+pub(super) fn json_lines(setting: &Value, records: &[Record]) -> serde_json::Result<String> {
+    let mut text = format!("{setting}\n");
+    for record in records {
+        text += &format!("{}\n", record.value()?);
+    }
+    Ok(text)
+}
+
+/// The same as comma-separated values, without the setting; what a line does not have is empty.
+pub(super) fn csv(records: &[Record]) -> serde_json::Result<String> {
+    let mut text = COLUMNS.join(",") + "\n";
+    for record in records {
+        let value = record.value()?;
+        let cell = |name: &&str| match value.get(name) {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(word)) => word.clone(),
+            Some(other) => other.to_string(),
+        };
+        text += &(COLUMNS.iter().map(cell).collect::<Vec<_>>().join(",") + "\n");
+    }
+    Ok(text)
+}
