@@ -139,7 +139,10 @@ struct Session<W> {
 impl<W: Write> Session<W> {
     fn run(&self) -> Result<(), ClusterError> {
         let Order::Load(task) = self.order()? else { return Err(out_of_order()) };
-        let (summary, sealed) = self.join(&task)?;
+        let joined = self.join(&task);
+        // It may have failed before it came into the ring.
+        ring::leave(&task);
+        let (summary, sealed) = joined?;
         self.reports.write(&Report::Sealed(summary))?;
         let Order::Publish = self.order()? else { return Err(out_of_order()) };
         let manifest = sealed.publish()?;

@@ -1,6 +1,11 @@
 //! How a host comes into its ring.
 
-use std::{fs, os::unix::net::UnixListener, time::Duration};
+use std::{
+    fs,
+    os::unix::net::UnixListener,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use annulus_roundabout::{
     config::Config,
@@ -25,12 +30,23 @@ pub(super) fn enter(task: &Task) -> Result<Host, ClusterError> {
         ..Config::default()
     };
     let Neighbours::Folder(folder) = &task.neighbours;
-    let path = |host: usize| folder.join(format!("host-{host}"));
+    let path = |host| socket(folder, host);
     let listener = UnixListener::bind(path(place.me().index()))?;
     let address = Address::Unix { listener, successor: path(place.successor().index()) };
     let host = Host::join_ring(place, task.session, &config, address, &Clear);
-    // Nobody else connects, and a coordinator that is killed takes nothing away.
-    fs::remove_file(path(place.me().index())).ok();
-    fs::remove_dir(folder).ok();
+    // Nobody else connects.
+    leave(task);
     Ok(host?)
+}
+
+/// Takes away this host's socket, and the folder with the last one: a coordinator that is killed takes nothing away.
+pub(super) fn leave(task: &Task) {
+    let Neighbours::Folder(folder) = &task.neighbours;
+    // They may be gone already, or the folder may hold the sockets of others.
+    fs::remove_file(socket(folder, task.host.into())).ok();
+    fs::remove_dir(folder).ok();
+}
+
+fn socket(folder: &Path, host: usize) -> PathBuf {
+    folder.join(format!("host-{host}"))
 }
