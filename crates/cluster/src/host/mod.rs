@@ -66,7 +66,11 @@ pub fn serve(orders: impl Read + Send + 'static, reports: impl Write + Send + 's
     ticker.join().ok();
     match done {
         Ok(()) => Ok(()),
-        Err(error) => reports.write(&Report::Failed { reason: error.to_string(), other: blamed(&error) }),
+        Err(error) => {
+            // A coordinator that is gone needs to know nothing, and users have been told by it.
+            reports.write(&Report::Failed { reason: error.to_string(), other: blamed(&error) }).ok();
+            Ok(())
+        }
     }
 }
 
