@@ -119,6 +119,14 @@ impl Running {
         assert!(sent.expect("kill runs").success());
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_some()
+    }
+
     pub fn exit_code(&mut self) -> Option<i32> {
         self.child.wait().expect("annulus ends").code()
     }

@@ -11,6 +11,8 @@ pub(super) enum Seen {
     Gone,
     /// It was not heard of for too long.
     Silent,
+    /// It was told to end, and said so. It has not failed.
+    Obeyed,
 }
 
 /// The host to blame, and why. Who says what went wrong with itself knows best; who is gone or silent cannot say; and what others
@@ -20,8 +22,10 @@ pub(super) fn root(seen: &[(usize, Seen)]) -> Option<(usize, String)> {
     let said = first(|seen| matches!(seen, Seen::Said(_)));
     let gone = first(|seen| matches!(seen, Seen::Gone));
     let silent = first(|seen| matches!(seen, Seen::Silent));
-    let (host, seen) = said.or(gone).or(silent).or(seen.first())?;
+    let blames = first(|seen| matches!(seen, Seen::Blames(..)));
+    let (host, seen) = said.or(gone).or(silent).or(blames)?;
     Some(match seen {
+        Seen::Obeyed => return None,
         Seen::Said(reason) => (*host, reason.clone()),
         Seen::Gone => (*host, "it has ended without a word".to_owned()),
         Seen::Silent => (*host, "it has not been heard of for too long".to_owned()),
@@ -41,6 +45,9 @@ mod tests {
         let gone = root(&[blames.clone(), (2, Seen::Gone)]).unwrap();
         assert_eq!(gone.0, 2);
         assert_eq!(root(&[blames]).unwrap().0, 1);
+        assert_eq!(root(&[(0, Seen::Obeyed), (2, Seen::Gone)]).unwrap().0, 2);
+        assert_eq!(root(&[(0, Seen::Obeyed), (1, Seen::Silent)]).unwrap().0, 1);
+        assert_eq!(root(&[(0, Seen::Obeyed)]), None);
         assert_eq!(root(&[]), None);
     }
 }

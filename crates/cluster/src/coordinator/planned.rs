@@ -45,13 +45,17 @@ const BASE_BYTES: u64 = 64 << 20;
 /// Looks at both inputs, and plans their join on so many hosts that all see the same files.
 ///
 /// # Errors
-/// If an input cannot be read, the condition is none, or hosts would need more memory than they may use.
+/// If an input cannot be read, or lies in the output folder, the condition is none, or hosts would need more memory than they may use.
 pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     if !(1..=MOST_HOSTS).contains(&hosts) {
         return Err(ClusterError::Option { option: "hosts", reason: format!("must be from 1 to {MOST_HOSTS}") });
     }
     let query = &in_small_units(&job.query);
     let [left, right] = [open(&query.left)?, open(&query.right)?];
+    // What is to be overwritten goes before the inputs are read.
+    for side in [&left, &right] {
+        side.refuse_inputs_in(&job.output)?;
+    }
     let condition = Condition::new(query, &left.schema, &right.schema)?;
     let all = |dataset: &Dataset| dataset.extent(&(0..dataset.schema.fields().len()).collect::<Vec<_>>());
     let choice = plan::choose(&condition, &job.options, [all(&left)?, all(&right)?])?;

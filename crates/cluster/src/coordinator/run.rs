@@ -242,7 +242,8 @@ impl<'a> Ring<'a> {
         else {
             return Err(ClusterError::Control { reason: "all hosts have ended".to_owned() });
         };
-        match self.events.recv_timeout((heard + self.timeout).saturating_duration_since(Instant::now())) {
+        let deadline = heard + self.timeout;
+        match self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(Event::Cancel) => Err(ClusterError::Cancelled),
             Ok(Event::Report(host, report)) => {
                 self.hosts[host].heard = Instant::now();
@@ -251,6 +252,11 @@ impl<'a> Ring<'a> {
             Ok(Event::Ended(host, reason)) => {
                 self.hosts[host].ended = true;
                 Ok(Next::Ended(host, reason))
+            }
+            // This process was stopped itself, as by Ctrl-Z: hosts have time to be heard of again.
+            Err(RecvTimeoutError::Timeout) if deadline.elapsed() > self.timeout / 20 => {
+                self.hosts.iter_mut().for_each(|host| host.heard = Instant::now());
+                self.next()
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 self.hosts[host].ended = true;
@@ -269,16 +275,23 @@ impl<'a> Ring<'a> {
                 break;
             }
             match self.next() {
+                // It was told to end, and did so.
+                Ok(Next::Report(host, Report::Failed { reason, .. }))
+                    if reason == ClusterError::Cancelled.to_string() =>
+                {
+                    seen.push((host, Seen::Obeyed));
+                }
                 Ok(Next::Report(host, Report::Failed { reason, other })) => seen.push((host, said(reason, other))),
                 // Whoever has done its step before the failure waits for an order, which is not to come.
                 Ok(Next::Report(host, report)) if !matches!(report, Report::Alive(_)) => self.hosts[host].orders = None,
                 Ok(Next::Report(host, _)) => self.hosts[host].orders = None,
+                // It has said why.
+                Ok(Next::Ended(host, _)) if seen.iter().any(|(other, _)| *other == host) => {}
                 Ok(Next::Ended(host, reason)) => seen.push((host, reason.map_or(Seen::Gone, Seen::Said))),
                 Ok(Next::Silent(host)) => seen.push((host, Seen::Silent)),
                 Err(error) => return error,
             }
         }
-        // Who was told to end, and did, has not failed.
         let (host, reason) = root(&seen).unwrap_or((0, "nothing is known of it".to_owned()));
         let ended = seen.contains(&(host, Seen::Gone)).then(|| self.hosts[host].handle.end(true)).flatten();
         ClusterError::Host { host, reason: ended.unwrap_or(reason) }

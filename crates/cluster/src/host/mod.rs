@@ -72,7 +72,11 @@ pub fn serve(
     ticker.join().ok();
     match done {
         Ok(()) => Ok(()),
-        Err(error) => reports.write(&Report::Failed { reason: error.to_string(), other: blamed(&error) }),
+        Err(error) => {
+            // A coordinator that is gone needs to know nothing, and users have been told by it.
+            reports.write(&Report::Failed { reason: error.to_string(), other: blamed(&error) }).ok();
+            Ok(())
+        }
     }
 }
 
@@ -147,7 +151,10 @@ struct Session<W> {
 impl<W: Write> Session<W> {
     fn run(&self) -> Result<(), ClusterError> {
         let Order::Load(task) = self.order()? else { return Err(out_of_order()) };
-        let (summary, sealed) = self.join(&task)?;
+        let joined = self.join(&task);
+        // It may have failed before it came into the ring.
+        ring::leave(&task);
+        let (summary, sealed) = joined?;
         self.reports.write(&Report::Sealed(summary))?;
         let Order::Publish = self.order()? else { return Err(out_of_order()) };
         let manifest = sealed.publish()?;

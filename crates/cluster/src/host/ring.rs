@@ -1,6 +1,12 @@
 //! How a host comes into its ring.
 
-use std::{fs, net::TcpListener, os::unix::net::UnixListener, path::Path, time::Duration};
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::net::UnixListener,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use annulus_roundabout::{
     config::Config,
@@ -43,13 +49,12 @@ pub(super) fn enter(task: &Task, member: Option<&Member>) -> Result<Host, Cluste
 }
 
 fn by_folder(task: &Task, place: Place, config: &Config, folder: &Path) -> Result<Host, ClusterError> {
-    let path = |host: HostId| folder.join(format!("host-{host}"));
+    let path = |host: HostId| socket(folder, host.index());
     let listener = UnixListener::bind(path(place.me()))?;
     let address = Address::Unix { listener, successor: path(place.successor()) };
     let host = Host::join_ring(place, task.session, config, address, &Clear);
-    // Nobody else connects, and a coordinator that is killed takes nothing away.
-    fs::remove_file(path(place.me())).ok();
-    fs::remove_dir(folder).ok();
+    // Nobody else connects.
+    leave(task);
     Ok(host?)
 }
 
@@ -78,4 +83,16 @@ fn by_file(
         Host::join_ring(place, task.session, config, address, &Tls { identity, predecessor, successor })
     };
     Ok(host?)
+}
+
+/// Takes away this host's socket, and the folder with the last one: a coordinator that is killed takes nothing away.
+pub(super) fn leave(task: &Task) {
+    let Neighbours::Folder(folder) = &task.neighbours else { return };
+    // They may be gone already, or the folder may hold the sockets of others.
+    fs::remove_file(socket(folder, task.host.into())).ok();
+    fs::remove_dir(folder).ok();
+}
+
+fn socket(folder: &Path, host: usize) -> PathBuf {
+    folder.join(format!("host-{host}"))
 }

@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, Read},
+    path::Path,
     sync::Arc,
 };
 
@@ -15,7 +16,7 @@ use super::{
     schema, text,
     unit::Source,
 };
-use crate::error::DatasetError;
+use crate::{error::DatasetError, output::OutputError};
 
 /// Files that are read as one table.
 #[derive(Debug)]
@@ -111,6 +112,22 @@ impl Dataset {
         let schema = schema::unify(&[(name.to_owned(), Arc::clone(stream.schema()))])?;
         let units = vec![Unit::new(0, Box::new(stream))];
         Ok(Self { schema, units, total_bytes: 0, hints: ColumnHints::default(), fingerprint: None })
+    }
+
+    /// Looks whether a file of it lies in a folder that is to be written to.
+    ///
+    /// # Errors
+    /// [`OutputError::HoldsInput`] if so: the run would replace it, or read what it wrote.
+    pub fn refuse_inputs_in(&self, dir: &Path) -> Result<(), OutputError> {
+        // A folder that is not there holds nothing.
+        let Ok(real_dir) = dir.canonicalize() else { return Ok(()) };
+        let lies_within = |path: &&str| Path::new(path).canonicalize().is_ok_and(|path| path.starts_with(&real_dir));
+        let mut paths: Vec<&str> = self.units.iter().map(Unit::path).collect();
+        paths.dedup();
+        match paths.into_iter().find(lies_within) {
+            Some(input) => Err(OutputError::HoldsInput { path: dir.to_owned(), input: input.to_owned() }),
+            None => Ok(()),
+        }
     }
 }
 

@@ -26,6 +26,11 @@ fn member_name(member: usize) -> String {
     format!("host-{member:02}")
 }
 
+/// Whether a folder is called as that of a member is. Others may be called `host-backup`.
+fn is_member_name(name: &str) -> bool {
+    name.strip_prefix("host-").and_then(|number| number.parse().ok()).is_some_and(|member| name == member_name(member))
+}
+
 impl Collection {
     /// Locks the folder, which may hold no other dataset, or with [`Existing::Overwrite`] loses it.
     ///
@@ -105,7 +110,7 @@ fn clear(folder: &Folder, existing: Existing) -> Result<(), OutputError> {
     // What a run that was killed has left.
     for name in names(dir)? {
         let member = dir.join(&name);
-        if !name.starts_with("host-") || !member.is_dir() {
+        if !is_member_name(&name) || !member.is_dir() {
             return Err(OutputError::Foreign { path: dir.to_owned(), file: name });
         }
         if existing != Existing::Overwrite && names(&member)?.next().is_some() {

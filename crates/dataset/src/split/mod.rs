@@ -20,12 +20,9 @@ mod spill;
 mod wave;
 mod worker;
 
-use std::{
-    path::Path,
-    sync::atomic::{
-        AtomicBool, AtomicUsize,
-        Ordering::{Relaxed, Release},
-    },
+use std::sync::atomic::{
+    AtomicBool, AtomicUsize,
+    Ordering::{Relaxed, Release},
 };
 
 use arrow::{
@@ -40,7 +37,7 @@ pub use progress::{Progress, Silent};
 
 use crate::{
     error::DatasetError,
-    input::{Dataset, Unit},
+    input::Dataset,
     output::{
         Existing, Manifest, Opened, Output, OutputError, OutputFormat, OutputOptions, OutputSpec, Settings, Slot,
         memory::Shares,
@@ -103,7 +100,7 @@ pub fn run(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result<S
     if job.output.existing == Existing::Resume && job.dataset.fingerprint.is_none() {
         return Err(OutputError::ResumeOnce.into());
     }
-    refuse_inputs_in(&job.output.dir, job)?;
+    job.dataset.refuse_inputs_in(&job.output.dir)?;
     let shares = Shares::of(job.memory_limit, job.threads);
     let schema = job.dataset.schema.clone();
     let keys = job.by.iter().filter_map(|key| Some((key.clone(), schema.index_of(key).ok()?))).collect();
@@ -123,19 +120,6 @@ pub fn run(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result<S
             Ok(Summary { manifest, rows_in, slots_kept, bytes_spilled: 0 })
         }
         Opened::Writing { output, kept } => write(job, shares, *output, kept, progress, cancel),
-    }
-}
-
-/// An error if an input lies in the folder: a run would replace it, or read what it wrote.
-fn refuse_inputs_in(dir: &Path, job: &Job) -> Result<(), OutputError> {
-    // A folder that is not there holds nothing.
-    let Ok(real_dir) = dir.canonicalize() else { return Ok(()) };
-    let lies_within = |path: &&str| Path::new(path).canonicalize().is_ok_and(|path| path.starts_with(&real_dir));
-    let mut paths: Vec<&str> = job.dataset.units.iter().map(Unit::path).collect();
-    paths.dedup();
-    match paths.into_iter().find(lies_within) {
-        Some(input) => Err(OutputError::HoldsInput { path: dir.to_owned(), input: input.to_owned() }),
-        None => Ok(()),
     }
 }
 

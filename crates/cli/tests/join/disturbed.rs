@@ -1,0 +1,179 @@
+//! A join that runs while something happens to it, and what it leaves.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rand::{SeedableRng, rngs::StdRng};
+use tempfile::TempDir;
+
+use crate::{
+    support::{Annulus, Running, names},
+    tables::{Shape, write_parquet},
+};
+
+/// The join's own `--timeout`.
+pub const TIMEOUT: Duration = Duration::from_secs(2);
+/// What it may need besides, on a machine that has other work.
+const SLACK: Duration = Duration::from_secs(20);
+
+/// Inputs that take a while, and a folder for temporary files that nobody else uses.
+pub struct Scene {
+    folder: TempDir,
+    /// Where the result goes.
+    pub output: PathBuf,
+}
+
+impl Scene {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut rng = StdRng::seed_from_u64(0);
+        for name in ["a", "b"] {
+            let shape = Shape { rows: 4000, keys: 300, nulls: 0.1, skewed: false };
+            write_parquet(&folder.path().join(name), &shape.table(&mut rng, name == "a"), 3, 500);
+        }
+        fs::create_dir(folder.path().join("tmp")).expect("a folder");
+        let output = folder.path().join("out");
+        Self { folder, output }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A join of the inputs on so many hosts.
+    pub fn join(&self, hosts: usize, options: &[&str]) -> Annulus {
+        let (hosts, timeout) = (hosts.to_string(), TIMEOUT.as_secs().to_string());
+        let output = self.output.to_str().expect("UTF-8");
+        let arguments = ["join", "a", "b", "--on", "k", "--where", "a.x + b.x > 10", "--output", output, "--json"];
+        let ring = ["--local", &hosts, "--timeout", &timeout, "--threads", "1", "--fragment-size", "8K"];
+        let arguments = arguments.iter().chain(&ring).chain(options);
+        Annulus::new(arguments).at(self.path()).temp(&self.path().join("tmp"))
+    }
+
+    /// The process of each host that is there so far, in their order.
+    pub fn hosts(&self, coordinator: u32) -> Vec<u32> {
+        let mut hosts: Vec<_> = processes().filter(|&pid| parent(pid) == Some(coordinator)).collect();
+        hosts.sort_by_key(|&pid| (started(pid), pid));
+        hosts
+    }
+
+    /// Processes of joins of this scene, as their environment tells.
+    fn processes(&self) -> Vec<u32> {
+        let variable = format!("TMPDIR={}", self.path().join("tmp").display());
+        let is_ours = |pid: &u32| {
+            let variables = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            variables.split(|byte| *byte == 0).any(|found| found == variable.as_bytes()) && state(*pid) != Some('Z')
+        };
+        processes().filter(is_ours).collect()
+    }
+
+    /// Waits for the ends of hosts whose coordinator is gone.
+    #[track_caller]
+    pub fn wait_for_ends(&self) {
+        let deadline = Instant::now() + TIMEOUT + SLACK;
+        while !self.processes().is_empty() {
+            assert!(Instant::now() < deadline, "processes are left: {:?}", self.processes());
+            thread::yield_now();
+        }
+    }
+
+    /// Neither processes, nor sockets, nor shared memory are left.
+    #[track_caller]
+    pub fn assert_nothing_runs(&self) {
+        assert_eq!(self.processes(), [0; 0], "processes are left");
+        let temporary = names(&self.path().join("tmp"));
+        assert!(!temporary.iter().any(|name| name.starts_with("annulus-ring")), "sockets are left: {temporary:?}");
+        let shared = names(Path::new("/dev/shm"));
+        assert!(!shared.iter().any(|name| name.contains("annulus")), "shared memory is left: {shared:?}");
+    }
+
+    /// Nothing of a result is left either.
+    #[track_caller]
+    pub fn assert_nothing_left(&self) {
+        self.assert_nothing_runs();
+        assert!(!self.output.exists(), "{:?} is left", tree(&self.output));
+    }
+
+    /// No file that readers of the folder would see.
+    #[track_caller]
+    pub fn assert_nothing_visible(&self) {
+        let files = tree(&self.output);
+        let visible = files.iter().filter(|file| !file.contains("/.")).collect::<Vec<_>>();
+        assert!(visible.is_empty(), "{visible:?} are left");
+    }
+
+    /// The rows of a join that is left alone, as its manifest has them.
+    #[track_caller]
+    pub fn rows(&self, hosts: usize) -> u64 {
+        self.join(hosts, &[]).succeeds();
+        self.assert_nothing_runs();
+        self.rows_told()
+    }
+
+    /// What the manifest says.
+    #[track_caller]
+    pub fn rows_told(&self) -> u64 {
+        let manifest = fs::read(self.output.join("manifest.json")).expect("a manifest");
+        let manifest: serde_json::Value = serde_json::from_slice(&manifest).expect("JSON");
+        manifest["rows"].as_u64().expect("a number")
+    }
+}
+
+/// How a join ended that was disturbed.
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stderr: String,
+    /// After the disturbance.
+    pub after: Duration,
+}
+
+impl Ended {
+    /// Waits for the end, which must come in time.
+    #[track_caller]
+    pub fn of(mut running: Running) -> Self {
+        let disturbed = Instant::now();
+        while !running.has_ended() {
+            assert!(disturbed.elapsed() < 3 * TIMEOUT + SLACK, "it goes on and on");
+            thread::sleep(Duration::from_millis(5));
+        }
+        Self { after: disturbed.elapsed(), code: running.exit_code(), stderr: running.stderr() }
+    }
+}
+
+/// Files below a folder, hidden ones too.
+pub fn tree(folder: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut files: Vec<_> = paths
+        .flat_map(|path| if path.is_dir() { tree(&path) } else { vec![path.to_string_lossy().into_owned()] })
+        .collect();
+    files.sort();
+    files
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").expect("a list of processes");
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// What /proc says of a process behind its name: from its state on, which is field 3.
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(text.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect())
+}
+
+fn state(pid: u32) -> Option<char> {
+    stat(pid)?.first()?.chars().next()
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    stat(pid)?.get(1)?.parse().ok()
+}
+
+fn started(pid: u32) -> Option<u64> {
+    stat(pid)?.get(19)?.parse().ok()
+}

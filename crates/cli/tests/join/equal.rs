@@ -1,0 +1,182 @@
+//! Random joins, whose rows are compared with those of stock DataFusion.
+//!
+//! `ANNULUS_JOINS` sets their number (16).
+
+use std::path::Path;
+
+use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionContext};
+use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+
+use crate::{
+    seeds,
+    support::Annulus,
+    tables::{Shape, rows_of, rows_of_files, write_csv, write_parquet},
+};
+
+/// Names of the command and of DataFusion's SQL.
+const TYPES: [(&str, &str); 8] = [
+    ("inner", "INNER"),
+    ("left", "LEFT"),
+    ("right", "RIGHT"),
+    ("full", "FULL"),
+    ("semi", "LEFT SEMI"),
+    ("anti", "LEFT ANTI"),
+    ("right-semi", "RIGHT SEMI"),
+    ("right-anti", "RIGHT ANTI"),
+];
+
+const KEYS: [&[(&str, &str)]; 8] = [
+    &[],
+    &[],
+    &[("k", "k")],
+    &[("k", "k")],
+    &[("g", "g")],
+    &[("k", "k"), ("g", "g")],
+    &[("k", "x")],
+    &[("x", "t"), ("g", "name")],
+];
+
+/// Bands of integers and times, by which any host can sort.
+const BANDS: [&str; 7] = [
+    "a.t BETWEEN b.t - 5 AND b.t + 5",
+    "b.t BETWEEN a.t AND a.t + 3",
+    "a.t - b.t < 4 AND a.t >= b.t - 2",
+    "a.t > b.t - 7 AND a.t < b.t",
+    "a.x BETWEEN b.x - 1 AND b.x + 1",
+    "a.ts BETWEEN b.ts - INTERVAL '5 seconds' AND b.ts + INTERVAL '5 seconds'",
+    "b.ts >= a.ts AND b.ts < a.ts + INTERVAL '1 minute'",
+];
+
+const OTHERS: [&str; 19] = [
+    "a.f BETWEEN b.f - 0.5 AND b.f + 0.5",
+    "b.f <= a.f + 0.1 AND b.f >= a.f - 0.3",
+    "a.f - 0.1 <= b.f",
+    "a.t < b.t",
+    "a.t <> b.t",
+    "a.ts >= b.ts",
+    "a.f > b.f",
+    "a.g <= b.g",
+    "a.x + b.x > 10",
+    "a.name LIKE b.pattern",
+    "a.x * 2 = b.x + 1",
+    "(a.k = b.k OR a.t > b.t + 20)",
+    "(a.name IS NULL OR b.x > 2)",
+    "(a.g IS NOT DISTINCT FROM b.g)",
+    "(a.k IS DISTINCT FROM b.k)",
+    "coalesce(a.x, b.x) > 3",
+    "NOT (a.t = b.t)",
+    "a.g || 'b' = b.name",
+    "CASE WHEN a.x > 5 THEN a.t < b.t ELSE a.k = b.k END",
+];
+
+const ALONE: [&str; 8] =
+    ["a.x > 3", "b.name IS NOT NULL", "b.x % 3 = 0", "a.g IN ('a', 'ab')", "a.f IS NULL", "b.t < 0", "1 = 1", "NULL"];
+
+/// A random join.
+struct Case {
+    join: (&'static str, &'static str),
+    on: &'static [(&'static str, &'static str)],
+    predicate: String,
+    options: Vec<String>,
+}
+
+impl Case {
+    fn random(rng: &mut StdRng, seed: u64) -> Self {
+        let join = TYPES[seed as usize % TYPES.len()];
+        let on = *KEYS.choose(rng).expect("one");
+        let mut predicates: Vec<&str> = Vec::new();
+        let has_band = rng.random_bool(0.5);
+        if has_band {
+            predicates.extend(BANDS.choose(rng));
+        }
+        if rng.random_bool(0.4) || on.is_empty() && !has_band {
+            predicates.extend(OTHERS.choose(rng));
+        }
+        if rng.random_bool(0.3) {
+            predicates.extend(ALONE.choose(rng));
+        }
+        let predicate = predicates.join(" AND ");
+        let options = Self::options(rng, !on.is_empty(), has_band);
+        Self { join, on, predicate, options }
+    }
+
+    fn options(rng: &mut StdRng, has_keys: bool, has_band: bool) -> Vec<String> {
+        let mut options = vec![format!("--local={}", rng.random_range(1..=6)), "--timeout=60".to_owned()];
+        options.push(format!("--revolutions={}", rng.random_range(1..=3)));
+        options.push(format!("--threads={}", rng.random_range(1..=2)));
+        let mut algorithms = vec!["loops"];
+        algorithms.extend(has_keys.then_some("hash"));
+        algorithms.extend((has_keys || has_band).then_some("merge"));
+        if rng.random_bool(0.6) {
+            options.push(format!("--algorithm={}", algorithms.choose(rng).expect("one")));
+        }
+        if rng.random_bool(0.5) {
+            options.push(format!("--rotate={}", ["left", "right"].choose(rng).expect("one")));
+        }
+        if rng.random_bool(0.3) {
+            options.push("--fragment-size=4K".to_owned());
+        }
+        options
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments: Vec<String> =
+            ["join", "a", "b", "--output", "out", "--type", self.join.0].map(str::to_owned).into();
+        if !self.on.is_empty() {
+            let keys: Vec<_> = self.on.iter().map(|(a, b)| format!("{a}={b}")).collect();
+            arguments.extend(["--on".to_owned(), keys.join(",")]);
+        }
+        if !self.predicate.is_empty() {
+            arguments.extend(["--where".to_owned(), self.predicate.clone()]);
+        }
+        arguments.extend_from_slice(&self.options);
+        arguments
+    }
+
+    fn query(&self) -> String {
+        let equal = self.on.iter().map(|(a, b)| format!("a.{a} = b.{b}"));
+        let predicate = (!self.predicate.is_empty()).then(|| format!("({})", self.predicate));
+        let condition: Vec<_> = equal.chain(predicate).collect();
+        format!("SELECT * FROM a {} JOIN b ON {}", self.join.1, condition.join(" AND "))
+    }
+}
+
+/// Writes the tables a and b, and tells stock DataFusion of them.
+async fn write(rng: &mut StdRng, folder: &Path) -> SessionContext {
+    let stock = SessionContext::new();
+    let is_text = rng.random_bool(0.2);
+    for name in ["a", "b"] {
+        let path = folder.join(name);
+        let shape = if is_text { Shape::of_text(rng) } else { Shape::random(rng) };
+        let table = shape.table(rng, name == "a");
+        let url = path.to_str().expect("UTF-8").to_owned() + "/";
+        if is_text {
+            write_csv(&path, &table);
+            stock.register_csv(name, &url, CsvReadOptions::new()).await.expect("a table");
+        } else {
+            write_parquet(&path, &table, rng.random_range(1..4), *[20, 1000].choose(rng).expect("one"));
+            stock.register_parquet(name, &url, ParquetReadOptions::new()).await.expect("a table");
+        }
+    }
+    stock
+}
+
+#[tokio::test]
+async fn random_joins_are_those_of_datafusion() {
+    let mut most = 0;
+    for seed in seeds("ANNULUS_JOINS", 16) {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let folder = tempfile::tempdir().expect("a folder");
+        let stock = write(&mut rng, folder.path()).await;
+        let case = Case::random(&mut rng, seed);
+        let told = format!("seed {seed}: {:?}", case.arguments());
+        println!("{told}");
+        Annulus::new(case.arguments()).at(folder.path()).succeeds();
+        let expected = stock.sql(&case.query()).await.expect("a query").collect().await.expect("rows");
+        let expected = rows_of(&expected);
+        let found = rows_of_files(&folder.path().join("out"));
+        assert!(found == expected, "{told}: {} rows, not {}", found.len(), expected.len());
+        most = most.max(found.len());
+    }
+    assert!(most > 100, "all results were small");
+}

@@ -1,0 +1,157 @@
+//! The folder of the result: whose it is, and what may be in it.
+
+use std::{fs, path::Path};
+
+use rand::{SeedableRng, rngs::StdRng};
+use tempfile::TempDir;
+
+use crate::{
+    support::{Annulus, Done, names},
+    tables::{Shape, rows_of_files, write_parquet},
+};
+
+const JOIN: [&str; 7] = ["join", "a", "b", "--on", "k", "--output", "out"];
+
+/// Folders a and b with a Parquet file each.
+fn inputs() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut rng = StdRng::seed_from_u64(1);
+    for name in ["a", "b"] {
+        let shape = Shape { rows: 200, keys: 40, nulls: 0.1, skewed: false };
+        write_parquet(&folder.path().join(name), &shape.table(&mut rng, name == "a"), 2, 100);
+    }
+    folder
+}
+
+fn join(folder: &Path, options: &[&str]) -> Annulus {
+    Annulus::new(JOIN.iter().chain(options)).at(folder)
+}
+
+#[track_caller]
+fn assert_says(done: &Done, text: &str) {
+    assert!(done.stderr.contains(text), "no '{text}' in: {}", done.stderr);
+}
+
+#[test]
+fn a_finished_result_is_refused_or_replaced_as_a_whole() {
+    let folder = inputs();
+    let output = folder.path().join("out");
+    join(folder.path(), &["--local", "4"]).succeeds();
+    let rows = rows_of_files(&output);
+    assert_says(&join(folder.path(), &[]).fails(), "--overwrite");
+    assert_eq!(rows_of_files(&output), rows);
+    join(folder.path(), &["--local", "2", "--type", "left", "--overwrite"]).succeeds();
+    assert_eq!(names(&output), ["host-00", "host-01", "manifest.json"]);
+    assert!(rows_of_files(&output).len() > rows.len());
+}
+
+#[test]
+fn a_result_can_be_the_next_joins_input() {
+    let folder = inputs();
+    join(folder.path(), &["--local", "3"]).succeeds();
+    let rows = rows_of_files(&folder.path().join("out"));
+    let again = ["join", "out", "b", "--on", "k", "--type", "semi", "--output", "kept", "--local", "2"];
+    Annulus::new(again).at(folder.path()).succeeds();
+    assert_eq!(rows_of_files(&folder.path().join("kept")), rows);
+}
+
+/// It would be deleted before it is read.
+#[test]
+fn an_input_in_the_output_folder_is_refused() {
+    let folder = inputs();
+    join(folder.path(), &[]).succeeds();
+    let rows = rows_of_files(&folder.path().join("out"));
+    for input in ["out", "./out/../out/host-00", "out/host-00/part-00000.parquet"] {
+        let again = ["join", input, "b", "--on", "k", "--output", "out", "--overwrite"];
+        assert_says(&Annulus::new(again).at(folder.path()).fails(), "is an input, and lies in 'out'");
+        assert_eq!(rows_of_files(&folder.path().join("out")), rows);
+    }
+}
+
+#[test]
+fn files_of_others_are_refused_and_kept() {
+    let folder = inputs();
+    let output = folder.path().join("out");
+    for file in ["mine.txt", "host-00/mine.txt", "host-mine/mine.txt"] {
+        let path = output.join(file);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(&path, "mine").expect("a file");
+        for options in [&[][..], &["--overwrite"]] {
+            let refused = join(folder.path(), options).fails();
+            assert_says(&refused, "out");
+            assert_eq!(fs::read_to_string(&path).expect("it is still there"), "mine");
+            assert!(!output.join(".annulus").exists() && !output.join("manifest.json").exists());
+        }
+        fs::remove_dir_all(&output).expect("it is removed");
+    }
+}
+
+/// Its name begins as those of hosts do.
+#[test]
+fn a_dataset_of_others_in_the_folder_is_no_hosts() {
+    let folder = inputs();
+    let theirs = folder.path().join("out/host-backup");
+    fs::create_dir_all(&theirs).expect("a folder");
+    assert_says(&join(folder.path(), &[]).fails(), "host-backup");
+    assert!(theirs.exists());
+    let split = ["partition", "a", "--by", "k", "--into", "2", "--output", "out/host-backup"];
+    Annulus::new(split).at(folder.path()).succeeds();
+    let rows = rows_of_files(&theirs);
+    assert_says(&join(folder.path(), &["--overwrite"]).fails(), "host-backup");
+    assert_eq!(rows_of_files(&theirs), rows);
+}
+
+#[test]
+fn a_folder_in_use_is_refused_and_left_alone() {
+    let folder = inputs();
+    let hidden = folder.path().join("out/.annulus");
+    fs::create_dir_all(&hidden).expect("a folder");
+    let lock = fs::File::create(hidden.join("lock")).expect("a file");
+    lock.lock().expect("it is free");
+    for options in [&[][..], &["--overwrite"]] {
+        assert_says(&join(folder.path(), options).fails(), "another run is writing to 'out'");
+        assert_eq!(names(&folder.path().join("out")), [".annulus"]);
+    }
+    drop(lock);
+    join(folder.path(), &[]).succeeds();
+}
+
+#[test]
+fn an_empty_folder_outlasts_a_join_that_fails() {
+    let folder = inputs();
+    fs::write(folder.path().join("bad.csv"), "k,text\n1,a\n2,b,c\n").expect("a file");
+    fs::create_dir(folder.path().join("mine")).expect("a folder");
+    for output in ["mine", "its"] {
+        let join = ["join", "bad.csv", "b", "--on", "k", "--output", output, "--local", "2"];
+        assert_says(&Annulus::new(join).at(folder.path()).fails(), "bad.csv");
+    }
+    assert_eq!(names(&folder.path().join("mine")), [""; 0]);
+    assert!(!folder.path().join("its").exists());
+}
+
+#[test]
+fn mistakes_are_explained_and_leave_nothing() {
+    let folder = inputs();
+    let cases: [(&[&str], &[&str]); 8] = [
+        (&["a", "b", "--on", "no"], &["'no'", "k, g, t"]),
+        (&["a", "none.parquet", "--on", "k"], &["none.parquet"]),
+        (&["a", "b"], &["--on"]),
+        (&["a", "b", "--where", "a.t + b.t"], &["true or false"]),
+        (&["a", "b", "--where", "a.t < c.t"], &["c.t"]),
+        (&["a", "b", "--where", "a.t <> b.t", "--algorithm", "hash"], &["--algorithm", "equal keys"]),
+        (&["a", "b", "--on", "k", "--local", "65"], &["64"]),
+        (&["x=a", "x=b", "--on", "k"], &["'x'", "NAME=PATH"]),
+    ];
+    for (arguments, expected) in cases {
+        let arguments = ["join", "--output", "out"].iter().chain(arguments);
+        let done = Annulus::new(arguments).at(folder.path()).fails();
+        expected.iter().for_each(|text| assert_says(&done, text));
+        assert_eq!(names(folder.path()), ["a", "b"]);
+    }
+}
+
+#[test]
+fn help_has_examples() {
+    let done = Annulus::new(["join", "--help"]).succeeds();
+    assert!(done.stdout.contains("Examples:\n  annulus join "), "{}", done.stdout);
+}

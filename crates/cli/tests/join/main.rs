@@ -1,0 +1,17 @@
+//! `annulus join`: what comes out, as stock DataFusion has it, and what is left when something fails.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[cfg(target_os = "linux")]
+mod disturbed;
+mod equal;
+#[cfg(target_os = "linux")]
+mod faults;
+mod folder;
+mod tables;
+
+/// A number of seeds from the environment.
+fn seeds(name: &str, few: u64) -> std::ops::Range<u64> {
+    0..std::env::var(name).map_or(few, |seeds| seeds.parse().expect("a number of seeds"))
+}
