@@ -47,10 +47,10 @@ const ALIVE: Duration = Duration::from_millis(200);
 const WRITERS_BYTES: usize = 256 << 20;
 
 /// Does what `orders` say until they end, or an error has been reported. Orders that end early end the join, which leaves nothing.
+/// `member` is what a host of a ring of machines is; those of one machine need none.
 ///
 /// # Errors
-/// If reports cannot be written. What else goes wrong is one of them.
-/// `member` is what a host of a ring of machines is; those of one machine need none.
+/// If threads cannot be started. What else goes wrong is reported.
 pub fn serve(
     orders: impl Read + Send + 'static,
     reports: impl Write + Send + 'static,
