@@ -102,7 +102,9 @@ impl Scene {
     #[track_caller]
     pub fn assert_nothing_visible(&self) {
         let files = tree(&self.output);
-        let visible = files.iter().filter(|file| !file.contains("/.")).collect::<Vec<_>>();
+        let output = self.output.to_str().expect("UTF-8");
+        let is_visible = |file: &&String| !file.trim_start_matches(output).contains("/.");
+        let visible = files.iter().filter(is_visible).collect::<Vec<_>>();
         assert!(visible.is_empty(), "{visible:?} are left");
     }
 

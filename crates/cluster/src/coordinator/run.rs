@@ -99,10 +99,11 @@ impl Coordinator {
         // Dropped last: when the hosts have ended.
         let collection = Collection::begin(&job.output, planned.hosts, job.existing)?;
         let mut ring = Ring::start(self, job, launch, observe)?;
-        let done = ring.join(job, planned, launch);
-        ring.end(done.is_err());
-        let (manifests, hosts) = done?;
-        let manifest = collection.complete(settings(job, planned), &manifests)?;
+        let (manifests, hosts) = ring.join(job, planned, launch).inspect_err(|_| ring.end(true))?;
+        // Hosts that end before there is a manifest take their files away, for nobody else would if this process was killed.
+        let manifest = collection.complete(settings(job, planned), &manifests);
+        ring.end(false);
+        let manifest = manifest?;
         Ok(Summary { manifest, hosts, elapsed: start.elapsed() })
     }
 }
@@ -302,11 +303,9 @@ impl<'a> Ring<'a> {
         for host in &mut self.hosts {
             host.orders = None;
         }
-        if failed {
-            self.wait_for_ends();
-        }
+        self.wait_for_ends();
         for host in &mut self.hosts {
-            host.handle.end(failed);
+            host.handle.end(failed || !host.ended);
         }
     }
 

@@ -22,7 +22,7 @@ use std::{
 use annulus_cyclo::{CycloError, JoinSpec, Share};
 use annulus_dataset::{
     error::DatasetError,
-    output::{OutputError, OutputOptions, SealedDataset, Settings, WholeDataset},
+    output::{MANIFEST_NAME, OutputError, OutputOptions, SealedDataset, Settings, WholeDataset, remove},
     split::CancelToken,
 };
 use annulus_join::{error::JoinError, hash::Partitions};
@@ -160,7 +160,15 @@ impl<W: Write> Session<W> {
         let manifest = sealed.publish()?;
         self.reports.write(&Report::Published(Box::new(manifest)))?;
         // Whoever ends before it is told to has failed.
-        self.order().map_or(Ok(()), |_| Err(out_of_order()))
+        if self.order().is_ok() {
+            return Err(out_of_order());
+        }
+        // The manifest of all comes before the end, or never.
+        let dir = &task.output.dir;
+        match dir.parent() {
+            Some(all) if !all.join(MANIFEST_NAME).exists() => Ok(remove(dir)?),
+            _ => Ok(()),
+        }
     }
 
     fn order(&self) -> Result<Order, ClusterError> {
