@@ -82,6 +82,8 @@ pub enum ClusterError {
         host: usize,
         /// What it said, or what was seen of it.
         reason: String,
+        /// Whether it is gone, so that others may do without it; else it has said what went wrong.
+        lost: bool,
     },
     /// A host cannot be started.
     #[error("cannot start host {host}: {source}")]

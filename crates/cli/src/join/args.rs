@@ -90,6 +90,9 @@ pub struct JoinArgs {
     /// Seconds without a word after which a host counts as failed
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = units::parse_seconds)]
     timeout: Duration,
+    /// Start over as often as N times if a host is lost, without that host
+    #[arg(long, value_name = "N", default_value = "0", num_args = 0..=1, default_missing_value = "1")]
+    retry: usize,
     /// Added to the names of columns of RIGHT that LEFT has, too
     #[arg(long, value_name = "TEXT", default_value = "_right")]
     suffix: String,
@@ -131,6 +134,8 @@ pub struct JoinCommandJob {
     pub hosts: usize,
     /// The ring that does it, and who asks for it; processes of this machine without one.
     pub ring: Option<(RingFile, Identity)>,
+    /// How often it may start over without a host that was lost.
+    pub retries: usize,
     pub explain: bool,
     pub json: bool,
 }
@@ -193,7 +198,7 @@ impl JoinArgs {
         let existing = if self.overwrite { Existing::Overwrite } else { Existing::Refuse };
         let format: OutputFormat = self.format.into();
         let job = JoinJob { query, options, output, existing, format };
-        Ok(JoinCommandJob { job, hosts, ring, explain: self.explain, json: self.json })
+        Ok(JoinCommandJob { job, hosts, ring, retries: self.retry, explain: self.explain, json: self.json })
     }
 }
 

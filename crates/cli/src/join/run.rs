@@ -6,10 +6,12 @@ use std::{
 };
 
 use annulus_cluster::{
-    coordinator::{self, Cancel, Coordinator, Launch, LocalProcesses, Planned, RemoteHosts, Summary},
+    coordinator::{self, Cancel, Launch, LocalProcesses, Planned, RemoteHosts, Summary},
     error::ClusterError,
     host,
+    ring_file::RingFile,
 };
+use annulus_roundabout::secure::Identity;
 use anyhow::{Context, Result};
 use tokio::task::spawn_blocking;
 
@@ -29,13 +31,15 @@ pub async fn run(command: JoinCommandJob) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     let mut signals = Signals::all()?;
-    let coordinator = Coordinator::new();
-    let cancel = coordinator.cancel();
-    let mut work = spawn_blocking(move || join(&command, coordinator).map(|done| (command, done)));
+    let cancel = Cancel::default();
+    let mut work = spawn_blocking({
+        let cancel = cancel.clone();
+        move || join(&command, &cancel).map(|done| (command, done))
+    });
     let done = tokio::select! {
         biased;
         signal = signals.next() => {
-            Cancel::cancel(&cancel);
+            cancel.cancel();
             match work.await.context("the join has panicked")? {
                 // It was done already.
                 Ok(done) => done,
@@ -63,19 +67,39 @@ pub fn serve_host() -> Result<()> {
     Ok(host::serve(stdin(), stdout(), None)?)
 }
 
-fn join(command: &JoinCommandJob, coordinator: Coordinator) -> Result<(Planned, Summary)> {
-    let planned = coordinator::plan(&command.job, command.hosts)?;
-    let hosts: Box<dyn Launch> = match &command.ring {
+/// Joins, if it has to be several times, each time without the host that was lost.
+fn join(command: &JoinCommandJob, cancel: &Cancel) -> Result<(Planned, Summary)> {
+    let (mut hosts, mut ring, mut retries) = (command.hosts, command.ring.clone(), command.retries);
+    loop {
+        match join_on(command, hosts, ring.as_ref(), cancel) {
+            Err(ClusterError::Host { host, reason, lost: true }) if retries > 0 && hosts > 1 => {
+                (hosts, retries) = (hosts - 1, retries - 1);
+                eprintln!("host {host} has failed: {reason}; starting over on the other {hosts}");
+                if let Some((file, _)) = &mut ring {
+                    file.hosts.remove(host);
+                }
+            }
+            done => return Ok(done?),
+        }
+    }
+}
+
+fn join_on(
+    command: &JoinCommandJob,
+    hosts: usize,
+    ring: Option<&(RingFile, Identity)>,
+    cancel: &Cancel,
+) -> Result<(Planned, Summary), ClusterError> {
+    let planned = coordinator::plan(&command.job, hosts)?;
+    let launch: Box<dyn Launch> = match ring {
         Some((file, identity)) => {
             Box::new(RemoteHosts::new(file.clone(), identity.clone(), command.job.options.timeout))
         }
-        None => {
-            let program = env::current_exe().context("cannot find this program, which hosts are processes of")?;
-            Box::new(LocalProcesses::new(command.hosts, program, vec![HOST_COMMAND.to_owned()])?)
-        }
+        // Hosts are processes of this program.
+        None => Box::new(LocalProcesses::new(hosts, env::current_exe()?, vec![HOST_COMMAND.to_owned()])?),
     };
     let shown = Shown::new(&planned);
-    let summary = coordinator.run(&command.job, &planned, &*hosts, &shown);
+    let summary = coordinator::run(&command.job, &planned, &*launch, &shown, cancel);
     shown.clear();
     Ok((planned, summary?))
 }

@@ -91,6 +91,8 @@ pub(crate) enum Report {
     Prepared,
     Sealed(HostSummary),
     Published(Box<Manifest>),
+    /// It was told to end, and leaves nothing.
+    Stopped,
     Failed {
         reason: String,
         /// Another host that is to blame.

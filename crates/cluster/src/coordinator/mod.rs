@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! JoinJob -> Planned -> a process for each host (launch.rs) -> step by step, all hosts at once (run.rs)
-//!                                                           -> the first that fails, and why (failure.rs)
+//!                                                           -> reports, and the first that fails (watch.rs, failure.rs)
 //! ```
 
 mod failure;
@@ -10,10 +10,11 @@ mod launch;
 mod planned;
 mod remote;
 mod run;
+mod watch;
 
 pub use launch::{HostHandle, HostProcess, Launch, LocalProcesses};
 pub use planned::{Planned, plan};
 pub use remote::RemoteHosts;
-pub use run::{Cancel, Coordinator, Observe, Summary};
+pub use run::{Cancel, Observe, Summary, run};
 
 pub use crate::control::{HostProgress, HostSummary, Neighbours, Phase};

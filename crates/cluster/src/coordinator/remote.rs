@@ -54,7 +54,7 @@ impl Launch for RemoteHosts {
         };
         let (orders, reports) = both().map_err(|error| {
             let reason = format!("'{}' at {} cannot be reached: {error}", host.name, host.control);
-            ClusterError::Host { host: number, reason }
+            ClusterError::Host { host: number, reason, lost: true }
         })?;
         let sockets = [orders.stream().try_clone()?, reports.stream().try_clone()?];
         Ok(HostProcess {

@@ -74,7 +74,7 @@ pub fn serve(
         Ok(()) => Ok(()),
         Err(error) => {
             // A coordinator that is gone needs to know nothing, and users have been told by it.
-            reports.write(&Report::Failed { reason: error.to_string(), other: blamed(&error) }).ok();
+            reports.write(&report_of(&error)).ok();
             Ok(())
         }
     }
@@ -106,12 +106,13 @@ fn follow(orders: impl Read + Send + 'static, stop: Stop) -> Result<Receiver<Ord
     Ok(receiver)
 }
 
-/// The host that an error blames, if it is another one.
-fn blamed(error: &ClusterError) -> Option<u16> {
-    match error {
+fn report_of(error: &ClusterError) -> Report {
+    let other = match error {
+        ClusterError::Cancelled => return Report::Stopped,
         ClusterError::Cyclo(CycloError::Ring(RoundaboutError::Failed { failure, .. })) => Some(failure.host.0),
         _ => None,
-    }
+    };
+    Report::Failed { reason: error.to_string(), other }
 }
 
 /// Ends what a host is at.

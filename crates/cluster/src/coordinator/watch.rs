@@ -1,0 +1,212 @@
+//! Hosts that are watched: what they report, and which of them failed.
+
+use std::{
+    io::Write,
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Launch, Observe,
+    failure::{Seen, root},
+    launch::HostHandle,
+};
+use crate::{
+    control::{LineReader, LineWriter, Order, Report},
+    error::ClusterError,
+};
+
+/// What a coordinator waits for.
+#[derive(Debug)]
+pub(super) enum Event {
+    Report(usize, Report),
+    /// A host's reports have ended, in order or by what is no report.
+    Ended(usize, Option<String>),
+    Cancel,
+}
+
+/// All hosts of a join.
+pub(super) struct Ring<'a> {
+    hosts: Vec<Watched>,
+    events: Receiver<Event>,
+    observe: &'a dyn Observe,
+    timeout: Duration,
+}
+
+struct Watched {
+    orders: Option<LineWriter<Box<dyn Write + Send>>>,
+    handle: Box<dyn HostHandle>,
+    heard: Instant,
+    ended: bool,
+}
+
+impl<'a> Ring<'a> {
+    /// Starts them. Whatever they report goes by `sender` to `events`.
+    pub(super) fn start(
+        (sender, events): (Sender<Event>, Receiver<Event>),
+        timeout: Duration,
+        launch: &dyn Launch,
+        observe: &'a dyn Observe,
+    ) -> Result<Self, ClusterError> {
+        let mut hosts = Vec::new();
+        for host in 0..launch.hosts() {
+            let process = launch.start(host)?;
+            let sender = sender.clone();
+            let follow = move || {
+                for report in LineReader::new(process.reports) {
+                    let event = match report {
+                        Ok(report) => Event::Report(host, report),
+                        Err(error) => return drop(sender.send(Event::Ended(host, Some(error.to_string())))),
+                    };
+                    if sender.send(event).is_err() {
+                        return;
+                    }
+                }
+                drop(sender.send(Event::Ended(host, None)));
+            };
+            thread::Builder::new().name(format!("host {host}")).spawn(follow)?;
+            let orders = Some(LineWriter::new(process.orders));
+            hosts.push(Watched { orders, handle: process.handle, heard: Instant::now(), ended: false });
+        }
+        Ok(Self { hosts, events, observe, timeout })
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Tells all of them the same.
+    pub(super) fn order_all(&self, order: &Order) {
+        (0..self.hosts.len()).for_each(|host| self.order(host, order));
+    }
+
+    /// A host that takes no orders has ended, which its reports tell.
+    pub(super) fn order(&self, host: usize, order: &Order) {
+        if let Some(orders) = &self.hosts[host].orders {
+            orders.write(order).ok();
+        }
+    }
+
+    /// What every host reports when it has done a step.
+    pub(super) fn collect<T>(&mut self, wanted: impl Fn(Report) -> Option<T>) -> Result<Vec<T>, ClusterError> {
+        let mut collected: Vec<Option<T>> = self.hosts.iter().map(|_| None).collect();
+        while collected.iter().any(Option::is_none) {
+            let seen = match self.next()? {
+                Next::Report(host, Report::Alive(progress)) => {
+                    self.observe.host(host, progress);
+                    self.order(host, &Order::Heard);
+                    continue;
+                }
+                Next::Report(host, Report::Failed { reason, other }) => (host, said(reason, other)),
+                Next::Report(host, report) => match wanted(report) {
+                    Some(found) => {
+                        collected[host] = Some(found);
+                        continue;
+                    }
+                    None => (host, Seen::Said("it has reported out of its turn".to_owned())),
+                },
+                Next::Ended(host, reason) => (host, reason.map_or(Seen::Gone, Seen::Said)),
+                Next::Silent(host) => (host, Seen::Silent),
+            };
+            return Err(self.failed(seen));
+        }
+        Ok(collected.into_iter().flatten().collect())
+    }
+
+    /// Waits for the next event, or until a host has been silent for too long.
+    fn next(&mut self) -> Result<Next, ClusterError> {
+        let running = self.hosts.iter().enumerate().filter(|(_, host)| !host.ended);
+        let Some((host, heard)) = running.map(|(host, watched)| (host, watched.heard)).min_by_key(|&(_, heard)| heard)
+        else {
+            return Err(ClusterError::Control { reason: "all hosts have ended".to_owned() });
+        };
+        let deadline = heard + self.timeout;
+        match self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Event::Cancel) => Err(ClusterError::Cancelled),
+            Ok(Event::Report(host, report)) => {
+                self.hosts[host].heard = Instant::now();
+                Ok(Next::Report(host, report))
+            }
+            Ok(Event::Ended(host, reason)) => {
+                self.hosts[host].ended = true;
+                Ok(Next::Ended(host, reason))
+            }
+            // This process was stopped itself, as by Ctrl-Z: hosts have time to be heard of again.
+            Err(RecvTimeoutError::Timeout) if deadline.elapsed() > self.timeout / 20 => {
+                self.hosts.iter_mut().for_each(|host| host.heard = Instant::now());
+                self.next()
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                self.hosts[host].ended = true;
+                Ok(Next::Silent(host))
+            }
+        }
+    }
+
+    /// Hears the other hosts out, and names the one that failed.
+    fn failed(&mut self, first: (usize, Seen)) -> ClusterError {
+        let mut seen = vec![first];
+        let deadline = Instant::now() + 2 * self.timeout;
+        loop {
+            let unheard = (0..self.hosts.len()).any(|host| seen.iter().all(|(other, _)| *other != host));
+            if !unheard || Instant::now() > deadline {
+                break;
+            }
+            match self.next() {
+                // It was told to end, and did so.
+                Ok(Next::Report(host, Report::Stopped)) => seen.push((host, Seen::Obeyed)),
+                Ok(Next::Report(host, Report::Failed { reason, other })) => seen.push((host, said(reason, other))),
+                // Whoever has done its step before the failure waits for an order, which is not to come.
+                Ok(Next::Report(host, report)) if !matches!(report, Report::Alive(_)) => self.hosts[host].orders = None,
+                Ok(Next::Report(host, _)) => self.hosts[host].orders = None,
+                // It has said why.
+                Ok(Next::Ended(host, _)) if seen.iter().any(|(other, _)| *other == host) => {}
+                Ok(Next::Ended(host, reason)) => seen.push((host, reason.map_or(Seen::Gone, Seen::Said))),
+                Ok(Next::Silent(host)) => seen.push((host, Seen::Silent)),
+                Err(error) => return error,
+            }
+        }
+        let (host, reason) = root(&seen).unwrap_or((0, "nothing is known of it".to_owned()));
+        let ended = seen.contains(&(host, Seen::Gone)).then(|| self.hosts[host].handle.end(true)).flatten();
+        let lost = !seen.iter().any(|(other, seen)| *other == host && matches!(seen, Seen::Said(_)));
+        ClusterError::Host { host, reason: ended.unwrap_or(reason), lost }
+    }
+
+    /// Ends all hosts: in good order, or at once.
+    pub(super) fn end(&mut self, failed: bool) {
+        for host in &mut self.hosts {
+            host.orders = None;
+        }
+        self.wait_for_ends();
+        for host in &mut self.hosts {
+            host.handle.end(failed || !host.ended);
+        }
+    }
+
+    /// Hosts that are alive take away what they have written, and are given the time.
+    fn wait_for_ends(&mut self) {
+        let deadline = Instant::now() + self.timeout;
+        while self.hosts.iter().any(|host| !host.ended) {
+            match self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(Event::Ended(host, _)) => self.hosts[host].ended = true,
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+enum Next {
+    Report(usize, Report),
+    Ended(usize, Option<String>),
+    Silent(usize),
+}
+
+fn said(reason: String, other: Option<u16>) -> Seen {
+    match other {
+        Some(other) => Seen::Blames(other.into(), reason),
+        None => Seen::Said(reason),
+    }
+}
