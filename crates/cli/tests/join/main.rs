@@ -9,6 +9,7 @@ mod equal;
 #[cfg(target_os = "linux")]
 mod faults;
 mod folder;
+mod machines;
 mod tables;
 
 /// A number of seeds from the environment.
