@@ -69,8 +69,21 @@ pub struct JoinOptions {
     pub timeout: Duration,
     /// What each host may use of memory, in bytes.
     pub memory_bytes: Option<u64>,
+    /// Whose the inputs' files are.
+    pub inputs: Inputs,
     /// Into how many parts the side that stays is divided, each of which costs a revolution.
     pub revolutions: Revolutions,
+}
+
+/// Whose files stand under the paths of the inputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Inputs {
+    /// All hosts see the same files, and each reads a part of them.
+    #[default]
+    Shared,
+    /// Each host has files of its own there, with the same columns, and reads them all. The coordinator has some, too, from which
+    /// it tells how large the inputs are.
+    Each,
 }
 
 /// How often the ring turns.

@@ -7,7 +7,7 @@ use std::{
 
 use annulus_bench::machine;
 use annulus_cluster::{
-    job::{Algorithm, Input, JoinJob, JoinKind, JoinOptions, Query, Revolutions},
+    job::{Algorithm, Input, Inputs, JoinJob, JoinKind, JoinOptions, Query, Revolutions},
     ring_file::RingFile,
 };
 use annulus_dataset::{
@@ -63,12 +63,15 @@ pub struct JoinArgs {
     /// Host processes on this machine
     #[arg(long, value_name = "T", default_value = "1", value_parser = units::parse_count, conflicts_with = "ring")]
     local: usize,
-    /// The file of a ring whose hosts run already (annulus node --ring), and see the same files under the same paths
+    /// The file of a ring whose hosts run already (annulus node --ring)
     #[arg(long, value_name = "FILE")]
     ring: Option<PathBuf>,
     /// With --ring, the member whose certificate is shown [default: the one whose key is in the folder of certificates]
     #[arg(long, value_name = "NAME", requires = "ring")]
     name: Option<HostName>,
+    /// With --ring, whose files stand under the inputs' paths: shared by all hosts, or each host's own
+    #[arg(long, value_name = "WHOSE", requires = "ring", default_value = "shared")]
+    inputs: InputsArg,
     /// The side that goes around the ring [default: the smaller one]
     #[arg(long, value_name = "SIDE")]
     rotate: Option<SideArg>,
@@ -110,6 +113,14 @@ pub struct JoinArgs {
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum InputsArg {
+    /// All hosts see the same files, and each reads a part of them
+    Shared,
+    /// Each host reads all files that it sees; there are some here, too, which tell columns and sizes
+    Each,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -193,6 +204,10 @@ impl JoinArgs {
             fragment_bytes,
             timeout: self.timeout,
             memory_bytes: self.memory_limit.map(|bytes| bytes as u64),
+            inputs: match self.inputs {
+                InputsArg::Shared => Inputs::Shared,
+                InputsArg::Each => Inputs::Each,
+            },
             revolutions: self.revolutions,
         };
         let existing = if self.overwrite { Existing::Overwrite } else { Existing::Refuse };

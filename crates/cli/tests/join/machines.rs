@@ -95,6 +95,22 @@ fn a_machine_that_is_lost_is_named_and_retried_without() {
     assert_eq!(rows_of_files(&folder.path().join("out")), rows_of_files(&folder.path().join("alone")));
 }
 
+/// On one machine all of them have the same, so that each pair of rows is there nine times.
+#[test]
+fn machines_read_files_of_their_own() {
+    let folder = ring("");
+    let _nodes = nodes(folder.path());
+    let inner = |output, more: &[&str]| {
+        let all = ["join", "a", "b", "--on", "k", "--output", output];
+        Annulus::new(all.iter().chain(more)).at(folder.path()).succeeds();
+        rows_of_files(&folder.path().join(output))
+    };
+    let alone = inner("alone", &[]);
+    let each = inner("each", &[&ON_RING[..], &["--inputs", "each"]].concat());
+    let nine_times: Vec<String> = alone.iter().flat_map(|row| std::iter::repeat_n(row.clone(), 9)).collect();
+    assert_eq!(each, nine_times);
+}
+
 #[test]
 fn members_of_another_ring_are_refused() {
     let folder = ring("");

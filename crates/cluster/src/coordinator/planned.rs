@@ -9,7 +9,7 @@ use annulus_roundabout::config::Config;
 use crate::{
     control::schema_to,
     error::ClusterError,
-    job::{Algorithm, Input, JoinJob, Query, Revolutions},
+    job::{Algorithm, Input, Inputs, JoinJob, Query, Revolutions},
     plan::{self, Choice, Condition, Shown},
 };
 
@@ -33,8 +33,8 @@ pub struct Planned {
     /// As hosts are told it.
     pub(super) query: Query,
     pub(super) schemas: [Vec<u8>; 2],
-    /// For each host its units of the left and the right side.
-    pub(super) units: Vec<[Vec<usize>; 2]>,
+    /// For each host its units of the left and the right side; all of what it sees if none are named.
+    pub(super) units: Vec<[Option<Vec<usize>>; 2]>,
 }
 
 /// An entry of a hash table and its share of the directory.
@@ -42,7 +42,7 @@ const TABLE_BYTES: u64 = 24;
 /// What a host needs that does not depend on its rows.
 const BASE_BYTES: u64 = 64 << 20;
 
-/// Looks at both inputs, and plans their join on so many hosts that all see the same files.
+/// Looks at both inputs, and plans their join on so many hosts.
 ///
 /// # Errors
 /// If an input cannot be read, or lies in the output folder, the condition is none, or hosts would need more memory than they may use.
@@ -58,24 +58,32 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     }
     let condition = Condition::new(query, &left.schema, &right.schema)?;
     let all = |dataset: &Dataset| dataset.extent(&(0..dataset.schema.fields().len()).collect::<Vec<_>>());
+    // Where each host has files, those seen here are one host's.
+    let copies = if job.options.inputs == Inputs::Each { hosts as u64 } else { 1 };
+    let of_all = |Extent { rows, bytes }| Extent { rows: rows * copies, bytes: bytes * copies };
     let choice = plan::choose(&condition, &job.options, [all(&left)?, all(&right)?])?;
     let bound = plan::bind(&condition, query, choice.rotate, choice.algorithm)?;
-    let extents = [left.extent(&bound.scans[0].columns)?, right.extent(&bound.scans[1].columns)?];
-    let shares = [shares(&left.units, hosts), shares(&right.units, hosts)];
+    let extents = [left.extent(&bound.scans[0].columns)?, right.extent(&bound.scans[1].columns)?].map(of_all);
     let needs = Needs::new(job, &choice, extents, hosts as u64);
     let (revolutions, memory_per_host) = needs.revolutions(job)?;
-    let [left_units, right_units] = shares;
+    let units = match job.options.inputs {
+        Inputs::Each => vec![[None, None]; hosts],
+        Inputs::Shared => {
+            let (left, right) = (shares(&left.units, hosts), shares(&right.units, hosts));
+            left.into_iter().zip(right).map(|(left, right)| [Some(left), Some(right)]).collect()
+        }
+    };
     Ok(Planned {
         query: query.clone(),
         choice,
         shown: bound.shown,
         extents,
-        input_bytes: left.total_bytes + right.total_bytes,
+        input_bytes: (left.total_bytes + right.total_bytes) * copies,
         hosts,
         revolutions,
         memory_per_host,
         schemas: [schema_to(&left.schema)?, schema_to(&right.schema)?],
-        units: left_units.into_iter().zip(right_units).map(|(left, right)| [left, right]).collect(),
+        units,
     })
 }
 

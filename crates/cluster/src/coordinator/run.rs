@@ -145,11 +145,10 @@ fn join(
 }
 
 fn task(job: &JoinJob, planned: &Planned, launch: &dyn Launch, host: usize, session: u64) -> Task {
-    let [left, right] = planned.units[host].clone();
     Task {
         query: planned.query.clone(),
         schemas: planned.schemas.clone(),
-        units: [Some(left), Some(right)],
+        units: planned.units[host].clone(),
         rotates_left: planned.choice.rotate == Side::Left,
         algorithm: planned.choice.algorithm,
         host: host as u16,
