@@ -128,10 +128,8 @@ impl OutputError {
 /// What to do about it, where that is not plain from the error itself.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::StorageFull => {
-            "; free some space (or move the finished files with their folder to a larger disk) and go on with --resume"
-        }
-        io::ErrorKind::QuotaExceeded => "; free some of your quota and go on with --resume",
+        io::ErrorKind::StorageFull => "; free some space, or choose a folder on a larger disk",
+        io::ErrorKind::QuotaExceeded => "; free some of your quota",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "; choose a folder you may write to",
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => "; choose a folder for --output",
         _ if error.raw_os_error() == Some(TOO_MANY_OPEN) => "; raise the limit of open files (ulimit -n)",
