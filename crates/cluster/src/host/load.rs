@@ -12,7 +12,10 @@ use std::{
 use annulus_dataset::input::{Dataset, Unit};
 use arrow::array::RecordBatch;
 
-use super::{Stop, cancelled, progress::Progress};
+use super::{
+    progress::Progress,
+    stop::{Stop, cancelled},
+};
 use crate::{
     control::{Task, schema_from},
     error::ClusterError,

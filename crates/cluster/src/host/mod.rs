@@ -1,50 +1,37 @@
 //! One host of a ring: it does what a coordinator tells it.
 //!
 //! ```text
-//! orders -> load.rs: this host's rows -> cyclo-join around the ring -> files (seen when published)
+//! orders -> session.rs: load.rs (this host's rows) -> cyclo-join around the ring (ring.rs) -> files, seen when published
 //! ```
 
 mod load;
 mod progress;
 mod ring;
+mod session;
+mod stop;
 
 use std::{
     io::{Read, Write},
-    num::NonZeroUsize,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         mpsc::{self, Receiver},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use annulus_cyclo::{CycloError, JoinSpec, Share};
-use annulus_dataset::{
-    error::DatasetError,
-    output::{MANIFEST_NAME, OutputError, OutputOptions, SealedDataset, Settings, WholeDataset, remove},
-    split::CancelToken,
-};
-use annulus_join::{error::JoinError, hash::Partitions};
-use annulus_roundabout::{error::RoundaboutError, host::Stopper};
-
-use arrow::array::RecordBatch;
+use annulus_cyclo::CycloError;
+use annulus_roundabout::{error::RoundaboutError, ring::HostId};
 
 pub use self::ring::Member;
-use self::{
-    load::{Loaded, Side as Loading},
-    progress::Progress,
-};
+use self::{progress::Progress, session::Session, stop::Stop};
 use crate::{
-    control::{HostSummary, LineReader, LineWriter, Order, Phase, Report, Task},
+    control::{LineReader, LineWriter, Order, Report},
     error::ClusterError,
-    plan::{self, Bound},
 };
 
 /// How often a host says that it is alive.
 const ALIVE: Duration = Duration::from_millis(200);
-/// Memory for files that are being written: a share of what the host may use, or so much.
-const WRITERS_BYTES: usize = 256 << 20;
 
 /// Does what `orders` say until they end, or an error has been reported. Orders that end early end the join, which leaves nothing.
 /// `member` is what a host of a ring of machines is; those of one machine need none.
@@ -109,202 +96,22 @@ fn follow(orders: impl Read + Send + 'static, stop: Stop) -> Result<Receiver<Ord
 fn report_of(error: &ClusterError) -> Report {
     let other = match error {
         ClusterError::Cancelled => return Report::Stopped,
-        ClusterError::Cyclo(CycloError::Ring(RoundaboutError::Failed { failure, .. })) => Some(failure.host.0),
+        ClusterError::Cyclo(CycloError::Ring(error)) => blamed(error),
         _ => None,
     };
-    Report::Failed { reason: error.to_string(), other }
+    Report::Failed { reason: error.to_string(), other: other.map(|host| host.0) }
 }
 
-/// Ends what a host is at.
-#[derive(Clone, Default)]
-struct Stop {
-    token: CancelToken,
-    ring: Arc<Mutex<Option<Stopper>>>,
-}
-
-impl Stop {
-    fn stop(&self) {
-        self.token.cancel();
-        if let Some(ring) = self.ring.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            ring.stop();
-        }
-    }
-
-    /// From now on the ring is stopped, too.
-    fn holds(&self, ring: Stopper) {
-        let mut held = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.token.is_cancelled() { ring.stop() } else { *held = Some(ring) }
-    }
-
-    fn check(&self) -> Result<(), ClusterError> {
-        if self.token.is_cancelled() { Err(ClusterError::Cancelled) } else { Ok(()) }
-    }
-}
-
-struct Session<W> {
-    orders: Receiver<Order>,
-    reports: Arc<LineWriter<W>>,
-    stop: Stop,
-    progress: Arc<Progress>,
-    member: Option<Member>,
-}
-
-impl<W: Write> Session<W> {
-    fn run(&self) -> Result<(), ClusterError> {
-        let Order::Load(task) = self.order()? else { return Err(out_of_order()) };
-        let joined = self.join(&task);
-        // It may have failed before it came into the ring.
-        ring::leave(&task);
-        let (summary, sealed) = joined?;
-        self.reports.write(&Report::Sealed(summary))?;
-        let Order::Publish = self.order()? else { return Err(out_of_order()) };
-        let manifest = sealed.publish()?;
-        self.reports.write(&Report::Published(Box::new(manifest)))?;
-        // Whoever ends before it is told to has failed.
-        if self.order().is_ok() {
-            return Err(out_of_order());
-        }
-        // The manifest of all comes before the end, or never.
-        let dir = &task.output.dir;
-        match dir.parent() {
-            Some(all) if !all.join(MANIFEST_NAME).exists() => Ok(remove(dir)?),
-            _ => Ok(()),
-        }
-    }
-
-    fn order(&self) -> Result<Order, ClusterError> {
-        self.orders.recv().map_err(|_| ClusterError::Cancelled)
-    }
-
-    /// Everything up to files that are complete and cannot be seen.
-    fn join(&self, task: &Task) -> Result<(HostSummary, SealedDataset), ClusterError> {
-        let start = Instant::now();
-        let sides = [0, 1].map(|side| Loading::open(task, side));
-        let [left, right] = sides;
-        let sides = [left?, right?];
-        let bound = bind(task, &sides)?;
-        // What cannot be written is known before anything is read.
-        let files = create_files(task, &bound)?;
-        let stays = if task.rotates_left { 1 } else { 0 };
-        let mut summary = HostSummary::default();
-        let mut rows = Vec::new();
-        for (place, side) in sides.iter().enumerate() {
-            let parts = if place == stays { task.revolutions } else { 1 };
-            let loaded = side.load(&bound.scans[place], (0, parts), task, &self.stop, &self.progress)?;
-            (summary.rows[place], summary.bytes[place]) = (loaded.rows, loaded.bytes);
-            summary.rows_bad += loaded.rows_bad;
-            rows.push(loaded.batches);
-        }
-        summary.load_ms = milliseconds(start.elapsed());
-        self.reports.write(&Report::Loaded(summary.loaded()))?;
-        let Order::Prepare { build_rows } = self.order()? else { return Err(out_of_order()) };
-
-        self.progress.enter(Phase::Preparing);
-        let spec = JoinSpec {
-            output: bound.output.clone(),
-            condition: bound.condition(Partitions::for_rows(build_rows.try_into().unwrap_or(usize::MAX))),
-            fragment_bytes: task.fragment_bytes as usize,
-            threads: task.threads,
-        };
-        let (right, left) = (rows.pop().unwrap_or_default(), rows.pop().unwrap_or_default());
-        let (build, probe) = if task.rotates_left { (right, left) } else { (left, right) };
-        let share = Share::prepare(&spec, build, probe)?;
-        self.stop.check()?;
-        self.reports.write(&Report::Prepared)?;
-        let Order::Turn = self.order()? else { return Err(out_of_order()) };
-        let mut later = Loaded::default();
-        let next = |part: usize| {
-            let parts = (part, task.revolutions);
-            let loaded = sides[stays].load(&bound.scans[stays], parts, task, &self.stop, &self.progress);
-            let loaded = loaded.map_err(|error| JoinError::Outside(Box::new(error)))?;
-            later.rows += loaded.rows;
-            later.rows_bad += loaded.rows_bad;
-            later.bytes = later.bytes.max(loaded.bytes);
-            Ok(loaded.batches)
-        };
-        let sealed = self.turn(task, share, next, files, &mut summary)?;
-        summary.rows[stays] += later.rows;
-        summary.rows_bad += later.rows_bad;
-        summary.bytes[stays] = summary.bytes[stays].max(later.bytes);
-        Ok((summary, sealed))
-    }
-
-    /// Around the ring, once for each part of what stays.
-    fn turn(
-        &self,
-        task: &Task,
-        share: Share,
-        next: impl FnMut(usize) -> Result<Vec<RecordBatch>, JoinError>,
-        files: WholeDataset,
-        summary: &mut HostSummary,
-    ) -> Result<SealedDataset, ClusterError> {
-        let start = Instant::now();
-        let mut host = ring::enter(task, self.member.as_ref())?;
-        self.stop.holds(host.stopper());
-        self.progress.follow(host.progress());
-        let progress = &self.progress;
-        let parts = NonZeroUsize::new(task.revolutions).unwrap_or(NonZeroUsize::MIN);
-        let turn = share.turn_parts(&mut host, parts, next, &|thread, batch| {
-            progress.wrote(batch.num_rows());
-            files.write(thread, &batch).map_err(|error| JoinError::Outside(Box::new(error)))
-        });
-        let turn = turn.map_err(told_from_outside)?;
-        host.finish()?;
-        self.progress.enter(Phase::Writing);
-        let sealed = files.seal()?;
-        let revolution = turn.revolution;
-        summary.rows_out = self.progress.get().rows_out;
-        (summary.injected, summary.joined) = (revolution.injected, revolution.joined);
-        summary.bytes_joined = revolution.bytes;
-        summary.prepared_bytes = (turn.memory.build + turn.memory.fragments) as u64;
-        summary.setup_ms = milliseconds(turn.setup);
-        summary.wait_ms = milliseconds(revolution.waiting);
-        summary.load_ms += milliseconds(turn.reading);
-        let other = turn.reading + revolution.waiting;
-        summary.join_ms = milliseconds(start.elapsed().saturating_sub(other));
-        summary.peak_bytes = progress::peak_bytes();
-        Ok(sealed)
-    }
-}
-
-fn bind(task: &Task, sides: &[Loading; 2]) -> Result<Bound, ClusterError> {
-    let [left, right] = sides.each_ref().map(|side| &side.dataset.schema);
-    let condition = plan::Condition::new(&task.query, left, right)?;
-    plan::bind(&condition, &task.query, task.rotate(), task.algorithm)
-}
-
-fn create_files(task: &Task, bound: &Bound) -> Result<WholeDataset, ClusterError> {
-    let output = &task.output;
-    let mut options = OutputOptions::new(&output.dir, output.format);
-    (options.compression, options.existing) = (output.compression, output.existing);
-    let schema = annulus_join::output::Output::try_new(bound.output.clone())?.schema().clone();
-    let settings: Settings = [("host".to_owned(), task.host.to_string())].into();
-    let memory = task.memory_bytes.map_or(WRITERS_BYTES, |bytes| (bytes / 8) as usize).min(WRITERS_BYTES);
-    Ok(WholeDataset::create(&options, settings, schema, task.threads, memory)?)
-}
-
-/// The error of who gave rows or took the result, as it was before it went through the join.
-fn told_from_outside(error: CycloError) -> ClusterError {
-    let CycloError::Join(JoinError::Outside(error)) = error else { return error.into() };
-    let error = match error.downcast::<OutputError>() {
-        Ok(error) => return ClusterError::Output(*error),
-        Err(error) => error,
-    };
-    error.downcast::<ClusterError>().map_or_else(|error| JoinError::Outside(error).into(), |error| *error)
-}
-
-fn out_of_order() -> ClusterError {
-    ClusterError::Control { reason: "an order came out of its turn".to_owned() }
-}
-
-fn milliseconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1e3
-}
-
-/// A run that was asked to stop says so itself.
-fn cancelled(error: DatasetError) -> ClusterError {
+/// The other host that has failed, as far as this one can tell; while the ring is put together, a neighbour that it cannot do with.
+fn blamed(error: &RoundaboutError) -> Option<HostId> {
+    use RoundaboutError::{Accept, Connect, Failed, Handover, Secure, Wire};
     match error {
-        DatasetError::Cancelled => ClusterError::Cancelled,
-        error => error.into(),
+        Failed { failure, .. } => Some(failure.host),
+        Connect { host, .. }
+        | Accept { host, .. }
+        | Handover { host, .. }
+        | Secure { host, .. }
+        | Wire { host, .. } => Some(*host),
+        _ => None,
     }
 }
