@@ -25,6 +25,8 @@ pub(crate) enum Order {
     },
     Turn,
     Publish,
+    /// The result is complete.
+    Keep,
     /// The coordinator has heard that the host is alive.
     Heard,
 }

@@ -10,6 +10,7 @@
 //!             ◀─────────────────   Sealed: its files are complete, and cannot be seen yet
 //!   Publish   ─────────────────▶   gives them their names
 //!             ◀─────────────────   Published
+//!   Keep      ─────────────────▶   ends: the manifest of all is written
 //! ```
 //! Between these a host says that it is alive, and how far it is. Each step begins when all hosts have done the one before. A host
 //! that fails says why and ends; when orders end early, so does the host, and leaves nothing.

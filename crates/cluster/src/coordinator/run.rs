@@ -92,6 +92,9 @@ pub fn run(
     let (manifests, hosts) = join(&mut ring, job, planned, launch).inspect_err(|_| ring.end(true))?;
     // Hosts that end before there is a manifest take their files away, for nobody else would if this process was killed.
     let manifest = collection.complete(settings(job, planned), &manifests);
+    if manifest.is_ok() {
+        ring.order_all(&Order::Keep);
+    }
     ring.end(false);
     let manifest = manifest?;
     Ok(Summary { manifest, hosts, elapsed: start.elapsed() })

@@ -3,6 +3,7 @@
 use std::{
     io::Write,
     num::NonZeroUsize,
+    path::Path,
     sync::{Arc, mpsc::Receiver},
     time::{Duration, Instant},
 };
@@ -48,16 +49,12 @@ impl<W: Write> Session<W> {
         self.reports.write(&Report::Sealed(summary))?;
         let Order::Publish = self.order()? else { return Err(out_of_order()) };
         let manifest = sealed.publish()?;
-        self.reports.write(&Report::Published(Box::new(manifest)))?;
-        // Whoever ends before it is told to has failed.
-        if self.order().is_ok() {
-            return Err(out_of_order());
-        }
-        // The manifest of all comes before the end, or never.
-        let dir = &task.output.dir;
-        match dir.parent() {
-            Some(all) if !all.join(MANIFEST_NAME).exists() => Ok(remove(dir)?),
-            _ => Ok(()),
+        // A coordinator that is gone is noticed by the end of its orders.
+        self.reports.write(&Report::Published(Box::new(manifest))).ok();
+        match self.order() {
+            Ok(Order::Keep) => Ok(()),
+            Ok(_) => Err(out_of_order()),
+            Err(_) => Ok(remove_unless_complete(&task.output.dir)?),
         }
     }
 
@@ -154,6 +151,12 @@ impl<W: Write> Session<W> {
         summary.peak_bytes = progress::peak_bytes();
         Ok(sealed)
     }
+}
+
+/// The coordinator has ended too early: the manifest of all says whether it had come so far, where this host can see it.
+fn remove_unless_complete(dir: &Path) -> Result<(), OutputError> {
+    let is_complete = dir.parent().is_some_and(|all| all.join(MANIFEST_NAME).exists());
+    if is_complete { Ok(()) } else { remove(dir) }
 }
 
 fn bind(task: &Task, sides: &[Loading; 2]) -> Result<Bound, ClusterError> {
