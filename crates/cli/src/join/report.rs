@@ -66,8 +66,7 @@ pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
     for (name, extent) in [(&query.left.name, left), (&query.right.name, right)] {
         row(name, format!("about {} rows, {} in memory", HumanCount(extent.rows), HumanBytes(extent.bytes)));
     }
-    let rotates = if choice.rotate == Side::Left { &query.left.name } else { &query.right.name };
-    row("goes around", format!("{rotates}: {}", choice.rotate_reason));
+    row("goes around", format!("{}: {}", goes_around(command, planned), choice.rotate_reason));
     row("pairs by", format!("{}: {}", choice.algorithm.name(), choice.algorithm_reason));
     let mut conditions = |name: &str, conditions: &[String]| {
         if !conditions.is_empty() {
@@ -98,9 +97,8 @@ pub fn text(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> S
     if rows_bad(summary) > 0 {
         row("bad rows", format!("{} (skipped)", HumanCount(rows_bad(summary))));
     }
-    let choice = planned.choice;
-    let goes = if choice.rotate == Side::Left { &command.job.query.left.name } else { &command.job.query.right.name };
-    row("join", format!("{} by {}; {goes} went around", command.job.query.join, choice.algorithm.name()));
+    let (join, goes) = (command.job.query.join, goes_around(command, planned));
+    row("join", format!("{join} by {}; {goes} went around", planned.choice.algorithm.name()));
     row("time", format!("{:.2} s", summary.elapsed.as_secs_f64()));
     format!("{}\n\n{}", table.trim_fmt(), hosts_text(&summary.hosts))
 }
@@ -128,6 +126,12 @@ fn hosts_text(hosts: &[HostSummary]) -> String {
 
 fn rows_bad(summary: &Summary) -> u64 {
     summary.hosts.iter().map(|host| host.rows_bad).sum()
+}
+
+/// The input whose rows rotate.
+fn goes_around<'a>(command: &'a JoinCommandJob, planned: &Planned) -> &'a str {
+    let query = &command.job.query;
+    if planned.choice.rotate == Side::Left { &query.left.name } else { &query.right.name }
 }
 
 fn side_name(side: Side) -> &'static str {

@@ -6,10 +6,11 @@ mod shell;
 mod sql;
 mod tpch;
 
-use std::{io, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 use annulus_bench::{join as bench_join, pages, reproduce, roundabout};
 use anyhow::{Context, Result};
+use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{bench, job::Job, join, node};
@@ -30,23 +31,17 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Runs `job` to its end.
 pub fn run(job: Job) -> Result<Outcome> {
-    // A host may be killed, and has nothing then that it could leave.
-    let job = match job {
-        Job::Host => return join::serve_host().map(|()| Outcome::Done),
-        Job::Node(args) => return node::run(&args).map(|()| Outcome::Done),
-        job => job,
-    };
     let runtime = runtime(&job).context("cannot start the worker threads")?;
-    let spill =
-        tempfile::Builder::new().prefix("annulus-").tempdir().context("cannot make a folder for spill files")?;
+    let mut spill = None;
     let outcome = runtime.block_on(async {
         match job {
-            Job::Tpch(job) => tpch::run(job, spill.path()).await,
-            Job::Sql(job) => sql::run(job, spill.path()).await,
+            Job::Tpch(job) => tpch::run(job, spill_folder(&mut spill)?).await,
+            Job::Sql(job) => sql::run(job, spill_folder(&mut spill)?).await,
             Job::Partition(job) => partition::run(job).await,
             Job::Join(job) => join::run(*job).await,
-            Job::Host | Job::Node(_) => Ok(Outcome::Done),
-            Job::Bench(args) => bench::run(args, spill.path()).await,
+            Job::Host => join::serve_host().map(|()| Outcome::Done),
+            Job::Node(args) => node::run(&args).map(|()| Outcome::Done),
+            Job::Bench(args) => bench::run(args, spill_folder(&mut spill)?).await,
             Job::Pages(args) => blocking::run(move |stop| pages::run(&args, stop)).await,
             Job::Roundabout(args) => blocking::run(move |stop| roundabout::run(&args, stop)).await,
             Job::BenchJoin(args) => blocking::run(move |stop| bench_join::run(&args, stop)).await,
@@ -58,6 +53,13 @@ pub fn run(job: Job) -> Result<Outcome> {
     runtime.shutdown_timeout(GRACE);
     drop(spill);
     outcome
+}
+
+/// Only for what spills to it: a process that is killed leaves it.
+fn spill_folder(made: &mut Option<TempDir>) -> Result<&Path> {
+    let folder =
+        tempfile::Builder::new().prefix("annulus-").tempdir().context("cannot make a folder for spill files")?;
+    Ok(made.insert(folder).path())
 }
 
 /// A worker thread for each core, unless the job says how many.
