@@ -103,7 +103,7 @@ impl Share {
     /// is called by several threads, with the thread's number from 0 on. [`Host::progress`] tells another thread how far it is.
     ///
     /// # Errors
-    /// If a host fails, which is named, or this one does, after which it [has given up](Host::give_up).
+    /// If a host fails, which is named, or this one does, after which it [has given up](annulus_roundabout::host::Stopper).
     pub fn turn(
         self,
         host: &mut Host,
@@ -127,7 +127,7 @@ impl Share {
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Turn, CycloError> {
         let Self { around, first, setup, memory } = self;
-        let mut host = GiveUp::unless_done(host);
+        let give_up = GiveUp::unless_done(host);
         let mut turn = Turn { setup, memory, ..Turn::default() };
         let (mut first, mut endings) = (Some(first), Endings::default());
         for number in 0..parts.get() {
@@ -146,9 +146,9 @@ impl Share {
                 }
             };
             endings.is_last = number + 1 == parts.get();
-            turn.add(around.turn(host.host(), &part, &mut endings, emit)?);
+            turn.add(around.turn(host, &part, &mut endings, emit)?);
         }
-        host.done();
+        give_up.done();
         Ok(turn)
     }
 }

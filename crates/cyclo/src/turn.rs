@@ -13,7 +13,7 @@ use annulus_join::{
     hash::{Fragment, FragmentFormat, store_matched},
     output::{Output, SideRows, Writer},
 };
-use annulus_roundabout::host::{self, Host, Revolution};
+use annulus_roundabout::host::{self, Host, Revolution, Stopper};
 use arrow::{
     array::{BooleanArray, RecordBatch},
     buffer::Buffer,
@@ -160,29 +160,22 @@ impl Endings {
 }
 
 /// A host whose part in a join ends before it is done gives up: also between revolutions.
-pub(crate) struct GiveUp<'a> {
-    host: &'a mut Host,
-    done: bool,
-}
+pub(crate) struct GiveUp(Option<Stopper>);
 
-impl<'a> GiveUp<'a> {
-    pub(crate) fn unless_done(host: &'a mut Host) -> Self {
-        Self { host, done: false }
-    }
-
-    pub(crate) fn host(&mut self) -> &mut Host {
-        self.host
+impl GiveUp {
+    pub(crate) fn unless_done(host: &Host) -> Self {
+        Self(Some(host.stopper()))
     }
 
     pub(crate) fn done(mut self) {
-        self.done = true;
+        self.0 = None;
     }
 }
 
-impl Drop for GiveUp<'_> {
+impl Drop for GiveUp {
     fn drop(&mut self) {
-        if !self.done {
-            self.host.give_up();
+        if let Some(host) = &self.0 {
+            host.stop();
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct Host {
     finished: bool,
 }
 
-/// Ends a host's part from another thread: the host gives up, and the others are told so.
+/// Ends a host's part: the host gives up, and the others are told so.
 #[derive(Clone)]
 pub struct Stopper(Arc<Shared>);
 
@@ -164,11 +164,6 @@ impl Host {
         Arc::clone(&self.progress)
     }
 
-    /// Tells the other hosts that this one has given up, for a reason outside of a revolution. Nothing works any more.
-    pub fn give_up(&mut self) {
-        self.shared.give_up();
-    }
-
     fn turn<E: From<RoundaboutError>>(
         &mut self,
         mut fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E>,
@@ -206,7 +201,7 @@ impl Host {
         }
     }
 
-    /// Ends this host's part, if it has to be.
+    /// Ends this host's part for a reason outside of a revolution, also from another thread.
     pub fn stopper(&self) -> Stopper {
         Stopper(Arc::clone(&self.shared))
     }

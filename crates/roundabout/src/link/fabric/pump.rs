@@ -185,8 +185,12 @@ impl Pump {
         if std::mem::take(&mut self.sending[slot as usize]) {
             self.outgoing -= 1;
             let own = slot < self.own;
-            let back = if own { Some(buffer) } else { self.free(buffer) };
-            self.inbox.put(Incoming::Sent(slot, back));
+            if own {
+                self.inbox.put(Incoming::Sent(slot, Some(buffer)));
+            } else {
+                self.to_receive.push_back(buffer);
+                self.inbox.put(Incoming::Sent(slot, None));
+            }
             return Ok(());
         }
         if let Some((_, done)) = self.receiving.iter_mut().find(|(number, _)| *number == slot) {
@@ -196,11 +200,6 @@ impl Pump {
             self.received(buffer, bytes)?;
         }
         Ok(())
-    }
-
-    fn free(&mut self, buffer: Buffer) -> Option<Buffer> {
-        self.to_receive.push_back(buffer);
-        None
     }
 
     fn received(&mut self, mut buffer: Buffer, bytes: usize) -> Result<(), PumpError> {
