@@ -13,10 +13,10 @@ pub struct Config {
     /// Most bytes of a fragment: 4 KiB to 1 GiB, 1 MiB by default. The paper's links are saturated from 4 KiB on, and it takes 1 MiB
     /// (section III-C); so do ours.
     pub fragment_bytes: u32,
-    /// Buffers for what comes from the predecessor, at least 2, 6 by default: one is received, one joined, one sent, and
-    /// the others make up for hosts of changing speed.
+    /// Buffers for what comes from the predecessor, at least 2, 12 by default: one is received, one joined, one sent, and
+    /// the others make up for hosts of changing speed: with half as many, two hosts on two cores waited twice as long.
     pub places: u32,
-    /// Buffers for what this host injects, at least 1, 2 by default: one is filled while another is sent.
+    /// Buffers for what this host injects, at least 1, 4 by default: one is filled while another is sent.
     pub own: u32,
     /// After this time without a word a neighbour counts as out, 5 s by default.
     pub timeout: Duration,
@@ -28,8 +28,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             fragment_bytes: 1 << 20,
-            places: 6,
-            own: 2,
+            places: 12,
+            own: 4,
             timeout: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(60),
         }
@@ -40,6 +40,18 @@ const LEAST_TIMEOUT: Duration = Duration::from_millis(50);
 const MOST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Config {
+    /// The same with so many buffers in all, at least 3: of four one is for what this host injects.
+    #[must_use]
+    pub fn with_buffers(self, buffers: u32) -> Self {
+        let own = (buffers / 4).max(1);
+        Self { own, places: buffers.saturating_sub(own), ..self }
+    }
+
+    /// Buffers of a host in all, 16 by default.
+    pub fn buffers(&self) -> u32 {
+        self.own.saturating_add(self.places)
+    }
+
     /// The same for hosts that hand buffers over: no place needs one, and an own one is away until it has been everywhere, so that all
     /// are the host's own.
     #[must_use]

@@ -1,5 +1,7 @@
 //! How a host comes into its ring.
 
+#[cfg(feature = "ofi")]
+use crate::link::fabric::{Fabric, Options};
 use crate::{
     config::Config,
     error::RoundaboutError,
@@ -35,5 +37,28 @@ impl Host {
         let config = if shared { config.handing_over() } else { config };
         let connections = connect(place, session, &config, address, protect)?;
         Self::start(place, config, |inbox| Sockets::start(place, session, &config, connections, inbox))
+    }
+
+    /// As [`join_ring`](Self::join_ring), but fragments go by libfabric, and only the rest by sockets: TCP, and by TLS if fragments are
+    /// to be sealed.
+    ///
+    /// # Errors
+    /// As of [`join_ring`](Self::join_ring), and if libfabric has no such provider, or it refuses.
+    #[cfg(feature = "ofi")]
+    pub fn join_ring_by_fabric(
+        place: Place,
+        session: Session,
+        config: &Config,
+        address: Address,
+        protect: &impl Protect,
+        options: &Options<'_>,
+    ) -> Result<Self, RoundaboutError> {
+        let config = config.checked()?;
+        if place.hosts() == 1 {
+            return Self::start(place, config, |_| Alone::open(&config));
+        }
+        let fabric = Fabric::open(options, &config)?;
+        let connections = connect(place, session, &config, address, protect)?;
+        Self::start(place, config, |inbox| fabric.start(place, session, &config, connections, inbox))
     }
 }

@@ -43,7 +43,7 @@ impl Ring<'_> {
         // The threads that help are others.
         let setup_cpu =
             before.zip(thread_on_core()).filter(|_| self.threads == 1).map(|(before, after)| after - before);
-        let links = Links::new(self.hosts.min(2), self.link, self.element)?;
+        let links = Links::new(self.hosts.min(2), self.link, self.config)?;
         let measured = thread::scope(|scope| {
             let others = (self.hosts > 1).then(|| scope.spawn(|| feed(links.start(1)?, fragments.of_others(me))));
             let measured = links.start(0).and_then(|host| turn(host, share, totals));

@@ -27,7 +27,7 @@ Tables of --data:
   band   as even; joined where right.key is from left.key to left.key + 9: ten matches of each row
 
 Columns of --json, medians of the rounds; those of hosts are of the one that has most:
-  data, by, link, hosts, threads, zipf, one_at_a_time
+  data, by, link, hosts, threads, buffers, zipf, one_at_a_time
   rows, probe_rows   of the table that stays, and of the one that goes around
   matches, sum       rows of the result, and the sum of all their numbers
   setup_s            seconds to prepare a host's part of both tables
@@ -75,6 +75,9 @@ pub struct JoinArgs {
     /// Bytes of a ring's buffer
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = parse_element)]
     pub element: u32,
+    /// Buffers of each host
+    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u32).range(3..=1 << 16))]
+    pub buffers: u32,
     /// Timed runs
     #[arg(long, default_value = "3", value_name = "R", value_parser = units::parse_count)]
     pub rounds: usize,

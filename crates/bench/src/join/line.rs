@@ -23,6 +23,7 @@ pub(crate) struct Line {
     pub(crate) link: String,
     pub(crate) hosts: u16,
     pub(crate) threads: usize,
+    pub(crate) buffers: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) zipf: Option<f64>,
     pub(crate) one_at_a_time: bool,
@@ -72,7 +73,7 @@ impl Line {
         let known_of = |value: &dyn Fn(&Joined) -> Option<f64>| {
             rounds.iter().map(value).collect::<Option<Vec<_>>>().map(|values| median(&values))
         };
-        let buffers = buffer_bytes(ring.hosts, ring.element) as f64;
+        let buffers = buffer_bytes(ring.hosts, &ring.config) as f64;
         let [rows, probe_rows] = ring.tables.rows();
         Self {
             data: name(&ring.tables.data),
@@ -80,6 +81,7 @@ impl Line {
             link: name(&ring.link),
             hosts: ring.hosts,
             threads: ring.threads,
+            buffers: ring.config.buffers(),
             zipf: ring.tables.zipf,
             one_at_a_time,
             rows,

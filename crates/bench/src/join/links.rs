@@ -36,12 +36,12 @@ pub(super) struct Links {
 }
 
 impl Links {
-    pub(super) fn new(hosts: u16, link: Link, element: u32) -> Result<Self> {
+    pub(super) fn new(hosts: u16, link: Link, config: Config) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder for sockets and certificates")?;
         let addresses = if link == Link::Shared { unix(hosts, folder.path()) } else { tcp(hosts) };
         let addresses = addresses.context("no socket")?.into_iter().map(|address| Mutex::new(Some(address))).collect();
         let identities = if link == Link::Tls { identities(hosts, folder.path())? } else { Vec::new() };
-        Ok(Self { hosts, config: config(element), addresses, identities, _folder: folder })
+        Ok(Self { hosts, config, addresses, identities, _folder: folder })
     }
 
     /// Host `me`, when its neighbours are there.
@@ -66,21 +66,22 @@ impl Links {
 ///
 /// # Errors
 /// If there is no such place, or it cannot be connected.
-pub(super) fn start_at(me: u16, hosts: u16, element: u32, address: Address) -> Result<Host> {
+pub(super) fn start_at(me: u16, hosts: u16, config: &Config, address: Address) -> Result<Host> {
     let place = Place::new(me, hosts).context("a place in the ring")?;
-    Ok(Host::join_ring(place, SESSION, &config(element), address, &Clear)?)
+    Ok(Host::join_ring(place, SESSION, config, address, &Clear)?)
 }
 
-fn config(element: u32) -> Config {
-    Config { fragment_bytes: element, timeout: PATIENCE, connect_timeout: PATIENCE, ..Config::default() }
+/// So many buffers of `element` bytes on each host.
+pub(crate) fn config(element: u32, buffers: u32) -> Config {
+    let config = Config { fragment_bytes: element, timeout: PATIENCE, connect_timeout: PATIENCE, ..Config::default() };
+    config.with_buffers(buffers)
 }
 
-/// Memory of a host's buffers of `element` bytes, however hosts are connected: where buffers are handed over, those of what comes in
-/// are its own. Nothing comes in to one that is alone.
-pub(super) fn buffer_bytes(hosts: u16, element: u32) -> u64 {
-    let Config { places, own, .. } = Config::default();
-    let buffers = if hosts == 1 { own } else { places + own };
-    u64::from(buffers) * u64::from(element)
+/// Memory of a host's buffers, however hosts are connected: where buffers are handed over, those of what comes in are its own. Nothing
+/// comes in to one that is alone.
+pub(super) fn buffer_bytes(hosts: u16, config: &Config) -> u64 {
+    let buffers = if hosts == 1 { config.own } else { config.buffers() };
+    u64::from(buffers) * u64::from(config.fragment_bytes)
 }
 
 fn unix(hosts: u16, folder: &Path) -> std::io::Result<Vec<Address>> {

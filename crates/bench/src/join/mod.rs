@@ -12,7 +12,7 @@ use std::io::{Write, stdout};
 
 use anyhow::{Context, Result, ensure};
 pub use args::{By, Data, JoinArgs, Link};
-pub(crate) use {line::Line, run::Ring, tables::Tables};
+pub(crate) use {line::Line, links::config, run::Ring, tables::Tables};
 
 use self::alone::Fragments;
 use crate::{Stop, progress};
@@ -32,8 +32,8 @@ pub fn run(args: &JoinArgs, stop: &Stop) -> Result<()> {
     let bar = progress::bar((args.hosts.len() * (args.rounds + 1)) as u64, "runs");
     let mut lines = Vec::new();
     for &hosts in &args.hosts {
-        let ring =
-            Ring { tables: &tables, by: args.by, link: args.link, hosts, threads: args.threads, element: args.element };
+        let config = config(args.element, args.buffers);
+        let ring = Ring { tables: &tables, by: args.by, link: args.link, hosts, threads: args.threads, config };
         bar.set_message(format!("{hosts} hosts"));
         let line = measure(&ring, args.one_at_a_time, args.rounds, &|| bar.inc(1), stop)?;
         if args.json {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{
     JoinArgs,
     args::Link,
-    links::start_at,
+    links::{config, start_at},
     run::{Ring, Totals, turn},
     tables::Tables,
 };
@@ -48,12 +48,13 @@ pub(super) fn run(args: &JoinArgs, tables: &Tables) -> Result<()> {
     if args.link == Link::Tls {
         bail!("--ring connects by TCP without certificates; leave --link tls out");
     }
-    let parts = Ring { tables, by: args.by, link: Link::Tcp, hosts, threads: args.threads, element: args.element };
+    let config = config(args.element, args.buffers);
+    let parts = Ring { tables, by: args.by, link: Link::Tcp, hosts, threads: args.threads, config };
     // Whoever is connected is ready: the ring turns when the last host is.
     let share = parts.prepare(me)?;
     let listener = TcpListener::bind(own).with_context(|| format!("cannot listen at {own}, which --ring names"))?;
     let successor: SocketAddr = ring[(place + 1) % ring.len()];
-    let host = start_at(me, hosts, args.element, Address::Tcp { listener, successor })?;
+    let host = start_at(me, hosts, &config, Address::Tcp { listener, successor })?;
     let totals = Totals::default();
     let measured = turn(host, share, &totals)?;
     let (answer, all) = (totals.answer(), tables.answer);

@@ -12,7 +12,7 @@ use annulus_join::{
     output::OutputSpec,
     types::{JoinType, Side},
 };
-use annulus_roundabout::host::Host;
+use annulus_roundabout::{config::Config, host::Host};
 use anyhow::{Result, anyhow};
 use arrow::{array::AsArray, array::RecordBatch, datatypes::Int64Type};
 
@@ -32,7 +32,7 @@ pub(crate) struct Ring<'a> {
     pub(crate) hosts: u16,
     /// Of each host.
     pub(crate) threads: usize,
-    pub(crate) element: u32,
+    pub(crate) config: Config,
 }
 
 /// What a join gave, and how long it took.
@@ -63,7 +63,7 @@ pub(super) struct Totals(Mutex<Answer>);
 impl Ring<'_> {
     /// All hosts at once; one prepares at a time, and all turn together.
     pub(super) fn join(&self) -> Result<Joined> {
-        let links = Links::new(self.hosts, self.link, self.element)?;
+        let links = Links::new(self.hosts, self.link, self.config)?;
         let whole = machine::Busy::start();
         let totals = Totals::default();
         let (one, all) = (Mutex::new(()), Barrier::new(usize::from(self.hosts)));
@@ -123,7 +123,7 @@ impl Ring<'_> {
                 filter: None,
             },
             condition: self.tables.condition(self.by, self.hosts),
-            fragment_bytes: self.element as usize,
+            fragment_bytes: self.config.fragment_bytes as usize,
             threads: self.threads,
         }
     }

@@ -9,8 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-#[cfg(feature = "ofi")]
-use annulus_roundabout::link::{fabric::Fabric, socket};
 use annulus_roundabout::{
     config::Config,
     error::RoundaboutError,
@@ -158,9 +156,7 @@ impl Run<'_> {
         let config = &self.config;
         #[cfg(feature = "ofi")]
         if let Some(options) = self.way.fabric(self.fabric) {
-            let fabric = Fabric::open(&options, config)?;
-            let connections = socket::connect(place, SESSION, config, address, protect)?;
-            return Host::start(place, *config, |inbox| fabric.start(place, SESSION, config, connections, inbox));
+            return Host::join_ring_by_fabric(place, SESSION, config, address, protect, &options);
         }
         Host::join_ring(place, SESSION, config, address, protect)
     }

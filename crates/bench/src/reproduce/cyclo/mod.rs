@@ -6,6 +6,7 @@ mod page;
 mod paper;
 mod record;
 
+use annulus_roundabout::config::Config;
 use anyhow::{Context, Result};
 pub use args::{CycloJoinArgs, Figure};
 use indicatif::ProgressBar;
@@ -73,7 +74,14 @@ fn measure_cells(
     for &Cell { figure, by, link, hosts, threads, one_at_a_time, .. } in cells {
         bar.set_message(format!("figure {}, {hosts} hosts", figure.number()));
         let element = if args.quick { QUICK_ELEMENT } else { ELEMENT };
-        let ring = Ring { tables: &tables, by, link, hosts, threads, element };
+        let ring = Ring {
+            tables: &tables,
+            by,
+            link,
+            hosts,
+            threads,
+            config: join::config(element, Config::default().buffers()),
+        };
         let line = join::measure(&ring, one_at_a_time, args.rounds, &|| bar.inc(1), stop)?;
         records.push(Record { figure, what: What::Join(line.into()) });
     }
