@@ -1,11 +1,14 @@
-"""The cases of `equal`, which runs this in its virtual environment: cases.py ANNULUS FIRST CASES."""
+"""The cases of `equal`, which runs this in its virtual environment: cases.py ANNULUS FIRST CASES LINK."""
 
+import contextlib
 import datetime
 import glob
 import random
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -26,6 +29,16 @@ SCHEMAS = [
                     ("ts", pyarrow.timestamp("us")), ("name", pyarrow.string()), ("pattern", pyarrow.string())])
     for key in (pyarrow.int32(), pyarrow.int64())
 ]
+
+HOSTS = 6
+# What a ring's file says of how rows go from machine to machine.
+LINKS = {
+    "tls": "",
+    "tcp": "trusted_network = true",
+    "ofi-tcp": "fabric = 'tcp'\ntrusted_network = true",
+    "ofi-tcp-sealed": "fabric = 'tcp'",
+    "ofi-shm": "fabric = 'shm'\ntrusted_network = true",
+}
 
 BANDS = [
     "a.t BETWEEN b.t - 5 AND b.t + 5",
@@ -103,9 +116,9 @@ def duckdb_query(kind, on, predicate, left, right):
     return f"SELECT {kept}.* FROM {source} WHERE {has} (SELECT 1 FROM {other} WHERE {both})"
 
 
-def options(rng, on, predicate):
+def options(rng, on, predicate, hosts_options):
     """How Annulus is to do it."""
-    chosen = ["--local", str(rng.randrange(1, 7)), "--threads", str(rng.randrange(1, 4)),
+    chosen = [*hosts_options(rng.randrange(1, HOSTS + 1)), "--threads", str(rng.randrange(1, 4)),
               "--revolutions", str(rng.randrange(1, 4)), "--timeout", "60"]
     if rng.random() < 0.5:
         chosen += ["--rotate", rng.choice(["left", "right"])]
@@ -121,7 +134,48 @@ def rows(connection, query):
     return Counter(map(repr, connection.execute(query).fetchall()))
 
 
-def run(program, seed):
+@contextlib.contextmanager
+def processes():
+    """Hosts that are processes of one machine, which share their buffers."""
+    yield lambda hosts: ["--local", str(hosts)]
+
+
+@contextlib.contextmanager
+def nodes(program, settings):
+    """Machines of a ring, all of them on loopback. Gives the options of a join on the first so many."""
+    with tempfile.TemporaryDirectory(prefix="annulus-equal-") as name, contextlib.ExitStack() as running:
+        folder = Path(name)
+
+        def node(*arguments):
+            return [program, "node", *map(str, arguments)]
+
+        subprocess.run(node("init-ca", "--ring", "equal", "--folder", folder), check=True, stdout=subprocess.DEVNULL)
+        names = [f"host-{host}" for host in range(HOSTS)]
+        for member in [*names, "me"]:
+            subprocess.run(node("add-host", member, "--folder", folder), check=True, stdout=subprocess.DEVNULL)
+        # Ports that are free now.
+        with contextlib.ExitStack() as listeners:
+            sockets = [listeners.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2 * HOSTS)]
+            ports = [one.getsockname()[1] for one in sockets]
+        text = settings
+        for host, member in enumerate(names):
+            control, data = ports[2 * host:2 * host + 2]
+            text += f"\n[[host]]\nname = '{member}'\ncontrol = '127.0.0.1:{control}'\ndata = '127.0.0.1:{data}'\n"
+            (folder / f"ring-{host + 1}.toml").write_text(text)
+        log = running.enter_context(open(folder / "nodes.log", "w"))
+        for member in names:
+            arguments = node("--ring", folder / f"ring-{HOSTS}.toml", "--name", member)
+            started = running.enter_context(subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True))
+            running.callback(started.kill)
+            # It says where it takes orders.
+            while "takes orders" not in (line := started.stderr.readline()):
+                if not line:
+                    sys.exit(f"{member} does not start")
+            threading.Thread(target=lambda lines=started.stderr: log.writelines(lines), daemon=True).start()
+        yield lambda hosts: ["--ring", str(folder / f"ring-{hosts}.toml"), "--name", "me"]
+
+
+def run(program, hosts_options, seed):
     """Joins a seed's tables twice; what differs, if anything does, and what was done."""
     rng = random.Random(seed)
     kind = TYPES[seed % len(TYPES)]
@@ -130,7 +184,7 @@ def run(program, seed):
         sources = [write(rng, table(rng, side), folder / "ab"[side]) for side in (0, 1)]
         on, predicate = condition(rng)
         output = folder / "out"
-        arguments = ["--type", kind, *options(rng, on, predicate)]
+        arguments = ["--type", kind, *options(rng, on, predicate, hosts_options)]
         arguments += ["--on", ",".join(on)] if on else []
         arguments += ["--where", predicate] if predicate else []
         told = f"{' '.join(arguments[:-1])} \"{arguments[-1]}\""
@@ -151,12 +205,13 @@ def run(program, seed):
 
 
 def main():
-    program, first, cases = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    program, first, cases, link = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     wrong = 0
-    for seed in range(first, first + cases):
-        told, difference, count = run(program, seed)
-        wrong += bool(difference)
-        print(f"{seed}: {'DIFFERS' if difference else 'equal'}, {count} rows: {told}{': ' if difference else ''}{difference}", flush=True)
+    with processes() if link == "shared" else nodes(program, LINKS[link]) as hosts_options:
+        for seed in range(first, first + cases):
+            told, difference, count = run(program, hosts_options, seed)
+            wrong += bool(difference)
+            print(f"{seed}: {'DIFFERS' if difference else 'equal'}, {count} rows: {told}{': ' if difference else ''}{difference}", flush=True)
     print(f"{cases - wrong} of {cases} cases are equal")
     sys.exit(1 if wrong else 0)
 

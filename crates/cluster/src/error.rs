@@ -76,10 +76,12 @@ pub enum ClusterError {
         source: SecureError,
     },
     /// A host has failed.
-    #[error("host {host} has failed: {reason}")]
+    #[error("{name} has failed: {reason}")]
     Host {
         /// The host, from 0.
         host: usize,
+        /// How people call it.
+        name: String,
         /// What it said, or what was seen of it.
         reason: String,
         /// Whether it is gone, so that others may do without it; else it has said what went wrong.

@@ -65,6 +65,8 @@ pub struct JoinOptions {
     pub threads: usize,
     /// Most bytes of a fragment, and so of a row that goes around.
     pub fragment_bytes: u32,
+    /// Buffers of each host for fragments, at least 3.
+    pub buffers: u32,
     /// After this time without a word a host counts as failed.
     pub timeout: Duration,
     /// What each host may use of memory, in bytes.

@@ -1,7 +1,7 @@
 //! A host of a ring of machines: it waits for coordinators, and does what they say, one join at a time.
 
 use std::{
-    io::{self, Read},
+    io::{self, Read, Write},
     net::{TcpListener, TcpStream},
     sync::{
         Arc,
@@ -93,10 +93,10 @@ impl Node {
         }
         let (busy, member, timeout) = (Arc::clone(&self.busy), self.member.clone(), self.timeout);
         let ended = Arc::clone(log);
+        let reports = Reports { _busy: IdleAtDrop(busy), stream: reports };
         let work = move || {
-            let _idle = IdleAtDrop(busy);
             let limits = orders.stream().set_read_timeout(Some(timeout));
-            let limits = limits.and_then(|()| reports.stream().set_write_timeout(Some(timeout)));
+            let limits = limits.and_then(|()| reports.stream.stream().set_write_timeout(Some(timeout)));
             match limits.map_err(ClusterError::Io).and_then(|()| host::serve(orders, reports, Some(member))) {
                 Ok(()) => ended.said("the join has ended"),
                 Err(error) => ended.said(&format!("the join has ended: {error}")),
@@ -105,6 +105,22 @@ impl Node {
         if let Err(error) = thread::Builder::new().name("join".to_owned()).spawn(work) {
             log.said(&format!("cannot start a join: {error}"));
         }
+    }
+}
+
+/// What a join reports. Whoever sees its end finds the host idle: fields are dropped in their order.
+struct Reports {
+    _busy: IdleAtDrop,
+    stream: Secure,
+}
+
+impl Write for Reports {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.stream.write(data)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
     }
 }
 

@@ -20,6 +20,8 @@ pub struct RingFile {
     pub certificates: PathBuf,
     /// Whether rows go from host to host in the clear. Orders and reports never do.
     pub trusted_network: bool,
+    /// libfabric's provider by which rows go, if not by sockets.
+    pub fabric: Option<String>,
     /// The hosts, in the order in which they stand in the ring.
     pub hosts: Vec<RingHost>,
 }
@@ -27,12 +29,16 @@ pub struct RingFile {
 /// A host of a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingHost {
+    /// Its place in the file, from 0.
+    pub number: usize,
     /// Its name, which its certificate bears.
     pub name: HostName,
     /// Where it takes orders.
     pub control: String,
     /// Where its predecessor connects to.
     pub data: String,
+    /// The address of its interface to the fabric, where the provider has such.
+    pub fabric_address: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -42,6 +48,7 @@ struct Raw {
     certificates: PathBuf,
     #[serde(default)]
     trusted_network: bool,
+    fabric: Option<String>,
     host: Vec<RawHost>,
 }
 
@@ -51,6 +58,7 @@ struct RawHost {
     name: String,
     control: String,
     data: String,
+    fabric_address: Option<String>,
 }
 
 impl RingFile {
@@ -59,34 +67,41 @@ impl RingFile {
     /// ```toml
     /// certificates = "certs"     # ca.pem, host-alpha.pem and host-alpha-key.pem; this folder by default
     /// trusted_network = false    # true: rows in the clear
+    /// fabric = "verbs;ofi_rxm"   # rows by this provider of libfabric (feature `ofi`); by TCP if there is none
     ///
     /// [[host]]
     /// name = "alpha"
     /// control = "10.0.0.1:7400"
     /// data = "10.0.0.1:7401"
+    /// fabric_address = "10.1.0.1"
     /// ```
     ///
     /// # Errors
-    /// If it cannot be read, or is not such a file.
+    /// If it cannot be read, is not such a file, or asks for libfabric, with which this program was not built.
     pub fn load(path: &Path) -> Result<Self, ClusterError> {
         let unfit = |reason: String| ClusterError::RingFile { path: path.to_owned(), reason };
         let text = fs::read_to_string(path).map_err(|error| unfit(error.to_string()))?;
         let raw: Raw = toml::from_str(&text).map_err(|error| unfit(error.to_string()))?;
+        if raw.fabric.is_some() && cfg!(not(feature = "ofi")) {
+            let remedy = "build it with the feature ofi, or take the line out and rows go by TCP";
+            return Err(unfit(format!("fabric: this program was built without libfabric; {remedy}")));
+        }
         let mut hosts = Vec::new();
         let mut names = HashSet::new();
-        for RawHost { name, control, data } in raw.host {
+        for (number, RawHost { name, control, data, fabric_address }) in raw.host.into_iter().enumerate() {
             let name = HostName::new(name).map_err(|error| unfit(error.to_string()))?;
             if !names.insert(name.clone()) {
                 return Err(unfit(format!("host '{name}' is there twice; give each host a name of its own")));
             }
-            hosts.push(RingHost { name, control, data });
+            hosts.push(RingHost { number, name, control, data, fabric_address });
         }
         if hosts.is_empty() {
             return Err(unfit("it has no [[host]]; add one for each host".to_owned()));
         }
         let folder = path.parent().unwrap_or(Path::new(""));
         let certificates = folder.join(raw.certificates);
-        Ok(Self { path: path.to_owned(), certificates, trusted_network: raw.trusted_network, hosts })
+        let (trusted_network, fabric) = (raw.trusted_network, raw.fabric);
+        Ok(Self { path: path.to_owned(), certificates, trusted_network, fabric, hosts })
     }
 
     /// A host by its name.

@@ -90,6 +90,9 @@ pub struct JoinArgs {
     /// Bytes of the fragments that go around, on one of which a row must fit
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = units::parse_size)]
     fragment_size: usize,
+    /// Buffers of each host for fragments: more make up for hosts of changing speed
+    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u32).range(3..=1 << 16))]
+    buffers: u32,
     /// Seconds without a word after which a host counts as failed
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = units::parse_seconds)]
     timeout: Duration,
@@ -202,6 +205,7 @@ impl JoinArgs {
             }),
             threads: self.threads.unwrap_or_else(|| (machine::cores() / self.local).max(1)),
             fragment_bytes,
+            buffers: self.buffers,
             timeout: self.timeout,
             memory_bytes: self.memory_limit.map(|bytes| bytes as u64),
             inputs: match self.inputs {

@@ -35,7 +35,10 @@ impl Observe for Shown {
             Phase::Preparing => format!("host {host}: prepares {read} rows"),
             Phase::Turning => {
                 let (fragments, out) = (HumanCount(progress.fragments), HumanCount(progress.rows_out));
-                format!("host {host}: revolution {}, {fragments} fragments, {out} rows out", progress.revolutions + 1)
+                let (revolution, waited) = (progress.revolutions + 1, progress.waiting_ms as f64 / 1e3);
+                format!(
+                    "host {host}: revolution {revolution}, {fragments} fragments, {out} rows out, waited {waited:.1} s"
+                )
             }
             Phase::Writing => format!("host {host}: ends its files, {} rows", HumanCount(progress.rows_out)),
         });

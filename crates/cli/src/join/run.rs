@@ -72,9 +72,9 @@ fn join(command: &JoinCommandJob, cancel: &Cancel) -> Result<(Planned, Summary)>
     let (mut hosts, mut ring, mut retries) = (command.hosts, command.ring.clone(), command.retries);
     loop {
         match join_on(command, hosts, ring.as_ref(), cancel) {
-            Err(ClusterError::Host { host, reason, lost: true }) if retries > 0 && hosts > 1 => {
+            Err(ClusterError::Host { host, name, reason, lost: true }) if retries > 0 && hosts > 1 => {
                 (hosts, retries) = (hosts - 1, retries - 1);
-                eprintln!("host {host} has failed: {reason}; starting over on the other {hosts}");
+                eprintln!("{name} has failed: {reason}; starting over on the other {hosts}");
                 if let Some((file, _)) = &mut ring {
                     file.hosts.remove(host);
                 }

@@ -15,10 +15,12 @@ use clap::{Args, Subcommand};
 ring.toml is the same on all hosts:
   certificates = 'certs'     # ca.pem, and this host's host-alpha.pem and host-alpha-key.pem; a path from this file on
   trusted_network = false    # true: rows go from host to host in the clear; orders never do
+  fabric = 'verbs;ofi_rxm'   # if there: rows by this provider of libfabric (a build with the feature ofi), sealed unless in the clear
   [[host]]
   name = 'alpha'
   control = '10.0.0.1:7400'  # takes orders, from members of the ring alone
   data = '10.0.0.1:7401'     # takes rows from the host before it
+  fabric_address = '10.1.0.1'  # of its interface to the fabric, where there is one
   [[host]]
   name = 'beta'
   control = '10.0.0.2:7400'

@@ -101,11 +101,7 @@ impl Scene {
     /// No file that readers of the folder would see.
     #[track_caller]
     pub fn assert_nothing_visible(&self) {
-        let files = tree(&self.output);
-        let output = self.output.to_str().expect("UTF-8");
-        let is_visible = |file: &&String| !file.trim_start_matches(output).contains("/.");
-        let visible = files.iter().filter(is_visible).collect::<Vec<_>>();
-        assert!(visible.is_empty(), "{visible:?} are left");
+        assert_eq!(visible(&self.output), [""; 0], "files are left");
     }
 
     /// The rows of a join that is left alone, as its manifest has them.
@@ -155,6 +151,12 @@ pub fn tree(folder: &Path) -> Vec<String> {
         .collect();
     files.sort();
     files
+}
+
+/// Those of them that readers of the folder see.
+pub fn visible(folder: &Path) -> Vec<String> {
+    let is_visible = |file: &String| !file.trim_start_matches(folder.to_str().expect("UTF-8")).contains("/.");
+    tree(folder).into_iter().filter(is_visible).collect()
 }
 
 fn processes() -> impl Iterator<Item = u32> {

@@ -9,7 +9,11 @@ mod equal;
 #[cfg(target_os = "linux")]
 mod faults;
 mod folder;
+#[cfg(target_os = "linux")]
+mod lost;
 mod machines;
+mod network;
+mod ring;
 mod tables;
 
 /// A number of seeds from the environment.

@@ -109,11 +109,15 @@ pub fn write_csv(folder: &Path, table: &RecordBatch) {
     WriterBuilder::new().with_header(true).build(file).write(table).expect("rows are written");
 }
 
-/// All rows below a folder, sorted.
+/// All rows that readers of a folder see, sorted.
 pub fn rows_of_files(folder: &Path) -> Vec<String> {
     let mut rows = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
+        let entry = entry.expect("an entry");
+        let (path, name) = (entry.path(), entry.file_name());
+        if name.as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
         if path.is_dir() {
             rows.extend(rows_of_files(&path));
         } else if path.extension().is_some_and(|extension| extension == "parquet") {

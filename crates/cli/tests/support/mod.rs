@@ -47,6 +47,14 @@ impl Annulus {
         expect_code(&mut self.0.output().expect("annulus starts"), 1)
     }
 
+    /// What it printed, if it succeeds, or otherwise.
+    pub fn tries(mut self) -> Result<Done, Done> {
+        let output = self.0.output().expect("annulus starts");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        let done = Done { stdout: text(output.stdout), stderr: text(output.stderr) };
+        if output.status.success() { Ok(done) } else { Err(done) }
+    }
+
     /// Has it read a file.
     pub fn reads(mut self, path: &Path) -> Self {
         self.0.stdin(fs::File::open(path).expect("a file"));

@@ -48,6 +48,7 @@ pub(crate) struct Task {
     pub(crate) neighbours: Neighbours,
     pub(crate) threads: usize,
     pub(crate) fragment_bytes: u32,
+    pub(crate) buffers: u32,
     pub(crate) timeout_ms: u64,
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) revolutions: usize,
@@ -76,10 +77,11 @@ pub(crate) enum Lane {
     Reports(u64),
 }
 
-/// Where a host's files go.
+/// Where a host's files go: to its folder in that of all hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HostOutput {
     pub(crate) dir: PathBuf,
+    pub(crate) member: usize,
     pub(crate) format: OutputFormat,
     pub(crate) compression: Compression,
     pub(crate) existing: Existing,
@@ -89,7 +91,10 @@ pub(crate) struct HostOutput {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
     Alive(HostProgress),
-    Loaded(Loaded),
+    /// With its rows of the side that stays.
+    Loaded {
+        build_rows: u64,
+    },
     Prepared,
     Sealed(HostSummary),
     Published(Box<Manifest>),
@@ -100,13 +105,6 @@ pub(crate) enum Report {
         /// Another host that is to blame.
         other: Option<u16>,
     },
-}
-
-/// This host's rows of both sides.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Loaded {
-    pub(crate) rows: [u64; 2],
-    pub(crate) bytes: [u64; 2],
 }
 
 /// What a host is at.
@@ -172,12 +170,6 @@ pub struct HostSummary {
     pub wait_ms: f64,
     /// Most memory of the process, in bytes, where the system tells.
     pub peak_bytes: u64,
-}
-
-impl HostSummary {
-    pub(crate) fn loaded(&self) -> Loaded {
-        Loaded { rows: self.rows, bytes: self.bytes }
-    }
 }
 
 /// A schema as bytes.

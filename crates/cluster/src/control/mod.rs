@@ -3,7 +3,7 @@
 //! ```text
 //! coordinator                      host
 //!   Load      ─────────────────▶   opens both sides, reads its units
-//!             ◀─────────────────   Loaded: rows and bytes
+//!             ◀─────────────────   Loaded: its rows of what stays
 //!   Prepare   ─────────────────▶   prepares what stays and what goes around
 //!             ◀─────────────────   Prepared
 //!   Turn      ─────────────────▶   finds its neighbours, turns, writes
@@ -19,5 +19,5 @@ mod lines;
 mod message;
 
 pub(crate) use lines::{LineReader, LineWriter};
-pub(crate) use message::{HostOutput, Lane, Loaded, Order, Report, Task, schema_from, schema_to};
+pub(crate) use message::{HostOutput, Lane, Order, Report, Task, schema_from, schema_to};
 pub use message::{HostProgress, HostSummary, Neighbours, Phase};

@@ -18,19 +18,17 @@ pub(super) enum Seen {
 /// The host to blame, and why. Who says what went wrong with itself knows best; who is gone or silent cannot say; and what others
 /// say of a host comes last.
 pub(super) fn root(seen: &[(usize, Seen)]) -> Option<(usize, String)> {
-    let first = |rank: fn(&Seen) -> bool| seen.iter().find(|(_, seen)| rank(seen));
-    let said = first(|seen| matches!(seen, Seen::Said(_)));
-    let gone = first(|seen| matches!(seen, Seen::Gone));
-    let silent = first(|seen| matches!(seen, Seen::Silent));
-    let blames = first(|seen| matches!(seen, Seen::Blames(..)));
-    let (host, seen) = said.or(gone).or(silent).or(blames)?;
-    Some(match seen {
-        Seen::Obeyed => return None,
-        Seen::Said(reason) => (*host, reason.clone()),
-        Seen::Gone => (*host, "it has ended without a word".to_owned()),
-        Seen::Silent => (*host, "it has not been heard of for too long".to_owned()),
-        Seen::Blames(other, reason) => (*other, reason.clone()),
-    })
+    let blamed = seen.iter().filter_map(|(host, seen)| {
+        Some(match seen {
+            Seen::Said(reason) => (0, *host, reason.as_str()),
+            Seen::Gone => (1, *host, "it has ended without a word"),
+            Seen::Silent => (2, *host, "it has not been heard of for too long"),
+            Seen::Blames(other, reason) => (3, *other, reason.as_str()),
+            Seen::Obeyed => return None,
+        })
+    });
+    let (_, host, reason) = blamed.min_by_key(|(rank, ..)| *rank)?;
+    Some((host, reason.to_owned()))
 }
 
 #[cfg(test)]

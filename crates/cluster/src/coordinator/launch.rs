@@ -15,6 +15,17 @@ pub trait Launch {
     /// How many there are.
     fn hosts(&self) -> usize;
 
+    /// How people call one.
+    fn name(&self, host: usize) -> String {
+        format!("host {host}")
+    }
+
+    /// The number of its folder of the result. A host that was lost may still have its own in its hands, so that none of those that
+    /// start over has its number.
+    fn member(&self, host: usize) -> usize {
+        host
+    }
+
     /// Starts one, which carries out orders by [`host::serve`](crate::host::serve).
     ///
     /// # Errors

@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 
 use annulus_dataset::input::{Dataset, Extent, Unit};
 use annulus_join::types::Side;
-use annulus_roundabout::config::Config;
 
 use crate::{
     control::schema_to,
@@ -144,8 +143,7 @@ impl Needs {
     fn new(job: &JoinJob, choice: &Choice, [left, right]: [Extent; 2], hosts: u64) -> Self {
         let (build, probe) = if choice.rotate == Side::Left { (right, left) } else { (left, right) };
         let tables = if choice.algorithm == Algorithm::Loops { 0 } else { build.rows * TABLE_BYTES };
-        let Config { places, own, .. } = Config::default();
-        let buffers = u64::from(places + own) * u64::from(job.options.fragment_bytes);
+        let buffers = u64::from(job.options.buffers) * u64::from(job.options.fragment_bytes);
         // While a side is prepared, its rows are there twice.
         Self { hosts, build: 2 * build.bytes + tables, probe: 2 * probe.bytes, base: buffers + BASE_BYTES }
     }

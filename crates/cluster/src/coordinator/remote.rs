@@ -46,6 +46,15 @@ impl Launch for RemoteHosts {
         self.file.hosts.len()
     }
 
+    fn name(&self, host: usize) -> String {
+        let host = &self.file.hosts[host];
+        format!("host {} ('{}')", host.number, host.name)
+    }
+
+    fn member(&self, host: usize) -> usize {
+        self.file.hosts[host].number
+    }
+
     fn start(&self, number: usize) -> Result<HostProcess, ClusterError> {
         let host = &self.file.hosts[number];
         let token = RandomState::new().hash_one(number);
@@ -53,8 +62,8 @@ impl Launch for RemoteHosts {
             Ok((self.connect(host, Lane::Orders(token))?, self.connect(host, Lane::Reports(token))?))
         };
         let (orders, reports) = both().map_err(|error| {
-            let reason = format!("'{}' at {} cannot be reached: {error}", host.name, host.control);
-            ClusterError::Host { host: number, reason, lost: true }
+            let reason = format!("it cannot be reached at {}: {error}", host.control);
+            ClusterError::Host { host: number, name: self.name(number), reason, lost: true }
         })?;
         let sockets = [orders.stream().try_clone()?, reports.stream().try_clone()?];
         Ok(HostProcess {

@@ -16,7 +16,7 @@ use super::{
     watch::{Event, Ring},
 };
 use crate::{
-    control::{HostOutput, HostProgress, HostSummary, Loaded, Order, Report, Task},
+    control::{HostOutput, HostProgress, HostSummary, Order, Report, Task},
     error::ClusterError,
     job::JoinJob,
 };
@@ -87,7 +87,8 @@ pub fn run(
     let (sender, events) = mpsc::channel();
     cancel.attend(&sender)?;
     // Dropped last: when the hosts have ended.
-    let collection = Collection::begin(&job.output, planned.hosts, job.existing)?;
+    let members = (0..planned.hosts).map(|host| launch.member(host)).collect();
+    let collection = Collection::begin(&job.output, members, job.existing)?;
     let mut ring = Ring::start((sender, events), job.options.timeout, launch, observe)?;
     let (manifests, hosts) = join(&mut ring, job, planned, launch).inspect_err(|_| ring.end(true))?;
     // Hosts that end before there is a manifest take their files away, for nobody else would if this process was killed.
@@ -127,12 +128,10 @@ fn join(
         ring.order(host, &Order::Load(Box::new(task(job, planned, launch, host, session))));
     }
     let loaded = ring.collect(|report| match report {
-        Report::Loaded(loaded) => Some(loaded),
+        Report::Loaded { build_rows } => Some(build_rows),
         _ => None,
     })?;
-    let stays = if planned.choice.rotate == Side::Left { 1 } else { 0 };
-    let build_rows = loaded.iter().map(|Loaded { rows, .. }| rows[stays]).max().unwrap_or(0);
-    ring.order_all(&Order::Prepare { build_rows });
+    ring.order_all(&Order::Prepare { build_rows: loaded.into_iter().max().unwrap_or(0) });
     ring.collect(|report| matches!(report, Report::Prepared).then_some(()))?;
     ring.order_all(&Order::Turn);
     let summaries = ring.collect(|report| match report {
@@ -160,11 +159,13 @@ fn task(job: &JoinJob, planned: &Planned, launch: &dyn Launch, host: usize, sess
         neighbours: launch.neighbours(),
         threads: job.options.threads,
         fragment_bytes: job.options.fragment_bytes,
+        buffers: job.options.buffers,
         timeout_ms: job.options.timeout.as_millis() as u64,
         memory_bytes: job.options.memory_bytes,
         revolutions: planned.revolutions,
         output: HostOutput {
-            dir: Collection::member_dir(&job.output, host),
+            dir: job.output.clone(),
+            member: launch.member(host),
             format: job.format,
             compression: job.format.default_compression(),
             existing: job.existing,

@@ -35,6 +35,7 @@ pub(super) struct Ring<'a> {
 }
 
 struct Watched {
+    name: String,
     orders: Option<LineWriter<Box<dyn Write + Send>>>,
     handle: Box<dyn HostHandle>,
     heard: Instant,
@@ -67,7 +68,8 @@ impl<'a> Ring<'a> {
             };
             thread::Builder::new().name(format!("host {host}")).spawn(follow)?;
             let orders = Some(LineWriter::new(process.orders));
-            hosts.push(Watched { orders, handle: process.handle, heard: Instant::now(), ended: false });
+            let (name, handle) = (launch.name(host), process.handle);
+            hosts.push(Watched { name, orders, handle, heard: Instant::now(), ended: false });
         }
         Ok(Self { hosts, events, observe, timeout })
     }
@@ -158,8 +160,7 @@ impl<'a> Ring<'a> {
                 // It was told to end, and did so.
                 Ok(Next::Report(host, Report::Stopped)) => seen.push((host, Seen::Obeyed)),
                 Ok(Next::Report(host, Report::Failed { reason, other })) => seen.push((host, said(reason, other))),
-                // Whoever has done its step before the failure waits for an order, which is not to come.
-                Ok(Next::Report(host, report)) if !matches!(report, Report::Alive(_)) => self.hosts[host].orders = None,
+                // Whatever step it is at or has done, no order is to follow.
                 Ok(Next::Report(host, _)) => self.hosts[host].orders = None,
                 // It has said why.
                 Ok(Next::Ended(host, _)) if seen.iter().any(|(other, _)| *other == host) => {}
@@ -171,7 +172,7 @@ impl<'a> Ring<'a> {
         let (host, reason) = root(&seen).unwrap_or((0, "nothing is known of it".to_owned()));
         let ended = seen.contains(&(host, Seen::Gone)).then(|| self.hosts[host].handle.end(true)).flatten();
         let lost = !seen.iter().any(|(other, seen)| *other == host && matches!(seen, Seen::Said(_)));
-        ClusterError::Host { host, reason: ended.unwrap_or(reason), lost }
+        ClusterError::Host { host, name: self.hosts[host].name.clone(), reason: ended.unwrap_or(reason), lost }
     }
 
     /// Ends all hosts: in good order, or at once.

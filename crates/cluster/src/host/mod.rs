@@ -57,14 +57,11 @@ pub fn serve(
     drop(ended);
     // It has nothing left to say but that reports cannot be written, which the next line finds out, too.
     ticker.join().ok();
-    match done {
-        Ok(()) => Ok(()),
-        Err(error) => {
-            // A coordinator that is gone needs to know nothing, and users have been told by it.
-            reports.write(&report_of(&error)).ok();
-            Ok(())
-        }
+    if let Err(error) = done {
+        // A coordinator that is gone needs to know nothing, and users have been told by it.
+        reports.write(&report_of(&error)).ok();
     }
+    Ok(())
 }
 
 /// Says that this host is alive until it ends.

@@ -8,10 +8,13 @@ use std::{
     time::Duration,
 };
 
+#[cfg(feature = "ofi")]
+use annulus_roundabout::link::fabric::Options;
 use annulus_roundabout::{
     config::Config,
+    error::RoundaboutError,
     host::Host,
-    link::socket::{Address, Clear, Tls},
+    link::socket::{Address, Clear, Protect, Tls},
     ring::{HostId, Place},
     secure::Identity,
 };
@@ -39,8 +42,11 @@ pub(super) fn enter(task: &Task, member: Option<&Member>) -> Result<Host, Cluste
     let config = Config {
         fragment_bytes: task.fragment_bytes,
         timeout: Duration::from_millis(task.timeout_ms),
+        // All are ordered to turn at the same time.
+        connect_timeout: Duration::from_millis(task.timeout_ms),
         ..Config::default()
     };
+    let config = config.with_buffers(task.buffers);
     match (&task.neighbours, member) {
         (Neighbours::Folder(folder), _) => by_folder(task, place, &config, folder),
         (Neighbours::Ring(names), Some(member)) => by_file(task, place, &config, names, member),
@@ -76,13 +82,33 @@ fn by_file(
     }
     let listener = TcpListener::bind(resolve(&me.data)?)?;
     let address = Address::Tcp { listener, successor: resolve(&successor.data)? };
+    let at = (place, task.session);
     let host = if file.trusted_network {
-        Host::join_ring(place, task.session, config, address, &Clear)
+        join(file, me, at, config, address, &Clear)
     } else {
         let (predecessor, successor) = (predecessor.name.clone(), successor.name.clone());
-        Host::join_ring(place, task.session, config, address, &Tls { identity, predecessor, successor })
+        join(file, me, at, config, address, &Tls { identity, predecessor, successor })
     };
     Ok(host?)
+}
+
+/// By libfabric, if the ring's file says so: what is protected on sockets is sealed there.
+#[cfg_attr(not(feature = "ofi"), expect(unused_variables))]
+fn join(
+    file: &RingFile,
+    me: &RingHost,
+    (place, session): (Place, u64),
+    config: &Config,
+    address: Address,
+    protect: &impl Protect,
+) -> Result<Host, RoundaboutError> {
+    #[cfg(feature = "ofi")]
+    if let Some(provider) = &file.fabric {
+        let (node, sealed) = (me.fabric_address.as_deref(), !file.trusted_network);
+        let options = Options { provider, node, sealed };
+        return Host::join_ring_by_fabric(place, session, config, address, protect, &options);
+    }
+    Host::join_ring(place, session, config, address, protect)
 }
 
 /// Takes away this host's socket, and the folder with the last one: a coordinator that is killed takes nothing away.

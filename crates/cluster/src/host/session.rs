@@ -3,14 +3,13 @@
 use std::{
     io::Write,
     num::NonZeroUsize,
-    path::Path,
     sync::{Arc, mpsc::Receiver},
     time::{Duration, Instant},
 };
 
 use annulus_cyclo::{CycloError, JoinSpec, Share};
 use annulus_dataset::output::{
-    MANIFEST_NAME, OutputError, OutputOptions, SealedDataset, Settings, WholeDataset, remove,
+    Collection, Manifest, OutputError, OutputOptions, SealedDataset, Settings, WholeDataset, remove,
 };
 use annulus_join::{error::JoinError, hash::Partitions};
 use arrow::array::RecordBatch;
@@ -22,7 +21,7 @@ use super::{
     stop::Stop,
 };
 use crate::{
-    control::{HostSummary, LineWriter, Order, Phase, Report, Task},
+    control::{HostOutput, HostSummary, LineWriter, Order, Phase, Report, Task},
     error::ClusterError,
     plan::{self, Bound},
 };
@@ -50,11 +49,11 @@ impl<W: Write> Session<W> {
         let Order::Publish = self.order()? else { return Err(out_of_order()) };
         let manifest = sealed.publish()?;
         // A coordinator that is gone is noticed by the end of its orders.
-        self.reports.write(&Report::Published(Box::new(manifest))).ok();
+        self.reports.write(&Report::Published(Box::new(manifest.clone()))).ok();
         match self.order() {
             Ok(Order::Keep) => Ok(()),
             Ok(_) => Err(out_of_order()),
-            Err(_) => Ok(remove_unless_complete(&task.output.dir)?),
+            Err(_) => Ok(remove_unless_complete(&task.output, &manifest)?),
         }
     }
 
@@ -65,24 +64,18 @@ impl<W: Write> Session<W> {
     /// Everything up to files that are complete and cannot be seen.
     fn join(&self, task: &Task) -> Result<(HostSummary, SealedDataset), ClusterError> {
         let start = Instant::now();
-        let sides = [0, 1].map(|side| Loading::open(task, side));
-        let [left, right] = sides;
-        let sides = [left?, right?];
+        let sides = [Loading::open(task, 0)?, Loading::open(task, 1)?];
         let bound = bind(task, &sides)?;
         // What cannot be written is known before anything is read.
         let files = create_files(task, &bound)?;
-        let stays = if task.rotates_left { 1 } else { 0 };
-        let mut summary = HostSummary::default();
-        let mut rows = Vec::new();
-        for (place, side) in sides.iter().enumerate() {
-            let parts = if place == stays { task.revolutions } else { 1 };
-            let loaded = side.load(&bound.scans[place], (0, parts), task, &self.stop, &self.progress)?;
-            (summary.rows[place], summary.bytes[place]) = (loaded.rows, loaded.bytes);
-            summary.rows_bad += loaded.rows_bad;
-            rows.push(loaded.batches);
-        }
+        let (stays, around) = if task.rotates_left { (1, 0) } else { (0, 1) };
+        let load = |side: usize, parts| sides[side].load(&bound.scans[side], parts, task, &self.stop, &self.progress);
+        let (build, probe) = (load(stays, (0, task.revolutions))?, load(around, (0, 1))?);
+        let mut summary = HostSummary { rows_bad: build.rows_bad + probe.rows_bad, ..HostSummary::default() };
+        (summary.rows[stays], summary.bytes[stays]) = (build.rows, build.bytes);
+        (summary.rows[around], summary.bytes[around]) = (probe.rows, probe.bytes);
         summary.load_ms = milliseconds(start.elapsed());
-        self.reports.write(&Report::Loaded(summary.loaded()))?;
+        self.reports.write(&Report::Loaded { build_rows: build.rows })?;
         let Order::Prepare { build_rows } = self.order()? else { return Err(out_of_order()) };
 
         self.progress.enter(Phase::Preparing);
@@ -92,17 +85,13 @@ impl<W: Write> Session<W> {
             fragment_bytes: task.fragment_bytes as usize,
             threads: task.threads,
         };
-        let (right, left) = (rows.pop().unwrap_or_default(), rows.pop().unwrap_or_default());
-        let (build, probe) = if task.rotates_left { (right, left) } else { (left, right) };
-        let share = Share::prepare(&spec, build, probe)?;
+        let share = Share::prepare(&spec, build.batches, probe.batches)?;
         self.stop.check()?;
         self.reports.write(&Report::Prepared)?;
         let Order::Turn = self.order()? else { return Err(out_of_order()) };
         let mut later = Loaded::default();
         let next = |part: usize| {
-            let parts = (part, task.revolutions);
-            let loaded = sides[stays].load(&bound.scans[stays], parts, task, &self.stop, &self.progress);
-            let loaded = loaded.map_err(|error| JoinError::Outside(Box::new(error)))?;
+            let loaded = load(stays, (part, task.revolutions)).map_err(|error| JoinError::Outside(Box::new(error)))?;
             later.rows += loaded.rows;
             later.rows_bad += loaded.rows_bad;
             later.bytes = later.bytes.max(loaded.bytes);
@@ -154,9 +143,9 @@ impl<W: Write> Session<W> {
 }
 
 /// The coordinator has ended too early: the manifest of all says whether it had come so far, where this host can see it.
-fn remove_unless_complete(dir: &Path) -> Result<(), OutputError> {
-    let is_complete = dir.parent().is_some_and(|all| all.join(MANIFEST_NAME).exists());
-    if is_complete { Ok(()) } else { remove(dir) }
+fn remove_unless_complete(output: &HostOutput, manifest: &Manifest) -> Result<(), OutputError> {
+    let is_complete = Collection::has(&output.dir, output.member, manifest);
+    if is_complete { Ok(()) } else { remove(&Collection::member_dir(&output.dir, output.member)) }
 }
 
 fn bind(task: &Task, sides: &[Loading; 2]) -> Result<Bound, ClusterError> {
@@ -167,7 +156,7 @@ fn bind(task: &Task, sides: &[Loading; 2]) -> Result<Bound, ClusterError> {
 
 fn create_files(task: &Task, bound: &Bound) -> Result<WholeDataset, ClusterError> {
     let output = &task.output;
-    let mut options = OutputOptions::new(&output.dir, output.format);
+    let mut options = OutputOptions::new(Collection::member_dir(&output.dir, output.member), output.format);
     (options.compression, options.existing) = (output.compression, output.existing);
     let schema = annulus_join::output::Output::try_new(bound.output.clone())?.schema().clone();
     let settings: Settings = [("host".to_owned(), task.host.to_string())].into();

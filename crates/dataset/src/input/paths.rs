@@ -78,7 +78,7 @@ fn walk(folder: &Path, format: Option<Format>, files: &mut Vec<InputFile>) -> Re
     let mut paths: Vec<PathBuf> =
         entries.map_err(DatasetError::io("list", &shown))?.into_iter().map(|entry| entry.path()).collect();
     paths.sort();
-    let is_output = Manifest::is_in(folder);
+    let is_output = Manifest::find_in(folder).is_some();
     for path in paths {
         let is_beside = is_output && (path.ends_with(MANIFEST_NAME) || path.ends_with(QUARANTINE_NAME));
         if is_hidden(&path) || is_beside {

@@ -5,20 +5,19 @@
 //! DIR/manifest.json                                            all of them, last
 //! ```
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use super::{
-    Existing, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OutputError, PartitionEntry, Settings, open::overwrite,
-    publish::Folder, whole::remove,
+    Existing, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OutputError, PartitionEntry, Settings,
+    open::overwrite,
+    publish::{Folder, visible},
+    whole::remove,
 };
 
 /// A folder that is to hold a dataset of each host. Dropped, it leaves nothing of what this process can reach.
 pub struct Collection {
     folder: Option<Folder>,
-    members: usize,
+    members: Vec<usize>,
 }
 
 /// The folder of a member.
@@ -32,19 +31,25 @@ fn is_member_name(name: &str) -> bool {
 }
 
 impl Collection {
-    /// Locks the folder, which may hold no other dataset, or with [`Existing::Overwrite`] loses it.
+    /// Locks the folder, which may hold no other dataset, or with [`Existing::Overwrite`] loses it. `members` are the numbers of
+    /// their folders.
     ///
     /// # Errors
     /// If it holds what is not allowed, another run uses it, or the file system refuses.
-    pub fn begin(dir: &Path, members: usize, existing: Existing) -> Result<Self, OutputError> {
+    pub fn begin(dir: &Path, members: Vec<usize>, existing: Existing) -> Result<Self, OutputError> {
         let folder = Folder::lock(dir, false)?;
-        match clear(&folder, existing).and_then(|()| folder.clear_work()) {
+        match clear(&folder, &members, existing).and_then(|()| folder.clear_work()) {
             Ok(()) => Ok(Self { folder: Some(folder), members }),
             Err(error) => {
                 folder.leave_untouched();
                 Err(error)
             }
         }
+    }
+
+    /// Whether the folder `dir` has been completed with what a member has.
+    pub fn has(dir: &Path, member: usize, manifest: &Manifest) -> bool {
+        Manifest::find_in(dir).is_some_and(|all| all.partitions.contains(&partition(member, manifest)))
     }
 
     /// Where a member's dataset goes.
@@ -65,7 +70,7 @@ impl Collection {
             rows_bad: members.iter().map(|member| member.rows_bad).sum(),
             bytes: members.iter().map(|member| member.bytes).sum(),
             quarantine: None,
-            partitions: members.iter().enumerate().map(|(index, member)| partition(index, member)).collect(),
+            partitions: self.members.iter().zip(members).map(|(number, member)| partition(*number, member)).collect(),
             hot_keys: Vec::new(),
         };
         let folder = self.folder.as_ref().expect("it is there until it is complete or dropped");
@@ -80,7 +85,7 @@ impl Drop for Collection {
     fn drop(&mut self) {
         let Some(folder) = &self.folder else { return };
         // There is nobody to tell, and the next run clears what cannot be removed now.
-        for member in 0..self.members {
+        for &member in &self.members {
             remove(&folder.final_path(&member_name(member))).ok();
         }
         folder.remove([MANIFEST_NAME]).ok();
@@ -89,17 +94,17 @@ impl Drop for Collection {
 }
 
 /// All files of a member, as a partition of the whole.
-fn partition(index: usize, member: &Manifest) -> PartitionEntry {
-    let name = member_name(index);
+fn partition(number: usize, member: &Manifest) -> PartitionEntry {
+    let name = member_name(number);
     let mut files: Vec<_> = member.partitions.iter().flat_map(|partition| partition.files.iter().cloned()).collect();
     for file in &mut files {
         file.name = format!("{name}/{}", file.name);
     }
-    PartitionEntry { partition: index, rows: member.rows, bytes: member.bytes, files }
+    PartitionEntry { partition: number, rows: member.rows, bytes: member.bytes, files }
 }
 
 /// Takes away what may go.
-fn clear(folder: &Folder, existing: Existing) -> Result<(), OutputError> {
+fn clear(folder: &Folder, members: &[usize], existing: Existing) -> Result<(), OutputError> {
     let dir = folder.dir();
     let taken = |state| Err(OutputError::Taken { path: dir.to_owned(), state, remedy: "--overwrite to replace it" });
     if existing == Existing::Overwrite {
@@ -108,23 +113,19 @@ fn clear(folder: &Folder, existing: Existing) -> Result<(), OutputError> {
         return taken("a finished dataset");
     }
     // What a run that was killed has left.
-    for name in names(dir)? {
+    for name in visible(dir)? {
         let member = dir.join(&name);
         if !is_member_name(&name) || !member.is_dir() {
             return Err(OutputError::Foreign { path: dir.to_owned(), file: name });
         }
-        if existing != Existing::Overwrite && names(&member)?.next().is_some() {
+        if existing != Existing::Overwrite && visible(&member)?.next().is_some() {
             return taken("an unfinished dataset");
         }
-        remove(&member)?;
+        match remove(&member) {
+            // A host that was lost has it in its hands until it knows. Nothing of it can be seen.
+            Err(OutputError::InUse(_)) if members.iter().all(|&number| name != member_name(number)) => {}
+            done => done?,
+        }
     }
     Ok(())
-}
-
-/// What is to be seen in a folder.
-fn names(dir: &Path) -> Result<impl Iterator<Item = String>, OutputError> {
-    let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
-    let entries = entries.map_err(OutputError::io("list", dir))?;
-    let names = entries.into_iter().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    Ok(names.filter(|name| !name.starts_with('.')))
 }

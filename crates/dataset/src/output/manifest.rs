@@ -151,10 +151,9 @@ impl Manifest {
         }
     }
 
-    /// Whether there is one in `dir`, as far as can be told; other files may have its name.
-    pub(crate) fn is_in(dir: &Path) -> bool {
-        let text = fs::read(dir.join(MANIFEST_NAME)).unwrap_or_default();
-        serde_json::from_slice::<Self>(&text).is_ok()
+    /// The one in `dir`, if there is any, as far as can be told; other files may have its name.
+    pub(crate) fn find_in(dir: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(dir.join(MANIFEST_NAME)).ok()?).ok()
     }
 
     /// Writes it, as a whole or not at all.

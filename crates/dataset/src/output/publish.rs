@@ -156,15 +156,7 @@ impl Folder {
     /// The name of a visible file or folder that is not among `known`, if there is any.
     pub(crate) fn visible_but(&self, known: &[String]) -> Result<Option<String>, OutputError> {
         let known: HashSet<&str> = known.iter().map(String::as_str).collect();
-        let refused = || OutputError::io("list", &self.dir);
-        for entry in fs::read_dir(&self.dir).map_err(refused())? {
-            let name = entry.map_err(refused())?.file_name();
-            let name = name.to_string_lossy();
-            if !name.starts_with('.') && !known.contains(name.as_ref()) {
-                return Ok(Some(name.into_owned()));
-            }
-        }
-        Ok(None)
+        Ok(visible(&self.dir)?.find(|name| !known.contains(name.as_str())))
     }
 
     /// Removes what [`lock`](Self::lock) created, unless a run had left more there.
@@ -293,4 +285,12 @@ fn is_same_file(file: &File, path: &Path) -> bool {
 #[cfg(not(unix))]
 fn is_same_file(_: &File, path: &Path) -> bool {
     path.exists()
+}
+
+/// The names of what is to be seen in a folder.
+pub(super) fn visible(dir: &Path) -> Result<impl Iterator<Item = String> + use<>, OutputError> {
+    let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+    let entries = entries.map_err(OutputError::io("list", dir))?;
+    let names = entries.into_iter().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    Ok(names.filter(|name| !name.starts_with('.')))
 }

@@ -10,10 +10,13 @@ use super::{
 };
 
 /// Files that take rows and cannot be seen yet. Dropped, it leaves nothing.
-pub struct WholeDataset(Option<Output>);
+pub struct WholeDataset(Unseen);
 
 /// The same, complete but for the names. Dropped, it leaves nothing.
-pub struct SealedDataset(Option<Output>);
+pub struct SealedDataset(Unseen);
+
+/// Is discarded, unless it is taken.
+struct Unseen(Option<Output>);
 
 impl WholeDataset {
     /// Begins a dataset of so many files, numbered from 0, in whose manifest `settings` stand. Files that are open take about
@@ -43,7 +46,7 @@ impl WholeDataset {
             whole: true,
         })?;
         match opened {
-            Opened::Writing { output, .. } => Ok(Self(Some(*output))),
+            Opened::Writing { output, .. } => Ok(Self(Unseen(Some(*output)))),
             Opened::Complete(_) => Err(OutputError::ResumeOnce),
         }
     }
@@ -53,21 +56,17 @@ impl WholeDataset {
     /// # Errors
     /// If the file system or the format's encoder refuses, or the file has failed before.
     pub fn write(&self, file: usize, batch: &RecordBatch) -> Result<(), OutputError> {
-        match &self.0 {
-            Some(output) if batch.num_rows() > 0 => output.write(file, batch),
-            _ => Ok(()),
-        }
+        if batch.num_rows() > 0 { self.0.output().write(file, batch) } else { Ok(()) }
     }
 
     /// Ends all files.
     ///
     /// # Errors
     /// As [`write`](Self::write); then nothing is left.
-    pub fn seal(mut self) -> Result<SealedDataset, OutputError> {
-        if let Some(output) = &self.0 {
-            (0..output.slots.len()).try_for_each(|slot| output.finish(slot))?;
-        }
-        Ok(SealedDataset(self.0.take()))
+    pub fn seal(self) -> Result<SealedDataset, OutputError> {
+        let output = self.0.output();
+        (0..output.slots.len()).try_for_each(|slot| output.finish(slot))?;
+        Ok(SealedDataset(self.0))
     }
 }
 
@@ -76,21 +75,26 @@ impl SealedDataset {
     ///
     /// # Errors
     /// If the file system refuses; [`Existing::Overwrite`] then removes what has its name already.
-    pub fn publish(mut self) -> Result<Manifest, OutputError> {
-        let output = self.0.take().expect("it is there until it is published or dropped");
-        output.complete(0, Vec::new())
+    pub fn publish(self) -> Result<Manifest, OutputError> {
+        self.0.take().complete(0, Vec::new())
     }
 }
 
-impl Drop for WholeDataset {
+impl Unseen {
+    const THERE: &str = "it is there until it is taken";
+
+    fn output(&self) -> &Output {
+        self.0.as_ref().expect(Self::THERE)
+    }
+
+    fn take(mut self) -> Output {
+        self.0.take().expect(Self::THERE)
+    }
+}
+
+impl Drop for Unseen {
     fn drop(&mut self) {
         // There is nobody to tell, and the next run clears what cannot be removed now.
-        self.0.take().map(Output::discard);
-    }
-}
-
-impl Drop for SealedDataset {
-    fn drop(&mut self) {
         self.0.take().map(Output::discard);
     }
 }

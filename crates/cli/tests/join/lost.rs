@@ -1,0 +1,144 @@
+//! Machines that the network no longer reaches, or that stand still, in the middle of a join.
+//!
+//! `ANNULUS_JOIN_FAULTS` sets the number of seeds (2).
+
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use crate::{
+    disturbed::{Ended, TIMEOUT, visible},
+    network::Network,
+    ring::{Addresses, Ring, SUBMITTER},
+    support::{Annulus, Done, Running},
+    tables::rows_of_files,
+};
+
+/// The machine that is lost.
+const BETA: usize = 1;
+
+/// A ring whose beta is behind a network, and what a join of it is when nothing happens.
+struct Scene {
+    ring: Ring,
+    network: Network,
+    nodes: [Running; 3],
+    rows: Vec<String>,
+    /// That go to and from beta.
+    bytes: u64,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let ring = Ring::new("", 3000);
+        let network = Network::default();
+        let [alpha, beta, gamma] = ring.addresses;
+        let far = Addresses { control: network.way(beta.control), data: network.way(beta.data) };
+        ring.write_file("to-beta.toml", &[alpha, far, gamma]);
+        ring.write_file("of-beta.toml", &[alpha, beta, Addresses { data: network.way(gamma.data), ..gamma }]);
+        let nodes = ring.nodes(["to-beta.toml", "of-beta.toml", "to-beta.toml"]);
+        let mut scene = Self { ring, network, nodes, rows: Vec::new(), bytes: 0 };
+        scene.join(&[]).succeeds();
+        (scene.rows, scene.bytes) = (rows_of_files(&scene.output()), scene.network.passed());
+        fs::remove_dir_all(scene.output()).expect("it is removed");
+        scene
+    }
+
+    fn output(&self) -> std::path::PathBuf {
+        self.ring.path().join("out")
+    }
+
+    fn join(&self, options: &[&str]) -> Annulus {
+        let arguments = ["join", "a", "b", "--on", "k", "--type", "full", "--output", "out", "--fragment-size", "8K"];
+        let timeout = TIMEOUT.as_secs().to_string();
+        let ring = ["--ring", "to-beta.toml", "--name", SUBMITTER, "--timeout", &timeout];
+        Annulus::new(arguments.iter().chain(&ring).chain(options)).at(self.ring.path())
+    }
+
+    /// A join in which beta is lost at a moment that depends on the seed.
+    fn lose_beta(&self, seed: u64, way: Way, options: &[&str]) -> Ended {
+        let bytes = StdRng::seed_from_u64(seed).random_range(0..self.bytes);
+        self.network.mend();
+        if way == Way::Cut {
+            self.network.cut_after(bytes);
+        }
+        let mut running = self.join(options).start();
+        let is_reached = |network: &Network| network.passed() >= bytes;
+        while !is_reached(&self.network) && !running.has_ended() {
+            thread::yield_now();
+        }
+        if way == Way::Frozen {
+            self.nodes[BETA].signal("STOP");
+        }
+        let ended = Ended::of(running);
+        let (code, after) = (ended.code, ended.after);
+        println!("seed {seed}, {way:?} after {bytes} of {} bytes: {code:?}, {after:?}: {}", self.bytes, ended.stderr);
+        ended
+    }
+
+    /// Beta is there again, and the ring joins as before.
+    fn find_beta(&self) {
+        self.network.mend();
+        self.nodes[BETA].signal("CONT");
+        // Beta may not have noticed yet that it was lost.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let done: Done = loop {
+            match self.join(&["--overwrite"]).tries() {
+                Ok(done) => break done,
+                Err(failed) => assert!(Instant::now() < deadline, "{}", failed.stderr),
+            }
+        };
+        assert_eq!(rows_of_files(&self.output()), self.rows, "{}", done.stderr);
+        fs::remove_dir_all(self.output()).expect("it is removed");
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Cut,
+    Frozen,
+}
+
+fn joins_fail(way: Way) {
+    let scene = Scene::new();
+    let mut failed = 0;
+    for seed in crate::seeds("ANNULUS_JOIN_FAULTS", 2) {
+        let ended = scene.lose_beta(seed, way, &[]);
+        if ended.code == Some(0) {
+            // It was done already.
+            assert_eq!(rows_of_files(&scene.output()), scene.rows);
+            fs::remove_dir_all(scene.output()).expect("it is removed");
+        } else {
+            failed += 1;
+            assert_eq!(ended.code, Some(1));
+            assert!(ended.stderr.contains("host 1 ('beta') has failed"), "{}", ended.stderr);
+            assert_eq!(visible(&scene.output()), [""; 0]);
+        }
+        scene.find_beta();
+    }
+    println!("{failed} joins failed");
+}
+
+#[test]
+fn a_machine_that_is_cut_off_is_named_and_nothing_is_seen() {
+    joins_fail(Way::Cut);
+}
+
+#[test]
+fn a_machine_that_stands_still_is_named_and_nothing_is_seen() {
+    joins_fail(Way::Frozen);
+}
+
+/// Its folder stays in its hands for as long as it does not know.
+#[test]
+fn joins_go_on_without_a_machine_that_is_lost() {
+    let scene = Scene::new();
+    for (seed, way) in crate::seeds("ANNULUS_JOIN_FAULTS", 2).zip([Way::Cut, Way::Frozen].into_iter().cycle()) {
+        let ended = scene.lose_beta(seed, way, &["--retry"]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert_eq!(rows_of_files(&scene.output()), scene.rows);
+        scene.find_beta();
+    }
+}

@@ -1,0 +1,84 @@
+//! A ring of three machines, which are nodes on loopback.
+
+use std::{
+    fs,
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::Path,
+};
+
+use rand::{SeedableRng, rngs::StdRng};
+use tempfile::TempDir;
+
+use crate::{
+    support::{Annulus, Running},
+    tables::{Shape, write_parquet},
+};
+
+/// Members of the ring: its hosts, and who submits joins.
+pub const HOSTS: [&str; 3] = ["alpha", "beta", "gamma"];
+pub const SUBMITTER: &str = "me";
+
+/// Where a host takes orders and rows.
+#[derive(Clone, Copy)]
+pub struct Addresses {
+    pub control: SocketAddr,
+    pub data: SocketAddr,
+}
+
+/// A folder with a ring's file, certificates and two inputs.
+pub struct Ring {
+    folder: TempDir,
+    settings: String,
+    pub addresses: [Addresses; 3],
+}
+
+impl Ring {
+    /// With so many rows on each side.
+    pub fn new(settings: &str, rows: usize) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        make_certificates(folder.path(), "certs");
+        // Ports that are free now.
+        let listeners = [(); 6].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+        let [a, b, c, d, e, f] = listeners.map(|listener| listener.local_addr().expect("an address"));
+        let addresses = [(a, b), (c, d), (e, f)].map(|(control, data)| Addresses { control, data });
+        let mut rng = StdRng::seed_from_u64(2);
+        for name in ["a", "b"] {
+            let shape = Shape { rows, keys: 50.max(rows as i64 / 10), nulls: 0.1, skewed: false };
+            write_parquet(&folder.path().join(name), &shape.table(&mut rng, name == "a"), 3, rows / 6);
+        }
+        let ring = Self { folder, settings: settings.to_owned(), addresses };
+        ring.write_file("ring.toml", &addresses);
+        ring
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A file of the ring, with these addresses.
+    pub fn write_file(&self, name: &str, addresses: &[Addresses; 3]) {
+        let mut text = format!("certificates = 'certs'\n{}\n", self.settings);
+        for (host, Addresses { control, data }) in HOSTS.iter().zip(addresses) {
+            text.push_str(&format!("[[host]]\nname = '{host}'\ncontrol = '{control}'\ndata = '{data}'\n"));
+        }
+        fs::write(self.path().join(name), text).expect("a file");
+    }
+
+    /// Nodes that take orders, each by its file.
+    pub fn nodes(&self, files: [&str; 3]) -> [Running; 3] {
+        let start = |place: usize| {
+            let arguments = ["node", "--ring", files[place], "--name", HOSTS[place], "--timeout", "2"];
+            let mut node = Annulus::new(arguments).at(self.path()).start();
+            node.wait_until(|| TcpStream::connect(self.addresses[place].control).is_ok());
+            node
+        };
+        [0, 1, 2].map(start)
+    }
+}
+
+pub fn make_certificates(folder: &Path, name: &str) {
+    Annulus::new(["node", "init-ca", "--ring", "test", "--folder", name]).at(folder).succeeds();
+    for member in HOSTS.iter().chain([&SUBMITTER]) {
+        Annulus::new(["node", "add-host", member, "--folder", name]).at(folder).succeeds();
+    }
+}
