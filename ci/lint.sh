@@ -5,5 +5,5 @@ source "$(dirname "$0")/env.sh"
 
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --locked -- -D warnings
-cargo clippy --workspace --all-targets --locked --features annulus-roundabout/ofi -- -D warnings
-RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --features annulus-roundabout/ofi
+cargo clippy --workspace --all-targets --locked --features annulus-cli/ofi -- -D warnings
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --features annulus-cli/ofi

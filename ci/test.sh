@@ -5,6 +5,7 @@ set -euo pipefail
 source "$(dirname "$0")/env.sh"
 
 cargo test --workspace --locked
-# The links over libfabric, with what was built above.
-cargo test --workspace --locked --features annulus-roundabout/ofi --test ring --test processes --test fabric
+# The links over libfabric, with what was built above, and rings of machines that use them.
+cargo test --workspace --locked --features annulus-cli/ofi --test ring --test processes --test fabric
+cargo test --workspace --locked --features annulus-cli/ofi --test join machines
 ci/loom.sh

@@ -1,6 +1,11 @@
-//! A dataset of several hosts, one of which is lost and does not know it.
+//! A dataset of several hosts, in a folder that has something already, or one of which is lost and does not know it.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use annulus_dataset::output::{
     Collection, Existing, Manifest, OutputError, OutputFormat, OutputOptions, Settings, WholeDataset,
@@ -18,6 +23,12 @@ fn member(dir: &Path, number: usize) -> WholeDataset {
     let files = WholeDataset::create(&options, Settings::default(), schema, 1, 1 << 20).unwrap();
     files.write(0, &rows).unwrap();
     files
+}
+
+/// A dataset of two members.
+fn two(dir: &Path, existing: Existing) -> Result<Manifest, OutputError> {
+    let all = Collection::begin(dir, vec![0, 1], existing)?;
+    all.complete(Settings::default(), &[publish(dir, 0), publish(dir, 1)])
 }
 
 fn publish(dir: &Path, number: usize) -> Manifest {
@@ -42,4 +53,31 @@ fn others_start_over_beside_a_member_that_is_lost() {
     // The one that is lost finds a dataset that is complete, and not with what it has.
     let late = lost.seal().unwrap().publish().unwrap();
     assert!(!Collection::has(&dir, 1, &late));
+}
+
+#[test]
+fn a_dataset_is_not_removed_if_other_files_are_in_the_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("out");
+    two(&dir, Existing::Refuse).unwrap();
+    for other in
+        ["notes.txt", "host-01/notes.txt", "host-05/notes.txt", "host-backup/notes.txt"].map(|name| dir.join(name))
+    {
+        fs::create_dir_all(other.parent().unwrap()).unwrap();
+        fs::write(&other, "mine").unwrap();
+        let before = tree(&dir);
+        let refused = two(&dir, Existing::Overwrite).err();
+        assert!(matches!(refused, Some(OutputError::Foreign { .. })), "{refused:?}");
+        assert_eq!(tree(&dir), before);
+        fs::remove_file(&other).unwrap();
+        // Only an empty folder can be removed so.
+        fs::remove_dir(other.parent().unwrap()).ok();
+    }
+    two(&dir, Existing::Overwrite).unwrap();
+}
+
+/// All files below a folder.
+fn tree(dir: &Path) -> BTreeSet<PathBuf> {
+    let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    paths.flat_map(|path| if path.is_dir() { tree(&path) } else { BTreeSet::from([path]) }).collect()
 }

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use super::{
     Existing, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OutputError, PartitionEntry, Settings,
-    open::overwrite,
+    open::{known, refuse_foreign, remove_dataset},
     publish::{Folder, visible},
-    whole::remove,
+    whole::{remove, remove_locked},
 };
 
 /// A folder that is to hold a dataset of each host. Dropped, it leaves nothing of what this process can reach.
@@ -103,29 +103,52 @@ fn partition(number: usize, member: &Manifest) -> PartitionEntry {
     PartitionEntry { partition: number, rows: member.rows, bytes: member.bytes, files }
 }
 
-/// Takes away what may go.
+/// Takes away what may go, if all of it may.
 fn clear(folder: &Folder, members: &[usize], existing: Existing) -> Result<(), OutputError> {
-    let dir = folder.dir();
-    let taken = |state| Err(OutputError::Taken { path: dir.to_owned(), state, remedy: "--overwrite to replace it" });
-    if existing == Existing::Overwrite {
-        overwrite(folder)?;
-    } else if Manifest::load(folder)?.is_some() {
-        return taken("a finished dataset");
+    let replaces = existing == Existing::Overwrite;
+    if !replaces && Manifest::load(folder)?.is_some() {
+        return Err(taken(folder, "a finished dataset"));
     }
-    // What a run that was killed has left.
+    let mut found = Vec::new();
+    let may_go = lock_members(folder, members, replaces, &mut found).and_then(|()| {
+        found.iter().try_for_each(|member| match visible(member.dir())?.next() {
+            Some(_) if !replaces => Err(taken(folder, "an unfinished dataset")),
+            _ => refuse_foreign(member, known(member)?),
+        })
+    });
+    if let Err(error) = may_go {
+        found.into_iter().for_each(Folder::leave_untouched);
+        return Err(error);
+    }
+    found.iter().try_for_each(remove_locked)?;
+    drop(found);
+    if replaces { remove_dataset(folder) } else { Ok(()) }
+}
+
+/// The folders of members, of this dataset or what a run that was killed has left; nothing else may be there.
+fn lock_members(
+    folder: &Folder,
+    members: &[usize],
+    replaces: bool,
+    found: &mut Vec<Folder>,
+) -> Result<(), OutputError> {
+    let dir = folder.dir();
+    let known = if replaces { known(folder)? } else { Vec::new() };
     for name in visible(dir)? {
-        let member = dir.join(&name);
-        if !is_member_name(&name) || !member.is_dir() {
+        let path = dir.join(&name);
+        if is_member_name(&name) && path.is_dir() {
+            match Folder::lock(&path, false) {
+                // A host that was lost has it in its hands until it knows. Nothing of it can be seen.
+                Err(OutputError::InUse(_)) if members.iter().all(|&number| name != member_name(number)) => {}
+                locked => found.push(locked?),
+            }
+        } else if !known.contains(&name) {
             return Err(OutputError::Foreign { path: dir.to_owned(), file: name });
-        }
-        if existing != Existing::Overwrite && visible(&member)?.next().is_some() {
-            return taken("an unfinished dataset");
-        }
-        match remove(&member) {
-            // A host that was lost has it in its hands until it knows. Nothing of it can be seen.
-            Err(OutputError::InUse(_)) if members.iter().all(|&number| name != member_name(number)) => {}
-            done => done?,
         }
     }
     Ok(())
+}
+
+fn taken(folder: &Folder, state: &'static str) -> OutputError {
+    OutputError::Taken { path: folder.dir().to_owned(), state, remedy: "--overwrite to replace it" }
 }

@@ -152,8 +152,8 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings) -> Result<Foun
     let path = || folder.dir().to_owned();
     let taken = |state, remedy| Err(OutputError::Taken { path: path(), state, remedy });
     if existing == Existing::Overwrite {
-        overwrite(folder)?;
-        return refuse_foreign(folder, Vec::new()).map(|()| Found::Recorded(None));
+        refuse_foreign(folder, known(folder)?)?;
+        return remove_dataset(folder).map(|()| Found::Recorded(None));
     }
     if let Some(manifest) = Manifest::load(folder)? {
         if existing == Existing::Refuse {
@@ -182,8 +182,22 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings) -> Result<Foun
     Ok(Found::Recorded(Some(recorded)))
 }
 
+/// The names that a dataset has in its folder, finished or not.
+pub(super) fn known(folder: &Folder) -> Result<Vec<String>, OutputError> {
+    let mut names = Vec::new();
+    if let Some(recorded) = Recorded::load(folder)? {
+        names.extend(recorded.file_names());
+        names.push(QUARANTINE_NAME.to_owned());
+    }
+    if let Some(manifest) = Manifest::load(folder)? {
+        names.extend(manifest.file_names().chain(manifest.members()).map(str::to_owned));
+        names.push(MANIFEST_NAME.to_owned());
+    }
+    Ok(names)
+}
+
 /// Removes a dataset, finished or not. The manifest and the journal, which know its files, go last.
-pub(super) fn overwrite(folder: &Folder) -> Result<(), OutputError> {
+pub(super) fn remove_dataset(folder: &Folder) -> Result<(), OutputError> {
     if let Some(recorded) = Recorded::load(folder)? {
         folder.remove(recorded.file_names().iter().map(String::as_str))?;
         folder.remove([QUARANTINE_NAME])?;
@@ -198,7 +212,7 @@ pub(super) fn overwrite(folder: &Folder) -> Result<(), OutputError> {
     Ok(())
 }
 
-fn refuse_foreign(folder: &Folder, known: Vec<String>) -> Result<(), OutputError> {
+pub(super) fn refuse_foreign(folder: &Folder, known: Vec<String>) -> Result<(), OutputError> {
     match folder.visible_but(&known)? {
         Some(file) => Err(OutputError::Foreign { path: folder.dir().to_owned(), file }),
         None => Ok(()),

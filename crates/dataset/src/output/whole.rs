@@ -5,7 +5,7 @@ use std::path::Path;
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use super::{
-    Existing, Manifest, Opened, Output, OutputError, OutputOptions, OutputSpec, Settings, Slot, open::overwrite,
+    Existing, Manifest, Opened, Output, OutputError, OutputOptions, OutputSpec, Settings, Slot, open::remove_dataset,
     publish::Folder,
 };
 
@@ -107,8 +107,13 @@ pub fn remove(dir: &Path) -> Result<(), OutputError> {
     if !dir.exists() {
         return Ok(());
     }
-    let folder = Folder::lock(dir, false)?;
-    overwrite(&folder)?;
+    remove_locked(&Folder::lock(dir, false)?)
+}
+
+/// The same for a folder that is in use by whoever wants it removed.
+pub(super) fn remove_locked(folder: &Folder) -> Result<(), OutputError> {
+    remove_dataset(folder)?;
+    let dir = folder.dir();
     let foreign = folder.visible_but(&[])?;
     folder.dismantle()?;
     match foreign {

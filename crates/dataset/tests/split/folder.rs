@@ -62,6 +62,19 @@ fn files_of_others_are_neither_mixed_in_nor_removed() {
 }
 
 #[test]
+fn a_dataset_stays_if_files_of_others_are_beside_it() {
+    let (temporary, inputs) = setup();
+    let dir = out_dir(&temporary);
+    let mut job = job(&inputs, &["id"], 2, &dir, OutputFormat::Parquet);
+    run_silently(&job).unwrap();
+    fs::write(dir.join("notes.txt"), "mine").unwrap();
+    job.output.existing = Existing::Overwrite;
+    assert!(matches!(output_error(run_silently(&job)), OutputError::Foreign { .. }));
+    fs::remove_file(dir.join("notes.txt")).unwrap();
+    check_complete(&dir, &expected(&job, &inputs));
+}
+
+#[test]
 fn a_manifest_does_not_lead_out_of_its_folder() {
     let (temporary, inputs) = setup();
     let dir = out_dir(&temporary);
