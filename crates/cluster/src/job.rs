@@ -61,8 +61,8 @@ pub struct JoinOptions {
     pub rotate: Option<Side>,
     /// How each host finds pairs; what suits the condition if none is named.
     pub algorithm: Option<Algorithm>,
-    /// Threads that join on each host.
-    pub threads: usize,
+    /// Threads that join on each host; as many as it has cores if none are named.
+    pub threads: Option<usize>,
     /// Most bytes of a fragment, and so of a row that goes around.
     pub fragment_bytes: u32,
     /// Buffers of each host for fragments, at least 3.

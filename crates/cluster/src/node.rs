@@ -1,10 +1,11 @@
 //! A host of a ring of machines: it waits for coordinators, and does what they say, one join at a time.
 
 use std::{
+    collections::VecDeque,
     io::{self, Read, Write},
-    net::{TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::AcqRel, Ordering::Relaxed},
     },
     thread,
@@ -22,6 +23,8 @@ use crate::{
 
 /// So long who has connected may take to say what for.
 const HEARING: Duration = Duration::from_secs(5);
+/// So many callers are heard at a time, and so many wait for their other connection.
+const CALLERS: usize = 64;
 
 /// Gets to know what a node does.
 pub trait Log: Send + Sync {
@@ -57,21 +60,39 @@ impl Node {
     /// # Errors
     /// If nobody can connect any more.
     pub fn run(&self, log: &Arc<dyn Log>) -> Result<(), ClusterError> {
-        let mut waiting: Option<(u64, Secure)> = None;
-        loop {
-            let (stream, address) = self.listener.accept()?;
-            match self.greet(stream) {
-                Ok((peer, Lane::Orders(token), stream)) => {
-                    log.said(&format!("orders from {peer} at {address}"));
-                    waiting = Some((token, stream));
+        let (waiting, callers) = (&Mutex::default(), Arc::new(()));
+        thread::scope(|scope| {
+            loop {
+                let (stream, address) = self.listener.accept()?;
+                let caller = Arc::clone(&callers);
+                if Arc::strong_count(&caller) > CALLERS + 1 {
+                    log.said(&format!("{address} was turned away: {CALLERS} others have not said yet what for"));
+                    continue;
                 }
-                Ok((_, Lane::Reports(token), reports)) => match waiting.take() {
-                    Some((other, orders)) if other == token => self.start(orders, reports, log),
-                    other => waiting = other,
-                },
-                Err(error) => log.said(&format!("{address} was turned away: {error}")),
+                // Who says nothing keeps nobody else from being heard.
+                let hear = move || {
+                    let _caller = caller;
+                    self.hear(stream, address, waiting, log);
+                };
+                thread::Builder::new().name("caller".to_owned()).spawn_scoped(scope, hear)?;
             }
-        }
+        })
+    }
+
+    /// A connection of a coordinator, two of which are a join.
+    fn hear(&self, stream: TcpStream, address: SocketAddr, waiting: &Mutex<VecDeque<Heard>>, log: &Arc<dyn Log>) {
+        let (peer, lane, stream) = match self.greet(stream) {
+            Ok(greeted) => greeted,
+            Err(error) => return log.said(&format!("{address} was turned away: {error}")),
+        };
+        let (orders, reports) = match (lane, meet(lane, stream, waiting)) {
+            (_, None) => return,
+            (Lane::Orders(_), Some((orders, reports))) | (Lane::Reports(_), Some((reports, orders))) => {
+                (orders, reports)
+            }
+        };
+        log.said(&format!("orders from {peer} at {address}"));
+        self.start(orders, reports, log);
     }
 
     fn greet(&self, stream: TcpStream) -> Result<(HostName, Lane, Secure), ClusterError> {
@@ -106,6 +127,25 @@ impl Node {
             log.said(&format!("cannot start a join: {error}"));
         }
     }
+}
+
+/// The connection of a coordinator that came first.
+struct Heard(Lane, Secure);
+
+/// This connection and the coordinator's other one, if that has come; else it waits.
+fn meet(lane: Lane, stream: Secure, waiting: &Mutex<VecDeque<Heard>>) -> Option<(Secure, Secure)> {
+    let other = match lane {
+        Lane::Orders(token) => Lane::Reports(token),
+        Lane::Reports(token) => Lane::Orders(token),
+    };
+    let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(place) = waiting.iter().position(|Heard(lane, _)| *lane == other) {
+        return waiting.remove(place).map(|Heard(_, other)| (stream, other));
+    }
+    // The one that has waited longest makes room.
+    waiting.truncate(CALLERS - 1);
+    waiting.push_front(Heard(lane, stream));
+    None
 }
 
 /// What a join reports. Whoever sees its end finds the host idle: fields are dropped in their order.

@@ -78,7 +78,7 @@ pub struct JoinArgs {
     /// How hosts find pairs [default: what suits the condition]
     #[arg(long)]
     algorithm: Option<AlgorithmArg>,
-    /// Threads of each host [default: the cores, divided among the hosts]
+    /// Threads of each host [default: its cores; with --local, the cores divided among the hosts]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     threads: Option<usize>,
     /// Memory that each host may use, like 512M or 2G: a join that needs more is refused [default: no limit]
@@ -203,7 +203,7 @@ impl JoinArgs {
                 AlgorithmArg::Merge => Algorithm::Merge,
                 AlgorithmArg::Loops => Algorithm::Loops,
             }),
-            threads: self.threads.unwrap_or_else(|| (machine::cores() / self.local).max(1)),
+            threads: self.threads.or_else(|| self.ring.is_none().then(|| (machine::cores() / self.local).max(1))),
             fragment_bytes,
             buffers: self.buffers,
             timeout: self.timeout,

@@ -77,7 +77,11 @@ pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
     conditions("evaluated for each", &shown.filter);
     conditions(&format!("read of {}", query.left.name), &shown.dropped[0]);
     conditions(&format!("read of {}", query.right.name), &shown.dropped[1]);
-    row("hosts", format!("{}, of {} threads each", planned.hosts, command.job.options.threads));
+    let threads = match command.job.options.threads {
+        Some(threads) => format!("{threads} threads"),
+        None => "as many threads as it has cores".to_owned(),
+    };
+    row("hosts", format!("{}, each of {threads}", planned.hosts));
     row("revolutions", planned.revolutions.to_string());
     row("memory of a host", format!("about {}", HumanBytes(planned.memory_per_host)));
     table.trim_fmt()

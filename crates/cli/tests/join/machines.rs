@@ -1,6 +1,6 @@
 //! Rings of machines: nodes that run already, on loopback, with certificates of their ring.
 
-use std::{fs, path::Path};
+use std::{fs, net::TcpStream, path::Path};
 
 use crate::{
     ring::{Ring, SUBMITTER, make_certificates},
@@ -81,6 +81,16 @@ fn members_of_another_ring_are_refused() {
     assert!(!ring.path().join("out").exists());
     // And those of this one are not disturbed.
     join(ring.path(), "out", &ON_RING).succeeds();
+}
+
+/// Whoever can reach a machine can connect to it.
+#[test]
+fn silent_strangers_keep_nobody_from_a_join() {
+    let ring = Ring::new("", 300);
+    let _nodes = ring.nodes(["ring.toml"; 3]);
+    let silent = ring.addresses.map(|addresses| [(); 10].map(|()| TcpStream::connect(addresses.control)));
+    assert!(silent.iter().flatten().all(Result::is_ok));
+    join(ring.path(), "out", &[&ON_RING[..], &["--timeout", "2"]].concat()).succeeds();
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Orders and reports.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{num::NonZeroUsize, path::PathBuf, sync::Arc, thread};
 
 use annulus_dataset::output::{Compression, Existing, Manifest, OutputFormat};
 use annulus_join::types::Side;
@@ -46,7 +46,7 @@ pub(crate) struct Task {
     pub(crate) hosts: u16,
     pub(crate) session: u64,
     pub(crate) neighbours: Neighbours,
-    pub(crate) threads: usize,
+    pub(crate) threads: Option<usize>,
     pub(crate) fragment_bytes: u32,
     pub(crate) buffers: u32,
     pub(crate) timeout_ms: u64,
@@ -58,6 +58,11 @@ pub(crate) struct Task {
 impl Task {
     pub(crate) fn rotate(&self) -> Side {
         if self.rotates_left { Side::Left } else { Side::Right }
+    }
+
+    /// Threads that join here.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZeroUsize::get))
     }
 }
 

@@ -82,7 +82,7 @@ impl Side {
             Ok(())
         };
         thread::scope(|scope| {
-            let helpers = (1..task.threads.min(units.len())).map(|_| scope.spawn(work)).collect::<Vec<_>>();
+            let helpers = (1..task.threads().min(units.len())).map(|_| scope.spawn(work)).collect::<Vec<_>>();
             let own = work();
             let helpers =
                 helpers.into_iter().map(|helper| helper.join().unwrap_or_else(|panic| panic::resume_unwind(panic)));

@@ -83,7 +83,7 @@ impl<W: Write> Session<W> {
             output: bound.output.clone(),
             condition: bound.condition(Partitions::for_rows(build_rows.try_into().unwrap_or(usize::MAX))),
             fragment_bytes: task.fragment_bytes as usize,
-            threads: task.threads,
+            threads: task.threads(),
         };
         let share = Share::prepare(&spec, build.batches, probe.batches)?;
         self.stop.check()?;
@@ -161,7 +161,7 @@ fn create_files(task: &Task, bound: &Bound) -> Result<WholeDataset, ClusterError
     let schema = annulus_join::output::Output::try_new(bound.output.clone())?.schema().clone();
     let settings: Settings = [("host".to_owned(), task.host.to_string())].into();
     let memory = task.memory_bytes.map_or(WRITERS_BYTES, |bytes| (bytes / 8) as usize).min(WRITERS_BYTES);
-    Ok(WholeDataset::create(&options, settings, schema, task.threads, memory)?)
+    Ok(WholeDataset::create(&options, settings, schema, task.threads(), memory)?)
 }
 
 /// The error of who gave rows or took the result, as it was before it went through the join.
