@@ -90,10 +90,20 @@ impl Busy {
     }
 }
 
-/// Time that the calling thread has been on a core; `None` where the system does not tell, as Linux does.
-pub fn thread_on_core() -> Option<Duration> {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    Some(Duration::from_nanos(text.split_ascii_whitespace().next()?.parse().ok()?))
+/// Time of one thread on a core.
+pub struct OnCore(Duration);
+
+impl OnCore {
+    /// From now on, of the calling thread; `None` where the system does not tell, as Linux does.
+    pub fn start() -> Option<Self> {
+        let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        Some(Self(Duration::from_nanos(text.split_ascii_whitespace().next()?.parse().ok()?)))
+    }
+
+    /// The time since then, for the thread that began; `None` if it was too short for the system, which counts now and then.
+    pub fn elapsed(&self) -> Option<Duration> {
+        Some(Self::start()?.0.checked_sub(self.0)?).filter(|time| !time.is_zero())
+    }
 }
 
 /// Seconds that all threads of this process have been on a core.

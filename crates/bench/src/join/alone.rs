@@ -11,7 +11,7 @@ use super::{
     links::Links,
     run::{HostTurn, Joined, Ring, Totals, turn},
 };
-use crate::machine::{ResidentPeak, thread_on_core};
+use crate::machine::{OnCore, ResidentPeak};
 
 /// What each host sends around, kept to be sent to one host after the other.
 pub(super) struct Fragments(Vec<Vec<Fragment>>);
@@ -37,12 +37,11 @@ impl Ring<'_> {
     }
 
     fn alone(&self, me: u16, fragments: &Fragments, totals: &Totals) -> Result<HostTurn> {
-        let (resident, before) = (ResidentPeak::start(), thread_on_core());
+        let (resident, on_core) = (ResidentPeak::start(), OnCore::start());
         let share = self.prepare(me)?;
         let peak = resident.and_then(|resident| resident.bytes());
         // The threads that help are others.
-        let setup_cpu =
-            before.zip(thread_on_core()).filter(|_| self.threads == 1).map(|(before, after)| after - before);
+        let setup_cpu = if self.threads == 1 { on_core.and_then(|on_core| on_core.elapsed()) } else { None };
         let links = Links::new(self.hosts.min(2), self.link, self.config)?;
         let measured = thread::scope(|scope| {
             let others = (self.hosts > 1).then(|| scope.spawn(|| feed(links.start(1)?, fragments.of_others(me))));

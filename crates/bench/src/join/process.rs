@@ -3,6 +3,7 @@
 use std::{
     io::{Write, stdout},
     net::{SocketAddr, TcpListener},
+    time::Duration,
 };
 
 use annulus_roundabout::link::socket::Address;
@@ -29,6 +30,8 @@ struct HostLine {
     setup_s: f64,
     join_s: f64,
     waiting_share: f64,
+    waiting_first_share: f64,
+    waiting_last_share: f64,
     /// What came by, in 1e9 bytes a second.
     gb_per_s: f64,
     host_probed: u64,
@@ -61,6 +64,7 @@ pub(super) fn run(args: &JoinArgs, tables: &Tables) -> Result<()> {
     ensure!(answer.rows <= all.rows, "this host gave {} rows, and all together have {}", answer.rows, all.rows);
     let join_s = measured.join.as_secs_f64();
     let revolution = measured.turn.revolution;
+    let share = |time: Duration| time.as_secs_f64() / join_s;
     let line = HostLine {
         host: me,
         hosts,
@@ -70,7 +74,9 @@ pub(super) fn run(args: &JoinArgs, tables: &Tables) -> Result<()> {
         all_sum: all.sum,
         setup_s: measured.turn.setup.as_secs_f64(),
         join_s,
-        waiting_share: revolution.waiting.as_secs_f64() / join_s,
+        waiting_share: share(revolution.waiting),
+        waiting_first_share: share(revolution.waiting_first),
+        waiting_last_share: share(revolution.waiting_last),
         gb_per_s: revolution.bytes as f64 / join_s / 1e9,
         host_probed: measured.turn.probed,
         host_compared: measured.turn.compared,

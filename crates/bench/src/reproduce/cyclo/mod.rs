@@ -93,7 +93,7 @@ fn transfer(args: &CycloJoinArgs) -> RoundaboutArgs {
     RoundaboutArgs {
         elements: [12, 14, 16, 18, 20, 22].map(|bits| 1 << bits).into(),
         bytes: args.bytes,
-        ways: vec![Way::Plain, Way::Tcp, Way::Tls, Way::Shared],
+        ways: vec![Way::Plain, Way::Tcp, Way::Rustls, Way::Tls, Way::Shared],
         // Of no way that is measured here.
         #[cfg(feature = "ofi")]
         fabric: String::new(),

@@ -210,17 +210,17 @@ fn transfer(records: &[Record]) -> String {
         lines.chunk_by(|a, b| a.element_bytes == b.element_bytes).map(group).collect()
     };
     format!(
-        "<h2>Figure 5: throughput by the size of a buffer</h2>\n<p>From one host to the next, over the loopback of this machine; 'plain' is a TCP \
-         stream without a roundabout. The paper's link of 10 Gb/s is saturated from 4 kB on, and with all else from 1 MB on; the line is at its \
+        "<h2>Figure 5: throughput by the size of a buffer</h2>\n<p>From one host to the next, over the loopback of this machine; 'plain' are streams \
+         without a roundabout. The paper's link of 10 Gb/s is saturated from 4 kB on, and with all else from 1 MB on; the line is at its \
          {} GB/s, the most of that other hardware.</p>\n{}\n<h3>In shared memory</h3>\n<p>Buffers are handed over, and nothing is \
          copied.</p>\n{}",
         paper::LINK_GB_PER_S,
         bars(
             "Throughput",
-            &["plain TCP", "tcp", "tls"],
+            &["plain TCP", "tcp", "plain TLS", "tls"],
             "GB/s",
             Some(paper::LINK_GB_PER_S),
-            &groups(&[Way::Plain, Way::Tcp, Way::Tls])
+            &groups(&[Way::Plain, Way::Tcp, Way::Rustls, Way::Tls])
         ),
         bars("Throughput in shared memory", &["shared memory"], "GB/s", None, &groups(&[Way::Shared]))
     )
