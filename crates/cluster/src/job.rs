@@ -54,6 +54,9 @@ pub struct Input {
     pub options: InputOptions,
 }
 
+/// Hosts and coordinators say that they are there five times in this time.
+pub const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// How hosts join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JoinOptions {
@@ -67,7 +70,7 @@ pub struct JoinOptions {
     pub fragment_bytes: u32,
     /// Buffers of each host for fragments, at least 3.
     pub buffers: u32,
-    /// After this time without a word a host counts as failed.
+    /// After this time without a word a host counts as failed; at least [`LEAST_TIMEOUT`].
     pub timeout: Duration,
     /// What each host may use of memory, in bytes.
     pub memory_bytes: Option<u64>,

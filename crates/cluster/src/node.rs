@@ -9,7 +9,7 @@ use std::{
         atomic::{AtomicBool, Ordering::AcqRel, Ordering::Relaxed},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use annulus_roundabout::secure::{self, HostName, Secure};
@@ -18,11 +18,14 @@ use crate::{
     control::{Lane, LineWriter, Report},
     error::ClusterError,
     host::{self, Member},
+    job::LEAST_TIMEOUT,
     ring_file::resolve,
 };
 
 /// So long who has connected may take to say what for.
 const HEARING: Duration = Duration::from_secs(5);
+/// Between attempts to take callers, if the system refuses.
+const PAUSE: Duration = Duration::from_millis(100);
 /// So many callers are heard at a time, and so many wait for their other connection.
 const CALLERS: usize = 64;
 
@@ -47,6 +50,10 @@ impl Node {
     /// # Errors
     /// If the file does not have this host, or its address cannot be listened at.
     pub fn listen(member: Member, timeout: Duration) -> Result<Self, ClusterError> {
+        if timeout < LEAST_TIMEOUT {
+            let reason = format!("must be at least {} s", LEAST_TIMEOUT.as_secs());
+            return Err(ClusterError::Option { option: "--timeout", reason });
+        }
         let host = member.file.host(&member.identity.member().host)?;
         let listener = TcpListener::bind(resolve(&host.control)?).map_err(|error| {
             let reason = format!("cannot listen at {} for orders: {error}", host.control);
@@ -56,14 +63,19 @@ impl Node {
     }
 
     /// Takes orders until the process ends.
-    ///
-    /// # Errors
-    /// If nobody can connect any more.
-    pub fn run(&self, log: &Arc<dyn Log>) -> Result<(), ClusterError> {
+    pub fn run(&self, log: &Arc<dyn Log>) -> ! {
         let (waiting, callers) = (&Mutex::default(), Arc::new(()));
         thread::scope(|scope| {
             loop {
-                let (stream, address) = self.listener.accept()?;
+                let (stream, address) = match self.listener.accept() {
+                    Ok(accepted) => accepted,
+                    Err(error) => {
+                        log.said(&format!("nobody can be heard: {error}"));
+                        // There may be too many open files, and there is nothing to wait for but time.
+                        thread::sleep(PAUSE);
+                        continue;
+                    }
+                };
                 let caller = Arc::clone(&callers);
                 if Arc::strong_count(&caller) > CALLERS + 1 {
                     log.said(&format!("{address} was turned away: {CALLERS} others have not said yet what for"));
@@ -74,7 +86,9 @@ impl Node {
                     let _caller = caller;
                     self.hear(stream, address, waiting, log);
                 };
-                thread::Builder::new().name("caller".to_owned()).spawn_scoped(scope, hear)?;
+                if let Err(error) = thread::Builder::new().name("caller".to_owned()).spawn_scoped(scope, hear) {
+                    log.said(&format!("a caller cannot be heard: {error}"));
+                }
             }
         })
     }
@@ -85,7 +99,8 @@ impl Node {
             Ok(greeted) => greeted,
             Err(error) => return log.said(&format!("{address} was turned away: {error}")),
         };
-        let (orders, reports) = match (lane, meet(lane, stream, waiting)) {
+        let heard = Heard { peer: peer.clone(), lane, stream, since: Instant::now() };
+        let (orders, reports) = match (lane, meet(heard, waiting)) {
             (_, None) => return,
             (Lane::Orders(_), Some((orders, reports))) | (Lane::Reports(_), Some((reports, orders))) => {
                 (orders, reports)
@@ -130,21 +145,27 @@ impl Node {
 }
 
 /// The connection of a coordinator that came first.
-struct Heard(Lane, Secure);
+struct Heard {
+    peer: HostName,
+    lane: Lane,
+    stream: Secure,
+    since: Instant,
+}
 
 /// This connection and the coordinator's other one, if that has come; else it waits.
-fn meet(lane: Lane, stream: Secure, waiting: &Mutex<VecDeque<Heard>>) -> Option<(Secure, Secure)> {
-    let other = match lane {
+fn meet(heard: Heard, waiting: &Mutex<VecDeque<Heard>>) -> Option<(Secure, Secure)> {
+    let other = match heard.lane {
         Lane::Orders(token) => Lane::Reports(token),
         Lane::Reports(token) => Lane::Orders(token),
     };
     let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(place) = waiting.iter().position(|Heard(lane, _)| *lane == other) {
-        return waiting.remove(place).map(|Heard(_, other)| (stream, other));
+    waiting.retain(|heard| heard.since.elapsed() < HEARING);
+    if let Some(place) = waiting.iter().position(|one| one.lane == other && one.peer == heard.peer) {
+        return waiting.remove(place).map(|other| (heard.stream, other.stream));
     }
     // The one that has waited longest makes room.
     waiting.truncate(CALLERS - 1);
-    waiting.push_front(Heard(lane, stream));
+    waiting.push_front(heard);
     None
 }
 

@@ -4,7 +4,10 @@ use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use annulus_dataset::output::{
@@ -15,12 +18,15 @@ use arrow::{
     datatypes::{DataType, Field, Schema},
 };
 
+static SESSION: AtomicU64 = AtomicU64::new(0);
+
 /// The files of a member, which cannot be seen yet.
 fn member(dir: &Path, number: usize) -> WholeDataset {
     let schema = Arc::new(Schema::new(vec![Field::new("x", DataType::Int64, false)]));
     let rows = RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from(vec![number as i64; 3]))]).unwrap();
     let options = OutputOptions::new(Collection::member_dir(dir, number), OutputFormat::Parquet);
-    let files = WholeDataset::create(&options, Settings::default(), schema, 1, 1 << 20).unwrap();
+    let settings = Collection::member_settings(number, SESSION.fetch_add(1, Relaxed));
+    let files = WholeDataset::create(&options, settings, schema, 1, 1 << 20).unwrap();
     files.write(0, &rows).unwrap();
     files
 }
@@ -28,7 +34,8 @@ fn member(dir: &Path, number: usize) -> WholeDataset {
 /// A dataset of two members.
 fn two(dir: &Path, existing: Existing) -> Result<Manifest, OutputError> {
     let all = Collection::begin(dir, vec![0, 1], existing)?;
-    all.complete(Settings::default(), &[publish(dir, 0), publish(dir, 1)])
+    let manifest = all.complete(Settings::default(), &[publish(dir, 0), publish(dir, 1)])?;
+    all.keep().map(|()| manifest)
 }
 
 fn publish(dir: &Path, number: usize) -> Manifest {
@@ -49,10 +56,16 @@ fn others_start_over_beside_a_member_that_is_lost() {
     let members = [publish(&dir, 0), publish(&dir, 2)];
     let whole = again.complete(Settings::default(), &members).unwrap();
     assert_eq!(whole.file_names().collect::<Vec<_>>(), ["host-00/part-00000.parquet", "host-02/part-00000.parquet"]);
-    assert!(Collection::has(&dir, 0, &members[0]) && Collection::has(&dir, 2, &members[1]));
+    again.keep().unwrap();
     // The one that is lost finds a dataset that is complete, and not with what it has.
     let late = lost.seal().unwrap().publish().unwrap();
-    assert!(!Collection::has(&dir, 1, &late));
+    for (number, manifest) in [(0, &members[0]), (1, &late), (2, &members[1])] {
+        Collection::remove_unless_in(&dir, number, manifest).unwrap();
+    }
+    let files =
+        ["host-00/manifest.json", "host-00/part-00000.parquet", "host-02/manifest.json", "host-02/part-00000.parquet"];
+    let files = files.iter().chain(["manifest.json"].iter()).map(|name| dir.join(name));
+    assert_eq!(tree(&dir), files.collect());
 }
 
 #[test]
@@ -74,6 +87,63 @@ fn a_dataset_is_not_removed_if_other_files_are_in_the_way() {
         fs::remove_dir(other.parent().unwrap()).ok();
     }
     two(&dir, Existing::Overwrite).unwrap();
+}
+
+#[test]
+fn a_member_that_is_late_does_not_remove_what_another_run_has_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("out");
+    let late = {
+        let _given_up = Collection::begin(&dir, vec![0], Existing::Refuse).unwrap();
+        publish(&dir, 1)
+    };
+    two(&dir, Existing::Overwrite).unwrap();
+    let before = tree(&dir);
+    Collection::remove_unless_in(&dir, 1, &late).unwrap();
+    assert_eq!(tree(&dir), before);
+}
+
+#[test]
+fn a_dataset_that_is_not_kept_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("out");
+    let all = Collection::begin(&dir, vec![0, 1], Existing::Refuse).unwrap();
+    all.complete(Settings::default(), &[publish(&dir, 0), publish(&dir, 1)]).unwrap();
+    drop(all);
+    assert!(!dir.exists());
+}
+
+#[test]
+fn datasets_of_others_are_not_taken_for_a_members() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, elsewhere) = (folder.path().join("out"), folder.path().join("elsewhere"));
+    two(&dir, Existing::Refuse).unwrap();
+    // One with settings of its own, and a link to one.
+    let other = dir.join("host-07");
+    publish(&elsewhere, 7);
+    fs::rename(elsewhere.join("host-07"), &other).unwrap();
+    let manifest = fs::read_to_string(other.join("manifest.json")).unwrap();
+    fs::write(other.join("manifest.json"), manifest.replace("\"session\"", "\"--by\"")).unwrap();
+    let before = tree(&dir);
+    assert!(matches!(two(&dir, Existing::Overwrite).err(), Some(OutputError::Foreign { .. })));
+    assert_eq!(tree(&dir), before);
+    fs::rename(&other, elsewhere.join("host-07")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.join("host-07"), &other).unwrap();
+    assert!(matches!(two(&dir, Existing::Overwrite).err(), Some(OutputError::Foreign { .. })));
+    assert_eq!(tree(&dir), before);
+}
+
+#[test]
+fn manifests_of_members_do_not_lead_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("out");
+    let all = Collection::begin(&dir, vec![0], Existing::Refuse).unwrap();
+    let mut member = publish(&dir, 0);
+    for name in ["../part.parquet", "other/part.parquet", "/part.parquet"] {
+        member.partitions[0].files[0].name = name.to_owned();
+        let refused = all.complete(Settings::default(), &[member.clone()]).err();
+        assert!(matches!(refused, Some(OutputError::Damaged { .. })), "{refused:?}");
+    }
 }
 
 /// All files below a folder.

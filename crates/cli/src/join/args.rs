@@ -164,6 +164,11 @@ impl JoinArgs {
         let Ok(fragment_bytes) = u32::try_from(self.fragment_size) else {
             bail!("--fragment-size is {}; the most is 1G", self.fragment_size);
         };
+        if self.retry > 0 && matches!(self.inputs, InputsArg::Each) {
+            bail!(
+                "--retry starts over without a host, and with --inputs each also without its rows; choose one of them"
+            );
+        }
         let ring = match &self.ring {
             Some(path) => {
                 let file = RingFile::load(path)?;

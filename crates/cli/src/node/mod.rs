@@ -38,7 +38,7 @@ fn serve(args: &NodeArgs, ring: &Path) -> Result<()> {
     let node = Node::listen(Member { file, identity }, args.timeout)?;
     eprintln!("host {} takes orders at {}", host.name, host.control);
     let log: Arc<dyn Log> = Arc::new(Stderr);
-    Ok(node.run(&log)?)
+    node.run(&log)
 }
 
 /// A line for whatever happens.

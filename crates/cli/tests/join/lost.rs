@@ -69,8 +69,10 @@ impl Scene {
         while !is_reached(&self.network) && !running.has_ended() {
             thread::yield_now();
         }
-        if way == Way::Frozen {
-            self.nodes[BETA].signal("STOP");
+        match way {
+            Way::Cut => {}
+            Way::Frozen => self.nodes[BETA].signal("STOP"),
+            Way::Killed => self.nodes[BETA].signal("KILL"),
         }
         let ended = Ended::of(running);
         let (code, after) = (ended.code, ended.after);
@@ -79,9 +81,13 @@ impl Scene {
     }
 
     /// Beta is there again, and the ring joins as before.
-    fn find_beta(&self) {
+    fn find_beta(&mut self) {
         self.network.mend();
-        self.nodes[BETA].signal("CONT");
+        if self.nodes[BETA].has_ended() {
+            self.nodes[BETA] = self.ring.node(BETA, "of-beta.toml");
+        } else {
+            self.nodes[BETA].signal("CONT");
+        }
         // Beta may not have noticed yet that it was lost.
         let deadline = Instant::now() + Duration::from_secs(60);
         let done: Done = loop {
@@ -99,10 +105,11 @@ impl Scene {
 enum Way {
     Cut,
     Frozen,
+    Killed,
 }
 
 fn joins_fail(way: Way) {
-    let scene = Scene::new();
+    let mut scene = Scene::new();
     let mut failed = 0;
     for seed in crate::seeds("ANNULUS_JOIN_FAULTS", 2) {
         let ended = scene.lose_beta(seed, way, &[]);
@@ -122,6 +129,40 @@ fn joins_fail(way: Way) {
 }
 
 #[test]
+fn a_machine_that_is_killed_is_named_and_nothing_is_seen() {
+    joins_fail(Way::Killed);
+}
+
+/// The machines take it for gone, and take their files away, also those that they have published.
+#[test]
+fn a_coordinator_that_stands_still_for_too_long_does_not_take_the_join_for_done() {
+    let mut scene = Scene::new();
+    for seed in crate::seeds("ANNULUS_JOIN_FAULTS", 2) {
+        let bytes = StdRng::seed_from_u64(seed).random_range(0..scene.bytes);
+        scene.network.mend();
+        let mut running = scene.join(&[]).start();
+        while scene.network.passed() < bytes && !running.has_ended() {
+            thread::yield_now();
+        }
+        if !running.has_ended() {
+            running.signal("STOP");
+            thread::sleep(TIMEOUT.mul_f64(1.5));
+            running.signal("CONT");
+        }
+        let ended = Ended::of(running);
+        println!("seed {seed}, after {bytes} of {} bytes: {:?}: {}", scene.bytes, ended.code, ended.stderr);
+        if ended.code == Some(0) {
+            assert_eq!(rows_of_files(&scene.output()), scene.rows);
+            fs::remove_dir_all(scene.output()).expect("it is removed");
+        } else {
+            assert!(ended.stderr.contains("has heard nothing"), "{}", ended.stderr);
+            assert_eq!(visible(&scene.output()), [""; 0]);
+        }
+        scene.find_beta();
+    }
+}
+
+#[test]
 fn a_machine_that_is_cut_off_is_named_and_nothing_is_seen() {
     joins_fail(Way::Cut);
 }
@@ -134,8 +175,9 @@ fn a_machine_that_stands_still_is_named_and_nothing_is_seen() {
 /// Its folder stays in its hands for as long as it does not know.
 #[test]
 fn joins_go_on_without_a_machine_that_is_lost() {
-    let scene = Scene::new();
-    for (seed, way) in crate::seeds("ANNULUS_JOIN_FAULTS", 2).zip([Way::Cut, Way::Frozen].into_iter().cycle()) {
+    let mut scene = Scene::new();
+    let ways = [Way::Killed, Way::Cut, Way::Frozen].into_iter().cycle();
+    for (seed, way) in crate::seeds("ANNULUS_JOIN_FAULTS", 3).zip(ways) {
         let ended = scene.lose_beta(seed, way, &["--retry"]);
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
         assert_eq!(rows_of_files(&scene.output()), scene.rows);

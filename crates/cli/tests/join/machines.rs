@@ -53,6 +53,14 @@ fn a_machine_that_is_lost_is_named_and_retried_without() {
     assert_eq!(rows_of_files(&ring.path().join("out")), rows_of_files(&ring.path().join("alone")));
 }
 
+/// It would do so without the rows of the host that is lost.
+#[test]
+fn machines_with_files_of_their_own_do_not_start_over() {
+    let ring = Ring::new("", 300);
+    let done = join(ring.path(), "out", &[&ON_RING[..], &["--inputs", "each", "--retry"]].concat()).fails();
+    assert!(done.stderr.contains("--retry") && done.stderr.contains("--inputs each"), "{}", done.stderr);
+}
+
 /// On one machine all of them have the same, so that each pair of rows is there nine times.
 #[test]
 fn machines_read_files_of_their_own() {

@@ -66,13 +66,15 @@ impl Ring {
 
     /// Nodes that take orders, each by its file.
     pub fn nodes(&self, files: [&str; 3]) -> [Running; 3] {
-        let start = |place: usize| {
-            let arguments = ["node", "--ring", files[place], "--name", HOSTS[place], "--timeout", "2"];
-            let mut node = Annulus::new(arguments).at(self.path()).start();
-            node.wait_until(|| TcpStream::connect(self.addresses[place].control).is_ok());
-            node
-        };
-        [0, 1, 2].map(start)
+        [0, 1, 2].map(|place| self.node(place, files[place]))
+    }
+
+    /// One of them.
+    pub fn node(&self, place: usize, file: &str) -> Running {
+        let arguments = ["node", "--ring", file, "--name", HOSTS[place], "--timeout", "2"];
+        let mut node = Annulus::new(arguments).at(self.path()).start();
+        node.wait_until(|| TcpStream::connect(self.addresses[place].control).is_ok());
+        node
     }
 }
 

@@ -1,7 +1,7 @@
 //! JSON objects, one a line.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     marker::PhantomData,
     sync::{Mutex, PoisonError},
 };
@@ -32,7 +32,7 @@ impl<R: Read, M: DeserializeOwned> LineReader<R, M> {
         }
         let broken = |reason: String| ClusterError::Control { reason };
         if line.last() != Some(&b'\n') {
-            return Err(broken("it ended within a message".to_owned()));
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended within a message").into());
         }
         serde_json::from_slice(&line).map(Some).map_err(|error| broken(error.to_string()))
     }

@@ -2,7 +2,10 @@
 
 use std::{num::NonZeroUsize, path::PathBuf, sync::Arc, thread};
 
-use annulus_dataset::output::{Compression, Existing, Manifest, OutputFormat};
+use annulus_dataset::{
+    input::Dataset,
+    output::{Compression, Existing, Manifest, OutputFormat},
+};
 use annulus_join::types::Side;
 use arrow::{
     datatypes::SchemaRef,
@@ -16,7 +19,7 @@ use crate::{
 };
 
 /// From the coordinator.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
     Load(Box<Task>),
     /// The most rows of the side that stays on one host.
@@ -31,6 +34,11 @@ pub(crate) enum Order {
     Heard,
 }
 
+/// Threads of a host.
+pub(crate) const MOST_THREADS: usize = 4096;
+/// Of a join.
+pub(crate) const MOST_REVOLUTIONS: usize = 1 << 20;
+
 /// What one host is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
@@ -39,6 +47,8 @@ pub(crate) struct Task {
     pub(crate) schemas: [Vec<u8>; 2],
     /// Which units of both sides' datasets are this host's; all if none are named.
     pub(crate) units: [Option<Vec<usize>>; 2],
+    /// The files that units are of, if they are named.
+    pub(crate) files: [Files; 2],
     pub(crate) rotates_left: bool,
     pub(crate) algorithm: Algorithm,
     /// This host, of so many.
@@ -55,7 +65,45 @@ pub(crate) struct Task {
     pub(crate) output: HostOutput,
 }
 
+/// What a dataset's files were when the join was planned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Files {
+    fingerprint: Option<String>,
+    outline: Option<u64>,
+}
+
+impl Files {
+    pub(crate) fn of(dataset: &Dataset) -> Self {
+        Self { fingerprint: dataset.fingerprint.clone(), outline: dataset.outline }
+    }
+
+    /// Whether a host sees the same. On another machine files lie elsewhere, and have times of change of their own.
+    fn are(&self, dataset: &Dataset, neighbours: &Neighbours) -> bool {
+        match neighbours {
+            Neighbours::Folder(_) => self.fingerprint == dataset.fingerprint,
+            Neighbours::Ring(_) => self.outline == dataset.outline,
+        }
+    }
+}
+
 impl Task {
+    /// Whether a dataset is what it was when the units of this side were told.
+    pub(crate) fn is_planned_for(&self, dataset: &Dataset, side: usize) -> bool {
+        self.units[side].is_none() || self.files[side].are(dataset, &self.neighbours)
+    }
+
+    /// An order may come from a program that is not ours.
+    pub(crate) fn checked(self) -> Result<Self, ClusterError> {
+        let fits = (1..=MOST_THREADS).contains(&self.threads.unwrap_or(1))
+            && (1..=MOST_REVOLUTIONS).contains(&self.revolutions)
+            && self.host < self.hosts;
+        if fits {
+            Ok(self)
+        } else {
+            Err(ClusterError::Control { reason: "an order with numbers that cannot be".to_owned() })
+        }
+    }
+
     pub(crate) fn rotate(&self) -> Side {
         if self.rotates_left { Side::Left } else { Side::Right }
     }
@@ -103,6 +151,8 @@ pub(crate) enum Report {
     Prepared,
     Sealed(HostSummary),
     Published(Box<Manifest>),
+    /// Its files stay.
+    Kept,
     /// It was told to end, and leaves nothing.
     Stopped,
     Failed {
@@ -185,4 +235,32 @@ pub(crate) fn schema_to(schema: &SchemaRef) -> Result<Vec<u8>, ClusterError> {
 /// What [`schema_to`] made.
 pub(crate) fn schema_from(bytes: &[u8]) -> Result<SchemaRef, ClusterError> {
     Ok(Arc::clone(&StreamReader::try_new(bytes, None)?.schema()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use annulus_dataset::input::InputOptions;
+
+    use super::*;
+
+    fn open(folder: &std::path::Path) -> Dataset {
+        Dataset::open(&[folder.to_str().unwrap().to_owned()], &InputOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn files_that_are_others_are_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("b.csv"), "x\n1\n").unwrap();
+        let files = Files::of(&open(folder.path()));
+        let (processes, machines) = (Neighbours::Folder("any".into()), Neighbours::Ring(Vec::new()));
+        assert!(files.are(&open(folder.path()), &processes) && files.are(&open(folder.path()), &machines));
+        // Copied: of another time.
+        let file = fs::File::options().append(true).open(folder.path().join("b.csv")).unwrap();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        assert!(!files.are(&open(folder.path()), &processes) && files.are(&open(folder.path()), &machines));
+        fs::write(folder.path().join("a.csv"), "x\n2\n").unwrap();
+        assert!(!files.are(&open(folder.path()), &processes) && !files.are(&open(folder.path()), &machines));
+    }
 }

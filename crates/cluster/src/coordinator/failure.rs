@@ -7,8 +7,8 @@ pub(super) enum Seen {
     Said(String),
     /// It said that another one is to blame.
     Blames(usize, String),
-    /// Its reports ended.
-    Gone,
+    /// Its reports ended, or broke off.
+    Gone(String),
     /// It was not heard of for too long.
     Silent,
     /// It was told to end, and said so. It has not failed.
@@ -21,7 +21,7 @@ pub(super) fn root(seen: &[(usize, Seen)]) -> Option<(usize, String)> {
     let blamed = seen.iter().filter_map(|(host, seen)| {
         Some(match seen {
             Seen::Said(reason) => (0, *host, reason.as_str()),
-            Seen::Gone => (1, *host, "it has ended without a word"),
+            Seen::Gone(how) => (1, *host, how.as_str()),
             Seen::Silent => (2, *host, "it has not been heard of for too long"),
             Seen::Blames(other, reason) => (3, *other, reason.as_str()),
             Seen::Obeyed => return None,
@@ -40,10 +40,10 @@ mod tests {
         let blames = (0, Seen::Blames(1, "host 1 has failed: it has given up".into()));
         let said = (1, Seen::Said("no space".into()));
         assert_eq!(root(&[blames.clone(), said]), Some((1, "no space".into())));
-        let gone = root(&[blames.clone(), (2, Seen::Gone)]).unwrap();
+        let gone = root(&[blames.clone(), (2, Seen::Gone("broke off".into()))]).unwrap();
         assert_eq!(gone.0, 2);
         assert_eq!(root(&[blames]).unwrap().0, 1);
-        assert_eq!(root(&[(0, Seen::Obeyed), (2, Seen::Gone)]).unwrap().0, 2);
+        assert_eq!(root(&[(0, Seen::Obeyed), (2, Seen::Gone(String::new()))]).unwrap().0, 2);
         assert_eq!(root(&[(0, Seen::Obeyed), (1, Seen::Silent)]).unwrap().0, 1);
         assert_eq!(root(&[(0, Seen::Obeyed)]), None);
         assert_eq!(root(&[]), None);

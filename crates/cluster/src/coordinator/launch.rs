@@ -32,6 +32,14 @@ pub trait Launch {
     /// If it cannot be started.
     fn start(&self, host: usize) -> Result<HostProcess, ClusterError>;
 
+    /// Starts all.
+    ///
+    /// # Errors
+    /// If one cannot be started; the others end.
+    fn start_all(&self) -> Result<Vec<HostProcess>, ClusterError> {
+        (0..self.hosts()).map(|host| self.start(host)).collect()
+    }
+
     /// How hosts find their neighbours.
     fn neighbours(&self) -> Neighbours;
 }
@@ -60,13 +68,20 @@ pub struct LocalProcesses {
     folder: TempDir,
 }
 
+/// The path of a socket has at most 107 bytes.
+const LONGEST_FOLDER: usize = 95;
+
 impl LocalProcesses {
     /// So many processes of a program that calls [`host::serve`](crate::host::serve) on its standard input and output.
     ///
     /// # Errors
     /// If there can be no folder for their sockets.
     pub fn new(hosts: usize, program: PathBuf, arguments: Vec<String>) -> Result<Self, ClusterError> {
-        let folder = tempfile::Builder::new().prefix("annulus-ring-").tempdir()?;
+        let mut builder = tempfile::Builder::new();
+        let mut folder = builder.prefix("annulus-ring-").tempdir()?;
+        if folder.path().as_os_str().len() > LONGEST_FOLDER {
+            folder = builder.tempdir_in("/tmp")?;
+        }
         Ok(Self { hosts, program, arguments, folder })
     }
 }

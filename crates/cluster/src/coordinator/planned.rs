@@ -6,9 +6,9 @@ use annulus_dataset::input::{Dataset, Extent, Unit};
 use annulus_join::types::Side;
 
 use crate::{
-    control::schema_to,
+    control::{Files, MOST_REVOLUTIONS, MOST_THREADS, schema_to},
     error::ClusterError,
-    job::{Algorithm, Input, Inputs, JoinJob, Query, Revolutions},
+    job::{Algorithm, Input, Inputs, JoinJob, JoinOptions, LEAST_TIMEOUT, Query, Revolutions},
     plan::{self, Choice, Condition, Shown},
 };
 
@@ -34,6 +34,7 @@ pub struct Planned {
     pub(super) schemas: [Vec<u8>; 2],
     /// For each host its units of the left and the right side; all of what it sees if none are named.
     pub(super) units: Vec<[Option<Vec<usize>>; 2]>,
+    pub(super) files: [Files; 2],
 }
 
 /// An entry of a hash table and its share of the directory.
@@ -49,6 +50,7 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     if !(1..=MOST_HOSTS).contains(&hosts) {
         return Err(ClusterError::Option { option: "hosts", reason: format!("must be from 1 to {MOST_HOSTS}") });
     }
+    check(&job.options)?;
     let query = &in_small_units(&job.query);
     let [left, right] = [open(&query.left)?, open(&query.right)?];
     // What is to be overwritten goes before the inputs are read.
@@ -83,7 +85,24 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
         memory_per_host,
         schemas: [schema_to(&left.schema)?, schema_to(&right.schema)?],
         units,
+        files: [Files::of(&left), Files::of(&right)],
     })
+}
+
+fn check(options: &JoinOptions) -> Result<(), ClusterError> {
+    let refuse = |option, reason: String| Err(ClusterError::Option { option, reason });
+    if options.timeout < LEAST_TIMEOUT {
+        return refuse("--timeout", format!("must be at least {} s", LEAST_TIMEOUT.as_secs()));
+    }
+    if options.threads.is_some_and(|threads| !(1..=MOST_THREADS).contains(&threads)) {
+        return refuse("--threads", format!("must be from 1 to {MOST_THREADS}"));
+    }
+    match options.revolutions {
+        Revolutions::Exactly(revolutions) if !(1..=MOST_REVOLUTIONS).contains(&revolutions) => {
+            refuse("--revolutions", format!("must be from 1 to {MOST_REVOLUTIONS}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 const MOST_HOSTS: usize = 64;
@@ -163,7 +182,6 @@ impl Needs {
         };
         match job.options.revolutions {
             Revolutions::Exactly(revolutions) => {
-                let revolutions = revolutions.max(1);
                 let needed = self.each(revolutions as u64);
                 if needed > limit { refuse(revolutions as u64) } else { Ok((revolutions, needed)) }
             }
@@ -171,14 +189,15 @@ impl Needs {
                 // What stays can be cut into parts, and what goes around cannot.
                 let room = (limit.saturating_sub(self.base).saturating_mul(self.hosts)).saturating_sub(self.probe);
                 match self.build.checked_div(room).map(|whole| whole + 1) {
-                    Some(revolutions) if revolutions <= MOST_REVOLUTIONS => {
+                    Some(revolutions) if revolutions <= MOST_SENSIBLE => {
                         Ok((revolutions as usize, self.each(revolutions)))
                     }
-                    _ => refuse(MOST_REVOLUTIONS),
+                    _ => refuse(MOST_SENSIBLE),
                 }
             }
         }
     }
 }
 
-const MOST_REVOLUTIONS: u64 = 1000;
+/// More parts would be of too few rows.
+const MOST_SENSIBLE: u64 = 1000;

@@ -4,6 +4,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     io::{self, Write},
     net::{Shutdown, TcpStream},
+    panic, thread,
     time::Duration,
 };
 
@@ -65,11 +66,22 @@ impl Launch for RemoteHosts {
             let reason = format!("it cannot be reached at {}: {error}", host.control);
             ClusterError::Host { host: number, name: self.name(number), reason, lost: true }
         })?;
+        orders.stream().set_write_timeout(Some(self.timeout))?;
         let sockets = [orders.stream().try_clone()?, reports.stream().try_clone()?];
         Ok(HostProcess {
             orders: Box::new(Orders(orders)),
             reports: Box::new(reports),
             handle: Box::new(Sockets(sockets)),
+        })
+    }
+
+    /// At the same time: one that is slow to be reached does not keep the others waiting.
+    fn start_all(&self) -> Result<Vec<HostProcess>, ClusterError> {
+        thread::scope(|scope| {
+            let starting: Vec<_> = (0..self.hosts()).map(|host| scope.spawn(move || self.start(host))).collect();
+            let ended =
+                starting.into_iter().map(|host| host.join().unwrap_or_else(|panic| panic::resume_unwind(panic)));
+            ended.collect::<Vec<_>>().into_iter().collect()
         })
     }
 

@@ -50,6 +50,10 @@ impl Cancel {
         }
     }
 
+    fn is_asked(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).to_end
+    }
+
     /// From now on it ends this join.
     fn attend(&self, events: &Sender<Event>) -> Result<(), ClusterError> {
         let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,15 +93,17 @@ pub fn run(
     // Dropped last: when the hosts have ended.
     let members = (0..planned.hosts).map(|host| launch.member(host)).collect();
     let collection = Collection::begin(&job.output, members, job.existing)?;
-    let mut ring = Ring::start((sender, events), job.options.timeout, launch, observe)?;
-    let (manifests, hosts) = join(&mut ring, job, planned, launch).inspect_err(|_| ring.end(true))?;
-    // Hosts that end before there is a manifest take their files away, for nobody else would if this process was killed.
-    let manifest = collection.complete(settings(job, planned), &manifests);
-    if manifest.is_ok() {
-        ring.order_all(&Order::Keep);
-    }
-    ring.end(false);
-    let manifest = manifest?;
+    let ring = Ring::start((sender, events), job.options.timeout, launch, observe);
+    let mut ring = ring.map_err(|error| if cancel.is_asked() { ClusterError::Cancelled } else { error })?;
+    let done = join(&mut ring, job, planned, launch).and_then(|(manifests, hosts)| {
+        let manifest = collection.complete(settings(job, planned), &manifests)?;
+        // Hosts that end before there is a manifest take their files away, for nobody else would if this process was killed.
+        ring.keep()?;
+        Ok((manifest, hosts))
+    });
+    ring.end(done.is_err());
+    let (manifest, hosts) = done?;
+    collection.keep()?;
     Ok(Summary { manifest, hosts, elapsed: start.elapsed() })
 }
 
@@ -125,7 +131,7 @@ fn join(
 ) -> Result<(Vec<Manifest>, Vec<HostSummary>), ClusterError> {
     let session = session();
     for host in 0..ring.len() {
-        ring.order(host, &Order::Load(Box::new(task(job, planned, launch, host, session))));
+        ring.order(host, Order::Load(Box::new(task(job, planned, launch, host, session))));
     }
     let loaded = ring.collect(|report| match report {
         Report::Loaded { build_rows } => Some(build_rows),
@@ -151,6 +157,7 @@ fn task(job: &JoinJob, planned: &Planned, launch: &dyn Launch, host: usize, sess
         query: planned.query.clone(),
         schemas: planned.schemas.clone(),
         units: planned.units[host].clone(),
+        files: planned.files.clone(),
         rotates_left: planned.choice.rotate == Side::Left,
         algorithm: planned.choice.algorithm,
         host: host as u16,

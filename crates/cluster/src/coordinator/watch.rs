@@ -2,7 +2,7 @@
 
 use std::{
     io::Write,
-    sync::mpsc::{Receiver, RecvTimeoutError, Sender},
+    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
     thread,
     time::{Duration, Instant},
 };
@@ -21,8 +21,8 @@ use crate::{
 #[derive(Debug)]
 pub(super) enum Event {
     Report(usize, Report),
-    /// A host's reports have ended, in order or by what is no report.
-    Ended(usize, Option<String>),
+    /// A host's reports have ended.
+    Ended(usize, Seen),
     Cancel,
 }
 
@@ -32,11 +32,14 @@ pub(super) struct Ring<'a> {
     events: Receiver<Event>,
     observe: &'a dyn Observe,
     timeout: Duration,
+    /// Hosts that have done this step end.
+    is_last_step: bool,
 }
 
 struct Watched {
     name: String,
-    orders: Option<LineWriter<Box<dyn Write + Send>>>,
+    /// Written by a thread of their own: a host that stands still takes none.
+    orders: Option<Sender<Order>>,
     handle: Box<dyn HostHandle>,
     heard: Instant,
     ended: bool,
@@ -51,27 +54,26 @@ impl<'a> Ring<'a> {
         observe: &'a dyn Observe,
     ) -> Result<Self, ClusterError> {
         let mut hosts = Vec::new();
-        for host in 0..launch.hosts() {
-            let process = launch.start(host)?;
+        for (host, process) in launch.start_all()?.into_iter().enumerate() {
             let sender = sender.clone();
             let follow = move || {
                 for report in LineReader::new(process.reports) {
                     let event = match report {
                         Ok(report) => Event::Report(host, report),
-                        Err(error) => return drop(sender.send(Event::Ended(host, Some(error.to_string())))),
+                        Err(error) => return drop(sender.send(Event::Ended(host, ending(error)))),
                     };
                     if sender.send(event).is_err() {
                         return;
                     }
                 }
-                drop(sender.send(Event::Ended(host, None)));
+                drop(sender.send(Event::Ended(host, Seen::Gone("it has ended without a word".to_owned()))));
             };
             thread::Builder::new().name(format!("host {host}")).spawn(follow)?;
-            let orders = Some(LineWriter::new(process.orders));
+            let orders = Some(write_orders(host, process.orders)?);
             let (name, handle) = (launch.name(host), process.handle);
             hosts.push(Watched { name, orders, handle, heard: Instant::now(), ended: false });
         }
-        Ok(Self { hosts, events, observe, timeout })
+        Ok(Self { hosts, events, observe, timeout, is_last_step: false })
     }
 
     /// How many there are.
@@ -81,13 +83,13 @@ impl<'a> Ring<'a> {
 
     /// Tells all of them the same.
     pub(super) fn order_all(&self, order: &Order) {
-        (0..self.hosts.len()).for_each(|host| self.order(host, order));
+        (0..self.hosts.len()).for_each(|host| self.order(host, order.clone()));
     }
 
     /// A host that takes no orders has ended, which its reports tell.
-    pub(super) fn order(&self, host: usize, order: &Order) {
+    pub(super) fn order(&self, host: usize, order: Order) {
         if let Some(orders) = &self.hosts[host].orders {
-            orders.write(order).ok();
+            orders.send(order).ok();
         }
     }
 
@@ -98,10 +100,13 @@ impl<'a> Ring<'a> {
             let seen = match self.next()? {
                 Next::Report(host, Report::Alive(progress)) => {
                     self.observe.host(host, progress);
-                    self.order(host, &Order::Heard);
+                    self.order(host, Order::Heard);
                     continue;
                 }
                 Next::Report(host, Report::Failed { reason, other }) => (host, said(reason, other)),
+                Next::Report(host, Report::Stopped) => {
+                    (host, Seen::Said("it has heard nothing from here for its --timeout, and stopped".to_owned()))
+                }
                 Next::Report(host, report) => match wanted(report) {
                     Some(found) => {
                         collected[host] = Some(found);
@@ -109,12 +114,20 @@ impl<'a> Ring<'a> {
                     }
                     None => (host, Seen::Said("it has reported out of its turn".to_owned())),
                 },
-                Next::Ended(host, reason) => (host, reason.map_or(Seen::Gone, Seen::Said)),
+                Next::Ended(host, _) if self.is_last_step && collected[host].is_some() => continue,
+                Next::Ended(host, ending) => (host, ending),
                 Next::Silent(host) => (host, Seen::Silent),
             };
             return Err(self.failed(seen));
         }
         Ok(collected.into_iter().flatten().collect())
+    }
+
+    /// Tells all hosts that the result is complete, and waits until all have heard so.
+    pub(super) fn keep(&mut self) -> Result<(), ClusterError> {
+        self.is_last_step = true;
+        self.order_all(&Order::Keep);
+        self.collect(|report| matches!(report, Report::Kept).then_some(())).map(drop)
     }
 
     /// Waits for the next event, or until a host has been silent for too long.
@@ -131,9 +144,9 @@ impl<'a> Ring<'a> {
                 self.hosts[host].heard = Instant::now();
                 Ok(Next::Report(host, report))
             }
-            Ok(Event::Ended(host, reason)) => {
+            Ok(Event::Ended(host, ending)) => {
                 self.hosts[host].ended = true;
-                Ok(Next::Ended(host, reason))
+                Ok(Next::Ended(host, ending))
             }
             // This process was stopped itself, as by Ctrl-Z: hosts have time to be heard of again.
             Err(RecvTimeoutError::Timeout) if deadline.elapsed() > self.timeout / 20 => {
@@ -164,13 +177,14 @@ impl<'a> Ring<'a> {
                 Ok(Next::Report(host, _)) => self.hosts[host].orders = None,
                 // It has said why.
                 Ok(Next::Ended(host, _)) if seen.iter().any(|(other, _)| *other == host) => {}
-                Ok(Next::Ended(host, reason)) => seen.push((host, reason.map_or(Seen::Gone, Seen::Said))),
+                Ok(Next::Ended(host, ending)) => seen.push((host, ending)),
                 Ok(Next::Silent(host)) => seen.push((host, Seen::Silent)),
                 Err(error) => return error,
             }
         }
         let (host, reason) = root(&seen).unwrap_or((0, "nothing is known of it".to_owned()));
-        let ended = seen.contains(&(host, Seen::Gone)).then(|| self.hosts[host].handle.end(true)).flatten();
+        let is_gone = seen.iter().any(|(other, seen)| *other == host && matches!(seen, Seen::Gone(_)));
+        let ended = is_gone.then(|| self.hosts[host].handle.end(true)).flatten();
         let lost = !seen.iter().any(|(other, seen)| *other == host && matches!(seen, Seen::Said(_)));
         ClusterError::Host { host, name: self.hosts[host].name.clone(), reason: ended.unwrap_or(reason), lost }
     }
@@ -201,8 +215,26 @@ impl<'a> Ring<'a> {
 
 enum Next {
     Report(usize, Report),
-    Ended(usize, Option<String>),
+    Ended(usize, Seen),
     Silent(usize),
+}
+
+/// Takes orders for a host, one after the other.
+fn write_orders(host: usize, writer: Box<dyn Write + Send>) -> Result<Sender<Order>, ClusterError> {
+    let (sender, orders) = mpsc::channel::<Order>();
+    let writer = LineWriter::new(writer);
+    // A host that takes none has ended, which its reports tell.
+    let write = move || drop(orders.into_iter().try_for_each(|order| writer.write(&order)));
+    thread::Builder::new().name(format!("orders of host {host}")).spawn(write)?;
+    Ok(sender)
+}
+
+/// What reports that cannot be read tell of their host.
+fn ending(error: ClusterError) -> Seen {
+    match error {
+        ClusterError::Io(error) => Seen::Gone(format!("its reports broke off: {error}")),
+        error => Seen::Said(error.to_string()),
+    }
 }
 
 fn said(reason: String, other: Option<u16>) -> Seen {

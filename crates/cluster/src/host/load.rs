@@ -46,10 +46,13 @@ impl Side {
         let dataset = Dataset::open(paths, options).map_err(cancelled)?;
         let units = task.units[side].clone().unwrap_or_else(|| (0..dataset.units.len()).collect());
         let schema = schema_from(&task.schemas[side])?;
-        let is_another =
-            dataset.schema.fields() != schema.fields() || units.iter().any(|&unit| unit >= dataset.units.len());
-        if is_another {
-            let reason = format!("'{name}' is not what it was when the join was planned: its files have changed");
+        let is_planned = task.is_planned_for(&dataset, side)
+            && dataset.schema.fields() == schema.fields()
+            && units.iter().all(|&unit| unit < dataset.units.len());
+        if !is_planned {
+            let reason = format!(
+                "'{name}' is not what it was when the join was planned: its files have changed, or are others on this host"
+            );
             return Err(ClusterError::Option { option: "LEFT and RIGHT", reason });
         }
         Ok(Self { dataset, units, name: name.clone() })

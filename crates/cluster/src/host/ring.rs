@@ -48,7 +48,8 @@ pub(super) fn enter(task: &Task, member: Option<&Member>) -> Result<Host, Cluste
     };
     let config = config.with_buffers(task.buffers);
     match (&task.neighbours, member) {
-        (Neighbours::Folder(folder), _) => by_folder(task, place, &config, folder),
+        (Neighbours::Folder(folder), None) => by_folder(task, place, &config, folder),
+        (Neighbours::Folder(_), Some(_)) => Err(refuse("hosts of a ring of machines have no folder".to_owned())),
         (Neighbours::Ring(names), Some(member)) => by_file(task, place, &config, names, member),
         (Neighbours::Ring(_), None) => Err(refuse("this host has no ring file".to_owned())),
     }
@@ -60,7 +61,7 @@ fn by_folder(task: &Task, place: Place, config: &Config, folder: &Path) -> Resul
     let address = Address::Unix { listener, successor: path(place.successor()) };
     let host = Host::join_ring(place, task.session, config, address, &Clear);
     // Nobody else connects.
-    leave(task);
+    leave(task, None);
     Ok(host?)
 }
 
@@ -112,8 +113,8 @@ fn join(
 }
 
 /// Takes away this host's socket, and the folder with the last one: a coordinator that is killed takes nothing away.
-pub(super) fn leave(task: &Task) {
-    let Neighbours::Folder(folder) = &task.neighbours else { return };
+pub(super) fn leave(task: &Task, member: Option<&Member>) {
+    let (Neighbours::Folder(folder), None) = (&task.neighbours, member) else { return };
     // They may be gone already, or the folder may hold the sockets of others.
     fs::remove_file(socket(folder, task.host.into())).ok();
     fs::remove_dir(folder).ok();

@@ -8,9 +8,7 @@ use std::{
 };
 
 use annulus_cyclo::{CycloError, JoinSpec, Share};
-use annulus_dataset::output::{
-    Collection, Manifest, OutputError, OutputOptions, SealedDataset, Settings, WholeDataset, remove,
-};
+use annulus_dataset::output::{Collection, OutputError, OutputOptions, SealedDataset, WholeDataset};
 use annulus_join::{error::JoinError, hash::Partitions};
 use arrow::array::RecordBatch;
 
@@ -21,7 +19,7 @@ use super::{
     stop::Stop,
 };
 use crate::{
-    control::{HostOutput, HostSummary, LineWriter, Order, Phase, Report, Task},
+    control::{HostSummary, LineWriter, Order, Phase, Report, Task},
     error::ClusterError,
     plan::{self, Bound},
 };
@@ -41,9 +39,10 @@ impl<W: Write> Session<W> {
     /// All of it, to the end of the orders.
     pub(super) fn run(&self) -> Result<(), ClusterError> {
         let Order::Load(task) = self.order()? else { return Err(out_of_order()) };
+        let task = task.checked()?;
         let joined = self.join(&task);
         // It may have failed before it came into the ring.
-        ring::leave(&task);
+        ring::leave(&task, self.member.as_ref());
         let (summary, sealed) = joined?;
         self.reports.write(&Report::Sealed(summary))?;
         let Order::Publish = self.order()? else { return Err(out_of_order()) };
@@ -51,9 +50,10 @@ impl<W: Write> Session<W> {
         // A coordinator that is gone is noticed by the end of its orders.
         self.reports.write(&Report::Published(Box::new(manifest.clone()))).ok();
         match self.order() {
-            Ok(Order::Keep) => Ok(()),
+            Ok(Order::Keep) => self.reports.write(&Report::Kept),
             Ok(_) => Err(out_of_order()),
-            Err(_) => Ok(remove_unless_complete(&task.output, &manifest)?),
+            // The coordinator has ended too early: the manifest of all says whether it had come so far, where this host can see it.
+            Err(_) => Ok(Collection::remove_unless_in(&task.output.dir, task.output.member, &manifest)?),
         }
     }
 
@@ -142,12 +142,6 @@ impl<W: Write> Session<W> {
     }
 }
 
-/// The coordinator has ended too early: the manifest of all says whether it had come so far, where this host can see it.
-fn remove_unless_complete(output: &HostOutput, manifest: &Manifest) -> Result<(), OutputError> {
-    let is_complete = Collection::has(&output.dir, output.member, manifest);
-    if is_complete { Ok(()) } else { remove(&Collection::member_dir(&output.dir, output.member)) }
-}
-
 fn bind(task: &Task, sides: &[Loading; 2]) -> Result<Bound, ClusterError> {
     let [left, right] = sides.each_ref().map(|side| &side.dataset.schema);
     let condition = plan::Condition::new(&task.query, left, right)?;
@@ -159,7 +153,7 @@ fn create_files(task: &Task, bound: &Bound) -> Result<WholeDataset, ClusterError
     let mut options = OutputOptions::new(Collection::member_dir(&output.dir, output.member), output.format);
     (options.compression, options.existing) = (output.compression, output.existing);
     let schema = annulus_join::output::Output::try_new(bound.output.clone())?.schema().clone();
-    let settings: Settings = [("host".to_owned(), task.host.to_string())].into();
+    let settings = Collection::member_settings(output.member, task.session);
     let memory = task.memory_bytes.map_or(WRITERS_BYTES, |bytes| (bytes / 8) as usize).min(WRITERS_BYTES);
     Ok(WholeDataset::create(&options, settings, schema, task.threads(), memory)?)
 }

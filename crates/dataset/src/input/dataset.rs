@@ -1,12 +1,14 @@
 //! Opening a dataset.
 
 use std::{
+    hash::Hasher,
     io::{self, Read},
     path::Path,
     sync::Arc,
 };
 
 use arrow::datatypes::SchemaRef;
+use twox_hash::XxHash64;
 
 use super::{
     Format, InputOptions, Unit, ipc,
@@ -32,6 +34,8 @@ pub struct Dataset {
     /// Names what was opened: each file's absolute path, size and time of change, and the options that decide about its
     /// rows and units. Equal fingerprints give equal units and rows. `None` for standard input, which cannot be read again.
     pub fingerprint: Option<String>,
+    /// The same without what differs from machine to machine, which is where the files really lie and their times of change; as a hash.
+    pub outline: Option<u64>,
 }
 
 /// What files tell about how to write their columns.
@@ -96,11 +100,15 @@ impl Dataset {
         if let Some(rows) = unit_rows {
             fingerprint.push_str(&format!("{rows}\n"));
         }
+        let mut outline = XxHash64::with_seed(0);
+        outline.write(fingerprint.as_bytes());
         for file in &files {
+            outline.write(format!("{}\t{}\t{}\n", file.format, file.path, file.bytes).as_bytes());
             fingerprint.push_str(&format!("{}\t{}\n", file.format, file.fingerprint));
         }
         let total_bytes = files.iter().map(|file| file.bytes).sum();
-        Ok(Self { schema, units, total_bytes, hints, fingerprint: Some(fingerprint) })
+        let (fingerprint, outline) = (Some(fingerprint), Some(outline.finish()));
+        Ok(Self { schema, units, total_bytes, hints, fingerprint, outline })
     }
 
     /// An Arrow IPC stream, which can be read once. Errors call it `name`.
@@ -111,7 +119,7 @@ impl Dataset {
         let stream = ipc::Once::open(name, reader)?;
         let schema = schema::unify(&[(name.to_owned(), Arc::clone(stream.schema()))])?;
         let units = vec![Unit::new(0, Box::new(stream))];
-        Ok(Self { schema, units, total_bytes: 0, hints: ColumnHints::default(), fingerprint: None })
+        Ok(Self { schema, units, total_bytes: 0, hints: ColumnHints::default(), fingerprint: None, outline: None })
     }
 
     /// Looks whether a file of it lies in a folder that is to be written to.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::{
     Existing, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OutputError, PartitionEntry, Settings,
     open::{known, refuse_foreign, remove_dataset},
-    publish::{Folder, visible},
+    publish::{Folder, checked_names, visible},
     whole::{remove, remove_locked},
 };
 
@@ -19,6 +19,10 @@ pub struct Collection {
     folder: Option<Folder>,
     members: Vec<usize>,
 }
+
+/// What a member's dataset is known by.
+const HOST: &str = "host";
+const SESSION: &str = "session";
 
 /// The folder of a member.
 fn member_name(member: usize) -> String {
@@ -47,9 +51,34 @@ impl Collection {
         }
     }
 
-    /// Whether the folder `dir` has been completed with what a member has.
-    pub fn has(dir: &Path, member: usize, manifest: &Manifest) -> bool {
-        Manifest::find_in(dir).is_some_and(|all| all.partitions.contains(&partition(member, manifest)))
+    /// What the dataset of a member is known by; `session` is another number for each run.
+    pub fn member_settings(member: usize, session: u64) -> Settings {
+        [(HOST, member.to_string()), (SESSION, session.to_string())]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into()
+    }
+
+    /// Removes what a member has published to its folder in `dir`, unless that has been completed with it, or another run has written to
+    /// the member's folder since.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn remove_unless_in(dir: &Path, member: usize, manifest: &Manifest) -> Result<(), OutputError> {
+        let is_complete = |all: Manifest| all.partitions.contains(&partition(member, manifest));
+        let own = Self::member_dir(dir, member);
+        if !own.exists() || Manifest::find_in(dir).is_some_and(is_complete) {
+            return Ok(());
+        }
+        let folder = match Folder::lock(&own, false) {
+            Err(OutputError::InUse(_)) => return Ok(()),
+            locked => locked?,
+        };
+        if Manifest::find_in(&own).as_ref() == Some(manifest) {
+            remove_locked(&folder)
+        } else {
+            folder.leave_untouched();
+            Ok(())
+        }
     }
 
     /// Where a member's dataset goes.
@@ -57,11 +86,18 @@ impl Collection {
         dir.join(member_name(member))
     }
 
-    /// Writes the manifest of all members, in their order, which are complete.
+    /// Writes the manifest of all members, in their order, which are complete. Nothing of it is left unless it is [kept](Self::keep).
     ///
     /// # Errors
-    /// If the file system refuses; then nothing is left.
-    pub fn complete(mut self, settings: Settings, members: &[Manifest]) -> Result<Manifest, OutputError> {
+    /// If the file system refuses, or a member's manifest names files that are none of its folder's.
+    pub fn complete(&self, settings: Settings, members: &[Manifest]) -> Result<Manifest, OutputError> {
+        for (number, member) in self.members.iter().zip(members) {
+            let is_elsewhere = |name: &&str| name.contains('/');
+            let outside = member.file_names().find(is_elsewhere).map(|name| format!("'{name}' is in another folder"));
+            outside
+                .map_or_else(|| checked_names(member.file_names()), Err)
+                .map_err(|message| OutputError::Damaged { path: member_name(*number).into(), message })?;
+        }
         let manifest = Manifest {
             version: MANIFEST_VERSION,
             settings,
@@ -73,11 +109,16 @@ impl Collection {
             partitions: self.members.iter().zip(members).map(|(number, member)| partition(*number, member)).collect(),
             hot_keys: Vec::new(),
         };
-        let folder = self.folder.as_ref().expect("it is there until it is complete or dropped");
-        manifest.store(folder)?;
-        folder.dismantle()?;
-        self.folder = None;
+        manifest.store(self.folder.as_ref().expect("it is there until it is kept or dropped"))?;
         Ok(manifest)
+    }
+
+    /// Leaves it as it is.
+    ///
+    /// # Errors
+    /// If the file system refuses to remove what was hidden.
+    pub fn keep(mut self) -> Result<(), OutputError> {
+        self.folder.take().map_or(Ok(()), |folder| folder.dismantle())
     }
 }
 
@@ -85,10 +126,10 @@ impl Drop for Collection {
     fn drop(&mut self) {
         let Some(folder) = &self.folder else { return };
         // There is nobody to tell, and the next run clears what cannot be removed now.
+        folder.remove([MANIFEST_NAME]).ok();
         for &member in &self.members {
             remove(&folder.final_path(&member_name(member))).ok();
         }
-        folder.remove([MANIFEST_NAME]).ok();
         folder.dismantle().ok();
     }
 }
@@ -113,12 +154,18 @@ fn clear(folder: &Folder, members: &[usize], existing: Existing) -> Result<(), O
     let may_go = lock_members(folder, members, replaces, &mut found).and_then(|()| {
         found.iter().try_for_each(|member| match visible(member.dir())?.next() {
             Some(_) if !replaces => Err(taken(folder, "an unfinished dataset")),
+            _ if Manifest::load(member)?.is_some_and(|manifest| !is_member(&manifest)) => Err(foreign(folder, member)),
             _ => refuse_foreign(member, known(member)?),
         })
     });
     if let Err(error) = may_go {
         found.into_iter().for_each(Folder::leave_untouched);
         return Err(error);
+    }
+    let names = if replaces { known(folder)? } else { Vec::new() };
+    if names.iter().all(|name| name == MANIFEST_NAME || is_member_name(name.split('/').next().unwrap_or_default())) {
+        // Members know their files themselves.
+        folder.remove([MANIFEST_NAME])?;
     }
     found.iter().try_for_each(remove_locked)?;
     drop(found);
@@ -136,7 +183,8 @@ fn lock_members(
     let known = if replaces { known(folder)? } else { Vec::new() };
     for name in visible(dir)? {
         let path = dir.join(&name);
-        if is_member_name(&name) && path.is_dir() {
+        // What a link leads to is another's.
+        if is_member_name(&name) && path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
             match Folder::lock(&path, false) {
                 // A host that was lost has it in its hands until it knows. Nothing of it can be seen.
                 Err(OutputError::InUse(_)) if members.iter().all(|&number| name != member_name(number)) => {}
@@ -147,6 +195,16 @@ fn lock_members(
         }
     }
     Ok(())
+}
+
+/// Whether it is of a dataset that a host has written as its part.
+fn is_member(manifest: &Manifest) -> bool {
+    manifest.settings.keys().all(|name| [HOST, SESSION].contains(&name.as_str()))
+}
+
+fn foreign(folder: &Folder, member: &Folder) -> OutputError {
+    let file = member.dir().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    OutputError::Foreign { path: folder.dir().to_owned(), file }
 }
 
 fn taken(folder: &Folder, state: &'static str) -> OutputError {

@@ -22,7 +22,7 @@ impl Partitions {
     /// So many that a partition of a build side of `rows` rows fits in the second-level cache with its table. `rows` are those of
     /// the host that has most.
     pub fn for_rows(rows: usize) -> Self {
-        Self::at_least((rows * ROW_BYTES).div_ceil(PARTITION_BYTES))
+        Self::at_least(rows.saturating_mul(ROW_BYTES).div_ceil(PARTITION_BYTES))
     }
 
     /// How many.
