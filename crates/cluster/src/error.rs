@@ -43,8 +43,9 @@ pub enum ClusterError {
     },
     /// More memory is needed than there may be used.
     #[error(
-        "each of {hosts} hosts needs about {needed} bytes of memory, and may use {limit} (--memory-limit); use at least \
-         {enough} hosts, or let the ring turn more than once (--revolutions auto)"
+        "each of {hosts} hosts needs about {} of memory, and may use {} (--memory-limit); allow more, or use at least {enough} hosts{}",
+        mebibytes(*needed), mebibytes(*limit),
+        if *more_revolutions { ", or let the ring turn more than once (--revolutions auto)" } else { "" }
     )]
     Memory {
         /// Hosts of the ring.
@@ -55,6 +56,8 @@ pub enum ClusterError {
         limit: u64,
         /// Hosts that would do.
         enough: u64,
+        /// Whether more revolutions might do, too.
+        more_revolutions: bool,
     },
     /// A ring's file is not one.
     #[error("'{}': {reason}", path.display())]
@@ -122,6 +125,11 @@ pub enum ClusterError {
     /// The operating system refuses.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+/// Bytes as people read them.
+pub(crate) fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
 }
 
 impl From<RoundaboutError> for ClusterError {

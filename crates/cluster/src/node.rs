@@ -19,7 +19,7 @@ use crate::{
     error::ClusterError,
     host::{self, Member},
     job::LEAST_TIMEOUT,
-    ring_file::resolve,
+    ring_file::listen,
 };
 
 /// So long who has connected may take to say what for.
@@ -55,10 +55,9 @@ impl Node {
             return Err(ClusterError::Option { option: "--timeout", reason });
         }
         let host = member.file.host(&member.identity.member().host)?;
-        let listener = TcpListener::bind(resolve(&host.control)?).map_err(|error| {
-            let reason = format!("cannot listen at {} for orders: {error}", host.control);
-            io::Error::new(error.kind(), reason)
-        })?;
+        let listener = listen(&host.control, "orders")?;
+        // Another program may have its other address.
+        listen(&host.data, "rows")?;
         Ok(Self { member, listener, timeout, busy: Arc::default() })
     }
 

@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     fs,
-    net::{SocketAddr, ToSocketAddrs},
+    net::{SocketAddr, TcpListener, ToSocketAddrs},
     path::{Path, PathBuf},
 };
 
@@ -147,5 +147,17 @@ impl RingFile {
 /// The first address that a `host:port` stands for.
 pub(crate) fn resolve(address: &str) -> std::io::Result<SocketAddr> {
     let none = || std::io::Error::new(std::io::ErrorKind::NotFound, format!("'{address}' has no address"));
-    address.to_socket_addrs()?.next().ok_or_else(none)
+    let unfit = |error: std::io::Error| {
+        std::io::Error::new(
+            error.kind(),
+            format!("'{address}' is no address: {error}; in the ring's file it is written host:port"),
+        )
+    };
+    address.to_socket_addrs().map_err(unfit)?.next().ok_or_else(none)
+}
+
+/// Listens where the ring's file says, for what is told in an error.
+pub(crate) fn listen(address: &str, what: &str) -> std::io::Result<TcpListener> {
+    TcpListener::bind(resolve(address)?)
+        .map_err(|error| std::io::Error::new(error.kind(), format!("cannot listen at {address} for {what}: {error}")))
 }

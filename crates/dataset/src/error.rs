@@ -48,7 +48,7 @@ pub enum DatasetError {
     },
     /// A line cannot be read, and bad rows are to fail.
     #[error(
-        "{file}, line {line}{}: {reason}; correct it, or go on without such rows (--on-bad-row skip or quarantine)",
+        "{file}, line {line}{}: {reason}; correct it, or go on without such rows (--on-bad-row skip, or, where they are partitioned, quarantine)",
         column.as_ref().map(|column| format!(", column '{column}'")).unwrap_or_default()
     )]
     BadRow {

@@ -107,7 +107,7 @@ pub struct JoinArgs {
     /// Format of the result's files
     #[arg(long, default_value = "parquet")]
     format: crate::args::DatasetFormat,
-    /// Delete a dataset that is in the folder
+    /// Delete a dataset that is in the folder, first: it is gone also if the join fails
     #[arg(long)]
     overwrite: bool,
     /// Say how the join would be done, and do not do it

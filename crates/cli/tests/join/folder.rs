@@ -55,6 +55,32 @@ fn a_result_can_be_the_next_joins_input() {
     assert_eq!(rows_of_files(&folder.path().join("kept")), rows);
 }
 
+#[test]
+fn a_result_without_rows_can_be_the_next_joins_input() {
+    let folder = inputs();
+    let none = ["join", "a", "b", "--on", "k", "--where", "a.k < 0", "--output", "none", "--local", "3"];
+    Annulus::new(none).at(folder.path()).succeeds();
+    let again = ["join", "none", "b", "--on", "k", "--type", "right", "--output", "kept", "--local", "2"];
+    Annulus::new(again).at(folder.path()).succeeds();
+    assert_eq!(rows_of_files(&folder.path().join("kept")).len(), 200);
+}
+
+#[test]
+fn a_result_that_is_not_whole_is_no_input() {
+    let folder = inputs();
+    join(folder.path(), &["--local", "3"]).succeeds();
+    let part = folder.path().join("out/host-01/part-00000.parquet");
+    let again = ["join", "out", "b", "--on", "k", "--output", "kept"];
+    fs::rename(&part, folder.path().join("part")).expect("it is moved");
+    assert_says(&Annulus::new(again).at(folder.path()).fails(), "manifest.json names it");
+    fs::write(&part, "PAR1").expect("a file");
+    assert_says(&Annulus::new(again).at(folder.path()).fails(), "it has 4 bytes");
+    fs::remove_file(folder.path().join("out/manifest.json")).expect("it is removed");
+    fs::remove_file(folder.path().join("out/host-01/manifest.json")).expect("it is removed");
+    fs::remove_file(&part).expect("it is removed");
+    Annulus::new(again).at(folder.path()).succeeds();
+}
+
 /// It would be deleted before it is read.
 #[test]
 fn an_input_in_the_output_folder_is_refused() {

@@ -7,7 +7,7 @@ use annulus_join::types::Side;
 
 use crate::{
     control::{Files, MOST_REVOLUTIONS, MOST_THREADS, schema_to},
-    error::ClusterError,
+    error::{ClusterError, mebibytes},
     job::{Algorithm, Input, Inputs, JoinJob, JoinOptions, LEAST_TIMEOUT, Query, Revolutions},
     plan::{self, Choice, Condition, Shown},
 };
@@ -51,6 +51,10 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
         return Err(ClusterError::Option { option: "hosts", reason: format!("must be from 1 to {MOST_HOSTS}") });
     }
     check(&job.options)?;
+    if job.query.suffix.is_empty() {
+        let reason = "must not be empty: columns of both sides may have the same name".to_owned();
+        return Err(ClusterError::Option { option: "--suffix", reason });
+    }
     let query = &in_small_units(&job.query);
     let [left, right] = [open(&query.left)?, open(&query.right)?];
     // What is to be overwritten goes before the inputs are read.
@@ -174,11 +178,21 @@ impl Needs {
     /// How often the ring turns, and what each host then needs.
     fn revolutions(&self, job: &JoinJob) -> Result<(usize, u64), ClusterError> {
         let limit = job.options.memory_bytes.unwrap_or(u64::MAX);
+        if limit <= self.base {
+            let reason = format!(
+                "is {}, and a host needs {} besides its rows; allow more, or have fewer or smaller buffers (--buffers, \
+                 --fragment-size)",
+                mebibytes(limit),
+                mebibytes(self.base)
+            );
+            return Err(ClusterError::Option { option: "--memory-limit", reason });
+        }
         let refuse = |revolutions: u64| {
             let room = limit.saturating_sub(self.base).max(1);
             let enough = (self.build / revolutions + self.probe).div_ceil(room);
             let (hosts, needed) = (self.hosts as usize, self.each(revolutions));
-            Err(ClusterError::Memory { hosts, needed, limit, enough })
+            let more_revolutions = revolutions < MOST_SENSIBLE && job.options.revolutions != Revolutions::Auto;
+            Err(ClusterError::Memory { hosts, needed, limit, enough, more_revolutions })
         };
         match job.options.revolutions {
             Revolutions::Exactly(revolutions) => {

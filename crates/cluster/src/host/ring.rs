@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    net::TcpListener,
     os::unix::net::UnixListener,
     path::{Path, PathBuf},
     time::Duration,
@@ -22,7 +21,7 @@ use annulus_roundabout::{
 use crate::{
     control::{Neighbours, Task},
     error::ClusterError,
-    ring_file::{RingFile, RingHost, resolve},
+    ring_file::{RingFile, RingHost, listen, resolve},
 };
 
 /// What a host of a ring of machines knows of it.
@@ -81,7 +80,7 @@ fn by_file(
     if me.name != identity.member().host {
         return Err(refuse(format!("this host is '{}', and was ordered to be '{}'", identity.member().host, me.name)));
     }
-    let listener = TcpListener::bind(resolve(&me.data)?)?;
+    let listener = listen(&me.data, "rows")?;
     let address = Address::Tcp { listener, successor: resolve(&successor.data)? };
     let at = (place, task.session);
     let host = if file.trusted_network {

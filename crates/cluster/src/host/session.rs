@@ -126,9 +126,13 @@ impl<W: Write> Session<W> {
         let turn = turn.map_err(told_from_outside)?;
         host.finish()?;
         self.progress.enter(Phase::Writing);
+        summary.rows_out = self.progress.get().rows_out;
+        if task.host == 0 && summary.rows_out == 0 {
+            // Whoever reads a result without rows finds its columns.
+            files.write_columns(0)?;
+        }
         let sealed = files.seal()?;
         let revolution = turn.revolution;
-        summary.rows_out = self.progress.get().rows_out;
         (summary.injected, summary.joined) = (revolution.injected, revolution.joined);
         summary.bytes_joined = revolution.bytes;
         summary.prepared_bytes = (turn.memory.build + turn.memory.fragments) as u64;

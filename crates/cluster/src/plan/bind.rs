@@ -1,6 +1,9 @@
 //! From a condition and a choice to what a host runs.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use annulus_cyclo::Condition as LocalCondition;
 use annulus_join::{
@@ -10,7 +13,7 @@ use annulus_join::{
     output::OutputSpec,
     types::{JoinType, Rows, Side},
 };
-use arrow::datatypes::Field;
+use arrow::datatypes::{Field, Schema};
 use datafusion::{
     error::DataFusionError,
     logical_expr::{Expr, utils::conjunction},
@@ -230,19 +233,16 @@ impl<'a> Binder<'a> {
     /// A column as it comes out.
     fn renamed(&self, side: Side, column: usize) -> Field {
         let [left, right] = [0, 1].map(|side| &self.sql.sides[side].1);
-        let field = if side == Side::Left { left.field(column) } else { right.field(column) };
-        let both_come_out = self.out(Side::Left) > 0 && self.out(Side::Right) > 0;
-        let mut name = field.name().clone();
-        if side == Side::Right
-            && both_come_out
-            && left.column_with_name(&name).is_some()
-            && !self.query.suffix.is_empty()
-        {
-            while left.column_with_name(&name).is_some() || right.column_with_name(&name).is_some() {
-                name.push_str(&self.query.suffix);
-            }
+        if side == Side::Left {
+            return left.field(column).clone();
         }
-        field.clone().with_name(name)
+        let both_come_out = self.out(Side::Left) > 0 && self.out(Side::Right) > 0;
+        let field = right.field(column).clone();
+        if both_come_out {
+            field.with_name(names_beside(left, right, &self.query.suffix).swap_remove(column))
+        } else {
+            field
+        }
     }
 
     /// The filter over what is read of both sides.
@@ -256,5 +256,42 @@ impl<'a> Binder<'a> {
             FilterColumn { side, index }
         };
         Ok(Some(Arc::new(Predicate { columns: named.iter().map(place).collect(), expr })))
+    }
+}
+
+/// What the columns of the right side are called beside those of the left one: a name that the left one has gets the suffix, as often
+/// as it takes until no other column has it.
+fn names_beside(left: &Schema, right: &Schema, suffix: &str) -> Vec<String> {
+    let names = |schema: &Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+    let mut taken: HashSet<String> = names(left).into_iter().chain(names(right)).collect();
+    let beside = |mut name: String| {
+        if left.column_with_name(&name).is_some() {
+            while !suffix.is_empty() && !taken.insert(name.clone()) {
+                name.push_str(suffix);
+            }
+        }
+        name
+    };
+    names(right).into_iter().map(beside).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::DataType;
+
+    use super::*;
+
+    #[test]
+    fn no_two_columns_have_the_same_name() {
+        let schema = |names: &[&str]| {
+            Schema::new(names.iter().map(|name| Field::new(*name, DataType::Int64, true)).collect::<Vec<_>>())
+        };
+        let (left, right) = (schema(&["id", "x", "x_right"]), schema(&["id", "x", "x_right", "x_right_right", "y"]));
+        let names = names_beside(&left, &right, "_right");
+        let mut all: Vec<&str> = names.iter().map(String::as_str).chain(["id", "x", "x_right"]).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 8, "{names:?}");
+        assert_eq!((names[0].as_str(), names[3].as_str(), names[4].as_str()), ("id_right", "x_right_right", "y"));
     }
 }

@@ -47,18 +47,22 @@ impl Scan {
     /// # Errors
     /// If an expression fails, as a cast may.
     pub fn apply(&self, mut batch: RecordBatch) -> Result<RecordBatch, ClusterError> {
-        let failed = |error: DataFusionError| ClusterError::Condition {
-            text: "of a key or of one side".to_owned(),
+        let failed = |expr: &Arc<dyn PhysicalExpr>, error: DataFusionError| ClusterError::Condition {
+            text: expr.to_string(),
             reason: error.strip_backtrace(),
         };
         if let Some(filter) = &self.filter {
-            let keep = filter.evaluate(&batch).and_then(|keep| keep.into_array(batch.num_rows())).map_err(failed)?;
+            let keep = filter.evaluate(&batch).and_then(|keep| keep.into_array(batch.num_rows()));
+            let keep = keep.map_err(|error| failed(filter, error))?;
             let keep = keep.as_boolean();
             let keep = if keep.nulls().is_some() { prep_null_mask_filter(keep) } else { keep.clone() };
             batch = filter_record_batch(&batch, &keep)?;
         }
-        let evaluate = |key: &Arc<dyn PhysicalExpr>| key.evaluate(&batch)?.into_array(batch.num_rows());
-        let keys = self.computed.iter().map(evaluate).collect::<Result<Vec<ArrayRef>, _>>().map_err(failed)?;
+        let evaluate = |key: &Arc<dyn PhysicalExpr>| {
+            let values = key.evaluate(&batch).and_then(|values| values.into_array(batch.num_rows()));
+            values.map_err(|error| failed(key, error))
+        };
+        let keys = self.computed.iter().map(evaluate).collect::<Result<Vec<ArrayRef>, _>>()?;
         let columns = batch.columns()[..self.kept].iter().cloned().chain(keys).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)

@@ -78,9 +78,12 @@ fn walk(folder: &Path, format: Option<Format>, files: &mut Vec<InputFile>) -> Re
     let mut paths: Vec<PathBuf> =
         entries.map_err(DatasetError::io("list", &shown))?.into_iter().map(|entry| entry.path()).collect();
     paths.sort();
-    let is_output = Manifest::find_in(folder).is_some();
+    let manifest = Manifest::find_in(folder);
+    if let Some((path, reason)) = manifest.as_ref().and_then(|manifest| manifest.missing_in(folder)) {
+        return Err(DatasetError::Corrupt { path: path.display().to_string(), reason });
+    }
     for path in paths {
-        let is_beside = is_output && (path.ends_with(MANIFEST_NAME) || path.ends_with(QUARANTINE_NAME));
+        let is_beside = manifest.is_some() && (path.ends_with(MANIFEST_NAME) || path.ends_with(QUARANTINE_NAME));
         if is_hidden(&path) || is_beside {
             continue;
         }

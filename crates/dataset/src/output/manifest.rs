@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use arrow::datatypes::Schema;
@@ -154,6 +154,21 @@ impl Manifest {
     /// The one in `dir`, if there is any, as far as can be told; other files may have its name.
     pub(crate) fn find_in(dir: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(dir.join(MANIFEST_NAME)).ok()?).ok()
+    }
+
+    /// A file that is not there, or not as long as it was, and what is wrong with it.
+    pub(crate) fn missing_in(&self, folder: &Path) -> Option<(PathBuf, String)> {
+        let files = self.partitions.iter().flat_map(|partition| &partition.files).map(|file| (&file.name, file.bytes));
+        let mut paths = files.map(|(name, bytes)| (folder.join(name), bytes));
+        paths.find_map(|(path, bytes)| {
+            let wrong = match fs::metadata(&path) {
+                Ok(metadata) if metadata.len() == bytes => return None,
+                Ok(metadata) => format!("it has {} bytes, and {bytes} by {MANIFEST_NAME}", metadata.len()),
+                Err(error) => format!("{MANIFEST_NAME} names it, and {error}"),
+            };
+            let remedy = format!("write the dataset again, or remove {MANIFEST_NAME} to read the files as they are");
+            Some((path, format!("{wrong}; {remedy}")))
+        })
     }
 
     /// Writes it, as a whole or not at all.

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Files that take rows and cannot be seen yet. Dropped, it leaves nothing.
-pub struct WholeDataset(Unseen);
+pub struct WholeDataset(Unseen, SchemaRef);
 
 /// The same, complete but for the names. Dropped, it leaves nothing.
 pub struct SealedDataset(Unseen);
@@ -38,7 +38,7 @@ impl WholeDataset {
         let opened = Output::open(OutputSpec {
             options,
             settings,
-            schema,
+            schema: schema.clone(),
             keys: Vec::new(),
             slots: (0..files).map(|partition| Slot { partition, hot: None }).collect(),
             writers_bytes: memory_bytes,
@@ -46,7 +46,7 @@ impl WholeDataset {
             whole: true,
         })?;
         match opened {
-            Opened::Writing { output, .. } => Ok(Self(Unseen(Some(*output)))),
+            Opened::Writing { output, .. } => Ok(Self(Unseen(Some(*output)), schema)),
             Opened::Complete(_) => Err(OutputError::ResumeOnce),
         }
     }
@@ -57,6 +57,14 @@ impl WholeDataset {
     /// If the file system or the format's encoder refuses, or the file has failed before.
     pub fn write(&self, file: usize, batch: &RecordBatch) -> Result<(), OutputError> {
         if batch.num_rows() > 0 { self.0.output().write(file, batch) } else { Ok(()) }
+    }
+
+    /// Gives a file its columns, if it is to have no rows: without, it is not there.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_columns(&self, file: usize) -> Result<(), OutputError> {
+        self.0.output().write(file, &RecordBatch::new_empty(self.1.clone()))
     }
 
     /// Ends all files.
