@@ -3,11 +3,8 @@
 use std::{
     collections::VecDeque,
     io::{self, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering::AcqRel, Ordering::Relaxed},
-    },
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -41,7 +38,20 @@ pub struct Node {
     listener: TcpListener,
     /// A coordinator that says nothing for so long is gone.
     timeout: Duration,
-    busy: Arc<AtomicBool>,
+    join: Arc<Running>,
+}
+
+/// The connection by which the join that runs is ordered, if one does.
+#[derive(Default)]
+struct Running {
+    orders: Mutex<Option<TcpStream>>,
+    ended: Condvar,
+}
+
+impl Running {
+    fn orders(&self) -> MutexGuard<'_, Option<TcpStream>> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Node {
@@ -58,7 +68,7 @@ impl Node {
         let listener = listen(&host.control, "orders")?;
         // Another program may have its other address.
         listen(&host.data, "rows")?;
-        Ok(Self { member, listener, timeout, busy: Arc::default() })
+        Ok(Self { member, listener, timeout, join: Arc::default() })
     }
 
     /// Takes orders until the process ends.
@@ -92,6 +102,16 @@ impl Node {
         })
     }
 
+    /// Ends the join that runs, which leaves nothing of this host's; waits no longer than a coordinator may be silent.
+    pub fn stop(&self) {
+        let orders = self.join.orders();
+        if let Some(orders) = &*orders {
+            // It may have ended just now.
+            orders.shutdown(Shutdown::Both).ok();
+        }
+        drop(self.join.ended.wait_timeout_while(orders, self.timeout, |orders| orders.is_some()));
+    }
+
     /// A connection of a coordinator, two of which are a join.
     fn hear(&self, stream: TcpStream, address: SocketAddr, waiting: &Mutex<VecDeque<Heard>>, log: &Arc<dyn Log>) {
         let (peer, lane, stream) = match self.greet(stream) {
@@ -121,14 +141,23 @@ impl Node {
 
     /// A join, on a thread of its own; others meanwhile are told that this host is busy.
     fn start(&self, orders: Secure, reports: Secure, log: &Arc<dyn Log>) {
-        if self.busy.swap(true, AcqRel) {
-            let reason = "it is busy with another join; wait until that ends".to_owned();
+        let mut running = self.join.orders();
+        let refused = match (&*running, orders.stream().try_clone()) {
+            (Some(_), _) => Some("it is busy with another join; wait until that ends".to_owned()),
+            (None, Err(error)) => Some(error.to_string()),
+            (None, Ok(clone)) => {
+                *running = Some(clone);
+                None
+            }
+        };
+        drop(running);
+        if let Some(reason) = refused {
             LineWriter::new(reports).write(&Report::Failed { reason, other: None }).ok();
             return;
         }
-        let (busy, member, timeout) = (Arc::clone(&self.busy), self.member.clone(), self.timeout);
+        let (join, member, timeout) = (Arc::clone(&self.join), self.member.clone(), self.timeout);
         let ended = Arc::clone(log);
-        let reports = Reports { _busy: IdleAtDrop(busy), stream: reports };
+        let reports = Reports { _running: IdleAtDrop(join), stream: reports };
         let work = move || {
             let limits = orders.stream().set_read_timeout(Some(timeout));
             let limits = limits.and_then(|()| reports.stream.stream().set_write_timeout(Some(timeout)));
@@ -170,7 +199,7 @@ fn meet(heard: Heard, waiting: &Mutex<VecDeque<Heard>>) -> Option<(Secure, Secur
 
 /// What a join reports. Whoever sees its end finds the host idle: fields are dropped in their order.
 struct Reports {
-    _busy: IdleAtDrop,
+    _running: IdleAtDrop,
     stream: Secure,
 }
 
@@ -184,11 +213,12 @@ impl Write for Reports {
     }
 }
 
-struct IdleAtDrop(Arc<AtomicBool>);
+struct IdleAtDrop(Arc<Running>);
 
 impl Drop for IdleAtDrop {
     fn drop(&mut self) {
-        self.0.store(false, Relaxed);
+        *self.0.orders() = None;
+        self.0.ended.notify_all();
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
     io::{Write, stdout},
     path::Path,
     sync::Arc,
+    thread,
 };
 
 use annulus_cluster::{
@@ -18,27 +19,35 @@ use anyhow::{Context, Result, bail};
 pub use args::{AddHostArgs, InitCaArgs, NodeArgs, NodeCommand};
 use serde_json::json;
 
-/// Makes the files that are asked for, and prints which; or is a host until the process ends.
-pub fn run(args: &NodeArgs) -> Result<()> {
+use crate::{interrupt::Signals, run::Outcome};
+
+/// Makes the files that are asked for, and prints which; or is a host until a signal comes.
+pub async fn run(args: &NodeArgs) -> Result<Outcome> {
     match (&args.command, &args.ring) {
-        (Some(NodeCommand::InitCa(args)), _) => init_ca(args),
-        (Some(NodeCommand::AddHost(args)), _) => add_host(args),
-        (None, Some(ring)) => serve(args, ring),
+        (Some(NodeCommand::InitCa(args)), _) => init_ca(args).map(|()| Outcome::Done),
+        (Some(NodeCommand::AddHost(args)), _) => add_host(args).map(|()| Outcome::Done),
+        (None, Some(ring)) => serve(args, ring).await,
         (None, None) => bail!("say what to do: --ring FILE to be a host, or init-ca, or add-host"),
     }
 }
 
-fn serve(args: &NodeArgs, ring: &Path) -> Result<()> {
+/// Until a signal comes, which ends a join that runs: nothing of this host's is left.
+async fn serve(args: &NodeArgs, ring: &Path) -> Result<Outcome> {
+    let mut signals = Signals::all()?;
     let file = RingFile::load(ring)?;
     let identity = file.identity(args.name.as_ref())?;
     let host = file.host(&identity.member().host)?.clone();
     if file.trusted_network {
         eprintln!("rows go from host to host in the clear, since {} says trusted_network = true", ring.display());
     }
-    let node = Node::listen(Member { file, identity }, args.timeout)?;
+    let node = Arc::new(Node::listen(Member { file, identity }, args.timeout)?);
     eprintln!("host {} takes orders at {}", host.name, host.control);
     let log: Arc<dyn Log> = Arc::new(Stderr);
-    node.run(&log)
+    let running = Arc::clone(&node);
+    thread::Builder::new().name("node".to_owned()).spawn(move || running.run(&log))?;
+    let signal = signals.next().await;
+    node.stop();
+    Ok(Outcome::Interrupted(signal))
 }
 
 /// A line for whatever happens.

@@ -162,6 +162,24 @@ fn a_coordinator_that_stands_still_for_too_long_does_not_take_the_join_for_done(
     }
 }
 
+/// With a coordinator that sees to nothing.
+#[test]
+fn a_node_that_is_interrupted_takes_its_files_away() {
+    let mut scene = Scene::new();
+    let own = scene.output().join("host-01");
+    scene.network.mend();
+    scene.network.cut_after(scene.bytes / 2);
+    let mut running = scene.join(&[]).start();
+    running.wait_until(|| own.join(".annulus/work").exists());
+    running.signal("STOP");
+    scene.nodes[BETA].signal("INT");
+    assert_eq!(scene.nodes[BETA].exit_code(), Some(130));
+    assert!(!own.exists());
+    running.signal("CONT");
+    assert_eq!(Ended::of(running).code, Some(1));
+    scene.find_beta();
+}
+
 #[test]
 fn a_machine_that_is_cut_off_is_named_and_nothing_is_seen() {
     joins_fail(Way::Cut);
