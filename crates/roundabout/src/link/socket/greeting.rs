@@ -16,7 +16,12 @@ use nix::{
 };
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::{Connection, Connections, handover, protect::Protect};
+use super::{
+    Connection, Connections,
+    callers::{Both, Greeted, Heard, hear},
+    handover,
+    protect::Protect,
+};
 use crate::{
     config::Config,
     error::RoundaboutError,
@@ -27,7 +32,7 @@ use crate::{
 /// Between two tries to reach a host that does not listen yet.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// So long who has connected may take to say who it is.
+/// So long who has connected may take to say who it is, at most.
 const HEARING: Duration = Duration::from_secs(5);
 
 /// Where a host and its successor are.
@@ -160,40 +165,20 @@ impl<P: Protect> Greeting<'_, P> {
 
     /// The predecessor's two connections: what it sends, and what is sent to it.
     fn accept_both(&self, listener: &Socket) -> Result<Both<P::Stream>, RoundaboutError> {
-        let host = self.place.predecessor();
-        let (mut forward, mut back) = (None, None);
-        let mut last = io::Error::from(io::ErrorKind::TimedOut);
-        loop {
-            let failed = |source| RoundaboutError::Accept { host, within: self.config.connect_timeout, source };
-            let Ok(left) = self.left() else { return Err(failed(last)) };
-            listener.set_read_timeout(Some(left)).map_err(failed)?;
-            let socket = match listener.accept() {
-                Ok((socket, _)) => socket,
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                    continue;
-                }
-                Err(error) => return Err(failed(error)),
-            };
-            match self.greet(socket) {
-                Ok((Lane::Forward, connection)) => forward = Some(connection),
-                Ok((Lane::Back, connection)) => back = Some(connection),
-                Err(Greeted::Stranger(error)) => last = error,
-                Err(Greeted::Differs(error)) => return Err(error),
-            }
-            match (forward.take(), back.take()) {
-                (Some(forward), Some(back)) => return Ok((forward, back)),
-                one => (forward, back) = one,
-            }
-        }
+        let (host, within) = (self.place.predecessor(), self.config.connect_timeout);
+        hear(listener, self.deadline, |socket| self.greet(socket)).map_err(|why| match why {
+            Greeted::Stranger(source) => RoundaboutError::Accept { host, within, source },
+            Greeted::Differs(error) => error,
+        })
     }
 
-    /// Hears out who has connected, for a short time: others may be waiting.
-    fn greet(&self, socket: Socket) -> Result<(Lane, Connection<P::Stream>), Greeted> {
+    /// Hears out who has connected, for a short time.
+    fn greet(&self, socket: Socket) -> Heard<P::Stream> {
         let host = self.place.predecessor();
-        let left = self.set_up(&socket)?.min(HEARING);
+        let end = Instant::now() + self.set_up(&socket)?.min(HEARING);
         let below = socket.try_clone()?;
-        let mut stream = self.protect.incoming(socket, left).map_err(io::Error::from)?;
-        let message = self.read(&mut stream, &below, left)?.map_err(io::Error::other)?;
+        let mut stream = self.protect.incoming(socket, left_until(end)?).map_err(io::Error::from)?;
+        let message = self.read(&mut stream, &below, left_until(end)?)?.map_err(io::Error::other)?;
         let Message::Hello(Hello { from, hosts, fragment_bytes, timeout_ms, lane }) = message else {
             return Err(io::Error::other("another message than a greeting").into());
         };
@@ -283,23 +268,6 @@ impl<P: Protect> Greeting<'_, P> {
     }
 }
 
-/// What comes from the predecessor, and what goes to it.
-type Both<S> = (Connection<S>, Connection<S>);
-
-/// Why a connection that was accepted is no good.
-enum Greeted {
-    /// It is not the predecessor's, or has broken off; the predecessor's may yet come.
-    Stranger(io::Error),
-    /// It is, and the ring cannot be.
-    Differs(RoundaboutError),
-}
-
-impl From<io::Error> for Greeted {
-    fn from(error: io::Error) -> Self {
-        Self::Stranger(error)
-    }
-}
-
 /// Who is handed this host's memory must be the same user.
 fn check_user(socket: &Socket) -> io::Result<()> {
     let (other, own) = (getsockopt(socket, PeerCredentials)?.uid(), geteuid().as_raw());
@@ -312,7 +280,8 @@ fn check_user(socket: &Socket) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
 }
 
-fn left_until(end: Instant) -> io::Result<Duration> {
+/// What is left until then, if anything is.
+pub(super) fn left_until(end: Instant) -> io::Result<Duration> {
     let left = end.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }

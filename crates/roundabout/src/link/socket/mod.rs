@@ -34,6 +34,7 @@ use crate::{
     wire::{Message, Session},
 };
 
+mod callers;
 mod greeting;
 mod handover;
 mod places;

@@ -1,0 +1,228 @@
+//! Who connects to a host and says nothing keeps nobody from being heard.
+
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::net::{UnixListener, UnixStream},
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use annulus_roundabout::{
+    config::Config,
+    error::RoundaboutError,
+    host::Host,
+    link::socket::{Address, Clear, Protect, Tls, connect},
+    ring::{HostId, Place},
+    secure::{Authority, HostFiles, HostName, Identity, RingName},
+    wire::{Hello, Lane, MESSAGE_BYTES, Message},
+};
+
+const SESSION: u64 = 7;
+/// More than a host hears at a time.
+const MANY: usize = 100;
+/// So long each is heard at least.
+const GRACE: Duration = Duration::from_millis(200);
+/// Less than a host hears one that says nothing.
+const SOON: Duration = Duration::from_secs(4);
+
+fn config(connect_timeout: Duration) -> Config {
+    Config { fragment_bytes: 4096, places: 2, own: 1, timeout: Duration::from_secs(20), connect_timeout }
+}
+
+/// One that stays and does not say who it is.
+trait Stranger: Read + Write + Send {}
+
+impl<S: Read + Write + Send> Stranger for S {}
+
+/// Connects so many; every other one begins something that may be a message, or TLS.
+fn strangers<S: Stranger>(count: usize, call: impl Fn() -> io::Result<S>) -> Vec<S> {
+    let begin = |number: usize| {
+        let mut stranger = call().unwrap();
+        if number % 2 == 1 {
+            stranger.write_all(&[22, 3, 3, 1, 0]).unwrap();
+        }
+        stranger
+    };
+    (0..count).map(begin).collect()
+}
+
+fn call(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(SOON))?;
+    Ok(stream)
+}
+
+/// The other end has gone, which reads nothing from it.
+fn assert_ends(stranger: &mut impl Read) {
+    let read = stranger.read(&mut [0]);
+    let gone = |error: &io::Error| matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
+    assert!(matches!(&read, Ok(0)) || read.as_ref().is_err_and(gone), "{read:?}");
+}
+
+fn tcp(hosts: usize) -> (Vec<Address>, Vec<SocketAddr>) {
+    let listeners: Vec<_> = (0..hosts).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let own: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+    let successors = own.iter().copied().cycle().skip(1);
+    let pairs = listeners.into_iter().zip(successors);
+    (pairs.map(|(listener, successor)| Address::Tcp { listener, successor }).collect(), own)
+}
+
+/// A host of a ring that must come together, and how long that took.
+fn join(me: usize, hosts: usize, config: &Config, address: Address, protect: &impl Protect) -> Duration {
+    let place = Place::new(me as u16, hosts as u16).unwrap();
+    let begin = Instant::now();
+    let host =
+        Host::join_ring(place, SESSION, config, address, protect).unwrap_or_else(|error| panic!("{me}: {error}"));
+    let took = begin.elapsed();
+    host.finish().unwrap();
+    took
+}
+
+/// Runs each host of a ring, and sees to it that it takes no longer than half of the time there is.
+fn together(addresses: Vec<Address>, host: impl Fn(usize, usize, &Config, Address) -> Duration + Sync) {
+    let (hosts, config) = (addresses.len(), config(Duration::from_secs(2)));
+    let took: Vec<_> = thread::scope(|scope| {
+        let (host, config) = (&host, &config);
+        let run = |(me, address)| scope.spawn(move || host(me, hosts, config, address));
+        let running: Vec<_> = addresses.into_iter().enumerate().map(run).collect();
+        running.into_iter().map(|host| host.join().unwrap()).collect()
+    });
+    assert!(took.iter().all(|&took| took < config.connect_timeout / 2), "{took:?}");
+}
+
+#[test]
+fn silent_strangers_do_not_keep_a_ring_from_coming_together_by_tcp() {
+    let (addresses, own) = tcp(3);
+    let silent: Vec<_> = own.iter().flat_map(|&host| strangers(8, || call(host))).collect();
+    together(addresses, |me, hosts, config, address| join(me, hosts, config, address, &Clear));
+    silent.into_iter().for_each(|mut stranger| assert_ends(&mut stranger));
+}
+
+#[test]
+fn silent_strangers_do_not_keep_a_ring_from_coming_together_by_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::create(folder.path(), RingName::new("ring").unwrap()).unwrap();
+    let identities: Vec<_> = (0..3).map(|host| identity(folder.path(), &authority, host)).collect();
+    let (addresses, own) = tcp(3);
+    let silent: Vec<_> = own.iter().flat_map(|&host| strangers(8, || call(host))).collect();
+    together(addresses, |me, hosts, config, address| {
+        let (predecessor, successor) = (name((me + hosts - 1) % hosts), name((me + 1) % hosts));
+        join(me, hosts, config, address, &Tls { identity: &identities[me], predecessor, successor })
+    });
+    silent.into_iter().for_each(|mut stranger| assert_ends(&mut stranger));
+}
+
+fn name(host: usize) -> HostName {
+    HostName::new(format!("h{host}")).unwrap()
+}
+
+fn identity(folder: &Path, authority: &Authority, host: usize) -> Identity {
+    authority.add_host(&name(host), &[]).unwrap();
+    let files = HostFiles::of(folder, &name(host));
+    Identity::load(&files.authority, &files.certificate, &files.key).unwrap()
+}
+
+#[test]
+fn silent_strangers_do_not_keep_a_ring_from_coming_together_by_unix_sockets() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |host: usize| folder.path().join(format!("host-{}", host % 3));
+    let address = |host| Address::Unix { listener: UnixListener::bind(path(host)).unwrap(), successor: path(host + 1) };
+    let addresses = (0..3).map(address).collect();
+    let silent: Vec<_> = (0..3).flat_map(|host| strangers(8, || UnixStream::connect(path(host)))).collect();
+    together(addresses, |me, hosts, config, address| join(me, hosts, config, address, &Clear));
+    silent.into_iter().for_each(|mut stranger| assert_ends(&mut stranger));
+}
+
+fn hello(from: u16, hosts: u16, lane: Lane) -> [u8; MESSAGE_BYTES] {
+    let hello = Hello { from: HostId(from), hosts, fragment_bytes: 4096, timeout_ms: 20_000, lane };
+    Message::Hello(hello).encode(SESSION)
+}
+
+/// Strangers come before the predecessor and after it, more than are heard at a time: it has time to be heard all the same.
+#[test]
+fn many_strangers_do_not_crowd_the_predecessor_out() {
+    // The successor listens and does not answer, so that the host goes on to wait for it.
+    let [listener, successor] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let own = listener.local_addr().unwrap();
+    let address = Address::Tcp { listener, successor: successor.local_addr().unwrap() };
+    let mut silent = strangers(MANY / 2, || call(own));
+    let mut lanes = [Lane::Forward, Lane::Back].map(|lane| {
+        let mut stream = call(own).unwrap();
+        stream.write_all(&hello(1, 2, lane)).unwrap();
+        stream
+    });
+    silent.extend(strangers(MANY / 2, || call(own)));
+    let (config, begin) = (config(2 * SOON), Instant::now());
+    thread::scope(|scope| {
+        let host = scope.spawn(move || connect(Place::new(0, 2).unwrap(), SESSION, &config, address, &Clear).map(drop));
+        lanes.iter_mut().for_each(|stream| stream.read_exact(&mut [0; MESSAGE_BYTES]).unwrap());
+        // Who came before it has had the time to speak.
+        assert!(begin.elapsed() >= GRACE, "{:?}", begin.elapsed());
+        // It has heard whom it waits for, and holds nobody else, though it is not done.
+        silent.iter_mut().for_each(assert_ends);
+        assert!(!host.is_finished());
+        // The successor is gone.
+        drop(successor);
+        let error = host.join().unwrap().unwrap_err();
+        assert!(matches!(error, RoundaboutError::Connect { host: HostId(1), .. }), "{error}");
+    });
+}
+
+/// How host 0 of 3 ends whose port has silent strangers, which do not hold it up. Its successor listens, or is not there.
+fn ends_soon(
+    within: Duration,
+    listens: bool,
+    provoke: impl FnOnce(SocketAddr, Option<TcpListener>),
+) -> RoundaboutError {
+    let [listener, successor] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let own = listener.local_addr().unwrap();
+    let address = Address::Tcp { listener, successor: successor.local_addr().unwrap() };
+    let successor = listens.then_some(successor);
+    let mut silent = strangers(8, || call(own));
+    let begin = Instant::now();
+    let error = thread::scope(|scope| {
+        let host = scope.spawn(|| connect(Place::new(0, 3).unwrap(), SESSION, &config(within), address, &Clear));
+        provoke(own, successor);
+        host.join().unwrap().map(drop).unwrap_err()
+    });
+    assert!(begin.elapsed() < SOON, "{error} after {:?}", begin.elapsed());
+    silent.iter_mut().for_each(assert_ends);
+    error
+}
+
+#[test]
+fn what_differs_is_said_though_strangers_are_heard() {
+    let error = ends_soon(Duration::from_secs(30), false, |own, _| {
+        // It knows of another host, and stays.
+        let mut predecessor = call(own).unwrap();
+        predecessor.write_all(&hello(2, 4, Lane::Forward)).unwrap();
+        assert_ends(&mut predecessor);
+    });
+    assert!(matches!(error, RoundaboutError::Differs { host: HostId(2), .. }), "{error}");
+}
+
+/// Takes a connection and welcomes it to so many frames.
+fn welcome(listener: &TcpListener, places: u32) -> TcpStream {
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.read_exact(&mut [0; MESSAGE_BYTES]).unwrap();
+    let welcome = Message::Welcome { places, fragment_bytes: 4096, timeout_ms: 20_000 };
+    stream.write_all(&welcome.encode(SESSION)).unwrap();
+    stream
+}
+
+#[test]
+fn a_successor_that_is_none_is_named_though_strangers_are_heard() {
+    let error = ends_soon(Duration::from_secs(30), true, |_, successor| drop(welcome(&successor.unwrap(), 0)));
+    assert!(matches!(error, RoundaboutError::Wire { host: HostId(1), .. }), "{error}");
+}
+
+#[test]
+fn the_time_to_connect_holds_though_strangers_are_heard() {
+    let error = ends_soon(Duration::from_millis(300), true, |_, successor| {
+        let successor = successor.unwrap();
+        drop([(); 2].map(|()| welcome(&successor, 2)));
+    });
+    assert!(matches!(error, RoundaboutError::Accept { host: HostId(2), .. }), "{error}");
+}
