@@ -40,7 +40,16 @@ condition has equal keys, by sorting if it has a band (a.t < b.t + 5), and by lo
 what memory each host needs. Every host joins the whole side that goes around, so on one machine more hosts divide the memory, not the time.
 
 DIR/host-00/ and so on have the files of each host, and DIR/manifest.json, with rows and checksums, comes last; the folder can be the next join's
-input. If a host fails, or on Ctrl-C, nothing is left.")]
+input. If a host fails, or on Ctrl-C, nothing is left.
+
+Fields of --json: those of the plan (with --explain these alone), of the result, and per_host:
+  dropped_left, dropped_right  predicates that are applied where that side is read
+  host, rows, bytes            its name, and its rows and bytes of both sides as they were read
+  prepared_bytes               those of both sides when they were prepared
+  injected, joined             fragments that it sent around, and those that it joined; bytes_joined are theirs
+  load_ms, setup_ms, join_ms, wait_ms
+                               reading, preparing, joining and writing, and waiting for fragments
+  peak_bytes                   most memory of its process, of a node since it was started")]
 pub struct JoinArgs {
     /// The left side: a file, folder or glob, or NAME=PATH
     #[arg(value_name = "LEFT")]
@@ -49,7 +58,7 @@ pub struct JoinArgs {
     #[arg(value_name = "RIGHT")]
     right: String,
     /// Columns that are equal: LEFT=RIGHT, or one name for both; several with commas between
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', required_unless_present = "condition")]
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     on: Vec<String>,
     /// A SQL predicate over both sides that pairs must satisfy
     #[arg(long = "where", value_name = "PREDICATE", id = "condition")]
@@ -157,6 +166,9 @@ pub struct JoinCommandJob {
 impl JoinArgs {
     /// Checks the arguments against each other.
     pub fn check(self) -> Result<JoinCommandJob> {
+        if self.on.is_empty() && self.condition.is_none() {
+            bail!("nothing to join on; give columns that are equal (--on), or a predicate (--where), or both");
+        }
         let options = input_options(self.reading)?;
         if options.on_bad_row == BadRows::Quarantine {
             bail!("--on-bad-row quarantine is not for joins; choose fail or skip");

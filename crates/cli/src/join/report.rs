@@ -1,6 +1,6 @@
 //! How a join is to be done, and what it was.
 
-use annulus_cluster::coordinator::{HostSummary, Planned, Summary};
+use annulus_cluster::coordinator::{Planned, Summary};
 use annulus_join::types::Side;
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
@@ -23,7 +23,12 @@ pub fn json(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> R
     object["files"] = json!(summary.manifest.file_names().count());
     object["rows_bad"] = json!(rows_bad(summary));
     object["seconds"] = json!((summary.elapsed.as_secs_f64() * 1e3).round() / 1e3);
-    object["per_host"] = json!(summary.hosts);
+    let hosts = summary.names.iter().zip(&summary.hosts).map(|(name, host)| {
+        let mut object = json!(host);
+        object["host"] = json!(name);
+        object
+    });
+    object["per_host"] = hosts.collect();
     Ok(serde_json::to_string(&object)?)
 }
 
@@ -104,26 +109,26 @@ pub fn text(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> S
     let (join, goes) = (command.job.query.join, goes_around(command, planned));
     row("join", format!("{join} by {}; {goes} went around", planned.choice.algorithm.name()));
     row("time", format!("{:.2} s", summary.elapsed.as_secs_f64()));
-    format!("{}\n\n{}", table.trim_fmt(), hosts_text(&summary.hosts))
+    format!("{}\n\n{}", table.trim_fmt(), hosts_text(summary))
 }
 
 /// The paper's split: setup, join, waiting for data (section V).
-fn hosts_text(hosts: &[HostSummary]) -> String {
+fn hosts_text(summary: &Summary) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    let header = ["host", "rows left", "rows right", "rows out", "read s", "setup s", "join s", "waiting s", "memory"];
+    let header = ["", "rows left", "rows right", "rows out", "read s", "setup s", "join s", "waiting s", "memory"];
     table.set_header(header);
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);
     }
     let seconds = |milliseconds: f64| format!("{:.3}", milliseconds / 1e3);
-    for (host, summary) in hosts.iter().enumerate() {
+    for (name, summary) in summary.names.iter().zip(&summary.hosts) {
         let [left, right] = summary.rows.map(|rows| HumanCount(rows).to_string());
         let times = [summary.load_ms, summary.setup_ms, summary.join_ms, summary.wait_ms].map(seconds);
         let [load, setup, join, wait] = times;
         let rows_out = HumanCount(summary.rows_out).to_string();
         let memory = HumanBytes(summary.peak_bytes).to_string();
-        table.add_row([host.to_string(), left, right, rows_out, load, setup, join, wait, memory]);
+        table.add_row([name.clone(), left, right, rows_out, load, setup, join, wait, memory]);
     }
     table.trim_fmt()
 }

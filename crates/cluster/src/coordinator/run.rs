@@ -72,6 +72,8 @@ pub struct Summary {
     pub manifest: Manifest,
     /// Each host's part.
     pub hosts: Vec<HostSummary>,
+    /// What people call them.
+    pub names: Vec<String>,
     /// From the first host's start to the manifest.
     pub elapsed: Duration,
 }
@@ -104,7 +106,8 @@ pub fn run(
     ring.end(done.is_err());
     let (manifest, hosts) = done?;
     collection.keep()?;
-    Ok(Summary { manifest, hosts, elapsed: start.elapsed() })
+    let names = (0..planned.hosts).map(|host| launch.name(host)).collect();
+    Ok(Summary { manifest, hosts, names, elapsed: start.elapsed() })
 }
 
 /// What the manifest says of how the dataset came about.
