@@ -243,3 +243,85 @@ fn said(reason: String, other: Option<u16>) -> Seen {
         None => Seen::Said(reason),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{self, Read},
+        path::PathBuf,
+        sync::{Arc, Condvar, Mutex},
+    };
+
+    use super::*;
+    use crate::{
+        control::{HostProgress, Neighbours},
+        coordinator::HostProcess,
+    };
+
+    /// A host that stands still until it is ended: it takes no orders and reports nothing.
+    #[derive(Clone, Default)]
+    struct Stuck(Arc<(Mutex<bool>, Condvar)>);
+
+    impl Stuck {
+        fn wait(&self) {
+            let (ended, changed) = &*self.0;
+            drop(changed.wait_while(ended.lock().unwrap(), |ended| !*ended).unwrap());
+        }
+    }
+
+    impl Read for Stuck {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            self.wait();
+            Ok(0)
+        }
+    }
+
+    impl Write for Stuck {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            self.wait();
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl HostHandle for Stuck {
+        fn end(&mut self, _: bool) -> Option<String> {
+            *self.0.0.lock().unwrap() = true;
+            self.0.1.notify_all();
+            None
+        }
+    }
+
+    impl Launch for Stuck {
+        fn hosts(&self) -> usize {
+            1
+        }
+
+        fn start(&self, _: usize) -> Result<HostProcess, ClusterError> {
+            let [orders, reports, handle] = [(); 3].map(|()| Box::new(self.clone()));
+            Ok(HostProcess { orders, reports, handle })
+        }
+
+        fn neighbours(&self) -> Neighbours {
+            Neighbours::Folder(PathBuf::new())
+        }
+    }
+
+    impl Observe for Stuck {
+        fn host(&self, _: usize, _: HostProgress) {}
+    }
+
+    #[test]
+    fn a_host_that_takes_no_orders_holds_nobody_up() {
+        let stuck = Stuck::default();
+        let mut ring = Ring::start(mpsc::channel(), Duration::from_millis(100), &stuck, &stuck).unwrap();
+        ring.order_all(&Order::Turn);
+        let failed = ring.collect(|_| Some(())).unwrap_err();
+        assert!(matches!(failed, ClusterError::Host { host: 0, lost: true, .. }), "{failed}");
+        ring.end(true);
+        assert!(*stuck.0.0.lock().unwrap());
+    }
+}
