@@ -25,6 +25,9 @@ use crate::{args::Args, job::Job, run::Outcome};
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn main() -> ExitCode {
+    // First of all: signals are handled by whoever came before, too.
+    #[cfg(feature = "ofi")]
+    annulus_roundabout::link::fabric::leave_signals();
     let args = match Args::try_parse_from(env::args_os().map(args::protect_comment)) {
         Ok(args) => args,
         Err(usage) => {

@@ -30,6 +30,13 @@ struct Done {
     error: c_int,
 }
 
+/// Takes away what libraries below libfabric do on Ctrl-C, SIGTERM and SIGHUP from the moment on at which they are loaded: libpsm ends
+/// the process, and whoever handles a signal calls the handler before it first. For a program to call when it starts.
+pub fn leave_signals() {
+    // SAFETY: it asks for and sets what the process does on three signals, which is allowed at any time.
+    unsafe { annulus_fabric_leave_signals() }
+}
+
 unsafe extern "C" {
     fn annulus_fabric_open(
         provider: *const c_char,
@@ -41,6 +48,7 @@ unsafe extern "C" {
         out: *mut *mut Raw,
         step: *mut *const c_char,
     ) -> c_int;
+    fn annulus_fabric_leave_signals();
     fn annulus_fabric_close(endpoint: *mut Raw);
     fn annulus_fabric_address(endpoint: *mut Raw, address: *mut u8, bytes: *mut usize) -> c_int;
     fn annulus_fabric_add(endpoint: *mut Raw, address: *const u8, peer: *mut u64) -> c_int;

@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+pub use self::endpoint::leave_signals;
 use self::{
     endpoint::{ADDRESS_MAX, Endpoint},
     pump::{Job, Pump},

@@ -2,6 +2,7 @@
 // libfabric's, negative.
 
 #include <poll.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,16 @@ struct annulus_done {
     size_t bytes;
     int error;
 };
+
+void annulus_fabric_leave_signals(void) {
+    const int signals[] = {SIGHUP, SIGINT, SIGTERM};
+    for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
+        struct sigaction action;
+        // One that was ignored when the program started stays so.
+        if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            signal(signals[i], SIG_DFL);
+    }
+}
 
 static void close_one(struct fid *object) {
     if (object)
