@@ -87,28 +87,39 @@ impl Condition {
         })
     }
 
-    /// Prepares what goes around, of this host.
+    /// What is the same for all fragments.
+    pub(crate) fn format(&self, schemas: Schemas<'_>) -> Result<Arc<FragmentFormat>, JoinError> {
+        Ok(Arc::new(match self {
+            Self::Hash { build, probe, nulls_equal, partitions } => {
+                let (_, keys) = keys(schemas, (build, probe), *nulls_equal)?;
+                FragmentFormat::new(keys, *partitions)?
+            }
+            Self::Merge(_) | Self::Any => FragmentFormat::keyless(schemas.probe)?,
+        }))
+    }
+
+    /// Prepares rows that go around, of this host.
     pub(crate) fn prepare_probe(
         &self,
         schemas: Schemas<'_>,
+        format: &Arc<FragmentFormat>,
         batches: Vec<RecordBatch>,
         threads: usize,
         fragment_bytes: usize,
-    ) -> Result<(Arc<FragmentFormat>, Vec<Fragment>), JoinError> {
-        match self {
-            Self::Hash { build, probe, nulls_equal, partitions } => {
-                let (_, keys) = keys(schemas, (build, probe), *nulls_equal)?;
-                let format = Arc::new(FragmentFormat::new(keys, *partitions)?);
-                let fragments = Fragment::prepare(&format, batches, threads, fragment_bytes)?;
-                Ok((format, fragments))
-            }
+    ) -> Result<Vec<Fragment>, JoinError> {
+        let batches = match self {
+            Self::Hash { .. } => return Fragment::prepare(format, batches, threads, fragment_bytes),
             Self::Merge(condition) => {
                 let join = MergeJoin::try_new(condition, schemas.build, schemas.probe)?;
-                let sorted = join.prepare_probe(batches, fragment_bytes.saturating_mul(SORTED_FRAGMENTS), threads)?;
-                in_order(schemas.probe, &sorted, threads, fragment_bytes)
+                join.prepare_probe(batches, fragment_bytes.saturating_mul(SORTED_FRAGMENTS), threads)?
             }
-            Self::Any => in_order(schemas.probe, &batches, threads, fragment_bytes),
+            Self::Any => batches,
+        };
+        let mut fragments = Vec::new();
+        for batch in batches {
+            fragments.extend(Fragment::in_order(format, &batch, threads, fragment_bytes)?);
         }
+        Ok(fragments)
     }
 }
 
@@ -122,20 +133,6 @@ fn keys(
     let probe = Keys::new(schemas.probe, probe, nulls_equal)?;
     build.check(&probe)?;
     Ok((build, probe))
-}
-
-fn in_order(
-    schema: &SchemaRef,
-    batches: &[RecordBatch],
-    threads: usize,
-    fragment_bytes: usize,
-) -> Result<(Arc<FragmentFormat>, Vec<Fragment>), JoinError> {
-    let format = Arc::new(FragmentFormat::keyless(schema)?);
-    let mut fragments = Vec::new();
-    for batch in batches {
-        fragments.extend(Fragment::in_order(&format, batch, threads, fragment_bytes)?);
-    }
-    Ok((format, fragments))
 }
 
 impl Local {

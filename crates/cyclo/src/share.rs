@@ -16,7 +16,7 @@ use annulus_roundabout::host::{Host, Revolution};
 use arrow::array::RecordBatch;
 
 use crate::{
-    Condition, CycloError,
+    Condition, CycloError, Probe,
     local::Schemas,
     turn::{Around, Endings, GiveUp, Met, Part},
 };
@@ -34,7 +34,7 @@ pub struct JoinSpec {
     pub threads: usize,
 }
 
-/// One host's part of both sides, prepared: all of what goes around, and of what stays all or the first part.
+/// One host's part of a join, prepared: of what stays all or the first part, and what is in memory of what goes around.
 pub struct Share {
     around: Around,
     first: Part,
@@ -47,7 +47,7 @@ pub struct Share {
 pub struct Memory {
     /// Of what stays: rows, keys and tables; of the largest part, if there are several.
     pub build: usize,
-    /// Of the fragments, as they are sent.
+    /// Of the fragments, as they are sent; of those that are fed, the most that were prepared together.
     pub fragments: usize,
 }
 
@@ -56,7 +56,7 @@ pub struct Memory {
 pub struct Turn {
     /// Time to prepare both sides, before anything was sent, and further parts, between revolutions.
     pub setup: Duration,
-    /// Time in which the caller gave further parts.
+    /// Time in which nothing could be done until the caller gave further parts, or rows that go around.
     pub reading: Duration,
     /// What went around, in all revolutions, and where the time went.
     pub revolution: Revolution,
@@ -81,9 +81,9 @@ impl Share {
         let spec = JoinSpec { threads: spec.threads.max(1), ..spec.clone() };
         let output = Arc::new(Output::try_new(spec.output.clone())?);
         let first = spec.part(&output, build)?;
-        let JoinSpec { condition, threads, fragment_bytes, .. } = &spec;
-        let (format, fragments) = condition.prepare_probe(spec.schemas(), probe, *threads, *fragment_bytes)?;
-        let around = Around { spec, output, format, fragments };
+        let format = spec.condition.format(spec.schemas())?;
+        let mut around = Around { spec, output, format, fragments: Vec::new() };
+        around.fragments = around.prepare(probe)?;
         let fragments = around.fragments.iter().map(Fragment::encoded_bytes).sum();
         let memory = Memory { build: first.local.memory_bytes(), fragments };
         Ok(Self { around, first, setup: start.elapsed(), memory })
@@ -109,7 +109,7 @@ impl Share {
         host: &mut Host,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Turn, CycloError> {
-        self.turn_parts(host, NonZeroUsize::MIN, |_| Ok(Vec::new()), emit)
+        self.turn_parts(host, NonZeroUsize::MIN, |_| Ok(Vec::new()), None, emit)
     }
 
     /// Like [`turn`](Self::turn) for a build side larger than memory, in `parts` parts, as many on all hosts: the fragments go
@@ -117,13 +117,18 @@ impl Share {
     /// been let go. A part may have no rows. From one revolution to the next a host keeps a bit a row of the fragments of
     /// its successor, if the join gives rows of that side alone: they come out in the last one.
     ///
+    /// Behind the fragments that are prepared, or instead of them, go those of the rows that `probe` gives: it is called once for each
+    /// revolution, on a thread of its own, and kept waiting while there are fragments enough. What it gives at a time is prepared
+    /// together, by all threads: some dozen fragments' worth, so that each of them meets few partitions. Three times that is taken.
+    ///
     /// # Errors
-    /// As of [`turn`](Self::turn), and those of `next`.
+    /// As of [`turn`](Self::turn), and those of `next` and `probe`.
     pub fn turn_parts(
         self,
         host: &mut Host,
         parts: NonZeroUsize,
         mut next: impl FnMut(usize) -> Result<Vec<RecordBatch>, JoinError>,
+        probe: Option<&Probe<'_>>,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Turn, CycloError> {
         let Self { around, first, setup, memory } = self;
@@ -146,7 +151,7 @@ impl Share {
                 }
             };
             endings.is_last = number + 1 == parts.get();
-            turn.add(around.turn(host, &part, &mut endings, emit)?);
+            turn.add(around.turn(host, &part, &mut endings, probe, emit)?);
         }
         give_up.done();
         Ok(turn)
@@ -158,11 +163,13 @@ impl Turn {
         self.revolution += met.revolution;
         self.probed += met.probed;
         self.compared += met.compared;
+        self.reading += met.unfed;
+        self.memory.fragments = self.memory.fragments.max(met.fed_bytes);
     }
 }
 
 impl JoinSpec {
-    fn schemas(&self) -> Schemas<'_> {
+    pub(crate) fn schemas(&self) -> Schemas<'_> {
         let OutputSpec { left, right, build, .. } = &self.output;
         let (build, probe) = if *build == Side::Left { (left, right) } else { (right, left) };
         Schemas { build, probe }

@@ -3,9 +3,10 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     thread,
+    time::Duration,
 };
 
 use annulus_join::{
@@ -21,6 +22,7 @@ use arrow::{
 
 use crate::{
     CycloError, JoinSpec,
+    feed::{Feed, Probe, feed},
     local::{Local, Ready},
     spare::Spare,
     workers::{Round, Rounds},
@@ -31,7 +33,7 @@ pub(crate) struct Around {
     pub(crate) spec: JoinSpec,
     pub(crate) output: Arc<Output>,
     pub(crate) format: Arc<FragmentFormat>,
-    /// This host's.
+    /// This host's that are in memory.
     pub(crate) fragments: Vec<Fragment>,
 }
 
@@ -48,15 +50,21 @@ pub(crate) struct Met {
     pub(crate) probed: u64,
     /// Pairs of rows that were compared.
     pub(crate) compared: u64,
+    /// Time in which there was room for a fragment, and none was fed.
+    pub(crate) unfed: Duration,
+    /// Bytes of the fragments that were prepared together, at most, of those that were fed.
+    pub(crate) fed_bytes: usize,
 }
 
 impl Around {
-    /// One revolution around this part. Its rows, and at last those of the fragments, come out as they have a match or not.
+    /// One revolution around this part: of the fragments that are in memory, then of those that `probe` gives. Their rows come out at
+    /// last as they have a match or not, and the part's.
     pub(crate) fn turn(
         &self,
         host: &mut Host,
         part: &Part,
         endings: &mut Endings,
+        probe: Option<&Probe<'_>>,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Met, CycloError> {
         let Self { output, spec: JoinSpec { threads, .. }, .. } = self;
@@ -77,17 +85,28 @@ impl Around {
             compared.fetch_add(found, Relaxed);
             Ok(())
         };
-        let (mut fragments, mut probed) = (self.fragments.iter(), 0);
-        let mut spare = Spare::default();
-        let revolution = thread::scope(|scope| {
+        let (mut prepared, mut probed) = (self.fragments.iter(), 0);
+        let (mut spare, largest) = (Spare::default(), AtomicUsize::new(0));
+        let (revolution, unfed) = thread::scope(|scope| {
             let _end = EndAtDrop(&rounds);
             for thread in 1..threads {
                 let (rounds, work) = (&rounds, &work);
                 let help = move || rounds.help(|round| work(thread, round));
                 thread::Builder::new().spawn_scoped(scope, help).map_err(CycloError::Threads)?;
             }
-            host.revolve(
-                |buffer| Ok(fragments.next().map(|fragment| fragment.encode(buffer)).transpose()?),
+            // Dropped before threads are waited for, so that the feeder ends, too.
+            let mut fed = Feed::empty();
+            if let Some(probe) = probe {
+                let (feeder, taken) = feed(&largest);
+                fed = taken;
+                let work = move || feeder.run(probe, |batches| self.prepare(batches));
+                thread::Builder::new().spawn_scoped(scope, work).map_err(CycloError::Threads)?;
+            }
+            let revolution = host.revolve(
+                |buffer| match prepared.next() {
+                    Some(fragment) => Ok(Some(fragment.encode(buffer)?)),
+                    None => Ok(fed.next()?.map(|fragment| fragment.encode(buffer)).transpose()?),
+                },
                 |host::Fragment { frame, bytes, is_last }| {
                     let (work_on, parts) = self.ready(local, spare.copy(bytes))?;
                     let rows = work_on.fragment.batch().num_rows();
@@ -102,13 +121,20 @@ impl Around {
                     spare.reclaim();
                     Ok::<_, CycloError>(())
                 },
-            )
+            )?;
+            Ok::<_, CycloError>((revolution, fed.waited))
         })?;
         output.build_alone(build_rows, 0..local.batch().num_rows(), |batch| emit(0, batch))?;
         for writer in writers {
             writer.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
         }
-        Ok(Met { revolution, probed, compared: compared.into_inner() })
+        Ok(Met { revolution, probed, compared: compared.into_inner(), unfed, fed_bytes: largest.into_inner() })
+    }
+
+    /// Rows of the probe side as fragments.
+    pub(crate) fn prepare(&self, batches: Vec<RecordBatch>) -> Result<Vec<Fragment>, JoinError> {
+        let JoinSpec { condition, threads, fragment_bytes, .. } = &self.spec;
+        condition.prepare_probe(self.spec.schemas(), &self.format, batches, *threads, *fragment_bytes)
     }
 
     /// A fragment as it came, for the threads, and into how many parts.

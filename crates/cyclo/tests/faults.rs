@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_cyclo::{Condition, CycloError, JoinSpec, Share};
+use annulus_cyclo::{Condition, CycloError, JoinSpec, Probe, Share};
 use annulus_join::{
     error::JoinError,
     hash::Partitions,
@@ -198,7 +198,7 @@ fn a_part_that_cannot_be_read_ends_all() {
             (1, 2) => Err(JoinError::Outside("cannot be read".into())),
             _ => Ok(rows(100)),
         };
-        let ended = share.turn_parts(host, PARTS, part, &|_, _| Ok(())).map(drop);
+        let ended = share.turn_parts(host, PARTS, part, None, &|_, _| Ok(())).map(drop);
         others.have_ended(place);
         ended
     });
@@ -214,7 +214,7 @@ fn a_panic_between_revolutions_ends_all() {
             assert!(place.me().0 != 1, "no part {part}");
             Ok(rows(100))
         };
-        let turn = AssertUnwindSafe(|| share.turn_parts(host, PARTS, part, &|_, _| Ok(())).map(drop));
+        let turn = AssertUnwindSafe(|| share.turn_parts(host, PARTS, part, None, &|_, _| Ok(())).map(drop));
         let ended = catch_unwind(turn).unwrap_or(Err(CycloError::Panicked));
         others.have_ended(place);
         ended
@@ -227,8 +227,48 @@ fn a_panic_between_revolutions_ends_all() {
 fn hosts_that_differ_in_their_parts_fail() {
     let ended = three_hosts(|place, share, host| {
         let parts = if place.me().0 == 1 { NonZeroUsize::new(2).unwrap() } else { PARTS };
-        share.turn_parts(host, parts, |_| Ok(rows(100)), &|_, _| Ok(())).map(drop)
+        share.turn_parts(host, parts, |_| Ok(rows(100)), None, &|_, _| Ok(())).map(drop)
     });
     assert!(ended[1].as_ref().is_err_and(|error| error.contains("as many revolutions")), "{ended:?}");
     assert!(ended.iter().all(Result::is_err), "{ended:?}");
+}
+
+/// How hosts end of which host 1 is fed by `feed`, and the others are without end.
+fn fed_hosts(feed: &Probe<'_>, emit: impl Fn(Place) -> Result<(), JoinError> + Sync) -> Vec<Result<(), String>> {
+    let without_end = |give: &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), JoinError>| {
+        loop {
+            give(rows(8000))?;
+        }
+    };
+    three_hosts(|place, share, host| {
+        let feed: &Probe<'_> = if place.me().0 == 1 { feed } else { &without_end };
+        share.turn_parts(host, NonZeroUsize::MIN, |_| Ok(Vec::new()), Some(feed), &|_, _| emit(place)).map(drop)
+    })
+}
+
+/// Rows that cannot be read while the ring turns; a panic of whoever reads them.
+#[test]
+fn a_feed_that_fails_ends_all() {
+    let ended = fed_hosts(
+        &|give| {
+            give(rows(8000))?;
+            Err(JoinError::Outside("cannot be read".into()))
+        },
+        |_| Ok(()),
+    );
+    assert_eq!(ended, host_1_fails("cannot be read"));
+    let ended = fed_hosts(&|_| panic!("nothing can be read"), |_| Ok(()));
+    assert_eq!(ended, host_1_fails("a thread of the join has panicked"));
+}
+
+/// Those who feed have more than is taken, and are not left behind when a join fails.
+#[test]
+fn a_feed_without_end_ends_with_its_join() {
+    let others = fed_hosts(
+        &|give| loop {
+            give(rows(8000))?;
+        },
+        |place| if place.me().0 == 1 { Err(JoinError::Outside("no space".into())) } else { Ok(()) },
+    );
+    assert_eq!(others, host_1_fails("no space"));
 }

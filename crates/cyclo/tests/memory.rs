@@ -73,7 +73,7 @@ fn the_largest_part_counts() {
     let mut host = Host::start(Place::new(0, 1).unwrap(), config, |_| Alone::open(&config)).unwrap();
     let share = Share::prepare(&spec(hash()), rows(parts[0]), rows(ROWS)).unwrap();
     let (first, number) = (share.memory(), NonZeroUsize::new(parts.len()).unwrap());
-    let turn = share.turn_parts(&mut host, number, |part| Ok(rows(parts[part])), &|_, _| Ok(())).unwrap();
+    let turn = share.turn_parts(&mut host, number, |part| Ok(rows(parts[part])), None, &|_, _| Ok(())).unwrap();
     let alone = Share::prepare(&spec(hash()), rows(parts[1]), vec![]).unwrap().memory();
     assert_eq!((turn.memory.build, turn.memory.fragments), (alone.build, first.fragments));
 }

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_cyclo::{Condition, CycloError, JoinSpec, Share, Turn};
+use annulus_cyclo::{Condition, CycloError, JoinSpec, Probe, Share, Turn};
 use annulus_join::{
     error::JoinError,
     filter::{FilterColumn, PairFilter},
@@ -83,6 +83,8 @@ struct Case {
     by: By,
     /// Parts of the build side.
     parts: usize,
+    /// Rows of the probe side that are given at a time while the ring turns, if any; the first ones are there before.
+    fed: Option<usize>,
 }
 
 /// How the local joins find their pairs.
@@ -208,18 +210,24 @@ impl Case {
         let config = Config { fragment_bytes: 4096, places: 2, own: 2, timeout, connect_timeout: timeout };
         let address = Address::Unix { listener, successor: path(folder, place.successor().0) };
         let mut host = Host::join_ring(place, 1, &config, address, &Clear)?;
-        let (probe, progress) = (batches(&self.sides().1[place.me().index()]), host.progress());
-        let share = Share::prepare(&self.spec(), self.part(place, 0), probe)?;
+        let progress = host.progress();
+        let probe = &self.sides().1[place.me().index()];
+        let (there, later) = probe.split_at(self.fed.map_or(probe.len(), |rows| rows.min(probe.len())));
+        let share = Share::prepare(&self.spec(), self.part(place, 0), batches(there))?;
+        let feed = |give: &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), JoinError>| {
+            later.chunks(self.fed.unwrap_or(1)).try_for_each(|rows| give(batches(rows)))
+        };
+        let feed: Option<&Probe<'_>> = if self.fed.is_some() { Some(&feed) } else { None };
         let alone = matches!(self.join, JoinType::RightSemi | JoinType::RightAnti);
         let emit = |_, batch| {
             out.lock().unwrap().extend(pairs(&batch, alone));
             Ok(())
         };
-        let turn = if self.parts == 1 {
+        let turn = if self.parts == 1 && feed.is_none() {
             share.turn(&mut host, &emit)?
         } else {
             let parts = NonZeroUsize::new(self.parts).unwrap();
-            share.turn_parts(&mut host, parts, |part| Ok(self.part(place, part)), &emit)?
+            share.turn_parts(&mut host, parts, |part| Ok(self.part(place, part)), feed, &emit)?
         };
         assert_eq!(progress.revolutions(), self.parts as u64);
         assert_eq!((progress.joined(), progress.bytes()), (turn.revolution.joined, turn.revolution.bytes));
@@ -277,12 +285,13 @@ fn arb_case() -> impl Strategy<Value = Case> {
         1..4usize,
         1..9usize,
         1..5usize,
+        prop::option::of(1..60usize),
     );
     (1..5usize).prop_flat_map(move |hosts| (side(hosts), side(hosts))).prop_flat_map(move |(left, right)| {
-        spec.clone().prop_map(move |(by, join, stays, filtered, nulls_equal, threads, partitions, parts)| {
+        spec.clone().prop_map(move |(by, join, stays, filtered, nulls_equal, threads, partitions, parts, fed)| {
             let build = if stays { Side::Left } else { Side::Right };
             let (left, right) = (left.clone(), right.clone());
-            Case { left, right, join, build, filtered, nulls_equal, threads, partitions, by, parts }
+            Case { left, right, join, build, filtered, nulls_equal, threads, partitions, by, parts, fed }
         })
     })
 }
@@ -309,6 +318,7 @@ fn inner(shares: Vec<Vec<Row>>, by: By, parts: usize) -> Case {
         partitions: 4,
         by,
         parts,
+        fed: None,
     }
 }
 
