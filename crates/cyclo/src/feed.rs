@@ -14,9 +14,11 @@ use arrow::array::RecordBatch;
 
 use crate::CycloError;
 
-/// Gives this host's rows of the probe side to its argument, some at a time, the same in the same order for every revolution. An
-/// error of the argument ends it.
-pub type Probe<'a> = dyn Fn(&mut dyn FnMut(Vec<RecordBatch>) -> Result<(), JoinError>) -> Result<(), JoinError> + Sync + 'a;
+/// Takes rows of the probe side; an error says that no more are wanted.
+pub type Give<'a> = dyn FnMut(Vec<RecordBatch>) -> Result<(), JoinError> + 'a;
+
+/// Gives this host's rows of the probe side, some at a time, the same in the same order for every revolution.
+pub type Probe<'a> = dyn Fn(&mut Give<'_>) -> Result<(), JoinError> + Sync + 'a;
 
 /// Fragments that wait to be sent, at most; those of the rows that are being prepared come besides.
 const MOST_WAITING: usize = 32;

@@ -19,6 +19,6 @@ mod turn;
 mod workers;
 
 pub use error::CycloError;
-pub use feed::Probe;
+pub use feed::{Give, Probe};
 pub use local::Condition;
 pub use share::{JoinSpec, Memory, Share, Turn};

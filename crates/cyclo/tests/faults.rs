@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_cyclo::{Condition, CycloError, JoinSpec, Probe, Share};
+use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share};
 use annulus_join::{
     error::JoinError,
     hash::Partitions,
@@ -235,7 +235,7 @@ fn hosts_that_differ_in_their_parts_fail() {
 
 /// How hosts end of which host 1 is fed by `feed`, and the others are without end.
 fn fed_hosts(feed: &Probe<'_>, emit: impl Fn(Place) -> Result<(), JoinError> + Sync) -> Vec<Result<(), String>> {
-    let without_end = |give: &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), JoinError>| {
+    let without_end = |give: &mut Give<'_>| {
         loop {
             give(rows(8000))?;
         }

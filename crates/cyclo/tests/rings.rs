@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_cyclo::{Condition, CycloError, JoinSpec, Probe, Share, Turn};
+use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share, Turn};
 use annulus_join::{
     error::JoinError,
     filter::{FilterColumn, PairFilter},
@@ -214,9 +214,7 @@ impl Case {
         let probe = &self.sides().1[place.me().index()];
         let (there, later) = probe.split_at(self.fed.map_or(probe.len(), |rows| rows.min(probe.len())));
         let share = Share::prepare(&self.spec(), self.part(place, 0), batches(there))?;
-        let feed = |give: &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), JoinError>| {
-            later.chunks(self.fed.unwrap_or(1)).try_for_each(|rows| give(batches(rows)))
-        };
+        let feed = |give: &mut Give<'_>| later.chunks(self.fed.unwrap_or(1)).try_for_each(|rows| give(batches(rows)));
         let feed: Option<&Probe<'_>> = if self.fed.is_some() { Some(&feed) } else { None };
         let alone = matches!(self.join, JoinType::RightSemi | JoinType::RightAnti);
         let emit = |_, batch| {

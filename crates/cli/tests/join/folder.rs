@@ -185,6 +185,21 @@ fn mistakes_are_explained_and_leave_nothing() {
     }
 }
 
+/// The side that goes around is read while results are being written.
+#[test]
+fn a_row_that_cannot_be_read_late_fails_the_join_and_nothing_is_left() {
+    let folder = inputs();
+    let good: String = (0..100_000).map(|row| format!("{row},{}\n", row % 40)).collect();
+    fs::write(folder.path().join("late.csv"), format!("n,k\n{good}x,1\n")).expect("a file");
+    for hosts in ["1", "3"] {
+        let late = ["join", "late.csv", "a", "--on", "k", "--rotate", "left", "--output", "out", "--local", hosts];
+        let failed = Annulus::new(late).at(folder.path()).fails();
+        assert_says(&failed, "late.csv");
+        assert_says(&failed, "line 100002");
+        assert!(!folder.path().join("out").exists());
+    }
+}
+
 #[test]
 fn help_has_examples() {
     let done = Annulus::new(["join", "--help"]).succeeds();

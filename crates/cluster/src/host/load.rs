@@ -9,8 +9,11 @@ use std::{
     thread,
 };
 
+use annulus_cyclo::Give;
 use annulus_dataset::input::{Dataset, Unit};
+use annulus_join::error::JoinError;
 use arrow::array::RecordBatch;
+use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 
 use super::{
     progress::Progress,
@@ -28,6 +31,15 @@ pub(super) struct Side {
     pub(super) dataset: Dataset,
     units: Vec<usize>,
     name: String,
+}
+
+/// What is read of a side, and by whom.
+pub(super) struct Reader<'a> {
+    pub(super) side: &'a Side,
+    pub(super) scan: &'a Scan,
+    pub(super) task: &'a Task,
+    pub(super) stop: &'a Stop,
+    pub(super) progress: &'a Progress,
 }
 
 /// Rows in memory.
@@ -57,25 +69,48 @@ impl Side {
         }
         Ok(Self { dataset, units, name: name.clone() })
     }
+}
 
+impl Reader<'_> {
     /// Reads part `part` of `parts` of this host's rows, by all threads.
-    pub(super) fn load(
+    pub(super) fn part(&self, part: usize, parts: usize) -> Result<Loaded, ClusterError> {
+        let border = |part: usize| self.side.units.len() * part / parts;
+        self.units(&self.side.units[border(part)..border(part + 1)], Some(self.progress))
+    }
+
+    /// Reads all of this host's rows, and gives them as soon as they take `bytes` bytes, the same together each time. Counts them.
+    pub(super) fn feed(
         &self,
-        scan: &Scan,
-        (part, parts): (usize, usize),
-        task: &Task,
-        stop: &Stop,
-        progress: &Progress,
-    ) -> Result<Loaded, ClusterError> {
-        let border = |part: usize| self.units.len() * part / parts;
-        let units = &self.units[border(part)..border(part + 1)];
+        bytes: u64,
+        progress: Option<&Progress>,
+        give: &mut Give<'_>,
+    ) -> Result<Loaded, JoinError> {
+        let (mut wave, mut all) = (Loaded::default(), Loaded::default());
+        let (mut rest, mut at_once) = (&self.side.units[..], 1);
+        while !rest.is_empty() {
+            let units;
+            (units, rest) = rest.split_at(at_once.min(rest.len()));
+            let loaded = self.units(units, progress).map_err(|error| JoinError::Outside(Box::new(error)))?;
+            let each = (loaded.bytes / units.len() as u64).max(1);
+            wave.add(loaded);
+            if wave.bytes >= bytes {
+                give(all.count(std::mem::take(&mut wave)))?;
+            }
+            // Many threads must not read much more than is wanted.
+            at_once = ((bytes - wave.bytes) / each).clamp(1, self.task.threads() as u64) as usize;
+        }
+        give(all.count(wave))?;
+        Ok(all)
+    }
+
+    fn units(&self, units: &[usize], progress: Option<&Progress>) -> Result<Loaded, ClusterError> {
         let (next, held) = (AtomicUsize::new(0), AtomicU64::new(0));
         let parts: Vec<Mutex<Loaded>> = units.iter().map(|_| Mutex::default()).collect();
         let work = || -> Result<(), ClusterError> {
             while let Some((place, &unit)) = Some(next.fetch_add(1, Relaxed)).and_then(|at| Some((at, units.get(at)?)))
             {
-                let loaded = read(&self.dataset.units[unit], scan, stop, progress, |bytes| {
-                    self.check_memory(held.fetch_add(bytes, Relaxed) + bytes, task)
+                let loaded = self.read(&self.side.dataset.units[unit], progress, |bytes| {
+                    self.check_memory(held.fetch_add(bytes, Relaxed) + bytes)
                 });
                 *parts[place].lock().unwrap_or_else(PoisonError::into_inner) = loaded.inspect_err(|_| {
                     // Nobody goes on to another unit.
@@ -85,57 +120,72 @@ impl Side {
             Ok(())
         };
         thread::scope(|scope| {
-            let helpers = (1..task.threads().min(units.len())).map(|_| scope.spawn(work)).collect::<Vec<_>>();
+            let helpers = (1..self.task.threads().min(units.len())).map(|_| scope.spawn(work)).collect::<Vec<_>>();
             let own = work();
             let helpers =
                 helpers.into_iter().map(|helper| helper.join().unwrap_or_else(|panic| panic::resume_unwind(panic)));
             helpers.fold(own, Result::and)
         })?;
         let mut all = Loaded::default();
-        for part in parts {
-            let part = part.into_inner().unwrap_or_else(PoisonError::into_inner);
-            all.batches.extend(part.batches);
-            all.rows += part.rows;
-            all.bytes += part.bytes;
-            all.rows_bad += part.rows_bad;
-        }
+        parts.into_iter().for_each(|part| all.add(part.into_inner().unwrap_or_else(PoisonError::into_inner)));
         Ok(all)
     }
 
     /// A side that takes more than all there may be is not read to its end.
-    fn check_memory(&self, bytes: u64, task: &Task) -> Result<(), ClusterError> {
-        match task.memory_bytes {
+    fn check_memory(&self, bytes: u64) -> Result<(), ClusterError> {
+        match self.task.memory_bytes {
             Some(limit) if bytes > limit => Err(ClusterError::Option {
                 option: "--memory-limit",
                 reason: format!(
                     "this host's rows of '{}' alone take more than {limit} bytes; allow more, or use more hosts",
-                    self.name
+                    self.side.name
                 ),
             }),
             _ => Ok(()),
         }
     }
+
+    fn read(
+        &self,
+        unit: &Unit,
+        progress: Option<&Progress>,
+        took: impl Fn(u64) -> Result<(), ClusterError>,
+    ) -> Result<Loaded, ClusterError> {
+        let mut loaded = Loaded::default();
+        // Batches of views share the buffers of their strings.
+        let mut counter = RecordBatchMemoryCounter::new();
+        for decoded in unit.read_columns(&self.scan.columns).map_err(cancelled)? {
+            self.stop.check()?;
+            let decoded = decoded.map_err(cancelled)?;
+            if let Some(progress) = progress {
+                progress.read(decoded.batch.num_rows(), decoded.input_bytes);
+            }
+            let batch = self.scan.apply(decoded.batch)?;
+            let bytes = counter.count_batch(&batch) as u64;
+            took(bytes)?;
+            loaded.rows += batch.num_rows() as u64;
+            loaded.bytes += bytes;
+            loaded.rows_bad += decoded.bad.len() as u64;
+            loaded.batches.push(batch);
+        }
+        Ok(loaded)
+    }
 }
 
-fn read(
-    unit: &Unit,
-    scan: &Scan,
-    stop: &Stop,
-    progress: &Progress,
-    took: impl Fn(u64) -> Result<(), ClusterError>,
-) -> Result<Loaded, ClusterError> {
-    let mut loaded = Loaded::default();
-    for decoded in unit.read_columns(&scan.columns).map_err(cancelled)? {
-        stop.check()?;
-        let decoded = decoded.map_err(cancelled)?;
-        progress.read(decoded.batch.num_rows(), decoded.input_bytes);
-        let batch = scan.apply(decoded.batch)?;
-        let bytes = batch.get_array_memory_size() as u64;
-        took(bytes)?;
-        loaded.rows += batch.num_rows() as u64;
-        loaded.bytes += bytes;
-        loaded.rows_bad += decoded.bad.len() as u64;
-        loaded.batches.push(batch);
+impl Loaded {
+    fn add(&mut self, more: Self) {
+        self.batches.extend(more.batches);
+        self.rows += more.rows;
+        self.bytes += more.bytes;
+        self.rows_bad += more.rows_bad;
     }
-    Ok(loaded)
+
+    /// Counts other rows, of which the most bytes at a time are of interest, and gives them.
+    pub(super) fn count(&mut self, other: Self) -> Vec<RecordBatch> {
+        let Self { batches, rows, bytes, rows_bad } = other;
+        self.rows += rows;
+        self.bytes = self.bytes.max(bytes);
+        self.rows_bad += rows_bad;
+        batches
+    }
 }

@@ -9,6 +9,7 @@ mod progress;
 mod ring;
 mod session;
 mod stop;
+mod write;
 
 use std::{
     io::{Read, Write},
@@ -24,6 +25,7 @@ use annulus_cyclo::CycloError;
 use annulus_roundabout::{error::RoundaboutError, ring::HostId};
 
 pub use self::ring::Member;
+pub(crate) use self::session::wave_bytes;
 use self::{progress::Progress, session::Session, stop::Stop};
 use crate::{
     control::{LineReader, LineWriter, Order, Report},

@@ -3,20 +3,21 @@
 use std::{
     io::Write,
     num::NonZeroUsize,
-    sync::{Arc, mpsc::Receiver},
+    sync::{Arc, OnceLock, mpsc::Receiver},
     time::{Duration, Instant},
 };
 
-use annulus_cyclo::{CycloError, JoinSpec, Share};
-use annulus_dataset::output::{Collection, OutputError, OutputOptions, SealedDataset, WholeDataset};
+use annulus_cyclo::{Give, JoinSpec, Probe, Share};
+use annulus_dataset::output::{Collection, OutputOptions, SealedDataset, WholeDataset};
 use annulus_join::{error::JoinError, hash::Partitions};
 use arrow::array::RecordBatch;
 
 use super::{
-    load::{Loaded, Side as Loading},
+    load::{Loaded, Reader, Side},
     progress::{self, Progress},
     ring::{self, Member},
     stop::Stop,
+    write::write_while,
 };
 use crate::{
     control::{HostSummary, LineWriter, Order, Phase, Report, Task},
@@ -26,6 +27,18 @@ use crate::{
 
 /// Memory for files that are being written: a share of what the host may use, or so much.
 const WRITERS_BYTES: usize = 256 << 20;
+
+/// Fragments' worth of rows that go around and are prepared together: each of them then meets few partitions, or values.
+const WAVE_FRAGMENTS: u64 = 32;
+/// Such rows take at most this part of what a host may use of memory.
+const WAVE_SHARE: u64 = 16;
+
+/// Bytes of rows that go around and are read and prepared together. Three times as much is in memory: rows that are read, that
+/// are prepared, and that wait to be sent.
+pub(crate) fn wave_bytes(fragment_bytes: u32, memory_bytes: Option<u64>) -> u64 {
+    let fragment = u64::from(fragment_bytes);
+    (WAVE_FRAGMENTS * fragment).min(memory_bytes.unwrap_or(u64::MAX) / WAVE_SHARE).max(fragment)
+}
 
 pub(super) struct Session<W> {
     pub(super) orders: Receiver<Order>,
@@ -64,18 +77,17 @@ impl<W: Write> Session<W> {
     /// Everything up to files that are complete and cannot be seen.
     fn join(&self, task: &Task) -> Result<(HostSummary, SealedDataset), ClusterError> {
         let start = Instant::now();
-        let sides = [Loading::open(task, 0)?, Loading::open(task, 1)?];
+        let sides = [Side::open(task, 0)?, Side::open(task, 1)?];
         let bound = bind(task, &sides)?;
         // What cannot be written is known before anything is read.
         let files = create_files(task, &bound)?;
+        let (stop, progress) = (&self.stop, &*self.progress);
+        let readers = [0, 1].map(|side| Reader { side: &sides[side], scan: &bound.scans[side], task, stop, progress });
         let (stays, around) = if task.rotates_left { (1, 0) } else { (0, 1) };
-        let load = |side: usize, parts| sides[side].load(&bound.scans[side], parts, task, &self.stop, &self.progress);
-        let (build, probe) = (load(stays, (0, task.revolutions))?, load(around, (0, 1))?);
-        let mut summary = HostSummary { rows_bad: build.rows_bad + probe.rows_bad, ..HostSummary::default() };
-        (summary.rows[stays], summary.bytes[stays]) = (build.rows, build.bytes);
-        (summary.rows[around], summary.bytes[around]) = (probe.rows, probe.bytes);
-        summary.load_ms = milliseconds(start.elapsed());
-        self.reports.write(&Report::Loaded { build_rows: build.rows })?;
+        let mut read = [Loaded::default(), Loaded::default()];
+        let first = readers[stays].part(0, task.revolutions)?;
+        let mut summary = HostSummary { load_ms: milliseconds(start.elapsed()), ..HostSummary::default() };
+        self.reports.write(&Report::Loaded { build_rows: first.rows })?;
         let Order::Prepare { build_rows } = self.order()? else { return Err(out_of_order()) };
 
         self.progress.enter(Phase::Preparing);
@@ -85,22 +97,23 @@ impl<W: Write> Session<W> {
             fragment_bytes: task.fragment_bytes as usize,
             threads: task.threads(),
         };
-        let share = Share::prepare(&spec, build.batches, probe.batches)?;
+        let share = Share::prepare(&spec, read[stays].count(first), Vec::new())?;
         self.stop.check()?;
         self.reports.write(&Report::Prepared)?;
         let Order::Turn = self.order()? else { return Err(out_of_order()) };
-        let mut later = Loaded::default();
-        let next = |part: usize| {
-            let loaded = load(stays, (part, task.revolutions)).map_err(|error| JoinError::Outside(Box::new(error)))?;
-            later.rows += loaded.rows;
-            later.rows_bad += loaded.rows_bad;
-            later.bytes = later.bytes.max(loaded.bytes);
-            Ok(loaded.batches)
+        let later = |part: usize| Ok(read[stays].count(readers[stays].part(part, task.revolutions).map_err(outside)?));
+        let fed = OnceLock::new();
+        let feed = |give: &mut Give<'_>| {
+            // It is fed again in each revolution.
+            let progress = fed.get().is_none().then_some(progress);
+            let rows = readers[around].feed(wave_bytes(task.fragment_bytes, task.memory_bytes), progress, give)?;
+            fed.set(rows).ok();
+            Ok(())
         };
-        let sealed = self.turn(task, share, next, files, &mut summary)?;
-        summary.rows[stays] += later.rows;
-        summary.rows_bad += later.rows_bad;
-        summary.bytes[stays] = summary.bytes[stays].max(later.bytes);
+        let sealed = self.turn(task, share, later, &feed, files, &mut summary)?;
+        read[around] = fed.into_inner().unwrap_or_default();
+        (summary.rows, summary.bytes) = (read.each_ref().map(|side| side.rows), read.each_ref().map(|side| side.bytes));
+        summary.rows_bad = read.iter().map(|side| side.rows_bad).sum();
         Ok((summary, sealed))
     }
 
@@ -109,7 +122,8 @@ impl<W: Write> Session<W> {
         &self,
         task: &Task,
         share: Share,
-        next: impl FnMut(usize) -> Result<Vec<RecordBatch>, JoinError>,
+        later: impl FnMut(usize) -> Result<Vec<RecordBatch>, JoinError>,
+        feed: &Probe<'_>,
         files: WholeDataset,
         summary: &mut HostSummary,
     ) -> Result<SealedDataset, ClusterError> {
@@ -117,13 +131,14 @@ impl<W: Write> Session<W> {
         let mut host = ring::enter(task, self.member.as_ref())?;
         self.stop.holds(host.stopper());
         self.progress.follow(host.progress());
-        let progress = &self.progress;
         let parts = NonZeroUsize::new(task.revolutions).unwrap_or(NonZeroUsize::MIN);
-        let turn = share.turn_parts(&mut host, parts, next, &|thread, batch| {
-            progress.wrote(batch.num_rows());
-            files.write(thread, &batch).map_err(|error| JoinError::Outside(Box::new(error)))
-        });
-        let turn = turn.map_err(told_from_outside)?;
+        let progress = &self.progress;
+        let turn = write_while(&files, task.threads(), |writers| {
+            share.turn_parts(&mut host, parts, later, Some(feed), &|_, batch: RecordBatch| {
+                progress.wrote(batch.num_rows());
+                writers.take(batch)
+            })
+        })?;
         host.finish()?;
         self.progress.enter(Phase::Writing);
         summary.rows_out = self.progress.get().rows_out;
@@ -146,7 +161,11 @@ impl<W: Write> Session<W> {
     }
 }
 
-fn bind(task: &Task, sides: &[Loading; 2]) -> Result<Bound, ClusterError> {
+fn outside(error: ClusterError) -> JoinError {
+    JoinError::Outside(Box::new(error))
+}
+
+fn bind(task: &Task, sides: &[Side; 2]) -> Result<Bound, ClusterError> {
     let [left, right] = sides.each_ref().map(|side| &side.dataset.schema);
     let condition = plan::Condition::new(&task.query, left, right)?;
     plan::bind(&condition, &task.query, task.rotate(), task.algorithm)
@@ -160,16 +179,6 @@ fn create_files(task: &Task, bound: &Bound) -> Result<WholeDataset, ClusterError
     let settings = Collection::member_settings(output.member, task.session);
     let memory = task.memory_bytes.map_or(WRITERS_BYTES, |bytes| (bytes / 8) as usize).min(WRITERS_BYTES);
     Ok(WholeDataset::create(&options, settings, schema, task.threads(), memory)?)
-}
-
-/// The error of who gave rows or took the result, as it was before it went through the join.
-fn told_from_outside(error: CycloError) -> ClusterError {
-    let CycloError::Join(JoinError::Outside(error)) = error else { return error.into() };
-    let error = match error.downcast::<OutputError>() {
-        Ok(error) => return ClusterError::Output(*error),
-        Err(error) => error,
-    };
-    error.downcast::<ClusterError>().map_or_else(|error| JoinError::Outside(error).into(), |error| *error)
 }
 
 fn out_of_order() -> ClusterError {

@@ -31,6 +31,8 @@ pub enum Reason {
     Asked,
     /// The side has fewer bytes.
     Smaller,
+    /// One host has all of it, and needs memory for the other side alone.
+    Larger,
     /// The constants of a band of floats are added to this side, whose sums are rounded.
     Rounding,
     /// There are equal keys.
@@ -46,6 +48,7 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Self::Asked => "as asked for",
             Self::Smaller => "it has fewer bytes",
+            Self::Larger => "it has more bytes, and one host keeps the other side alone in memory",
             Self::Rounding => "the band's constants are added to its values, and sums of floats are rounded",
             Self::EqualKeys => "the condition has equal keys",
             Self::Band => "the condition has a band",
@@ -54,7 +57,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Chooses what was not asked for; `extents` are those of the left and the right side.
+/// Chooses what was not asked for; `extents` are those of the left and the right side. What goes around is joined by every host,
+/// and is to be the smaller side, but on one host nothing is sent.
 ///
 /// # Errors
 /// If what was asked for does not go with the condition.
@@ -62,12 +66,14 @@ pub fn choose(
     condition: &Condition,
     options: &JoinOptions,
     [left, right]: [Extent; 2],
+    hosts: usize,
 ) -> Result<Choice, ClusterError> {
     let smaller = if left.bytes < right.bytes { Side::Left } else { Side::Right };
     let rounding = condition.band.as_ref().and_then(|band| band.offset_side);
     let (rotate, rotate_reason) = match (options.rotate, rounding) {
         (Some(side), _) => (side, Reason::Asked),
         (None, Some(side)) => (side, Reason::Rounding),
+        (None, None) if hosts == 1 => (smaller.other(), Reason::Larger),
         (None, None) => (smaller, Reason::Smaller),
     };
     let has_band = condition.has_band(rotate.other());

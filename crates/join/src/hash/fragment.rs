@@ -14,7 +14,7 @@ use crate::{error::JoinError, key::Keyed, matched::Matched};
 /// Rows of the probe side that are clustered at a time, at most.
 const MOST_ROWS: usize = 1 << 31;
 /// Rows of a morsel, at least: enough for the cache to be worth filling.
-const MORSEL_ROWS: u32 = 1 << 14;
+const MORSEL_ROWS: u32 = 1 << 10;
 /// Morsels for each thread, so that all have work until the end where some take longer.
 const MORSELS: usize = 8;
 

@@ -3,9 +3,13 @@
 use arrow::{
     array::Array,
     buffer::{Buffer, NullBuffer, ScalarBuffer},
+    datatypes::DataType,
 };
 
-use super::scatter::Target;
+use super::{
+    scatter::Target,
+    views::{VIEW_BYTES, ViewColumn},
+};
 use crate::{
     error::JoinError,
     hash::radix::Radix,
@@ -17,6 +21,8 @@ use crate::{
 pub(super) struct Layout {
     /// Columns of 1, 2, 4, 8, 16 or 32 bytes, and how many.
     pub(super) fixed: Vec<(usize, usize)>,
+    /// For each of those, its views if it has some.
+    pub(super) views: Vec<Option<ViewColumn>>,
     /// Other columns.
     pub(super) others: Vec<usize>,
     /// Whether the number that each row had is scattered, too, behind the columns: some of them has nulls.
@@ -26,9 +32,12 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn new(keys: &Keys, pieces: &[Keyed]) -> Self {
-        let width = |column: usize| match keys.full().field(column).data_type().primitive_width() {
+    pub(super) fn new(keys: &Keys, pieces: &[Keyed], threads: usize) -> Self {
+        let data_type = |column: usize| keys.full().field(column).data_type();
+        let is_view = |column: usize| matches!(data_type(column), DataType::Utf8View | DataType::BinaryView);
+        let width = |column: usize| match data_type(column).primitive_width() {
             Some(width @ (1 | 2 | 4 | 8 | 16 | 32)) => Some((column, width)),
+            _ if is_view(column) => Some((column, VIEW_BYTES)),
             _ => None,
         };
         let columns = 0..keys.full().fields().len();
@@ -36,10 +45,12 @@ impl Layout {
         let others: Vec<usize> = columns.filter(|&column| width(column).is_none()).collect();
         let has_nulls = |piece: &Keyed| fixed.iter().any(|&(column, _)| piece.columns[column].null_count() > 0);
         let row_numbers = pieces.iter().any(has_nulls);
+        let views = |&(column, _): &(usize, usize)| is_view(column).then(|| ViewColumn::of(pieces, column, threads));
+        let views = fixed.iter().map(views).collect();
         let key = keys.key_column();
         let at = fixed.iter().position(|&(column, _)| column == key).expect("a key has 4 or 8 bytes");
         let key = (at, fixed[at].1 == size_of::<u64>());
-        Self { fixed, others, row_numbers, key }
+        Self { fixed, views, others, row_numbers, key }
     }
 
     /// Where all of it goes.
@@ -87,11 +98,14 @@ impl Input {
     pub(super) fn of_pieces(layout: &Layout, pieces: &[Keyed]) -> Vec<Self> {
         let mut first_row = 0;
         let input = |(number, piece): (usize, &Keyed)| {
-            let values = |&(column, width): &(usize, usize)| {
+            let values = |(&(column, width), views): (&(usize, usize), &Option<ViewColumn>)| {
+                if let Some(views) = views {
+                    return views.pieces[number].clone();
+                }
                 let data = piece.columns[column].to_data();
                 data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width)
             };
-            let columns = layout.fixed.iter().map(values).collect();
+            let columns = layout.fixed.iter().zip(&layout.views).map(values).collect();
             let input =
                 Self { keys: piece.values.clone(), nulls: piece.nulls.clone(), columns, first_row, piece: number };
             first_row += piece.rows() as u32;

@@ -4,6 +4,8 @@
 //! batches -> count rows of each partition and thread -> scatter columns of fixed width; with nulls, row numbers, too
 //!         -> chunks, each clustered by itself        -> gather other columns, partition by partition
 //! ```
+//! Views have a fixed width, and what they point to stays where it is.
+//!
 //! Within a partition rows keep their order, which is why both ways agree.
 //!
 //! Behind the partitions come the rows with null keys ([`Keyed::nulls`]), as one more. Fan-outs beyond what the first caches and
@@ -13,6 +15,7 @@ mod gather;
 mod input;
 mod scatter;
 mod scattered;
+mod views;
 
 use arrow::{array::ArrayRef, buffer::Buffer};
 
@@ -40,14 +43,15 @@ type Pass = (Vec<Buffer>, Vec<u32>);
 /// More partitions are made in two passes: each takes a cache line for each column while rows are scattered.
 const PASS_BITS: u32 = 11;
 
-/// Clusters fewer than 2^32 rows. Takes the memory of the rows once more than they have, and in two passes twice.
+/// Clusters fewer than 2^32 rows. Takes the memory of the rows once more than they have (strings that views point to are not
+/// copied), and in two passes twice.
 pub(super) fn cluster(
     keys: &Keys,
     pieces: &[Keyed],
     partitions: Partitions,
     threads: usize,
 ) -> Result<Clustered, JoinError> {
-    let layout = Layout::new(keys, pieces);
+    let layout = Layout::new(keys, pieces, threads);
     let inputs = Input::of_pieces(&layout, pieces);
     let bits = partitions.bits();
     let first_bits = if bits <= PASS_BITS { bits } else { bits / 2 };
@@ -112,7 +116,7 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::{
-        array::{Array, AsArray, Int64Array, RecordBatch, StringArray, UInt32Array},
+        array::{Array, AsArray, Int64Array, RecordBatch, StringArray, StringViewArray, UInt32Array},
         compute::take_record_batch,
         datatypes::Int64Type,
     };
@@ -124,7 +128,10 @@ mod tests {
         let key: ArrayRef = Arc::new((0..rows).map(|row| (row % 7 != 3).then_some(row / 2)).collect::<Int64Array>());
         let text: ArrayRef =
             Arc::new((0..rows).map(|row| (row % 5 > 0).then(|| row.to_string())).collect::<StringArray>());
-        RecordBatch::try_from_iter_with_nullable([("key", key, true), ("text", text, true)]).unwrap()
+        let view = |row: i64| (row % 4 > 0).then(|| row.to_string().repeat(1 + row as usize % 5));
+        let view: ArrayRef = Arc::new((0..rows).map(view).collect::<StringViewArray>());
+        RecordBatch::try_from_iter_with_nullable([("key", key, true), ("text", text, true), ("view", view, true)])
+            .unwrap()
     }
 
     /// It is a stable sort by partition. There are several chunks, and several parts of partitions.
@@ -156,6 +163,29 @@ mod tests {
                 let found = RecordBatch::try_new(whole.schema(), clustered.columns).unwrap();
                 assert_eq!(found, expected, "{bits} bits, {threads} threads");
             }
+        }
+    }
+    /// Long values stay in their blocks, but not if a few of them would keep all.
+    #[test]
+    fn blocks_of_views_are_shared_or_left() {
+        let whole = batch(100_000);
+        let keys = Keys::new(&whole.schema(), &[0], false).unwrap();
+        let blocks = |batch: &RecordBatch| batch.column(2).as_string_view().data_buffers().to_vec();
+        for step in [1, 53] {
+            let rows: UInt32Array = (0..100_000).step_by(step).collect();
+            let taken = take_record_batch(&whole, &rows).unwrap();
+            assert_eq!(blocks(&taken).len(), blocks(&whole).len());
+            let half = taken.num_rows() / 2;
+            let pieces = [taken.slice(0, half), taken.slice(half, taken.num_rows() - half)];
+            let pieces = pieces.map(|piece| keys.extend(&piece).unwrap());
+            let clustered = cluster(&keys, &pieces, Partitions::at_least(8), 2).unwrap();
+            let found = RecordBatch::try_new(whole.schema(), clustered.columns).unwrap();
+            let starts = |batch: &RecordBatch| blocks(batch).iter().map(|block| block.as_ptr()).collect::<Vec<_>>();
+            let is_shared = starts(&found).iter().all(|start| starts(&whole).contains(start));
+            assert_eq!(is_shared, step == 1);
+            let long = found.column(2).as_string_view().iter().flatten().map(str::len).filter(|&len| len > 12);
+            let bytes: usize = blocks(&found).iter().map(Buffer::len).sum();
+            assert!(bytes <= 2 * long.sum::<usize>(), "{bytes} bytes for every {step}th row");
         }
     }
 }

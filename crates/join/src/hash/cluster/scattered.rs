@@ -6,7 +6,7 @@ use arrow::{
     datatypes::Schema,
 };
 
-use super::input::Layout;
+use super::{input::Layout, views::ViewColumn};
 use crate::{error::JoinError, key::Keyed, parallel};
 
 /// Rows whose validity a thread gathers at a time; a multiple of 64.
@@ -23,12 +23,17 @@ pub(super) fn columns(
     let numbers = buffers.drain(layout.fixed.len()..).next();
     let numbers: ScalarBuffer<u32> = numbers.map(ScalarBuffer::from).unwrap_or_default();
     let rows = pieces.iter().map(Keyed::rows).sum();
-    let column = |(&(column, _), values): (&(usize, usize), Buffer)| {
+    let column = |((&(column, _), views), values): ((&(usize, usize), &Option<ViewColumn>), Buffer)| {
         let data_type = schema.field(column).data_type().clone();
         let nulls = validity(pieces, column, &numbers, threads);
-        Ok(make_array(ArrayData::builder(data_type).len(rows).add_buffer(values).nulls(nulls).build()?))
+        let data = ArrayData::builder(data_type).len(rows).add_buffer(values).nulls(nulls);
+        Ok(make_array(match views {
+            None => data.build()?,
+            // SAFETY: these are the views of the pieces' arrays, each once, and the blocks are those that they are of.
+            Some(views) => unsafe { data.add_buffers(views.blocks.iter().cloned()).build_unchecked() },
+        }))
     };
-    layout.fixed.iter().zip(buffers).map(column).collect()
+    layout.fixed.iter().zip(&layout.views).zip(buffers).map(column).collect()
 }
 
 /// The validity of a column in the new order, if it has nulls.

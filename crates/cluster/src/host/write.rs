@@ -1,0 +1,97 @@
+//! Files that are written while the join goes on. Encoding a batch takes longer than joining it: a thread that did both would keep
+//! those that share a fragment with it waiting.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread::{self, Builder},
+};
+
+use annulus_cyclo::CycloError;
+use annulus_dataset::output::WholeDataset;
+use annulus_join::error::JoinError;
+use arrow::array::RecordBatch;
+
+use crate::error::ClusterError;
+
+/// Batches that wait for each thread.
+const WAITING: usize = 2;
+
+/// Where a join's batches go. Any number of threads may give some.
+pub(super) struct Writers<'a> {
+    batches: SyncSender<RecordBatch>,
+    failed: &'a Failed,
+}
+
+#[derive(Default)]
+struct Failed {
+    is_set: AtomicBool,
+    first: Mutex<Option<ClusterError>>,
+}
+
+/// Runs `join`, whose batches go to `count` files by a thread for each, and waits until all are written.
+///
+/// # Errors
+/// The first one of a file, or else that of `join`.
+pub(super) fn write_while<T>(
+    files: &WholeDataset,
+    count: usize,
+    join: impl FnOnce(&Writers<'_>) -> Result<T, CycloError>,
+) -> Result<T, ClusterError> {
+    let (sender, receiver) = sync_channel(WAITING * count);
+    let (receiver, failed) = (Mutex::new(receiver), Failed::default());
+    let joined = thread::scope(|scope| {
+        // Dropped before threads are waited for, which then end.
+        let writers = Writers { batches: sender, failed: &failed };
+        for file in 0..count {
+            let (receiver, failed) = (&receiver, &failed);
+            let work = move || write(files, file, receiver, failed);
+            Builder::new().name("writer".to_owned()).spawn_scoped(scope, work).map_err(CycloError::Threads)?;
+        }
+        join(&writers)
+    });
+    match failed.first.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => joined.map_err(told_from_outside),
+    }
+}
+
+/// Writes what nobody else has taken. After an error nothing is written, but all is taken, so that nobody waits.
+fn write(files: &WholeDataset, file: usize, batches: &Mutex<Receiver<RecordBatch>>, failed: &Failed) {
+    loop {
+        let next = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(batch) = next else { return };
+        if failed.is_set.load(Relaxed) {
+            continue;
+        }
+        let written = catch_unwind(AssertUnwindSafe(|| files.write(file, &batch)));
+        let written = written.map_or(Err(CycloError::Panicked.into()), |written| written.map_err(ClusterError::Output));
+        if let Err(error) = written {
+            failed.first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            failed.is_set.store(true, Relaxed);
+        }
+    }
+}
+
+impl Writers<'_> {
+    /// Gives a batch to whoever is idle; waits if too many wait.
+    ///
+    /// # Errors
+    /// If a file has failed, whose error comes at the end.
+    pub(super) fn take(&self, batch: RecordBatch) -> Result<(), JoinError> {
+        if self.failed.is_set.load(Relaxed) || self.batches.send(batch).is_err() {
+            return Err(JoinError::Outside("a file cannot be written".into()));
+        }
+        Ok(())
+    }
+}
+
+/// The error of who gave rows, as it was before it went through the join.
+fn told_from_outside(error: CycloError) -> ClusterError {
+    let CycloError::Join(JoinError::Outside(error)) = error else { return error.into() };
+    error.downcast::<ClusterError>().map_or_else(|error| JoinError::Outside(error).into(), |error| *error)
+}

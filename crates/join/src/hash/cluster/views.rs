@@ -1,0 +1,140 @@
+//! Columns of views, which are scattered as values of 16 bytes. Long values stay in the blocks where they are, unless most of these
+//! would be kept for nothing.
+
+use std::collections::HashMap;
+
+use arrow::{
+    array::{Array, ArrayData},
+    buffer::Buffer,
+};
+
+use crate::{key::Keyed, parallel};
+
+/// Bytes of a view.
+pub(super) const VIEW_BYTES: usize = size_of::<u128>();
+/// Values of more bytes lie in a block.
+const MOST_INLINE: u32 = 12;
+/// Values are copied if they are less than this part of their blocks.
+const LEAST_SHARE: usize = 2;
+/// A block of values that were copied is full; views have offsets of 32 bits.
+const BLOCK_BYTES: usize = 1 << 30;
+
+/// A column of several pieces, whose views are of the same blocks.
+#[derive(Debug)]
+pub(super) struct ViewColumn {
+    /// The views of each piece.
+    pub(super) pieces: Vec<Buffer>,
+    pub(super) blocks: Vec<Buffer>,
+}
+
+impl ViewColumn {
+    /// Takes 16 bytes a row, and where long values are copied, theirs. O(rows).
+    pub(super) fn of(pieces: &[Keyed], column: usize, threads: usize) -> Self {
+        let data: Vec<ArrayData> = pieces.iter().map(|piece| piece.columns[column].to_data()).collect();
+        let usages = parallel::map(threads, data.iter().collect(), Usage::of);
+        let long_bytes: usize = usages.iter().map(|usage| usage.long_bytes).sum();
+        let (blocks, numbers) = used_blocks(&data, &usages);
+        let block_bytes: usize = blocks.iter().map(Buffer::capacity).sum();
+        if block_bytes / LEAST_SHARE <= long_bytes {
+            let work = data.iter().zip(&numbers).collect();
+            let pieces = parallel::map(threads, work, |(data, numbers)| {
+                rewrite(data, |view, block| with_block(view, numbers[block], offset(view)))
+            });
+            return Self { pieces, blocks };
+        }
+        let copies = parallel::map(threads, data.iter().collect(), copied);
+        let mut blocks = Vec::new();
+        let pieces = copies.into_iter().map(|(views, own)| {
+            let first = blocks.len() as u32;
+            blocks.extend(own);
+            if first == 0 {
+                return views;
+            }
+            let views: &[u128] = views.typed_data();
+            let moved = |&view: &u128| {
+                if is_long(view) { with_block(view, first + block(view) as u32, offset(view)) } else { view }
+            };
+            views.iter().map(moved).collect()
+        });
+        Self { pieces: pieces.collect(), blocks }
+    }
+}
+
+/// What of its blocks a piece uses.
+struct Usage {
+    blocks: Vec<bool>,
+    /// Bytes of values that lie in blocks.
+    long_bytes: usize,
+}
+
+impl Usage {
+    fn of(data: &ArrayData) -> Self {
+        let (mut blocks, mut long_bytes) = (vec![false; data.buffers().len() - 1], 0);
+        for &view in views(data).iter().filter(|&&view| is_long(view)) {
+            blocks[block(view)] = true;
+            long_bytes += view as u32 as usize;
+        }
+        Self { blocks, long_bytes }
+    }
+}
+
+/// The blocks that are used, each once, and the numbers that the pieces' blocks have among them.
+fn used_blocks(data: &[ArrayData], usages: &[Usage]) -> (Vec<Buffer>, Vec<Vec<u32>>) {
+    let (mut blocks, mut known) = (Vec::new(), HashMap::new());
+    let mut numbers_of = |(data, usage): (&ArrayData, &Usage)| {
+        let mut number = |(block, &is_used): (&Buffer, &bool)| {
+            if !is_used {
+                return 0;
+            }
+            *known.entry((block.as_ptr().addr(), block.len())).or_insert_with(|| {
+                blocks.push(block.clone());
+                blocks.len() as u32 - 1
+            })
+        };
+        data.buffers()[1..].iter().zip(&usage.blocks).map(&mut number).collect()
+    };
+    let numbers = data.iter().zip(usages).map(&mut numbers_of).collect();
+    (blocks, numbers)
+}
+
+/// The views of a piece, of blocks that have its values and no others.
+fn copied(data: &ArrayData) -> (Buffer, Vec<Buffer>) {
+    let (mut full, mut current) = (Vec::new(), Vec::new());
+    let views = rewrite(data, |view, block| {
+        let value = &data.buffers()[1 + block][offset(view) as usize..][..view as u32 as usize];
+        if current.len() + value.len() > BLOCK_BYTES && !current.is_empty() {
+            full.push(Buffer::from_vec(std::mem::take(&mut current)));
+        }
+        let at = current.len() as u32;
+        current.extend_from_slice(value);
+        with_block(view, full.len() as u32, at)
+    });
+    full.push(Buffer::from_vec(current));
+    (views, full)
+}
+
+/// All views, those with long values as `long` makes them of the view and its block's number.
+fn rewrite(data: &ArrayData, mut long: impl FnMut(u128, usize) -> u128) -> Buffer {
+    views(data).iter().map(|&view| if is_long(view) { long(view, block(view)) } else { view }).collect()
+}
+
+fn views(data: &ArrayData) -> &[u128] {
+    &data.buffer::<u128>(0)[..data.len()]
+}
+
+fn is_long(view: u128) -> bool {
+    view as u32 > MOST_INLINE
+}
+
+fn block(view: u128) -> usize {
+    (view >> 64) as u32 as usize
+}
+
+fn offset(view: u128) -> u32 {
+    (view >> 96) as u32
+}
+
+/// Length and first bytes stay.
+fn with_block(view: u128, block: u32, offset: u32) -> u128 {
+    view & u128::from(u64::MAX) | u128::from(block) << 64 | u128::from(offset) << 96
+}
