@@ -106,7 +106,7 @@ fn join(
     if let Some(provider) = &file.fabric {
         let (node, sealed) = (me.fabric_address.as_deref(), !file.trusted_network);
         let options = Options { provider, node, sealed };
-        return Host::join_ring_by_fabric(place, session, config, address, protect, &options);
+        return Host::join_ring_by_fabric(place, session, config, address, protect, &options, &Default::default());
     }
     Host::join_ring(place, session, config, address, protect)
 }
