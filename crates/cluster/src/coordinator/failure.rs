@@ -7,7 +7,7 @@ pub(super) enum Seen {
     Said(String),
     /// It said that another one is to blame.
     Blames(usize, String),
-    /// Its reports ended, or broke off.
+    /// Its reports ended, or broke off; or it was stopped there.
     Gone(String),
     /// It was not heard of for too long.
     Silent,

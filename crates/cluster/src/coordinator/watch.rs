@@ -105,7 +105,8 @@ impl<'a> Ring<'a> {
                 }
                 Next::Report(host, Report::Failed { reason, other }) => (host, said(reason, other)),
                 Next::Report(host, Report::Stopped) => {
-                    (host, Seen::Said("it has heard nothing from here for its --timeout, and stopped".to_owned()))
+                    let how = "it was stopped, or has heard nothing from here for its --timeout";
+                    (host, Seen::Gone(how.to_owned()))
                 }
                 Next::Report(host, report) => match wanted(report) {
                     Some(found) => {
