@@ -4,7 +4,7 @@ use std::{
     io::{self, ErrorKind, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     os::unix::net::{UnixListener, UnixStream},
-    sync::mpsc::channel,
+    sync::mpsc::{Receiver, channel},
     thread,
     time::Duration,
 };
@@ -293,20 +293,23 @@ fn a_host_is_stopped_in_its_ring() {
         Host::join_ring_until(place, SESSION, &config(), address, &Clear, &stopper)
     };
     let [own, others] = addresses;
-    let hosts = thread::scope(|scope| {
+    let [host, other] = thread::scope(|scope| {
         let host = scope.spawn(|| join(0, one, own).unwrap());
         // Not stopped itself.
         let other = Address::Tcp { listener: other, successor: others };
         let other = Host::join_ring(Place::new(1, 2).unwrap(), SESSION, &config(), other, &Clear).unwrap();
         [host.join().unwrap(), other]
     });
-    let ends = hosts.map(|host| {
+    let finish = |host: Host| {
         let (ended, ending) = channel();
         thread::spawn(move || ended.send(host.finish()));
         ending
-    });
+    };
+    // It cannot finish before the other one does.
+    let ending = finish(host);
     stopper.stop();
-    let errors = ends.map(|ending| ending.recv_timeout(SOON).expect("it ends").unwrap_err());
+    let error = |ending: Receiver<Result<(), _>>| ending.recv_timeout(SOON).expect("it ends").unwrap_err();
+    let errors: [RoundaboutError; 2] = [error(ending), error(finish(other))];
     let failed = Failure { host: HostId(0), reason: Reason::GaveUp };
     for error in errors {
         assert!(matches!(error, RoundaboutError::Failed { failure, .. } if failure == failed), "{error}");

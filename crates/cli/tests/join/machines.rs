@@ -24,7 +24,7 @@ fn join(folder: &Path, output: &str, more: &[&str]) -> Annulus {
 const ON_RING: [&str; 4] = ["--ring", "ring.toml", "--name", SUBMITTER];
 
 /// By TLS, in the clear, and by libfabric, sealed or not.
-const WAYS: &[&str] = if cfg!(feature = "ofi") {
+pub const WAYS: &[&str] = if cfg!(feature = "ofi") {
     &["", "trusted_network = true", "fabric = 'tcp'", "fabric = 'tcp'\ntrusted_network = true", "fabric = 'shm'"]
 } else {
     &["", "trusted_network = true"]

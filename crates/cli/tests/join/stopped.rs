@@ -1,9 +1,10 @@
 //! Ctrl-C while the machines of a ring look for each other.
 
-use std::{cell::Cell, fs, net::TcpListener, time::Duration};
+use std::{cell::Cell, net::TcpListener, time::Duration};
 
 use crate::{
-    disturbed::{Ended, visible},
+    disturbed::{Ended, tree, visible},
+    machines::WAYS,
     ring::{Addresses, Ring, SUBMITTER},
     support::{Annulus, Running},
     tables::rows_of_files,
@@ -22,8 +23,8 @@ struct Scene {
 }
 
 impl Scene {
-    fn new() -> Self {
-        let ring = Ring::new("", 300);
+    fn new(settings: &str) -> Self {
+        let ring = Ring::new(settings, 300);
         let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
         silent.set_nonblocking(true).expect("a listener");
         let [alpha, beta, gamma] = ring.addresses;
@@ -53,16 +54,18 @@ impl Scene {
 /// It waits for its hosts, which leave nothing.
 #[test]
 fn a_join_whose_machines_look_for_each_other_is_interrupted() {
-    let mut scene = Scene::new();
-    let ended = scene.disturbed(&[], |running, _| running.signal("INT"));
-    assert_eq!(ended.code, Some(130), "{}", ended.stderr);
-    let output = scene.ring.path().join("out");
-    assert!(!output.exists(), "{:?} are left", fs::read_dir(output).map(Iterator::count));
+    for settings in WAYS {
+        let mut scene = Scene::new(settings);
+        let ended = scene.disturbed(&[], |running, _| running.signal("INT"));
+        assert_eq!(ended.code, Some(130), "{}", ended.stderr);
+        let output = scene.ring.path().join("out");
+        assert!(!output.exists(), "{settings}: {:?} are left", tree(&output));
+    }
 }
 
 #[test]
 fn a_node_that_looks_for_its_neighbours_is_interrupted() {
-    let mut scene = Scene::new();
+    let mut scene = Scene::new("");
     let output = scene.ring.path().join("out");
     let interrupt = |_: &Running, nodes: &mut [Running; 3]| {
         nodes[0].signal("INT");
@@ -78,7 +81,7 @@ fn a_node_that_looks_for_its_neighbours_is_interrupted() {
 /// As without a machine that is lost.
 #[test]
 fn machines_go_on_without_a_node_that_is_interrupted() {
-    let mut scene = Scene::new();
+    let mut scene = Scene::new("");
     let ended = scene.disturbed(&["--retry"], |_, nodes| nodes[0].signal("INT"));
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     Annulus::new(["join", "a", "b", "--on", "k", "--output", "alone"]).at(scene.ring.path()).succeeds();
