@@ -82,10 +82,7 @@ impl<'a> Ring<'a> {
                     continue;
                 }
                 Next::Report(host, Report::Failed { reason, other }) => (host, said(reason, other)),
-                Next::Report(host, Report::Stopped) => {
-                    let how = "it was stopped, or has heard nothing from here for its --timeout";
-                    (host, Seen::Gone(how.to_owned()))
-                }
+                Next::Report(host, Report::Stopped) => (host, stopped()),
                 Next::Report(host, report) => match wanted(report) {
                     Some(found) => {
                         collected[host] = Some(found);
@@ -152,6 +149,9 @@ impl<'a> Ring<'a> {
                 break;
             }
             match self.next() {
+                Ok(Next::Report(host, Report::Stopped)) if self.hosts[host].orders.is_some() => {
+                    seen.push((host, stopped()));
+                }
                 // It was told to end, and did so.
                 Ok(Next::Report(host, Report::Stopped)) => seen.push((host, Seen::Obeyed)),
                 Ok(Next::Report(host, Report::Failed { reason, other })) => seen.push((host, said(reason, other))),
@@ -199,6 +199,11 @@ enum Next {
     Report(usize, Report),
     Ended(usize, Seen),
     Silent(usize),
+}
+
+/// A host that has ended and was not told to.
+fn stopped() -> Seen {
+    Seen::Gone("it was stopped, or has heard nothing from here for its --timeout".to_owned())
 }
 
 fn said(reason: String, other: Option<u16>) -> Seen {
