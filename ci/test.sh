@@ -6,6 +6,6 @@ source "$(dirname "$0")/env.sh"
 
 cargo test --workspace --locked
 # The links over libfabric, with what was built above, and rings of machines that use them.
-cargo test --workspace --locked --features annulus-cli/ofi --test ring --test processes --test fabric
+cargo test --workspace --locked --features annulus-cli/ofi --test ring --test processes --test fabric --test stopped
 cargo test --workspace --locked --features annulus-cli/ofi --test join -- machines:: interrupted
 ci/loom.sh

@@ -134,6 +134,9 @@ pub(crate) fn mebibytes(bytes: u64) -> String {
 
 impl From<RoundaboutError> for ClusterError {
     fn from(error: RoundaboutError) -> Self {
-        Self::Cyclo(error.into())
+        match error {
+            RoundaboutError::Stopped => Self::Cancelled,
+            error => Self::Cyclo(error.into()),
+        }
     }
 }

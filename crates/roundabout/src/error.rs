@@ -18,8 +18,8 @@ pub enum RoundaboutError {
         /// What this host saw of it.
         detail: Option<String>,
     },
-    /// The ring ended while this host still had something to do.
-    #[error("this host has stopped")]
+    /// This host was [stopped](crate::host::Stopper) while it was looking for its neighbours, or before.
+    #[error("this host was stopped before its ring was together")]
     Stopped,
     /// This host has finished, and another makes one more revolution.
     #[error("host {host} turns on, and this one has finished; all hosts make as many revolutions")]

@@ -5,10 +5,10 @@ use crate::link::fabric::{Fabric, Options};
 use crate::{
     config::Config,
     error::RoundaboutError,
-    host::Host,
+    host::{Host, Stopper},
     link::{
         alone::Alone,
-        socket::{Address, Protect, Sockets, connect},
+        socket::{Address, Protect, Sockets, connect_until},
     },
     ring::Place,
     wire::Session,
@@ -29,21 +29,38 @@ impl Host {
         address: Address,
         protect: &impl Protect,
     ) -> Result<Self, RoundaboutError> {
-        let config = config.checked()?;
-        if place.hosts() == 1 {
-            return Self::start(place, config, |_| Alone::open(&config));
-        }
-        let shared = matches!(address, Address::Unix { .. });
-        let config = if shared { config.handing_over() } else { config };
-        let connections = connect(place, session, &config, address, protect)?;
-        Self::start(place, config, |inbox| Sockets::start(place, session, &config, connections, inbox))
+        Self::join_ring_until(place, session, config, address, protect, &Stopper::default())
     }
 
-    /// As [`join_ring`](Self::join_ring), but fragments go by libfabric, and only the rest by sockets: TCP, and by TLS if fragments are
-    /// to be sealed.
+    /// As [`join_ring`](Self::join_ring), and `stopper` ends it, from now on to the host's end.
     ///
     /// # Errors
-    /// As of [`join_ring`](Self::join_ring), and if libfabric has no such provider, or it refuses.
+    /// As of [`join_ring`](Self::join_ring), and [`RoundaboutError::Stopped`] if it was stopped.
+    pub fn join_ring_until(
+        place: Place,
+        session: Session,
+        config: &Config,
+        address: Address,
+        protect: &impl Protect,
+        stopper: &Stopper,
+    ) -> Result<Self, RoundaboutError> {
+        unless_stopped(stopper, || {
+            let config = config.checked()?;
+            if place.hosts() == 1 {
+                return Self::start(place, config, |_| Alone::open(&config));
+            }
+            let shared = matches!(address, Address::Unix { .. });
+            let config = if shared { config.handing_over() } else { config };
+            let connections = connect_until(place, session, &config, address, protect, stopper)?;
+            Self::start(place, config, |inbox| Sockets::start(place, session, &config, connections, inbox))
+        })
+    }
+
+    /// As [`join_ring_until`](Self::join_ring_until), but fragments go by libfabric, and only the rest by sockets: TCP, and by TLS if
+    /// fragments are to be sealed.
+    ///
+    /// # Errors
+    /// As of [`join_ring_until`](Self::join_ring_until), and if libfabric has no such provider, or it refuses.
     #[cfg(feature = "ofi")]
     pub fn join_ring_by_fabric(
         place: Place,
@@ -52,13 +69,27 @@ impl Host {
         address: Address,
         protect: &impl Protect,
         options: &Options<'_>,
+        stopper: &Stopper,
     ) -> Result<Self, RoundaboutError> {
-        let config = config.checked()?;
-        if place.hosts() == 1 {
-            return Self::start(place, config, |_| Alone::open(&config));
-        }
-        let fabric = Fabric::open(options, &config)?;
-        let connections = connect(place, session, &config, address, protect)?;
-        Self::start(place, config, |inbox| fabric.start(place, session, &config, connections, inbox))
+        unless_stopped(stopper, || {
+            let config = config.checked()?;
+            if place.hosts() == 1 {
+                return Self::start(place, config, |_| Alone::open(&config));
+            }
+            let fabric = Fabric::open(options, &config)?;
+            let connections = connect_until(place, session, &config, address, protect, stopper)?;
+            // The neighbours' endpoints are still to be told.
+            let _waiting = stopper.waits(&connections.sockets())?;
+            Self::start(place, config, |inbox| fabric.start(place, session, &config, connections, inbox))
+        })
     }
+}
+
+/// A host that is stopped says so, whatever it saw of it.
+fn unless_stopped(
+    stopper: &Stopper,
+    join: impl FnOnce() -> Result<Host, RoundaboutError>,
+) -> Result<Host, RoundaboutError> {
+    let joined = join().inspect(|host| host.is_stopped_by(stopper));
+    if stopper.is_stopped() { Err(RoundaboutError::Stopped) } else { joined }
 }

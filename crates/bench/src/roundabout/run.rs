@@ -156,7 +156,7 @@ impl Run<'_> {
         let config = &self.config;
         #[cfg(feature = "ofi")]
         if let Some(options) = self.way.fabric(self.fabric) {
-            return Host::join_ring_by_fabric(place, SESSION, config, address, protect, &options);
+            return Host::join_ring_by_fabric(place, SESSION, config, address, protect, &options, &Default::default());
         }
         Host::join_ring(place, SESSION, config, address, protect)
     }

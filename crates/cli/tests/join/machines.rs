@@ -1,9 +1,17 @@
 //! Rings of machines: nodes that run already, on loopback, with certificates of their ring.
 
-use std::{fs, net::TcpStream, path::Path};
+use std::{
+    fs,
+    io::{self, ErrorKind, Read, Write},
+    net::TcpStream,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use annulus_roundabout::secure::{self, HostFiles, HostName, Identity};
 
 use crate::{
-    ring::{Ring, SUBMITTER, make_certificates},
+    ring::{HOSTS, Ring, SUBMITTER, make_certificates},
     support::Annulus,
     tables::rows_of_files,
 };
@@ -16,7 +24,7 @@ fn join(folder: &Path, output: &str, more: &[&str]) -> Annulus {
 const ON_RING: [&str; 4] = ["--ring", "ring.toml", "--name", SUBMITTER];
 
 /// By TLS, in the clear, and by libfabric, sealed or not.
-const WAYS: &[&str] = if cfg!(feature = "ofi") {
+pub const WAYS: &[&str] = if cfg!(feature = "ofi") {
     &["", "trusted_network = true", "fabric = 'tcp'", "fabric = 'tcp'\ntrusted_network = true", "fabric = 'shm'"]
 } else {
     &["", "trusted_network = true"]
@@ -91,14 +99,43 @@ fn members_of_another_ring_are_refused() {
     join(ring.path(), "out", &ON_RING).succeeds();
 }
 
-/// Whoever can reach a machine can connect to it.
+/// Whoever can reach a machine can connect to it; these are more than it hears at a time.
 #[test]
 fn silent_strangers_keep_nobody_from_a_join() {
     let ring = Ring::new("", 300);
     let _nodes = ring.nodes(["ring.toml"; 3]);
-    let silent = ring.addresses.map(|addresses| [(); 10].map(|()| TcpStream::connect(addresses.control)));
+    let silent = ring.addresses.map(|addresses| [(); 100].map(|()| TcpStream::connect(addresses.control)));
     assert!(silent.iter().flatten().all(Result::is_ok));
     join(ring.path(), "out", &[&ON_RING[..], &["--timeout", "2"]].concat()).succeeds();
+    for oldest in silent.into_iter().filter_map(|strangers| strangers.into_iter().next()?.ok()) {
+        // Long before it has been silent for as long as it may.
+        oldest.set_read_timeout(Some(Duration::from_secs(2))).expect("a time");
+        assert!(has_ended((&oldest).read(&mut [0])), "it is still heard");
+    }
+}
+
+/// A member of the ring that says something all the time, and never what it is for.
+#[test]
+fn who_does_not_come_to_the_point_is_not_heard_for_ever() {
+    let ring = Ring::new("", 300);
+    let _node = ring.node(0, "ring.toml");
+    let [me, alpha] = [SUBMITTER, HOSTS[0]].map(|name| HostName::new(name).expect("a name"));
+    let files = HostFiles::of(&ring.path().join("certs"), &me);
+    let identity = Identity::load(&files.authority, &files.certificate, &files.key).expect("certificates");
+    let stream = TcpStream::connect(ring.addresses[0].control).expect("a node");
+    let (mut stream, begin) = (secure::connect(stream, &identity, &alpha).expect("a node"), Instant::now());
+    stream.stream().set_read_timeout(Some(Duration::from_millis(200))).expect("a time");
+    // Spaces before a message are none of it.
+    while stream.write_all(b" ").is_ok() && !has_ended(stream.read(&mut [0])) {
+        assert!(begin.elapsed() < Duration::from_secs(10), "it is still heard");
+    }
+}
+
+fn has_ended(read: io::Result<usize>) -> bool {
+    match read {
+        Ok(bytes) => bytes == 0,
+        Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+    }
 }
 
 #[test]

@@ -14,6 +14,8 @@ mod lost;
 mod machines;
 mod network;
 mod ring;
+#[cfg(target_os = "linux")]
+mod stopped;
 mod tables;
 
 /// A number of seeds from the environment.

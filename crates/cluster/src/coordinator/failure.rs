@@ -7,7 +7,7 @@ pub(super) enum Seen {
     Said(String),
     /// It said that another one is to blame.
     Blames(usize, String),
-    /// Its reports ended, or broke off.
+    /// Its reports ended, or broke off; or it was stopped there.
     Gone(String),
     /// It was not heard of for too long.
     Silent,
@@ -28,7 +28,24 @@ pub(super) fn root(seen: &[(usize, Seen)]) -> Option<(usize, String)> {
         })
     });
     let (_, host, reason) = blamed.min_by_key(|(rank, ..)| *rank)?;
+    let (host, reason) = behind(seen, host, reason);
     Some((host, reason.to_owned()))
+}
+
+/// Whoever is blamed and blames another one has ended because of that. If they blame each other in turn, it is the first.
+fn behind<'a>(seen: &'a [(usize, Seen)], first: usize, reason: &'a str) -> (usize, &'a str) {
+    let mut last = (first, reason);
+    for _ in seen {
+        let blames = |(host, seen): &'a (usize, Seen)| match seen {
+            Seen::Blames(other, reason) if *host == last.0 && other != host => Some((*other, reason.as_str())),
+            _ => None,
+        };
+        match seen.iter().find_map(blames) {
+            Some(next) => last = next,
+            None => return last,
+        }
+    }
+    (first, reason)
 }
 
 #[cfg(test)]
@@ -47,5 +64,16 @@ mod tests {
         assert_eq!(root(&[(0, Seen::Obeyed), (1, Seen::Silent)]).unwrap().0, 1);
         assert_eq!(root(&[(0, Seen::Obeyed)]), None);
         assert_eq!(root(&[]), None);
+    }
+
+    /// A host that ends while the ring is put together takes its neighbours along, and these theirs.
+    #[test]
+    fn who_is_behind_the_others_is_blamed() {
+        let blames = |host, other| (host, Seen::Blames(other, format!("{host} lost {other}")));
+        let root = |seen: &[_]| root(seen).unwrap();
+        assert_eq!(root(&[blames(1, 2), (0, Seen::Obeyed), blames(2, 0)]), (0, "2 lost 0".into()));
+        assert_eq!(root(&[blames(1, 2), blames(2, 2)]), (2, "1 lost 2".into()));
+        assert_eq!(root(&[blames(3, 1), blames(1, 2), blames(2, 1)]), (1, "3 lost 1".into()));
+        assert_eq!(root(&[blames(1, 2), blames(2, 0), (0, Seen::Silent)]).0, 0);
     }
 }

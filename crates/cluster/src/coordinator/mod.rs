@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! JoinJob -> Planned -> a process for each host (launch.rs) -> step by step, all hosts at once (run.rs)
-//!                                                           -> reports, and the first that fails (watch.rs, failure.rs)
+//!                                                           -> reports, and the first that fails (lines.rs, watch.rs, failure.rs)
 //! ```
 
 mod failure;
 mod launch;
+mod lines;
 mod planned;
 mod remote;
 mod run;

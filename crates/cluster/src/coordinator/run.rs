@@ -11,10 +11,7 @@ use std::{
 use annulus_dataset::output::{Collection, Manifest, Settings};
 use annulus_join::types::Side;
 
-use super::{
-    Launch, Planned,
-    watch::{Event, Ring},
-};
+use super::{Launch, Planned, lines::Event, watch::Ring};
 use crate::{
     control::{HostOutput, HostProgress, HostSummary, Order, Report, Task},
     error::ClusterError,

@@ -1,9 +1,7 @@
 //! Hosts that are watched: what they report, and which of them failed.
 
 use std::{
-    io::Write,
-    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
-    thread,
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender},
     time::{Duration, Instant},
 };
 
@@ -11,20 +9,12 @@ use super::{
     Launch, Observe,
     failure::{Seen, root},
     launch::HostHandle,
+    lines::{Event, OneWaits, Orders, follow},
 };
 use crate::{
-    control::{LineReader, LineWriter, Order, Report},
+    control::{Order, Report},
     error::ClusterError,
 };
-
-/// What a coordinator waits for.
-#[derive(Debug)]
-pub(super) enum Event {
-    Report(usize, Report),
-    /// A host's reports have ended.
-    Ended(usize, Seen),
-    Cancel,
-}
 
 /// All hosts of a join.
 pub(super) struct Ring<'a> {
@@ -38,8 +28,9 @@ pub(super) struct Ring<'a> {
 
 struct Watched {
     name: String,
-    /// Written by a thread of their own: a host that stands still takes none.
-    orders: Option<Sender<Order>>,
+    orders: Option<Orders>,
+    /// Its sign of life that waits.
+    alive: OneWaits,
     handle: Box<dyn HostHandle>,
     heard: Instant,
     ended: bool,
@@ -55,23 +46,10 @@ impl<'a> Ring<'a> {
     ) -> Result<Self, ClusterError> {
         let mut hosts = Vec::new();
         for (host, process) in launch.start_all()?.into_iter().enumerate() {
-            let sender = sender.clone();
-            let follow = move || {
-                for report in LineReader::new(process.reports) {
-                    let event = match report {
-                        Ok(report) => Event::Report(host, report),
-                        Err(error) => return drop(sender.send(Event::Ended(host, ending(error)))),
-                    };
-                    if sender.send(event).is_err() {
-                        return;
-                    }
-                }
-                drop(sender.send(Event::Ended(host, Seen::Gone("it has ended without a word".to_owned()))));
-            };
-            thread::Builder::new().name(format!("host {host}")).spawn(follow)?;
-            let orders = Some(write_orders(host, process.orders)?);
+            let alive = follow(host, process.reports, sender.clone())?;
+            let orders = Some(Orders::start(host, process.orders)?);
             let (name, handle) = (launch.name(host), process.handle);
-            hosts.push(Watched { name, orders, handle, heard: Instant::now(), ended: false });
+            hosts.push(Watched { name, orders, alive, handle, heard: Instant::now(), ended: false });
         }
         Ok(Self { hosts, events, observe, timeout, is_last_step: false })
     }
@@ -89,7 +67,7 @@ impl<'a> Ring<'a> {
     /// A host that takes no orders has ended, which its reports tell.
     pub(super) fn order(&self, host: usize, order: Order) {
         if let Some(orders) = &self.hosts[host].orders {
-            orders.send(order).ok();
+            orders.send(order);
         }
     }
 
@@ -104,9 +82,7 @@ impl<'a> Ring<'a> {
                     continue;
                 }
                 Next::Report(host, Report::Failed { reason, other }) => (host, said(reason, other)),
-                Next::Report(host, Report::Stopped) => {
-                    (host, Seen::Said("it has heard nothing from here for its --timeout, and stopped".to_owned()))
-                }
+                Next::Report(host, Report::Stopped) => (host, stopped()),
                 Next::Report(host, report) => match wanted(report) {
                     Some(found) => {
                         collected[host] = Some(found);
@@ -142,6 +118,9 @@ impl<'a> Ring<'a> {
             Ok(Event::Cancel) => Err(ClusterError::Cancelled),
             Ok(Event::Report(host, report)) => {
                 self.hosts[host].heard = Instant::now();
+                if matches!(report, Report::Alive(_)) {
+                    self.hosts[host].alive.ends();
+                }
                 Ok(Next::Report(host, report))
             }
             Ok(Event::Ended(host, ending)) => {
@@ -170,6 +149,9 @@ impl<'a> Ring<'a> {
                 break;
             }
             match self.next() {
+                Ok(Next::Report(host, Report::Stopped)) if self.hosts[host].orders.is_some() => {
+                    seen.push((host, stopped()));
+                }
                 // It was told to end, and did so.
                 Ok(Next::Report(host, Report::Stopped)) => seen.push((host, Seen::Obeyed)),
                 Ok(Next::Report(host, Report::Failed { reason, other })) => seen.push((host, said(reason, other))),
@@ -219,22 +201,9 @@ enum Next {
     Silent(usize),
 }
 
-/// Takes orders for a host, one after the other.
-fn write_orders(host: usize, writer: Box<dyn Write + Send>) -> Result<Sender<Order>, ClusterError> {
-    let (sender, orders) = mpsc::channel::<Order>();
-    let writer = LineWriter::new(writer);
-    // A host that takes none has ended, which its reports tell.
-    let write = move || drop(orders.into_iter().try_for_each(|order| writer.write(&order)));
-    thread::Builder::new().name(format!("orders of host {host}")).spawn(write)?;
-    Ok(sender)
-}
-
-/// What reports that cannot be read tell of their host.
-fn ending(error: ClusterError) -> Seen {
-    match error {
-        ClusterError::Io(error) => Seen::Gone(format!("its reports broke off: {error}")),
-        error => Seen::Said(error.to_string()),
-    }
+/// A host that has ended and was not told to.
+fn stopped() -> Seen {
+    Seen::Gone("it was stopped, or has heard nothing from here for its --timeout".to_owned())
 }
 
 fn said(reason: String, other: Option<u16>) -> Seen {
@@ -247,9 +216,9 @@ fn said(reason: String, other: Option<u16>) -> Seen {
 #[cfg(test)]
 mod tests {
     use std::{
-        io::{self, Read},
+        io::{self, Read, Write},
         path::PathBuf,
-        sync::{Arc, Condvar, Mutex},
+        sync::{Arc, Condvar, Mutex, mpsc},
     };
 
     use super::*;

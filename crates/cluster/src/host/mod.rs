@@ -75,15 +75,17 @@ fn tick(reports: &LineWriter<impl Write>, progress: &Progress, until: &Receiver<
     }
 }
 
-/// Reads orders on a thread of its own, so that their end is noticed whatever the host is at.
+/// Reads orders on a thread of its own, so that their end is noticed whatever the host is at. One that comes before its time is their
+/// end, too.
 fn follow(orders: impl Read + Send + 'static, stop: Stop) -> Result<Receiver<Order>, ClusterError> {
-    let (sender, receiver) = mpsc::channel();
+    // The next one comes when this host has said that it has done the one before.
+    let (sender, receiver) = mpsc::sync_channel(1);
     let read = move || {
         for order in LineReader::new(orders) {
             let Ok(order) = order else { break };
             // That the coordinator lives is all that it says.
-            if !matches!(order, Order::Heard) && sender.send(order).is_err() {
-                return;
+            if !matches!(order, Order::Heard) && sender.try_send(order).is_err() {
+                break;
             }
         }
         stop.stop();
@@ -112,5 +114,35 @@ fn blamed(error: &RoundaboutError) -> Option<HostId> {
         | Secure { host, .. }
         | Wire { host, .. } => Some(*host),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+
+    /// The same order again and again, until it is dropped.
+    struct Flood(Sender<()>);
+
+    impl Read for Flood {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            self.0.send(()).ok();
+            let line = b"\"Turn\"\n";
+            into[..line.len()].copy_from_slice(line);
+            Ok(line.len())
+        }
+    }
+
+    #[test]
+    fn orders_that_come_without_end_are_not_kept() {
+        let (ended, ends) = channel();
+        let stop = Stop::default();
+        let orders = follow(Flood(ended), stop.clone()).unwrap();
+        // Nobody takes any, and they end all the same.
+        assert_eq!(ends.iter().count(), 2);
+        assert_eq!(orders.iter().count(), 1);
+        assert!(matches!(stop.check(), Err(ClusterError::Cancelled)));
     }
 }

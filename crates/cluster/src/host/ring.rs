@@ -12,7 +12,7 @@ use annulus_roundabout::link::fabric::Options;
 use annulus_roundabout::{
     config::Config,
     error::RoundaboutError,
-    host::Host,
+    host::{Host, Stopper},
     link::socket::{Address, Clear, Protect, Tls},
     ring::{HostId, Place},
     secure::Identity,
@@ -33,8 +33,8 @@ pub struct Member {
     pub identity: Identity,
 }
 
-/// Finds the neighbours.
-pub(super) fn enter(task: &Task, member: Option<&Member>) -> Result<Host, ClusterError> {
+/// Finds the neighbours. `stopper` ends that, and then the host's part in the ring.
+pub(super) fn enter(task: &Task, member: Option<&Member>, stopper: &Stopper) -> Result<Host, ClusterError> {
     let refuse = |reason: String| ClusterError::Control { reason };
     let place = Place::new(task.host, task.hosts);
     let place = place.ok_or_else(|| refuse(format!("no host {} of {}", task.host, task.hosts)))?;
@@ -47,18 +47,24 @@ pub(super) fn enter(task: &Task, member: Option<&Member>) -> Result<Host, Cluste
     };
     let config = config.with_buffers(task.buffers);
     match (&task.neighbours, member) {
-        (Neighbours::Folder(folder), None) => by_folder(task, place, &config, folder),
+        (Neighbours::Folder(folder), None) => by_folder(task, place, &config, folder, stopper),
         (Neighbours::Folder(_), Some(_)) => Err(refuse("hosts of a ring of machines have no folder".to_owned())),
-        (Neighbours::Ring(names), Some(member)) => by_file(task, place, &config, names, member),
+        (Neighbours::Ring(names), Some(member)) => by_file(task, place, &config, names, member, stopper),
         (Neighbours::Ring(_), None) => Err(refuse("this host has no ring file".to_owned())),
     }
 }
 
-fn by_folder(task: &Task, place: Place, config: &Config, folder: &Path) -> Result<Host, ClusterError> {
+fn by_folder(
+    task: &Task,
+    place: Place,
+    config: &Config,
+    folder: &Path,
+    stopper: &Stopper,
+) -> Result<Host, ClusterError> {
     let path = |host: HostId| socket(folder, host.index());
     let listener = UnixListener::bind(path(place.me()))?;
     let address = Address::Unix { listener, successor: path(place.successor()) };
-    let host = Host::join_ring(place, task.session, config, address, &Clear);
+    let host = Host::join_ring_until(place, task.session, config, address, &Clear, stopper);
     // Nobody else connects.
     leave(task, None);
     Ok(host?)
@@ -70,6 +76,7 @@ fn by_file(
     config: &Config,
     names: &[String],
     Member { file, identity }: &Member,
+    stopper: &Stopper,
 ) -> Result<Host, ClusterError> {
     let refuse = |reason: String| ClusterError::Control { reason };
     let host = |id: HostId| -> Result<&RingHost, ClusterError> {
@@ -84,10 +91,10 @@ fn by_file(
     let address = Address::Tcp { listener, successor: resolve(&successor.data)? };
     let at = (place, task.session);
     let host = if file.trusted_network {
-        join(file, me, at, config, address, &Clear)
+        join((file, me), at, config, address, &Clear, stopper)
     } else {
         let (predecessor, successor) = (predecessor.name.clone(), successor.name.clone());
-        join(file, me, at, config, address, &Tls { identity, predecessor, successor })
+        join((file, me), at, config, address, &Tls { identity, predecessor, successor }, stopper)
     };
     Ok(host?)
 }
@@ -95,20 +102,20 @@ fn by_file(
 /// By libfabric, if the ring's file says so: what is protected on sockets is sealed there.
 #[cfg_attr(not(feature = "ofi"), expect(unused_variables))]
 fn join(
-    file: &RingFile,
-    me: &RingHost,
+    (file, me): (&RingFile, &RingHost),
     (place, session): (Place, u64),
     config: &Config,
     address: Address,
     protect: &impl Protect,
+    stopper: &Stopper,
 ) -> Result<Host, RoundaboutError> {
     #[cfg(feature = "ofi")]
     if let Some(provider) = &file.fabric {
         let (node, sealed) = (me.fabric_address.as_deref(), !file.trusted_network);
         let options = Options { provider, node, sealed };
-        return Host::join_ring_by_fabric(place, session, config, address, protect, &options);
+        return Host::join_ring_by_fabric(place, session, config, address, protect, &options, stopper);
     }
-    Host::join_ring(place, session, config, address, protect)
+    Host::join_ring_until(place, session, config, address, protect, stopper)
 }
 
 /// Takes away this host's socket, and the folder with the last one: a coordinator that is killed takes nothing away.

@@ -128,8 +128,7 @@ impl<W: Write> Session<W> {
         summary: &mut HostSummary,
     ) -> Result<SealedDataset, ClusterError> {
         let start = Instant::now();
-        let mut host = ring::enter(task, self.member.as_ref())?;
-        self.stop.holds(host.stopper());
+        let mut host = ring::enter(task, self.member.as_ref(), &self.stop.ring)?;
         self.progress.follow(host.progress());
         let parts = NonZeroUsize::new(task.revolutions).unwrap_or(NonZeroUsize::MIN);
         let progress = &self.progress;

@@ -1,7 +1,5 @@
 //! Ending what a host is at, from another thread.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use annulus_dataset::{error::DatasetError, split::CancelToken};
 use annulus_roundabout::host::Stopper;
 
@@ -11,21 +9,14 @@ use crate::error::ClusterError;
 #[derive(Clone, Default)]
 pub(super) struct Stop {
     token: CancelToken,
-    ring: Arc<Mutex<Option<Stopper>>>,
+    /// Its part in the ring, from when it looks for its neighbours.
+    pub(super) ring: Stopper,
 }
 
 impl Stop {
     pub(super) fn stop(&self) {
         self.token.cancel();
-        if let Some(ring) = self.ring.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            ring.stop();
-        }
-    }
-
-    /// From now on the ring is stopped, too.
-    pub(super) fn holds(&self, ring: Stopper) {
-        let mut held = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.token.is_cancelled() { ring.stop() } else { *held = Some(ring) }
+        self.ring.stop();
     }
 
     pub(super) fn check(&self) -> Result<(), ClusterError> {

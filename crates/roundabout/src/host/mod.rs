@@ -2,6 +2,7 @@
 //! inject.
 
 mod shared;
+mod stopper;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,6 +13,7 @@ use std::{
 };
 
 use self::shared::{Shared, State};
+pub use self::stopper::Stopper;
 use crate::{
     alarm::Alarm,
     arena::Buffer,
@@ -28,17 +30,6 @@ pub struct Host {
     shared: Arc<Shared>,
     progress: Arc<Progress>,
     finished: bool,
-}
-
-/// Ends a host's part: the host gives up, and the others are told so.
-#[derive(Clone)]
-pub struct Stopper(Arc<Shared>);
-
-impl Stopper {
-    /// Whatever the host is at fails as soon as it waits for the ring, or has joined what it is joining.
-    pub fn stop(&self) {
-        self.0.give_up();
-    }
 }
 
 /// A link that is open.
@@ -203,7 +194,12 @@ impl Host {
 
     /// Ends this host's part for a reason outside of a revolution, also from another thread.
     pub fn stopper(&self) -> Stopper {
-        Stopper(Arc::clone(&self.shared))
+        Stopper::of(&self.shared)
+    }
+
+    /// From now on this ends its part, too.
+    pub(crate) fn is_stopped_by(&self, stopper: &Stopper) {
+        stopper.holds(&self.shared);
     }
 
     /// Ends this host's part when all others have come to their end, too.

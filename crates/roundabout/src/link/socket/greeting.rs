@@ -4,6 +4,7 @@ use std::{
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener},
     os::{fd::OwnedFd, unix::net::UnixListener},
+    panic,
     path::PathBuf,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
@@ -14,23 +15,22 @@ use nix::{
     sys::socket::{getsockopt, sockopt::PeerCredentials},
     unistd::geteuid,
 };
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, Socket};
 
 use super::{
     Connection, Connections,
     callers::{Both, Greeted, Heard, hear},
+    dial::{dial, shown},
     handover,
     protect::Protect,
 };
 use crate::{
     config::Config,
     error::RoundaboutError,
+    host::Stopper,
     ring::{HostId, Place},
     wire::{Hello, Lane, MESSAGE_BYTES, Message, Session, WireError},
 };
-
-/// Between two tries to reach a host that does not listen yet.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// So long who has connected may take to say who it is, at most.
 const HEARING: Duration = Duration::from_secs(5);
@@ -65,6 +65,18 @@ pub fn connect<P: Protect>(
     address: Address,
     protect: &P,
 ) -> Result<Connections<P::Stream>, RoundaboutError> {
+    connect_until(place, session, config, address, protect, &Stopper::default())
+}
+
+/// As [`connect`], or until the host is stopped, which is some error then.
+pub(crate) fn connect_until<P: Protect>(
+    place: Place,
+    session: Session,
+    config: &Config,
+    address: Address,
+    protect: &P,
+    stopper: &Stopper,
+) -> Result<Connections<P::Stream>, RoundaboutError> {
     let config = &config.checked()?;
     let (listener, successor, shared) = match address {
         Address::Tcp { listener, successor } => (Socket::from(listener), SockAddr::from(successor), false),
@@ -73,7 +85,8 @@ pub fn connect<P: Protect>(
         }
     };
     let (deadline, refused) = (Instant::now() + config.connect_timeout, AtomicBool::new(false));
-    let greeting = Greeting { place, session, config, protect, deadline, refused };
+    let greeting = Greeting { place, session, config, protect, stopper, deadline, refused };
+    let _accepting = stopper.waits(&[&listener])?;
     let (out, incoming) = thread::scope(|scope| {
         let out = scope.spawn(|| {
             let forward = greeting.connect(&successor, Lane::Forward);
@@ -88,8 +101,7 @@ pub fn connect<P: Protect>(
         greeting.refused.fetch_or(incoming.is_err(), Relaxed);
         (out.join(), incoming)
     });
-    let Ok(out) = out else { return Err(RoundaboutError::Stopped) };
-    let (out, incoming) = match (out, incoming) {
+    let (out, incoming) = match (out.unwrap_or_else(|panic| panic::resume_unwind(panic)), incoming) {
         (Ok(out), Ok(incoming)) => (out, incoming),
         // One that is not there may have been given up for what the other one is.
         (Err(RoundaboutError::Connect { .. }), Err(error)) if !matches!(error, RoundaboutError::Accept { .. }) => {
@@ -98,6 +110,7 @@ pub fn connect<P: Protect>(
         (Err(error), _) | (_, Err(error)) => return Err(error),
     };
     let (((mut forward_out, credits), (back_in, _)), (mut forward_in, back_out)) = (out, incoming);
+    let _meeting = stopper.waits(&[&forward_out.socket, &forward_in.socket])?;
     greeting.meet(&mut forward_out, &mut forward_in)?;
     for connection in [&forward_out, &back_in, &forward_in, &back_out] {
         connection.socket.set_read_timeout(Some(config.timeout))?;
@@ -116,6 +129,7 @@ struct Greeting<'a, P> {
     session: Session,
     config: &'a Config,
     protect: &'a P,
+    stopper: &'a Stopper,
     deadline: Instant,
     /// The predecessor is there and cannot be: there is no use in waiting for the successor.
     refused: AtomicBool,
@@ -131,16 +145,10 @@ impl<P: Protect> Greeting<'_, P> {
             within: self.config.connect_timeout,
             source,
         };
-        let socket = loop {
-            match self.left().and_then(|left| dial(address, left)) {
-                Ok(socket) => break socket,
-                Err(error) if self.left().is_err() || self.refused.load(Relaxed) => return Err(failed(error)),
-                // Not listening yet. There is nothing to wait for but time.
-                Err(_) => thread::sleep(PAUSE),
-            }
-        };
+        let socket = dial(address, self.deadline, self.stopper, || self.refused.load(Relaxed)).map_err(failed)?;
         let left = self.set_up(&socket).map_err(failed)?;
         let below = socket.try_clone()?;
+        let _waiting = self.stopper.waits(&[&below])?;
         // The successor may be busy with others before it comes to this one.
         let stream = self.protect.outgoing(socket, left);
         let mut stream = stream.map_err(|source| RoundaboutError::Secure { host, address: shown(address), source })?;
@@ -288,15 +296,4 @@ pub(super) fn left_until(end: Instant) -> io::Result<Duration> {
 
 fn same(host: HostId, option: &'static str, theirs: u64, ours: u64) -> Result<(), RoundaboutError> {
     if theirs == ours { Ok(()) } else { Err(RoundaboutError::Differs { host, option, theirs, ours }) }
-}
-
-fn dial(address: &SockAddr, within: Duration) -> io::Result<Socket> {
-    let socket = Socket::new(address.domain(), Type::STREAM, None)?;
-    socket.connect_timeout(address, within)?;
-    Ok(socket)
-}
-
-fn shown(address: &SockAddr) -> String {
-    let path = address.as_pathname().map(|path| path.display().to_string());
-    path.or_else(|| address.as_socket().map(|address| address.to_string())).unwrap_or_default()
 }

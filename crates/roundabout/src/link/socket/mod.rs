@@ -35,6 +35,7 @@ use crate::{
 };
 
 mod callers;
+mod dial;
 mod greeting;
 mod handover;
 mod places;
@@ -42,6 +43,7 @@ mod protect;
 mod reader;
 mod writer;
 
+pub(crate) use greeting::connect_until;
 pub use greeting::{Address, connect};
 pub use protect::{Carrier, Clear, Protect, Tls};
 
@@ -69,6 +71,13 @@ pub struct Connections<S> {
     pub credits: u32,
     /// The arenas of all hosts, in order, if buffers are handed over. This host's own has [`Config::own`] buffers.
     pub(crate) arenas: Option<Vec<Arc<Arena>>>,
+}
+
+#[cfg(feature = "ofi")]
+impl<S> Connections<S> {
+    pub(crate) fn sockets(&self) -> [&Socket; 4] {
+        [&self.forward_out, &self.back_in, &self.forward_in, &self.back_out].map(|connection| &connection.socket)
+    }
 }
 
 /// Connections to both neighbours, and the threads that serve them.

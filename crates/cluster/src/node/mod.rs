@@ -1,5 +1,7 @@
 //! A host of a ring of machines: it waits for coordinators, and does what they say, one join at a time.
 
+mod callers;
+
 use std::{
     collections::VecDeque,
     io::{self, Read, Write},
@@ -11,6 +13,7 @@ use std::{
 
 use annulus_roundabout::secure::{self, HostName, Secure};
 
+use self::callers::{CALLERS, Callers, Hearing};
 use crate::{
     control::{Lane, LineWriter, Report},
     error::ClusterError,
@@ -23,8 +26,6 @@ use crate::{
 const HEARING: Duration = Duration::from_secs(5);
 /// Between attempts to take callers, if the system refuses.
 const PAUSE: Duration = Duration::from_millis(100);
-/// So many callers are heard at a time, and so many wait for their other connection.
-const CALLERS: usize = 64;
 
 /// Gets to know what a node does.
 pub trait Log: Send + Sync {
@@ -73,7 +74,7 @@ impl Node {
 
     /// Takes orders until the process ends.
     pub fn run(&self, log: &Arc<dyn Log>) -> ! {
-        let (waiting, callers) = (&Mutex::default(), Arc::new(()));
+        let (waiting, callers) = (&Mutex::default(), &Callers::default());
         thread::scope(|scope| {
             loop {
                 let (stream, address) = match self.listener.accept() {
@@ -85,16 +86,15 @@ impl Node {
                         continue;
                     }
                 };
-                let caller = Arc::clone(&callers);
-                if Arc::strong_count(&caller) > CALLERS + 1 {
-                    log.said(&format!("{address} was turned away: {CALLERS} others have not said yet what for"));
-                    continue;
-                }
-                // Who says nothing keeps nobody else from being heard.
-                let hear = move || {
-                    let _caller = caller;
-                    self.hear(stream, address, waiting, log);
+                let hearing = match callers.hear(&stream) {
+                    Ok(hearing) => hearing,
+                    Err(error) => {
+                        log.said(&format!("{address} cannot be heard: {error}"));
+                        continue;
+                    }
                 };
+                // Who says nothing keeps nobody else from being heard.
+                let hear = move || self.hear(stream, address, hearing, waiting, log);
                 if let Err(error) = thread::Builder::new().name("caller".to_owned()).spawn_scoped(scope, hear) {
                     log.said(&format!("a caller cannot be heard: {error}"));
                 }
@@ -113,8 +113,19 @@ impl Node {
     }
 
     /// A connection of a coordinator, two of which are a join.
-    fn hear(&self, stream: TcpStream, address: SocketAddr, waiting: &Mutex<VecDeque<Heard>>, log: &Arc<dyn Log>) {
-        let (peer, lane, stream) = match self.greet(stream) {
+    fn hear(
+        &self,
+        stream: TcpStream,
+        address: SocketAddr,
+        hearing: Hearing<'_>,
+        waiting: &Mutex<VecDeque<Heard>>,
+        log: &Arc<dyn Log>,
+    ) {
+        let greeted = self.greet(stream);
+        if hearing.end() {
+            return log.said(&format!("{address} was turned away: it has not said what for, and others have called"));
+        }
+        let (peer, lane, stream) = match greeted {
             Ok(greeted) => greeted,
             Err(error) => return log.said(&format!("{address} was turned away: {error}")),
         };
@@ -130,12 +141,12 @@ impl Node {
     }
 
     fn greet(&self, stream: TcpStream) -> Result<(HostName, Lane, Secure), ClusterError> {
+        let end = Instant::now() + HEARING;
         stream.set_nodelay(true)?;
         let secured = secure::accept_within(stream, &self.member.identity, HEARING);
         let (mut secured, peer) =
             secured.map_err(|source| ClusterError::Secure { host: "a coordinator".to_owned(), source })?;
-        secured.stream().set_read_timeout(Some(HEARING))?;
-        let lane = first_line(&mut secured)?;
+        let lane = first_line(&mut secured, end)?;
         Ok((peer, lane, secured))
     }
 
@@ -222,14 +233,19 @@ impl Drop for IdleAtDrop {
     }
 }
 
-/// One message, and not a byte of what follows.
-fn first_line(stream: &mut impl Read) -> Result<Lane, ClusterError> {
+/// One message, which is there by then, and not a byte of what follows.
+fn first_line(stream: &mut Secure, end: Instant) -> Result<Lane, ClusterError> {
     let broken = |reason: String| ClusterError::Control { reason };
     let (mut line, mut byte) = (Vec::new(), [0]);
     while line.last() != Some(&b'\n') {
         if line.len() > 100 {
             return Err(broken("it does not say what it is for".to_owned()));
         }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(broken(format!("it has not said within {HEARING:?} what it is for")));
+        }
+        stream.stream().set_read_timeout(Some(left))?;
         stream.read_exact(&mut byte)?;
         line.extend(byte);
     }

@@ -1,0 +1,186 @@
+//! What hosts report on its way to the coordinator, and orders on their way to hosts, each with a thread of its own. However much a
+//! host says, and however little it takes, few of them wait.
+
+use std::{
+    io::{self, Read, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc::{self, Sender},
+    },
+    thread,
+};
+
+use super::failure::Seen;
+use crate::{
+    control::{LineReader, LineWriter, Order, Report},
+    error::ClusterError,
+};
+
+/// A host has less to report, signs of life aside.
+const MOST_REPORTS: usize = 10;
+
+/// What a coordinator waits for.
+#[derive(Debug)]
+pub(super) enum Event {
+    Report(usize, Report),
+    /// A host's reports have ended.
+    Ended(usize, Seen),
+    Cancel,
+}
+
+/// Lets one message wait at a time: more of the same say no more.
+#[derive(Clone, Default)]
+pub(super) struct OneWaits(Arc<AtomicBool>);
+
+impl OneWaits {
+    /// Whether this one does.
+    fn begins(&self) -> bool {
+        !self.0.swap(true, Relaxed)
+    }
+
+    /// It has been taken.
+    pub(super) fn ends(&self) {
+        self.0.store(false, Relaxed);
+    }
+}
+
+/// Sends what a host reports, to its end. A sign of life waits until the one before has [been taken](OneWaits::ends), and is lost.
+pub(super) fn follow(host: usize, reports: impl Read + Send + 'static, events: Sender<Event>) -> io::Result<OneWaits> {
+    let alive = OneWaits::default();
+    let follow = {
+        let alive = alive.clone();
+        move || {
+            let ending = forward(host, reports, &events, &alive);
+            // A coordinator that has ended is not interested.
+            drop(events.send(Event::Ended(host, ending)));
+        }
+    };
+    thread::Builder::new().name(format!("host {host}")).spawn(follow)?;
+    Ok(alive)
+}
+
+fn forward(host: usize, reports: impl Read, events: &Sender<Event>, alive: &OneWaits) -> Seen {
+    let mut left = MOST_REPORTS;
+    for report in LineReader::new(reports) {
+        let report = match report {
+            Ok(Report::Alive(_)) if !alive.begins() => continue,
+            Ok(report) => report,
+            Err(error) => return ending(error),
+        };
+        if !matches!(report, Report::Alive(_)) {
+            if left == 0 {
+                return Seen::Said("it has reported more than there is to report".to_owned());
+            }
+            left -= 1;
+        }
+        if events.send(Event::Report(host, report)).is_err() {
+            break;
+        }
+    }
+    Seen::Gone("it has ended without a word".to_owned())
+}
+
+/// What reports that cannot be read tell of their host.
+fn ending(error: ClusterError) -> Seen {
+    match error {
+        ClusterError::Io(error) => Seen::Gone(format!("its reports broke off: {error}")),
+        error => Seen::Said(error.to_string()),
+    }
+}
+
+/// Takes orders for a host, one after the other: one that stands still takes none.
+pub(super) struct Orders {
+    queue: Sender<Order>,
+    heard: OneWaits,
+}
+
+impl Orders {
+    /// Until they are dropped, or the host takes none, which its reports tell.
+    pub(super) fn start(host: usize, writer: impl Write + Send + 'static) -> io::Result<Self> {
+        let (queue, orders) = mpsc::channel::<Order>();
+        let (writer, heard) = (LineWriter::new(writer), OneWaits::default());
+        let taken = heard.clone();
+        let write = move || {
+            for order in orders {
+                if matches!(order, Order::Heard) {
+                    taken.ends();
+                }
+                if writer.write(&order).is_err() {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new().name(format!("orders of host {host}")).spawn(write)?;
+        Ok(Self { queue, heard })
+    }
+
+    pub(super) fn send(&self, order: Order) {
+        if !matches!(order, Order::Heard) || self.heard.begins() {
+            self.queue.send(order).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::*;
+    use crate::control::HostProgress;
+
+    fn lines(report: &Report, count: usize) -> io::Cursor<Vec<u8>> {
+        let writer = LineWriter::new(Vec::new());
+        (0..count).for_each(|_| writer.write(report).unwrap());
+        io::Cursor::new(writer.into_inner())
+    }
+
+    /// What has come of reports when nobody took any.
+    fn waiting(reports: io::Cursor<Vec<u8>>) -> Vec<Event> {
+        let (events, received) = channel();
+        follow(0, reports, events).unwrap();
+        received.iter().collect()
+    }
+
+    #[test]
+    fn one_sign_of_life_waits() {
+        let waiting = waiting(lines(&Report::Alive(HostProgress::default()), 1000));
+        assert!(matches!(waiting[..], [Event::Report(0, Report::Alive(_)), Event::Ended(0, Seen::Gone(_))]));
+    }
+
+    #[test]
+    fn a_host_that_reports_without_end_is_not_heard_out() {
+        let mut waiting = waiting(lines(&Report::Prepared, 1000));
+        assert!(matches!(waiting.pop(), Some(Event::Ended(0, Seen::Said(_)))));
+        assert_eq!(waiting.len(), MOST_REPORTS);
+    }
+
+    /// Takes an order for each message that it gets.
+    struct Slow(Receiver<()>, Sender<String>);
+
+    impl Write for Slow {
+        fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+            self.0.recv().ok();
+            self.1.send(String::from_utf8_lossy(data).into_owned()).ok();
+            Ok(data.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_host_that_takes_no_orders_has_one_answer_waiting() {
+        let (goes_on, may_go_on) = channel();
+        let (taken, orders_taken) = channel();
+        let orders = Orders::start(0, Slow(may_go_on, taken)).unwrap();
+        (0..1000).for_each(|_| orders.send(Order::Heard));
+        orders.send(Order::Turn);
+        drop((goes_on, orders));
+        let taken: Vec<_> = orders_taken.iter().collect();
+        // Another one is being written.
+        assert!((2..=3).contains(&taken.len()), "{taken:?}");
+        assert!(taken.last().unwrap().contains("Turn"), "{taken:?}");
+    }
+}

@@ -1,0 +1,317 @@
+//! A host that is stopped while its ring is put together ends at once, whatever it waits for.
+
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::net::{UnixListener, UnixStream},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::Duration,
+};
+
+use annulus_roundabout::{
+    alarm::{Failure, Reason},
+    config::Config,
+    error::RoundaboutError,
+    host::{Host, Stopper},
+    link::socket::{Address, Clear, Protect, Tls},
+    ring::{HostId, Place},
+    secure::{Authority, HostFiles, HostName, Identity, RingName},
+    wire::{Hello, Lane, MESSAGE_BYTES, Message},
+};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+const SESSION: u64 = 7;
+/// All that a host waits for would take so long.
+const LONG: Duration = Duration::from_secs(60);
+/// Much less, and more than it takes on a machine that has other work.
+const SOON: Duration = Duration::from_secs(4);
+
+fn config() -> Config {
+    Config { fragment_bytes: 4096, places: 2, own: 1, timeout: LONG, connect_timeout: LONG }
+}
+
+/// Stops host 0 of 3 as soon as `wait` returns, whose streams then end.
+fn stopped<S: Read>(address: Address, protect: &impl Protect, wait: impl FnOnce() -> Vec<S>) {
+    stopped_while(wait, |stopper| {
+        Host::join_ring_until(Place::new(0, 3).unwrap(), SESSION, &config(), address, protect, stopper)
+    });
+}
+
+fn stopped_while<S: Read>(
+    wait: impl FnOnce() -> Vec<S>,
+    join: impl FnOnce(&Stopper) -> Result<Host, RoundaboutError> + Send,
+) {
+    let stopper = Stopper::default();
+    let (ended, ending) = channel();
+    let host = stopper.clone();
+    thread::scope(|scope| {
+        scope.spawn(move || ended.send(join(&host).map(drop)));
+        let streams = wait();
+        stopper.stop();
+        let error = ending.recv_timeout(SOON).expect("it ends").unwrap_err();
+        assert!(matches!(error, RoundaboutError::Stopped), "{error}");
+        streams.into_iter().for_each(assert_ends);
+    });
+}
+
+/// The other end has gone.
+fn assert_ends(mut stream: impl Read) {
+    let read = stream.read(&mut [0]);
+    let gone = |error: &io::Error| matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
+    assert!(matches!(&read, Ok(0)) || read.as_ref().is_err_and(gone), "{read:?}");
+}
+
+fn call(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    stream
+}
+
+/// Host 0's address, its successor's listener, and where it listens itself.
+fn tcp() -> (Address, TcpListener, SocketAddr) {
+    let [listener, successor] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let own = listener.local_addr().unwrap();
+    (Address::Tcp { listener, successor: successor.local_addr().unwrap() }, successor, own)
+}
+
+fn hello(from: u16, lane: Lane) -> [u8; MESSAGE_BYTES] {
+    let hello = Hello { from: HostId(from), hosts: 3, fragment_bytes: 4096, timeout_ms: LONG.as_millis() as u32, lane };
+    Message::Hello(hello).encode(SESSION)
+}
+
+fn read(stream: &mut impl Read) -> Message {
+    let mut bytes = [0; MESSAGE_BYTES];
+    stream.read_exact(&mut bytes).unwrap();
+    Message::decode(&bytes, SESSION).unwrap()
+}
+
+/// Returns when the host hears who connects to it, so that it looks for its successor, too.
+fn hears(mut stream: impl Read + Write) {
+    // Of another host than its predecessor, which it hangs up on.
+    stream.write_all(&hello(1, Lane::Forward)).unwrap();
+    assert_ends(stream);
+}
+
+const NOBODY: Vec<TcpStream> = Vec::new();
+
+#[test]
+fn neighbours_that_never_come_are_not_waited_for() {
+    let (address, successor, own) = tcp();
+    drop(successor);
+    stopped(address, &Clear, || {
+        hears(call(own));
+        NOBODY
+    });
+    // Nothing of it is left.
+    TcpListener::bind(own).unwrap();
+}
+
+#[test]
+fn neighbours_of_one_machine_that_never_come_are_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("host-0");
+    let listener = UnixListener::bind(&path).unwrap();
+    let address = Address::Unix { listener, successor: folder.path().join("host-1") };
+    stopped(address, &Clear, || {
+        hears(UnixStream::connect(&path).unwrap());
+        NOBODY
+    });
+}
+
+/// As behind a network that drops everything.
+#[test]
+fn a_successor_that_does_not_answer_is_not_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = listener.local_addr().unwrap();
+    let full = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    full.bind(&SockAddr::from("127.0.0.1:0".parse::<SocketAddr>().unwrap())).unwrap();
+    full.listen(0).unwrap();
+    let successor = full.local_addr().unwrap().as_socket().unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(stream) = TcpStream::connect_timeout(&successor, Duration::from_millis(200)) {
+        waiting.push(stream);
+        assert!(waiting.len() < 10, "it takes them all");
+    }
+    stopped(Address::Tcp { listener, successor }, &Clear, || {
+        hears(call(own));
+        NOBODY
+    });
+}
+
+/// A connection from the predecessor, and one to the successor, on which nothing is said.
+fn silent(successor: TcpListener, own: SocketAddr, mut begin: impl FnMut(&mut TcpStream)) -> Vec<TcpStream> {
+    let predecessor = call(own);
+    let (mut to, _) = successor.accept().unwrap();
+    begin(&mut to);
+    vec![predecessor, to]
+}
+
+#[test]
+fn neighbours_that_say_nothing_are_not_waited_for() {
+    let (address, successor, own) = tcp();
+    stopped(address, &Clear, || silent(successor, own, |to| assert!(matches!(read(to), Message::Hello(_)))));
+}
+
+#[test]
+fn neighbours_that_say_nothing_are_not_waited_for_by_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::create(folder.path(), RingName::new("ring").unwrap()).unwrap();
+    let [me, successor_name, predecessor] = ["h0", "h1", "h2"].map(|name| HostName::new(name).unwrap());
+    authority.add_host(&me, &[]).unwrap();
+    let files = HostFiles::of(folder.path(), &me);
+    let identity = Identity::load(&files.authority, &files.certificate, &files.key).unwrap();
+    let (address, successor, own) = tcp();
+    stopped(address, &Tls { identity: &identity, predecessor, successor: successor_name }, || {
+        let read_all = |to: &mut TcpStream| {
+            // A record of TLS, so that nothing is left that would make an end a reset.
+            let mut header = [0; 5];
+            to.read_exact(&mut header).unwrap();
+            to.read_exact(&mut vec![0; u16::from_be_bytes([header[3], header[4]]).into()]).unwrap();
+        };
+        silent(successor, own, read_all)
+    });
+}
+
+/// More than it hears at a time.
+#[test]
+fn many_strangers_are_not_heard_out() {
+    let (address, successor, own) = tcp();
+    stopped(address, &Clear, || {
+        let mut streams: Vec<_> = (0..100).map(|_| call(own)).collect();
+        let (mut to, _) = successor.accept().unwrap();
+        read(&mut to);
+        streams.push(to);
+        streams
+    });
+}
+
+/// Greets host 0 as its successor does.
+fn welcome<S: Read + Write>(mut stream: S, lane: Lane) -> S {
+    assert!(matches!(read(&mut stream), Message::Hello(hello) if hello.lane == lane));
+    let welcome = Message::Welcome { places: 2, fragment_bytes: 4096, timeout_ms: LONG.as_millis() as u32 };
+    stream.write_all(&welcome.encode(SESSION)).unwrap();
+    stream
+}
+
+/// Both neighbours greet host 0. First what it reads fragments from, then what it writes them to.
+fn greet<S: Read + Write>(call: impl Fn() -> S, accept: impl Fn() -> S) -> Vec<S> {
+    let lanes = [Lane::Forward, Lane::Back];
+    let mut incoming = lanes.map(|lane| {
+        let mut stream = call();
+        stream.write_all(&hello(2, lane)).unwrap();
+        stream
+    });
+    let mut out = lanes.map(|lane| welcome(accept(), lane));
+    for stream in &mut incoming {
+        assert!(matches!(read(stream), Message::Welcome { .. }));
+    }
+    // It has both.
+    assert_eq!(read(&mut out[0]), Message::Ready(1));
+    let [forward_in, back_out] = incoming;
+    let [forward_out, back_in] = out;
+    vec![forward_in, forward_out, back_in, back_out]
+}
+
+#[test]
+fn a_predecessor_that_never_comes_is_not_waited_for() {
+    let (address, successor, own) = tcp();
+    stopped(address, &Clear, || {
+        let streams = Vec::from([Lane::Forward, Lane::Back].map(|lane| welcome(successor.accept().unwrap().0, lane)));
+        hears(call(own));
+        streams
+    });
+}
+
+#[test]
+fn a_ring_that_does_not_come_together_is_not_waited_for() {
+    let (address, successor, own) = tcp();
+    stopped(address, &Clear, || greet(|| call(own), || successor.accept().unwrap().0));
+}
+
+#[test]
+fn memory_that_is_not_shared_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |host: usize| folder.path().join(format!("host-{host}"));
+    let [listener, successor] = [0, 1].map(|host| UnixListener::bind(path(host)).unwrap());
+    stopped(Address::Unix { listener, successor: path(1) }, &Clear, || {
+        let mut streams = greet(|| UnixStream::connect(path(0)).unwrap(), || successor.accept().unwrap().0);
+        for round in [1, 2] {
+            streams[0].write_all(&Message::Ready(round).encode(SESSION)).unwrap();
+        }
+        assert_eq!(read(&mut streams[1]), Message::Ready(2));
+        // Its own goes around, and no other comes.
+        assert!(matches!(read(&mut streams[1]), Message::Arena { origin: HostId(0), .. }));
+        streams
+    });
+}
+
+#[cfg(feature = "ofi")]
+#[test]
+fn endpoints_that_are_not_told_are_not_waited_for() {
+    use annulus_roundabout::link::fabric::Options;
+    let (address, successor, own) = tcp();
+    let options = Options { provider: "tcp", node: Some("127.0.0.1"), sealed: false };
+    let wait = || {
+        let mut streams = greet(|| call(own), || successor.accept().unwrap().0);
+        for round in [1, 2] {
+            streams[0].write_all(&Message::Ready(round).encode(SESSION)).unwrap();
+        }
+        assert_eq!(read(&mut streams[1]), Message::Ready(2));
+        // It tells its own to both.
+        for at in [1, 3] {
+            let Message::Endpoint { bytes, .. } = read(&mut streams[at]) else { panic!("no endpoint") };
+            streams[at].read_exact(&mut vec![0; bytes as usize]).unwrap();
+        }
+        streams
+    };
+    stopped_while(wait, |stopper| {
+        let place = Place::new(0, 3).unwrap();
+        Host::join_ring_by_fabric(place, SESSION, &config(), address, &Clear, &options, stopper)
+    });
+}
+
+#[test]
+fn a_host_that_was_stopped_before_does_not_begin() {
+    let stopper = Stopper::default();
+    stopper.stop();
+    for hosts in [1, 3] {
+        let place = Place::new(0, hosts).unwrap();
+        let joined = Host::join_ring_until(place, SESSION, &config(), tcp().0, &Clear, &stopper);
+        assert!(matches!(joined.err(), Some(RoundaboutError::Stopped)), "{hosts} hosts");
+    }
+}
+
+/// The same ends it when its ring is together, and its neighbours learn of it.
+#[test]
+fn a_host_is_stopped_in_its_ring() {
+    let [one, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = [&other, &one].map(|listener| listener.local_addr().unwrap());
+    let stopper = Stopper::default();
+    let join = |me, listener, successor| {
+        let (place, address) = (Place::new(me, 2).unwrap(), Address::Tcp { listener, successor });
+        Host::join_ring_until(place, SESSION, &config(), address, &Clear, &stopper)
+    };
+    let [own, others] = addresses;
+    let [host, other] = thread::scope(|scope| {
+        let host = scope.spawn(|| join(0, one, own).unwrap());
+        // Not stopped itself.
+        let other = Address::Tcp { listener: other, successor: others };
+        let other = Host::join_ring(Place::new(1, 2).unwrap(), SESSION, &config(), other, &Clear).unwrap();
+        [host.join().unwrap(), other]
+    });
+    let finish = |host: Host| {
+        let (ended, ending) = channel();
+        thread::spawn(move || ended.send(host.finish()));
+        ending
+    };
+    // It cannot finish before the other one does.
+    let ending = finish(host);
+    stopper.stop();
+    let error = |ending: Receiver<Result<(), _>>| ending.recv_timeout(SOON).expect("it ends").unwrap_err();
+    let errors: [RoundaboutError; 2] = [error(ending), error(finish(other))];
+    let failed = Failure { host: HostId(0), reason: Reason::GaveUp };
+    for error in errors {
+        assert!(matches!(error, RoundaboutError::Failed { failure, .. } if failure == failed), "{error}");
+    }
+}
