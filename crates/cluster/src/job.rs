@@ -60,7 +60,7 @@ pub const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
 /// How hosts join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JoinOptions {
-    /// The side that goes around; the one with fewer bytes if none is named.
+    /// The side that goes around; if none is named, the one with fewer bytes, or on one host the other one.
     pub rotate: Option<Side>,
     /// How each host finds pairs; what suits the condition if none is named.
     pub algorithm: Option<Algorithm>,

@@ -35,9 +35,10 @@ given (NAME=PATH), and their columns as they are called in the files, in capital
 --type left, rows of LEFT without a partner come out with nulls. Null is equal to nothing. All columns come out; those of RIGHT
 that LEFT has, too, get --suffix.
 
-One side stays on its hosts, and the other goes around the ring in fragments (--rotate; the smaller one by default). Hosts find pairs by hash if the
-condition has equal keys, by sorting if it has a band (a.t < b.t + 5), and by looking at all pairs otherwise; --explain says which, and
-what memory each host needs. Every host joins the whole side that goes around, so on one machine more hosts divide the memory, not the time.
+One side stays on its hosts, and the other is read meanwhile and goes around the ring in fragments (--rotate; by default the smaller one,
+and on one host the larger one). Hosts find pairs by hash if the condition has equal keys, by sorting if it has a band (a.t < b.t + 5), and
+by looking at all pairs otherwise; --explain says which, and what memory each host needs. Every host joins the whole side that goes around,
+so on one machine more hosts divide the memory, not the time.
 
 DIR/host-00/ and so on have the files of each host, and DIR/manifest.json, with rows and checksums, comes last; the folder can be the next join's
 input. If a host fails, or on Ctrl-C, nothing is left.
@@ -81,7 +82,7 @@ pub struct JoinArgs {
     /// With --ring, whose files stand under the inputs' paths: shared by all hosts, or each host's own
     #[arg(long, value_name = "WHOSE", requires = "ring", default_value = "shared")]
     inputs: InputsArg,
-    /// The side that goes around the ring [default: the smaller one]
+    /// The side that goes around the ring [default: the smaller one, or on one host the larger one]
     #[arg(long, value_name = "SIDE")]
     rotate: Option<SideArg>,
     /// How hosts find pairs [default: what suits the condition]

@@ -201,9 +201,9 @@ pub struct HostProgress {
 pub struct HostSummary {
     /// Its rows of the left and the right side.
     pub rows: [u64; 2],
-    /// Bytes of those in memory as they were read, at one time.
+    /// Bytes of those in memory as they were read, the most at one time.
     pub bytes: [u64; 2],
-    /// Bytes of both sides when they were prepared.
+    /// Bytes of what was prepared, at one time.
     pub prepared_bytes: u64,
     /// Rows of its inputs that could not be read, and were left out.
     pub rows_bad: u64,
@@ -215,11 +215,11 @@ pub struct HostSummary {
     pub joined: u64,
     /// Bytes of those.
     pub bytes_joined: u64,
-    /// Reading its inputs.
+    /// Reading what stays, and waiting for rows that go around to be read.
     pub load_ms: f64,
-    /// Preparing both sides.
+    /// Preparing what stays.
     pub setup_ms: f64,
-    /// Joining, and writing what came of it.
+    /// Joining, and what was read, prepared and written meanwhile.
     pub join_ms: f64,
     /// Waiting for data.
     pub wait_ms: f64,

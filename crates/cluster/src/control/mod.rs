@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! coordinator                      host
-//!   Load      ─────────────────▶   opens both sides, reads its units
-//!             ◀─────────────────   Loaded: its rows of what stays
-//!   Prepare   ─────────────────▶   prepares what stays and what goes around
+//!   Load      ─────────────────▶   opens both sides, reads its rows of what stays
+//!             ◀─────────────────   Loaded: how many
+//!   Prepare   ─────────────────▶   prepares them
 //!             ◀─────────────────   Prepared
-//!   Turn      ─────────────────▶   finds its neighbours, turns, writes
+//!   Turn      ─────────────────▶   finds its neighbours, turns, reads what goes around, writes
 //!             ◀─────────────────   Sealed: its files are complete, and cannot be seen yet
 //!   Publish   ─────────────────▶   gives them their names
 //!             ◀─────────────────   Published

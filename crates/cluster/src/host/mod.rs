@@ -1,7 +1,7 @@
 //! One host of a ring: it does what a coordinator tells it.
 //!
 //! ```text
-//! orders -> session.rs: load.rs (this host's rows) -> cyclo-join around the ring (ring.rs) -> files, seen when published
+//! orders -> session.rs: load.rs (this host's rows) -> cyclo-join around the ring (ring.rs) -> write.rs: files, seen when published
 //! ```
 
 mod load;
