@@ -1,6 +1,6 @@
 //! What a host is set up with.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use crate::{
     arena::{Arena, Buffer},
@@ -36,6 +36,9 @@ impl Default for Config {
     }
 }
 
+/// What [`Config::fragment_bytes`] may be: from 4 KiB to 1 GiB.
+pub const FRAGMENT_BYTES: RangeInclusive<u32> = 4 << 10..=1 << 30;
+
 const LEAST_TIMEOUT: Duration = Duration::from_millis(50);
 const MOST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -65,7 +68,7 @@ impl Config {
     /// Which option cannot, and what can.
     pub fn checked(self) -> Result<Self, RoundaboutError> {
         let refuse = |option, reason: &str| Err(RoundaboutError::Option { option, reason: reason.to_owned() });
-        if !(4 << 10..=1 << 30).contains(&self.fragment_bytes) {
+        if !FRAGMENT_BYTES.contains(&self.fragment_bytes) {
             return refuse("fragment bytes", "must be from 4096 (4 KiB) to 1073741824 (1 GiB)");
         }
         if !(2..=1 << 16).contains(&self.places) {

@@ -97,7 +97,7 @@ pub struct JoinArgs {
     /// Cut what stays into N parts and turn the ring once for each, or 'auto': as often as --memory-limit asks for
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_revolutions)]
     revolutions: Revolutions,
-    /// Bytes of the fragments that go around, on one of which a row must fit
+    /// Bytes of the fragments that go around, on one of which a row must fit: from 4K to 1G
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = units::parse_size)]
     fragment_size: usize,
     /// Buffers of each host for fragments: more make up for hosts of changing speed
@@ -174,9 +174,6 @@ impl JoinArgs {
         if options.on_bad_row == BadRows::Quarantine {
             bail!("--on-bad-row quarantine is not for joins; choose fail or skip");
         }
-        let Ok(fragment_bytes) = u32::try_from(self.fragment_size) else {
-            bail!("--fragment-size is {}; the most is 1G", self.fragment_size);
-        };
         if self.retry > 0 && matches!(self.inputs, InputsArg::Each) {
             bail!(
                 "--retry starts over without a host, and with --inputs each also without its rows; choose one of them"
@@ -222,7 +219,8 @@ impl JoinArgs {
                 AlgorithmArg::Loops => Algorithm::Loops,
             }),
             threads: self.threads.or_else(|| self.ring.is_none().then(|| (machine::cores() / self.local).max(1))),
-            fragment_bytes,
+            // Too large is refused with what can be.
+            fragment_bytes: u32::try_from(self.fragment_size).unwrap_or(u32::MAX),
             buffers: self.buffers,
             timeout: self.timeout,
             memory_bytes: self.memory_limit.map(|bytes| bytes as u64),

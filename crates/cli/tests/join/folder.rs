@@ -163,7 +163,7 @@ fn an_empty_folder_outlasts_a_join_that_fails() {
 #[test]
 fn mistakes_are_explained_and_leave_nothing() {
     let folder = inputs();
-    let cases: [(&[&str], &[&str]); 12] = [
+    let cases: [(&[&str], &[&str]); 14] = [
         (&["a", "b", "--on", "no"], &["'no'", "k, g, t"]),
         (&["a", "none.parquet", "--on", "k"], &["none.parquet"]),
         (&["a", "b"], &["--on", "--where"]),
@@ -176,6 +176,8 @@ fn mistakes_are_explained_and_leave_nothing() {
         (&["a", "b", "--where", "a.t <> b.t", "--algorithm", "hash"], &["--algorithm", "equal keys"]),
         (&["a", "b", "--on", "k", "--local", "65"], &["64"]),
         (&["x=a", "x=b", "--on", "k"], &["'x'", "NAME=PATH"]),
+        (&["a", "b", "--on", "k", "--fragment-size", "100"], &["--fragment-size", "4K to 1G"]),
+        (&["a", "b", "--on", "k", "--fragment-size", "5G"], &["--fragment-size", "4K to 1G"]),
     ];
     for (arguments, expected) in cases {
         let arguments = ["join", "--output", "out"].iter().chain(arguments);
@@ -183,6 +185,15 @@ fn mistakes_are_explained_and_leave_nothing() {
         expected.iter().for_each(|text| assert_says(&done, text));
         assert_eq!(names(folder.path()), ["a", "b"]);
     }
+}
+
+#[test]
+fn a_csv_file_with_other_delimiters_and_a_missing_folder_for_sockets_are_explained() {
+    let folder = inputs();
+    fs::write(folder.path().join("other.csv"), "n;k\n1;2\n").expect("a file");
+    let other = ["join", "other.csv", "a", "--on", "k", "--output", "out"];
+    assert_says(&Annulus::new(other).at(folder.path()).fails(), "--delimiter ';'");
+    assert_says(&join(folder.path(), &[]).temp(Path::new("/not/there")).fails(), "TMPDIR");
 }
 
 /// The side that goes around is read while results are being written.

@@ -78,7 +78,11 @@ impl LocalProcesses {
     /// If there can be no folder for their sockets.
     pub fn new(hosts: usize, program: PathBuf, arguments: Vec<String>) -> Result<Self, ClusterError> {
         let mut builder = tempfile::Builder::new();
-        let mut folder = builder.prefix("annulus-ring-").tempdir()?;
+        let refuse = |error| ClusterError::Option {
+            option: "TMPDIR",
+            reason: format!("there can be no folder for the sockets of hosts: {error}"),
+        };
+        let mut folder = builder.prefix("annulus-ring-").tempdir().map_err(refuse)?;
         if folder.path().as_os_str().len() > LONGEST_FOLDER {
             folder = builder.tempdir_in("/tmp")?;
         }

@@ -4,6 +4,7 @@ use std::{cmp::Reverse, num::NonZeroUsize, thread};
 
 use annulus_dataset::input::{Dataset, Extent, Unit};
 use annulus_join::types::Side;
+use annulus_roundabout::config::FRAGMENT_BYTES;
 
 use crate::{
     control::{Files, MOST_REVOLUTIONS, MOST_THREADS, schema_to},
@@ -106,6 +107,9 @@ fn check(options: &JoinOptions) -> Result<(), ClusterError> {
     }
     if options.threads.is_some_and(|threads| !(1..=MOST_THREADS).contains(&threads)) {
         return refuse("--threads", format!("must be from 1 to {MOST_THREADS}"));
+    }
+    if !FRAGMENT_BYTES.contains(&options.fragment_bytes) {
+        return refuse("--fragment-size", "must be from 4K to 1G".to_owned());
     }
     match options.revolutions {
         Revolutions::Exactly(revolutions) if !(1..=MOST_REVOLUTIONS).contains(&revolutions) => {

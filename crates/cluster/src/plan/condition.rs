@@ -126,5 +126,12 @@ fn check_column(side: &str, schema: &SchemaRef, column: &str) -> Result<(), Clus
         return Ok(());
     }
     let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-    Err(ClusterError::Column { column: column.to_owned(), side: side.to_owned(), columns: names.join(", ") })
+    let mut columns = names.join(", ");
+    if let [single] = names[..]
+        && let Some(delimiter) = single.chars().find(|one| [';', '\t', '|'].contains(one))
+    {
+        // A CSV file that was read with commas.
+        columns += &format!(" (if these are several, give --delimiter {delimiter:?})");
+    }
+    Err(ClusterError::Column { column: column.to_owned(), side: side.to_owned(), columns })
 }
