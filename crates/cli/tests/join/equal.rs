@@ -180,3 +180,30 @@ async fn random_joins_are_those_of_datafusion() {
     }
     assert!(most > 100, "all results were small");
 }
+
+/// What goes around is read in many waves, once for each revolution, and bits say which rows have met a partner in an earlier one.
+#[tokio::test]
+async fn sides_of_many_waves_are_joined_as_by_datafusion() {
+    let mut rng = StdRng::seed_from_u64(3);
+    let (folder, stock) = (tempfile::tempdir().expect("a folder"), SessionContext::new());
+    for name in ["a", "b"] {
+        let (path, shape) = (folder.path().join(name), Shape { rows: 12_000, keys: 9000, nulls: 0.05, skewed: false });
+        write_parquet(&path, &shape.table(&mut rng, name == "a"), 3, 500);
+        let url = path.to_str().expect("UTF-8").to_owned() + "/";
+        stock.register_parquet(name, &url, ParquetReadOptions::new()).await.expect("a table");
+    }
+    let on = &[("k", "k")];
+    for (join, more) in [
+        (TYPES[3], ["--rotate=left", "--local=3", "--revolutions=2", "--threads=2", "--algorithm=hash"]),
+        (TYPES[3], ["--rotate=right", "--local=2", "--revolutions=3", "--threads=1", "--algorithm=merge"]),
+        (TYPES[7], ["--rotate=right", "--local=1", "--revolutions=2", "--threads=2", "--algorithm=hash"]),
+    ] {
+        let options =
+            more.map(str::to_owned).into_iter().chain(["--fragment-size=4K", "--overwrite"].map(str::to_owned));
+        let case = Case { join, on, predicate: "a.t < b.t".to_owned(), options: options.collect() };
+        Annulus::new(case.arguments()).at(folder.path()).succeeds();
+        let expected = stock.sql(&case.query()).await.expect("a query").collect().await.expect("rows");
+        let (expected, found) = (rows_of(&expected), rows_of_files(&folder.path().join("out")));
+        assert!(found == expected, "{:?}: {} rows, not {}", case.arguments(), found.len(), expected.len());
+    }
+}
