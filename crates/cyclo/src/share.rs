@@ -118,7 +118,7 @@ impl Share {
     /// its successor, if the join gives rows of that side alone: they come out in the last one.
     ///
     /// Behind the fragments that are prepared, or instead of them, go those of the rows that `probe` gives: it is called once for each
-    /// revolution, on a thread of its own, and kept waiting while there are fragments enough. What it gives at a time is prepared
+    /// revolution, on a thread of its own, and kept waiting until what it gave before has been sent. What it gives at a time is prepared
     /// together, by all threads: some dozen fragments' worth, so that each of them meets few partitions. Three times that is taken.
     ///
     /// # Errors

@@ -163,7 +163,7 @@ fn an_empty_folder_outlasts_a_join_that_fails() {
 #[test]
 fn mistakes_are_explained_and_leave_nothing() {
     let folder = inputs();
-    let cases: [(&[&str], &[&str]); 14] = [
+    let cases: [(&[&str], &[&str]); 15] = [
         (&["a", "b", "--on", "no"], &["'no'", "k, g, t"]),
         (&["a", "none.parquet", "--on", "k"], &["none.parquet"]),
         (&["a", "b"], &["--on", "--where"]),
@@ -173,6 +173,7 @@ fn mistakes_are_explained_and_leave_nothing() {
         (&["a", "b", "--on", "k", "--memory-limit", "1M"], &["--memory-limit", "--buffers"]),
         (&["a", "b", "--where", "a.t + b.t"], &["true or false"]),
         (&["a", "b", "--where", "a.t < c.t"], &["c.t"]),
+        (&["a", "b", "--where", "a.x < random()"], &["random()", "another value each time"]),
         (&["a", "b", "--where", "a.t <> b.t", "--algorithm", "hash"], &["--algorithm", "equal keys"]),
         (&["a", "b", "--on", "k", "--local", "65"], &["64"]),
         (&["x=a", "x=b", "--on", "k"], &["'x'", "NAME=PATH"]),

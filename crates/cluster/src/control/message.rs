@@ -98,7 +98,8 @@ impl Task {
             && (1..=MOST_REVOLUTIONS).contains(&self.revolutions)
             && self.host < self.hosts;
         if fits {
-            Ok(self)
+            // The machine may take cores away later, and what is read together depends on their number.
+            Ok(Self { threads: Some(self.threads()), ..self })
         } else {
             Err(ClusterError::Control { reason: "an order with numbers that cannot be".to_owned() })
         }

@@ -8,6 +8,7 @@
 mod failure;
 mod launch;
 mod lines;
+mod memory;
 mod planned;
 mod remote;
 mod run;

@@ -1,15 +1,15 @@
 //! Which host reads what, what it needs for it, and how it joins.
 
-use std::{cmp::Reverse, num::NonZeroUsize, thread};
+use std::cmp::Reverse;
 
 use annulus_dataset::input::{Dataset, Extent, Unit};
 use annulus_join::types::Side;
 use annulus_roundabout::config::FRAGMENT_BYTES;
 
+use super::memory::{Needs, Sizes, copies_while_prepared, largest_unit};
 use crate::{
     control::{Files, MOST_REVOLUTIONS, MOST_THREADS, schema_to},
-    error::{ClusterError, mebibytes},
-    host::wave_bytes,
+    error::ClusterError,
     job::{Algorithm, Input, Inputs, JoinJob, JoinOptions, LEAST_TIMEOUT, Query, Revolutions},
     plan::{self, Choice, Condition, Shown},
 };
@@ -39,15 +39,6 @@ pub struct Planned {
     pub(super) files: [Files; 2],
 }
 
-/// An entry of a hash table and its share of the directory.
-const TABLE_BYTES: u64 = 24;
-/// Rows that go around are read, prepared and waiting to be sent.
-const WAVES: u64 = 3;
-/// What a host needs that does not depend on its rows.
-const BASE_BYTES: u64 = 96 << 20;
-/// A column of a Parquet file that is being written: a dictionary, a page, and the page compressed.
-const WRITTEN_COLUMN_BYTES: u64 = 5 << 19;
-
 /// Looks at both inputs, and plans their join on so many hosts.
 ///
 /// # Errors
@@ -74,10 +65,19 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     let of_all = |Extent { rows, bytes }| Extent { rows: rows * copies, bytes: bytes * copies };
     let choice = plan::choose(&condition, &job.options, [all(&left)?, all(&right)?], hosts)?;
     let bound = plan::bind(&condition, query, choice.rotate, choice.algorithm)?;
-    let extents = [left.extent(&bound.scans[0].columns)?, right.extent(&bound.scans[1].columns)?].map(of_all);
-    let columns_out = bound.output.left_columns.len() + bound.output.right_columns.len();
-    let needs = Needs::new(job, &choice, extents, hosts as u64, columns_out as u64);
-    let (revolutions, memory_per_host) = needs.revolutions(job)?;
+    let seen = [left.extent(&bound.scans[0].columns)?, right.extent(&bound.scans[1].columns)?];
+    let extents = seen.map(of_all);
+    let around = if choice.rotate == Side::Left { 0 } else { 1 };
+    let needs = Needs::new(&Sizes {
+        options: &job.options,
+        hosts: hosts as u64,
+        stays: extents[1 - around],
+        copies: copies_while_prepared(&bound, &choice, extents[1 - around].rows / hosts as u64),
+        has_tables: choice.algorithm != Algorithm::Loops,
+        unit: largest_unit([&left, &right][around], seen[around]),
+        columns_out: (bound.output.left_columns.len() + bound.output.right_columns.len()) as u64,
+    });
+    let (revolutions, memory_per_host) = needs.revolutions(&job.options)?;
     let units = match job.options.inputs {
         Inputs::Each => vec![[None, None]; hosts],
         Inputs::Shared => {
@@ -159,98 +159,4 @@ fn shares(units: &[Unit], hosts: usize) -> Vec<Vec<usize>> {
         share
     });
     sorted.collect()
-}
-
-/// What hosts need memory for, in bytes.
-struct Needs {
-    hosts: u64,
-    /// Rows that stay, of all hosts.
-    build: u64,
-    /// What they are found by, of all hosts.
-    tables: u64,
-    /// Rows on their way through each host: read, sent around, and written.
-    passing: u64,
-    /// What else each host needs.
-    base: u64,
-}
-
-impl Needs {
-    fn new(job: &JoinJob, choice: &Choice, [left, right]: [Extent; 2], hosts: u64, columns_out: u64) -> Self {
-        let (build, probe) = if choice.rotate == Side::Left { (right, left) } else { (left, right) };
-        let tables = if choice.algorithm == Algorithm::Loops { 0 } else { build.rows * TABLE_BYTES };
-        let (fragment_bytes, buffers) = (job.options.fragment_bytes, u64::from(job.options.buffers));
-        // The last rows of a wave may be all but one of a unit too many.
-        let unit = probe.bytes / probe.rows.div_ceil(UNIT_ROWS as u64).max(1);
-        let waves = WAVES * (wave_bytes(fragment_bytes, job.options.memory_bytes) + unit);
-        // Each thread has a file. Other machines may have other cores than this one.
-        let threads =
-            job.options.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZeroUsize::get));
-        let files = threads as u64 * columns_out * WRITTEN_COLUMN_BYTES;
-        // The allocator keeps some of what comes and goes.
-        let passing = (waves + files) / 2 * 3;
-        Self { hosts, build: build.bytes, tables, passing, base: buffers * u64::from(fragment_bytes) + BASE_BYTES }
-    }
-
-    /// While what stays is prepared, its rows are there twice; then others come by.
-    fn each(&self, revolutions: u64) -> u64 {
-        let share = |bytes: u64| (bytes / revolutions).div_ceil(self.hosts);
-        let build = share(self.build);
-        self.base + share(self.tables) + (2 * build).max(build + self.passing)
-    }
-
-    /// How many hosts would each need no more than this besides what does not depend on their rows.
-    fn enough(&self, revolutions: u64, room: u64) -> u64 {
-        let least = |bytes: u64, room: u64| (bytes / revolutions).div_ceil(room.max(1));
-        least(2 * self.build + self.tables, room).max(least(self.build + self.tables, room - self.passing))
-    }
-
-    /// How often the ring turns, and what each host then needs.
-    fn revolutions(&self, job: &JoinJob) -> Result<(usize, u64), ClusterError> {
-        let limit = job.options.memory_bytes.unwrap_or(u64::MAX);
-        let without_rows = self.base + self.passing;
-        if limit <= without_rows {
-            let reason = format!(
-                "is {}, and a host needs {} besides the rows that stay there; allow more, or have fewer threads, or fewer or \
-                 smaller buffers (--threads, --buffers, --fragment-size)",
-                mebibytes(limit),
-                mebibytes(without_rows)
-            );
-            return Err(ClusterError::Option { option: "--memory-limit", reason });
-        }
-        let revolutions = match job.options.revolutions {
-            Revolutions::Exactly(revolutions) => revolutions as u64,
-            Revolutions::Auto => {
-                let fits = |&revolutions: &u64| self.each(revolutions) <= limit;
-                (1..MOST_SENSIBLE).find(fits).unwrap_or(MOST_SENSIBLE)
-            }
-        };
-        let needed = self.each(revolutions);
-        if needed <= limit {
-            return Ok((revolutions as usize, needed));
-        }
-        let (hosts, enough) = (self.hosts as usize, self.enough(revolutions, limit - self.base));
-        let more_revolutions = revolutions < MOST_SENSIBLE && job.options.revolutions != Revolutions::Auto;
-        Err(ClusterError::Memory { hosts, needed, limit, enough, more_revolutions })
-    }
-}
-
-/// More parts would be of too few rows.
-const MOST_SENSIBLE: u64 = 1000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What is told to those who allow too little is enough, and no more than that.
-    #[test]
-    fn hosts_that_are_said_to_be_enough_are() {
-        let needs = |hosts| Needs { hosts, build: 10 << 30, tables: 1 << 30, passing: 300 << 20, base: 100 << 20 };
-        for limit in [401 << 20, 500 << 20, 700 << 20, 1 << 30, 5 << 30] {
-            for revolutions in [1, 3] {
-                let enough = needs(1).enough(revolutions, limit - needs(1).base);
-                assert!(needs(enough).each(revolutions) <= limit + 2, "{enough} hosts, {limit} bytes");
-                assert!(enough == 1 || needs(enough - 1).each(revolutions) > limit, "{enough} hosts, {limit} bytes");
-            }
-        }
-    }
 }

@@ -49,6 +49,8 @@ pub(super) struct Loaded {
     pub(super) rows: u64,
     pub(super) bytes: u64,
     pub(super) rows_bad: u64,
+    /// How many rows were counted together, one after the other.
+    pub(super) waves: Vec<u64>,
 }
 
 impl Side {
@@ -62,10 +64,7 @@ impl Side {
             && dataset.schema.fields() == schema.fields()
             && units.iter().all(|&unit| unit < dataset.units.len());
         if !is_planned {
-            let reason = format!(
-                "'{name}' is not what it was when the join was planned: its files have changed, or are others on this host"
-            );
-            return Err(ClusterError::Option { option: "LEFT and RIGHT", reason });
+            return Err(changed(name));
         }
         Ok(Self { dataset, units, name: name.clone() })
     }
@@ -78,28 +77,32 @@ impl Reader<'_> {
         self.units(&self.side.units[border(part)..border(part + 1)], Some(self.progress))
     }
 
-    /// Reads all of this host's rows, and gives them as soon as they take `bytes` bytes, the same together each time. Counts them.
-    pub(super) fn feed(
-        &self,
-        bytes: u64,
-        progress: Option<&Progress>,
-        give: &mut Give<'_>,
-    ) -> Result<Loaded, JoinError> {
+    /// Reads all of this host's rows, and gives them as soon as they take `bytes` bytes. Counts them.
+    ///
+    /// # Errors
+    /// If others come than `before`, when they were given first.
+    pub(super) fn feed(&self, bytes: u64, before: Option<&Loaded>, give: &mut Give<'_>) -> Result<Loaded, JoinError> {
+        // The same rows are shown once.
+        let progress = before.is_none().then_some(self.progress);
         let (mut wave, mut all) = (Loaded::default(), Loaded::default());
+        let mut give = |all: &mut Loaded, wave: Loaded| {
+            let as_before = before.is_none_or(|before| before.waves.get(all.waves.len()) == Some(&wave.rows));
+            if as_before { give(all.count(wave)) } else { Err(outside(changed(&self.side.name))) }
+        };
         let (mut rest, mut at_once) = (&self.side.units[..], 1);
         while !rest.is_empty() {
             let units;
             (units, rest) = rest.split_at(at_once.min(rest.len()));
-            let loaded = self.units(units, progress).map_err(|error| JoinError::Outside(Box::new(error)))?;
+            let loaded = self.units(units, progress).map_err(outside)?;
             let each = (loaded.bytes / units.len() as u64).max(1);
             wave.add(loaded);
             if wave.bytes >= bytes {
-                give(all.count(std::mem::take(&mut wave)))?;
+                give(&mut all, std::mem::take(&mut wave))?;
             }
             // Many threads must not read much more than is wanted.
             at_once = ((bytes - wave.bytes) / each).clamp(1, self.task.threads() as u64) as usize;
         }
-        give(all.count(wave))?;
+        give(&mut all, wave)?;
         Ok(all)
     }
 
@@ -172,6 +175,18 @@ impl Reader<'_> {
     }
 }
 
+fn changed(name: &str) -> ClusterError {
+    let reason = format!(
+        "'{name}' is not what it was when the join was planned: its files have changed, or are others on this host"
+    );
+    ClusterError::Option { option: "LEFT and RIGHT", reason }
+}
+
+/// An error of who gives rows to the join.
+pub(super) fn outside(error: ClusterError) -> JoinError {
+    JoinError::Outside(Box::new(error))
+}
+
 impl Loaded {
     fn add(&mut self, more: Self) {
         self.batches.extend(more.batches);
@@ -182,7 +197,8 @@ impl Loaded {
 
     /// Counts other rows, of which the most bytes at a time are of interest, and gives them.
     pub(super) fn count(&mut self, other: Self) -> Vec<RecordBatch> {
-        let Self { batches, rows, bytes, rows_bad } = other;
+        let Self { batches, rows, bytes, rows_bad, .. } = other;
+        self.waves.push(rows);
         self.rows += rows;
         self.bytes = self.bytes.max(bytes);
         self.rows_bad += rows_bad;

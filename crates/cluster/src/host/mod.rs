@@ -25,7 +25,7 @@ use annulus_cyclo::CycloError;
 use annulus_roundabout::{error::RoundaboutError, ring::HostId};
 
 pub use self::ring::Member;
-pub(crate) use self::session::wave_bytes;
+pub(crate) use self::session::{wave_bytes, writers_bytes};
 use self::{progress::Progress, session::Session, stop::Stop};
 use crate::{
     control::{LineReader, LineWriter, Order, Report},

@@ -13,7 +13,7 @@ use annulus_join::{error::JoinError, hash::Partitions};
 use arrow::array::RecordBatch;
 
 use super::{
-    load::{Loaded, Reader, Side},
+    load::{Loaded, Reader, Side, outside},
     progress::{self, Progress},
     ring::{self, Member},
     stop::Stop,
@@ -25,19 +25,25 @@ use crate::{
     plan::{self, Bound},
 };
 
-/// Memory for files that are being written: a share of what the host may use, or so much.
-const WRITERS_BYTES: usize = 256 << 20;
-
+/// Memory for files that are being written, and for rows that are prepared together, at most.
+const MOST_BYTES: u64 = 256 << 20;
+/// Files take at most this part of what a host may use of memory.
+const WRITERS_SHARE: u64 = 8;
 /// Fragments' worth of rows that go around and are prepared together: each of them then meets few partitions, or values.
 const WAVE_FRAGMENTS: u64 = 32;
 /// Such rows take at most this part of what a host may use of memory.
 const WAVE_SHARE: u64 = 16;
 
+/// Bytes that all files that are being written may take.
+pub(crate) fn writers_bytes(memory_bytes: Option<u64>) -> u64 {
+    (memory_bytes.unwrap_or(u64::MAX) / WRITERS_SHARE).min(MOST_BYTES)
+}
+
 /// Bytes of rows that go around and are read and prepared together. Three times as much is in memory: rows that are read, that
 /// are prepared, and that wait to be sent.
 pub(crate) fn wave_bytes(fragment_bytes: u32, memory_bytes: Option<u64>) -> u64 {
     let fragment = u64::from(fragment_bytes);
-    (WAVE_FRAGMENTS * fragment).min(memory_bytes.unwrap_or(u64::MAX) / WAVE_SHARE).max(fragment)
+    (WAVE_FRAGMENTS * fragment).min(MOST_BYTES).min(memory_bytes.unwrap_or(u64::MAX) / WAVE_SHARE).max(fragment)
 }
 
 pub(super) struct Session<W> {
@@ -104,9 +110,9 @@ impl<W: Write> Session<W> {
         let later = |part: usize| Ok(read[stays].count(readers[stays].part(part, task.revolutions).map_err(outside)?));
         let fed = OnceLock::new();
         let feed = |give: &mut Give<'_>| {
-            // It is fed again in each revolution.
-            let progress = fed.get().is_none().then_some(progress);
-            let rows = readers[around].feed(wave_bytes(task.fragment_bytes, task.memory_bytes), progress, give)?;
+            // Again in each revolution.
+            let bytes = wave_bytes(task.fragment_bytes, task.memory_bytes);
+            let rows = readers[around].feed(bytes, fed.get(), give)?;
             fed.set(rows).ok();
             Ok(())
         };
@@ -160,10 +166,6 @@ impl<W: Write> Session<W> {
     }
 }
 
-fn outside(error: ClusterError) -> JoinError {
-    JoinError::Outside(Box::new(error))
-}
-
 fn bind(task: &Task, sides: &[Side; 2]) -> Result<Bound, ClusterError> {
     let [left, right] = sides.each_ref().map(|side| &side.dataset.schema);
     let condition = plan::Condition::new(&task.query, left, right)?;
@@ -176,7 +178,7 @@ fn create_files(task: &Task, bound: &Bound) -> Result<WholeDataset, ClusterError
     (options.compression, options.existing) = (output.compression, output.existing);
     let schema = annulus_join::output::Output::try_new(bound.output.clone())?.schema().clone();
     let settings = Collection::member_settings(output.member, task.session);
-    let memory = task.memory_bytes.map_or(WRITERS_BYTES, |bytes| (bytes / 8) as usize).min(WRITERS_BYTES);
+    let memory = writers_bytes(task.memory_bytes) as usize;
     Ok(WholeDataset::create(&options, settings, schema, task.threads(), memory)?)
 }
 

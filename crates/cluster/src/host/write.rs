@@ -18,7 +18,7 @@ use arrow::array::RecordBatch;
 
 use crate::error::ClusterError;
 
-/// Batches that wait for each thread.
+/// Batches that wait for a thread.
 const WAITING: usize = 2;
 
 /// Where a join's batches go. Any number of threads may give some.
@@ -42,7 +42,7 @@ pub(super) fn write_while<T>(
     count: usize,
     join: impl FnOnce(&Writers<'_>) -> Result<T, CycloError>,
 ) -> Result<T, ClusterError> {
-    let (sender, receiver) = sync_channel(WAITING * count);
+    let (sender, receiver) = sync_channel(WAITING);
     let (receiver, failed) = (Mutex::new(receiver), Failed::default());
     let joined = thread::scope(|scope| {
         // Dropped before threads are waited for, which then end.

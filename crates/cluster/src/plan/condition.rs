@@ -65,6 +65,11 @@ impl Condition {
                 let reason = format!("it is {data_type}, and must be true or false");
                 return Err(ClusterError::Condition { text: text.clone(), reason });
             }
+            if expr.is_volatile() {
+                let reason =
+                    "it has a function that gives another value each time, and is evaluated more than once".to_owned();
+                return Err(ClusterError::Condition { text: text.clone(), reason });
+            }
             // Whatever it is, it must be possible to evaluate it.
             sql.physical(&expr, &sql.columns(&expr)).map_err(failed(text))?;
             parts.extend(split_conjunction_owned(expr));
@@ -131,7 +136,8 @@ fn check_column(side: &str, schema: &SchemaRef, column: &str) -> Result<(), Clus
         && let Some(delimiter) = single.chars().find(|one| [';', '\t', '|'].contains(one))
     {
         // A CSV file that was read with commas.
-        columns += &format!(" (if these are several, give --delimiter {delimiter:?})");
+        let delimiter = if delimiter == '\t' { "$'\\t'".to_owned() } else { format!("'{delimiter}'") };
+        columns += &format!(" (if these are several, give --delimiter {delimiter})");
     }
     Err(ClusterError::Column { column: column.to_owned(), side: side.to_owned(), columns })
 }
