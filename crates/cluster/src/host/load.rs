@@ -37,7 +37,9 @@ pub(super) struct Side {
 pub(super) struct Reader<'a> {
     pub(super) side: &'a Side,
     pub(super) scan: &'a Scan,
-    pub(super) task: &'a Task,
+    pub(super) threads: usize,
+    /// Rows that are read together may not take more.
+    pub(super) memory_bytes: Option<u64>,
     pub(super) stop: &'a Stop,
     pub(super) progress: &'a Progress,
 }
@@ -100,7 +102,7 @@ impl Reader<'_> {
                 give(&mut all, std::mem::take(&mut wave))?;
             }
             // Many threads must not read much more than is wanted.
-            at_once = ((bytes - wave.bytes) / each).clamp(1, self.task.threads() as u64) as usize;
+            at_once = ((bytes - wave.bytes) / each).clamp(1, self.threads as u64) as usize;
         }
         give(&mut all, wave)?;
         Ok(all)
@@ -123,7 +125,7 @@ impl Reader<'_> {
             Ok(())
         };
         thread::scope(|scope| {
-            let helpers = (1..self.task.threads().min(units.len())).map(|_| scope.spawn(work)).collect::<Vec<_>>();
+            let helpers = (1..self.threads.min(units.len())).map(|_| scope.spawn(work)).collect::<Vec<_>>();
             let own = work();
             let helpers =
                 helpers.into_iter().map(|helper| helper.join().unwrap_or_else(|panic| panic::resume_unwind(panic)));
@@ -136,7 +138,7 @@ impl Reader<'_> {
 
     /// A side that takes more than all there may be is not read to its end.
     fn check_memory(&self, bytes: u64) -> Result<(), ClusterError> {
-        match self.task.memory_bytes {
+        match self.memory_bytes {
             Some(limit) if bytes > limit => Err(ClusterError::Option {
                 option: "--memory-limit",
                 reason: format!(
@@ -203,5 +205,60 @@ impl Loaded {
         self.bytes = self.bytes.max(bytes);
         self.rows_bad += rows_bad;
         batches
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use annulus_dataset::input::InputOptions;
+    use annulus_join::types::{JoinType, Side as JoinSide};
+
+    use super::*;
+    use crate::{
+        job::{Algorithm, JoinKind, Query},
+        plan::{self, Condition},
+    };
+
+    /// Match bits belong to rows by their places.
+    #[test]
+    fn rows_that_are_others_when_they_are_read_again_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("names.csv");
+        fs::write(&file, "name\nada\neve\nbob\nzoe\n").unwrap();
+        let paths = vec![file.to_str().unwrap().to_owned()];
+        let options = InputOptions { unit_bytes: 8, ..InputOptions::default() };
+        let dataset = Dataset::open(&paths, &options).unwrap();
+        let input = |name: &str| Input { name: name.to_owned(), paths: paths.clone(), options: options.clone() };
+        let query = Query {
+            left: input("a"),
+            right: input("b"),
+            on: vec![("name".to_owned(), "name".to_owned())],
+            condition: None,
+            join: JoinKind(JoinType::Inner),
+            suffix: "_b".to_owned(),
+        };
+        let condition = Condition::new(&query, &dataset.schema, &dataset.schema).unwrap();
+        let bound = plan::bind(&condition, &query, JoinSide::Left, Algorithm::Hash).unwrap();
+        let side = Side { units: (0..dataset.units.len()).collect(), dataset, name: "a".to_owned() };
+        let (stop, progress) = (Stop::default(), Progress::default());
+        let scan = &bound.scans[0];
+        let reader = Reader { side: &side, scan, threads: 1, memory_bytes: None, stop: &stop, progress: &progress };
+        let mut given = Vec::new();
+        let mut give = |batches: Vec<RecordBatch>| {
+            given.push(batches.iter().map(RecordBatch::num_rows).sum::<usize>());
+            Ok(())
+        };
+        // Each unit is enough for a wave.
+        let first = reader.feed(1, None, &mut give).unwrap();
+        let again = reader.feed(1, Some(&first), &mut give).unwrap();
+        assert_eq!((first.rows, &first.waves), (4, &again.waves));
+        assert!(first.waves.len() > 1, "{:?}", first.waves);
+        // As many bytes, in fewer rows.
+        fs::write(&file, "name\nada\neve\nbob_zoe\n").unwrap();
+        let error = reader.feed(1, Some(&first), &mut give).err().unwrap();
+        assert!(error.to_string().contains("its files have changed"), "{error}");
+        assert_eq!(progress.get().rows_read, 4);
     }
 }

@@ -88,7 +88,15 @@ impl<W: Write> Session<W> {
         // What cannot be written is known before anything is read.
         let files = create_files(task, &bound)?;
         let (stop, progress) = (&self.stop, &*self.progress);
-        let readers = [0, 1].map(|side| Reader { side: &sides[side], scan: &bound.scans[side], task, stop, progress });
+        let (threads, memory_bytes) = (task.threads(), task.memory_bytes);
+        let readers = [0, 1].map(|side| Reader {
+            side: &sides[side],
+            scan: &bound.scans[side],
+            threads,
+            memory_bytes,
+            stop,
+            progress,
+        });
         let (stays, around) = if task.rotates_left { (1, 0) } else { (0, 1) };
         let mut read = [Loaded::default(), Loaded::default()];
         let first = readers[stays].part(0, task.revolutions)?;
