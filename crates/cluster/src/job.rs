@@ -1,6 +1,6 @@
 //! What a user asks for.
 
-use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+use std::{fmt, num::NonZeroUsize, path::PathBuf, str::FromStr, thread, time::Duration};
 
 use annulus_dataset::{
     input::InputOptions,
@@ -56,6 +56,11 @@ pub struct Input {
 
 /// Hosts and coordinators say that they are there five times in this time.
 pub const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// So many threads, or as many as this machine has cores.
+pub(crate) fn threads_or_cores(threads: Option<usize>) -> usize {
+    threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZeroUsize::get))
+}
 
 /// How hosts join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

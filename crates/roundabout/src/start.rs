@@ -44,11 +44,7 @@ impl Host {
         protect: &impl Protect,
         stopper: &Stopper,
     ) -> Result<Self, RoundaboutError> {
-        unless_stopped(stopper, || {
-            let config = config.checked()?;
-            if place.hosts() == 1 {
-                return Self::start(place, config, |_| Alone::open(&config));
-            }
+        unless_stopped(place, config, stopper, |config| {
             let shared = matches!(address, Address::Unix { .. });
             let config = if shared { config.handing_over() } else { config };
             let connections = connect_until(place, session, &config, address, protect, stopper)?;
@@ -71,11 +67,7 @@ impl Host {
         options: &Options<'_>,
         stopper: &Stopper,
     ) -> Result<Self, RoundaboutError> {
-        unless_stopped(stopper, || {
-            let config = config.checked()?;
-            if place.hosts() == 1 {
-                return Self::start(place, config, |_| Alone::open(&config));
-            }
+        unless_stopped(place, config, stopper, |config| {
             let fabric = Fabric::open(options, &config)?;
             let connections = connect_until(place, session, &config, address, protect, stopper)?;
             // The neighbours' endpoints are still to be told.
@@ -85,11 +77,17 @@ impl Host {
     }
 }
 
-/// A host that is stopped says so, whatever it saw of it.
+/// A host that is alone, or one that `join` connects. One that is stopped says so, whatever it saw of it.
 fn unless_stopped(
+    place: Place,
+    config: &Config,
     stopper: &Stopper,
-    join: impl FnOnce() -> Result<Host, RoundaboutError>,
+    join: impl FnOnce(Config) -> Result<Host, RoundaboutError>,
 ) -> Result<Host, RoundaboutError> {
-    let joined = join().inspect(|host| host.is_stopped_by(stopper));
+    let joined = config.checked().and_then(|config| match place.hosts() {
+        1 => Host::start(place, config, |_| Alone::open(&config)),
+        _ => join(config),
+    });
+    let joined = joined.inspect(|host| host.is_stopped_by(stopper));
     if stopper.is_stopped() { Err(RoundaboutError::Stopped) } else { joined }
 }

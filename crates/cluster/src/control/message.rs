@@ -1,6 +1,6 @@
 //! Orders and reports.
 
-use std::{num::NonZeroUsize, path::PathBuf, sync::Arc, thread};
+use std::{path::PathBuf, sync::Arc};
 
 use annulus_dataset::{
     input::Dataset,
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     error::ClusterError,
-    job::{Algorithm, Query},
+    job::{Algorithm, Query, threads_or_cores},
 };
 
 /// From the coordinator.
@@ -111,7 +111,7 @@ impl Task {
 
     /// Threads that join here.
     pub(crate) fn threads(&self) -> usize {
-        self.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZeroUsize::get))
+        threads_or_cores(self.threads)
     }
 }
 

@@ -1,16 +1,11 @@
 //! The memory that hosts need for a join.
 
-use std::{num::NonZeroUsize, thread};
-
 use annulus_dataset::input::{Dataset, Extent, Unit};
-use annulus_join::{hash::Partitions, types::Side};
-use arrow::datatypes::DataType;
 
 use crate::{
     error::{ClusterError, mebibytes},
     host::{wave_bytes, writers_bytes},
-    job::{Algorithm, JoinOptions, Revolutions},
-    plan::{Bound, Choice},
+    job::{JoinOptions, Revolutions, threads_or_cores},
 };
 
 /// An entry of a hash table and its share of the directory.
@@ -31,23 +26,6 @@ pub(super) fn largest_unit(dataset: &Dataset, extent: Extent) -> u64 {
     };
     dataset.units.iter().map(bytes).max().unwrap_or(0)
 }
-
-/// How often rows that stay are in memory while a host prepares so many, in halves
-/// ([`BuildSide::prepare`](annulus_join::hash::BuildSide::prepare)).
-pub(super) fn copies_while_prepared(bound: &Bound, choice: &Choice, rows: u64) -> u64 {
-    let stays = if choice.rotate == Side::Left { 1 } else { 0 };
-    let is_view = |data_type: &DataType| matches!(data_type, DataType::Utf8View | DataType::BinaryView);
-    let is_gathered = |data_type: &DataType| data_type.primitive_width().is_none() && !is_view(data_type);
-    let mut fields = bound.scans[stays].schema().fields().iter();
-    match choice.algorithm {
-        Algorithm::Hash if Partitions::for_rows(rows as usize).count() >= TWO_PASSES => 6,
-        Algorithm::Hash if fields.any(|field| is_gathered(field.data_type())) => 5,
-        _ => 4,
-    }
-}
-
-/// So many partitions are made in two passes.
-const TWO_PASSES: usize = 4096;
 
 /// What memory depends on.
 pub(super) struct Sizes<'a> {
@@ -86,7 +64,7 @@ impl Needs {
         // The last rows of a wave may be all but one of a unit too many.
         let waves = WAVES * (wave_bytes(fragment_bytes, options.memory_bytes) + unit);
         // Each thread has a file. Other machines may have other cores than this one.
-        let threads = options.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZeroUsize::get));
+        let threads = threads_or_cores(options.threads);
         let files = (threads as u64 * columns_out * WRITTEN_COLUMN_BYTES).min(writers_bytes(options.memory_bytes));
         Self {
             hosts,

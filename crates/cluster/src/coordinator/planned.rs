@@ -3,10 +3,13 @@
 use std::cmp::Reverse;
 
 use annulus_dataset::input::{Dataset, Extent, Unit};
-use annulus_join::types::Side;
+use annulus_join::{
+    hash::{BuildSide, Partitions},
+    types::Side,
+};
 use annulus_roundabout::config::FRAGMENT_BYTES;
 
-use super::memory::{Needs, Sizes, copies_while_prepared, largest_unit};
+use super::memory::{Needs, Sizes, largest_unit};
 use crate::{
     control::{Files, MOST_REVOLUTIONS, MOST_THREADS, schema_to},
     error::ClusterError,
@@ -72,7 +75,13 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
         options: &job.options,
         hosts: hosts as u64,
         stays: extents[1 - around],
-        copies: copies_while_prepared(&bound, &choice, extents[1 - around].rows / hosts as u64),
+        copies: match choice.algorithm {
+            Algorithm::Hash => {
+                let rows = extents[1 - around].rows / hosts as u64;
+                BuildSide::copies_in_halves(bound.scans[1 - around].schema(), Partitions::for_rows(rows as usize))
+            }
+            Algorithm::Merge | Algorithm::Loops => 4,
+        },
         has_tables: choice.algorithm != Algorithm::Loops,
         unit: largest_unit([&left, &right][around], seen[around]),
         columns_out: (bound.output.left_columns.len() + bound.output.right_columns.len()) as u64,

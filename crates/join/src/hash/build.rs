@@ -2,10 +2,13 @@
 
 use std::ops::Range;
 
-use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, RecordBatchOptions};
+use arrow::{
+    array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, RecordBatchOptions},
+    datatypes::Schema,
+};
 
 use super::{
-    cluster::{Clustered, cluster},
+    cluster::{Clustered, cluster, copies_in_halves},
     radix::Partitions,
     table::Tables,
 };
@@ -73,6 +76,12 @@ impl BuildSide {
         let key_bytes = keys.key_bytes().map(|column| columns[column].as_binary().clone());
         let batch = user_batch(&keys, columns, rows)?;
         Ok(Self { keys, partitions: config.partitions, batch, key_bytes, nulls, tables })
+    }
+
+    /// How often rows of a side with this schema are in memory while [`prepare`](Self::prepare) runs, about and in halves of
+    /// their memory: the batches, and what they become.
+    pub fn copies_in_halves(schema: &Schema, partitions: Partitions) -> u64 {
+        copies_in_halves(schema, partitions)
     }
 
     /// All rows, in the order of their partitions; those with null keys are last. Pairs name them by their numbers here.

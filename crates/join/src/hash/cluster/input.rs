@@ -31,21 +31,29 @@ pub(super) struct Layout {
     key: (usize, bool),
 }
 
+/// Bytes of a value of a column that is scattered.
+pub(super) fn scattered_bytes(data_type: &DataType) -> Option<usize> {
+    match data_type.primitive_width() {
+        Some(width @ (1 | 2 | 4 | 8 | 16 | 32)) => Some(width),
+        _ => is_view(data_type).then_some(VIEW_BYTES),
+    }
+}
+
+fn is_view(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8View | DataType::BinaryView)
+}
+
 impl Layout {
     pub(super) fn new(keys: &Keys, pieces: &[Keyed], threads: usize) -> Self {
         let data_type = |column: usize| keys.full().field(column).data_type();
-        let is_view = |column: usize| matches!(data_type(column), DataType::Utf8View | DataType::BinaryView);
-        let width = |column: usize| match data_type(column).primitive_width() {
-            Some(width @ (1 | 2 | 4 | 8 | 16 | 32)) => Some((column, width)),
-            _ if is_view(column) => Some((column, VIEW_BYTES)),
-            _ => None,
-        };
+        let width = |column: usize| Some((column, scattered_bytes(data_type(column))?));
         let columns = 0..keys.full().fields().len();
         let fixed: Vec<(usize, usize)> = columns.clone().filter_map(width).collect();
         let others: Vec<usize> = columns.filter(|&column| width(column).is_none()).collect();
         let has_nulls = |piece: &Keyed| fixed.iter().any(|&(column, _)| piece.columns[column].null_count() > 0);
         let row_numbers = pieces.iter().any(has_nulls);
-        let views = |&(column, _): &(usize, usize)| is_view(column).then(|| ViewColumn::of(pieces, column, threads));
+        let views =
+            |&(column, _): &(usize, usize)| is_view(data_type(column)).then(|| ViewColumn::of(pieces, column, threads));
         let views = fixed.iter().map(views).collect();
         let key = keys.key_column();
         let at = fixed.iter().position(|&(column, _)| column == key).expect("a key has 4 or 8 bytes");

@@ -17,7 +17,7 @@ mod scatter;
 mod scattered;
 mod views;
 
-use arrow::{array::ArrayRef, buffer::Buffer};
+use arrow::{array::ArrayRef, buffer::Buffer, datatypes::Schema};
 
 use super::radix::{Partitions, Radix};
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
     key::{Keyed, Keys},
     parallel,
 };
-use input::{Input, Layout, Span, shares};
+use input::{Input, Layout, Span, scattered_bytes, shares};
 use scatter::Target;
 
 /// Rows in the order of their partitions.
@@ -65,6 +65,16 @@ pub(super) fn cluster(
     // The others' places are known in ascending order.
     layout.others.iter().zip(others).for_each(|(&at, column)| columns.insert(at, column));
     Ok(Clustered { columns, starts })
+}
+
+/// Memory that clustering takes, with that of the rows, by the latter and in halves.
+pub(super) fn copies_in_halves(schema: &Schema, partitions: Partitions) -> u64 {
+    match partitions.bits() {
+        bits if bits > PASS_BITS => 6,
+        // Chunks, and what is put together of them, but not of all columns.
+        _ if schema.fields().iter().any(|field| scattered_bytes(field.data_type()).is_none()) => 5,
+        _ => 4,
+    }
 }
 
 /// All threads scatter to all partitions, each to a part of its own.

@@ -4,16 +4,14 @@
 use std::collections::HashMap;
 
 use arrow::{
-    array::{Array, ArrayData},
+    array::{Array, ArrayData, ByteView},
     buffer::Buffer,
 };
 
-use crate::{key::Keyed, parallel};
+use crate::{hash::wire::MOST_INLINE, key::Keyed, parallel};
 
 /// Bytes of a view.
 pub(super) const VIEW_BYTES: usize = size_of::<u128>();
-/// Values of more bytes lie in a block.
-const MOST_INLINE: u32 = 12;
 /// Values are copied if they are less than this part of their blocks.
 const LEAST_SHARE: usize = 2;
 /// A block of values that were copied is full; views have offsets of 32 bits.
@@ -38,7 +36,7 @@ impl ViewColumn {
         if block_bytes / LEAST_SHARE <= long_bytes {
             let work = data.iter().zip(&numbers).collect();
             let pieces = parallel::map(threads, work, |(data, numbers)| {
-                rewrite(data, |view, block| with_block(view, numbers[block], offset(view)))
+                rewrite(data, |view| ByteView { buffer_index: numbers[view.buffer_index as usize], ..view })
             });
             return Self { pieces, blocks };
         }
@@ -52,7 +50,11 @@ impl ViewColumn {
             }
             let views: &[u128] = views.typed_data();
             let moved = |&view: &u128| {
-                if is_long(view) { with_block(view, first + block(view) as u32, offset(view)) } else { view }
+                if !is_long(view) {
+                    return view;
+                }
+                let view = ByteView::from(view);
+                ByteView { buffer_index: first + view.buffer_index, ..view }.as_u128()
             };
             views.iter().map(moved).collect()
         });
@@ -71,8 +73,9 @@ impl Usage {
     fn of(data: &ArrayData) -> Self {
         let (mut blocks, mut long_bytes) = (vec![false; data.buffers().len() - 1], 0);
         for &view in views(data).iter().filter(|&&view| is_long(view)) {
-            blocks[block(view)] = true;
-            long_bytes += view as u32 as usize;
+            let view = ByteView::from(view);
+            blocks[view.buffer_index as usize] = true;
+            long_bytes += view.length as usize;
         }
         Self { blocks, long_bytes }
     }
@@ -100,22 +103,22 @@ fn used_blocks(data: &[ArrayData], usages: &[Usage]) -> (Vec<Buffer>, Vec<Vec<u3
 /// The views of a piece, of blocks that have its values and no others.
 fn copied(data: &ArrayData) -> (Buffer, Vec<Buffer>) {
     let (mut full, mut current) = (Vec::new(), Vec::new());
-    let views = rewrite(data, |view, block| {
-        let value = &data.buffers()[1 + block][offset(view) as usize..][..view as u32 as usize];
+    let views = rewrite(data, |view| {
+        let value = &data.buffers()[1 + view.buffer_index as usize][view.offset as usize..][..view.length as usize];
         if current.len() + value.len() > BLOCK_BYTES && !current.is_empty() {
             full.push(Buffer::from_vec(std::mem::take(&mut current)));
         }
-        let at = current.len() as u32;
+        let offset = current.len() as u32;
         current.extend_from_slice(value);
-        with_block(view, full.len() as u32, at)
+        ByteView { buffer_index: full.len() as u32, offset, ..view }
     });
     full.push(Buffer::from_vec(current));
     (views, full)
 }
 
-/// All views, those with long values as `long` makes them of the view and its block's number.
-fn rewrite(data: &ArrayData, mut long: impl FnMut(u128, usize) -> u128) -> Buffer {
-    views(data).iter().map(|&view| if is_long(view) { long(view, block(view)) } else { view }).collect()
+/// All views, those with long values as `long` makes them.
+fn rewrite(data: &ArrayData, mut long: impl FnMut(ByteView) -> ByteView) -> Buffer {
+    views(data).iter().map(|&view| if is_long(view) { long(view.into()).as_u128() } else { view }).collect()
 }
 
 fn views(data: &ArrayData) -> &[u128] {
@@ -124,17 +127,4 @@ fn views(data: &ArrayData) -> &[u128] {
 
 fn is_long(view: u128) -> bool {
     view as u32 > MOST_INLINE
-}
-
-fn block(view: u128) -> usize {
-    (view >> 64) as u32 as usize
-}
-
-fn offset(view: u128) -> u32 {
-    (view >> 96) as u32
-}
-
-/// Length and first bytes stay.
-fn with_block(view: u128, block: u32, offset: u32) -> u128 {
-    view & u128::from(u64::MAX) | u128::from(block) << 64 | u128::from(offset) << 96
 }

@@ -10,7 +10,7 @@ use super::{ALIGN, FragmentFormat, Heading, Kind, Sizes, padded};
 use crate::{error::JoinError, hash::Fragment};
 
 /// Values of so many bytes stand in their views.
-pub(super) const MOST_INLINE: u32 = 12;
+pub(in crate::hash) const MOST_INLINE: u32 = 12;
 
 impl Fragment {
     /// Bytes that [`encode`](Self::encode) writes. O(columns), but O(rows) with views.

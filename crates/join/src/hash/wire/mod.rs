@@ -28,6 +28,7 @@ use arrow::{
 
 use super::radix::Partitions;
 use crate::{error::JoinError, key::Keys, matched::Matched, parallel};
+pub(super) use encode::MOST_INLINE;
 use heading::Heading;
 pub(super) use size::Sizes;
 

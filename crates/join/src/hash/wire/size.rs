@@ -93,7 +93,7 @@ fn offsets<O: OffsetSizeTrait>(array: &dyn Array) -> OffsetBuffer<O> {
 fn view_sums(array: &dyn Array) -> ScalarBuffer<u64> {
     let mut sum = 0;
     let views = view_lengths(array).map(|len| {
-        sum += if len > super::encode::MOST_INLINE { u64::from(len) } else { 0 };
+        sum += if len > super::MOST_INLINE { u64::from(len) } else { 0 };
         sum
     });
     std::iter::once(0).chain(views).collect::<Vec<u64>>().into()
