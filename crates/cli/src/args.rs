@@ -130,6 +130,7 @@ pub struct TpchArgs {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   annulus sql \"SELECT count(*) FROM 'orders.parquet'\"
+  annulus sql \"SELECT * FROM 'parts/'\"              a folder, as partition and join write them
   annulus sql -t o=orders.csv -t l=lines/ \"SELECT * FROM o JOIN l USING (id)\" --format csv
   annulus sql --file report.sql --output report.parquet
   annulus sql --set datafusion.execution.batch_size=4096 --strategy ring -t t=data.arrow

@@ -56,6 +56,34 @@ fn reads_files_named_in_the_query() {
     let folder = data();
     let done = Annulus::new(["sql", "SELECT max(name) AS m FROM 't.parquet'", "--format", "tsv"]);
     assert_eq!(done.at(folder.path()).succeeds().stdout, "m\ntwo\n");
+    let done = Annulus::new(["sql", "SELECT count(*) AS n FROM 't.tsv'", "--format", "tsv"]);
+    assert_eq!(done.at(folder.path()).succeeds().stdout, "n\n2\n");
+}
+
+#[test]
+fn reads_a_dataset_by_its_path() {
+    let folder = data();
+    Annulus::new(["partition", "t.csv", "--by", "id", "--into", "2", "--output", "parts"]).at(folder.path()).succeeds();
+    assert!(folder.path().join("parts/manifest.json").exists());
+    let done = Annulus::new(["sql", "SELECT count(*) AS n FROM 'parts'", "--format", "tsv"]);
+    assert_eq!(done.at(folder.path()).succeeds().stdout, "n\n2\n");
+}
+
+#[test]
+fn folders_can_name_columns() {
+    let folder = data();
+    for year in ["2025", "2026"] {
+        let part = folder.path().join(format!("parts/year={year}"));
+        fs::create_dir_all(&part).expect("a folder");
+        fs::copy(folder.path().join("t.csv"), part.join("t.csv")).expect("copy");
+    }
+    let query = |from: &str| format!("SELECT name, year FROM {from} WHERE year = '2026' ORDER BY name");
+    let (by_path, by_name) = (query("'parts'"), query("t"));
+    for arguments in [&["sql", &by_path, "--format", "tsv"][..], &["sql", "-t", "t=parts", &by_name, "--format", "tsv"]]
+    {
+        let done = Annulus::new(arguments.iter().copied()).at(folder.path()).succeeds();
+        assert_eq!(done.stdout, "name\tyear\none\t2026\ntwo\t2026\n");
+    }
 }
 
 #[test]
@@ -134,7 +162,7 @@ fn errors_name_the_thing_and_the_remedy() {
     fs::copy(at("t.parquet"), at("mixed/t.parquet")).expect("copy");
     fs::write(at("t.xyz"), "1").expect("write");
     fs::write(at("broken.parquet"), "no parquet").expect("write");
-    let cases: [(&[&str], &[&str]); 18] = [
+    let cases: [(&[&str], &[&str]); 20] = [
         (&["--ouput", "out.csv", "SELECT 1"], &["'--ouput'", "'--output'"]),
         (&["SELECT 1", "--ouput=out.csv"], &["--ouput"]),
         (&["-t", "t=none.csv", "SELECT 1"], &["table 't'", "'none.csv'", "check the path"]),
@@ -146,6 +174,8 @@ fn errors_name_the_thing_and_the_remedy() {
         (&["-t", "t=s3://b/t.csv", "SELECT 1"], &["CREATE EXTERNAL TABLE"]),
         (&["-t", "t=t.csv", "SELECT nam FROM t"], &["nam", "name"]),
         (&["SELECT * FROM 'missing.csv'"], &["missing.csv", "check the name or the path"]),
+        (&["SELECT * FROM 'mixed'"], &["'mixed'", "t.csv", "t.parquet", "separate them"]),
+        (&["SELECT * FROM 'empty'"], &["empty", "check the name or the path"]),
         (&["SELEKT 1"], &["SELEKT"]),
         (&["--file", "none.sql"], &["'none.sql'"]),
         (&["SELECT 1", "--output", "out.txt"], &["'out.txt'", ".parquet, .csv"]),

@@ -32,7 +32,7 @@ use crate::{
     sql::{
         output::OutputFile,
         pipe::PipeSink,
-        script,
+        script, tables,
         writer::{RowFormat, RowWriter},
     },
 };
@@ -61,7 +61,8 @@ async fn prepare(job: &SqlJob, spill: &Path, print: &PrintOptions) -> Result<Ses
     options.format.null = "NULL".to_owned();
     let config = SessionConfig::from(options).with_information_schema(true);
     let stores = Arc::clone(&print.instrumented_registry);
-    let ctx = session::open(Engine::Annulus, job.limits, spill, config, Some(stores))?.enable_url_table();
+    let ctx = session::open(Engine::Annulus, job.limits, spill, config, Some(stores))?;
+    tables::name_by_path(&ctx);
     let catalogs = Arc::clone(ctx.state().catalog_list());
     ctx.register_catalog_list(Arc::new(DynamicObjectStoreCatalog::new(catalogs, ctx.state_weak_ref())));
 

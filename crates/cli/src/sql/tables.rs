@@ -5,21 +5,27 @@ use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     str::FromStr,
-    sync::Arc,
+    sync::{Arc, Weak},
 };
 
 use annulus_dataset::output::MANIFEST_NAME;
 use anyhow::{Context, Result, anyhow, bail};
+use async_trait::async_trait;
 use datafusion::{
+    catalog::{DynamicFileCatalog, TableProvider, UrlTableFactory},
     datasource::{
+        dynamic_file::DynamicListTableFactory,
         file_format::{
             FileFormat as DataFusionFormat, arrow::ArrowFormat, avro::AvroFormat, csv::CsvFormat,
             file_compression_type::FileCompressionType, json::JsonFormat, parquet::ParquetFormat,
         },
-        listing::ListingOptions,
+        listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl},
     },
+    error::DataFusionError,
+    execution::SessionState,
     prelude::SessionContext,
 };
+use parking_lot::RwLock;
 use url::Url;
 
 use super::format::{FileFormat, FileKind, READABLE};
@@ -55,33 +61,72 @@ impl TableSpec {
         if self.path.to_string_lossy().contains("://") {
             bail!("'{shown}' is no local file; use CREATE EXTERNAL TABLE ... LOCATION '{shown}'");
         }
-        let path = self.path.canonicalize().with_context(|| format!("no file or folder '{shown}'; check the path"))?;
-        let (sample, url) = if path.is_dir() {
-            (sample_of_folder(&path, &self.path)?, Url::from_directory_path(&path))
-        } else {
-            (path.clone(), Url::from_file_path(&path))
+        let Some(table) = table_at(&ctx.state(), &self.path).await? else {
+            if self.path.is_dir() {
+                bail!("folder '{shown}' holds no file that ends in {READABLE}");
+            }
+            bail!("'{shown}' has no extension for a format; rename it to end in {READABLE}");
         };
-        let url = url.map_err(|()| anyhow!("'{shown}' is no absolute path"))?;
-        let format = FileFormat::of(&sample)
-            .with_context(|| format!("'{shown}' has no extension for a format; rename it to end in {READABLE}"))?;
-        let options = ListingOptions::new(reader(&format, &sample)?).with_file_extension(&format.suffix);
-        ctx.register_listing_table(self.name.as_str(), url.as_str(), options, None, None)
-            .await
-            .with_context(|| format!("cannot read '{shown}'"))
+        ctx.register_table(self.name.as_str(), table)?;
+        Ok(())
     }
 }
 
-/// A data file of `folder`, all of whose data files must have the same format. `shown` is the folder's name in errors.
-fn sample_of_folder(folder: &Path, shown: &Path) -> Result<PathBuf> {
+/// Lets queries name tables by their paths. What is on this machine is read as a [`TableSpec`]'s, what else a URL names as
+/// DataFusion does.
+pub fn name_by_path(ctx: &SessionContext) {
+    let urls = DynamicListTableFactory::default();
+    urls.session_store().with_state(ctx.state_weak_ref());
+    let paths = Arc::new(PathTables { state: ctx.state_weak_ref(), urls });
+    let catalogs = Arc::clone(ctx.state().catalog_list());
+    ctx.register_catalog_list(Arc::new(DynamicFileCatalog::new(catalogs, paths)));
+}
+
+#[derive(Debug)]
+struct PathTables {
+    state: Weak<RwLock<SessionState>>,
+    urls: DynamicListTableFactory,
+}
+
+#[async_trait]
+impl UrlTableFactory for PathTables {
+    async fn try_new(&self, url: &str) -> datafusion::error::Result<Option<Arc<dyn TableProvider>>> {
+        let path = Path::new(url);
+        let Some(state) = self.state.upgrade().filter(|_| path.exists()) else { return self.urls.try_new(url).await };
+        let state = state.read().clone();
+        table_at(&state, path).await.map_err(|error| DataFusionError::External(error.into()))
+    }
+}
+
+/// The rows of the file at `path`, or of all files below that folder, which must have one format. A folder's names `column=value`
+/// are columns, too. `None` if no name tells a format.
+async fn table_at(state: &SessionState, path: &Path) -> Result<Option<Arc<dyn TableProvider>>> {
+    let shown = path.display();
+    let full = path.canonicalize().with_context(|| format!("no file or folder '{shown}'; check the path"))?;
+    let (sample, url) = if full.is_dir() {
+        (sample_of_folder(&full, path)?, Url::from_directory_path(&full))
+    } else {
+        (FileFormat::of(&full).map(|format| (full.clone(), format)), Url::from_file_path(&full))
+    };
+    let url = url.map_err(|()| anyhow!("'{shown}' is no absolute path"))?;
+    let Some((sample, format)) = sample else { return Ok(None) };
+    let options = ListingOptions::new(reader(&format, &sample)?).with_file_extension(&format.suffix);
+    let config = ListingTableConfig::new(ListingTableUrl::parse(url)?).with_listing_options(options);
+    let table =
+        async { ListingTable::try_new(config.infer_partitions_from_path(state).await?.infer_schema(state).await?) };
+    let table = table.await.with_context(|| format!("cannot read '{shown}'"))?;
+    Ok(Some(Arc::new(table.with_cache(state.runtime_env().cache_manager.get_file_statistic_cache()))))
+}
+
+/// A data file of `folder`, if there is one, and the format of all of them. `shown` is the folder's name in errors.
+fn sample_of_folder(folder: &Path, shown: &Path) -> Result<Option<(PathBuf, FileFormat)>> {
     let mut files = Vec::new();
     collect_files(folder, &mut files).with_context(|| format!("cannot list '{}'", shown.display()))?;
     files.sort();
     // What a run of ours wrote beside its rows.
     files.retain(|file| !file.ends_with(MANIFEST_NAME));
     let mut known = files.into_iter().filter_map(|path| FileFormat::of(&path).map(|format| (path, format)));
-    let Some((sample, format)) = known.next() else {
-        bail!("folder '{}' holds no file that ends in {READABLE}", shown.display());
-    };
+    let Some((sample, format)) = known.next() else { return Ok(None) };
     if let Some((other, _)) = known.find(|(_, other)| other.suffix != format.suffix) {
         bail!(
             "folder '{}' mixes formats: '{}' and '{}'; name one kind of files, or separate them",
@@ -90,7 +135,7 @@ fn sample_of_folder(folder: &Path, shown: &Path) -> Result<PathBuf> {
             other.display()
         );
     }
-    Ok(sample)
+    Ok(Some((sample, format)))
 }
 
 /// Adds the files below `folder`, except hidden ones, to `files`.
