@@ -69,14 +69,16 @@ async fn compare(args: &Args, chosen: Vec<PathBuf>) -> Result<Report> {
     let mut runs = stream::iter(chosen)
         .map(|file| {
             let replaced = replaced.clone();
-            async move {
+            // A task each: much of a file is planning, which one thread does.
+            tokio::spawn(async move {
                 let stock = verdict::run(&file, None, limit).await;
                 let annulus = verdict::run(&file, Some(replaced), limit).await;
                 (file, stock, annulus)
-            }
+            })
         })
         .buffer_unordered(jobs);
-    while let Some((file, stock, annulus)) = runs.next().await {
+    while let Some(run) = runs.next().await {
+        let (file, stock, annulus) = run.context("a file's run panicked")?;
         progress.set_message(file.display().to_string());
         progress.suspend(|| report.add(&file, &stock, &annulus, args.json));
         progress.inc(1);
