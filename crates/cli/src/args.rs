@@ -177,7 +177,8 @@ pub struct SqlArgs {
   annulus partition orders.parquet --by day --into 12 --output parts --ranges sample
   annulus partition visits/ --by site --into 32 --output parts --split-hot-keys
 
-Inputs are files, folders or globs of Parquet, CSV, JSON lines, Arrow IPC or page files, or - for an Arrow IPC stream on standard input.
+Inputs are files, folders or globs of Parquet, CSV, JSON lines, Arrow IPC or page files, or - for an Arrow IPC stream on standard input. A file is read
+once, whatever leads to it; names that begin with . or _ are passed over in folders, and where a glob has wildcards.
 By default rows go to partition hash(key) % N, where Apache DataFusion puts them too when it reads
 the files with its default options. DIR/part-00007.parquet has partition 7; a file
 gets its name when it is whole (with --sync: and on disk), and manifest.json, with the rows, key ranges and checksums (XXH64) of all files,

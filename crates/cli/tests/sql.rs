@@ -63,10 +63,19 @@ fn reads_files_named_in_the_query() {
 #[test]
 fn reads_a_dataset_by_its_path() {
     let folder = data();
-    Annulus::new(["partition", "t.csv", "--by", "id", "--into", "2", "--output", "parts"]).at(folder.path()).succeeds();
-    assert!(folder.path().join("parts/manifest.json").exists());
-    let done = Annulus::new(["sql", "SELECT count(*) AS n FROM 'parts'", "--format", "tsv"]);
-    assert_eq!(done.at(folder.path()).succeeds().stdout, "n\n2\n");
+    fs::write(folder.path().join("bad.csv"), "id,name\n1,one\ntwo\n2,two\n").expect("write");
+    let partition = ["partition", "bad.csv", "--by", "id", "--into", "2", "--output", "parts"];
+    Annulus::new(partition.into_iter().chain(["--on-bad-row", "quarantine"])).at(folder.path()).succeeds();
+    let parts = folder.path().join("parts");
+    assert!(parts.join("manifest.json").exists() && parts.join("quarantine.jsonl").exists());
+    let count = || Annulus::new(["sql", "SELECT count(*) AS n FROM 'parts'", "--format", "tsv"]).at(folder.path());
+    assert_eq!(count().succeeds().stdout, "n\n2\n");
+    // As a run that was killed leaves it.
+    fs::remove_file(parts.join("manifest.json")).expect("remove");
+    fs::create_dir(parts.join(".annulus")).expect("a folder");
+    fs::write(parts.join(".annulus/journal.jsonl"), "").expect("write");
+    let error = count().fails().stderr;
+    assert!(error.contains("parts") && error.contains("--resume"), "{error}");
 }
 
 #[test]

@@ -130,6 +130,37 @@ fn folders_and_globs_name_their_files_in_order_but_for_hidden_ones() {
 }
 
 #[test]
+fn a_file_is_read_once_whatever_leads_to_it() {
+    let folder = tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for (name, first) in [("a.csv", 0), ("sub/b.csv", 10), ("sub/deep/c.csv", 20), ("sub/_temporary/d.csv", 40)] {
+        fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+        Kind::Csv.write(&at(name), &plain_table(first, 10), 10);
+    }
+    std::os::unix::fs::symlink("sub", at("sub2")).unwrap();
+    std::os::unix::fs::symlink(".", at("sub/self")).unwrap();
+    std::os::unix::fs::symlink("a.csv", at("a2.csv")).unwrap();
+    let rows = |inputs: &[&str]| {
+        let inputs: Vec<_> = inputs.iter().map(|input| at(input).display().to_string()).collect();
+        read(&Dataset::open(&inputs, &InputOptions::default()).unwrap()).unwrap().0.num_rows()
+    };
+    for (inputs, expected) in [
+        (&["."][..], 30),
+        (&["*"], 30),
+        (&["**"], 30),
+        (&["**/*"], 30),
+        (&["**/*.csv"], 30),
+        (&["sub*"], 20),
+        (&[".", "*.csv", "sub/b.csv", "."], 30),
+        (&["a.csv", "a2.csv"], 10),
+        (&["sub/_temporary/*"], 10),
+        (&["*/_*/*.csv"], 10),
+    ] {
+        assert_eq!(rows(inputs), expected, "{inputs:?}");
+    }
+}
+
+#[test]
 fn an_input_without_files_is_an_error_that_names_it() {
     let folder = tempdir().unwrap();
     let open = |name: &str| Dataset::open(&[folder.path().join(name).display().to_string()], &InputOptions::default());

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use annulus_dataset::output::MANIFEST_NAME;
+use annulus_dataset::output::{MANIFEST_NAME, QUARANTINE_NAME, is_unfinished};
 use anyhow::{Context, Result, anyhow, bail};
 use async_trait::async_trait;
 use datafusion::{
@@ -121,10 +121,13 @@ async fn table_at(state: &SessionState, path: &Path) -> Result<Option<Arc<dyn Ta
 /// A data file of `folder`, if there is one, and the format of all of them. `shown` is the folder's name in errors.
 fn sample_of_folder(folder: &Path, shown: &Path) -> Result<Option<(PathBuf, FileFormat)>> {
     let mut files = Vec::new();
-    collect_files(folder, &mut files).with_context(|| format!("cannot list '{}'", shown.display()))?;
+    collect_files(folder, &mut files).with_context(|| format!("cannot read folder '{}'", shown.display()))?;
     files.sort();
     // What a run of ours wrote beside its rows.
-    files.retain(|file| !file.ends_with(MANIFEST_NAME));
+    files.retain(|file| {
+        let is_dataset = || file.with_file_name(MANIFEST_NAME).exists();
+        !(file.ends_with(MANIFEST_NAME) || file.ends_with(QUARANTINE_NAME) && is_dataset())
+    });
     let mut known = files.into_iter().filter_map(|path| FileFormat::of(&path).map(|format| (path, format)));
     let Some((sample, format)) = known.next() else { return Ok(None) };
     if let Some((other, _)) = known.find(|(_, other)| other.suffix != format.suffix) {
@@ -138,8 +141,12 @@ fn sample_of_folder(folder: &Path, shown: &Path) -> Result<Option<(PathBuf, File
     Ok(Some((sample, format)))
 }
 
-/// Adds the files below `folder`, except hidden ones, to `files`.
-fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+/// Adds the files below `folder`, except hidden ones, to `files`. A dataset must be finished.
+fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    if is_unfinished(folder) {
+        let shown = folder.display();
+        bail!("the run that writes '{shown}' has not finished; finish it (--resume), or name the files that are there");
+    }
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with(['.', '_']) {

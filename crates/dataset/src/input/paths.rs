@@ -1,15 +1,16 @@
 //! Paths, folders and globs to files.
 
 use std::{
+    collections::HashSet,
     fs::{self, Metadata},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     time::UNIX_EPOCH,
 };
 
 use super::Format;
 use crate::{
     error::DatasetError,
-    output::{MANIFEST_NAME, Manifest, QUARANTINE_NAME},
+    output::{MANIFEST_NAME, Manifest, QUARANTINE_NAME, is_unfinished},
 };
 
 /// A file of the dataset.
@@ -22,85 +23,153 @@ pub(super) struct InputFile {
     pub(super) fingerprint: String,
 }
 
-/// The files that `inputs` name, in the order of the inputs, and of names within a folder or glob. A folder stands for all
-/// files below it but for those whose path from there has a part that begins with `.` or `_`.
+/// The files that `inputs` name, in the order of the inputs, and of names within a folder or glob; each once, whatever globs and
+/// links lead to it. A folder stands for all files below it but for those whose path from there has a part that begins with `.`
+/// or `_`; a glob's wildcards for no such parts either.
 pub(super) fn files(inputs: &[String], format: Option<Format>) -> Result<Vec<InputFile>, DatasetError> {
-    let mut files = vec![];
+    let mut search = Search { format, files: vec![], known: HashSet::new(), walked: HashSet::new(), found: 0 };
     for input in inputs {
-        let before = files.len();
+        search.walked.clear();
+        search.found = 0;
         let path = Path::new(input);
         if path.is_dir() {
-            walk(path, format, &mut files)?;
-        } else if path.exists() || !input.contains(['*', '?', '[']) {
-            files.push(named(path, format)?);
+            search.walk(path)?;
+        } else if path.exists() || !input.contains(WILDCARDS) {
+            search.add(path)?;
         } else {
-            expand(input, format, &mut files)?;
+            search.expand(input)?;
         }
-        if files.len() == before {
+        if search.found == 0 {
             return Err(DatasetError::NoInput {
                 input: input.clone(),
                 remedy: "no file of a known format is there; check the path, or name the files",
             });
         }
     }
-    Ok(files)
+    Ok(search.files)
 }
 
-/// The files of a glob. Folders that it names are walked.
-fn expand(pattern: &str, format: Option<Format>, files: &mut Vec<InputFile>) -> Result<(), DatasetError> {
-    let paths = glob::glob(pattern).map_err(|error| DatasetError::Config {
-        option: "INPUT",
-        value: pattern.to_owned(),
-        remedy: format!("this is not a glob: {error}"),
-    })?;
-    for path in paths {
-        let path = path.map_err(|error| {
-            let path = error.path().display().to_string();
-            DatasetError::io("read", &path)(error.into())
+const WILDCARDS: [char; 3] = ['*', '?', '['];
+/// How names begin that stand for no data unless they are asked for.
+const HIDING: [char; 2] = ['.', '_'];
+
+struct Search {
+    format: Option<Format>,
+    files: Vec<InputFile>,
+    /// Absolute paths without links: of `files`, and of the folders that this input has led to.
+    known: HashSet<PathBuf>,
+    walked: HashSet<PathBuf>,
+    /// Files that this input has led to, again or not.
+    found: usize,
+}
+
+impl Search {
+    /// The files of a glob. Folders that it names are walked.
+    fn expand(&mut self, pattern: &str) -> Result<(), DatasetError> {
+        // Alone, two stars stand for folders only.
+        let whole = if pattern.ends_with("**") { format!("{pattern}/*") } else { pattern.to_owned() };
+        let paths = glob::glob(&whole).map_err(|error| DatasetError::Config {
+            option: "INPUT",
+            value: pattern.to_owned(),
+            remedy: format!("this is not a glob: {error}"),
         })?;
-        if is_hidden(&path) {
-            continue;
+        let mut entries = HashSet::new();
+        for path in paths {
+            let path = path.map_err(|error| {
+                let path = error.path().display().to_string();
+                DatasetError::io("read", &path)(error.into())
+            })?;
+            // Two stars follow a link to a folder above it until the system refuses.
+            if !entries.insert(entry(&path)) || is_hidden_from(pattern, &path) || is_beside_rows(&path) {
+                continue;
+            }
+            if path.is_dir() {
+                self.walk(&path)?;
+            } else {
+                self.add(&path)?;
+            }
         }
-        if path.is_dir() {
-            walk(&path, format, files)?;
-        } else {
-            files.push(named(&path, format)?);
-        }
+        Ok(())
     }
-    Ok(())
+
+    /// The files below a folder. Those without a known extension are passed over: a folder may hold notes, too.
+    fn walk(&mut self, folder: &Path) -> Result<(), DatasetError> {
+        let shown = folder.display().to_string();
+        if !self.walked.insert(fs::canonicalize(folder).map_err(DatasetError::io("list", &shown))?) {
+            return Ok(());
+        }
+        let entries = fs::read_dir(folder).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+        let mut paths: Vec<PathBuf> =
+            entries.map_err(DatasetError::io("list", &shown))?.into_iter().map(|entry| entry.path()).collect();
+        paths.sort();
+        check_whole(folder, shown)?;
+        for path in paths {
+            if is_hidden(&path) || is_beside_rows(&path) {
+                continue;
+            }
+            if path.is_dir() {
+                self.walk(&path)?;
+            } else if self.format.is_some() || Format::of_path(&path).is_some() {
+                self.add(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, path: &Path) -> Result<(), DatasetError> {
+        let (file, absolute) = named(path, self.format)?;
+        self.found += 1;
+        if self.known.insert(absolute) {
+            self.files.push(file);
+        }
+        Ok(())
+    }
 }
 
-/// The files below a folder. Those without a known extension are passed over: a folder may hold notes, too. So is what a run of
-/// ours wrote beside its rows.
-fn walk(folder: &Path, format: Option<Format>, files: &mut Vec<InputFile>) -> Result<(), DatasetError> {
-    let shown = folder.display().to_string();
-    let entries = fs::read_dir(folder).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
-    let mut paths: Vec<PathBuf> =
-        entries.map_err(DatasetError::io("list", &shown))?.into_iter().map(|entry| entry.path()).collect();
-    paths.sort();
-    let manifest = Manifest::find_in(folder);
-    if let Some((path, reason)) = manifest.as_ref().and_then(|manifest| manifest.missing_in(folder)) {
-        return Err(DatasetError::Corrupt { path: path.display().to_string(), reason });
+/// A dataset that a run of ours wrote must be all there.
+fn check_whole(folder: &Path, shown: String) -> Result<(), DatasetError> {
+    if is_unfinished(folder) {
+        let reason = "the run that writes it has not finished; finish it (--resume), or name the files that are there";
+        return Err(DatasetError::corrupt(&shown, reason));
     }
-    for path in paths {
-        let is_beside = manifest.is_some() && (path.ends_with(MANIFEST_NAME) || path.ends_with(QUARANTINE_NAME));
-        if is_hidden(&path) || is_beside {
-            continue;
-        }
-        if path.is_dir() {
-            walk(&path, format, files)?;
-        } else if format.is_some() || Format::of_path(&path).is_some() {
-            files.push(named(&path, format)?);
-        }
-    }
-    Ok(())
+    let Some((path, reason)) = Manifest::find_in(folder).and_then(|manifest| manifest.missing_in(folder)) else {
+        return Ok(());
+    };
+    Err(DatasetError::Corrupt { path: path.display().to_string(), reason })
+}
+
+/// The entry of a folder that a path leads to, which may be a link; the folder is told by its path without links.
+fn entry(path: &Path) -> PathBuf {
+    let folder = path.parent().and_then(|folder| fs::canonicalize(folder).ok());
+    folder.zip(path.file_name()).map_or_else(|| path.to_owned(), |(folder, name)| folder.join(name))
+}
+
+/// Whether it is what a run of ours wrote beside its rows.
+fn is_beside_rows(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    (path.ends_with(MANIFEST_NAME) || path.ends_with(QUARANTINE_NAME)) && Manifest::find_in(folder).is_some()
+}
+
+/// Whether a part of the path that `pattern` has wildcards for is hidden. Parts are not that the pattern asks for.
+fn is_hidden_from(pattern: &str, path: &Path) -> bool {
+    let pattern = Path::new(pattern);
+    let literal = parts(pattern).take_while(|part| !part.contains(WILDCARDS)).count();
+    let asked = |name: &str| parts(pattern).skip(literal).any(|part| part.starts_with(&name[..1]));
+    parts(path).skip(literal).any(|name| name.starts_with(HIDING) && !asked(name))
+}
+
+/// The names in a path, without those that mean nothing.
+fn parts(path: &Path) -> impl Iterator<Item = &str> {
+    let names = path.components().filter(|part| *part != Component::CurDir);
+    names.map(|part| part.as_os_str().to_str().unwrap_or_default())
 }
 
 fn is_hidden(path: &Path) -> bool {
-    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(['.', '_']))
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(HIDING))
 }
 
-fn named(path: &Path, format: Option<Format>) -> Result<InputFile, DatasetError> {
+/// The file, and its absolute path without links.
+fn named(path: &Path, format: Option<Format>) -> Result<(InputFile, PathBuf), DatasetError> {
     let shown = path.display().to_string();
     let metadata = fs::metadata(path).map_err(DatasetError::io("open", &shown))?;
     let format = format.or_else(|| Format::of_path(path)).ok_or_else(|| DatasetError::UnknownFormat {
@@ -110,7 +179,7 @@ fn named(path: &Path, format: Option<Format>) -> Result<InputFile, DatasetError>
     })?;
     let absolute = fs::canonicalize(path).map_err(DatasetError::io("open", &shown))?;
     let fingerprint = format!("{}\t{}\t{}", absolute.display(), metadata.len(), modified_ns(&metadata));
-    Ok(InputFile { path: shown, format, bytes: metadata.len(), fingerprint })
+    Ok((InputFile { path: shown, format, bytes: metadata.len(), fingerprint }, absolute))
 }
 
 /// Nanoseconds since 1970; 0 where the file system does not keep the time.

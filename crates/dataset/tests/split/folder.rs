@@ -4,6 +4,7 @@ use std::fs;
 
 use annulus_dataset::{
     error::DatasetError,
+    input::{Dataset, InputOptions},
     output::{Compression, Existing, OutputError, OutputFormat},
     split::run,
 };
@@ -111,6 +112,24 @@ fn a_run_that_is_cancelled_anywhere_can_be_resumed() {
         check_complete(&dir, &expected);
     }
     assert!(kept > 150, "{kept}");
+}
+
+#[test]
+fn what_a_run_has_left_unfinished_is_no_input() {
+    let (temporary, inputs) = setup();
+    let dir = out_dir(&temporary);
+    run_silently(&job(&inputs, &["id"], 4, &dir, OutputFormat::Parquet)).unwrap();
+    let open = |path: &std::path::Path| Dataset::open(&[path.display().to_string()], &InputOptions::default());
+    assert!(open(&dir).is_ok());
+    // As a run that was killed leaves it.
+    fs::remove_file(dir.join("manifest.json")).unwrap();
+    fs::create_dir(dir.join(".annulus")).unwrap();
+    fs::write(dir.join(".annulus/journal.jsonl"), "").unwrap();
+    for path in [&*dir, temporary.path()] {
+        let error = open(path).unwrap_err().to_string();
+        assert!(error.contains(&dir.display().to_string()) && error.contains("--resume"), "{error}");
+    }
+    assert!(open(&dir.join("*.parquet")).is_ok(), "files that are named");
 }
 
 #[test]
