@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 
 use crate::{error::DatasetError, output::OutputError};
 
-/// The error that came first, and is not the echo of another.
+/// The error that came first of those that say most.
 #[derive(Default)]
 pub(super) struct FirstError(Mutex<Option<DatasetError>>);
 
@@ -13,7 +13,7 @@ impl FirstError {
     /// Takes a thread's error.
     pub(super) fn add(&self, error: DatasetError) {
         let first = &mut *self.0.lock();
-        if first.as_ref().is_none_or(is_echo) {
+        if first.as_ref().is_none_or(|first| weight(first) < weight(&error)) {
             *first = Some(error);
         }
     }
@@ -24,10 +24,14 @@ impl FirstError {
     }
 }
 
-/// A worker that fails leaves its end of the spill, which fails for all others then, and so do the files that it was writing to;
-/// maybe before its own error is here.
-fn is_echo(error: &DatasetError) -> bool {
-    matches!(error, DatasetError::Pages(PagesError::Failed) | DatasetError::Output(OutputError::Broken(_)))
+/// How much an error says. A worker that fails leaves its end of the spill, which fails for all others then, and so do the files
+/// that it was writing to; and who sees that others stop says that it was cancelled: all that maybe before the error itself is here.
+fn weight(error: &DatasetError) -> u8 {
+    match error {
+        DatasetError::Pages(PagesError::Failed) | DatasetError::Output(OutputError::Broken(_)) => 0,
+        DatasetError::Cancelled => 1,
+        _ => 2,
+    }
 }
 
 #[cfg(test)]
@@ -39,14 +43,20 @@ mod tests {
         let corrupt = || DatasetError::corrupt("in.parquet", "damaged");
         let echo = || DatasetError::Pages(PagesError::Failed);
         let broken = || DatasetError::from(OutputError::Broken("part-00001".to_owned()));
-        let echoes = [[echo(), corrupt(), echo()], [broken(), corrupt(), echo()]];
-        for errors in echoes.into_iter().chain([[corrupt(), broken(), DatasetError::Cancelled]]) {
+        let cancelled = || DatasetError::Cancelled;
+        let orders = [
+            [echo(), corrupt(), echo()],
+            [broken(), corrupt(), echo()],
+            [corrupt(), broken(), cancelled()],
+            [broken(), cancelled(), corrupt()],
+        ];
+        for errors in orders {
             let first = FirstError::default();
             errors.into_iter().for_each(|error| first.add(error));
             assert!(matches!(first.into_inner(), Some(DatasetError::Corrupt { .. })));
         }
         let first = FirstError::default();
-        first.add(echo());
-        assert!(first.into_inner().is_some_and(|error| is_echo(&error)));
+        [echo(), cancelled(), broken()].into_iter().for_each(|error| first.add(error));
+        assert!(matches!(first.into_inner(), Some(DatasetError::Cancelled)));
     }
 }

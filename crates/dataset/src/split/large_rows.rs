@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{BufReader, BufWriter, Seek, SeekFrom, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use arrow::{
@@ -75,6 +75,11 @@ impl LargeRows {
             }
         }
         Ok(())
+    }
+
+    /// The file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Bytes written.

@@ -160,12 +160,30 @@ fn write(
     }
 }
 
+/// The part of the memory limit, one by this, that pages and buffers of spilled rows may take.
+const SPILL_SHARE: usize = 2;
+/// What they may take within any limit: a small part of what a process takes by itself.
+const SMALL_SPILL_BYTES: usize = 16 << 20;
+
 /// Where rows go first, if not all files can be open at once.
 fn spill_if_needed(job: &Job, shares: Shares, output: &Output, slots: usize) -> Result<Option<Spill>, DatasetError> {
     if files::fit(slots, output.floor_bytes(), shares.writers) {
         return Ok(None);
     }
     let folder = |name: &str| output.scratch_path(name);
+    let (least, workers) = (Spill::least_bytes(slots, job.threads), job.threads);
+    if least > (job.memory_limit / SPILL_SHARE).max(SMALL_SPILL_BYTES) {
+        let mib = |bytes: usize| format!("{}M", bytes.div_ceil(1 << 20));
+        let (takes, allow) = (mib(least), mib(least * SPILL_SHARE));
+        return Err(DatasetError::Config {
+            option: "--memory-limit",
+            value: mib(job.memory_limit),
+            remedy: format!(
+                "{slots} files cannot be open within it, and to spill for them with {workers} threads takes {takes}, \
+                 of which it has half; allow {allow}, or fewer partitions (--into) or threads (--threads)"
+            ),
+        });
+    }
     // No file is open meanwhile, so that their memory is free.
     Spill::create(folder, &job.dataset.schema, slots, job.threads, shares.writers).map(Some)
 }

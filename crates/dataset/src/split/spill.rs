@@ -1,7 +1,11 @@
 //! Rows on disk until their file's turn comes, for more files than memory can keep open: as tuples on pages, which all workers
 //! fill together and which go to one file when they are full. Rows larger than a page go to another file.
 
-use std::{fs::File, path::PathBuf, sync::Arc};
+use std::{
+    fs::{self, File},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use annulus_exchange::partition::{Modulo, Target};
 use annulus_pages::{
@@ -9,7 +13,7 @@ use annulus_pages::{
     file::{FileError, FileHeader, PageFileReader, PageFileWriter},
     memory::Pool,
     page::{Layout, MIN_PAGE_BYTES, Page, PageShape, PayloadSize},
-    ranges::{PageOrder, PageSink, Stores, Writer, shuffle},
+    ranges::{PageOrder, PageSink, Stores, Writer, shuffle, variable_writer_bytes},
     tuples::TupleBatch,
 };
 use arrow::{
@@ -78,6 +82,11 @@ struct OutState {
 }
 
 impl Spill {
+    /// Memory that pages and workers' buffers for so many slots take at least.
+    pub(super) fn least_bytes(slots: usize, workers: usize) -> usize {
+        (slots + PAGES_PER_WORKER * workers) * MIN_PAGE_BYTES + workers * variable_writer_bytes(slots)
+    }
+
     /// Begins files in `folder`, for rows of `schema` that `workers` workers write to `slots` slots, with pages in about
     /// `memory_bytes` of memory.
     pub(super) fn create(
@@ -198,6 +207,13 @@ impl Spilled {
         let file = File::open(&self.path).map_err(OutputError::io("read", &self.path))?;
         let pages = PageFileReader::open(file).map_err(|error| failed(&self.path, error))?;
         Ok(SpillReader { spilled: self, pages, buffers: Vec::new() })
+    }
+}
+
+impl Drop for Spilled {
+    fn drop(&mut self) {
+        // What is written last may need the room. Else the folder goes as a whole, with what is left in it.
+        let _ = fs::remove_file(&self.path).and_then(|()| fs::remove_file(self.large.path()));
     }
 }
 

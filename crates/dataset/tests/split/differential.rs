@@ -70,6 +70,23 @@ fn files_that_memory_cannot_keep_open_are_spilled_and_relieved() {
 }
 
 #[test]
+fn more_files_than_can_be_spilled_for_are_refused() {
+    let temporary = tempdir().unwrap();
+    let inputs = write_inputs(&temporary.path().join("in"), 2, 1, 100, 100);
+    let dir = temporary.path().join("out");
+    let mut job = job(&inputs, &["id"], 65_536, &dir, OutputFormat::Parquet);
+    (job.memory_limit, job.threads) = (64 << 20, 2);
+    let error = run_silently(&job).unwrap_err().to_string();
+    for part in ["--memory-limit is 64M", "65536 files", "--into", "--threads", "allow "] {
+        assert!(error.contains(part), "{error}");
+    }
+    assert!(!dir.exists(), "nothing is left");
+    let allowed = error.split("allow ").nth(1).and_then(|rest| rest.split('M').next()).unwrap();
+    job.memory_limit = allowed.parse::<usize>().unwrap() << 20;
+    assert!(run_silently(&job).unwrap().bytes_spilled > 0);
+}
+
+#[test]
 fn rows_larger_than_a_spilled_page_are_spilled_too() {
     let temporary = tempdir().unwrap();
     let ids = Int64Array::from_iter_values(0..600);

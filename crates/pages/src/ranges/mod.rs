@@ -23,6 +23,7 @@ use std::sync::Arc;
 use annulus_exchange::partition::Modulo;
 
 pub use shared::PageSink;
+pub use variable::variable_writer_bytes;
 pub use writer::Writer;
 
 use self::{shared::Shared, state::TURNS, store::Store};

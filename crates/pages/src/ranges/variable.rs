@@ -39,11 +39,22 @@ struct Fill {
     bytes: u32,
 }
 
+/// Payload bytes and tuples that a lane's buffer takes.
+fn lane_room(lanes: usize) -> (usize, usize) {
+    let bytes = (BYTES / lanes.max(1)).clamp(LANE_BYTES[0], LANE_BYTES[1]).next_multiple_of(64);
+    (bytes, bytes / BYTES_PER_TUPLE)
+}
+
+/// Bytes that a writer of tuples of any size keeps for `partitions` partitions, besides pages.
+pub fn variable_writer_bytes(partitions: usize) -> usize {
+    let (bytes, tuples) = lane_room(partitions);
+    partitions * (bytes + 2 * tuples * size_of::<u32>() + size_of::<Fill>())
+}
+
 impl<S: PageSink> VariableWriter<S> {
     pub(super) fn new(shared: Arc<Shared<S>>) -> Self {
         let lanes = shared.lanes();
-        let lane_bytes = (BYTES / lanes).clamp(LANE_BYTES[0], LANE_BYTES[1]).next_multiple_of(64);
-        let lane_tuples = lane_bytes / BYTES_PER_TUPLE;
+        let (lane_bytes, lane_tuples) = lane_room(lanes);
         Self {
             shared,
             lane_bytes,
