@@ -1,8 +1,11 @@
 //! The least and the greatest key of a file.
 
+use std::sync::Arc;
+
 use arrow::{
-    array::{Array, ArrayRef, PrimitiveArray, UInt32Array, downcast_primitive_array, make_comparator},
-    compute::{SortOptions, max, min, take},
+    array::{Array, ArrayRef, AsArray, PrimitiveArray, UInt32Array, downcast_primitive_array, make_comparator},
+    compute::{SortOptions, cast, max, min, take},
+    datatypes::{DataType, Int64Type},
     error::ArrowError,
     util::display::{ArrayFormatter, FormatOptions},
 };
@@ -46,16 +49,16 @@ impl KeyRange {
         Ok(())
     }
 
-    /// As the manifest has it; `None` if the values have no order.
-    pub(crate) fn entry(&self, column: &str) -> Result<Option<KeyEntry>, ArrowError> {
+    /// As the manifest has it; `None` if the values have no order, or no text.
+    pub(crate) fn entry(&self, column: &str) -> Option<KeyEntry> {
         if self.unordered {
-            return Ok(None);
+            return None;
         }
         let (min, max) = match &self.bounds {
             Some((low, high)) => (Some(text(low)?), Some(text(high)?)),
             None => (None, None),
         };
-        Ok(Some(KeyEntry { column: column.to_owned(), min, max, nulls: self.nulls }))
+        Some(KeyEntry { column: column.to_owned(), min, max, nulls: self.nulls })
     }
 }
 
@@ -64,7 +67,7 @@ fn bounds_of(values: &ArrayRef) -> Result<(ArrayRef, ArrayRef), ArrowError> {
     fn primitive<T: arrow::datatypes::ArrowNumericType>(values: &PrimitiveArray<T>) -> Option<(ArrayRef, ArrayRef)> {
         let one = |value: T::Native| -> ArrayRef {
             let one = PrimitiveArray::<T>::from_value(value, 1);
-            std::sync::Arc::new(one.with_data_type(values.data_type().clone()))
+            Arc::new(one.with_data_type(values.data_type().clone()))
         };
         Some((one(min(values)?), one(max(values)?)))
     }
@@ -86,16 +89,77 @@ fn compared_bounds(values: &ArrayRef) -> Result<(ArrayRef, ArrayRef), ArrowError
     let (low, high) = valid.fold((first, first), |(low, high), row| {
         (if compare(row, low).is_lt() { row } else { low }, if compare(row, high).is_gt() { row } else { high })
     });
-    // Copied: the batch must not be kept for the sake of a value.
-    let one = |row: usize| take(values, &UInt32Array::from(vec![row as u32]), None);
-    Ok((one(low)?, one(high)?))
+    Ok((copied(values, low)?, copied(values, high)?))
+}
+
+/// The value of a row without what it may share with others: its batch or dictionary must not be kept for its sake.
+fn copied(values: &ArrayRef, row: usize) -> Result<ArrayRef, ArrowError> {
+    let mut one = take(values, &UInt32Array::from(vec![row as u32]), None)?;
+    if let DataType::Dictionary(_, value_type) = values.data_type() {
+        one = cast(&one, value_type)?;
+    }
+    Ok(match one.data_type() {
+        DataType::Utf8View => Arc::new(one.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(one.as_binary_view().gc()),
+        _ => one,
+    })
 }
 
 fn is_less(a: &ArrayRef, b: &ArrayRef) -> Result<bool, ArrowError> {
     Ok(make_comparator(a, b, SortOptions::default())?(0, 0).is_lt())
 }
 
-fn text(one: &ArrayRef) -> Result<String, ArrowError> {
-    let options = FormatOptions::default();
-    ArrayFormatter::try_new(one, &options)?.value(0).try_to_string()
+/// A value as text. Dates and times that no calendar has, often an "infinity", are the numbers they are stored as.
+fn text(one: &ArrayRef) -> Option<String> {
+    // An error within a nested value would else be its text.
+    let options = FormatOptions::default().with_display_error(false);
+    let shown = ArrayFormatter::try_new(one, &options).and_then(|shown| shown.value(0).try_to_string());
+    shown.ok().or_else(|| {
+        let number = cast(one, &DataType::Int64).ok()?;
+        Some(number.as_primitive_opt::<Int64Type>()?.value(0).to_string())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::{
+        array::{Date32Array, DictionaryArray, StringViewArray, StructArray, TimestampMicrosecondArray},
+        datatypes::{Field, Int32Type},
+    };
+
+    use super::*;
+
+    fn entry_of(values: ArrayRef) -> Option<KeyEntry> {
+        let mut range = KeyRange::default();
+        range.observe(&values).unwrap();
+        range.entry("k")
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_a_number_or_left_out() {
+        let odd_zone = TimestampMicrosecondArray::from(vec![5, -7]).with_timezone("Nowhere/At_All");
+        let entry = entry_of(Arc::new(odd_zone)).unwrap();
+        assert_eq!((entry.min.as_deref(), entry.max.as_deref()), (Some("-7"), Some("5")));
+
+        let days: ArrayRef = Arc::new(Date32Array::from(vec![i32::MAX]));
+        let field = Arc::new(Field::new("day", DataType::Date32, false));
+        assert_eq!(entry_of(Arc::new(StructArray::from(vec![(field, days)]))), None);
+    }
+
+    #[test]
+    fn a_range_keeps_no_more_than_its_values() {
+        let words: Vec<String> = (0..10_000).map(|word| format!("a word of some length, the {word:05}th")).collect();
+        let dictionary: DictionaryArray<Int32Type> = words.iter().map(String::as_str).collect();
+        let views: ArrayRef = Arc::new(StringViewArray::from_iter_values(&words));
+        let of_views = dictionary.with_values(views.clone());
+        for values in [Arc::new(dictionary) as ArrayRef, Arc::new(of_views), views] {
+            let mut range = KeyRange::default();
+            range.observe(&values).unwrap();
+            let (low, high) = range.bounds.as_ref().unwrap();
+            let kept = low.get_array_memory_size() + high.get_array_memory_size();
+            assert!(kept < 2000, "{kept} bytes of {}", values.data_type());
+            let entry = range.entry("k").unwrap();
+            assert_eq!((entry.min.as_ref(), entry.max.as_ref()), (words.first(), words.last()));
+        }
+    }
 }

@@ -101,11 +101,13 @@ pub struct FileEntry {
     pub bytes: u64,
     /// `xxh64:` and the XXH64 of its bytes, with seed 0, in hexadecimal.
     pub checksum: String,
-    /// The least and the greatest value of each key column; none for a key whose values have no order.
+    /// The least and the greatest value of each key column; none for a key whose values have no order, or no text.
     pub keys: Vec<KeyEntry>,
 }
 
-/// The values of a key column in a file, as text; `None` if all are null.
+/// The values of a key column in a file, as text; `None` if all are null. A date or time that cannot be written as one,
+/// because no calendar has it or its time zone is not known, is the number that Arrow stores: 2147483647 for the last
+/// `Date32`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyEntry {
     /// The column.

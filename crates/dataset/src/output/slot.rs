@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use arrow::{array::RecordBatch, error::ArrowError};
+use arrow::array::RecordBatch;
 
 use super::{
     OutputError,
@@ -114,9 +114,7 @@ impl SlotWriter {
     fn seal(&mut self, common: &Common) -> Result<(), OutputError> {
         let Some(Open { encoder, name, rows, keys }) = self.open.take() else { return Ok(()) };
         let sealed = encoder.finish()?;
-        let entries = keys.iter().zip(&common.keys).map(|(range, (column, _))| range.entry(column));
-        let entries: Result<Vec<_>, ArrowError> = entries.filter_map(Result::transpose).collect();
-        let keys = entries.map_err(|error| arrow_error(Path::new(&name), error))?;
+        let keys = keys.iter().zip(&common.keys).filter_map(|(range, (column, _))| range.entry(column)).collect();
         let Sealed { bytes, checksum } = sealed;
         self.files.push(FileEntry { name, hot: self.slot.hot, rows, bytes, checksum, keys });
         Ok(())

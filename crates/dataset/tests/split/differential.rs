@@ -8,7 +8,7 @@ use std::{
 use annulus_dataset::output::{Existing, OutputFormat};
 use annulus_pages::file::PageFileReader;
 use arrow::{
-    array::{ArrayRef, Int64Array, RecordBatch, StringArray},
+    array::{ArrayRef, Date32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray},
     datatypes::DataType,
 };
 use tempfile::tempdir;
@@ -146,6 +146,24 @@ fn the_manifest_has_the_range_of_the_keys() {
     let manifest = run_silently(&job(&[text(&path)], &["id"], 1, &dir, OutputFormat::Parquet)).unwrap().manifest;
     let key = &manifest.partitions[0].files[0].keys[0];
     assert_eq!((key.min.as_deref(), key.max.as_deref(), key.nulls), (Some("-3"), Some("12"), 2));
+}
+
+#[test]
+fn keys_that_no_calendar_has_are_numbers_in_the_manifest() {
+    let temporary = tempdir().unwrap();
+    let path = temporary.path().join("in.parquet");
+    let columns: [(&str, ArrayRef); 2] = [
+        ("day", Arc::new(Date32Array::from(vec![0, i32::MAX]))),
+        ("time", Arc::new(TimestampMicrosecondArray::from(vec![i64::MAX, 0]))),
+    ];
+    write_parquet(&path, &[RecordBatch::try_from_iter(columns).unwrap()], 2);
+    let dir = out_dir(&temporary);
+    let job = job(&[text(&path)], &["day", "time"], 1, &dir, OutputFormat::Parquet);
+    let manifest = run_silently(&job).unwrap().manifest;
+    let keys = &manifest.partitions[0].files[0].keys;
+    let range = |key: usize| (keys[key].min.as_deref().unwrap(), keys[key].max.as_deref().unwrap());
+    assert_eq!(range(0), ("1970-01-01", "2147483647"));
+    assert_eq!(range(1), ("1970-01-01T00:00:00", "9223372036854775807"));
 }
 
 #[test]
