@@ -1,8 +1,13 @@
 //! What can go wrong with an output folder.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use thiserror::Error;
+
+use super::publish::JOURNAL_NAME;
 
 /// Why a dataset could not be written, or its folder not be used.
 #[derive(Debug, Error)]
@@ -92,7 +97,7 @@ pub enum OutputError {
     #[error("--resume needs inputs that can be read again, and standard input cannot; use --overwrite")]
     ResumeOnce,
     /// A journal or manifest is not what this version writes.
-    #[error("'{}' cannot be read: {message}; start again with --overwrite, or choose another --output", path.display())]
+    #[error("'{}' cannot be read: {message}; {}, or choose another --output", path.display(), start_again(path))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -134,6 +139,15 @@ fn remedy(error: &io::Error) -> &'static str {
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => "; choose a folder for --output",
         _ if error.raw_os_error() == Some(TOO_MANY_OPEN) => "; raise the limit of open files (ulimit -n)",
         _ => "",
+    }
+}
+
+/// Which files are a dataset's can be told from the lines of a damaged journal, but not from a damaged manifest.
+fn start_again(damaged: &Path) -> &'static str {
+    if damaged.ends_with(JOURNAL_NAME) {
+        "start again with --overwrite"
+    } else {
+        "remove the folder if nothing in it is needed"
     }
 }
 

@@ -3,8 +3,9 @@
 //! and the rename can be taken up there.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Write},
+    collections::{BTreeMap, HashSet},
+    fs::{self, File},
+    io::{self, Seek, SeekFrom, Write},
 };
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     OutputError,
     manifest::{FileEntry, Settings},
-    publish::{Folder, Sealed, checked_names, examine},
+    publish::{Folder, JOURNAL_NAME, Sealed, checked_names, examine},
 };
 
 const JOURNAL_VERSION: u32 = 1;
@@ -21,6 +22,8 @@ const JOURNAL_VERSION: u32 = 1;
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: File,
+    /// Length of the lines that are whole, in bytes.
+    bytes: u64,
     path: std::path::PathBuf,
     sync: bool,
 }
@@ -62,44 +65,46 @@ impl Journal {
                 file.sync_all()?;
             }
             fs::rename(&temporary, &path)?;
-            OpenOptions::new().append(true).open(&path)
+            Ok(file)
         };
         let file = write().map_err(OutputError::io("write", &path))?;
         folder.sync_hidden()?;
-        Ok(Self { file, path, sync: folder.syncs() })
+        Ok(Self { file, bytes: text.len() as u64, path, sync: folder.syncs() })
     }
 
-    /// Adds finished slots.
+    /// Adds finished slots. After an error none of them is added: what there is of them goes with the next that are.
     pub(crate) fn append(&mut self, entries: &[Entry]) -> Result<(), OutputError> {
         let mut text = Vec::new();
         for entry in entries {
             push_line(&mut text, entry)?;
         }
-        let refused = OutputError::io("write", &self.path);
-        let written = self.file.write_all(&text);
-        written.and_then(|()| if self.sync { self.file.sync_data() } else { Ok(()) }).map_err(refused)
+        self.write_behind(&text).map_err(OutputError::io("write", &self.path))?;
+        self.bytes += text.len() as u64;
+        Ok(())
+    }
+
+    fn write_behind(&mut self, text: &[u8]) -> io::Result<()> {
+        // An append that failed, on a full disk, may have left a part of a line.
+        self.file.set_len(self.bytes)?;
+        self.file.seek(SeekFrom::Start(self.bytes))?;
+        self.file.write_all(text)?;
+        if self.sync { self.file.sync_data() } else { Ok(()) }
     }
 }
 
 impl Recorded {
     /// The journal of a folder, if it has one.
     pub(crate) fn load(folder: &Folder) -> Result<Option<Self>, OutputError> {
-        let path = folder.journal_path();
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(OutputError::io("read", path)(error)),
-        };
-        let damaged = |message: String| OutputError::Damaged { path: path.clone(), message };
-        // A line without its end was being written when the run was killed: its slot was not renamed yet.
-        let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        let Some(bytes) = read(folder)? else { return Ok(None) };
+        let damaged = |message: String| OutputError::Damaged { path: folder.journal_path(), message };
+        let mut lines = whole_lines(&bytes);
         let header = lines.next().ok_or_else(|| damaged("it is empty".into()))?;
-        let header: Header = serde_json::from_str(header).map_err(|error| damaged(error.to_string()))?;
+        let header: Header = serde_json::from_slice(header).map_err(|error| damaged(error.to_string()))?;
         if header.annulus_journal != JOURNAL_VERSION {
             let version = header.annulus_journal;
             return Err(damaged(format!("its version is {version}, not {JOURNAL_VERSION}")));
         }
-        let entries: Result<Vec<Entry>, _> = lines.map(serde_json::from_str).collect();
+        let entries: Result<Vec<Entry>, _> = lines.map(serde_json::from_slice).collect();
         let entries = entries.map_err(|error| damaged(error.to_string()))?;
         checked_names(entries.iter().flat_map(|entry| &entry.files).map(|file| file.name.as_str())).map_err(damaged)?;
         Ok(Some(Self { settings: header.settings, entries }))
@@ -110,23 +115,49 @@ impl Recorded {
         self.entries.iter().flat_map(|entry| &entry.files).map(|file| file.name.clone()).collect()
     }
 
-    /// The entries whose files are all whole, after renaming those that were on their way; the files of other entries are
-    /// removed. Reads every file to verify its checksum.
+    /// The entries whose files are all whole, one for a slot, after renaming those that were on their way; all other
+    /// files are removed. Reads every file to verify its checksum.
     pub(crate) fn keep_whole(self, folder: &Folder) -> Result<Vec<Entry>, OutputError> {
-        let mut kept = Vec::new();
+        let recorded = self.file_names();
+        let mut kept = BTreeMap::new();
         for entry in self.entries {
             let mut whole = true;
             for file in &entry.files {
                 whole = whole && settle(folder, file)?;
             }
             if whole {
-                kept.push(entry);
-            } else {
-                folder.remove(entry.files.iter().map(|file| file.name.as_str()))?;
+                kept.insert(entry.slot, entry);
             }
         }
-        Ok(kept)
+        // A slot that was recorded again has the same names.
+        let files = kept.values().flat_map(|entry| &entry.files);
+        let whole: HashSet<&str> = files.map(|file| file.name.as_str()).collect();
+        folder.remove(recorded.iter().map(String::as_str).filter(|name| !whole.contains(name)))?;
+        Ok(kept.into_values().collect())
     }
+}
+
+/// The files that the journal of a folder knows, if it has one; of a damaged one, those in the lines that can be read.
+pub(crate) fn known_files(folder: &Folder) -> Result<Option<Vec<String>>, OutputError> {
+    let Some(bytes) = read(folder)? else { return Ok(None) };
+    let entries = whole_lines(&bytes).filter_map(|line| serde_json::from_slice::<Entry>(line).ok());
+    let names = entries.flat_map(|entry| entry.files).map(|file| file.name);
+    Ok(Some(names.filter(|name| checked_names([name.as_str()].into_iter()).is_ok()).collect()))
+}
+
+fn read(folder: &Folder) -> Result<Option<Vec<u8>>, OutputError> {
+    let path = folder.journal_path();
+    match fs::read(&path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(OutputError::io("read", path)(error)),
+    }
+}
+
+/// A line without its end was being written when the run was killed, and may end within a character: its slot was not
+/// renamed yet.
+fn whole_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"))
 }
 
 /// Whether the file is whole under its final name, after a rename if it was not there yet.
@@ -144,7 +175,27 @@ fn settle(folder: &Folder, file: &FileEntry) -> Result<bool, OutputError> {
 
 fn push_line(text: &mut Vec<u8>, value: &impl Serialize) -> Result<(), OutputError> {
     serde_json::to_writer(&mut *text, value)
-        .map_err(|error| OutputError::Damaged { path: "journal.jsonl".into(), message: error.to_string() })?;
+        .map_err(|error| OutputError::Damaged { path: JOURNAL_NAME.into(), message: error.to_string() })?;
     text.push(b'\n');
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_an_append_that_was_cut_short_can_be_read() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = Folder::lock(&temporary.path().join("out"), false).unwrap();
+        let entry = |slot| Entry { slot, files: Vec::new() };
+        let mut journal = Journal::create(&folder, &Settings::default(), &[entry(0)]).unwrap();
+        journal.append(&[entry(1)]).unwrap();
+        // What a full disk leaves of an append.
+        let mut file = File::options().append(true).open(folder.journal_path()).unwrap();
+        file.write_all(b"{\"slot\":2,\"files\":[]}\n{\"slot\":3,\"fi").unwrap();
+        journal.append(&[entry(4), entry(5)]).unwrap();
+        let recorded = Recorded::load(&folder).unwrap().unwrap();
+        assert_eq!(recorded.entries, [0, 1, 4, 5].map(entry));
+    }
 }

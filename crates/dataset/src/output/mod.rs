@@ -71,6 +71,7 @@ struct Finished {
     /// Sealed, in the work folder.
     waiting: Vec<Entry>,
     waiting_bytes: u64,
+    /// In the journal, under their final names unless an error came between.
     published: Vec<Entry>,
 }
 
@@ -157,12 +158,14 @@ impl Output {
         Ok(manifest)
     }
 
-    /// Gives up: publishes what is finished, and removes what is not. The journal stays if there is anything to resume.
+    /// Gives up: publishes what is finished, and removes what is not, or could not get its name. The journal stays if
+    /// it knows of any file.
     pub(crate) fn abandon(self) -> Result<(), OutputError> {
         drop(self.writers);
         let mut finished = self.finished.into_inner().unwrap_or_else(PoisonError::into_inner);
         let published = finished.publish(&self.folder);
         if finished.published.is_empty() {
+            // No file has its name.
             return published.and(self.folder.dismantle());
         }
         published.and(self.folder.remove_work())
@@ -190,11 +193,12 @@ impl Finished {
             return Ok(());
         }
         self.journal.append(&self.waiting)?;
-        let files = self.waiting.iter().flat_map(|entry| &entry.files);
-        folder.publish(files.map(|file| file.name.as_str()))?;
+        // Whatever becomes of the names, the journal has them from now on, and must not have them twice.
+        let before = self.published.len();
         self.published.append(&mut self.waiting);
         self.waiting_bytes = 0;
-        Ok(())
+        let files = self.published[before..].iter().flat_map(|entry| &entry.files);
+        folder.publish(files.map(|file| file.name.as_str()))
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Compression, DEFAULT_PAGE_BYTES, Finished, Manifest, Output, OutputError, OutputFormat, Settings, Slot,
     format::Encoding,
-    journal::{Journal, Recorded},
+    journal::{Journal, Recorded, known_files},
     manifest::MANIFEST_NAME,
     memory::Ledger,
     publish::{Folder, journal_path},
@@ -182,11 +182,11 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings) -> Result<Foun
     Ok(Found::Recorded(Some(recorded)))
 }
 
-/// The names that a dataset has in its folder, finished or not.
+/// The names that a dataset has in its folder, finished or not, as far as a damaged journal tells.
 pub(super) fn known(folder: &Folder) -> Result<Vec<String>, OutputError> {
     let mut names = Vec::new();
-    if let Some(recorded) = Recorded::load(folder)? {
-        names.extend(recorded.file_names());
+    if let Some(files) = known_files(folder)? {
+        names.extend(files);
         names.push(QUARANTINE_NAME.to_owned());
     }
     if let Some(manifest) = Manifest::load(folder)? {
@@ -198,8 +198,8 @@ pub(super) fn known(folder: &Folder) -> Result<Vec<String>, OutputError> {
 
 /// Removes a dataset, finished or not. The manifest and the journal, which know its files, go last.
 pub(super) fn remove_dataset(folder: &Folder) -> Result<(), OutputError> {
-    if let Some(recorded) = Recorded::load(folder)? {
-        folder.remove(recorded.file_names().iter().map(String::as_str))?;
+    if let Some(files) = known_files(folder)? {
+        folder.remove(files.iter().map(String::as_str))?;
         folder.remove([QUARANTINE_NAME])?;
     }
     if let Some(manifest) = Manifest::load(folder)? {

@@ -22,9 +22,12 @@ use super::OutputError;
 /// Everything that is not a part of the dataset; readers of folders skip names with a dot.
 const HIDDEN: &str = ".annulus";
 
+/// The journal's name in the hidden folder.
+pub(super) const JOURNAL_NAME: &str = "journal.jsonl";
+
 /// Where the journal of an output folder is.
 pub(super) fn journal_path(dir: &Path) -> PathBuf {
-    dir.join(HIDDEN).join("journal.jsonl")
+    dir.join(HIDDEN).join(JOURNAL_NAME)
 }
 
 /// An output folder, locked for one run.

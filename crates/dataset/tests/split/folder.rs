@@ -8,22 +8,8 @@ use annulus_dataset::{
     output::{Compression, Existing, OutputError, OutputFormat},
     split::run,
 };
-use tempfile::{TempDir, tempdir};
 
 use crate::support::*;
-
-fn setup() -> (TempDir, Vec<String>) {
-    let temporary = tempdir().unwrap();
-    let inputs = write_inputs(&temporary.path().join("in"), 5, 2, 1000, 100);
-    (temporary, inputs)
-}
-
-fn output_error(result: Result<annulus_dataset::split::Summary, DatasetError>) -> OutputError {
-    match result.expect_err("an error") {
-        DatasetError::Output(error) => error,
-        other => panic!("{other}"),
-    }
-}
 
 #[test]
 fn a_finished_dataset_is_refused_kept_or_replaced() {

@@ -3,5 +3,6 @@
 mod differential;
 mod folder;
 mod hot;
+mod journal;
 mod kills;
 mod support;

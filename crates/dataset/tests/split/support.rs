@@ -12,7 +12,7 @@ use annulus_dataset::{
     error::DatasetError,
     hot_keys::DEFAULT_HOT_SHARE,
     input::{Dataset, InputOptions},
-    output::{FileEntry, Manifest, OutputFormat, OutputOptions},
+    output::{FileEntry, Manifest, OutputError, OutputFormat, OutputOptions},
     placement::{Placement, PlacementSpec, Scratch},
     split::{CancelToken, HotFiles, Job, Progress, Silent, Summary, run},
 };
@@ -32,6 +32,7 @@ use parquet::{
     file::properties::WriterProperties,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
+use tempfile::{TempDir, tempdir};
 
 /// A batch with columns of many types, with nulls; keys repeat.
 pub fn many_types(rng: &mut StdRng, rows: usize) -> RecordBatch {
@@ -285,6 +286,21 @@ pub fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-pub fn out_dir(temporary: &tempfile::TempDir) -> PathBuf {
+pub fn out_dir(temporary: &TempDir) -> PathBuf {
     temporary.path().join("out")
+}
+
+/// Two files of 1000 rows each.
+pub fn setup() -> (TempDir, Vec<String>) {
+    let temporary = tempdir().unwrap();
+    let inputs = write_inputs(&temporary.path().join("in"), 5, 2, 1000, 100);
+    (temporary, inputs)
+}
+
+/// The error of a run that cannot use its folder.
+pub fn output_error(result: Result<Summary, DatasetError>) -> OutputError {
+    match result.expect_err("an error") {
+        DatasetError::Output(error) => error,
+        other => panic!("{other}"),
+    }
 }
