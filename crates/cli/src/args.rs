@@ -272,7 +272,7 @@ pub struct ReadingArgs {
     /// Text that stands for null in a CSV file
     #[arg(long, value_name = "TEXT")]
     pub null: Option<String>,
-    /// What to do with a line that cannot be read: fail, skip, or quarantine (it goes to quarantine.jsonl)
+    /// What to do with a line that cannot be read as its columns' types: fail, skip, or quarantine (to quarantine.jsonl)
     #[arg(long, value_name = "ACTION", default_value = "fail")]
     pub on_bad_row: String,
 }

@@ -10,7 +10,12 @@ use arrow::{
 };
 use regex::Regex;
 
-use super::{Body, Decode, Head, MakeDecode, TextFile, infer_rows, lines_in, records::Syntax};
+use super::{
+    Body, Decode, Head, MakeDecode, TextFile,
+    exact::{as_texts, parse},
+    infer_rows, lines_in,
+    records::Syntax,
+};
 use crate::{
     error::DatasetError,
     input::{
@@ -66,7 +71,9 @@ impl Source for CsvFile {
 
     fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>> {
         let Self { file, dialect, body, schema: columns } = *self;
-        TextFile::parts(&file, body, Box::new(Columns { dialect, columns }), schema, options)
+        // Dates and times are decoded as texts: their decoders cut off what a type does not hold.
+        let texts = as_texts(&columns, |of| matches!(of, DataType::Date32 | DataType::Timestamp(..)));
+        TextFile::parts(&file, body, Box::new(Columns { dialect, columns, texts }), schema, options)
     }
 }
 
@@ -171,6 +178,8 @@ fn widen(left: &DataType, right: &DataType) -> DataType {
 struct Columns {
     dialect: Dialect,
     columns: SchemaRef,
+    /// The columns as they are decoded, before they are parsed.
+    texts: SchemaRef,
 }
 
 impl MakeDecode for Columns {
@@ -184,7 +193,7 @@ impl MakeDecode for Columns {
 
 impl Columns {
     fn build(&self, places: Vec<usize>, rows: usize) -> Decoder {
-        ReaderBuilder::new(Arc::clone(&self.columns))
+        ReaderBuilder::new(Arc::clone(&self.texts))
             .with_format(self.dialect.format())
             .with_batch_size(rows)
             .with_projection(places)
@@ -207,11 +216,13 @@ impl Decode for CsvDecode {
     }
 
     fn decode(&mut self, bytes: &[u8], records: usize) -> Result<RecordBatch, ArrowError> {
-        let batch = decode(&mut self.decoder, bytes, records);
-        if batch.is_err() {
-            self.decoder = self.columns.build(self.places.clone(), self.rows);
+        match decode(&mut self.decoder, bytes, records) {
+            Ok(batch) => parse(&batch, &self.schema),
+            Err(error) => {
+                self.decoder = self.columns.build(self.places.clone(), self.rows);
+                Err(error)
+            }
         }
-        batch?.with_schema(Arc::clone(&self.schema))
     }
 
     fn diagnose(&self, record: &[u8]) -> (Option<String>, String) {
@@ -225,9 +236,11 @@ impl Decode for CsvDecode {
             return (Some(columns[place].name().clone()), "it is not UTF-8".to_owned());
         }
         for &place in &self.places {
-            if decode(&mut self.columns.build(vec![place], 1), record, 1).is_err() {
+            let column = &columns[place];
+            let alone = Arc::new(Schema::new(vec![Arc::clone(column)]));
+            let batch = decode(&mut self.columns.build(vec![place], 1), record, 1);
+            if batch.and_then(|batch| parse(&batch, &alone)).is_err() {
                 let shown: String = texts[place].unwrap_or_default().chars().take(100).collect();
-                let column = &columns[place];
                 let reason = format!("'{shown}' is no value of its type, {}", column.data_type());
                 return (Some(column.name().clone()), reason);
             }

@@ -3,6 +3,7 @@
 mod batches;
 mod borders;
 mod csv;
+mod exact;
 mod json;
 mod records;
 #[cfg(test)]

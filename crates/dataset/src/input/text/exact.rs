@@ -1,0 +1,69 @@
+//! Values that are decoded as texts first, since the decoders of their types would round them without a word.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions},
+    compute::{CastOptions, cast_with_options},
+    datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit},
+    error::ArrowError,
+};
+
+/// `schema` with texts in the place of the types that are `rounded`, at any depth.
+pub(super) fn as_texts(schema: &Schema, rounded: fn(&DataType) -> bool) -> SchemaRef {
+    Arc::new(Schema::new(schema.fields().iter().map(|field| as_text(field, rounded)).collect::<Vec<_>>()))
+}
+
+fn as_text(field: &FieldRef, rounded: fn(&DataType) -> bool) -> FieldRef {
+    let data_type = match field.data_type() {
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| as_text(field, rounded)).collect()),
+        DataType::List(item) => DataType::List(as_text(item, rounded)),
+        other if rounded(other) => DataType::Utf8,
+        other => other.clone(),
+    };
+    Arc::new(Field::new(field.name(), data_type, field.is_nullable()))
+}
+
+/// `batch`, some of whose columns are texts, with the types of `schema`. An error if a text is no value of its type, or more
+/// than that.
+pub(super) fn parse(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| parse_column(column, field.data_type())).collect::<Result<_, _>>()?;
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &rows)
+}
+
+fn parse_column(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+    if column.data_type() == data_type {
+        return Ok(Arc::clone(column));
+    }
+    if let Some(texts) = column.as_string_opt::<i32>()
+        && let Some(text) = texts.iter().flatten().find(|text| is_more_than(text, data_type))
+    {
+        return Err(ArrowError::CastError(format!("'{text}' is more than a value of its type, {data_type}")));
+    }
+    cast_with_options(column, data_type, &CastOptions { safe: false, ..Default::default() })
+}
+
+/// Whether a part of a time would be lost, which a cast does without an error.
+fn is_more_than(text: &str, data_type: &DataType) -> bool {
+    match data_type {
+        // A longer one has a time, or a sign and a year of more than four digits.
+        DataType::Date32 => text.len() > "2026-01-01".len() && !text.starts_with(['+', '-']),
+        DataType::Timestamp(unit, _) => {
+            let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction).bytes();
+            fraction.take_while(u8::is_ascii_digit).skip(digits(*unit)).any(|digit| digit != b'0')
+        }
+        _ => false,
+    }
+}
+
+/// Digits of a fraction of a second that are kept.
+fn digits(unit: TimeUnit) -> usize {
+    match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
+    }
+}
