@@ -2,10 +2,7 @@
 
 use std::collections::HashMap;
 
-use arrow::{
-    array::{Array, RecordBatch},
-    util::display::{ArrayFormatter, FormatOptions},
-};
+use arrow::array::RecordBatch;
 
 use annulus_exchange::partition::Target;
 use datafusion_common::hash_utils::RandomState;
@@ -13,6 +10,7 @@ use datafusion_common::hash_utils::RandomState;
 use crate::{
     error::DatasetError,
     input::Dataset,
+    output::value_text,
     placement::{KeyHasher, Placement, PlacementSpec, Scratch},
 };
 
@@ -60,7 +58,7 @@ pub fn sample_hot_keys(
     let mut hashes = vec![];
     hasher.hash(&sample, &mut hashes)?;
     let mut counts = HotKeys::new(&hasher, counters(partitions, share));
-    counts.observe(&sample, &hashes, &targets)?;
+    counts.observe(&sample, &hashes, &targets);
     let rows = counts.rows();
     Ok(HotSample { rows, keys: counts.report(hot_from(rows, partitions, share)) })
 }
@@ -128,23 +126,19 @@ impl HotKeys {
         }
     }
 
-    /// Counts the rows of a batch, with the hashes of their keys and their partitions.
-    ///
-    /// # Errors
-    /// If a key cannot be written as text, or the three differ in length.
-    pub fn observe(&mut self, batch: &RecordBatch, hashes: &[u64], partitions: &[Target]) -> Result<(), DatasetError> {
+    /// Counts the rows of a batch, with the hashes of their keys and their partitions; as many of each.
+    pub fn observe(&mut self, batch: &RecordBatch, hashes: &[u64], partitions: &[Target]) {
         for (row, (&hash, &partition)) in hashes.iter().zip(partitions).enumerate() {
             let counter = self.counts.entry(hash).or_insert(Counter { rows: 0, partition });
             counter.rows += 1;
             if counter.rows == NAMED_FROM && !self.texts.contains_key(&hash) {
-                self.texts.insert(hash, key_text(batch, &self.columns, row)?.into());
+                self.texts.insert(hash, key_text(batch, &self.columns, row).into());
             }
             if self.counts.len() > self.capacity {
                 self.make_room();
             }
         }
         self.rows += hashes.len() as u64;
-        Ok(())
     }
 
     /// Adds what another one counted, of other rows.
@@ -200,19 +194,12 @@ impl HotKeys {
 }
 
 /// The key of a row as text: values in the order of the key columns, with a comma between them, cut where that gets long.
-fn key_text(batch: &RecordBatch, columns: &[usize], row: usize) -> Result<String, DatasetError> {
-    let options = FormatOptions::default().with_null("null").with_display_error(true);
-    let mut text = String::new();
-    for &column in columns {
-        let value = batch.column(column).slice(row, 1);
-        if !text.is_empty() {
-            text.push_str(", ");
-        }
-        text.push_str(&ArrayFormatter::try_new(value.as_ref(), &options)?.value(0).to_string());
-    }
+fn key_text(batch: &RecordBatch, columns: &[usize], row: usize) -> String {
+    let values = columns.iter().map(|&column| batch.column(column).slice(row, 1));
+    let mut text = values.map(|value| value_text(&value).unwrap_or("?".to_owned())).collect::<Vec<_>>().join(", ");
     if let Some((end, _)) = text.char_indices().nth(TEXT_CHARS) {
         text.truncate(end);
         text.push_str("...");
     }
-    Ok(text)
+    text
 }

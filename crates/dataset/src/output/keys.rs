@@ -55,7 +55,7 @@ impl KeyRange {
             return None;
         }
         let (min, max) = match &self.bounds {
-            Some((low, high)) => (Some(text(low)?), Some(text(high)?)),
+            Some((low, high)) => (Some(value_text(low)?), Some(value_text(high)?)),
             None => (None, None),
         };
         Some(KeyEntry { column: column.to_owned(), min, max, nulls: self.nulls })
@@ -109,10 +109,10 @@ fn is_less(a: &ArrayRef, b: &ArrayRef) -> Result<bool, ArrowError> {
     Ok(make_comparator(a, b, SortOptions::default())?(0, 0).is_lt())
 }
 
-/// A value as text. Dates and times that no calendar has, often an "infinity", are the numbers they are stored as.
-fn text(one: &ArrayRef) -> Option<String> {
+/// The first value as text. Dates and times that no calendar has, often an "infinity", are the numbers they are stored as.
+pub(crate) fn value_text(one: &ArrayRef) -> Option<String> {
     // An error within a nested value would else be its text.
-    let options = FormatOptions::default().with_display_error(false);
+    let options = FormatOptions::default().with_null("null").with_display_error(false);
     let shown = ArrayFormatter::try_new(one, &options).and_then(|shown| shown.value(0).try_to_string());
     shown.ok().or_else(|| {
         let number = cast(one, &DataType::Int64).ok()?;

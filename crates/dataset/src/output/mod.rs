@@ -29,6 +29,7 @@ use arrow::array::RecordBatch;
 pub use collection::Collection;
 pub use error::OutputError;
 pub use format::{Compression, OutputFormat};
+pub(crate) use keys::value_text;
 pub use manifest::{
     ColumnEntry, FileEntry, HotKeyEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest, PartitionEntry,
     PlainFileEntry, Settings,

@@ -73,7 +73,8 @@ impl HotReport {
         let keys = take_record_batch(&batch.project(&self.key_columns)?, &chosen)?;
         self.chosen = chosen.into_parts().1.into_inner().into_vec().unwrap_or_default();
         self.hasher.hash(&keys, &mut self.hashes)?;
-        self.counts.observe(&keys, &self.hashes, &self.targets)
+        self.counts.observe(&keys, &self.hashes, &self.targets);
+        Ok(())
     }
 
     /// What was counted.

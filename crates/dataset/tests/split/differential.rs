@@ -152,18 +152,28 @@ fn the_manifest_has_the_range_of_the_keys() {
 fn keys_that_no_calendar_has_are_numbers_in_the_manifest() {
     let temporary = tempdir().unwrap();
     let path = temporary.path().join("in.parquet");
-    let columns: [(&str, ArrayRef); 2] = [
-        ("day", Arc::new(Date32Array::from(vec![0, i32::MAX]))),
-        ("time", Arc::new(TimestampMicrosecondArray::from(vec![i64::MAX, 0]))),
+    // Enough rows for a key to be reported.
+    let zone = TimestampMicrosecondArray::from([5, 9].repeat(2000)).with_timezone("Nowhere/At_All");
+    let columns: [(&str, ArrayRef); 3] = [
+        ("day", Arc::new(Date32Array::from([0, i32::MAX].repeat(2000)))),
+        ("time", Arc::new(TimestampMicrosecondArray::from([i64::MAX, 0].repeat(2000)))),
+        ("zone", Arc::new(zone)),
     ];
-    write_parquet(&path, &[RecordBatch::try_from_iter(columns).unwrap()], 2);
+    write_parquet(&path, &[RecordBatch::try_from_iter(columns).unwrap()], 4000);
     let dir = out_dir(&temporary);
-    let job = job(&[text(&path)], &["day", "time"], 1, &dir, OutputFormat::Parquet);
+    let job = job(&[text(&path)], &["day", "time", "zone"], 1, &dir, OutputFormat::Parquet);
     let manifest = run_silently(&job).unwrap().manifest;
     let keys = &manifest.partitions[0].files[0].keys;
     let range = |key: usize| (keys[key].min.as_deref().unwrap(), keys[key].max.as_deref().unwrap());
     assert_eq!(range(0), ("1970-01-01", "2147483647"));
     assert_eq!(range(1), ("1970-01-01T00:00:00", "9223372036854775807"));
+    assert_eq!(range(2), ("5", "9"));
+    let dir = temporary.path().join("of-two");
+    let job = crate::support::job(&[text(&path)], &["day", "time", "zone"], 2, &dir, OutputFormat::Parquet);
+    let manifest = run_silently(&job).unwrap().manifest;
+    let mut hot: Vec<&str> = manifest.hot_keys.iter().map(|hot| hot.key.as_str()).collect();
+    hot.sort();
+    assert_eq!(hot, ["1970-01-01, 9223372036854775807, 5", "2147483647, 1970-01-01T00:00:00, 9"]);
 }
 
 #[test]
