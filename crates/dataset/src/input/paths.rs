@@ -80,7 +80,10 @@ impl Search {
                 DatasetError::io("read", &path)(error.into())
             })?;
             // Two stars follow a link to a folder above it until the system refuses.
-            if !entries.insert(entry(&path)) || is_hidden_from(pattern, &path) || is_beside_rows(&path) {
+            if !entries.insert(entry(&path)) || is_hidden_from(pattern, &path) {
+                continue;
+            }
+            if is_beside_rows(&path) && path.parent().and_then(Manifest::find_in).is_some() {
                 continue;
             }
             if path.is_dir() {
@@ -102,9 +105,9 @@ impl Search {
         let mut paths: Vec<PathBuf> =
             entries.map_err(DatasetError::io("list", &shown))?.into_iter().map(|entry| entry.path()).collect();
         paths.sort();
-        check_whole(folder, shown)?;
+        let is_dataset = check_whole(folder, shown)?;
         for path in paths {
-            if is_hidden(&path) || is_beside_rows(&path) {
+            if is_hidden(&path) || is_dataset && is_beside_rows(&path) {
                 continue;
             }
             if path.is_dir() {
@@ -126,16 +129,17 @@ impl Search {
     }
 }
 
-/// A dataset that a run of ours wrote must be all there.
-fn check_whole(folder: &Path, shown: String) -> Result<(), DatasetError> {
+/// Whether a folder is a dataset that a run of ours wrote, which must be all there.
+fn check_whole(folder: &Path, shown: String) -> Result<bool, DatasetError> {
     if is_unfinished(folder) {
         let reason = "the run that writes it has not finished; finish it (--resume), or name the files that are there";
         return Err(DatasetError::corrupt(&shown, reason));
     }
-    let Some((path, reason)) = Manifest::find_in(folder).and_then(|manifest| manifest.missing_in(folder)) else {
-        return Ok(());
-    };
-    Err(DatasetError::Corrupt { path: path.display().to_string(), reason })
+    let Some(manifest) = Manifest::find_in(folder) else { return Ok(false) };
+    match manifest.missing_in(folder) {
+        None => Ok(true),
+        Some((path, reason)) => Err(DatasetError::Corrupt { path: path.display().to_string(), reason }),
+    }
 }
 
 /// The entry of a folder that a path leads to, which may be a link; the folder is told by its path without links.
@@ -144,10 +148,9 @@ fn entry(path: &Path) -> PathBuf {
     folder.zip(path.file_name()).map_or_else(|| path.to_owned(), |(folder, name)| folder.join(name))
 }
 
-/// Whether it is what a run of ours wrote beside its rows.
+/// Whether it is, in a dataset's folder, what a run of ours wrote beside its rows.
 fn is_beside_rows(path: &Path) -> bool {
-    let folder = path.parent().unwrap_or(Path::new(""));
-    (path.ends_with(MANIFEST_NAME) || path.ends_with(QUARANTINE_NAME)) && Manifest::find_in(folder).is_some()
+    path.ends_with(MANIFEST_NAME) || path.ends_with(QUARANTINE_NAME)
 }
 
 /// Whether a part of the path that `pattern` has wildcards for is hidden. Parts are not that the pattern asks for.

@@ -170,22 +170,28 @@ fn spill_if_needed(job: &Job, shares: Shares, output: &Output, slots: usize) -> 
     if files::fit(slots, output.floor_bytes(), shares.writers) {
         return Ok(None);
     }
+    check_spill(job, slots)?;
     let folder = |name: &str| output.scratch_path(name);
-    let (least, workers) = (Spill::least_bytes(slots, job.threads), job.threads);
-    if least > (job.memory_limit / SPILL_SHARE).max(SMALL_SPILL_BYTES) {
-        let mib = |bytes: usize| format!("{}M", bytes.div_ceil(1 << 20));
-        let (takes, allow) = (mib(least), mib(least * SPILL_SHARE));
-        return Err(DatasetError::Config {
-            option: "--memory-limit",
-            value: mib(job.memory_limit),
-            remedy: format!(
-                "{slots} files cannot be open within it, and to spill for them with {workers} threads takes {takes}, \
-                 of which it has half; allow {allow}, or fewer partitions (--into) or threads (--threads)"
-            ),
-        });
-    }
     // No file is open meanwhile, so that their memory is free.
     Spill::create(folder, &job.dataset.schema, slots, job.threads, shares.writers).map(Some)
+}
+
+/// Pages and buffers grow with the files, whatever the rows are.
+fn check_spill(job: &Job, slots: usize) -> Result<(), DatasetError> {
+    let least = Spill::least_bytes(slots, job.threads);
+    if least <= (job.memory_limit / SPILL_SHARE).max(SMALL_SPILL_BYTES) {
+        return Ok(());
+    }
+    let mib = |bytes: usize| format!("{}M", bytes.div_ceil(1 << 20));
+    let (workers, takes, allow) = (job.threads, mib(least), mib(least * SPILL_SHARE));
+    Err(DatasetError::Config {
+        option: "--memory-limit",
+        value: mib(job.memory_limit),
+        remedy: format!(
+            "{slots} files cannot be open within it, and to spill for them with {workers} threads takes {takes}, \
+             of which it has half; allow {allow}, or fewer partitions (--into) or threads (--threads)"
+        ),
+    })
 }
 
 /// What was read, and the bytes that were spilled.
