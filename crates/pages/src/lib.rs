@@ -11,12 +11,9 @@ pub mod file;
 pub mod generator;
 mod manager;
 pub mod memory;
-mod order;
 pub mod page;
 pub mod partitioner;
 pub mod ranges;
 mod simd;
 pub mod stream;
-#[allow(unused, reason = "no protocol needs all of it")]
-mod sync;
 pub mod tuples;

@@ -2,14 +2,13 @@
 
 use std::{sync::PoisonError, task::Waker};
 
-use super::order;
-use crate::{
-    stats::ExchangeStats,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+use annulus_sync::{
+    Mutex,
+    atomic::{AtomicUsize, Ordering::Relaxed},
 };
+
+use super::order;
+use crate::stats::ExchangeStats;
 
 /// The admission of all producers of an exchange (R5, R6). Its counters decide nothing but who goes on and who is woken,
 /// so they are Relaxed; the fences that go with them see to it that nobody waits for ever.

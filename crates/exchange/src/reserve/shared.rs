@@ -5,6 +5,7 @@ use std::{
     task::Waker,
 };
 
+use annulus_sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use super::{
@@ -21,7 +22,6 @@ use crate::{
     overflow::{Beyond, Overflow},
     partition::Modulo,
     stats::ExchangeStats,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
 };
 
 pub(crate) struct Shared {

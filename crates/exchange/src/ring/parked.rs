@@ -2,13 +2,13 @@
 
 use std::task::Waker;
 
-use crossbeam_utils::CachePadded;
-
-use super::{order, wait::Local};
-use crate::sync::{
+use annulus_sync::{
     UnsafeCell,
     atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
 };
+use crossbeam_utils::CachePadded;
+
+use super::{order, wait::Local};
 
 /// The end of a list.
 const NOBODY: usize = usize::MAX;

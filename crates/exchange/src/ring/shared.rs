@@ -3,6 +3,7 @@
 
 use std::sync::PoisonError;
 
+use annulus_sync::Mutex;
 use crossbeam_utils::CachePadded;
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     state::{Closing, Halt, LeaseAttempt, State, Survey, Sweep, Taker},
     wait::Local,
 };
-use crate::{error::ExchangeError, sync::Mutex};
+use crate::error::ExchangeError;
 
 /// The ring itself.
 #[derive(Debug)]

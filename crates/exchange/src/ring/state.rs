@@ -1,12 +1,10 @@
 //! Every atomic word of the ring and its transitions. Numbers in comments are the access rules of PROTOCOL.md.
 
+use annulus_sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crossbeam_utils::CachePadded;
 
 use super::order;
-use crate::{
-    stats::ExchangeStats,
-    sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed},
-};
+use crate::stats::ExchangeStats;
 
 /// The cursor of a consumer that went away: past everything.
 const RETIRED: u64 = u64::MAX;

@@ -2,16 +2,14 @@
 
 use std::ptr::null_mut;
 
+use annulus_sync::{
+    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed},
+    yield_now,
+};
 use crossbeam_utils::CachePadded;
 
 use super::order;
-use crate::{
-    page::write::Extent,
-    sync::{
-        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed},
-        yield_now,
-    },
-};
+use crate::page::write::Extent;
 
 /// The pages of a partition, of which the last is open.
 pub(super) struct Chain<P: Send + Sync> {

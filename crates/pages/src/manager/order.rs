@@ -1,6 +1,6 @@
 //! The memory orderings of the lock-free page manager, by name. PROTOCOL.md says which Acquire reads which Release.
 
-use crate::order::orderings;
+use annulus_sync::orderings;
 
 orderings! {
     /// Store of the open page, after it was made.
