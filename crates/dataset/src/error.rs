@@ -2,8 +2,8 @@
 
 use std::io;
 
-use annulus_exchange::error::ExchangeError;
 use annulus_pages::{codec::CodecError, error::PagesError};
+use annulus_rows::error::RowsError;
 use arrow::error::ArrowError;
 use thiserror::Error;
 
@@ -94,7 +94,7 @@ pub enum DatasetError {
     Arrow(#[from] ArrowError),
     /// The rows of a partition could not be gathered.
     #[error(transparent)]
-    Exchange(#[from] ExchangeError),
+    Rows(#[from] RowsError),
     /// The output could not be written.
     #[error(transparent)]
     Output(#[from] OutputError),

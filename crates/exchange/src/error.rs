@@ -2,6 +2,7 @@
 
 use std::{error::Error, fmt, sync::Arc};
 
+use annulus_rows::error::RowsError;
 use arrow::error::ArrowError;
 use thiserror::Error as ThisError;
 
@@ -44,14 +45,14 @@ pub enum ExchangeError {
         /// What to do about it.
         remedy: &'static str,
     },
-    /// An Arrow kernel failed.
-    #[error("an Arrow kernel failed: {0}")]
-    Arrow(Arc<ArrowError>),
+    /// Rows could not be copied.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
 }
 
 impl From<ArrowError> for ExchangeError {
     fn from(error: ArrowError) -> Self {
-        Self::Arrow(Arc::new(error))
+        Self::Rows(error.into())
     }
 }
 

@@ -5,7 +5,6 @@
 
 use std::{env, error::Error, time::Instant};
 
-use annulus_exchange::partition::Modulo;
 use annulus_pages::{
     error::PagesError,
     generator::{Generator, Keys, Payload, Placement, check},
@@ -13,6 +12,7 @@ use annulus_pages::{
     page::{Layout, PageShape},
     partitioner::{Job, Partitioner, best_cases, paper},
 };
+use annulus_rows::partition::Modulo;
 
 const RUNS: usize = 3;
 

@@ -6,7 +6,6 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use annulus_exchange::partition::Modulo;
 use annulus_pages::{
     error::PagesError,
     generator::{Generator, Keys, Payload, Placement, check},
@@ -16,6 +15,7 @@ use annulus_pages::{
     ranges::Stores,
     tuples::{TupleBatch, TupleReader, TupleSource},
 };
+use annulus_rows::partition::Modulo;
 use proptest::prelude::*;
 
 /// Every partitioner, and where it may put tuples.

@@ -8,7 +8,6 @@ use std::{
     thread,
 };
 
-use annulus_exchange::partition::Modulo;
 use annulus_pages::{
     error::PagesError,
     generator::{Generator, Keys, Payload, Placement, check},
@@ -18,6 +17,7 @@ use annulus_pages::{
     ranges::{PageOrder, PageSink, Stores, Writer, shuffle},
     tuples::{Payloads, Tuples},
 };
+use annulus_rows::partition::Modulo;
 use proptest::prelude::*;
 
 const PAGE: usize = 4096;

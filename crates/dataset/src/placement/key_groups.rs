@@ -1,6 +1,6 @@
 //! A fixed number of key groups, and runs of them to partitions.
 
-use annulus_exchange::partition::{MAX_CONSUMERS, Modulo, Target};
+use annulus_rows::partition::{MAX_CONSUMERS, Modulo, Target};
 
 use crate::error::DatasetError;
 

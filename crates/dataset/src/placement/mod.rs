@@ -8,7 +8,7 @@ mod key_groups;
 mod ranges;
 mod round_robin;
 
-use annulus_exchange::partition::{MAX_CONSUMERS, Modulo, RangePartitioner, Target};
+use annulus_rows::partition::{MAX_CONSUMERS, Modulo, RangePartitioner, Target};
 use arrow::{
     array::{ArrayRef, RecordBatch},
     datatypes::{Schema, SchemaRef},

@@ -1,6 +1,6 @@
 //! Ranges of keys, with split points that are given or found in a sample.
 
-use annulus_exchange::partition::{RangePartitioner, Target};
+use annulus_rows::partition::{RangePartitioner, Target};
 use arrow::{
     array::{ArrayRef, RecordBatch, StringArray, UInt32Array, new_empty_array},
     compute::{CastOptions, SortOptions, cast_with_options, take},

@@ -148,7 +148,7 @@ struct Reading<'a> {
     wave: Wave,
     scratch: Scratch,
     /// Partitions, then slots, of the rows of a batch.
-    targets: Vec<annulus_exchange::partition::Target>,
+    targets: Vec<annulus_rows::partition::Target>,
     report: Option<HotReport>,
     hot: Option<HotTurns<'a>>,
     spill: Option<SpillWriter<'a>>,

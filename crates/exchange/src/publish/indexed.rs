@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use annulus_rows::{
+    gather::{BatchBuilder, SourceBatch},
+    partition::RowIndex,
+};
 use arrow::array::RecordBatch;
 
 use super::Shared;
 use crate::{
     error::ExchangeError,
-    gather::{BatchBuilder, SourceBatch},
     overflow::{Overflow, batch_bytes},
-    partition::RowIndex,
     stats::ExchangeStats,
 };
 

@@ -5,6 +5,7 @@ use std::{
     task::Waker,
 };
 
+use annulus_rows::partition::Modulo;
 use annulus_sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
@@ -20,7 +21,6 @@ use crate::{
     config::ExchangeConfig,
     error::ExchangeError,
     overflow::{Beyond, Overflow},
-    partition::Modulo,
     stats::ExchangeStats,
 };
 

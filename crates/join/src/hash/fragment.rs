@@ -166,11 +166,6 @@ impl Fragment {
         &self.matched
     }
 
-    /// What [`matched`](Self::matched) has, without the rows, whose memory may then be changed.
-    pub fn into_matched(self) -> Matched {
-        self.matched
-    }
-
     /// All rows, in parts to be probed in any order, by any of `threads` threads. There are several for each if there are rows
     /// enough. They are whole partitions, but those of a heavy one share it.
     pub fn morsels(&self, threads: usize) -> Vec<Morsel> {

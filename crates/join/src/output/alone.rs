@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use annulus_exchange::{gather::BatchBuilder, partition};
+use annulus_rows::{gather::BatchBuilder, partition};
 use arrow::{
     array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array},
     datatypes::Schema,

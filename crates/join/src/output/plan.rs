@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_exchange::pool::BufferPool;
+use annulus_rows::pool::BufferPool;
 use arrow::{
     array::RecordBatch,
     datatypes::{Field, Schema, SchemaRef},

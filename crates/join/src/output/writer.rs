@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_exchange::partition;
+use annulus_rows::partition;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 
 use super::{columns::FilterPlan, gather::PairGather, plan::Output, side::SideRows};

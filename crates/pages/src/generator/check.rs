@@ -1,6 +1,6 @@
 //! Whether a shuffle put every tuple where it belongs, whole and once.
 
-use annulus_exchange::partition::Modulo;
+use annulus_rows::partition::Modulo;
 
 use super::{Generator, splitmix64, words};
 use crate::{

@@ -25,7 +25,7 @@ pub use on_demand::OnDemand;
 pub use radix::Radix;
 pub use ranges::Ranges;
 
-use annulus_exchange::partition::Modulo;
+use annulus_rows::partition::Modulo;
 
 use crate::{
     error::PagesError,

@@ -1,6 +1,6 @@
 //! The partition of a key, compiled apart for powers of two (paper, section 3.1).
 
-use annulus_exchange::partition::Modulo;
+use annulus_rows::partition::Modulo;
 
 /// Keys to partitions.
 pub(crate) trait Target: Copy + Sync {

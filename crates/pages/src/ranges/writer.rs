@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_exchange::partition::Target;
+use annulus_rows::partition::Target;
 
 use super::{
     PageOrder,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{MAX_CONSUMERS, Modulo, Target, few};
-use crate::error::ExchangeError;
+use crate::error::RowsError;
 
 /// With few consumers neighbouring rows often share one, and each increment of a counter waits for the store before it.
 /// Up to this many consumers the input is cut into [`STRIPES`] stripes with counters of their own, worked on in turn.
@@ -19,6 +19,8 @@ pub struct RowIndex {
     rows: Vec<u32>,
     positions: Vec<u32>,
     gap: u32,
+    /// What the targets added are below.
+    consumers: usize,
     /// Counters, then write positions: `cursors[stripe * consumers + consumer]`.
     cursors: Vec<u32>,
 }
@@ -33,22 +35,26 @@ impl RowIndex {
     pub fn fill_from_hashes(&mut self, hashes: &[u64], modulo: &Modulo) {
         self.clear();
         self.add_hashes(hashes, modulo);
-        self.group(modulo.consumers());
+        self.group();
     }
 
     /// Begins with no rows.
-    pub(crate) fn clear(&mut self) {
+    #[inline]
+    pub fn clear(&mut self) {
         self.targets.clear();
+        self.consumers = 0;
     }
 
     /// Appends rows, which [`group`](Self::group) or [`place`](Self::place) must follow.
-    pub(crate) fn add_hashes(&mut self, hashes: &[u64], modulo: &Modulo) {
+    pub fn add_hashes(&mut self, hashes: &[u64], modulo: &Modulo) {
+        self.consumers = self.consumers.max(modulo.consumers());
         modulo.append_targets(hashes, &mut self.targets);
     }
 
     /// The inverse of [`group`](Self::group): fills [`positions`](Self::positions) instead of [`rows`](Self::rows), and
-    /// leaves `gap` positions free behind each consumer's. All targets are below `consumers`. O(rows + N).
-    pub(crate) fn place(&mut self, consumers: usize, gap: u32) {
+    /// leaves `gap` positions free behind each consumer's. O(rows + N).
+    pub fn place(&mut self, gap: u32) {
+        let consumers = self.consumers;
         self.rows.clear();
         self.positions.resize(self.targets.len(), 0);
         let stripes = self.count(consumers, gap);
@@ -61,13 +67,13 @@ impl RowIndex {
     ///
     /// # Errors
     /// If `fill` fails, or a target is not below `consumers`. The index is then empty.
-    pub fn fill_from_targets<E: Into<ExchangeError>>(
+    pub fn fill_from_targets<E: Into<RowsError>>(
         &mut self,
         consumers: usize,
         fill: impl FnOnce(&mut Vec<Target>) -> Result<(), E>,
-    ) -> Result<(), ExchangeError> {
+    ) -> Result<(), RowsError> {
         let filled = fill(&mut self.targets).map_err(Into::into).and_then(|()| match self.targets.iter().max() {
-            Some(&max) if usize::from(max) >= consumers => Err(ExchangeError::Config {
+            Some(&max) if usize::from(max) >= consumers => Err(RowsError::Config {
                 option: "target",
                 value: max.to_string(),
                 remedy: "name a consumer below the number of consumers",
@@ -77,31 +83,37 @@ impl RowIndex {
         if filled.is_err() {
             self.targets.clear();
         }
-        self.group(consumers.clamp(1, MAX_CONSUMERS));
+        self.consumers = consumers.clamp(1, MAX_CONSUMERS);
+        self.group();
         filled
     }
 
     /// The consumer of each row, in the order of the batch.
+    #[inline]
     pub fn targets(&self) -> &[Target] {
         &self.targets
     }
 
     /// Where each consumer's rows begin in the grouped order, and at last its end: N + 1 values.
+    #[inline]
     pub fn offsets(&self) -> &[u32] {
         &self.offsets
     }
 
     /// For each row of the batch its position in the grouped order, after [`place`](Self::place).
-    pub(crate) fn positions(&self) -> &[u32] {
+    #[inline]
+    pub fn positions(&self) -> &[u32] {
         &self.positions
     }
 
     /// The positions of a consumer's rows in the grouped order.
+    #[inline]
     pub fn range(&self, consumer: usize) -> Range<u32> {
         self.offsets[consumer]..self.offsets[consumer + 1] - self.gap
     }
 
     /// All rows, grouped by consumer.
+    #[inline]
     pub fn rows(&self) -> Rows<'_> {
         Rows { rows: &self.rows, bound: self.rows.len(), distinct: true }
     }
@@ -123,8 +135,9 @@ impl RowIndex {
                 * size_of::<u32>()
     }
 
-    /// The counting sort of the rows added. All targets are below `consumers`. O(rows + N).
-    pub(crate) fn group(&mut self, consumers: usize) {
+    /// The counting sort of the rows added. O(rows + N).
+    pub fn group(&mut self) {
+        let consumers = self.consumers;
         self.positions.clear();
         if consumers <= few::MAX_CONSUMERS {
             self.check_len();
@@ -187,6 +200,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Each row comes at most this often.
+    #[inline]
     pub(crate) fn max_repeats(&self) -> usize {
         if self.distinct { 1 } else { self.rows.len() }
     }
@@ -204,11 +218,13 @@ impl<'a> Rows<'a> {
     }
 
     /// The first `at` rows and the rest; all and none if there are fewer.
+    #[inline]
     pub fn split_at(self, at: usize) -> (Self, Self) {
         let (head, tail) = self.rows.split_at(at.min(self.rows.len()));
         (Self { rows: head, ..self }, Self { rows: tail, ..self })
     }
 
+    #[inline]
     fn slice(self, range: Range<usize>) -> Self {
         Self { rows: self.rows.get(range).unwrap_or_default(), ..self }
     }

@@ -8,7 +8,7 @@ use arrow::{
     datatypes::{Schema, SchemaRef},
 };
 
-use crate::{error::ExchangeError, partition::Rows};
+use crate::{error::RowsError, partition::Rows};
 
 /// A batch made ready to be copied from, by any number of consumers. Sliced columns are fine.
 #[derive(Clone, Debug)]
@@ -30,8 +30,8 @@ impl SourceBatch {
     /// Looks up the columns of `batch`, which must have the columns of `schema`; names and metadata are not compared.
     ///
     /// # Errors
-    /// [`ExchangeError::Schema`] if number or types of the columns differ.
-    pub fn try_new(batch: &RecordBatch, schema: &SchemaRef) -> Result<Self, ExchangeError> {
+    /// [`RowsError::Schema`] if number or types of the columns differ.
+    pub fn try_new(batch: &RecordBatch, schema: &SchemaRef) -> Result<Self, RowsError> {
         if !same_types(schema, batch.schema_ref()) {
             return Err(schema_error(schema, batch.schema_ref()));
         }
@@ -45,16 +45,19 @@ impl SourceBatch {
     }
 
     /// Number of rows.
+    #[inline]
     pub fn num_rows(&self) -> usize {
         self.rows
     }
 
+    #[inline]
     pub(super) fn columns(&self) -> &[SourceColumn] {
         &self.columns
     }
 
-    /// [`ExchangeError::Schema`] unless this was made for `schema`. Pointers are compared first.
-    pub(super) fn check(&self, schema: &SchemaRef) -> Result<(), ExchangeError> {
+    /// [`RowsError::Schema`] unless this was made for `schema`. Pointers are compared first.
+    #[inline]
+    pub(super) fn check(&self, schema: &SchemaRef) -> Result<(), RowsError> {
         if Arc::ptr_eq(&self.schema, schema) || same_types(schema, &self.schema) {
             return Ok(());
         }
@@ -63,11 +66,13 @@ impl SourceBatch {
 }
 
 impl SourceColumn {
+    #[inline]
     pub(super) fn nulls(&self) -> Option<&NullBuffer> {
         if self.has_nulls { self.data.nulls() } else { None }
     }
 
     /// The start of buffer `index`. Elements begin at `self.data.offset()`.
+    #[inline]
     pub(super) fn buffer(&self, index: usize) -> *const u8 {
         self.data.buffers()[index].as_ptr()
     }
@@ -78,13 +83,13 @@ fn same_types(a: &Schema, b: &Schema) -> bool {
         && a.fields().iter().zip(b.fields()).all(|(a, b)| a.data_type() == b.data_type())
 }
 
-fn schema_error(expected: &Schema, found: &Schema) -> ExchangeError {
+fn schema_error(expected: &Schema, found: &Schema) -> RowsError {
     let columns = |schema: &Schema| {
         let fields: Vec<String> =
             schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type())).collect();
         format!("({})", fields.join(", "))
     };
-    ExchangeError::Schema { expected: columns(expected), found: columns(found) }
+    RowsError::Schema { expected: columns(expected), found: columns(found) }
 }
 
 /// The rows to copy.
@@ -95,6 +100,7 @@ pub(super) enum Select<'a> {
 }
 
 impl Select<'_> {
+    #[inline]
     pub(super) fn len(self) -> usize {
         match self {
             Self::Rows(rows) => rows.len(),
@@ -103,6 +109,7 @@ impl Select<'_> {
     }
 
     /// All rows are below this.
+    #[inline]
     pub(super) fn bound(self) -> usize {
         match self {
             Self::Rows(rows) => rows.bound(),
@@ -111,6 +118,7 @@ impl Select<'_> {
     }
 
     /// Each row comes at most this often.
+    #[inline]
     pub(super) fn max_repeats(self) -> usize {
         match self {
             Self::Rows(rows) => rows.max_repeats(),
@@ -119,6 +127,7 @@ impl Select<'_> {
     }
 
     /// The first `rows` rows.
+    #[inline]
     pub(super) fn head(self, rows: usize) -> Self {
         match self {
             Self::Rows(all) => Self::Rows(all.split_at(rows).0),

@@ -107,11 +107,3 @@ fn split_points_that_do_not_ascend_are_refused() {
     assert!(RangePartitioner::try_new(&[], &[]).is_err());
     assert_eq!(RangePartitioner::try_new(&split(vec![]), &[SortOptions::default()]).unwrap().consumers(), 1);
 }
-
-#[test]
-fn round_robin_begins_at_the_producers_share() {
-    let starts: Vec<Target> = (0..3).map(|producer| RoundRobin::new(producer, 3, 7).next_target()).collect();
-    assert_eq!(starts, [0, 2, 4]);
-    let mut turns = RoundRobin::new(1, 2, 3);
-    assert_eq!([(); 5].map(|()| turns.next_target()), [1, 2, 0, 1, 2]);
-}

@@ -4,8 +4,8 @@ mod support;
 
 use std::sync::Arc;
 
-use annulus_exchange::{
-    error::ExchangeError,
+use annulus_rows::{
+    error::RowsError,
     gather::{BatchBuilder, SourceBatch, pool_sizes},
     partition::{Modulo, RowIndex, Rows},
     pool::BufferPool,
@@ -70,7 +70,7 @@ fn exchange(
             Way::Push => {
                 let emit = |batch| {
                     output.push(batch);
-                    Ok::<(), ExchangeError>(())
+                    Ok::<(), RowsError>(())
                 };
                 builder.push(&runs, emit).unwrap();
             }
@@ -285,10 +285,10 @@ fn foreign_columns_and_rows_beyond_the_end_are_errors() {
     let other = schema_of(vec![DataType::Int32]);
     let rng = &mut StdRng::seed_from_u64(2);
     let batch = batch_of(&schema, vec![random_array(rng, &DataType::Int64, 8, true)], 8);
-    assert!(matches!(SourceBatch::try_new(&batch, &other), Err(ExchangeError::Schema { .. })));
+    assert!(matches!(SourceBatch::try_new(&batch, &other), Err(RowsError::Schema { .. })));
     let source = SourceBatch::try_new(&batch, &schema).unwrap();
     let builder = |schema| BatchBuilder::new(schema, 16, BufferPool::new([], 1));
-    assert!(matches!(builder(other).append(&source, Rows::new(&[0])), Err(ExchangeError::Schema { .. })));
+    assert!(matches!(builder(other).append(&source, Rows::new(&[0])), Err(RowsError::Schema { .. })));
     assert!(builder(Arc::clone(&schema)).append(&source, Rows::new(&[0, 8])).is_err());
     assert!(builder(Arc::clone(&schema)).append_range(&source, 7..9).is_err());
     assert!(builder(schema).append_range(&source, 8..8).is_ok());

@@ -87,11 +87,13 @@ pub struct PooledBuffer {
 
 impl PooledBuffer {
     /// The first byte; aligned to 64. The content is unspecified until written.
+    #[inline]
     pub fn as_ptr(&self) -> NonNull<u8> {
         self.memory.as_ref().map_or(NonNull::dangling(), |memory| memory.ptr)
     }
 
     /// Bytes that may be written.
+    #[inline]
     pub fn capacity(&self) -> usize {
         self.memory.as_ref().map_or(0, |memory| memory.bytes)
     }

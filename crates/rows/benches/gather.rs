@@ -1,11 +1,11 @@
 //! One thread's cost of hash -> index -> gather, against a plain memcpy of the same bytes.
 //!
-//! `cargo bench -p annulus-exchange --bench gather`. Throughput is in rows: 100 Mitem/s are 10 ns a row.
+//! `cargo bench -p annulus-rows --bench gather`. Throughput is in rows: 100 Mitem/s are 10 ns a row.
 
 use std::sync::Arc;
 
-use annulus_exchange::{
-    error::ExchangeError,
+use annulus_rows::{
+    error::RowsError,
     gather::{BatchBuilder, SourceBatch, pool_sizes},
     partition::{Modulo, RowIndex, Rows},
     pool::BufferPool,
@@ -121,7 +121,7 @@ impl Work {
             runs.extend(sources.iter().zip(&self.indexes).map(|(source, index)| (source, index.rows_of(consumer))));
             let emit = |batch| {
                 black_box(batch);
-                Ok::<(), ExchangeError>(())
+                Ok::<(), RowsError>(())
             };
             builder.push(&runs, emit).unwrap();
         }

@@ -3,20 +3,17 @@
 //! ```text
 //! hashes | split points -> targets: [u16; rows] -> offsets: [u32; N + 1] and rows: [u32; rows], grouped by consumer
 //! ```
-//! Round robin places whole batches and needs no grouping.
 
 mod few;
 mod index;
 mod modulo;
 mod range;
-mod round_robin;
 #[cfg(test)]
 mod tests;
 
 pub use index::{RowIndex, Rows};
 pub use modulo::Modulo;
 pub use range::RangePartitioner;
-pub use round_robin::RoundRobin;
 
 /// The consumer of a row.
 pub type Target = u16;

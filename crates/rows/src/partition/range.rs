@@ -10,7 +10,7 @@ use arrow::{
 };
 
 use super::{MAX_CONSUMERS, Target};
-use crate::error::ExchangeError;
+use crate::error::RowsError;
 
 /// Consumers by key range. Consumer `i` has the keys at or after split point `i - 1` and before split point `i`, in the
 /// given ordering; so there is one consumer more than split points.
@@ -26,8 +26,8 @@ impl RangePartitioner {
     /// # Errors
     /// If there is no key column, columns differ in length, the points do not ascend strictly, there are too many of
     /// them, or Arrow cannot order a key's type.
-    pub fn try_new(splits: &[ArrayRef], options: &[SortOptions]) -> Result<Self, ExchangeError> {
-        let wrong = |value: &str, remedy| ExchangeError::Config { option: "split_points", value: value.into(), remedy };
+    pub fn try_new(splits: &[ArrayRef], options: &[SortOptions]) -> Result<Self, RowsError> {
+        let wrong = |value: &str, remedy| RowsError::Config { option: "split_points", value: value.into(), remedy };
         let rows = splits.first().map_or(0, |column| column.len());
         if splits.is_empty() || splits.len() != options.len() || splits.iter().any(|column| column.len() != rows) {
             return Err(wrong("misshapen", "give one column and one sort option per key, of equal length"));

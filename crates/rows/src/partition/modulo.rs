@@ -18,6 +18,7 @@ impl Modulo {
     }
 
     /// Number of consumers.
+    #[inline]
     pub fn consumers(&self) -> usize {
         self.divisor as usize
     }

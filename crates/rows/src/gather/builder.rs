@@ -12,7 +12,7 @@ use super::{
     column::{ColumnBuilder, buffer_sizes},
     source::{Select, SourceBatch, Space},
 };
-use crate::{error::ExchangeError, partition::Rows, pool::BufferPool};
+use crate::{error::RowsError, partition::Rows, pool::BufferPool};
 
 /// The sizes of buffers that a builder for this schema takes from its pool; a size stands there once for each buffer.
 pub fn pool_sizes(schema: &Schema, batch_rows: usize) -> Vec<usize> {
@@ -50,11 +50,13 @@ impl BatchBuilder {
     }
 
     /// Rows collected.
+    #[inline]
     pub fn num_rows(&self) -> usize {
         self.rows
     }
 
     /// Rows until the batch is full.
+    #[inline]
     pub fn remaining(&self) -> usize {
         self.batch_rows - self.rows
     }
@@ -68,7 +70,7 @@ impl BatchBuilder {
     /// # Errors
     /// If the source was made for other columns, a row is beyond its end, or an Arrow kernel fails. In the last case the
     /// rows collected so far are lost.
-    pub fn append(&mut self, source: &SourceBatch, rows: Rows<'_>) -> Result<Appended, ExchangeError> {
+    pub fn append(&mut self, source: &SourceBatch, rows: Rows<'_>) -> Result<Appended, RowsError> {
         self.append_limited(source, Select::Rows(rows))
     }
 
@@ -76,7 +78,7 @@ impl BatchBuilder {
     ///
     /// # Errors
     /// As there.
-    pub fn append_range(&mut self, source: &SourceBatch, rows: Range<usize>) -> Result<Appended, ExchangeError> {
+    pub fn append_range(&mut self, source: &SourceBatch, rows: Range<usize>) -> Result<Appended, RowsError> {
         self.append_limited(source, Select::Range { start: rows.start, len: rows.len() })
     }
 
@@ -87,7 +89,7 @@ impl BatchBuilder {
     ///
     /// # Errors
     /// As [`append`](Self::append), or the first error of `emit`.
-    pub fn push<E: From<ExchangeError>>(
+    pub fn push<E: From<RowsError>>(
         &mut self,
         runs: &[(&SourceBatch, Rows<'_>)],
         mut emit: impl FnMut(RecordBatch) -> Result<(), E>,
@@ -120,7 +122,7 @@ impl BatchBuilder {
     ///
     /// # Errors
     /// If an Arrow kernel fails, or a column that must not be null has nulls. The rows are then lost.
-    pub fn finish(&mut self) -> Result<Option<RecordBatch>, ExchangeError> {
+    pub fn finish(&mut self) -> Result<Option<RecordBatch>, RowsError> {
         let rows = std::mem::take(&mut self.rows);
         if rows == 0 {
             return Ok(None);
@@ -136,7 +138,7 @@ impl BatchBuilder {
         Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns?, &options)?))
     }
 
-    fn append_limited(&mut self, source: &SourceBatch, select: Select<'_>) -> Result<Appended, ExchangeError> {
+    fn append_limited(&mut self, source: &SourceBatch, select: Select<'_>) -> Result<Appended, RowsError> {
         self.check(source, select)?;
         let mut select = select.head(self.remaining());
         if !self.unbounded && select.len() > 0 {
@@ -152,7 +154,7 @@ impl BatchBuilder {
     }
 
     /// An error unless the source has this builder's columns, and the rows.
-    fn check(&self, source: &SourceBatch, select: Select<'_>) -> Result<(), ExchangeError> {
+    fn check(&self, source: &SourceBatch, select: Select<'_>) -> Result<(), RowsError> {
         source.check(&self.schema)?;
         if select.bound() <= source.num_rows() {
             return Ok(());
@@ -169,7 +171,7 @@ impl BatchBuilder {
         &mut self,
         runs: impl Iterator<Item = (&'a SourceBatch, Select<'a>)> + Clone,
         rows: usize,
-    ) -> Result<usize, ExchangeError> {
+    ) -> Result<usize, RowsError> {
         let mut bytes = 0;
         // Should an Arrow kernel panic, columns of different lengths must not be seen again: none are left then.
         let mut columns = std::mem::take(&mut self.columns);
