@@ -9,10 +9,8 @@ use std::{
     },
 };
 
-use annulus_pages::{
-    generator::Generator,
-    tuples::{TupleBatch, TupleReader, TupleSource},
-};
+use annulus_baselines::generator::Generator;
+use annulus_pages::tuples::{TupleBatch, TupleReader, TupleSource};
 use anyhow::{Context, Result, bail};
 
 /// Tells a measurement to end. Runs end at their next batch, and a process that is waited for is killed.

@@ -8,12 +8,14 @@ use std::{
     thread,
 };
 
+use annulus_baselines::{
+    generator::{Generator, Keys, Payload, Placement, check},
+    partitioner::{Job, Partitioner, Ranges},
+};
 use annulus_pages::{
     error::PagesError,
-    generator::{Generator, Keys, Payload, Placement, check},
     memory::Pool,
     page::{Layout, Page, PageShape, PayloadSize},
-    partitioner::{Job, Partitioner, Ranges},
     ranges::{PageOrder, PageSink, Stores, Writer, shuffle},
     tuples::{Payloads, Tuples},
 };

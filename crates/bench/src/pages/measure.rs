@@ -2,11 +2,13 @@
 
 use std::time::Instant;
 
-use annulus_pages::{
+use annulus_baselines::{
     generator::{Generator, check},
+    partitioner::{Job, Partitioner, Shuffled},
+};
+use annulus_pages::{
     memory::{Heap, PageMemory, Pool},
     page::PageShape,
-    partitioner::{Job, Partitioner, Shuffled},
 };
 use anyhow::{Context, Result, anyhow};
 use indicatif::ProgressBar;

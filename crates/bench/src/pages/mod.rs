@@ -84,8 +84,8 @@ pub fn lead(setting: &Setting, threads: usize) -> String {
     let (rounds, paper) = (setting.rounds, setting.paper_page_bytes >> 10);
     let ours = setting.our_page_bytes.map_or("256 KiB to 1 MiB".to_owned(), |bytes| format!("{} KiB", bytes >> 10));
     let keys = match setting.keys {
-        annulus_pages::generator::Keys::Uniform => "even keys".to_owned(),
-        annulus_pages::generator::Keys::Zipf(exponent) => format!("keys by Zipf's law with exponent {exponent}"),
+        annulus_baselines::generator::Keys::Uniform => "even keys".to_owned(),
+        annulus_baselines::generator::Keys::Zipf(exponent) => format!("keys by Zipf's law with exponent {exponent}"),
     };
     format!("{cpu}, {cores} cores; rounds: {rounds}, medians; pages of {paper} KiB, ours of {ours}; {keys}")
 }

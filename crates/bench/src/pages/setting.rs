@@ -1,8 +1,8 @@
 //! What is measured, and what of it fits in memory.
 
+use annulus_baselines::generator::{Generator, Keys, Payload};
 use annulus_pages::{
     error::PagesError,
-    generator::{Generator, Keys, Payload},
     page::{Layout, PageShape, SLOT_BYTES},
     ranges::default_page_bytes,
 };

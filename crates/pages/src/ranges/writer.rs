@@ -13,7 +13,7 @@ use super::{
 use crate::{
     error::PagesError,
     page::PayloadSize,
-    partitioner::target::{Target as _, with_target},
+    target::{Target as _, with_target},
     tuples::{Payloads, Tuples},
 };
 

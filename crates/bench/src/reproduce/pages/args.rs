@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use annulus_pages::{generator::Keys, page::Layout};
+use annulus_baselines::generator::Keys;
+use annulus_pages::page::Layout;
 use clap::Args;
 
 use crate::{
