@@ -8,7 +8,6 @@ use std::{
 
 use annulus_bench::{
     join::JoinArgs,
-    machine,
     pages::PagesArgs,
     reproduce::{cyclo::CycloJoinArgs, pages::ReproduceArgs},
     roundabout::RoundaboutArgs,
@@ -18,6 +17,7 @@ use annulus_dataset::{
     output::{Compression, DEFAULT_PAGE_BYTES, Existing, OutputFormat, OutputOptions},
     placement::PlacementSpec,
 };
+use annulus_terminal::machine;
 use anyhow::{Context, Result, bail};
 
 use crate::{

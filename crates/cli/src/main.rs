@@ -16,7 +16,7 @@ mod units;
 
 use std::{env, process::ExitCode};
 
-use annulus_bench::heap::CountingAllocator;
+use annulus_terminal::heap::CountingAllocator;
 use clap::Parser;
 
 use crate::{args::Args, job::Job, run::Outcome};

@@ -13,6 +13,7 @@ use annulus_join::{
     types::{JoinType, Side},
 };
 use annulus_roundabout::{config::Config, host::Host};
+use annulus_terminal::machine;
 use anyhow::{Result, anyhow};
 use arrow::{array::AsArray, array::RecordBatch, datatypes::Int64Type};
 
@@ -21,7 +22,6 @@ use super::{
     links::Links,
     tables::{Answer, Tables, sum},
 };
-use crate::machine;
 
 /// A ring, and what it joins.
 #[derive(Clone, Copy)]

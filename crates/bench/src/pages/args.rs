@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use annulus_baselines::generator::Keys;
 use annulus_pages::page::Layout;
+use annulus_terminal::{machine, units};
 use clap::{Args, ValueEnum};
 
 use super::{
     setting::{Setting, default_memory_bytes},
     variant::Variant,
 };
-use crate::{machine, units};
 
 /// What is measured, and how often.
 #[derive(Args, Clone, Debug)]

@@ -12,6 +12,7 @@ mod variant;
 
 use std::io::{Write, stdout};
 
+use annulus_terminal::{Stop, machine::Machine, progress, unfinished::Unfinished};
 use anyhow::{Context, Result, bail};
 pub use args::{DEFAULT_BUFFER_BYTES, LIMIT_BYTES, LayoutArg, PagesArgs, Tuning};
 use indicatif::ProgressBar;
@@ -20,8 +21,6 @@ pub use measure::{Measured, Measurer};
 pub use setting::{Cell, PAPER_TUPLES, Setting, default_memory_bytes};
 pub use table::{Comparison, all_lines, html_table, verdict};
 pub use variant::{OURS, Variant};
-
-use crate::{Stop, machine::Machine, progress, unfinished::Unfinished};
 
 /// Runs the benchmark that `args` ask for, prints its result and writes its files.
 ///

@@ -2,9 +2,8 @@
 
 #[cfg(feature = "ofi")]
 use annulus_roundabout::link::fabric::Options;
+use annulus_terminal::units;
 use clap::{Args, ValueEnum};
-
-use crate::units;
 
 const DEFAULT_WAYS: &str =
     if cfg!(feature = "ofi") { "plain,tcp,rustls,tls,shared,ofi-tcp,ofi-shm" } else { "plain,tcp,rustls,tls,shared" };

@@ -10,6 +10,7 @@ use std::{
 };
 
 use annulus_roundabout::config::Config;
+use annulus_terminal::{Stop, progress, report::plain};
 use anyhow::{Context, Result};
 pub use args::{RoundaboutArgs, Way, parse_element};
 use comfy_table::Table;
@@ -17,11 +18,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 use self::run::Run;
-use crate::{
-    Stop, progress,
-    report::plain,
-    statistics::{median, spread},
-};
+use crate::statistics::{median, spread};
 
 /// Elements of the run in which every byte is checked.
 const CHECKED: u64 = 64;

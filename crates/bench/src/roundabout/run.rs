@@ -17,10 +17,10 @@ use annulus_roundabout::{
     ring::Place,
     secure::{Authority, HostName, Identity, RingName},
 };
+use annulus_terminal::Stop;
 use anyhow::{Context, Result, anyhow, ensure};
 
 use super::{args::Way, rival::Rustls};
-use crate::Stop;
 
 /// One run.
 pub(super) struct Run<'a> {

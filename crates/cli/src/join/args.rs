@@ -5,7 +5,6 @@ use std::{
     time::Duration,
 };
 
-use annulus_bench::machine;
 use annulus_cluster::{
     job::{Algorithm, Input, Inputs, JoinJob, JoinKind, JoinOptions, Query, Revolutions},
     ring_file::RingFile,
@@ -16,6 +15,7 @@ use annulus_dataset::{
 };
 use annulus_join::types::Side;
 use annulus_roundabout::secure::{HostName, Identity};
+use annulus_terminal::machine;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 

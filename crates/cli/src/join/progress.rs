@@ -1,7 +1,7 @@
 //! A line for each host, on a terminal.
 
-use annulus_bench::progress;
 use annulus_cluster::coordinator::{HostProgress, Observe, Phase, Planned};
+use annulus_terminal::progress;
 use indicatif::{HumanCount, MultiProgress, ProgressBar};
 
 /// How far each host is.

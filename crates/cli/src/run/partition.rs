@@ -7,7 +7,6 @@ use std::{
     time::Instant,
 };
 
-use annulus_bench::progress;
 use annulus_dataset::{
     error::DatasetError,
     input::{BadRows, Dataset},
@@ -15,6 +14,7 @@ use annulus_dataset::{
     placement::{Placement, sample_ranges},
     split::{self, CancelToken, HotFiles, Job, Progress, Summary},
 };
+use annulus_terminal::progress;
 use anyhow::{Context, Result};
 use indicatif::{HumanCount, ProgressBar};
 use tokio::task::spawn_blocking;

@@ -7,6 +7,7 @@ mod paper;
 mod record;
 
 use annulus_roundabout::config::Config;
+use annulus_terminal::{Stop, machine::Machine, progress};
 use anyhow::{Context, Result};
 pub use args::{CycloJoinArgs, Figure};
 use indicatif::ProgressBar;
@@ -18,11 +19,8 @@ use self::{
 };
 use super::Files;
 use crate::{
-    Stop, join,
-    join::{Data, Ring, Tables},
-    machine::Machine,
-    progress, roundabout,
-    roundabout::{RoundaboutArgs, Way},
+    join::{self, Data, Ring, Tables},
+    roundabout::{self, RoundaboutArgs, Way},
 };
 
 const ELEMENT: u32 = 1 << 20;
