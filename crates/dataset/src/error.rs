@@ -94,7 +94,7 @@ pub enum DatasetError {
     Arrow(#[from] ArrowError),
     /// The rows of a partition could not be gathered.
     #[error(transparent)]
-    Rows(#[from] RowsError),
+    Gather(#[from] RowsError),
     /// The output could not be written.
     #[error(transparent)]
     Output(#[from] OutputError),
