@@ -1,4 +1,5 @@
 //! The `annulus` command. Arguments become a checked [`job::Job`], and [`run`] carries it out.
+#![forbid(unsafe_code)]
 
 mod args;
 mod bench;

@@ -7,6 +7,7 @@
 //!         -> one folder of files for each host, and a manifest of all, last
 //! ```
 //! The coordinator and a host talk by lines of JSON (`control/`).
+#![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod control;

@@ -8,6 +8,7 @@
 //! probe rows of this host -> fragments -> ring -> every host's fragments -> Share::turn -> batches
 //!      (in memory, or fed)
 //! ```
+#![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod error;

@@ -11,6 +11,7 @@
 //! From then on every hash repartition of bounded input runs as a [`RingRepartitionExec`], unless
 //! `SET annulus.strategy = 'stock'` says otherwise. Rows land in the partitions where DataFusion's own operator puts
 //! them, bit for bit, so the two may stand on either side of one join.
+#![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod bridge;

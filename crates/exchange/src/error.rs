@@ -11,6 +11,7 @@ pub type StopError = Arc<dyn Error + Send + Sync>;
 
 /// Why an exchange gives no more rows, or takes none.
 #[derive(Debug, Clone, ThisError)]
+#[non_exhaustive]
 pub enum ExchangeError {
     /// A handle called `stop`, or failed: this is the first error that was reported.
     #[error("the exchange was stopped: {0}")]

@@ -4,9 +4,13 @@
 mod activity;
 pub mod config;
 pub mod error;
-pub mod exchange;
+mod exchange;
 pub mod overflow;
 mod publish;
 mod reserve;
 pub mod ring;
 pub mod stats;
+
+pub use config::{DataPath, ExchangeConfig};
+pub use error::{ExchangeError, SendError, StopError};
+pub use exchange::{Consumer, Producer, choose, exchange};

@@ -15,3 +15,7 @@ pub mod simd;
 pub mod stream;
 pub mod target;
 pub mod tuples;
+
+pub use codec::RowCodec;
+pub use error::PagesError;
+pub use page::{Page, PageReader, PageShape};

@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, panic::AssertUnwindSafe, sync::Arc};
 
-use annulus_exchange::{error::ExchangeError, exchange::Producer, ring::Admission, stats::ExchangeStats};
+use annulus_exchange::{Producer, error::ExchangeError, ring::Admission, stats::ExchangeStats};
 use arrow::{
     array::{RecordBatch, RecordBatchOptions},
     datatypes::SchemaRef,

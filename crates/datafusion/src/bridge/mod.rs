@@ -14,7 +14,7 @@ mod overflow;
 
 use std::sync::Arc;
 
-use annulus_exchange::{config::ExchangeConfig, exchange::exchange};
+use annulus_exchange::{config::ExchangeConfig, exchange};
 use datafusion::{
     common::{internal_datafusion_err, internal_err, runtime::SpawnedTask},
     error::Result,

@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc};
 
 use annulus_exchange::{
+    choose,
     config::{DataPath, ExchangeConfig},
-    exchange::choose,
 };
 use datafusion::{
     common::{Statistics, tree_node::TreeNodeRecursion},
