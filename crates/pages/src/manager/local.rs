@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Writer, complete};
+use super::{Writer, complete, take_block};
 use crate::{
     error::PagesError,
     memory::PageMemory,
@@ -38,7 +38,8 @@ impl<'a> LocalPages<'a> {
         partitions: Range<usize>,
     ) -> Result<Self, PagesError> {
         let first = partitions.start;
-        let partitions = partitions.map(|_| Ok(vec![LocalPage::empty(memory)?])).collect::<Result<_, PagesError>>()?;
+        let partitions =
+            partitions.map(|_| Ok(vec![LocalPage::empty(memory, &shape)?])).collect::<Result<_, PagesError>>()?;
         Ok(Self { shape, memory, first, partitions })
     }
 
@@ -66,14 +67,14 @@ impl Writer for LocalPages<'_> {
                 return Ok(());
             }
             run = others;
-            pages.push(LocalPage::empty(self.memory)?);
+            pages.push(LocalPage::empty(self.memory, &self.shape)?);
         }
     }
 }
 
 impl LocalPage {
-    fn empty(memory: &dyn PageMemory) -> Result<Self, PagesError> {
-        Ok(Self { block: memory.take()?, end: Extent::default() })
+    fn empty(memory: &dyn PageMemory, shape: &PageShape) -> Result<Self, PagesError> {
+        Ok(Self { block: take_block(memory, shape)?, end: Extent::default() })
     }
 
     /// Page number `sequence` of the partition.
