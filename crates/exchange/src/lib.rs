@@ -15,3 +15,4 @@ mod reserve;
 pub mod ring;
 pub mod stats;
 mod sync;
+mod wake;

@@ -9,6 +9,7 @@ use crate::{
         Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
+    wake::AllCalls,
 };
 
 /// The admission of all producers of an exchange (R5, R6). Its counters decide nothing but who goes on and who is woken,
@@ -92,7 +93,7 @@ impl Gate {
         order::fence_gate_parks();
     }
 
-    /// Wakes every parked producer.
+    /// Wakes every parked producer, whichever waker panics.
     pub(crate) fn wake_producers(&self, stats: &mut ExchangeStats) {
         order::fence_gate_opens();
         if self.parked.load(Relaxed) == 0 {
@@ -106,6 +107,10 @@ impl Gate {
             woken
         };
         stats.wakeups += woken.len() as u64;
-        woken.into_iter().for_each(Waker::wake);
+        let mut calls = AllCalls::default();
+        for waker in woken {
+            calls.call(|| waker.wake());
+        }
+        calls.finish();
     }
 }
