@@ -129,6 +129,28 @@ impl PageMemory for Limited {
     }
 }
 
+/// Memory whose blocks are smaller than it says, but for the first `honest` ones.
+struct Deceitful {
+    honest: usize,
+    taken: AtomicUsize,
+    large: Heap,
+    small: Heap,
+}
+
+impl PageMemory for Deceitful {
+    fn take(&self) -> Result<Block, PagesError> {
+        if self.taken.fetch_add(1, Relaxed) < self.honest { self.large.take() } else { self.small.take() }
+    }
+
+    fn page_bytes(&self) -> usize {
+        self.large.page_bytes()
+    }
+
+    fn take_peak(&self) -> usize {
+        self.large.take_peak() + self.small.take_peak()
+    }
+}
+
 fn exhausted(page_bytes: usize, pages: usize) -> PagesError {
     PagesError::Exhausted { pages, page_bytes }
 }
@@ -278,5 +300,45 @@ fn jobs_that_cannot_be_run_are_refused() {
         assert!(matches!(other_batch, PagesError::Batch { .. }), "{other_batch}");
         heap.take_peak();
         assert_eq!(heap.take_peak(), 0, "{} keeps pages", variant.name());
+    }
+}
+
+#[test]
+fn blocks_smaller_than_the_memory_says_are_refused() {
+    for (payload, layout) in [
+        (Payload::Fixed(12), Layout::Slotted),
+        (Payload::Fixed(96), Layout::Compact),
+        (Payload::UpTo(300), Layout::Slotted),
+    ] {
+        let case = Case {
+            tuples: 20_000,
+            seed: 1,
+            keys: Keys::Uniform,
+            payload,
+            batch_tuples: 64,
+            partitions: 4,
+            threads: 2,
+            page_bytes: 16 << 10,
+            layout,
+            buffer_bytes: 1 << 16,
+        };
+        let source = case.generator();
+        let from_heap = |variant: &(Box<dyn Partitioner>, Placement)| variant.0.name() != "Ranges";
+        for (variant, _) in variants(case.page_bytes, PLENTY).into_iter().filter(from_heap) {
+            // The block that is too small is one of the first, or one that is taken while pages are written.
+            for honest in [0, 8, 12] {
+                let (large, small) = (Heap::new(16 << 10), Heap::new(4 << 10));
+                let memory = Deceitful { honest, taken: AtomicUsize::new(0), large, small };
+                let source = source.again();
+                let error = variant.shuffle(&case.job(&memory, &source)).expect_err(variant.name());
+                assert!(
+                    matches!(error, PagesError::Option { option: "page_bytes", .. }),
+                    "{}: {error}",
+                    variant.name()
+                );
+                memory.take_peak();
+                assert_eq!(memory.take_peak(), 0, "{} keeps pages", variant.name());
+            }
+        }
     }
 }

@@ -10,6 +10,7 @@ mod publish;
 mod reserve;
 pub mod ring;
 pub mod stats;
+mod wake;
 
 pub use config::{DataPath, ExchangeConfig};
 pub use error::{ExchangeError, SendError, StopError};

@@ -88,7 +88,7 @@ impl Work {
 
     fn index(&mut self) {
         for (index, hashes) in self.indexes.iter_mut().zip(&self.hashes) {
-            index.fill_from_hashes(hashes, &self.modulo);
+            index.fill_from_hashes(hashes, &self.modulo).unwrap();
         }
     }
 

@@ -56,6 +56,9 @@ impl BufferPool {
     }
 
     /// A buffer of at least `bytes` bytes with whatever content: recycled if one of that size is idle, else fresh.
+    ///
+    /// # Panics
+    /// If `bytes` is near `isize::MAX` or above, as for any collection.
     pub fn take(self: &Arc<Self>, bytes: usize) -> PooledBuffer {
         let memory = match self.class(bytes).map(|class| &self.classes[class]) {
             Some(class) => class.idle().pop().unwrap_or_else(|| {
@@ -142,7 +145,8 @@ unsafe impl Sync for Allocation {}
 
 impl Allocation {
     fn layout(bytes: usize, skipped: usize) -> Layout {
-        Layout::from_size_align(bytes + skipped, ALIGN).expect("a buffer size below isize::MAX")
+        // A sum that overflows is no layout's size either.
+        Layout::from_size_align(bytes.saturating_add(skipped), ALIGN).expect("a buffer size below isize::MAX")
     }
 
     fn new(bytes: usize, skipped: usize) -> Self {

@@ -2,7 +2,10 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use annulus_rows::{
     error::RowsError,
@@ -151,7 +154,7 @@ fn indexed(rng: &mut StdRng, batches: Vec<RecordBatch>, consumers: usize) -> Vec
     let index = |batch: RecordBatch| {
         let hashes: Vec<u64> = (0..batch.num_rows()).map(|_| rng.random()).collect();
         let mut index = RowIndex::new();
-        index.fill_from_hashes(&hashes, &modulo);
+        index.fill_from_hashes(&hashes, &modulo).unwrap();
         (batch, index)
     };
     batches.into_iter().map(index).collect()
@@ -292,4 +295,43 @@ fn foreign_columns_and_rows_beyond_the_end_are_errors() {
     assert!(builder(Arc::clone(&schema)).append(&source, Rows::new(&[0, 8])).is_err());
     assert!(builder(Arc::clone(&schema)).append_range(&source, 7..9).is_err());
     assert!(builder(schema).append_range(&source, 8..8).is_ok());
+}
+
+#[test]
+fn batches_of_more_rows_than_memory_can_have_are_refused() {
+    let types = [
+        DataType::Int64,
+        DataType::Boolean,
+        DataType::FixedSizeBinary(24),
+        DataType::Utf8,
+        DataType::LargeUtf8,
+        DataType::Utf8View,
+        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+        DataType::List(Arc::new(Field::new("item", DataType::Int64, true))),
+    ];
+    let rng = &mut StdRng::seed_from_u64(3);
+    for data_type in types {
+        let schema = schema_of(vec![data_type.clone()]);
+        let batch = batch_of(&schema, vec![random_array(rng, &data_type, 8, true)], 8);
+        let source = SourceBatch::try_new(&batch, &schema).unwrap();
+        // These sizes in bytes would wrap around, to a little more than nothing.
+        for rows in [usize::MAX, usize::MAX / 8 + 2, usize::MAX / 16 + 2, usize::MAX / 24 + 2] {
+            let pool = BufferPool::new(pool_sizes(&schema, rows), 8);
+            let mut builder = BatchBuilder::new(Arc::clone(&schema), rows, pool);
+            let refused = builder.append(&source, Rows::new(&[0, 1, 2, 3, 4, 5, 6, 7]));
+            let refused = matches!(refused, Err(RowsError::Config { option: "batch_rows", .. }));
+            assert!(refused, "{data_type}: a batch of {rows} rows");
+            assert!(builder.append_range(&source, 0..8).is_err());
+            assert!(builder.push(&[(&source, Rows::new(&[0]))], |_| Ok::<_, RowsError>(())).is_err());
+            assert!(builder.finish().unwrap().is_none());
+        }
+    }
+}
+
+#[test]
+fn buffers_larger_than_memory_are_refused_each_time() {
+    let pool = BufferPool::new([usize::MAX], 8);
+    for _ in 0..3 {
+        assert!(catch_unwind(AssertUnwindSafe(|| pool.take(usize::MAX))).is_err());
+    }
 }

@@ -11,7 +11,7 @@ use annulus_pages::{
     },
 };
 
-use super::{Writer, complete};
+use super::{Writer, complete, take_block};
 
 /// One thread's pages of a range of partitions. Nothing is shared.
 pub(crate) struct LocalPages<'a> {
@@ -39,7 +39,8 @@ impl<'a> LocalPages<'a> {
         partitions: Range<usize>,
     ) -> Result<Self, PagesError> {
         let first = partitions.start;
-        let partitions = partitions.map(|_| Ok(vec![LocalPage::empty(memory)?])).collect::<Result<_, PagesError>>()?;
+        let partitions =
+            partitions.map(|_| Ok(vec![LocalPage::empty(memory, &shape)?])).collect::<Result<_, PagesError>>()?;
         Ok(Self { shape, memory, first, partitions })
     }
 
@@ -67,14 +68,14 @@ impl Writer for LocalPages<'_> {
                 return Ok(());
             }
             run = others;
-            pages.push(LocalPage::empty(self.memory)?);
+            pages.push(LocalPage::empty(self.memory, &self.shape)?);
         }
     }
 }
 
 impl LocalPage {
-    fn empty(memory: &dyn PageMemory) -> Result<Self, PagesError> {
-        Ok(Self { block: memory.take()?, end: Extent::default() })
+    fn empty(memory: &dyn PageMemory, shape: &PageShape) -> Result<Self, PagesError> {
+        Ok(Self { block: take_block(memory, shape)?, end: Extent::default() })
     }
 
     /// Page number `sequence` of the partition.

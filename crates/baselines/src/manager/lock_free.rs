@@ -12,7 +12,7 @@ use annulus_pages::{
 };
 use crossbeam_utils::CachePadded;
 
-use super::{Writer, chain::Chain, complete};
+use super::{Writer, chain::Chain, complete, take_block};
 
 /// The pages of all partitions. Places are taken by compare-and-swap; whoever takes a page's last place adds the next page.
 pub(crate) struct LockFree<'a> {
@@ -71,7 +71,8 @@ impl Writer for &LockFree<'_> {
             let closes = claim.closer.is_some();
             if let Some(closer) = claim.closer {
                 // Before the write, so that the others can go on.
-                let block = self.memory.take().inspect_err(|error| drop(self.error.set(error.clone())))?;
+                let block =
+                    take_block(self.memory, &self.shape).inspect_err(|error| drop(self.error.set(error.clone())))?;
                 closer.install(block);
             }
             let (first, others) = run.split(claim.room);

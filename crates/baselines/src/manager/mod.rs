@@ -19,6 +19,7 @@ pub(crate) mod places;
 
 use annulus_pages::{
     error::PagesError,
+    memory::PageMemory,
     page::{
         Block, Header, Page, PageShape,
         write::{Extent, Run},
@@ -32,6 +33,19 @@ pub(crate) trait Writer {
     /// # Errors
     /// If page memory runs out.
     fn insert(&mut self, partition: usize, run: Run<'_>) -> Result<(), PagesError>;
+}
+
+/// A block for a page of this shape. All blocks enter a manager through here, since tuples are written to them unchecked.
+///
+/// # Errors
+/// If page memory runs out, or gives a block of another size.
+pub(crate) fn take_block(memory: &dyn PageMemory, shape: &PageShape) -> Result<Block, PagesError> {
+    let block = memory.take()?;
+    if block.len() == shape.page_bytes() {
+        return Ok(block);
+    }
+    let reason = "the memory must give blocks as large as the pages, and gave one of another size";
+    Err(PagesError::Option { option: "page_bytes", value: shape.page_bytes(), reason })
 }
 
 /// A page that holds what lies before `end`.

@@ -15,7 +15,7 @@ use annulus_pages::{
 };
 use crossbeam_utils::CachePadded;
 
-use super::complete;
+use super::{complete, take_block};
 
 /// The pages of all partitions. Whoever takes a place on one writes it, alone and without a lock.
 pub(crate) struct Places<'a> {
@@ -93,7 +93,7 @@ impl<'a> Places<'a> {
     fn add_page(&self, pages: &mut Partition, need: &Need<'_>) -> Result<Extent, PagesError> {
         let block = match pages.prepared.pop() {
             Some(block) => block,
-            None => self.memory.take()?,
+            None => take_block(self.memory, &self.shape)?,
         };
         let page = Arc::new(CachePadded::new(SharedPage { block, completed: AtomicU32::new(0) }));
         pages.full.extend(pages.open.replace(Listed { page, end: Extent::default() }));

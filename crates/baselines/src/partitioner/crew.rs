@@ -14,6 +14,7 @@ use annulus_pages::{
 };
 
 use super::Job;
+use crate::manager::take_block;
 
 /// Tells threads to end.
 #[derive(Default)]
@@ -84,7 +85,7 @@ pub(super) fn share(partitions: usize, thread: usize, threads: usize) -> Range<u
 pub(super) fn blocks(job: &Job<'_>, count: impl Fn(usize) -> usize + Sync) -> Result<Vec<Vec<Block>>, PagesError> {
     let partitions = job.partitions.consumers();
     let parts = on_threads(job.threads, |thread, _| {
-        let take = |partition| (0..count(partition)).map(|_| job.memory.take()).collect();
+        let take = |partition| (0..count(partition)).map(|_| take_block(job.memory, &job.shape)).collect();
         share(partitions, thread, job.threads).map(take).collect::<Result<Vec<_>, _>>()
     })?;
     Ok(parts.into_iter().flatten().collect())

@@ -137,10 +137,10 @@ impl ReserveProducer {
         let combine = self.shared.consumers() >= COMBINE_MIN_CONSUMERS;
         let mut in_flight = InFlight { producer: self };
         let ReserveProducer { rows, .. } = &mut *in_flight.producer;
-        if combine {
-            rows.place(COMBINE_GAP);
-        } else {
-            rows.group();
+        let placed = if combine { rows.place(COMBINE_GAP) } else { rows.group() };
+        if let Err(error) = placed {
+            let producer = &mut *in_flight.producer;
+            return producer.shared.stop(error.into(), &mut producer.stats);
         }
         in_flight.producer.claim();
         in_flight.copy(combine);

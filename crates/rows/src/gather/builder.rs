@@ -14,8 +14,13 @@ use super::{
 };
 use crate::{error::RowsError, partition::Rows, pool::BufferPool};
 
+/// Most rows of a batch. A value in a buffer has at most `i32::MAX` bytes, so that no buffer's size overflows.
+const MAX_ROWS: usize = 1 << 31;
+
 /// The sizes of buffers that a builder for this schema takes from its pool; a size stands there once for each buffer.
+/// A builder takes at most 2^31 rows, so larger numbers give the sizes for these.
 pub fn pool_sizes(schema: &Schema, batch_rows: usize) -> Vec<usize> {
+    let batch_rows = batch_rows.min(MAX_ROWS);
     schema.fields().iter().flat_map(|field| buffer_sizes(field.data_type(), batch_rows)).collect()
 }
 
@@ -42,7 +47,7 @@ pub struct BatchBuilder {
 
 impl BatchBuilder {
     /// For batches of `schema` with `batch_rows` rows (at least one), in memory from `pool`, which is best made for
-    /// [`pool_sizes`].
+    /// [`pool_sizes`]. With more than 2^31 rows it takes nothing: every append is an error.
     pub fn new(schema: SchemaRef, batch_rows: usize, pool: Arc<BufferPool>) -> Self {
         let columns = new_columns(&schema);
         let unbounded = columns.iter().all(ColumnBuilder::is_unbounded);
@@ -68,8 +73,8 @@ impl BatchBuilder {
     /// go on with the rest. O(rows * columns).
     ///
     /// # Errors
-    /// If the source was made for other columns, a row is beyond its end, or an Arrow kernel fails. In the last case the
-    /// rows collected so far are lost.
+    /// If the source was made for other columns, a row is beyond its end, the batch is to have more than 2^31 rows, or an
+    /// Arrow kernel fails. In the last case the rows collected so far are lost.
     pub fn append(&mut self, source: &SourceBatch, rows: Rows<'_>) -> Result<Appended, RowsError> {
         self.append_limited(source, Select::Rows(rows))
     }
@@ -94,7 +99,7 @@ impl BatchBuilder {
         runs: &[(&SourceBatch, Rows<'_>)],
         mut emit: impl FnMut(RecordBatch) -> Result<(), E>,
     ) -> Result<usize, E> {
-        let rows: usize = runs.iter().map(|(_, rows)| rows.len()).sum();
+        let rows = runs.iter().fold(0, |sum: usize, (_, rows)| sum.saturating_add(rows.len()));
         if self.unbounded && rows < self.remaining() {
             for (source, rows) in runs {
                 self.check(source, Select::Rows(*rows))?;
@@ -153,8 +158,12 @@ impl BatchBuilder {
         Ok(Appended { rows, bytes })
     }
 
-    /// An error unless the source has this builder's columns, and the rows.
+    /// An error unless the source has this builder's columns, and the rows, and a batch can be as long as it is to be.
     fn check(&self, source: &SourceBatch, select: Select<'_>) -> Result<(), RowsError> {
+        if self.batch_rows > MAX_ROWS {
+            let (value, remedy) = (self.batch_rows.to_string(), "choose at most 2147483648");
+            return Err(RowsError::Config { option: "batch_rows", value, remedy });
+        }
         source.check(&self.schema)?;
         if select.bound() <= source.num_rows() {
             return Ok(());

@@ -87,7 +87,13 @@ impl ColumnBuilder {
                 Self::Fixed(column) => column.append(source, select, space),
                 Self::Boolean(column) => column.append(source, select, space),
                 Self::Bytes32(column) => column.append::<i32>(source, select, space),
-                Self::Bytes64(column) => column.append::<i64>(source, select, space),
+                Self::Bytes64(column) => {
+                    // Not in `room`: only a value that is repeated very often gets here.
+                    if column.room::<i64>(source, select) < select.len() {
+                        return Err(ArrowError::OffsetOverflowError(usize::MAX));
+                    }
+                    column.append::<i64>(source, select, space)
+                }
                 Self::View(column) => column.append(source, select, space),
                 Self::Dictionary(column) => column.append(source.data.data_type(), source, select, space),
                 Self::Fallback(column) => column.append(source, select)?,

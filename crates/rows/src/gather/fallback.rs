@@ -39,6 +39,11 @@ impl FallbackBuilder {
     /// If Arrow cannot take rows of this type.
     pub(super) fn append(&mut self, source: &SourceColumn, select: Select<'_>) -> Result<usize, ArrowError> {
         let mut rows = Vec::with_capacity(select.len());
+        if select.len() > 0 && u32::try_from(select.bound() - 1).is_err() {
+            let message =
+                format!("row {} of a batch: rows of nested types are numbered with 32 bits", select.bound() - 1);
+            return Err(ArrowError::InvalidArgumentError(message));
+        }
         select.for_each(|row| rows.push(row as u32));
         let rows = UInt32Array::new(ScalarBuffer::from(rows), None);
         let mut piece = take(&source.array, &rows, None)?;

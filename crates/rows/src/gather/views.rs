@@ -105,7 +105,10 @@ impl Heap {
             (block.as_ptr().add(view.offset as usize), block.len() - view.offset as usize)
         };
         let to = match &self.block {
-            Some(block) if block.capacity() - self.used >= len + SLACK => block.as_ptr().as_ptr(),
+            // A block for a value of about 4 GiB is larger, but offsets are 32 bits.
+            Some(block) if block.capacity() - self.used >= len + SLACK && u32::try_from(self.used).is_ok() => {
+                block.as_ptr().as_ptr()
+            }
             _ => self.next_block(len, space),
         };
         let offset = self.used;

@@ -32,10 +32,13 @@ impl RowIndex {
     }
 
     /// Groups rows by `hash % N`. O(rows + N).
-    pub fn fill_from_hashes(&mut self, hashes: &[u64], modulo: &Modulo) {
+    ///
+    /// # Errors
+    /// If there are 2^32 rows or more. The index is then empty.
+    pub fn fill_from_hashes(&mut self, hashes: &[u64], modulo: &Modulo) -> Result<(), RowsError> {
         self.clear();
         self.add_hashes(hashes, modulo);
-        self.group();
+        self.group()
     }
 
     /// Begins with no rows.
@@ -53,20 +56,25 @@ impl RowIndex {
 
     /// The inverse of [`group`](Self::group): fills [`positions`](Self::positions) instead of [`rows`](Self::rows), and
     /// leaves `gap` positions free behind each consumer's. O(rows + N).
-    pub fn place(&mut self, gap: u32) {
+    ///
+    /// # Errors
+    /// If the positions do not fit in 32 bits. There are then no rows.
+    pub fn place(&mut self, gap: u32) -> Result<(), RowsError> {
         let consumers = self.consumers;
         self.rows.clear();
+        self.check_len(consumers, gap)?;
         self.positions.resize(self.targets.len(), 0);
         let stripes = self.count(consumers, gap);
         let positions = &mut self.positions;
         let put = |position: u32, row: u32| positions[row as usize] = position;
         place(stripes, &self.targets, consumers, &mut self.cursors, put);
+        Ok(())
     }
 
     /// Groups rows whose targets `fill` writes. O(rows + N).
     ///
     /// # Errors
-    /// If `fill` fails, or a target is not below `consumers`. The index is then empty.
+    /// If `fill` fails, a target is not below `consumers`, or there are 2^32 rows or more. The index is then empty.
     pub fn fill_from_targets<E: Into<RowsError>>(
         &mut self,
         consumers: usize,
@@ -84,8 +92,8 @@ impl RowIndex {
             self.targets.clear();
         }
         self.consumers = consumers.clamp(1, MAX_CONSUMERS);
-        self.group();
-        filled
+        let grouped = self.group();
+        filled.and(grouped)
     }
 
     /// The consumer of each row, in the order of the batch.
@@ -136,28 +144,41 @@ impl RowIndex {
     }
 
     /// The counting sort of the rows added. O(rows + N).
-    pub fn group(&mut self) {
+    ///
+    /// # Errors
+    /// If there are 2^32 rows or more. The index is then empty.
+    pub fn group(&mut self) -> Result<(), RowsError> {
         let consumers = self.consumers;
         self.positions.clear();
+        self.check_len(consumers, 0)?;
         if consumers <= few::MAX_CONSUMERS {
-            self.check_len();
             self.gap = 0;
-            return few::group(&self.targets, consumers, &mut self.rows, &mut self.offsets);
+            few::group(&self.targets, consumers, &mut self.rows, &mut self.offsets);
+            return Ok(());
         }
         self.rows.resize(self.targets.len(), 0);
         let stripes = self.count(consumers, 0);
         let rows = &mut self.rows;
         let put = |position: u32, row: u32| rows[position as usize] = row;
         place(stripes, &self.targets, consumers, &mut self.cursors, put);
+        Ok(())
     }
 
-    fn check_len(&self) {
-        assert!(u32::try_from(self.targets.len()).is_ok(), "a batch has fewer than 2^32 rows");
+    /// Empties the index and fails if positions would not fit in 32 bits.
+    fn check_len(&mut self, consumers: usize, gap: u32) -> Result<(), RowsError> {
+        let rows = self.targets.len();
+        if positions_fit(rows, consumers, gap) {
+            return Ok(());
+        }
+        self.targets.clear();
+        self.rows.clear();
+        self.offsets.clear();
+        let remedy = "give fewer than 4294967296 rows at a time, and 8 less for each consumer";
+        Err(RowsError::Config { option: "rows", value: rows.to_string(), remedy })
     }
 
     /// Counts the targets and turns the counts into offsets and cursors; returns the number of stripes.
     fn count(&mut self, consumers: usize, gap: u32) -> usize {
-        self.check_len();
         let stripes = if consumers <= STRIPED_MAX_CONSUMERS { STRIPES } else { 1 };
         self.cursors.clear();
         self.cursors.resize(stripes * consumers, 0);
@@ -228,6 +249,13 @@ impl<'a> Rows<'a> {
     fn slice(self, range: Range<usize>) -> Self {
         Self { rows: self.rows.get(range).unwrap_or_default(), ..self }
     }
+}
+
+/// Whether the positions of this many rows, with a gap behind each consumer's, fit in 32 bits, their end included.
+pub(super) fn positions_fit(rows: usize, consumers: usize, gap: u32) -> bool {
+    let gaps = consumers.checked_mul(gap as usize);
+    let end = gaps.and_then(|gaps| gaps.checked_add(rows));
+    end.is_some_and(|end| u32::try_from(end).is_ok())
 }
 
 /// Where the last but one stripe begins, and so on: all but the last stripe have this length.

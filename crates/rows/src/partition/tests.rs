@@ -53,7 +53,7 @@ proptest! {
     fn rows_are_grouped_in_order(batches in prop::collection::vec((1usize..200, prop::collection::vec(any::<u64>(), 0..300)), 1..4)) {
         let mut index = RowIndex::new();
         for (n, hashes) in batches {
-            index.fill_from_hashes(&hashes, &Modulo::new(n));
+            index.fill_from_hashes(&hashes, &Modulo::new(n)).unwrap();
             let targets: Vec<Target> = hashes.iter().map(|hash| (hash % n as u64) as Target).collect();
             expect_grouped(&index, &targets, n);
         }
@@ -77,10 +77,10 @@ fn a_target_beyond_the_consumers_is_an_error_and_leaves_no_rows() {
 fn a_filled_index_is_filled_again_without_allocating() {
     let hashes: Vec<u64> = (0..8192u64).map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
     let mut index = RowIndex::new();
-    index.fill_from_hashes(&hashes, &Modulo::new(1000));
+    index.fill_from_hashes(&hashes, &Modulo::new(1000)).unwrap();
     let before = (index.allocated_bytes(), index.rows().as_slice().as_ptr());
-    index.fill_from_hashes(&hashes[..100], &Modulo::new(1000));
-    index.fill_from_hashes(&hashes, &Modulo::new(1000));
+    index.fill_from_hashes(&hashes[..100], &Modulo::new(1000)).unwrap();
+    index.fill_from_hashes(&hashes, &Modulo::new(1000)).unwrap();
     assert_eq!(before, (index.allocated_bytes(), index.rows().as_slice().as_ptr()));
 }
 
@@ -106,4 +106,13 @@ fn split_points_that_do_not_ascend_are_refused() {
     assert!(RangePartitioner::try_new(&split(vec![2, 1]), &[SortOptions::default()]).is_err());
     assert!(RangePartitioner::try_new(&[], &[]).is_err());
     assert_eq!(RangePartitioner::try_new(&split(vec![]), &[SortOptions::default()]).unwrap().consumers(), 1);
+}
+
+#[test]
+fn positions_beyond_32_bits_are_refused() {
+    let most = u32::MAX as usize;
+    assert!(index::positions_fit(most, 1, 0) && !index::positions_fit(most + 1, 1, 0));
+    // The gap behind the last consumer counts, too: its end is an offset.
+    assert!(index::positions_fit(most - 8 * 300, 300, 8) && !index::positions_fit(most - 8 * 300 + 1, 300, 8));
+    assert!(!index::positions_fit(usize::MAX, 300, 8) && !index::positions_fit(1, usize::MAX, 8));
 }
