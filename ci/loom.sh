@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the models of every lock-free protocol under loom: the ring and the reserved-range path of the exchange, the claimed
-# ranges and the free list of the pages, the lock-free manager of the baselines. They must pass; and with each memory ordering of these
-# protocols weakened in turn (the order.rs beside each), at least one of them must fail.
+# ranges and the free list of the pages, the lock-free manager of the baselines. They must pass; and with each memory
+# ordering of these protocols weakened in turn (the order.rs beside each), at least one of them must fail.
 # LOOM_MAX_PREEMPTIONS overrides the models' own bounds.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
