@@ -1,7 +1,7 @@
 //! What may go wrong.
 
 use annulus_join::error::JoinError;
-use annulus_roundabout::error::RoundaboutError;
+use annulus_roundabout::RoundaboutError;
 
 /// Why a join around a ring failed.
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,7 @@ use annulus_join::{
     output::{Output, OutputSpec},
     types::Side,
 };
-use annulus_roundabout::host::{Host, Revolution};
+use annulus_roundabout::{Host, Revolution};
 use arrow::array::RecordBatch;
 
 use crate::{
@@ -103,7 +103,7 @@ impl Share {
     /// is called by several threads, with the thread's number from 0 on. [`Host::progress`] tells another thread how far it is.
     ///
     /// # Errors
-    /// If a host fails, which is named, or this one does, after which it [has given up](annulus_roundabout::host::Stopper).
+    /// If a host fails, which is named, or this one does, after which it [has given up](annulus_roundabout::Stopper).
     pub fn turn(
         self,
         host: &mut Host,

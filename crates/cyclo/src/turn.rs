@@ -14,7 +14,7 @@ use annulus_join::{
     hash::{Fragment, FragmentFormat, store_matched},
     output::{Output, SideRows, Writer},
 };
-use annulus_roundabout::host::{self, Host, Revolution, Stopper};
+use annulus_roundabout::{self as roundabout, Host, Revolution, Stopper};
 use arrow::{
     array::{BooleanArray, RecordBatch},
     buffer::Buffer,
@@ -107,7 +107,7 @@ impl Around {
                     Some(fragment) => Ok(Some(fragment.encode(buffer)?)),
                     None => Ok(fed.next()?.map(|fragment| fragment.encode(buffer)).transpose()?),
                 },
-                |host::Fragment { frame, bytes, is_last }| {
+                |roundabout::Fragment { frame, bytes, is_last }| {
                     let (work_on, parts) = self.ready(local, spare.copy(bytes))?;
                     let rows = work_on.fragment.batch().num_rows();
                     probed += rows as u64;

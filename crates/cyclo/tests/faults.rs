@@ -20,15 +20,7 @@ use annulus_join::{
     output::OutputSpec,
     types::{JoinType, Side},
 };
-use annulus_roundabout::{
-    config::Config,
-    host::Host,
-    link::{
-        alone::Alone,
-        socket::{Address, Clear},
-    },
-    ring::Place,
-};
+use annulus_roundabout::{Address, Clear, Host, Place, RingConfig};
 use arrow::{
     array::{Int32Array, RecordBatch},
     datatypes::{DataType, Field, Schema, SchemaRef},
@@ -68,8 +60,7 @@ fn spec(condition: Condition, threads: usize) -> JoinSpec {
 }
 
 fn host() -> Host {
-    let config = Config { fragment_bytes: 4096, ..Config::default() };
-    Host::start(Place::new(0, 1).unwrap(), config, |_| Alone::open(&config)).unwrap()
+    Host::alone(&RingConfig::default().with_fragment_bytes(4096)).unwrap()
 }
 
 /// A panic of a helper is said by the error that there is for it.
@@ -138,7 +129,12 @@ fn three_hosts(turn: impl Fn(Place, Share, &mut Host) -> Result<(), CycloError> 
             scope.spawn(move || {
                 let place = Place::new(me, 3).unwrap();
                 let timeout = Duration::from_secs(60);
-                let config = Config { fragment_bytes: 4096, places: 2, own: 1, timeout, connect_timeout: timeout };
+                let config = RingConfig::default()
+                    .with_fragment_bytes(4096)
+                    .with_places(2)
+                    .with_own(1)
+                    .with_timeout(timeout)
+                    .with_connect_timeout(timeout);
                 let address = Address::Unix { listener, successor: path(place.successor().0) };
                 let mut host = Host::join_ring(place, 1, &config, address, &Clear).unwrap();
                 let partitions = Partitions::at_least(4);
@@ -175,7 +171,7 @@ const PARTS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
 /// How three hosts end, of which host 1 fails with this.
 fn host_1_fails(own: &str) -> [Result<(), String>; 3] {
-    let named = "host 1 has failed: it has given up";
+    let named = "host 1 has failed: it gave up";
     [named, own, named].map(|error| Err(error.to_owned()))
 }
 

@@ -19,12 +19,7 @@ use annulus_join::{
     output::OutputSpec,
     types::{JoinType, Side},
 };
-use annulus_roundabout::{
-    config::Config,
-    host::Host,
-    link::socket::{Address, Clear},
-    ring::Place,
-};
+use annulus_roundabout::{Address, Clear, Host, Place, RingConfig};
 use arrow::{
     array::{Array, AsArray, BooleanArray, Int32Array, Int64Array, RecordBatch, StringViewArray},
     compute::kernels::cmp::lt,
@@ -207,7 +202,12 @@ impl Case {
         out: &Mutex<Vec<Pair>>,
     ) -> Result<Turn, CycloError> {
         let timeout = Duration::from_secs(60);
-        let config = Config { fragment_bytes: 4096, places: 2, own: 2, timeout, connect_timeout: timeout };
+        let config = RingConfig::default()
+            .with_fragment_bytes(4096)
+            .with_places(2)
+            .with_own(2)
+            .with_timeout(timeout)
+            .with_connect_timeout(timeout);
         let address = Address::Unix { listener, successor: path(folder, place.successor().0) };
         let mut host = Host::join_ring(place, 1, &config, address, &Clear)?;
         let progress = host.progress();

@@ -10,13 +10,9 @@ use std::{
 };
 
 use annulus_roundabout::{
-    config::Config,
-    error::RoundaboutError,
-    host::Host,
-    link::socket::{Address, Clear, Protect, Tls, connect},
-    ring::{HostId, Place},
+    Address, Clear, Host, HostId, Place, Protect, RingConfig, RoundaboutError, Tls,
     secure::{Authority, HostFiles, HostName, Identity, RingName},
-    wire::{Hello, Lane, MESSAGE_BYTES, Message},
+    testing::{Hello, Lane, MESSAGE_BYTES, Message, connect},
 };
 
 const SESSION: u64 = 7;
@@ -27,8 +23,13 @@ const GRACE: Duration = Duration::from_millis(200);
 /// Less than a host hears one that says nothing.
 const SOON: Duration = Duration::from_secs(4);
 
-fn config(connect_timeout: Duration) -> Config {
-    Config { fragment_bytes: 4096, places: 2, own: 1, timeout: Duration::from_secs(20), connect_timeout }
+fn config(connect_timeout: Duration) -> RingConfig {
+    RingConfig::default()
+        .with_fragment_bytes(4096)
+        .with_places(2)
+        .with_own(1)
+        .with_timeout(Duration::from_secs(20))
+        .with_connect_timeout(connect_timeout)
 }
 
 /// One that stays and does not say who it is.
@@ -70,7 +71,7 @@ fn tcp(hosts: usize) -> (Vec<Address>, Vec<SocketAddr>) {
 }
 
 /// A host of a ring that must come together, and how long that took.
-fn join(me: usize, hosts: usize, config: &Config, address: Address, protect: &impl Protect) -> Duration {
+fn join(me: usize, hosts: usize, config: &RingConfig, address: Address, protect: &impl Protect) -> Duration {
     let place = Place::new(me as u16, hosts as u16).unwrap();
     let begin = Instant::now();
     let host =
@@ -81,7 +82,7 @@ fn join(me: usize, hosts: usize, config: &Config, address: Address, protect: &im
 }
 
 /// Runs each host of a ring, and sees to it that it takes no longer than half of the time there is.
-fn together(addresses: Vec<Address>, host: impl Fn(usize, usize, &Config, Address) -> Duration + Sync) {
+fn together(addresses: Vec<Address>, host: impl Fn(usize, usize, &RingConfig, Address) -> Duration + Sync) {
     let (hosts, config) = (addresses.len(), config(Duration::from_secs(2)));
     let took: Vec<_> = thread::scope(|scope| {
         let (host, config) = (&host, &config);
@@ -140,7 +141,8 @@ fn hello(from: u16, hosts: u16, lane: Lane) -> [u8; MESSAGE_BYTES] {
     Message::Hello(hello).encode(SESSION)
 }
 
-/// Strangers come before the predecessor and after it, more than are heard at a time: it has time to be heard all the same.
+/// Strangers come before the predecessor and after it, more than are heard at a time: it has time
+/// to be heard all the same.
 #[test]
 fn many_strangers_do_not_crowd_the_predecessor_out() {
     // The successor listens and does not answer, so that the host goes on to wait for it.
@@ -170,7 +172,8 @@ fn many_strangers_do_not_crowd_the_predecessor_out() {
     });
 }
 
-/// How host 0 of 3 ends whose port has silent strangers, which do not hold it up. Its successor listens, or is not there.
+/// How host 0 of 3 ends whose port has silent strangers, which do not hold it up. Its successor
+/// listens, or is not there.
 fn ends_soon(
     within: Duration,
     listens: bool,

@@ -12,7 +12,7 @@ use annulus_join::{
     output::OutputSpec,
     types::{JoinType, Side},
 };
-use annulus_roundabout::{config::Config, host::Host};
+use annulus_roundabout::{Host, RingConfig};
 use anyhow::{Result, anyhow};
 use arrow::{array::AsArray, array::RecordBatch, datatypes::Int64Type};
 
@@ -32,7 +32,7 @@ pub(crate) struct Ring<'a> {
     pub(crate) hosts: u16,
     /// Of each host.
     pub(crate) threads: usize,
-    pub(crate) config: Config,
+    pub(crate) config: RingConfig,
 }
 
 /// What a join gave, and how long it took.

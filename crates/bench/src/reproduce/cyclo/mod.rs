@@ -6,7 +6,7 @@ mod page;
 mod paper;
 mod record;
 
-use annulus_roundabout::config::Config;
+use annulus_roundabout::RingConfig;
 use anyhow::{Context, Result};
 pub use args::{CycloJoinArgs, Figure};
 use indicatif::ProgressBar;
@@ -80,7 +80,7 @@ fn measure_cells(
             link,
             hosts,
             threads,
-            config: join::config(element, Config::default().buffers()),
+            config: join::config(element, RingConfig::default().buffers()),
         };
         let line = join::measure(&ring, one_at_a_time, args.rounds, &|| bar.inc(1), stop)?;
         records.push(Record { figure, what: What::Join(line.into()) });
