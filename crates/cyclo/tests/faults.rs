@@ -1,4 +1,5 @@
-//! Threads of a join that panic, or cannot be started; hosts whose parts cannot be had, or whose results cannot be taken.
+//! Threads of a join that panic, or cannot be started; hosts whose parts cannot be had, or whose
+//! results cannot be taken.
 
 use std::{
     num::NonZeroUsize,
@@ -43,8 +44,8 @@ fn share(count: i32, threads: usize) -> Share {
 }
 
 fn spec(condition: Condition, threads: usize) -> JoinSpec {
-    JoinSpec {
-        output: OutputSpec {
+    JoinSpec::new(
+        OutputSpec {
             join: JoinType::Inner,
             build: Side::Left,
             left: schema(),
@@ -54,9 +55,9 @@ fn spec(condition: Condition, threads: usize) -> JoinSpec {
             filter: None,
         },
         condition,
-        fragment_bytes: 4096,
-        threads,
-    }
+        4096,
+    )
+    .with_threads(threads)
 }
 
 fn host() -> Host {
@@ -118,7 +119,8 @@ fn threads_that_cannot_be_started_are_no_hang() {
     assert!(said.as_ref().is_ok_and(|said| said.contains("ended")), "{said:?}");
 }
 
-/// Three hosts with as many rows each, as threads of this process; gives how the part of each ended.
+/// Three hosts with as many rows each, as threads of this process; gives how the part of each
+/// ended.
 fn three_hosts(turn: impl Fn(Place, Share, &mut Host) -> Result<(), CycloError> + Sync) -> Vec<Result<(), String>> {
     let folder = tempfile::tempdir().unwrap();
     let path = |host: u16| folder.path().join(format!("host-{host}"));
@@ -201,7 +203,8 @@ fn a_part_that_cannot_be_read_ends_all() {
     assert_eq!(ended, host_1_fails("cannot be read"));
 }
 
-/// A caller that catches a panic of what gives the parts keeps the ring's host, and the others do not wait for it.
+/// A caller that catches a panic of what gives the parts keeps the ring's host, and the others do
+/// not wait for it.
 #[test]
 fn a_panic_between_revolutions_ends_all() {
     let others = Others::new();
@@ -225,7 +228,7 @@ fn hosts_that_differ_in_their_parts_fail() {
         let parts = if place.me().0 == 1 { NonZeroUsize::new(2).unwrap() } else { PARTS };
         share.turn_parts(host, parts, |_| Ok(rows(100)), None, &|_, _| Ok(())).map(drop)
     });
-    assert!(ended[1].as_ref().is_err_and(|error| error.contains("as many revolutions")), "{ended:?}");
+    assert!(ended[1].as_ref().is_err_and(|error| error.contains("the same number")), "{ended:?}");
     assert!(ended.iter().all(Result::is_err), "{ended:?}");
 }
 

@@ -37,14 +37,15 @@ fn spec(condition: Condition) -> JoinSpec {
         right_columns: vec![],
         filter: None,
     };
-    JoinSpec { output, condition, fragment_bytes: 64 << 10, threads: 1 }
+    JoinSpec::new(output, condition, 64 << 10)
 }
 
 fn hash() -> Condition {
     Condition::Hash { build: vec![0], probe: vec![0], nulls_equal: false, partitions: Partitions::at_least(8) }
 }
 
-/// The bytes are those of the rows and of what the local join says that it takes besides, so that hosts share them.
+/// The bytes are those of the rows and of what the local join says that it takes besides, so that
+/// hosts share them.
 #[test]
 fn rows_and_what_finds_them() {
     let keys = KeyPair { build: 0, probe: 0 };

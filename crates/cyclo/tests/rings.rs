@@ -78,7 +78,8 @@ struct Case {
     by: By,
     /// Parts of the build side.
     parts: usize,
-    /// Rows of the probe side that are given at a time while the ring turns, if any; the first ones are there before.
+    /// Rows of the probe side that are given at a time while the ring turns, if any; the first ones
+    /// are there before.
     fed: Option<usize>,
 }
 
@@ -97,8 +98,8 @@ impl Case {
     fn spec(&self) -> JoinSpec {
         let column = |side| FilterColumn { side, index: 1 };
         let filter = self.filtered.then(|| Arc::new(Less([column(Side::Left), column(Side::Right)])) as _);
-        JoinSpec {
-            output: OutputSpec {
+        JoinSpec::new(
+            OutputSpec {
                 join: self.join,
                 build: self.build,
                 left: schema(),
@@ -107,10 +108,10 @@ impl Case {
                 right_columns: vec![1, 2],
                 filter,
             },
-            condition: self.condition(),
-            fragment_bytes: 4096,
-            threads: self.threads,
-        }
+            self.condition(),
+            4096,
+        )
+        .with_threads(self.threads)
     }
 
     fn condition(&self) -> Condition {
@@ -253,7 +254,8 @@ fn path(folder: &Path, host: u16) -> std::path::PathBuf {
     folder.join(format!("host-{host}"))
 }
 
-/// The numbers of a batch, whose texts must be theirs. A semi or anti join has the columns of one side.
+/// The numbers of a batch, whose texts must be theirs. A semi or anti join has the columns of one
+/// side.
 fn pairs(batch: &RecordBatch, right_alone: bool) -> Vec<Pair> {
     let side = |first: usize| -> Vec<Option<i64>> {
         let Some(numbers) = batch.columns().get(first) else { return vec![None; batch.num_rows()] };
@@ -320,7 +322,8 @@ fn inner(shares: Vec<Vec<Row>>, by: By, parts: usize) -> Case {
     }
 }
 
-/// Every host sees all rows that go around, once for each part, and together they compare what one host does.
+/// Every host sees all rows that go around, once for each part, and together they compare what one
+/// host does.
 #[test]
 fn work_is_shared_among_the_hosts() {
     let rows: Vec<Row> = (0..600).map(|number| (Some(number as i32 % 200), number)).collect();

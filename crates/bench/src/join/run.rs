@@ -112,8 +112,8 @@ impl Ring<'_> {
     }
 
     fn spec(&self) -> JoinSpec {
-        JoinSpec {
-            output: OutputSpec {
+        JoinSpec::new(
+            OutputSpec {
                 join: JoinType::Inner,
                 build: Side::Left,
                 left: self.tables.schema.clone(),
@@ -122,10 +122,10 @@ impl Ring<'_> {
                 right_columns: vec![1],
                 filter: None,
             },
-            condition: self.tables.condition(self.by, self.hosts),
-            fragment_bytes: self.config.fragment_bytes as usize,
-            threads: self.threads,
-        }
+            self.tables.condition(self.by, self.hosts),
+            self.config.fragment_bytes as usize,
+        )
+        .with_threads(self.threads)
     }
 }
 
