@@ -38,7 +38,7 @@ fn rows(count: i32) -> Vec<RecordBatch> {
     vec![RecordBatch::try_new(schema(), vec![Arc::new(keys)]).unwrap()]
 }
 
-/// All pairs of two tables of so many rows, by so many threads.
+/// Returns a share that joins all pairs of two tables of `count` rows on `threads` threads.
 fn share(count: i32, threads: usize) -> Share {
     Share::prepare(&spec(Condition::Any, threads), rows(count), rows(count)).unwrap()
 }
@@ -245,7 +245,7 @@ fn fed_hosts(feed: &Probe<'_>, emit: impl Fn(Place) -> Result<(), JoinError> + S
     })
 }
 
-/// Rows that cannot be read while the ring turns; a panic of whoever reads them.
+/// Probe rows that cannot be read while the ring turns, and a panic of their reader.
 #[test]
 fn a_feed_that_fails_ends_all() {
     let ended = fed_hosts(
@@ -260,7 +260,7 @@ fn a_feed_that_fails_ends_all() {
     assert_eq!(ended, host_1_fails("a thread of the join has panicked"));
 }
 
-/// Those who feed have more than is taken, and are not left behind when a join fails.
+/// Feeders have more rows than the join takes, and end when it fails.
 #[test]
 fn a_feed_without_end_ends_with_its_join() {
     let others = fed_hosts(

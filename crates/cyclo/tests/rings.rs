@@ -234,12 +234,12 @@ impl Case {
         Ok(turn)
     }
 
-    /// What stays, and what goes around.
+    /// The build side and the probe side.
     fn sides(&self) -> (&[Vec<Row>], &[Vec<Row>]) {
         if self.build == Side::Left { (&self.left, &self.right) } else { (&self.right, &self.left) }
     }
 
-    /// One of several parts of what stays on a host, some of which have nothing.
+    /// One of several parts of the build side of a host, some of which are empty.
     fn part(&self, place: Place, part: usize) -> Vec<RecordBatch> {
         let rows = &self.sides().0[place.me().index()];
         batches(&rows.iter().copied().filter(|row| row.1 as usize / 7 % self.parts == part).collect::<Vec<_>>())

@@ -64,7 +64,7 @@ pub enum RoundaboutError {
         host: HostId,
         /// The time limit.
         within: Duration,
-        /// The error of the last connection from anybody else.
+        /// The error of the last connection from another caller.
         source: io::Error,
     },
     /// The hosts of one machine could not share their buffers.

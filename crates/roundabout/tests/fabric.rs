@@ -63,7 +63,7 @@ fn without_tls_nothing_can_be_sealed() {
     let [first, second] = start([tcp(true), tcp(false)]);
     let error = first.unwrap();
     assert!(matches!(error, RoundaboutError::Option { option: "sealed fragments", .. }), "{error}");
-    // The other one is left, and says by whom.
+    // The other host names the one that left.
     let error = second.unwrap();
     assert!(matches!(error, RoundaboutError::Endpoint { host: HostId(0), .. }), "{error}");
 }

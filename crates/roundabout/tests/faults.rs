@@ -1,5 +1,5 @@
-//! What a ring must bear: late hosts, odd neighbours, callbacks that panic. Every test ends by
-//! itself: who is watched runs on a thread of its own.
+//! What a ring must bear: late hosts, odd neighbours, callbacks that panic. A test that
+//! might hang runs on its own thread, and ends with a failure.
 
 use std::{
     io::{Read, Write},
@@ -186,7 +186,7 @@ fn a_welcome_without_room_is_refused() {
     stream.read_exact(&mut [0; MESSAGE_BYTES]).unwrap();
     let welcome = Message::Welcome { places: 0, fragment_bytes: 4096, timeout_ms: 500 };
     stream.write_all(&welcome.encode(SESSION)).unwrap();
-    // At once, though nobody connects to this host.
+    // At once, though no host connects to this one.
     let error = host.recv_timeout(PATIENCE).unwrap().unwrap();
     assert!(error.contains("too few frames"), "{error}");
 }
@@ -341,8 +341,8 @@ fn a_link_that_is_dropped_is_a_failure() {
     assert!(ended.as_ref().is_ok_and(Result::is_err), "{ended:?}");
 }
 
-/// Hosts must agree on the timeout, as on the size of fragments: who waits less takes the other for
-/// silent.
+/// Hosts must agree on the timeout, as on the size of fragments: a host with a shorter
+/// timeout takes the other for silent.
 #[test]
 fn other_timeouts_are_refused_or_agreed_on() {
     let mut hosts = tcp(2).into_iter().enumerate().map(|(me, address)| {
@@ -400,7 +400,7 @@ fn a_long_join_is_no_silence() {
     }
 }
 
-/// Small rings, often: all come to their end, or name who has given up, wherever that was.
+/// Many small rings: each ends in order, or every host names the one that gave up.
 /// `ANNULUS_RINGS` sets how many.
 #[test]
 fn rings_end_as_they_should() {

@@ -93,7 +93,7 @@ fn addresses(net: Net, hosts: u16, folder: &Path) -> Vec<Address> {
     pairs.map(|(listener, successor)| Address::Tcp { listener, successor }).collect()
 }
 
-/// Runs `host` on a thread for each host of a ring, and gives what they return.
+/// Runs `host` on a thread for each host of a ring. Returns the results.
 fn ring<T: Send>(net: Net, hosts: u16, config: RingConfig, host: impl Fn(Place, Host) -> T + Sync) -> Vec<T> {
     let folder = tempfile::tempdir().unwrap();
     if net.has_certificates() {
@@ -398,7 +398,7 @@ fn a_neighbour_that_breaks_the_protocol_is_named() {
 fn who_is_not_there_is_named() {
     let config = config().with_connect_timeout(Duration::from_millis(100));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    // Nobody accepts there: the connection is made and stays silent.
+    // The listener never accepts: the connection is made and stays silent.
     let successor = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp { listener, successor: successor.local_addr().unwrap() };
     let error = Host::join_ring(Place::new(0, 3).unwrap(), SESSION, &config, address, &Clear).err().unwrap();
@@ -481,7 +481,7 @@ fn the_wrong_host_of_the_right_ring_is_refused() {
             .collect();
         hosts.into_iter().map(|host| host.join().unwrap()).collect::<Vec<_>>()
     });
-    // Who finds it out first is gone for the others.
+    // The host that detects it first has failed for the others.
     let wrong = |error: &&RoundaboutError| {
         matches!(error, RoundaboutError::Secure { source: SecureError::Refused(Refusal::WrongHost { .. }), .. })
     };

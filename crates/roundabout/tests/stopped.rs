@@ -86,7 +86,7 @@ fn read(stream: &mut impl Read) -> Message {
     Message::decode(&bytes, SESSION).unwrap()
 }
 
-/// Returns when the host hears who connects to it, so that it looks for its successor, too.
+/// Returns when the host accepts connections, and so looks for its successor, too.
 fn hears(mut stream: impl Read + Write) {
     // Of another host than its predecessor, which it hangs up on.
     stream.write_all(&hello(1, Lane::Forward)).unwrap();

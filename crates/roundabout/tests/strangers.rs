@@ -1,4 +1,4 @@
-//! Who connects to a host and says nothing keeps nobody from being heard.
+//! A silent caller does not keep others from being heard.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -32,12 +32,12 @@ fn config(connect_timeout: Duration) -> RingConfig {
         .with_connect_timeout(connect_timeout)
 }
 
-/// One that stays and does not say who it is.
+/// A caller that stays connected without identifying itself.
 trait Stranger: Read + Write + Send {}
 
 impl<S: Read + Write + Send> Stranger for S {}
 
-/// Connects so many; every other one begins something that may be a message, or TLS.
+/// Connects `count` strangers. Every other one sends the beginning of a TLS message.
 fn strangers<S: Stranger>(count: usize, call: impl Fn() -> io::Result<S>) -> Vec<S> {
     let begin = |number: usize| {
         let mut stranger = call().unwrap();
@@ -160,9 +160,9 @@ fn many_strangers_do_not_crowd_the_predecessor_out() {
     thread::scope(|scope| {
         let host = scope.spawn(move || connect(Place::new(0, 2).unwrap(), SESSION, &config, address, &Clear).map(drop));
         lanes.iter_mut().for_each(|stream| stream.read_exact(&mut [0; MESSAGE_BYTES]).unwrap());
-        // Who came before it has had the time to speak.
+        // Earlier callers have had their time.
         assert!(begin.elapsed() >= GRACE, "{:?}", begin.elapsed());
-        // It has heard whom it waits for, and holds nobody else, though it is not done.
+        // It has heard its predecessor and disconnects all others, though it is not done.
         silent.iter_mut().for_each(assert_ends);
         assert!(!host.is_finished());
         // The successor is gone.
@@ -206,7 +206,7 @@ fn what_differs_is_said_though_strangers_are_heard() {
     assert!(matches!(error, RoundaboutError::Differs { host: HostId(2), .. }), "{error}");
 }
 
-/// Takes a connection and welcomes it to so many frames.
+/// Accepts a connection, and answers with a welcome for `places` frames.
 fn welcome(listener: &TcpListener, places: u32) -> TcpStream {
     let (mut stream, _) = listener.accept().unwrap();
     stream.read_exact(&mut [0; MESSAGE_BYTES]).unwrap();

@@ -54,7 +54,7 @@ impl FabricError {
     }
 }
 
-/// Which network libfabric uses, and how.
+/// The settings of links by libfabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FabricOptions<'a> {

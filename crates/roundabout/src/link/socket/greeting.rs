@@ -36,7 +36,7 @@ use crate::{
 /// The time within which a caller must identify itself.
 const HEARING: Duration = Duration::from_secs(5);
 
-/// Where a host listens, and where its successor does.
+/// The listening socket of a host, and the address of its successor.
 #[derive(Debug)]
 pub enum Address {
     /// Hosts on any machines, connected by TCP.
