@@ -25,6 +25,6 @@ async fn main() -> Result<()> {
     let batches = collect(plan.clone(), context.task_ctx()).await?;
     let groups: usize = batches.iter().map(|batch| batch.num_rows()).sum();
     let report = exchange_report(&plan);
-    println!("{groups} groups; {} exchanges moved {} rows", report.exchanges, report.rows);
+    println!("groups: {groups}, exchanges: {}, rows moved: {}", report.exchanges, report.rows);
     Ok(())
 }
