@@ -28,7 +28,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 fn main() -> ExitCode {
     // First of all: signals are handled by whoever came before, too.
     #[cfg(feature = "ofi")]
-    annulus_roundabout::link::fabric::leave_signals();
+    annulus_roundabout::fabric::leave_signals();
     let args = match Args::try_parse_from(env::args_os().map(args::protect_comment)) {
         Ok(args) => args,
         Err(usage) => {

@@ -6,7 +6,7 @@ use annulus_cyclo::CycloError;
 use annulus_dataset::{error::DatasetError, output::OutputError};
 use annulus_join::error::JoinError;
 use annulus_roundabout::{
-    error::RoundaboutError,
+    RoundaboutError,
     secure::{FileError, SecureError},
 };
 use arrow::error::ArrowError;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annulus_roundabout::host::Revolution;
+use annulus_roundabout::Revolution;
 use annulus_terminal::report::plain;
 use comfy_table::Table;
 use serde::Serialize;

@@ -7,7 +7,7 @@ use annulus_join::{
     hash::{BuildSide, Partitions},
     types::Side,
 };
-use annulus_roundabout::config::FRAGMENT_BYTES;
+use annulus_roundabout::FRAGMENT_BYTES;
 
 use super::memory::{Needs, Sizes, largest_unit};
 use crate::{

@@ -22,7 +22,7 @@ use std::{
 };
 
 use annulus_cyclo::CycloError;
-use annulus_roundabout::{error::RoundaboutError, ring::HostId};
+use annulus_roundabout::{HostId, RoundaboutError};
 
 pub use self::ring::Member;
 pub(crate) use self::session::{wave_bytes, writers_bytes};

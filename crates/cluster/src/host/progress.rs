@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use annulus_roundabout::progress;
+use annulus_roundabout::Progress as RingProgress;
 
 use crate::control::{HostProgress, Phase};
 
@@ -16,7 +16,7 @@ use crate::control::{HostProgress, Phase};
 #[derive(Default)]
 pub(super) struct Progress {
     phase: Mutex<Phase>,
-    ring: OnceLock<Arc<progress::Progress>>,
+    ring: OnceLock<Arc<RingProgress>>,
     rows_read: AtomicU64,
     bytes_read: AtomicU64,
     rows_out: AtomicU64,
@@ -28,7 +28,7 @@ impl Progress {
     }
 
     /// From now on the ring turns.
-    pub(super) fn follow(&self, ring: Arc<progress::Progress>) {
+    pub(super) fn follow(&self, ring: Arc<RingProgress>) {
         // There is one ring.
         self.ring.set(ring).ok();
         self.enter(Phase::Turning);

@@ -105,12 +105,9 @@ impl<W: Write> Session<W> {
         let Order::Prepare { build_rows } = self.order()? else { return Err(out_of_order()) };
 
         self.progress.enter(Phase::Preparing);
-        let spec = JoinSpec {
-            output: bound.output.clone(),
-            condition: bound.condition(Partitions::for_rows(build_rows.try_into().unwrap_or(usize::MAX))),
-            fragment_bytes: task.fragment_bytes as usize,
-            threads: task.threads(),
-        };
+        let partitions = Partitions::for_rows(build_rows.try_into().unwrap_or(usize::MAX));
+        let spec = JoinSpec::new(bound.output.clone(), bound.condition(partitions), task.fragment_bytes as usize)
+            .with_threads(task.threads());
         let share = Share::prepare(&spec, read[stays].count(first), Vec::new())?;
         self.stop.check()?;
         self.reports.write(&Report::Prepared)?;

@@ -1,7 +1,7 @@
 //! Ending what a host is at, from another thread.
 
 use annulus_dataset::{error::DatasetError, split::CancelToken};
-use annulus_roundabout::host::Stopper;
+use annulus_roundabout::Stopper;
 
 use crate::error::ClusterError;
 

@@ -1,4 +1,4 @@
-//! Who issues the certificates of a ring.
+//! The authority, which issues the certificates of a ring.
 
 use std::{
     fmt, fs,
@@ -23,11 +23,11 @@ const CERTIFICATE: &str = "ca.pem";
 const KEY: &str = "ca-key.pem";
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// How long an authority's certificate says that it is valid.
+/// The validity of an authority's certificate.
 const AUTHORITY_VALID: Duration = DAY.saturating_mul(3_653);
-/// How long a host's certificate is valid.
+/// The validity of a host's certificate.
 const HOST_VALID: Duration = DAY.saturating_mul(366);
-/// By how much a host's clock may be behind that of the authority.
+/// The time by which a host's clock may lag that of the authority.
 const CLOCK_SKEW: Duration = DAY;
 
 /// The authority of one ring: whoever has its key says which hosts belong to the ring.
@@ -64,7 +64,10 @@ impl HostFiles {
 }
 
 impl Authority {
-    /// Makes the authority of a new ring, in a folder, which is made if it is not there. Fails if the folder has one already.
+    /// Creates the authority of a new ring in `folder`, which is created if needed.
+    ///
+    /// # Errors
+    /// If the folder has an authority already, or cannot be written.
     pub fn create(folder: &Path, ring: RingName) -> Result<Self, FileError> {
         let (certificate, key_file) = (folder.join(CERTIFICATE), folder.join(KEY));
         if let Some(path) = [&certificate, &key_file].into_iter().find(|path| path.exists()) {
@@ -78,7 +81,10 @@ impl Authority {
         Ok(Self { folder: folder.to_owned(), ring, key })
     }
 
-    /// The authority that is in a folder.
+    /// Opens the authority in `folder`.
+    ///
+    /// # Errors
+    /// If its files are missing or invalid, or others can read its key.
     pub fn open(folder: &Path) -> Result<Self, FileError> {
         let ring = Trust::load(&folder.join(CERTIFICATE))?.ring().clone();
         let path = folder.join(KEY);
@@ -88,15 +94,19 @@ impl Authority {
         Ok(Self { folder: folder.to_owned(), ring, key })
     }
 
-    /// The ring.
+    /// Returns the name of the ring.
     pub fn ring(&self) -> &RingName {
         &self.ring
     }
 
-    /// Makes a host's key and certificate: `host-NAME.pem` and `host-NAME-key.pem` in the authority's folder, valid for a year.
-    /// Fails if they are there.
+    /// Creates a host's key and certificate, valid for a year: `host-NAME.pem` and
+    /// `host-NAME-key.pem` in the authority's folder.
     ///
-    /// The ring and the host's name are what other hosts check. Addresses, IP addresses or names, are put in for other tools.
+    /// Other hosts check the names of the ring and the host. The addresses, IP addresses or host
+    /// names, are added for other tools.
+    ///
+    /// # Errors
+    /// If the files exist already, an address is invalid, or the folder cannot be written.
     pub fn add_host(&self, host: &HostName, addresses: &[String]) -> Result<HostFiles, FileError> {
         let paths = HostFiles::of(&self.folder, host);
         let member = Member { ring: self.ring.clone(), host: host.clone() };
@@ -106,7 +116,7 @@ impl Authority {
         let authority = authority_parameters(&self.ring).map_err(failed)?;
         let signed = parameters.signed_by(&key, &Issuer::from_params(&authority, &self.key)).map_err(failed)?;
         let (certificate_pem, key_pem) = (signed.pem(), key.serialize_pem());
-        // If `ca.pem` and `ca-key.pem` were not made together, it is known here and not on the first connection.
+        // Fails here, and not on the first connection, if `ca.pem` and `ca-key.pem` do not match.
         Identity::from_pem(&paths, &files::read(&paths.authority)?, certificate_pem.as_bytes(), key_pem.as_bytes())?;
         write_pair((&paths.key, &key_pem), (&paths.certificate, &certificate_pem))?;
         Ok(paths)
@@ -126,12 +136,13 @@ fn write_pair(key: (&Path, &str), certificate: (&Path, &str)) -> Result<(), File
     }
     files::write_new(key.0, key.1, PRIVATE)?;
     files::write_new(certificate.0, certificate.1, PUBLIC).inspect_err(|_| {
-        // The first error is the one to tell; a key without a certificate is of no use to anyone.
+        // A key without a certificate is of no use. The first error is reported.
         let _ = fs::remove_file(key.0);
     })
 }
 
-/// The authority's certificate. It follows from the ring's name, so that it need not be read to issue others.
+/// Returns the authority's certificate. It follows from the ring's name, so `ca.pem` need not be
+/// read to issue certificates.
 fn authority_parameters(ring: &RingName) -> Result<CertificateParams, rcgen::Error> {
     let mut parameters = parameters(&format!("Annulus ring {ring}"), AUTHORITY_VALID);
     parameters.subject_alt_names = vec![SanType::URI(Ia5String::try_from(ring.uri())?)];

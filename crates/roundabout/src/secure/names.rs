@@ -1,8 +1,8 @@
-//! Names of rings and hosts, as they stand in certificates and in file names.
+//! The names of rings and hosts, as used in certificates and file names.
 
 use std::{fmt, str::FromStr};
 
-/// A name that is not one.
+/// An invalid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{name:?} is no name of a {kind}: choose 1 to 63 letters, digits, '-', '_' or '.', the first a letter or a digit"
@@ -12,7 +12,7 @@ pub struct NameError {
     kind: &'static str,
 }
 
-/// Most characters of a name.
+/// The largest length of a name.
 const LENGTH_MAX: usize = 63;
 
 fn is_name(name: &str) -> bool {
@@ -29,13 +29,14 @@ macro_rules! name {
         pub struct $type(String);
 
         impl $type {
-            /// The name, if it is one: 1 to 63 letters, digits, `-`, `_` or `.`, the first a letter or a digit.
+            /// Returns the name if it is valid: 1 to 63 letters, digits, `-`, `_` or `.`, of which the first
+            /// is a letter or a digit.
             pub fn new(name: impl Into<String>) -> Result<Self, NameError> {
                 let name = name.into();
                 if is_name(&name) { Ok(Self(name)) } else { Err(NameError { name, kind: $kind }) }
             }
 
-            /// The name.
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -97,7 +98,7 @@ impl fmt::Display for Member {
 }
 
 impl RingName {
-    /// As it stands in the certificate of the ring's authority: `annulus://RING`.
+    /// Returns the URI in the certificate of the ring's authority: `annulus://RING`.
     pub(super) fn uri(&self) -> String {
         format!("{SCHEME}{self}")
     }

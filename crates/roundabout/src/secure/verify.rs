@@ -1,4 +1,4 @@
-//! Who is accepted: hosts of the ring, by certificates that its authority issued.
+//! The check of certificates: accepts hosts of the ring whose certificates its authority issued.
 
 use std::{
     fmt,
@@ -21,7 +21,7 @@ use super::{
     names::{HostName, Member, RingName},
 };
 
-/// A ring's authority, as hosts know it.
+/// A ring's authority, as trusted by its hosts.
 #[derive(Debug)]
 pub(super) struct Trust {
     ring: RingName,
@@ -63,7 +63,7 @@ impl Trust {
         let claim = parsed.valid_uri_names().find_map(Member::from_uri).map(Box::new);
         let algorithms = provider.signature_verification_algorithms.all;
         let anchors = std::slice::from_ref(&self.anchor);
-        // Authorities issue hosts' certificates themselves, so that nothing is between them.
+        // An authority issues its hosts' certificates itself, without intermediates.
         parsed
             .verify_for_usage(algorithms, anchors, &[], now, usage, None, None)
             .map_err(|error| self.refusal(error, claim.clone()))?;
@@ -103,7 +103,7 @@ impl Verifier {
         Arc::new(Self { trust, provider, expected, peer: OnceLock::new() })
     }
 
-    /// What came of it; `None` before the other side has shown a certificate.
+    /// Returns the outcome, or `None` before the other side has shown a certificate.
     pub(super) fn peer(&self) -> Option<Result<HostName, Refusal>> {
         self.peer.get().cloned()
     }
@@ -137,7 +137,7 @@ impl fmt::Debug for Verifier {
     }
 }
 
-/// What TLS 1.2 would ask for, which is never spoken.
+/// Refuses TLS 1.2, which is never negotiated.
 fn no_tls12() -> Result<HandshakeSignatureValid, TlsError> {
     Err(TlsError::General("TLS 1.2 is not spoken".to_owned()))
 }

@@ -6,7 +6,7 @@ mod page;
 mod paper;
 mod record;
 
-use annulus_roundabout::config::Config;
+use annulus_roundabout::RingConfig;
 use annulus_terminal::{Stop, machine::Machine, progress};
 use anyhow::{Context, Result};
 pub use args::{CycloJoinArgs, Figure};
@@ -78,7 +78,7 @@ fn measure_cells(
             link,
             hosts,
             threads,
-            config: join::config(element, Config::default().buffers()),
+            config: join::config(element, RingConfig::default().buffers()),
         };
         let line = join::measure(&ring, one_at_a_time, args.rounds, &|| bar.inc(1), stop)?;
         records.push(Record { figure, what: What::Join(line.into()) });
