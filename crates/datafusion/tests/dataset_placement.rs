@@ -112,7 +112,6 @@ async fn the_engine_finds_each_partitions_keys_in_its_file() {
                 placement: Placement::new(&spec, &dataset.schema, &by, PARTITIONS).unwrap(),
                 dataset,
                 by,
-                placement_name: format!("{spec:?}"),
                 hot_files: HotFiles::default(),
                 hot_key_share: DEFAULT_HOT_SHARE,
                 output: OutputOptions::new(&dir, format),

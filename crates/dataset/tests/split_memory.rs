@@ -92,12 +92,10 @@ fn four_times_the_limit_is_split_within_it() {
         let placement = Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, into).unwrap();
         let dir = temporary.path().join(number.to_string());
         let output = OutputOptions::new(dir, format);
-        let placement_name = "hash".to_owned();
         let job = Job {
             dataset,
             placement,
             by,
-            placement_name,
             hot_files: HotFiles::default(),
             hot_key_share: DEFAULT_HOT_SHARE,
             output,

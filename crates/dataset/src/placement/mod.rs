@@ -3,6 +3,7 @@
 //! Where a row goes depends on nothing but its key (or, by turns, its unit and its place there), so two runs over the same
 //! input agree, whichever thread reads what.
 
+mod canonical;
 mod hash;
 mod key_groups;
 mod ranges;
@@ -35,7 +36,7 @@ pub enum PlacementSpec {
     /// By a fixed number of key groups, at least as many as partitions: group `hash % G`, and of groups in ascending order the
     /// same number (but for one) to each partition. Other numbers of partitions then keep or split runs of whole groups.
     KeyGroups(u32),
-    /// By split points between the partitions, one fewer than partitions, in any order; each has a value for each key
+    /// By split points between the partitions, one fewer than partitions, ascending; each has a value for each key
     /// column, as text. Partition `i` has the keys from the `i`-th point on, up to before the next. Nulls come first.
     Ranges(Vec<Vec<String>>),
     /// By split points as columns, ascending; see [`sample_ranges`]. If there are too few, the last partitions stay empty.

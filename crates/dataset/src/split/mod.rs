@@ -15,6 +15,7 @@ mod first_error;
 mod hot_files;
 mod hot_report;
 mod large_rows;
+mod plan;
 mod progress;
 mod spill;
 mod wave;
@@ -25,14 +26,11 @@ use std::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 
-use arrow::{
-    array::{Array, ArrayRef},
-    util::display::{ArrayFormatter, FormatOptions},
-};
 use parking_lot::Mutex;
 
 pub use cancel::CancelToken;
 pub use hot_files::HotFiles;
+pub use plan::{JobSpec, Placing};
 pub use progress::{Progress, Silent};
 
 use crate::{
@@ -57,8 +55,6 @@ pub struct Job {
     pub placement: Placement,
     /// The key columns.
     pub by: Vec<String>,
-    /// How rows are placed, in words that are equal for equal rules; `--resume` compares them, and the split points.
-    pub placement_name: String,
     /// The keys whose rows are spread over extra files of their partition.
     pub hot_files: HotFiles,
     /// Keys are reported that have at least this share of the rows of an average partition; see
@@ -244,27 +240,15 @@ fn slots_of(job: &Job) -> Vec<Slot> {
     own.chain(job.hot_files.slots()).collect()
 }
 
-/// The split points of ranges as text, which may have been found in a sample.
-fn points_text(placement: &Placement) -> String {
-    let columns = placement.splits().unwrap_or_default();
-    let options = FormatOptions::default().with_null("null").with_display_error(true);
-    let column = |points: &ArrayRef| match ArrayFormatter::try_new(points, &options) {
-        Ok(shown) => (0..points.len()).map(|row| shown.value(row).to_string()).collect::<Vec<_>>().join(","),
-        Err(error) => error.to_string(),
-    };
-    columns.iter().map(column).collect::<Vec<_>>().join(";")
-}
-
 /// All that decides which rows go to which file, and what the files are.
 fn settings_of(job: &Job) -> Settings {
-    let Job { dataset, placement, by, placement_name, output, .. } = job;
+    let Job { dataset, placement, by, output, .. } = job;
     let max_file_size = output.max_file_bytes.map_or("none".to_owned(), |bytes| bytes.to_string());
     let on_bad_row = if job.quarantine { "quarantine" } else { "fail or skip" };
     let settings = [
         ("--by", by.join(",")),
         ("--into", placement.partitions().to_string()),
-        ("placement", placement_name.clone()),
-        ("split points", points_text(placement)),
+        ("placement", placement.canonical()),
         ("--format", output.format.name().to_owned()),
         ("--compression", output.compression.name().to_owned()),
         ("--max-file-size", max_file_size),

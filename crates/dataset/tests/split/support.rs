@@ -100,7 +100,6 @@ pub fn job(inputs: &[String], by: &[&str], into: usize, dir: &Path, format: Outp
         dataset,
         placement,
         by,
-        placement_name: "hash".to_owned(),
         hot_files: HotFiles::default(),
         hot_key_share: DEFAULT_HOT_SHARE,
         output,
