@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     OutputError,
+    collection::is_member_name,
     publish::{Folder, checked_names, examine},
 };
 
@@ -197,7 +198,8 @@ impl Manifest {
 
     /// The folders that hold its files, if these are not beside the manifest: those of a [`Collection`](super::Collection).
     pub fn members(&self) -> BTreeSet<&str> {
-        self.file_names().filter_map(|name| name.split_once('/')).map(|(member, _)| member).collect()
+        let folders = self.file_names().filter_map(|name| name.split_once('/')).map(|(folder, _)| folder);
+        folders.filter(|folder| is_member_name(folder)).collect()
     }
 
     /// Every file but the manifest itself.

@@ -16,6 +16,7 @@ mod keys;
 mod manifest;
 pub(crate) mod memory;
 mod open;
+mod own;
 mod pages;
 mod publish;
 mod quarantine;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Compression, DEFAULT_PAGE_BYTES, Finished, Manifest, Output, OutputError, OutputFormat, Settings, Slot,
+    collection::remove_members,
     format::Encoding,
     journal::{Journal, Recorded, known_files},
     manifest::MANIFEST_NAME,
@@ -17,7 +18,6 @@ use super::{
     publish::{Folder, journal_path},
     quarantine::QUARANTINE_NAME,
     slot::{Common, SlotWriter},
-    whole::remove,
 };
 
 /// Where a dataset goes, and how it is written.
@@ -196,16 +196,21 @@ pub(super) fn known(folder: &Folder) -> Result<Vec<String>, OutputError> {
     Ok(names)
 }
 
-/// Removes a dataset, finished or not. The manifest and the journal, which know its files, go last.
+/// Removes a dataset, finished or not, if all of it may go.
 pub(super) fn remove_dataset(folder: &Folder) -> Result<(), OutputError> {
+    if Manifest::load(folder)?.is_some_and(|manifest| !manifest.members().is_empty()) {
+        return remove_members(folder);
+    }
+    remove_files(folder)
+}
+
+/// Removes the files of a dataset, finished or not. The manifest and the journal, which know them, go last.
+pub(super) fn remove_files(folder: &Folder) -> Result<(), OutputError> {
     if let Some(files) = known_files(folder)? {
         folder.remove(files.iter().map(String::as_str))?;
         folder.remove([QUARANTINE_NAME])?;
     }
     if let Some(manifest) = Manifest::load(folder)? {
-        for member in manifest.members() {
-            remove(&folder.final_path(member))?;
-        }
         folder.remove(manifest.file_names())?;
         folder.remove([MANIFEST_NAME])?;
     }

@@ -17,7 +17,7 @@ use std::{
 
 use twox_hash::XxHash64;
 
-use super::OutputError;
+use super::{OutputError, own};
 
 /// Everything that is not a part of the dataset; readers of folders skip names with a dot.
 const HIDDEN: &str = ".annulus";
@@ -54,13 +54,13 @@ impl Folder {
         // A folder that an earlier run has made was there for nobody else.
         let was_there = dir.exists() && !hidden.exists();
         loop {
-            fs::create_dir_all(&hidden).map_err(OutputError::io("create", &hidden))?;
+            own::create_folder(&hidden)?;
             let path = hidden.join("lock");
-            let lock = match File::create(&path) {
+            let lock = match own::open(&path, File::options().write(true).create(true).truncate(false)) {
                 Ok(lock) => lock,
                 // The run that had it has just ended, and took the hidden folder away.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => continue,
-                Err(error) => return Err(OutputError::io("create", path)(error)),
+                Err(error) => return Err(own::open_error("create", &path, error)),
             };
             match lock.try_lock() {
                 Ok(()) if is_same_file(&lock, &path) => {
@@ -198,10 +198,10 @@ pub(crate) struct Sealed {
 }
 
 impl WorkFile {
-    /// Creates (or truncates) a file of the work folder.
+    /// Creates a file of the work folder, in place of one that has its name.
     pub(crate) fn create(folder: &Folder, name: &str) -> Result<Self, OutputError> {
         let path = folder.work_path(name);
-        let file = File::create(&path).map_err(OutputError::io("create", &path))?;
+        let file = own::create_anew(&path).map_err(OutputError::io("create", &path))?;
         Ok(Self { file, path, hasher: XxHash64::with_seed(0), bytes: 0, sync: folder.sync })
     }
 

@@ -5,4 +5,6 @@ mod folder;
 mod hot;
 mod journal;
 mod kills;
+#[cfg(unix)]
+mod links;
 mod support;
