@@ -187,6 +187,7 @@ impl PartitionJob {
             into: args.into,
             placing: placing(args.placing, args.by.len(), format),
             by: args.by,
+            sort_by: args.sort_by.iter().map(|column| column.parse()).collect::<Result<_, _>>()?,
             hot_key_share: args.hot_key_share,
             split_hot_keys: args.split_hot_keys,
             output: OutputOptions {
@@ -217,6 +218,7 @@ fn placing(args: PlacingArgs, keys: usize, format: OutputFormat) -> Placing {
         PlacingArgs { key_groups: Some(groups), .. } => Placing::By(PlacementSpec::KeyGroups(groups)),
         PlacingArgs { ranges: Some(text), .. } if text == "sample" => Placing::SampledRanges,
         PlacingArgs { ranges: Some(text), .. } => Placing::By(PlacementSpec::Ranges(points(&text))),
+        PlacingArgs { by_value: true, .. } => Placing::By(PlacementSpec::Values),
         PlacingArgs { round_robin: true, .. } => Placing::By(PlacementSpec::RoundRobin),
         _ => Placing::By(PlacementSpec::hash_for(format)),
     }

@@ -113,6 +113,7 @@ async fn the_engine_finds_each_partitions_keys_in_its_file() {
                 dataset,
                 by,
                 hot_files: HotFiles::default(),
+                sort_by: Vec::new(),
                 hot_key_share: DEFAULT_HOT_SHARE,
                 output: OutputOptions::new(&dir, format),
                 threads: 1,

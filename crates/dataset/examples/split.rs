@@ -65,6 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         placement,
         by,
         hot_files,
+        sort_by: Vec::new(),
         hot_key_share: DEFAULT_HOT_SHARE,
         output,
         threads,

@@ -149,6 +149,7 @@ fn replaces(dir: &Path, input: &Path) -> Result<(), DatasetError> {
         dataset,
         by,
         hot_files: HotFiles::default(),
+        sort_by: Vec::new(),
         hot_key_share: DEFAULT_HOT_SHARE,
         output,
         threads: 1,

@@ -104,6 +104,7 @@ impl Collection {
             version: MANIFEST_VERSION,
             settings,
             columns: members.first().map(|member| member.columns.clone()).unwrap_or_default(),
+            folder_columns: Vec::new(),
             rows: members.iter().map(|member| member.rows).sum(),
             rows_bad: members.iter().map(|member| member.rows_bad).sum(),
             bytes: members.iter().map(|member| member.bytes).sum(),

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Field, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -32,6 +32,9 @@ pub struct Manifest {
     pub settings: Settings,
     /// The columns of every file.
     pub columns: Vec<ColumnEntry>,
+    /// The columns whose values name the folders of the files, and which the files have not; none if there are no such folders.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub folder_columns: Vec<ColumnEntry>,
     /// Rows of all partitions.
     pub rows: u64,
     /// Rows of the inputs that could not be read and are in no partition.
@@ -91,7 +94,7 @@ pub struct PartitionEntry {
 /// A file of a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
-    /// Its name in the folder.
+    /// Its name in the folder, with the folders between them if values name some.
     pub name: String,
     /// Which of its partition's extra files for hot keys it belongs to, from 1; none for the partition's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -211,10 +214,10 @@ impl Manifest {
 
 /// The columns of `schema`, as a manifest lists them.
 pub(crate) fn columns_of(schema: &Schema) -> Vec<ColumnEntry> {
-    let column = |field: &arrow::datatypes::FieldRef| ColumnEntry {
-        name: field.name().clone(),
-        data_type: field.data_type().to_string(),
-        nullable: field.is_nullable(),
-    };
-    schema.fields().iter().map(column).collect()
+    schema.fields().iter().map(|field| column_of(field)).collect()
+}
+
+/// A column, as a manifest lists it.
+pub(crate) fn column_of(field: &Field) -> ColumnEntry {
+    ColumnEntry { name: field.name().clone(), data_type: field.data_type().to_string(), nullable: field.is_nullable() }
 }

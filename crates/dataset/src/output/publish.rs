@@ -8,7 +8,7 @@
 //! ```
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     fs::{self, File, TryLockError},
     hash::Hasher,
     io::{self, Write},
@@ -17,7 +17,7 @@ use std::{
 
 use twox_hash::XxHash64;
 
-use super::{OutputError, own};
+use super::{OutputError, own, values::is_value_folder};
 
 /// Everything that is not a part of the dataset; readers of folders skip names with a dot.
 const HIDDEN: &str = ".annulus";
@@ -127,11 +127,16 @@ impl Folder {
 
     /// Gives files of the work folder that are sealed their final names.
     pub(crate) fn publish<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
+        let mut changed = BTreeSet::from([String::new()]);
         for name in names {
             let path = self.final_path(name);
+            for folder in folders_of(name).filter(|folder| !changed.contains(*folder)).collect::<Vec<_>>() {
+                own::create_folder(&self.final_path(folder))?;
+                changed.insert(folder.to_owned());
+            }
             fs::rename(self.work_path(name), &path).map_err(OutputError::io("rename a file to", path))?;
         }
-        self.sync_names(&self.dir)
+        changed.iter().try_for_each(|folder| self.sync_names(&self.final_path(folder)))
     }
 
     /// Writes a small file at once, so that it is there as a whole or not at all.
@@ -142,7 +147,7 @@ impl Folder {
         self.publish([name])
     }
 
-    /// Removes whole files by name; those that are not there are fine.
+    /// Removes whole files by name, and the folders that were for them alone; those that are not there are fine.
     pub(crate) fn remove<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
         for name in names {
             let path = self.final_path(name);
@@ -152,14 +157,32 @@ impl Folder {
                 }
                 _ => {}
             }
+            // Only empty folders can be removed so.
+            folders_of(name).collect::<Vec<_>>().iter().rev().for_each(|folder| {
+                fs::remove_dir(self.final_path(folder)).ok();
+            });
         }
         self.sync_names(&self.dir)
     }
 
     /// The name of a visible file or folder that is not among `known`, if there is any.
     pub(crate) fn visible_but(&self, known: &[String]) -> Result<Option<String>, OutputError> {
-        let known: HashSet<&str> = known.iter().map(String::as_str).collect();
-        Ok(visible(&self.dir)?.find(|name| !known.contains(name.as_str())))
+        let names: HashSet<&str> = known.iter().map(String::as_str).collect();
+        let folders: HashSet<&str> = known.iter().flat_map(|name| folders_of(name)).collect();
+        let mut below = vec![String::new()];
+        while let Some(folder) = below.pop() {
+            for name in visible(&self.final_path(&folder))? {
+                let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+                // What a link leads to is another's.
+                let is_folder = self.final_path(&path).symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+                match (names.contains(path.as_str()), is_folder && folders.contains(path.as_str())) {
+                    (true, _) => {}
+                    (false, true) => below.push(path),
+                    (false, false) => return Ok(Some(path)),
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Removes what [`lock`](Self::lock) created, unless a run had left more there.
@@ -201,6 +224,9 @@ impl WorkFile {
     /// Creates a file of the work folder, in place of one that has its name.
     pub(crate) fn create(folder: &Folder, name: &str) -> Result<Self, OutputError> {
         let path = folder.work_path(name);
+        if let Some(above) = path.parent().filter(|above| *above != folder.work) {
+            fs::create_dir_all(above).map_err(OutputError::io("create", above))?;
+        }
         let file = own::create_anew(&path).map_err(OutputError::io("create", &path))?;
         Ok(Self { file, path, hasher: XxHash64::with_seed(0), bytes: 0, sync: folder.sync })
     }
@@ -254,8 +280,18 @@ pub(crate) fn examine(path: &Path) -> Result<Option<Sealed>, OutputError> {
 pub(super) fn checked_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     let is_part = |part: &str| !part.is_empty() && !part.starts_with('.') && part.chars().all(is_plain);
-    let is_ours = |name: &str| name.split('/').count() <= 2 && name.split('/').all(is_part);
+    let is_ours = |name: &str| match name.rsplit_once('/') {
+        None => is_part(name),
+        Some((folders, file)) => {
+            is_part(file) && (is_part(folders) && !folders.contains('/') || folders.split('/').all(is_value_folder))
+        }
+    };
     names.find(|name| !is_ours(name)).map_or(Ok(()), |name| Err(format!("'{name}' is no name of a file of a dataset")))
+}
+
+/// The folders that a name leads through, the outermost first: `a` and `a/b` for `a/b/c`.
+fn folders_of(name: &str) -> impl Iterator<Item = &str> {
+    name.match_indices('/').map(|(end, _)| &name[..end])
 }
 
 struct Hashed(XxHash64);

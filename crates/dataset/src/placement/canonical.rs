@@ -25,6 +25,7 @@ enum Named {
     Hash { texts_as_views: bool },
     KeyGroups { groups: usize },
     Ranges { points: Vec<Vec<Option<String>>> },
+    Values { buckets: usize },
     RoundRobin,
 }
 
@@ -35,6 +36,7 @@ impl Placement {
             Rule::Hash(hasher, _) => Named::Hash { texts_as_views: hasher.casts() },
             Rule::KeyGroups(_, groups) => Named::KeyGroups { groups: groups.count() },
             Rule::Ranges(ranges) => Named::Ranges { points: points_text(ranges.points()) },
+            Rule::Values(_, modulo) => Named::Values { buckets: modulo.consumers() },
             Rule::RoundRobin => Named::RoundRobin,
         };
         serde_json::to_string(&Canonical { version: VERSION, rule }).expect("texts and numbers have a JSON form")
@@ -80,6 +82,7 @@ mod tests {
         assert_eq!(text(PlacementSpec::HashAsViews, &["k", "t"]), views);
         assert_eq!(text(PlacementSpec::KeyGroups(64), &["k"]), r#"{"version":1,"rule":"key_groups","groups":64}"#);
         assert_eq!(text(PlacementSpec::RoundRobin, &[]), r#"{"version":1,"rule":"round_robin"}"#);
+        assert_eq!(text(PlacementSpec::Values, &["k"]), r#"{"version":1,"rule":"values","buckets":3}"#);
         let given = PlacementSpec::Ranges(vec![vec!["5".into(), "a,b".into()], vec!["07".into(), "\"".into()]]);
         let points = r#"{"version":1,"rule":"ranges","points":[["5","a,b"],["7","\""]]}"#;
         assert_eq!(text(given, &["k", "t"]), points);

@@ -1,11 +1,11 @@
 //! From what is asked for to a job: the inputs are opened, and what a sample decides is decided.
 
-use super::{HotFiles, Job};
+use super::{HotFiles, Job, SMALL_SPILL_BYTES, SortColumn};
 use crate::{
     error::DatasetError,
     input::{BadRows, Dataset, InputOptions},
     output::OutputOptions,
-    placement::{Placement, PlacementSpec, sample_ranges},
+    placement::{Placement, PlacementSpec, VALUE_BUCKETS, sample_ranges},
 };
 
 /// What is to be split, how, and where to, before the inputs have been looked at.
@@ -17,10 +17,12 @@ pub struct JobSpec {
     pub input: InputOptions,
     /// The key columns; none if rows are placed by turns.
     pub by: Vec<String>,
-    /// Number of partitions.
-    pub into: usize,
+    /// Number of partitions; none if values have folders of their own.
+    pub into: Option<usize>,
     /// Where rows go.
     pub placing: Placing,
+    /// As [`Job::sort_by`].
+    pub sort_by: Vec<SortColumn>,
     /// As [`Job::hot_key_share`].
     pub hot_key_share: f64,
     /// Whether hot keys get extra files, and how many if that is given; see [`HotFiles::sample`].
@@ -29,7 +31,7 @@ pub struct JobSpec {
     pub output: OutputOptions,
     /// Number of worker threads, at least one.
     pub threads: usize,
-    /// As [`Job::memory_limit`].
+    /// As [`Job::memory_limit`]; at least 16 MiB, which pages and buffers may take within any limit.
     pub memory_limit: usize,
 }
 
@@ -55,20 +57,30 @@ impl JobSpec {
                 remedy: "rows that are placed by turns have no key; leave one of the two out".to_owned(),
             });
         }
+        if self.memory_limit < SMALL_SPILL_BYTES {
+            let mib = SMALL_SPILL_BYTES >> 20;
+            return Err(DatasetError::Config {
+                option: "--memory-limit",
+                value: format!("{} bytes", self.memory_limit),
+                remedy: format!("batches, pages and open files take more than that; allow at least {mib}M"),
+            });
+        }
+        let into = self.partitions()?;
         let dataset = Dataset::open(&self.inputs, &self.input)?;
         let spec = match self.placing {
             Placing::By(spec) => spec,
-            Placing::SampledRanges => sample_ranges(&dataset, &self.by, self.into)?,
+            Placing::SampledRanges => sample_ranges(&dataset, &self.by, into)?,
         };
-        let placement = Placement::new(&spec, &dataset.schema, &self.by, self.into)?;
+        let placement = Placement::new(&spec, &dataset.schema, &self.by, into)?;
         let hot_files = match self.split_hot_keys {
-            Some(files) => HotFiles::sample(&dataset, &spec, &self.by, self.into, self.hot_key_share, files)?,
+            Some(files) => HotFiles::sample(&dataset, &spec, &self.by, into, self.hot_key_share, files)?,
             None => HotFiles::default(),
         };
         Ok(Job {
             dataset,
             placement,
             by: self.by,
+            sort_by: self.sort_by,
             hot_files,
             hot_key_share: self.hot_key_share,
             output: self.output,
@@ -76,5 +88,25 @@ impl JobSpec {
             memory_limit: self.memory_limit,
             quarantine: self.input.on_bad_row == BadRows::Quarantine,
         })
+    }
+
+    /// Checks what is asked for together with the number of partitions, and returns it.
+    fn partitions(&self) -> Result<usize, DatasetError> {
+        let refused = |option, value: String, remedy: &str| {
+            Err(DatasetError::Config { option, value, remedy: remedy.to_owned() })
+        };
+        match (matches!(self.placing, Placing::By(PlacementSpec::Values)), self.into) {
+            (true, Some(into)) => {
+                let remedy = "each value has a folder of its own, whatever their number; leave one of the two out";
+                refused("--into", format!("{into} together with --by-value"), remedy)
+            }
+            (true, None) if self.split_hot_keys.is_some() => {
+                let remedy = "no partition has several keys; leave one of the two out";
+                refused("--split-hot-keys", "given together with --by-value".to_owned(), remedy)
+            }
+            (true, None) => Ok(VALUE_BUCKETS),
+            (false, Some(into)) => Ok(into),
+            (false, None) => refused("--into", "not given".to_owned(), "give a number of partitions"),
+        }
     }
 }

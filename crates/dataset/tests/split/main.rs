@@ -8,3 +8,4 @@ mod kills;
 #[cfg(unix)]
 mod links;
 mod support;
+mod values;
