@@ -14,7 +14,8 @@ use super::{
     OutputError,
     manifest::{FileEntry, Settings},
     own,
-    publish::{Folder, JOURNAL_NAME, Sealed, checked_names, examine},
+    publish::{Folder, JOURNAL_NAME, checked_names},
+    work_file::{Sealed, examine},
 };
 
 const JOURNAL_VERSION: u32 = 1;

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     OutputError,
     collection::is_member_name,
-    publish::{Folder, checked_names, examine},
+    publish::{Folder, checked_names},
+    work_file::examine,
 };
 
 /// The name of the manifest in its folder.

@@ -23,6 +23,7 @@ mod quarantine;
 mod slot;
 mod values;
 mod whole;
+mod work_file;
 
 use std::{
     collections::BTreeMap,

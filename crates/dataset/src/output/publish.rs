@@ -10,14 +10,11 @@
 use std::{
     collections::{BTreeSet, HashSet},
     fs::{self, File, TryLockError},
-    hash::Hasher,
     io::{self, Write},
     path::{Path, PathBuf},
 };
 
-use twox_hash::XxHash64;
-
-use super::{OutputError, own, values::is_value_folder};
+use super::{OutputError, own, values::is_value_folder, work_file::WorkFile};
 
 /// Everything that is not a part of the dataset; readers of folders skip names with a dot.
 const HIDDEN: &str = ".annulus";
@@ -204,77 +201,6 @@ impl Folder {
     }
 }
 
-/// A file in the making: what is written is counted and hashed on its way.
-pub(crate) struct WorkFile {
-    file: File,
-    path: PathBuf,
-    hasher: XxHash64,
-    bytes: u64,
-    sync: bool,
-}
-
-/// What a whole file is known by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sealed {
-    pub(crate) bytes: u64,
-    pub(crate) checksum: String,
-}
-
-impl WorkFile {
-    /// Creates a file of the work folder, in place of one that has its name.
-    pub(crate) fn create(folder: &Folder, name: &str) -> Result<Self, OutputError> {
-        let path = folder.work_path(name);
-        if let Some(above) = path.parent().filter(|above| *above != folder.work) {
-            fs::create_dir_all(above).map_err(OutputError::io("create", above))?;
-        }
-        let file = own::create_anew(&path).map_err(OutputError::io("create", &path))?;
-        Ok(Self { file, path, hasher: XxHash64::with_seed(0), bytes: 0, sync: folder.sync })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Bytes written.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Ends the file, and waits until it is on disk if that is asked for. Nothing more is written.
-    pub(crate) fn seal(&mut self) -> Result<Sealed, OutputError> {
-        if self.sync {
-            self.file.sync_all().map_err(OutputError::io("write", &self.path))?;
-        }
-        Ok(Sealed { bytes: self.bytes, checksum: checksum_text(&self.hasher) })
-    }
-}
-
-impl Write for WorkFile {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(buf)?;
-        Hasher::write(&mut self.hasher, &buf[..written]);
-        self.bytes += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Reads a file and tells what it is known by; `None` if there is none. O(bytes).
-pub(crate) fn examine(path: &Path) -> Result<Option<Sealed>, OutputError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(OutputError::io("open", path)(error)),
-    };
-    let mut sink = Hashed(XxHash64::with_seed(0));
-    let bytes = io::copy(&mut io::BufReader::with_capacity(1 << 20, file), &mut sink);
-    let bytes = bytes.map_err(OutputError::io("read", path))?;
-    Ok(Some(Sealed { bytes, checksum: checksum_text(&sink.0) }))
-}
-
 /// An error unless all are plain names as a run gives them, or those in a plain folder of this one: what is read from a folder must
 /// not lead out of it.
 pub(super) fn checked_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), String> {
@@ -292,23 +218,6 @@ pub(super) fn checked_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Res
 /// The folders that a name leads through, the outermost first: `a` and `a/b` for `a/b/c`.
 fn folders_of(name: &str) -> impl Iterator<Item = &str> {
     name.match_indices('/').map(|(end, _)| &name[..end])
-}
-
-struct Hashed(XxHash64);
-
-impl Write for Hashed {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        Hasher::write(&mut self.0, buf);
-        Ok(buf.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn checksum_text(hasher: &XxHash64) -> String {
-    format!("xxh64:{:016x}", hasher.finish())
 }
 
 /// Whether `path` still leads to `file`, and not to one that was made since.

@@ -10,8 +10,9 @@ use super::{
     format::{Encoding, OutputFormat},
     keys::KeyRange,
     manifest::FileEntry,
-    publish::{Folder, Sealed},
+    publish::Folder,
     values::{FolderFiles, ValueFolders},
+    work_file::Sealed,
 };
 
 /// Names a slot.
