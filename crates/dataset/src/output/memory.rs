@@ -28,7 +28,7 @@ impl Shares {
         Self {
             wave: (limit / 5 / workers).clamp(1, MAX_WAVE_BYTES),
             writers: (limit / 4).max(1),
-            sort: (limit / 6 / workers).clamp(MIN_SORT_BYTES, MAX_SORT_BYTES),
+            sort: (limit / 8 / workers).clamp(MIN_SORT_BYTES, MAX_SORT_BYTES),
         }
     }
 }
