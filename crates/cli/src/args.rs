@@ -176,6 +176,7 @@ pub struct SqlArgs {
   annulus partition orders.parquet --by id --into 8 --output parts --resume
   annulus partition orders.parquet --by day --into 12 --output parts --ranges sample
   annulus partition visits/ --by site --into 32 --output parts --split-hot-keys
+  annulus partition flights/ --by year,month --by-value --sort-by time,delay:desc --output parts
 
 Inputs are files, folders or globs of Parquet, CSV, JSON lines, Arrow IPC or page files, or - for an Arrow IPC stream on standard input. A file is read
 once, whatever leads to it; names that begin with . or _ are passed over in folders, and where a glob has wildcards.
@@ -186,7 +187,10 @@ comes last. A partition without rows has no file.
 Interrupted or failed runs leave the partitions that they finished; --resume goes on with the others.
 Hot keys, which have at least --hot-key-share of an average partition's rows, are reported here and in manifest.json; their
 rows are told from one row in 32, so they lie between two bounds. With --split-hot-keys their rows go by turns to extra files
-of their partition, DIR/part-00007.hot-1.parquet and so on, and all are counted. Which keys these are is found in a sample first.")]
+of their partition, DIR/part-00007.hot-1.parquet and so on, and all are counted. Which keys these are is found in a sample first.
+With --by-value there is a folder for each value, and the files in it, DIR/year=2013/part-00000.parquet and so on, have the other
+columns. Null is __HIVE_DEFAULT_PARTITION__, and characters that folder names cannot have are percent-encoded. Rows that are sorted
+or placed by value go to disk first, and are sorted there if they do not fit into memory.")]
 pub struct PartitionArgs {
     /// Files, folders or globs; - for an Arrow IPC stream on standard input
     #[arg(required = true, value_name = "INPUT")]
@@ -195,13 +199,16 @@ pub struct PartitionArgs {
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', required_unless_present = "round_robin")]
     pub by: Vec<String>,
     /// Number of partitions
-    #[arg(long, value_name = "N", value_parser = units::parse_count)]
-    pub into: usize,
+    #[arg(long, value_name = "N", value_parser = units::parse_count, required_unless_present = "by_value")]
+    pub into: Option<usize>,
     /// Folder for the files
     #[arg(long, short, value_name = "DIR")]
     pub output: PathBuf,
     #[command(flatten)]
     pub placing: PlacingArgs,
+    /// Sort the rows of each file by these columns, each with :desc for the greatest values first; nulls then come first, else last
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub sort_by: Vec<String>,
     /// Share of an average partition's rows from which on a key is hot
     #[arg(long, value_name = "SHARE", default_value_t = DEFAULT_HOT_SHARE, value_parser = units::parse_share)]
     pub hot_key_share: f64,
@@ -220,7 +227,7 @@ pub struct PartitionArgs {
     /// Begin a further file of a partition, like part-00007-00002.parquet, when one has reached this size; it may be larger by a batch
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub max_file_size: Option<usize>,
-    /// Memory for rows and open files, like 512M or 2G; the process takes some 50M more
+    /// Memory for rows and open files, like 512M or 2G, at least 16M; the process takes some 50M more
     #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_limit: usize,
     /// Worker threads [default: the number of cores]
@@ -255,6 +262,9 @@ pub struct PlacingArgs {
     /// Place by turns
     #[arg(long)]
     pub round_robin: bool,
+    /// Place each value in a folder of its own, like DIR/year=2013/month=1 for --by year,month, as Hive, Spark and DuckDB do
+    #[arg(long)]
+    pub by_value: bool,
 }
 
 /// How input files are read.

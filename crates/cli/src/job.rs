@@ -16,6 +16,7 @@ use annulus_dataset::{
     input::{BadRows, CsvOptions, InputOptions},
     output::{Compression, DEFAULT_PAGE_BYTES, Existing, OutputFormat, OutputOptions},
     placement::PlacementSpec,
+    split::{JobSpec, Placing},
 };
 use annulus_terminal::machine;
 use anyhow::{Context, Result, bail};
@@ -76,25 +77,8 @@ pub struct SqlJob {
 
 /// A dataset to be split.
 pub struct PartitionJob {
-    pub inputs: Vec<String>,
-    pub input: InputOptions,
-    pub by: Vec<String>,
-    pub into: usize,
-    pub placing: Placing,
-    pub hot_key_share: f64,
-    /// Whether hot keys get extra files, and how many if that is given.
-    pub split_hot_keys: Option<Option<usize>>,
-    pub output: OutputOptions,
-    pub threads: usize,
-    pub memory_bytes: usize,
+    pub spec: JobSpec,
     pub json: bool,
-}
-
-/// How rows are placed.
-pub enum Placing {
-    By(PlacementSpec),
-    /// By ranges whose split points are found in a sample.
-    SampledRanges,
 }
 
 /// Where statements come from.
@@ -197,12 +181,13 @@ impl PartitionJob {
         }
         let page_bytes = args.page_size.unwrap_or(DEFAULT_PAGE_BYTES);
         let max_file_bytes = args.max_file_size.map(|bytes| bytes as u64);
-        Ok(Self {
+        let spec = JobSpec {
             inputs: args.inputs,
             input: input_options(args.reading)?,
             into: args.into,
-            placing: Placing::new(args.placing, args.by.len(), format),
+            placing: placing(args.placing, args.by.len(), format),
             by: args.by,
+            sort_by: args.sort_by.iter().map(|column| column.parse()).collect::<Result<_, _>>()?,
             hot_key_share: args.hot_key_share,
             split_hot_keys: args.split_hot_keys,
             output: OutputOptions {
@@ -215,28 +200,27 @@ impl PartitionJob {
                 existing,
             },
             threads: args.threads.unwrap_or_else(machine::cores),
-            memory_bytes: args.memory_limit,
-            json: args.json,
-        })
+            memory_limit: args.memory_limit,
+        };
+        Ok(Self { spec, json: args.json })
     }
 }
 
-impl Placing {
-    fn new(args: PlacingArgs, keys: usize, format: OutputFormat) -> Self {
-        let points = |text: &str| -> Vec<Vec<String>> {
-            let values = |point: &str| point.split(',').map(str::to_owned).collect();
-            match keys {
-                1 => text.split([',', ';']).map(|point| vec![point.to_owned()]).collect(),
-                _ => text.split(';').map(values).collect(),
-            }
-        };
-        match args {
-            PlacingArgs { key_groups: Some(groups), .. } => Self::By(PlacementSpec::KeyGroups(groups)),
-            PlacingArgs { ranges: Some(text), .. } if text == "sample" => Self::SampledRanges,
-            PlacingArgs { ranges: Some(text), .. } => Self::By(PlacementSpec::Ranges(points(&text))),
-            PlacingArgs { round_robin: true, .. } => Self::By(PlacementSpec::RoundRobin),
-            _ => Self::By(PlacementSpec::hash_for(format)),
+fn placing(args: PlacingArgs, keys: usize, format: OutputFormat) -> Placing {
+    let points = |text: &str| -> Vec<Vec<String>> {
+        let values = |point: &str| point.split(',').map(str::to_owned).collect();
+        match keys {
+            1 => text.split([',', ';']).map(|point| vec![point.to_owned()]).collect(),
+            _ => text.split(';').map(values).collect(),
         }
+    };
+    match args {
+        PlacingArgs { key_groups: Some(groups), .. } => Placing::By(PlacementSpec::KeyGroups(groups)),
+        PlacingArgs { ranges: Some(text), .. } if text == "sample" => Placing::SampledRanges,
+        PlacingArgs { ranges: Some(text), .. } => Placing::By(PlacementSpec::Ranges(points(&text))),
+        PlacingArgs { by_value: true, .. } => Placing::By(PlacementSpec::Values),
+        PlacingArgs { round_robin: true, .. } => Placing::By(PlacementSpec::RoundRobin),
+        _ => Placing::By(PlacementSpec::hash_for(format)),
     }
 }
 

@@ -67,13 +67,14 @@ fn bad_rows_fail_are_skipped_or_kept() {
 #[test]
 fn mistakes_are_explained() {
     let folder = inputs();
-    let cases: [(&[&str], &[&str]); 6] = [
+    let cases: [(&[&str], &[&str]); 7] = [
         (&["none.parquet", "--by", "id"], &["none.parquet"]),
         (&["rows.parquet", "--by", "no"], &["'no'", "id, name"]),
         (&["rows.parquet"], &["--by"]),
         (&["rows.parquet", "--by", "id", "--format", "arrow", "--compression", "snappy"], &["lz4"]),
         (&["rows.parquet", "--by", "id", "--resume", "--overwrite"], &["--overwrite"]),
         (&["rows.parquet", "--by", "id", "--delimiter", "ab"], &["ab"]),
+        (&["rows.parquet", "--by", "id", "--memory-limit", "1K"], &["--memory-limit", "1024 bytes", "at least 16M"]),
     ];
     let before = names(folder.path());
     for (arguments, expected) in cases {

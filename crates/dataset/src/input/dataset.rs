@@ -1,17 +1,15 @@
 //! Opening a dataset.
 
 use std::{
-    hash::Hasher,
     io::{self, Read},
     path::Path,
     sync::Arc,
 };
 
 use arrow::datatypes::SchemaRef;
-use twox_hash::XxHash64;
 
 use super::{
-    Format, InputOptions, Unit, ipc,
+    Format, InputOptions, Unit, fingerprint, ipc,
     pages::PageFile,
     parquet::ParquetFile,
     paths::{self, InputFile},
@@ -95,20 +93,9 @@ impl Dataset {
         let hints = ColumnHints::of(&schema, &sources);
         let parts = sources.into_iter().flat_map(|source| source.parts(&schema, options));
         let units = parts.enumerate().map(|(index, part)| Unit::new(index, part)).collect();
-        let InputOptions { format: _, csv, on_bad_row, batch_rows: _, unit_bytes, unit_rows, infer_rows } = options;
-        let mut fingerprint = format!("{csv:?} {on_bad_row:?} {unit_bytes} {infer_rows}\n");
-        if let Some(rows) = unit_rows {
-            fingerprint.push_str(&format!("{rows}\n"));
-        }
-        let mut outline = XxHash64::with_seed(0);
-        outline.write(fingerprint.as_bytes());
-        for file in &files {
-            outline.write(format!("{}\t{}\t{}\n", file.format, file.path, file.bytes).as_bytes());
-            fingerprint.push_str(&format!("{}\t{}\n", file.format, file.fingerprint));
-        }
+        let (fingerprint, outline) = fingerprint::of(options, &files);
         let total_bytes = files.iter().map(|file| file.bytes).sum();
-        let (fingerprint, outline) = (Some(fingerprint), Some(outline.finish()));
-        Ok(Self { schema, units, total_bytes, hints, fingerprint, outline })
+        Ok(Self { schema, units, total_bytes, hints, fingerprint: Some(fingerprint), outline: Some(outline) })
     }
 
     /// An Arrow IPC stream, which can be read once. Errors call it `name`.

@@ -9,6 +9,7 @@
 mod bad_rows;
 mod dataset;
 mod extent;
+mod fingerprint;
 mod format;
 mod ipc;
 mod pages;

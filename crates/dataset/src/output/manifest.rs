@@ -6,12 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Field, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::{
     OutputError,
-    publish::{Folder, checked_names, examine},
+    collection::is_member_name,
+    publish::{Folder, checked_names},
+    work_file::examine,
 };
 
 /// The name of the manifest in its folder.
@@ -31,6 +33,9 @@ pub struct Manifest {
     pub settings: Settings,
     /// The columns of every file.
     pub columns: Vec<ColumnEntry>,
+    /// The columns whose values name the folders of the files, and which the files have not; none if there are no such folders.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub folder_columns: Vec<ColumnEntry>,
     /// Rows of all partitions.
     pub rows: u64,
     /// Rows of the inputs that could not be read and are in no partition.
@@ -90,7 +95,7 @@ pub struct PartitionEntry {
 /// A file of a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
-    /// Its name in the folder.
+    /// Its name in the folder, with the folders between them if values name some.
     pub name: String,
     /// Which of its partition's extra files for hot keys it belongs to, from 1; none for the partition's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -197,7 +202,8 @@ impl Manifest {
 
     /// The folders that hold its files, if these are not beside the manifest: those of a [`Collection`](super::Collection).
     pub fn members(&self) -> BTreeSet<&str> {
-        self.file_names().filter_map(|name| name.split_once('/')).map(|(member, _)| member).collect()
+        let folders = self.file_names().filter_map(|name| name.split_once('/')).map(|(folder, _)| folder);
+        folders.filter(|folder| is_member_name(folder)).collect()
     }
 
     /// Every file but the manifest itself.
@@ -209,10 +215,10 @@ impl Manifest {
 
 /// The columns of `schema`, as a manifest lists them.
 pub(crate) fn columns_of(schema: &Schema) -> Vec<ColumnEntry> {
-    let column = |field: &arrow::datatypes::FieldRef| ColumnEntry {
-        name: field.name().clone(),
-        data_type: field.data_type().to_string(),
-        nullable: field.is_nullable(),
-    };
-    schema.fields().iter().map(column).collect()
+    schema.fields().iter().map(|field| column_of(field)).collect()
+}
+
+/// A column, as a manifest lists it.
+pub(crate) fn column_of(field: &Field) -> ColumnEntry {
+    ColumnEntry { name: field.name().clone(), data_type: field.data_type().to_string(), nullable: field.is_nullable() }
 }

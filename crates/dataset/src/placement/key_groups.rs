@@ -31,6 +31,11 @@ impl KeyGroups {
         Ok(Self { group: Modulo::new(count), partitions })
     }
 
+    /// Number of groups.
+    pub(super) fn count(&self) -> usize {
+        self.partitions.len()
+    }
+
     /// Appends the partition of each hash.
     pub(super) fn append_targets(&self, hashes: &[u64], targets: &mut Vec<Target>) {
         targets.extend(hashes.iter().map(|&hash| self.partitions[usize::from(self.group.target(hash))]));
