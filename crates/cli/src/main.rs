@@ -10,6 +10,7 @@ mod node;
 mod report;
 mod run;
 mod session;
+mod shell;
 mod sql;
 mod tpch;
 mod units;
