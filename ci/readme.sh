@@ -27,20 +27,25 @@ commands() {
     ' "$1" | grep -v -e '^ *#' -e '^ *$' -e '# not run: [^ ]' | sed 's/[[:space:]]\{1,\}#.*$//' || true
 }
 
+# Writes 200 rows of the columns given to a file.
+rows() {
+    annulus sql "SELECT $2 FROM generate_series(1, 200) AS s (n)" --output "$1" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
+}
+
 # Inputs of the names that the documents use.
 inputs() {
-    mkdir -p events logs lineitem visits orders a b
-    local numbers="FROM generate_series(1, 200) AS s (n)"
-    annulus sql "SELECT n AS id, 'u' || n % 20 AS user, n * 1.5 AS amount $numbers" --output events/part.parquet
-    annulus sql "SELECT 'h' || n % 5 AS host, n % 7 AS day, n AS bytes $numbers" --output logs/one.csv
-    annulus sql "SELECT n AS id, n AS o_orderkey, n % 12 AS day, n * 10 AS o_totalprice $numbers" --output orders.parquet
-    annulus sql "SELECT n AS l_orderkey, n % 50 AS l_quantity $numbers" --output lineitem/part.parquet
-    annulus sql "SELECT 's' || n % 3 AS site, n AS visitor $numbers" --output visits/part.parquet
-    annulus sql "SELECT n AS id, n AS t, 'name' || n AS name $numbers" --output a/part.parquet
-    cp orders.parquet orders/ && cp a/part.parquet b/
-    echo "SELECT 1 AS one;" >report.sql
+    mkdir events logs lineitem visits orders a b
+    rows events/part.parquet "n AS id, concat('u', n % 20) AS user, n * 1.5 AS amount"
+    rows logs/one.csv "concat('h', n % 5) AS host, n % 7 AS day, n AS bytes"
+    rows orders.parquet "n AS id, n AS o_orderkey, n % 12 AS day, n * 10 AS o_totalprice"
+    rows lineitem/part.parquet "n AS l_orderkey, n % 50 AS l_quantity"
+    rows visits/part.parquet "concat('s', n % 3) AS site, n AS visitor"
+    rows a/part.parquet "n AS id, n AS t, concat('name', n) AS name"
+    cp a/part.parquet b/
+    cp orders.parquet orders/
     printf 'id,day\n1,2\n' >orders.csv
-} 2>/dev/null
+    echo "SELECT 1 AS one;" >report.sql
+}
 
 # Whether a command is only to be resolved.
 long() {
@@ -62,7 +67,7 @@ run() {
     local command=$1 output
     case "$command" in
     "cargo run --release -- "*)
-        resolves "${command%% -- *}"
+        resolves "${command%% -- *}" || return 1
         run "annulus ${command#cargo run --release -- }"
         ;;
     "cargo install "* | "cargo build "* | "cargo add "* | "git clone "* | "cd "*) ;;
@@ -70,12 +75,15 @@ run() {
         local script=${command#sudo }
         script=$root/${script%% *}
         [ -x "$script" ] || { echo "no script '$script'"; return 1; }
-        if head -1 "$script" | grep -q bash; then bash -n "$script"; fi
+        ! head -1 "$script" | grep -q bash || bash -n "$script"
         ;;
-    "annulus tpch"*) eval "$command --scale 0.01 --iterations 1 --queries 1,6 --data tpch" ;;
+    "annulus tpch"*)
+        command=$(sed -E 's/ --(scale|iterations|queries) [^ ]+//g' <<<"$command")
+        eval "$command --scale 0.01 --iterations 1 --queries 1,6 --data tpch"
+        ;;
     "annulus "* | "echo "*)
         if long "$command"; then
-            while read -r part; do eval "$part --help"; done <<<"${command// && /$'\n'}"
+            while read -r part; do eval "$part --help" || return 1; done <<<"${command// && /$'\n'}"
         else
             output=$(sed -n 's/.*--output \([^ ]*\).*/\1/p' <<<"$command")
             [ -z "$output" ] || rm -rf -- "${work:?}/$output"
@@ -90,7 +98,7 @@ check() {
     local file=$1 command log failed=0 count=0
     while IFS= read -r command; do
         count=$((count + 1))
-        if ! log=$(set -e; cd "$work"; run "$command" </dev/null 2>&1); then
+        if ! log=$(cd "$work" && run "$command" </dev/null 2>&1); then
             echo "$file: this command failed: $command" >&2
             echo "$log" | tail -5 >&2
             failed=1
