@@ -88,7 +88,8 @@ pub struct EngineArgs {
     /// Partitions that the optimizer aims at [default: the number of cores]
     #[arg(long, value_name = "P", value_parser = units::parse_count)]
     pub target_partitions: Option<usize>,
-    /// Most memory that a query may use, like 512M or 2G [default: no limit]
+    /// Memory for sorts, joins and aggregates, like 512M or 2G, before they spill or fail; what is read and on its way comes on
+    /// top [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_limit: Option<usize>,
 }
@@ -139,6 +140,9 @@ pub struct TpchArgs {
 Files: .parquet, .csv, .tsv, .json, .ndjson, .arrow, .avro (text also as .gz, .bz2, .xz, .zst), or folders of one kind.
 Without a query it reads statements from a pipe, or opens a shell on a terminal (\\? lists its commands).
 With --output the result of the last statement goes to the file; .json files have one object a line.
+Paths may be URLs: s3://, gs://, az://, http:// and https://. Credentials come from the environment, as AWS_ACCESS_KEY_ID,
+GOOGLE_SERVICE_ACCOUNT or AZURE_STORAGE_ACCOUNT_KEY.
+Without ORDER BY rows come in no particular order, except that a LIMIT on one table alone gives its first rows.
 Ctrl-C cancels the query; an unfinished output file is removed.")]
 pub struct SqlArgs {
     /// Statements to run, separated by semicolons

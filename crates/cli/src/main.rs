@@ -11,6 +11,7 @@ mod node;
 mod report;
 mod run;
 mod session;
+mod shell;
 mod sql;
 mod tpch;
 mod units;

@@ -119,6 +119,30 @@ fn no_rows_keep_their_header() {
     assert_eq!(print("ndjson"), "");
 }
 
+/// Threads would read from several places in the file, and the fastest would fill the limit.
+#[test]
+fn a_bare_limit_gives_the_first_rows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines: String = (0..2_000_000).map(|n| format!("{n}\n")).collect();
+    fs::write(folder.path().join("n.csv"), format!("n\n{lines}")).expect("write");
+    let query = ["sql", "SELECT n FROM 'n.csv' LIMIT 2", "--format", "csv", "--target-partitions", "4"];
+    for _ in 0..5 {
+        assert_eq!(Annulus::new(query).at(folder.path()).succeeds().stdout, "n\n0\n1\n");
+    }
+}
+
+#[test]
+fn rows_that_are_not_printed_are_told() {
+    let query = ["sql", "SELECT value AS n FROM generate_series(1, 3000)", "--maxrows", "2"];
+    let done = Annulus::new(query).succeeds();
+    assert_eq!(done.stdout, "+---+\n| n |\n+---+\n| 1 |\n| 2 |\n+---+\n");
+    assert!(
+        done.stderr.contains("the first 2 of 3,000 rows") && done.stderr.contains("--maxrows inf"),
+        "{}",
+        done.stderr
+    );
+}
+
 #[test]
 fn runs_a_file_of_statements() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -224,7 +248,13 @@ fn help_has_examples_and_the_version_is_told() {
 
 #[cfg(unix)]
 mod signals {
+    use std::path::{Path, PathBuf};
+
     use super::*;
+
+    fn folders(folder: &Path) -> Vec<PathBuf> {
+        names(folder).into_iter().map(|name| folder.join(name)).filter(|path| path.is_dir()).collect()
+    }
 
     /// A query that runs for hours, behind one that says that it is about to begin.
     const ENDLESS: &str = "SELECT 'started' AS s; SELECT sum(a.value * b.value % 7) AS s \
@@ -265,10 +295,29 @@ mod signals {
         let query = "SELECT value FROM generate_series(1, 100000000000) ORDER BY value % 1000003";
         let arguments = ["sql", query, "--memory-limit", "30M", "--target-partitions", "1"];
         let mut running = Annulus::new(arguments).temp(folder.path()).start();
-        running.wait_until(|| has_file(folder.path()));
+        // Beside the files there is a lock.
+        running.wait_until(|| folders(folder.path()).iter().any(|own| has_file(&own.join("files"))));
         running.signal("INT");
         assert_eq!(running.exit_code(), Some(130));
         assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));
+    }
+
+    #[test]
+    fn what_a_killed_query_left_is_removed_by_the_next() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut killed = Annulus::new(["sql", ENDLESS]).temp(folder.path()).start();
+        killed.wait_for("started");
+        killed.signal("KILL");
+        assert_eq!(killed.exit_code(), None);
+        let mut living = Annulus::new(["sql", ENDLESS]).temp(folder.path()).start();
+        living.wait_for("started");
+        let kept = names(folder.path());
+        assert_eq!(kept.len(), 1, "{kept:?}");
+        Annulus::new(["sql", "SELECT 1"]).temp(folder.path()).succeeds();
+        assert_eq!(names(folder.path()), kept);
+        living.signal("INT");
+        assert_eq!(living.exit_code(), Some(130));
+        assert!(names(folder.path()).is_empty());
     }
 
     #[test]

@@ -3,16 +3,17 @@
 mod blocking;
 pub mod partition;
 mod shell;
+mod spill;
 mod sql;
 mod tpch;
 
-use std::{io, path::Path, time::Duration};
+use std::{env, io, path::Path, time::Duration};
 
 use annulus_bench::{join as bench_join, pages, reproduce, roundabout};
 use anyhow::{Context, Result};
-use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
+use self::spill::SpillFolder;
 use crate::{bench, job::Job, join, node};
 
 /// How a job that did not fail ended.
@@ -55,10 +56,9 @@ pub fn run(job: Job) -> Result<Outcome> {
     outcome
 }
 
-/// Only for what spills to it: a process that is killed leaves it.
-fn spill_folder(made: &mut Option<TempDir>) -> Result<&Path> {
-    let folder =
-        tempfile::Builder::new().prefix("annulus-").tempdir().context("cannot make a folder for spill files")?;
+/// Only for what spills to it.
+fn spill_folder(made: &mut Option<SpillFolder>) -> Result<&Path> {
+    let folder = SpillFolder::create(&env::temp_dir())?;
     Ok(made.insert(folder).path())
 }
 
