@@ -7,12 +7,16 @@ use std::{
 };
 
 use annulus_join::{
+    cancel::CancelToken,
     error::JoinError,
     hash::Fragment,
     output::{Output, OutputSpec},
     types::Side,
 };
-use annulus_roundabout::host::{Host, Revolution};
+use annulus_roundabout::{
+    error::RoundaboutError,
+    host::{Host, Revolution},
+};
 use arrow::array::RecordBatch;
 
 use crate::{
@@ -32,6 +36,8 @@ pub struct JoinSpec {
     pub fragment_bytes: usize,
     /// Threads that join on this host, the one that calls among them.
     pub threads: usize,
+    /// Ends the join from another thread, within what [`CancelToken`] says. The join cancels it itself when the ring fails.
+    pub cancel: CancelToken,
 }
 
 /// One host's part of a join, prepared: of what stays all or the first part, and what is in memory of what goes around.
@@ -79,7 +85,7 @@ impl Share {
     pub fn prepare(spec: &JoinSpec, build: Vec<RecordBatch>, probe: Vec<RecordBatch>) -> Result<Self, CycloError> {
         let start = Instant::now();
         let spec = JoinSpec { threads: spec.threads.max(1), ..spec.clone() };
-        let output = Arc::new(Output::try_new(spec.output.clone())?);
+        let output = Arc::new(Output::try_new(spec.output.clone())?.cancelled_by(spec.cancel.clone()));
         let first = spec.part(&output, build)?;
         let format = spec.condition.format(spec.schemas())?;
         let mut around = Around { spec, output, format, fragments: Vec::new() };
@@ -103,7 +109,8 @@ impl Share {
     /// is called by several threads, with the thread's number from 0 on. [`Host::progress`] tells another thread how far it is.
     ///
     /// # Errors
-    /// If a host fails, which is named, or this one does, after which it [has given up](annulus_roundabout::host::Stopper).
+    /// If a host fails, which is named, or this one does, after which it [has given up](annulus_roundabout::host::Stopper);
+    /// [`JoinError::Cancelled`] if it was asked to stop.
     pub fn turn(
         self,
         host: &mut Host,
@@ -124,6 +131,23 @@ impl Share {
     /// # Errors
     /// As of [`turn`](Self::turn), and those of `next` and `probe`.
     pub fn turn_parts(
+        self,
+        host: &mut Host,
+        parts: NonZeroUsize,
+        next: impl FnMut(usize) -> Result<Vec<RecordBatch>, JoinError>,
+        probe: Option<&Probe<'_>>,
+        emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
+    ) -> Result<Turn, CycloError> {
+        let cancel = self.around.spec.cancel.clone();
+        // A fragment may take long, and what becomes of it is in vain when the ring has failed.
+        host.at_failure({
+            let cancel = cancel.clone();
+            move || cancel.cancel()
+        });
+        self.turn_all(host, parts, next, probe, emit).map_err(|error| behind(error, host, &cancel))
+    }
+
+    fn turn_all(
         self,
         host: &mut Host,
         parts: NonZeroUsize,
@@ -158,6 +182,18 @@ impl Share {
     }
 }
 
+/// The reason behind an error: a join that was cancelled because another host has failed says so, and one that was asked to stop
+/// does not say that its own host has failed.
+fn behind(error: CycloError, host: &Host, cancel: &CancelToken) -> CycloError {
+    match (error, host.lost()) {
+        (CycloError::Join(JoinError::Cancelled), Some(lost)) => lost.into(),
+        (CycloError::Ring(RoundaboutError::Failed { detail: None, .. }), None) if cancel.is_cancelled() => {
+            JoinError::Cancelled.into()
+        }
+        (error, _) => error,
+    }
+}
+
 impl Turn {
     fn add(&mut self, met: Met) {
         self.revolution += met.revolution;
@@ -176,6 +212,7 @@ impl JoinSpec {
     }
 
     fn part(&self, output: &Output, batches: Vec<RecordBatch>) -> Result<Part, JoinError> {
+        self.cancel.check()?;
         let local = self.condition.prepare_build(self.schemas(), batches, self.threads)?;
         Ok(Part { rows: output.build_rows(local.batch())?, local })
     }

@@ -4,6 +4,7 @@ use std::{num::NonZeroUsize, ops::Bound, sync::Arc};
 
 use annulus_cyclo::{Condition, Give, JoinSpec, Share};
 use annulus_join::{
+    cancel::CancelToken,
     hash::Partitions,
     merge::{Band, KeyPair, MergeCondition, Offset},
     output::OutputSpec,
@@ -37,7 +38,7 @@ fn spec(condition: Condition) -> JoinSpec {
         right_columns: vec![],
         filter: None,
     };
-    JoinSpec { output, condition, fragment_bytes: 64 << 10, threads: 1 }
+    JoinSpec { output, condition, fragment_bytes: 64 << 10, threads: 1, cancel: CancelToken::new() }
 }
 
 fn hash() -> Condition {

@@ -12,6 +12,7 @@ use std::{
 
 use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share, Turn};
 use annulus_join::{
+    cancel::CancelToken,
     error::JoinError,
     filter::{FilterColumn, PairFilter},
     hash::Partitions,
@@ -115,6 +116,7 @@ impl Case {
             condition: self.condition(),
             fragment_bytes: 4096,
             threads: self.threads,
+            cancel: CancelToken::new(),
         }
     }
 

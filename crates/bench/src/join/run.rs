@@ -8,6 +8,7 @@ use std::{
 
 use annulus_cyclo::{JoinSpec, Share, Turn};
 use annulus_join::{
+    cancel::CancelToken,
     error::JoinError,
     output::OutputSpec,
     types::{JoinType, Side},
@@ -125,6 +126,7 @@ impl Ring<'_> {
             condition: self.tables.condition(self.by, self.hosts),
             fragment_bytes: self.config.fragment_bytes as usize,
             threads: self.threads,
+            cancel: CancelToken::new(),
         }
     }
 }

@@ -110,6 +110,7 @@ impl Host {
             rotation: Rotation::new(place, config.own),
             alarm: Alarm::default(),
             detail: None,
+            at_failure: None,
             held: HashMap::new(),
             to_fill: VecDeque::new(),
             to_join: VecDeque::new(),
@@ -197,6 +198,25 @@ impl Host {
         Stopper::of(&self.shared)
     }
 
+    /// Calls `act` as soon as a host of the ring fails, or this one is stopped; at once if that has happened. What a join is at
+    /// when the ring fails is in vain, and may end. `act` is called once, while the ring waits for it: it must neither wait nor
+    /// panic. It takes the place of one that was given before.
+    pub fn at_failure(&self, act: impl FnOnce() + Send + 'static) {
+        let mut state = self.shared.state();
+        if state.alarm.failure().is_some() {
+            drop(state);
+            return act();
+        }
+        state.at_failure = Some(Box::new(act));
+    }
+
+    /// The failure of another host, if that is why nothing works any more.
+    pub fn lost(&self) -> Option<RoundaboutError> {
+        let state = self.shared.state();
+        let failure = state.alarm.failure().filter(|failure| failure.host != self.shared.place.me())?;
+        Some(RoundaboutError::Failed { failure, detail: state.detail.clone() })
+    }
+
     /// From now on this ends its part, too.
     pub(crate) fn is_stopped_by(&self, stopper: &Stopper) {
         stopper.holds(&self.shared);
@@ -209,6 +229,8 @@ impl Host {
     pub fn finish(mut self) -> Result<(), RoundaboutError> {
         // Who has every host's announcement of an empty revolution knows that all have finished those before.
         self.turn(|_| Ok(None), |fragment| Err(RoundaboutError::TurnsOn { host: fragment.frame.origin }))?;
+        // What happens to the others from now on is no failure of this ring.
+        self.shared.state().at_failure = None;
         self.finished = true;
         Ok(())
     }
