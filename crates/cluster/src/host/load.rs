@@ -258,7 +258,11 @@ mod tests {
         };
         // Each unit is enough for a wave.
         let first = reader.feed(1, None, &mut give).unwrap();
+        let once = progress.get();
         let again = reader.feed(1, Some(&first), &mut give).unwrap();
+        let twice = progress.get();
+        // The work of each revolution is shown, and the same rows once.
+        assert_eq!((twice.rows_read, twice.bytes_read), (once.rows_read, 2 * once.bytes_read));
         assert_eq!((first.rows, &first.waves), (4, &again.waves));
         assert!(first.waves.len() > 1, "{:?}", first.waves);
         // As many bytes, in fewer rows.
