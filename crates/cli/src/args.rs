@@ -63,7 +63,10 @@ pub enum Command {
     Join(Box<JoinArgs>),
     /// Be a host of a join, which is told what to do on the standard input
     #[command(hide = true)]
-    Host,
+    Host {
+        /// The process that gives the orders
+        coordinator: u32,
+    },
     /// Say which hosts belong to a ring, or be one of them
     Node(NodeArgs),
     /// Measure parts of Annulus against their rivals

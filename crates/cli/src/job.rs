@@ -40,7 +40,10 @@ pub enum Job {
     Sql(SqlJob),
     Partition(PartitionJob),
     Join(Box<JoinCommandJob>),
-    Host,
+    Host {
+        /// The process that gives the orders.
+        coordinator: u32,
+    },
     Node(NodeArgs),
     Bench(RepartitionArgs),
     Pages(PagesArgs),
@@ -95,7 +98,7 @@ impl Job {
             Command::Sql(args) => SqlJob::check(args).map(Self::Sql),
             Command::Partition(args) => PartitionJob::check(args).map(Self::Partition),
             Command::Join(args) => args.check().map(|job| Self::Join(Box::new(job))),
-            Command::Host => Ok(Self::Host),
+            Command::Host { coordinator } => Ok(Self::Host { coordinator }),
             Command::Node(args) => Ok(Self::Node(args)),
             Command::Bench(BenchCommand::Repartition(args)) => Ok(Self::Bench(args)),
             Command::Bench(BenchCommand::Pages(args)) => Ok(Self::Pages(args)),

@@ -1,6 +1,6 @@
 //! What may go wrong.
 
-use std::{io, path::PathBuf};
+use std::{io, path::PathBuf, time::Duration};
 
 use annulus_cyclo::CycloError;
 use annulus_dataset::{error::DatasetError, output::OutputError};
@@ -107,6 +107,25 @@ pub enum ClusterError {
     /// The join was asked to stop.
     #[error("the join was cancelled")]
     Cancelled,
+    /// It was, and hosts have not said that they have ended.
+    #[error(
+        "the join was cancelled, and within {within:?} no word came that it has ended on {hosts}; until it has, its folder in '{}' may grow",
+        output.display()
+    )]
+    Unconfirmed {
+        /// What people call them.
+        hosts: String,
+        /// The output folder.
+        output: PathBuf,
+        /// How long they had.
+        within: Duration,
+    },
+    /// A host of the ring does not take this join now.
+    #[error("{name} is busy with other joins; let this one wait for its turn (--wait SECONDS), or submit it later")]
+    Busy {
+        /// How people call it.
+        name: String,
+    },
     /// A dataset cannot be read.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
@@ -115,10 +134,10 @@ pub enum ClusterError {
     Output(#[from] OutputError),
     /// The local join.
     #[error(transparent)]
-    Join(#[from] JoinError),
+    Join(JoinError),
     /// The ring.
     #[error(transparent)]
-    Cyclo(#[from] CycloError),
+    Cyclo(CycloError),
     /// An Arrow kernel failed.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
@@ -132,11 +151,30 @@ pub(crate) fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
 }
 
+impl From<JoinError> for ClusterError {
+    fn from(error: JoinError) -> Self {
+        match error {
+            JoinError::Cancelled => Self::Cancelled,
+            error => Self::Join(error),
+        }
+    }
+}
+
+impl From<CycloError> for ClusterError {
+    fn from(error: CycloError) -> Self {
+        match error {
+            CycloError::Join(JoinError::Cancelled) => Self::Cancelled,
+            CycloError::Ring(error) => error.into(),
+            error => Self::Cyclo(error),
+        }
+    }
+}
+
 impl From<RoundaboutError> for ClusterError {
     fn from(error: RoundaboutError) -> Self {
         match error {
             RoundaboutError::Stopped => Self::Cancelled,
-            error => Self::Cyclo(error.into()),
+            error => Self::Cyclo(CycloError::Ring(error)),
         }
     }
 }

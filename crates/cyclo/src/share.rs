@@ -7,12 +7,13 @@ use std::{
 };
 
 use annulus_join::{
+    cancel::CancelToken,
     error::JoinError,
     hash::Fragment,
     output::{Output, OutputSpec},
     types::Side,
 };
-use annulus_roundabout::{Host, Revolution};
+use annulus_roundabout::{Host, Revolution, RoundaboutError};
 use arrow::array::RecordBatch;
 
 use crate::{
@@ -33,6 +34,8 @@ pub struct JoinSpec {
     pub fragment_bytes: usize,
     /// The number of threads that join on this host, including the calling one.
     pub threads: usize,
+    /// Ends the join from another thread, within what [`CancelToken`] says. The join cancels it itself when the ring fails.
+    pub cancel: CancelToken,
 }
 
 /// One host's prepared part of a join: its rows of the build side, or their first part, and its
@@ -91,7 +94,7 @@ impl Share {
     pub fn prepare(spec: &JoinSpec, build: Vec<RecordBatch>, probe: Vec<RecordBatch>) -> Result<Self, CycloError> {
         let start = Instant::now();
         let spec = JoinSpec { threads: spec.threads.max(1), ..spec.clone() };
-        let output = Arc::new(Output::try_new(spec.output.clone())?);
+        let output = Arc::new(Output::try_new(spec.output.clone())?.cancelled_by(spec.cancel.clone()));
         let first = spec.part(&output, build)?;
         let format = spec.condition.format(spec.schemas())?;
         let mut around = Around { spec, output, format, fragments: Vec::new() };
@@ -118,7 +121,8 @@ impl Share {
     ///
     /// # Errors
     /// If a host fails, the error names it. If this host fails, it [gives
-    /// up](annulus_roundabout::Stopper), and the error is the reason.
+    /// up](annulus_roundabout::Stopper), and the error is the reason:
+    /// [`JoinError::Cancelled`] if it was asked to stop.
     pub fn turn(
         self,
         host: &mut Host,
@@ -144,6 +148,23 @@ impl Share {
     /// # Errors
     /// As [`turn`](Self::turn), and the errors of `next` and `probe`.
     pub fn turn_parts(
+        self,
+        host: &mut Host,
+        parts: NonZeroUsize,
+        next: impl FnMut(usize) -> Result<Vec<RecordBatch>, JoinError>,
+        probe: Option<&Probe<'_>>,
+        emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
+    ) -> Result<Turn, CycloError> {
+        let cancel = self.around.spec.cancel.clone();
+        // A fragment may take long, and what becomes of it is in vain when the ring has failed.
+        host.at_failure({
+            let cancel = cancel.clone();
+            move || cancel.cancel()
+        });
+        self.turn_all(host, parts, next, probe, emit).map_err(|error| behind(error, host, &cancel))
+    }
+
+    fn turn_all(
         self,
         host: &mut Host,
         parts: NonZeroUsize,
@@ -178,6 +199,18 @@ impl Share {
     }
 }
 
+/// The reason behind an error: a join that was cancelled because another host has failed says so, and one that was asked to stop
+/// does not say that its own host has failed.
+fn behind(error: CycloError, host: &Host, cancel: &CancelToken) -> CycloError {
+    match (error, host.lost()) {
+        (CycloError::Join(JoinError::Cancelled), Some(lost)) => lost.into(),
+        (CycloError::Ring(RoundaboutError::Failed { detail: None, .. }), None) if cancel.is_cancelled() => {
+            JoinError::Cancelled.into()
+        }
+        (error, _) => error,
+    }
+}
+
 impl Turn {
     fn add(&mut self, met: Met) {
         self.revolution += met.revolution;
@@ -192,13 +225,19 @@ impl JoinSpec {
     /// Returns the specification of a join on one thread. `fragment_bytes` is the size of the
     /// ring's buffers.
     pub fn new(output: OutputSpec, condition: Condition, fragment_bytes: usize) -> Self {
-        Self { output, condition, fragment_bytes, threads: 1 }
+        Self { output, condition, fragment_bytes, threads: 1, cancel: CancelToken::new() }
     }
 
     /// Sets the number of threads that join on this host, including the calling one.
     #[must_use]
     pub fn with_threads(self, threads: usize) -> Self {
         Self { threads, ..self }
+    }
+
+    /// Sets the token that ends the join from another thread.
+    #[must_use]
+    pub fn with_cancel(self, cancel: CancelToken) -> Self {
+        Self { cancel, ..self }
     }
 
     pub(crate) fn schemas(&self) -> Schemas<'_> {
@@ -208,6 +247,7 @@ impl JoinSpec {
     }
 
     fn part(&self, output: &Output, batches: Vec<RecordBatch>) -> Result<Part, JoinError> {
+        self.cancel.check()?;
         let local = self.condition.prepare_build(self.schemas(), batches, self.threads)?;
         Ok(Part { rows: output.build_rows(local.batch())?, local })
     }

@@ -68,7 +68,7 @@ impl Around {
         probe: Option<&Probe<'_>>,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Met, CycloError> {
-        let Self { output, spec: JoinSpec { threads, .. }, .. } = self;
+        let Self { output, spec: JoinSpec { threads, cancel, .. }, .. } = self;
         let Part { local, rows: build_rows } = part;
         let (threads, wanted) = (*threads, output.wanted());
         let (rounds, compared) = (Rounds::new(), AtomicU64::new(0));
@@ -81,6 +81,8 @@ impl Around {
             let mut sink = writer.sink(build_rows, rows);
             let mut found = 0;
             while let Some(part) = round.next_part() {
+                // A part may give no pairs, which look at it themselves.
+                cancel.check()?;
                 found += local.probe(fragment, ready, part, wanted, &mut sink)?;
             }
             compared.fetch_add(found, Relaxed);
@@ -134,7 +136,8 @@ impl Around {
 
     /// Converts rows of the probe side to fragments.
     pub(crate) fn prepare(&self, batches: Vec<RecordBatch>) -> Result<Vec<Fragment>, JoinError> {
-        let JoinSpec { condition, threads, fragment_bytes, .. } = &self.spec;
+        let JoinSpec { condition, threads, fragment_bytes, cancel, .. } = &self.spec;
+        cancel.check()?;
         condition.prepare_probe(self.spec.schemas(), &self.format, batches, *threads, *fragment_bytes)
     }
 

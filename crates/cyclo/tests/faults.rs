@@ -8,6 +8,7 @@ use std::{
     process::{Command, Stdio},
     sync::{
         Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
         mpsc::{Receiver, Sender, channel},
     },
     thread,
@@ -16,6 +17,7 @@ use std::{
 
 use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share};
 use annulus_join::{
+    cancel::CancelToken,
     error::JoinError,
     hash::Partitions,
     output::OutputSpec,
@@ -270,4 +272,45 @@ fn a_feed_without_end_ends_with_its_join() {
         |place| if place.me().0 == 1 { Err(JoinError::Outside("no space".into())) } else { Ok(()) },
     );
     assert_eq!(others, host_1_fails("no space"));
+}
+
+/// A fragment of a cross join that would take long is given up in the middle: by whoever has asked for it, and when another host
+/// has failed, which is named.
+#[test]
+fn a_stop_is_noticed_within_a_fragment() {
+    let late = AtomicUsize::new(0);
+    let ended = three_hosts(|place, _, host| {
+        let cancel = CancelToken::new();
+        let spec = spec(Condition::Any, 2).with_cancel(cancel.clone());
+        let share = Share::prepare(&spec, rows(20_000), rows(100_000)).unwrap();
+        let emit = |_, _| {
+            late.fetch_add(usize::from(cancel.is_cancelled()), Relaxed);
+            if place.me().0 == 1 {
+                cancel.cancel();
+            }
+            Ok(())
+        };
+        share.turn(host, &emit).map(drop)
+    });
+    let named = "host 1 has failed: it has given up";
+    assert_eq!(ended, [named, "the join was cancelled", named].map(|error| Err(error.to_owned())));
+    // Each of two threads of three hosts may have been about to hand one on.
+    assert!(late.into_inner() <= 6);
+}
+
+/// The stopper of the ring's host ends the join, too.
+#[test]
+fn a_host_that_is_stopped_has_not_failed() {
+    let cancel = CancelToken::new();
+    let spec = spec(Condition::Any, 2).with_cancel(cancel.clone());
+    let share = Share::prepare(&spec, rows(20_000), rows(20_000)).unwrap();
+    let mut host = host();
+    let stopper = host.stopper();
+    let emit = |_, _| {
+        cancel.cancel();
+        stopper.stop();
+        Ok(())
+    };
+    let ended = share.turn(&mut host, &emit).map(drop);
+    assert!(matches!(ended, Err(CycloError::Join(JoinError::Cancelled))), "{ended:?}");
 }

@@ -40,7 +40,7 @@ pub fn run(job: Job) -> Result<Outcome> {
             Job::Sql(job) => sql::run(job, spill_folder(&mut spill)?).await,
             Job::Partition(job) => partition::run(job).await,
             Job::Join(job) => join::run(*job).await,
-            Job::Host => join::serve_host().map(|()| Outcome::Done),
+            Job::Host { coordinator } => join::serve_host(coordinator).await,
             Job::Node(args) => node::run(&args).await,
             Job::Bench(args) => bench::run(args, spill_folder(&mut spill)?).await,
             Job::Pages(args) => blocking::run(move |stop| pages::run(&args, stop)).await,

@@ -213,6 +213,15 @@ fn a_row_that_cannot_be_read_late_fails_the_join_and_nothing_is_left() {
 }
 
 #[test]
+fn the_number_of_revolutions_is_told() {
+    let folder = inputs();
+    let done = join(folder.path(), &["--revolutions", "auto", "--memory-limit", "512M"]).succeeds();
+    assert!(done.stdout.contains("1, chosen for --memory-limit"), "{}", done.stdout);
+    let done = join(folder.path(), &["--revolutions", "3", "--overwrite"]).succeeds();
+    assert!(done.stdout.lines().any(|line| line.contains("revolutions") && line.contains('3')), "{}", done.stdout);
+}
+
+#[test]
 fn help_has_examples() {
     let done = Annulus::new(["join", "--help"]).succeeds();
     assert!(done.stdout.contains("Examples:\n  annulus join "), "{}", done.stdout);

@@ -26,7 +26,7 @@ pub struct Planned {
     pub shown: Shown,
     /// Rows and bytes of the left and the right side, as far as they are read.
     pub extents: [Extent; 2],
-    /// Bytes of the inputs' files.
+    /// Bytes that all hosts read of the inputs' files: what goes around is read in each revolution.
     pub input_bytes: u64,
     /// Hosts of the ring.
     pub hosts: usize,
@@ -94,12 +94,13 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
             left.into_iter().zip(right).map(|(left, right)| [Some(left), Some(right)]).collect()
         }
     };
+    let sizes = [left.total_bytes, right.total_bytes];
     Ok(Planned {
         query: query.clone(),
         choice,
         shown: bound.shown,
         extents,
-        input_bytes: (left.total_bytes + right.total_bytes) * copies,
+        input_bytes: (sizes[1 - around] + sizes[around] * revolutions as u64) * copies,
         hosts,
         revolutions,
         memory_per_host,

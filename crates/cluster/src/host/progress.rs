@@ -1,7 +1,7 @@
 //! How far a host is, for whoever asks.
 
 use std::{
-    fs,
+    fs, io,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -39,6 +39,11 @@ impl Progress {
         self.bytes_read.fetch_add(bytes, Relaxed);
     }
 
+    /// Rows that have been read before, in an earlier revolution.
+    pub(super) fn read_again(&self, bytes: u64) {
+        self.bytes_read.fetch_add(bytes, Relaxed);
+    }
+
     pub(super) fn wrote(&self, rows: usize) {
         self.rows_out.fetch_add(rows as u64, Relaxed);
     }
@@ -57,7 +62,15 @@ impl Progress {
     }
 }
 
-/// The most memory that this process has had, in bytes; 0 where the system does not tell.
+/// Forgets how much memory this process has had before.
+///
+/// # Errors
+/// If the system does not let it.
+pub(super) fn reset_peak() -> io::Result<()> {
+    fs::write("/proc/self/clear_refs", "5")
+}
+
+/// The most memory that this process has had since [`reset_peak`], in bytes; 0 where the system does not tell.
 pub(super) fn peak_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

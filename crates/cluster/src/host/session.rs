@@ -59,10 +59,13 @@ impl<W: Write> Session<W> {
     pub(super) fn run(&self) -> Result<(), ClusterError> {
         let Order::Load(task) = self.order()? else { return Err(out_of_order()) };
         let task = task.checked()?;
+        // A node has joined before, and what that took is none of this join's.
+        let counts_memory = self.member.is_none() || progress::reset_peak().is_ok();
         let joined = self.join(&task);
         // It may have failed before it came into the ring.
         ring::leave(&task, self.member.as_ref());
-        let (summary, sealed) = joined?;
+        let (mut summary, sealed) = joined?;
+        summary.peak_bytes = if counts_memory { progress::peak_bytes() } else { 0 };
         self.reports.write(&Report::Sealed(summary))?;
         let Order::Publish = self.order()? else { return Err(out_of_order()) };
         let manifest = sealed.publish()?;
@@ -107,7 +110,8 @@ impl<W: Write> Session<W> {
         self.progress.enter(Phase::Preparing);
         let partitions = Partitions::for_rows(build_rows.try_into().unwrap_or(usize::MAX));
         let spec = JoinSpec::new(bound.output.clone(), bound.condition(partitions), task.fragment_bytes as usize)
-            .with_threads(task.threads());
+            .with_threads(task.threads())
+            .with_cancel(self.stop.token.clone());
         let share = Share::prepare(&spec, read[stays].count(first), Vec::new())?;
         self.stop.check()?;
         self.reports.write(&Report::Prepared)?;
@@ -143,13 +147,15 @@ impl<W: Write> Session<W> {
         self.progress.follow(host.progress());
         let parts = NonZeroUsize::new(task.revolutions).unwrap_or(NonZeroUsize::MIN);
         let progress = &self.progress;
-        let turn = write_while(&files, task.threads(), |writers| {
+        let turn = write_while(&files, task.threads(), &self.stop.token, |writers| {
             share.turn_parts(&mut host, parts, later, Some(feed), &|_, batch: RecordBatch| {
                 progress.wrote(batch.num_rows());
                 writers.take(batch)
             })
         })?;
         host.finish()?;
+        // What was to be written when the stop came was not.
+        self.stop.check()?;
         self.progress.enter(Phase::Writing);
         summary.rows_out = self.progress.get().rows_out;
         if task.host == 0 && summary.rows_out == 0 {
@@ -166,7 +172,6 @@ impl<W: Write> Session<W> {
         summary.load_ms += milliseconds(turn.reading);
         let other = turn.reading + revolution.waiting;
         summary.join_ms = milliseconds(start.elapsed().saturating_sub(other));
-        summary.peak_bytes = progress::peak_bytes();
         Ok(sealed)
     }
 }

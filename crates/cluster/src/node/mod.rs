@@ -4,7 +4,7 @@ mod callers;
 
 use std::{
     collections::VecDeque,
-    io::{self, Read, Write},
+    io::{self, ErrorKind, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
@@ -17,7 +17,7 @@ use self::callers::{CALLERS, Callers, Hearing};
 use crate::{
     control::{Lane, LineWriter, Report},
     error::ClusterError,
-    host::{self, Member},
+    host::{self, Member, Stop},
     job::LEAST_TIMEOUT,
     ring_file::listen,
 };
@@ -154,16 +154,16 @@ impl Node {
     fn start(&self, orders: Secure, reports: Secure, log: &Arc<dyn Log>) {
         let mut running = self.join.orders();
         let refused = match (&*running, orders.stream().try_clone()) {
-            (Some(_), _) => Some("it is busy with another join; wait until that ends".to_owned()),
-            (None, Err(error)) => Some(error.to_string()),
+            (Some(_), _) => Some(Report::Busy),
+            (None, Err(error)) => Some(Report::Failed { reason: error.to_string(), other: None }),
             (None, Ok(clone)) => {
                 *running = Some(clone);
                 None
             }
         };
         drop(running);
-        if let Some(reason) = refused {
-            LineWriter::new(reports).write(&Report::Failed { reason, other: None }).ok();
+        if let Some(report) = refused {
+            LineWriter::new(reports).write(&report).ok();
             return;
         }
         let (join, member, timeout) = (Arc::clone(&self.join), self.member.clone(), self.timeout);
@@ -172,7 +172,10 @@ impl Node {
         let work = move || {
             let limits = orders.stream().set_read_timeout(Some(timeout));
             let limits = limits.and_then(|()| reports.stream.stream().set_write_timeout(Some(timeout)));
-            match limits.map_err(ClusterError::Io).and_then(|()| host::serve(orders, reports, Some(member))) {
+            match limits
+                .map_err(ClusterError::Io)
+                .and_then(|()| host::serve(orders, reports, Some(member), Stop::default()))
+            {
                 Ok(()) => ended.said("the join has ended"),
                 Err(error) => ended.said(&format!("the join has ended: {error}")),
             }
@@ -241,12 +244,16 @@ fn first_line(stream: &mut Secure, end: Instant) -> Result<Lane, ClusterError> {
         if line.len() > 100 {
             return Err(broken("it does not say what it is for".to_owned()));
         }
+        let silent = || broken(format!("it has not said within {HEARING:?} what it is for"));
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(broken(format!("it has not said within {HEARING:?} what it is for")));
+            return Err(silent());
         }
         stream.stream().set_read_timeout(Some(left))?;
-        stream.read_exact(&mut byte)?;
+        stream.read_exact(&mut byte).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => silent(),
+            _ => error.into(),
+        })?;
         line.extend(byte);
     }
     serde_json::from_slice(&line).map_err(|error| broken(error.to_string()))

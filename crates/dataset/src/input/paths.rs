@@ -132,7 +132,7 @@ impl Search {
 /// Whether a folder is a dataset that a run of ours wrote, which must be all there.
 fn check_whole(folder: &Path, shown: String) -> Result<bool, DatasetError> {
     if is_unfinished(folder) {
-        let reason = "the run that writes it has not finished; finish it (--resume), or name the files that are there";
+        let reason = "the run that writes it has not finished; wait for it, start a split again with --resume, or name the files that are there";
         return Err(DatasetError::corrupt(&shown, reason));
     }
     let Some(manifest) = Manifest::find_in(folder) else { return Ok(false) };

@@ -117,7 +117,7 @@ impl Output {
             })?,
         };
         let folder = Folder::lock(&dir, sync)?;
-        let recorded = match find(&folder, existing, &spec.settings) {
+        let recorded = match find(&folder, existing, &spec.settings, spec.whole) {
             Ok(Found::Complete(manifest)) => return Ok(Opened::Complete(manifest)),
             Ok(Found::Recorded(recorded)) => recorded,
             Err(error) => {
@@ -165,7 +165,7 @@ enum Found {
 }
 
 /// What is in the folder, after removing what is to be overwritten.
-fn find(folder: &Folder, existing: Existing, settings: &Settings) -> Result<Found, OutputError> {
+fn find(folder: &Folder, existing: Existing, settings: &Settings, whole: bool) -> Result<Found, OutputError> {
     let path = || folder.dir().to_owned();
     let taken = |state, remedy| Err(OutputError::Taken { path: path(), state, remedy });
     if existing == Existing::Overwrite {
@@ -190,7 +190,10 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings) -> Result<Foun
         return refuse_foreign(folder, Vec::new()).map(|()| Found::Recorded(None));
     };
     if existing == Existing::Refuse {
-        return taken("an unfinished dataset", "--resume to go on with it or --overwrite to start again");
+        // What appears as a whole cannot be resumed.
+        let remedy =
+            if whole { "--overwrite to replace it" } else { "--resume to go on with it or --overwrite to start again" };
+        return taken("an unfinished dataset", remedy);
     }
     same_settings(folder.dir(), settings, &recorded.settings)?;
     // It may have got its name just before the run was killed, and is written again.

@@ -118,6 +118,7 @@ impl Host {
             rotation: Rotation::new(place, config.own),
             alarm: Alarm::default(),
             detail: None,
+            at_failure: None,
             held: HashMap::new(),
             to_fill: VecDeque::new(),
             to_join: VecDeque::new(),
@@ -206,6 +207,25 @@ impl Host {
         Stopper::of(&self.shared)
     }
 
+    /// Calls `act` as soon as a host of the ring fails or this one is stopped; at once if that has happened. A join can then
+    /// end what it is doing. `act` is called once, while the ring waits for it: it must neither wait nor panic. It replaces
+    /// an action that was given before.
+    pub fn at_failure(&self, act: impl FnOnce() + Send + 'static) {
+        let mut state = self.shared.state();
+        if state.alarm.failure().is_some() {
+            drop(state);
+            return act();
+        }
+        state.at_failure = Some(Box::new(act));
+    }
+
+    /// The failure of another host, if that is why the ring has ended.
+    pub fn lost(&self) -> Option<RoundaboutError> {
+        let state = self.shared.state();
+        let failure = state.alarm.failure().filter(|failure| failure.host != self.shared.place.me())?;
+        Some(RoundaboutError::Failed { failure, detail: state.detail.clone() })
+    }
+
     /// Lets `stopper` stop this host, too.
     pub(crate) fn is_stopped_by(&self, stopper: &Stopper) {
         stopper.holds(&self.shared);
@@ -218,6 +238,8 @@ impl Host {
     pub fn finish(mut self) -> Result<(), RoundaboutError> {
         // Once every host has announced an empty revolution, all have finished those before.
         self.turn(|_| Ok(None), |fragment| Err(RoundaboutError::TurnsOn { host: fragment.frame.origin }))?;
+        // What happens to the others from now on is no failure of this ring.
+        self.shared.state().at_failure = None;
         self.finished = true;
         Ok(())
     }

@@ -25,6 +25,8 @@ pub(super) struct State {
     pub(super) rotation: Rotation,
     pub(super) alarm: Alarm,
     pub(super) detail: Option<String>,
+    /// Called when a host fails.
+    pub(super) at_failure: Option<Box<dyn FnOnce() + Send>>,
     /// The buffers at this host, and the sizes of the fragments in them.
     pub(super) held: HashMap<Slot, (Buffer, usize)>,
     pub(super) to_fill: VecDeque<Slot>,
@@ -135,6 +137,9 @@ impl Shared {
             return;
         }
         state.detail = detail;
+        if let Some(act) = state.at_failure.take() {
+            act();
+        }
         if let Some(link) = self.link.get() {
             link.alarm(failure);
         }
