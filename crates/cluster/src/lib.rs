@@ -9,6 +9,7 @@
 //! The coordinator and a host talk by lines of JSON (`control/`).
 #![warn(missing_docs)]
 
+mod access;
 mod control;
 pub mod coordinator;
 pub mod error;
@@ -17,3 +18,5 @@ pub mod job;
 pub mod node;
 pub mod plan;
 pub mod ring_file;
+
+pub use access::Access;

@@ -7,6 +7,8 @@
 mod load;
 mod progress;
 mod ring;
+#[cfg(test)]
+mod served;
 mod session;
 mod stop;
 mod write;
@@ -14,7 +16,7 @@ mod write;
 use std::{
     io::{Read, Write},
     sync::{
-        Arc,
+        Arc, OnceLock,
         mpsc::{self, Receiver},
     },
     thread,
@@ -23,10 +25,15 @@ use std::{
 
 use annulus_cyclo::CycloError;
 use annulus_roundabout::{error::RoundaboutError, ring::HostId};
+use tracing::{error, info, warn};
 
 pub use self::ring::Member;
 pub(crate) use self::session::{wave_bytes, writers_bytes};
-use self::{progress::Progress, session::Session, stop::Stop};
+use self::{
+    progress::Progress,
+    session::{Ended, Session},
+    stop::Stop,
+};
 use crate::{
     control::{LineReader, LineWriter, Order, Report},
     error::ClusterError,
@@ -54,8 +61,9 @@ pub fn serve(
         let (reports, progress) = (Arc::clone(&reports), Arc::clone(&progress));
         thread::Builder::new().name("alive".to_owned()).spawn(move || tick(&reports, &progress, &until))?
     };
-    let host = Session { orders, reports: Arc::clone(&reports), stop, progress, member };
+    let host = Session { orders, reports: Arc::clone(&reports), stop, progress, member, id: OnceLock::new() };
     let done = host.run();
+    tell(host.id.get(), &done);
     drop(ended);
     // It has nothing left to say but that reports cannot be written, which the next line finds out, too.
     ticker.join().ok();
@@ -64,6 +72,18 @@ pub fn serve(
         reports.write(&report_of(&error)).ok();
     }
     Ok(())
+}
+
+/// Says in the log what became of a join. `id` is the same on all hosts.
+fn tell(id: Option<&String>, done: &Result<Ended, ClusterError>) {
+    match done {
+        Ok(Ended::Kept) => info!(join = id, "the join succeeded"),
+        Ok(Ended::Unconfirmed) => {
+            warn!(join = id, "the coordinator has gone; the files of this host stay only if the result is complete");
+        }
+        Err(ClusterError::Cancelled) => info!(join = id, "the join was cancelled"),
+        Err(error) => error!(join = id, "the join failed: {error}"),
+    }
 }
 
 /// Says that this host is alive until it ends.

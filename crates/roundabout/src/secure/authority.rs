@@ -85,6 +85,11 @@ impl Authority {
         Ok(Self { folder: folder.to_owned(), ring, key })
     }
 
+    /// Where the key of the authority in a folder is.
+    pub fn key_path(folder: &Path) -> PathBuf {
+        folder.join(KEY)
+    }
+
     /// The authority that is in a folder.
     pub fn open(folder: &Path) -> Result<Self, FileError> {
         let ring = Trust::load(&folder.join(CERTIFICATE))?.ring().clone();
