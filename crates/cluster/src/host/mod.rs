@@ -25,7 +25,7 @@ use std::{
 
 use annulus_cyclo::CycloError;
 use annulus_roundabout::{error::RoundaboutError, ring::HostId};
-use tracing::{error, info, warn};
+use tracing::{error, field::display, info, warn};
 
 pub use self::ring::Member;
 pub(crate) use self::session::{wave_bytes, writers_bytes};
@@ -76,13 +76,14 @@ pub fn serve(
 
 /// Says in the log what became of a join. `id` is the same on all hosts.
 fn tell(id: Option<&String>, done: &Result<Ended, ClusterError>) {
+    let join = id.map(display);
     match done {
-        Ok(Ended::Kept) => info!(join = id, "the join succeeded"),
+        Ok(Ended::Kept) => info!(join, "the join succeeded"),
         Ok(Ended::Unconfirmed) => {
-            warn!(join = id, "the coordinator has gone; the files of this host stay only if the result is complete");
+            warn!(join, "the coordinator has gone; the files of this host stay only if the result is complete");
         }
-        Err(ClusterError::Cancelled) => info!(join = id, "the join was cancelled"),
-        Err(error) => error!(join = id, "the join failed: {error}"),
+        Err(ClusterError::Cancelled) => info!(join, "the join was cancelled"),
+        Err(error) => error!(join, "the join failed: {error}"),
     }
 }
 

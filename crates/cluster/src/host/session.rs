@@ -75,7 +75,7 @@ impl<W: Write> Session<W> {
         let Order::Load(task) = self.order()? else { return Err(out_of_order()) };
         let id = self.id.get_or_init(|| format!("{:016x}", task.session));
         let (host, hosts, dir) = (task.host, task.hosts, task.output.dir.display());
-        info!(join = id, "the join begins: host {host} of {hosts}, output '{dir}'");
+        info!(join = %id, "the join begins: host {host} of {hosts}, output '{dir}'");
         let task = task.checked()?;
         let joined = self.join(&task);
         // It may have failed before it came into the ring.
