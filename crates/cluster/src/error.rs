@@ -59,6 +59,25 @@ pub enum ClusterError {
         /// Whether more revolutions might do, too.
         more_revolutions: bool,
     },
+    /// A path that the node does not open to joins.
+    #[error(
+        "cannot {action} '{}': it is outside the folders that this node opens to joins; use a path inside them, or have its operator add the folder",
+        path.display()
+    )]
+    Access {
+        /// What was to be done, as in "cannot {action}".
+        action: &'static str,
+        /// The path as it was ordered.
+        path: PathBuf,
+    },
+    /// The output would be read as an input.
+    #[error("cannot write to '{}': the input '{input}' would read what is written there; choose a folder outside all inputs", output.display())]
+    Nested {
+        /// The output folder.
+        output: PathBuf,
+        /// The input, as it was given.
+        input: String,
+    },
     /// A ring's file is not one.
     #[error("'{}': {reason}", path.display())]
     RingFile {
@@ -66,6 +85,15 @@ pub enum ClusterError {
         path: PathBuf,
         /// Why not.
         reason: String,
+    },
+    /// The key of the ring's authority lies on a host.
+    #[error(
+        "'{}' must not be on a host: whoever reads it can add members to the ring; move it to a machine that is not part of the ring",
+        path.display()
+    )]
+    AuthorityKey {
+        /// The file.
+        path: PathBuf,
     },
     /// A certificate or key cannot be used.
     #[error(transparent)]

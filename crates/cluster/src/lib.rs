@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod access;
 mod control;
 pub mod coordinator;
 pub mod error;
@@ -18,3 +19,5 @@ pub mod job;
 pub mod node;
 pub mod plan;
 pub mod ring_file;
+
+pub use access::Access;

@@ -14,7 +14,7 @@ use annulus_dataset::{
     output::{Existing, OutputFormat},
 };
 use annulus_join::types::Side;
-use annulus_roundabout::secure::{HostName, Identity};
+use annulus_roundabout::secure::{HostName, Identity, Role};
 use annulus_terminal::machine;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -76,7 +76,7 @@ pub struct JoinArgs {
     /// The file of a ring whose hosts run already (annulus node --ring)
     #[arg(long, value_name = "FILE")]
     ring: Option<PathBuf>,
-    /// With --ring, the member whose certificate is shown [default: the one whose key is in the folder of certificates]
+    /// With --ring, the submitter whose certificate is shown [default: the one whose key is in the folder of certificates]
     #[arg(long, value_name = "NAME", requires = "ring")]
     name: Option<HostName>,
     /// With --ring, whose files stand under the inputs' paths: shared by all hosts, or each host's own
@@ -187,7 +187,7 @@ impl JoinArgs {
         let ring = match &self.ring {
             Some(path) => {
                 let file = RingFile::load(path)?;
-                let identity = file.identity(self.name.as_ref())?;
+                let identity = file.identity(Role::Submitter, self.name.as_ref())?;
                 Some((file, identity))
             }
             None => None,

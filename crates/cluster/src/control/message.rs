@@ -43,6 +43,8 @@ pub(crate) const MOST_REVOLUTIONS: usize = 1 << 20;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
     pub(crate) query: Query,
+    /// What `now()` is, in nanoseconds since 1970.
+    pub(crate) now_ns: i64,
     /// The columns of both sides, as Arrow IPC streams without batches.
     pub(crate) schemas: [Vec<u8>; 2],
     /// Which units of both sides' datasets are this host's; all if none are named.

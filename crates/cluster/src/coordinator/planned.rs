@@ -1,6 +1,9 @@
 //! Which host reads what, what it needs for it, and how it joins.
 
-use std::cmp::Reverse;
+use std::{
+    cmp::Reverse,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use annulus_dataset::input::{Dataset, Extent, Unit};
 use annulus_join::{
@@ -36,6 +39,8 @@ pub struct Planned {
     pub memory_per_host: u64,
     /// As hosts are told it.
     pub(super) query: Query,
+    /// What `now()` is on all hosts, in nanoseconds since 1970.
+    pub(super) now_ns: i64,
     pub(super) schemas: [Vec<u8>; 2],
     /// For each host its units of the left and the right side; all of what it sees if none are named.
     pub(super) units: Vec<[Option<Vec<usize>>; 2]>,
@@ -61,7 +66,9 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     for side in [&left, &right] {
         side.refuse_inputs_in(&job.output)?;
     }
-    let condition = Condition::new(query, &left.schema, &right.schema)?;
+    query.refuse_nested(&job.output, job.format)?;
+    let now_ns = nanoseconds_since_1970();
+    let condition = Condition::new(query, &left.schema, &right.schema, now_ns)?;
     let all = |dataset: &Dataset| dataset.extent(&(0..dataset.schema.fields().len()).collect::<Vec<_>>());
     // Where each host has files, those seen here are one host's.
     let copies = if job.options.inputs == Inputs::Each { hosts as u64 } else { 1 };
@@ -97,6 +104,7 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     let sizes = [left.total_bytes, right.total_bytes];
     Ok(Planned {
         query: query.clone(),
+        now_ns,
         choice,
         shown: bound.shown,
         extents,
@@ -127,6 +135,12 @@ fn check(options: &JoinOptions) -> Result<(), ClusterError> {
         }
         _ => Ok(()),
     }
+}
+
+/// The time; 1970 or 2262 by a clock that is before or after these.
+fn nanoseconds_since_1970() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 const MOST_HOSTS: usize = 64;

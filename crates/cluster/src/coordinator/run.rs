@@ -184,6 +184,7 @@ fn join(
 fn task(job: &JoinJob, planned: &Planned, launch: &dyn Launch, host: usize, session: u64) -> Task {
     Task {
         query: planned.query.clone(),
+        now_ns: planned.now_ns,
         schemas: planned.schemas.clone(),
         units: planned.units[host].clone(),
         files: planned.files.clone(),

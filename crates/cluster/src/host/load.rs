@@ -2,6 +2,7 @@
 
 use std::{
     panic,
+    path::Path,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -17,9 +18,10 @@ use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 
 use super::{
     progress::Progress,
-    stop::{Stop, cancelled},
+    stop::{Stop, as_cancelled, cancelled},
 };
 use crate::{
+    access::Access,
     control::{Task, schema_from},
     error::ClusterError,
     job::Input,
@@ -56,10 +58,12 @@ pub(super) struct Loaded {
 }
 
 impl Side {
-    /// Opens the left (0) or the right (1) side.
-    pub(super) fn open(task: &Task, side: usize) -> Result<Self, ClusterError> {
+    /// Opens the left (0) or the right (1) side, if `access` allows its files.
+    pub(super) fn open(task: &Task, side: usize, access: Option<&Access>) -> Result<Self, ClusterError> {
         let Input { name, paths, options } = if side == 0 { &task.query.left } else { &task.query.right };
-        let dataset = Dataset::open(paths, options).map_err(cancelled)?;
+        let check = |file: &Path| access.map_or(Ok(()), |access| access.check_file(file));
+        access.map_or(Ok(()), |access| access.check_inputs(paths))?;
+        let dataset = Dataset::open_checked(paths, options, check).map_err(as_cancelled)?;
         let units = task.units[side].clone().unwrap_or_else(|| (0..dataset.units.len()).collect());
         let schema = schema_from(&task.schemas[side])?;
         let is_planned = task.is_planned_for(&dataset, side)
@@ -245,7 +249,7 @@ mod tests {
             join: JoinKind(JoinType::Inner),
             suffix: "_b".to_owned(),
         };
-        let condition = Condition::new(&query, &dataset.schema, &dataset.schema).unwrap();
+        let condition = Condition::new(&query, &dataset.schema, &dataset.schema, 0).unwrap();
         let bound = plan::bind(&condition, &query, JoinSide::Left, Algorithm::Hash).unwrap();
         let side = Side { units: (0..dataset.units.len()).collect(), dataset, name: "a".to_owned() };
         let (stop, progress) = (Stop::default(), Progress::default());

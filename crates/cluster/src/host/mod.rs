@@ -7,6 +7,8 @@
 mod load;
 mod progress;
 mod ring;
+#[cfg(test)]
+mod served;
 mod session;
 mod stop;
 mod write;
@@ -14,7 +16,7 @@ mod write;
 use std::{
     io::{Read, Write},
     sync::{
-        Arc,
+        Arc, OnceLock,
         mpsc::{self, Receiver},
     },
     thread,
@@ -23,9 +25,13 @@ use std::{
 
 use annulus_cyclo::CycloError;
 use annulus_roundabout::{HostId, RoundaboutError};
+use tracing::{error, field::display, info, warn};
 
 pub(crate) use self::session::{wave_bytes, writers_bytes};
-use self::{progress::Progress, session::Session};
+use self::{
+    progress::Progress,
+    session::{Ended, Session},
+};
 pub use self::{ring::Member, stop::Stop};
 use crate::{
     control::{LineReader, LineWriter, Order, Report},
@@ -54,8 +60,9 @@ pub fn serve(
         let (reports, progress) = (Arc::clone(&reports), Arc::clone(&progress));
         thread::Builder::new().name("alive".to_owned()).spawn(move || tick(&reports, &progress, &until))?
     };
-    let host = Session { orders, reports: Arc::clone(&reports), stop, progress, member };
+    let host = Session { orders, reports: Arc::clone(&reports), stop, progress, member, id: OnceLock::new() };
     let done = host.run();
+    tell(host.id.get(), &done);
     drop(ended);
     // It has nothing left to say but that reports cannot be written, which the next line finds out, too.
     ticker.join().ok();
@@ -64,6 +71,19 @@ pub fn serve(
         reports.write(&report_of(&error)).ok();
     }
     Ok(())
+}
+
+/// Says in the log what became of a join. `id` is the same on all hosts.
+fn tell(id: Option<&String>, done: &Result<Ended, ClusterError>) {
+    let join = id.map(display);
+    match done {
+        Ok(Ended::Kept) => info!(join, "the join succeeded"),
+        Ok(Ended::Unconfirmed) => {
+            warn!(join, "the coordinator has gone; the files of this host stay only if the result is complete");
+        }
+        Err(ClusterError::Cancelled) => info!(join, "the join was cancelled"),
+        Err(error) => error!(join, "the join failed: {error}"),
+    }
 }
 
 /// Says that this host is alive until it ends.
@@ -126,7 +146,7 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
 
     use annulus_join::error::JoinError;
-    use annulus_roundabout::alarm::{Failure, Reason};
+    use annulus_roundabout::{Failure, Reason};
 
     use super::*;
 

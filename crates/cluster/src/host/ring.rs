@@ -14,6 +14,7 @@ use annulus_roundabout::{
 };
 
 use crate::{
+    access::Access,
     control::{Neighbours, Task},
     error::ClusterError,
     ring_file::{RingFile, RingHost, listen, resolve},
@@ -26,6 +27,10 @@ pub struct Member {
     pub file: RingFile,
     /// Who this host is.
     pub identity: Identity,
+    /// What joins may read and write here.
+    pub access: Access,
+    /// How long this host waits for the next order before it gives the join up. Other hosts may need longer for a step.
+    pub step_timeout: Duration,
 }
 
 /// Finds the neighbours. `stopper` ends that, and then the host's part in the ring.
@@ -69,7 +74,7 @@ fn by_file(
     place: Place,
     config: &RingConfig,
     names: &[String],
-    Member { file, identity }: &Member,
+    Member { file, identity, .. }: &Member,
     stopper: &Stopper,
 ) -> Result<Host, ClusterError> {
     let refuse = |reason: String| ClusterError::Control { reason };

@@ -29,8 +29,13 @@ impl Stop {
 
 /// A run that was asked to stop says so itself.
 pub(super) fn cancelled(error: DatasetError) -> ClusterError {
+    as_cancelled(error.into())
+}
+
+/// As [`cancelled`], of an error that has come further.
+pub(super) fn as_cancelled(error: ClusterError) -> ClusterError {
     match error {
-        DatasetError::Cancelled => ClusterError::Cancelled,
-        error => error.into(),
+        ClusterError::Dataset(DatasetError::Cancelled) => ClusterError::Cancelled,
+        error => error,
     }
 }

@@ -71,17 +71,34 @@ impl Dataset {
     /// # Errors
     /// If an input names no file, a file cannot be read, or the files do not have the same columns.
     pub fn open(inputs: &[String], options: &InputOptions) -> Result<Self, DatasetError> {
+        Self::open_checked(inputs, options, |_| Ok(()))
+    }
+
+    /// As [`open`](Self::open), if `check` allows each file, which it sees before the file is opened.
+    ///
+    /// # Errors
+    /// As `open`, or the first of `check`.
+    pub fn open_checked<E: From<DatasetError>>(
+        inputs: &[String],
+        options: &InputOptions,
+        check: impl Fn(&Path) -> Result<(), E>,
+    ) -> Result<Self, E> {
         if inputs.iter().any(|input| input == "-") {
             return match (inputs, options.format) {
-                ([_], None | Some(Format::Ipc)) => Self::from_stream("standard input", Box::new(io::stdin())),
+                ([_], None | Some(Format::Ipc)) => Ok(Self::from_stream("standard input", Box::new(io::stdin()))?),
                 _ => Err(DatasetError::Config {
                     option: "INPUT",
                     value: inputs.join(" "),
                     remedy: "standard input (-) stands alone, and is an Arrow IPC stream".to_owned(),
-                }),
+                })?,
             };
         }
-        let mut files = paths::files(inputs, options.format)?;
+        let files = paths::files(inputs, options.format)?;
+        files.iter().try_for_each(|file| check(Path::new(&file.path)))?;
+        Ok(Self::of_files(inputs, files, options)?)
+    }
+
+    fn of_files(inputs: &[String], mut files: Vec<InputFile>, options: &InputOptions) -> Result<Self, DatasetError> {
         files.retain(|file| file.bytes > 0 || matches!(file.format, Format::Parquet | Format::Ipc | Format::Pages));
         if files.is_empty() {
             return Err(DatasetError::NoInput { input: inputs.join(" "), remedy: "all files are empty" });

@@ -49,7 +49,7 @@ pub(super) fn files(inputs: &[String], format: Option<Format>) -> Result<Vec<Inp
     Ok(search.files)
 }
 
-const WILDCARDS: [char; 3] = ['*', '?', '['];
+pub(super) const WILDCARDS: [char; 3] = ['*', '?', '['];
 /// How names begin that stand for no data unless they are asked for.
 const HIDING: [char; 2] = ['.', '_'];
 
@@ -167,7 +167,7 @@ fn parts(path: &Path) -> impl Iterator<Item = &str> {
     names.map(|part| part.as_os_str().to_str().unwrap_or_default())
 }
 
-fn is_hidden(path: &Path) -> bool {
+pub(super) fn is_hidden(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(HIDING))
 }
 

@@ -5,7 +5,7 @@ use std::{io, path::PathBuf, time::Duration};
 use rustls::{AlertDescription as Alert, CertificateError, Error as TlsError, PeerIncompatible};
 use thiserror::Error;
 
-use super::names::{HostName, Member, NameError, RingName};
+use super::names::{HostName, Member, NameError, RingName, Role};
 
 /// The reason why certificates or keys could not be created or used.
 #[derive(Debug, Error)]
@@ -100,6 +100,14 @@ pub enum Refusal {
         /// The host that it names.
         claim: Option<Box<Member>>,
     },
+    /// It is that of a member of the ring with another role.
+    #[error("it is that of {} {}, and this connection is for a {}", .found.role, .found.host, expected)]
+    WrongRole {
+        /// The role that was expected.
+        expected: Role,
+        /// Whose it is.
+        found: Box<Member>,
+    },
     /// It is another host's.
     #[error("it is that of host {found}, not of host {expected}")]
     WrongHost {
@@ -182,7 +190,7 @@ pub enum SecureError {
 fn alert(alert: Alert) -> String {
     let meaning = match alert {
         Alert::UnknownCA => "its certificate is not of an authority that the other side knows",
-        Alert::AccessDenied => "its certificate is that of another host or ring than the other side expected",
+        Alert::AccessDenied => "its certificate is that of another member, role or ring than the other side expected",
         Alert::CertificateExpired => "its certificate has expired or is not valid yet, by the other side's clock",
         Alert::CertificateRequired => "it showed no certificate",
         Alert::NoApplicationProtocol => "the other side speaks another protocol or another version",
@@ -229,7 +237,9 @@ impl Refusal {
     pub(super) fn as_tls(&self) -> TlsError {
         TlsError::InvalidCertificate(match self {
             Self::Stranger { .. } => CertificateError::UnknownIssuer,
-            Self::NotOfRing { .. } | Self::WrongHost { .. } => CertificateError::ApplicationVerificationFailure,
+            Self::NotOfRing { .. } | Self::WrongRole { .. } | Self::WrongHost { .. } => {
+                CertificateError::ApplicationVerificationFailure
+            }
             Self::Expired { .. } => CertificateError::Expired,
             Self::NotYetValid { .. } => CertificateError::NotValidYet,
             Self::Unusable(_) => CertificateError::BadEncoding,

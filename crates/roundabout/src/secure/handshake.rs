@@ -15,10 +15,10 @@ use rustls::{
 use super::{
     error::SecureError,
     identity::{Identity, PROTOCOL},
-    names::HostName,
+    names::{HostName, Role},
     stream::Secure,
     timed::Timed,
-    verify::Verifier,
+    verify::{Expected, Verifier},
 };
 
 /// The default time limit of a handshake.
@@ -53,7 +53,7 @@ pub fn connect_within(
     limit: Duration,
 ) -> Result<Secure, SecureError> {
     let timed = Timed::new(stream, limit)?;
-    let verifier = identity.verifier(Some(expected.clone()));
+    let verifier = identity.verifier(Expected::Host(expected.clone()));
     let config = identity.client(Arc::clone(&verifier)).map_err(SecureError::Tls)?;
     // Required by rustls, and never sent: the verifier knows the expected host.
     let name = ServerName::try_from("annulus").map_err(|error| TlsError::General(error.to_string()));
@@ -88,8 +88,26 @@ pub fn accept_within(
     identity: &Identity,
     limit: Duration,
 ) -> Result<(Secure, HostName), SecureError> {
+    accept_role(stream, identity, Role::Host, limit)
+}
+
+/// As [`accept_within`], from any submitter of the ring, and from no host.
+pub fn accept_submitter(
+    stream: TcpStream,
+    identity: &Identity,
+    limit: Duration,
+) -> Result<(Secure, HostName), SecureError> {
+    accept_role(stream, identity, Role::Submitter, limit)
+}
+
+fn accept_role(
+    stream: TcpStream,
+    identity: &Identity,
+    role: Role,
+    limit: Duration,
+) -> Result<(Secure, HostName), SecureError> {
     let timed = Timed::new(stream, limit)?;
-    let verifier = identity.verifier(None);
+    let verifier = identity.verifier(Expected::Any(role));
     let config = identity.server(Arc::clone(&verifier)).map_err(SecureError::Tls)?;
     let mut connection = ServerConnection::new(Arc::new(config)).map_err(SecureError::Tls)?;
     let peer = shake(&timed, &mut connection, &verifier)?;

@@ -17,14 +17,14 @@ use super::{
     authority::HostFiles,
     error::FileError,
     files,
-    names::{HostName, Member},
-    verify::{Trust, Verifier},
+    names::Member,
+    verify::{Expected, Trust, Verifier},
 };
 
 /// The name of the protocol over TLS (ALPN).
 pub(super) const PROTOCOL: &[u8] = b"annulus/1";
 
-/// A host of a ring: its name, its certificate and key, and its ring's authority. Cheap to clone.
+/// A member of a ring: its name and role, its certificate and key, and its ring's authority. Cheap to clone.
 #[derive(Clone)]
 pub struct Identity {
     member: Member,
@@ -67,7 +67,7 @@ impl Identity {
             refusal,
         };
         let now = UnixTime::now();
-        let host = trust.check(&certificate, now, KeyUsage::server_auth(), &provider).map_err(refused)?;
+        let member = trust.check(&certificate, now, KeyUsage::server_auth(), &provider).map_err(refused)?;
         trust.check(&certificate, now, KeyUsage::client_auth(), &provider).map_err(refused)?;
         let certified = CertifiedKey::from_der(vec![certificate], key, &provider).map_err(|error| match error {
             TlsError::InconsistentKeys(_) => {
@@ -75,16 +75,15 @@ impl Identity {
             }
             other => content(&paths.key, "key", other.to_string()),
         })?;
-        let member = Member { ring: trust.ring().clone(), host };
         Ok(Self { member, trust: Arc::new(trust), certified: Arc::new(certified), provider })
     }
 
-    /// The host and its ring.
+    /// The member and its ring.
     pub fn member(&self) -> &Member {
         &self.member
     }
 
-    pub(super) fn verifier(&self, expected: Option<HostName>) -> Arc<Verifier> {
+    pub(super) fn verifier(&self, expected: Expected) -> Arc<Verifier> {
         Verifier::new(Arc::clone(&self.trust), Arc::clone(&self.provider), expected)
     }
 

@@ -1,7 +1,7 @@
 //! Membership in a ring, and TLS between its hosts.
 //!
-//! An [`Authority`] issues a certificate for each host of its ring, in which the ring's and the host's names stand. An [`Identity`]
-//! is what a host shows, and what it checks others by. [`connect`] and [`accept`] make a TCP connection a [`Secure`] one: TLS 1.3
+//! An [`Authority`] issues a certificate for each member of its ring, which names the ring, the member and its [`Role`]: hosts join,
+//! submitters order joins. An [`Identity`] is what a member shows, and what it checks others by. [`connect`] and [`accept`] make a TCP connection a [`Secure`] one: TLS 1.3
 //! alone, both sides prove who they are, and both know that the other side has accepted them before either returns.
 //!
 //! rustls implements TLS; this module decides which certificates it accepts, and how it uses the socket.
@@ -40,7 +40,7 @@ mod verify;
 
 pub use authority::{Authority, HostFiles};
 pub use error::{FileError, Refusal, SecureError};
-pub use handshake::{HANDSHAKE_TIME_MAX, accept, accept_within, connect, connect_within};
+pub use handshake::{HANDSHAKE_TIME_MAX, accept, accept_submitter, accept_within, connect, connect_within};
 pub use identity::Identity;
-pub use names::{HostName, Member, NameError, RingName};
+pub use names::{HostName, Member, NameError, RingName, Role};
 pub use stream::Secure;

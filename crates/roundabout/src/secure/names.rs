@@ -64,36 +64,72 @@ name! {
 }
 
 name! {
-    /// The name of a host in its ring. It need not be one that a name server knows.
+    /// The name of a member in its ring, a host as a rule. It need not be one that a name server knows.
     HostName, "host"
 }
 
-/// A host of a ring, as its certificate names it.
+/// What a member of a ring may do. No member has both roles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Joins rows with the other hosts. It cannot give hosts orders.
+    Host,
+    /// Gives the hosts orders. It cannot take a host's place.
+    Submitter,
+}
+
+impl Role {
+    /// The role as it stands in file names and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Submitter => "submitter",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A member of a ring, as its certificate names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
     /// The ring.
     pub ring: RingName,
-    /// The host.
+    /// What the member may do.
+    pub role: Role,
+    /// The member's name.
     pub host: HostName,
 }
 
 const SCHEME: &str = "annulus://";
+const SUBMITTER: &str = "submitter";
 
 impl Member {
-    /// As it stands in a certificate: `annulus://RING/HOST`.
+    /// The member as it stands in a certificate: `annulus://RING/HOST` or `annulus://RING/submitter/NAME`.
     pub(super) fn uri(&self) -> String {
-        format!("{SCHEME}{}/{}", self.ring, self.host)
+        match self.role {
+            Role::Host => format!("{SCHEME}{}/{}", self.ring, self.host),
+            Role::Submitter => format!("{SCHEME}{}/{SUBMITTER}/{}", self.ring, self.host),
+        }
     }
 
     pub(super) fn from_uri(uri: &str) -> Option<Self> {
-        let (ring, host) = uri.strip_prefix(SCHEME)?.split_once('/')?;
-        Some(Self { ring: ring.parse().ok()?, host: host.parse().ok()? })
+        let (ring, name) = uri.strip_prefix(SCHEME)?.split_once('/')?;
+        let (role, name) = match name.split_once('/') {
+            Some((SUBMITTER, name)) => (Role::Submitter, name),
+            Some(_) => return None,
+            None => (Role::Host, name),
+        };
+        Some(Self { ring: ring.parse().ok()?, role, host: name.parse().ok()? })
     }
 }
 
 impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "host {} of ring {}", self.host, self.ring)
+        write!(f, "{} {} of ring {}", self.role, self.host, self.ring)
     }
 }
 
