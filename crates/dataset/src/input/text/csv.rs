@@ -1,6 +1,6 @@
 //! Separated values.
 
-use std::{collections::HashMap, path::Path, str, sync::Arc};
+use std::{collections::HashMap, str, sync::Arc};
 
 use arrow::{
     array::RecordBatch,
@@ -15,18 +15,20 @@ use super::{
     exact::{as_texts, parse},
     infer_rows, lines_in,
     records::Syntax,
+    sample, windows,
 };
 use crate::{
     error::DatasetError,
     input::{
         CsvOptions, InputOptions,
         paths::InputFile,
+        types::{infer, widen},
         unit::{Part, Source},
     },
 };
 
-/// Reads the beginning of each file: its columns' names, and their types as far as they can be told there. Each column gets one
-/// type in all files.
+/// Reads parts of each file: its columns' names, and their types as far as they can be told there. Each column gets one type in all
+/// files.
 pub(in crate::input) fn open(
     files: &[&InputFile],
     options: &InputOptions,
@@ -41,8 +43,9 @@ pub(in crate::input) fn open(
     }
     for file in &mut files {
         let field = |field: &Arc<Field>| {
-            let data_type = types.get(field.name()).filter(|data_type| **data_type != DataType::Null);
-            Field::new(field.name(), data_type.cloned().unwrap_or(DataType::Utf8), true)
+            let inferred = || types.get(field.name()).filter(|data_type| **data_type != DataType::Null).cloned();
+            let data_type = options.types.of(field.name()).or_else(inferred).unwrap_or(DataType::Utf8);
+            Field::new(field.name(), data_type, true)
         };
         file.schema = Arc::new(Schema::new(file.schema.fields().iter().map(field).collect::<Vec<_>>()));
     }
@@ -54,6 +57,8 @@ struct CsvFile {
     dialect: Dialect,
     body: Body,
     schema: SchemaRef,
+    /// Whether each line ends with a delimiter, behind which there is no column.
+    ends_with_delimiter: bool,
 }
 
 /// How a file is written.
@@ -70,27 +75,32 @@ impl Source for CsvFile {
     }
 
     fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>> {
-        let Self { file, dialect, body, schema: columns } = *self;
-        // Dates and times are decoded as texts: their decoders cut off what a type does not hold.
-        let texts = as_texts(&columns, |of| matches!(of, DataType::Date32 | DataType::Timestamp(..)));
+        let Self { file, dialect, body, schema: columns, ends_with_delimiter } = *self;
+        let behind = ends_with_delimiter.then(|| Arc::new(Field::new("", DataType::Utf8, true)));
+        let columns = columns.fields().iter().cloned().chain(behind).collect::<Vec<_>>();
+        let columns = Arc::new(Schema::new(columns));
+        // The decoders of times and decimals cut off what a type does not hold, and some types have none.
+        let texts = as_texts(&columns, |of| !(of.is_integer() || of.is_floating() || *of == DataType::Boolean));
         TextFile::parts(&file, body, Box::new(Columns { dialect, columns, texts }), schema, options)
     }
 }
 
 impl CsvFile {
     fn open(file: &InputFile, options: &CsvOptions, rows: usize) -> Result<Self, DatasetError> {
-        let dialect = Dialect::new(options, &file.path)?;
-        let syntax = Syntax::Csv { delimiter: dialect.delimiter, quote: dialect.quote };
+        let mut dialect = Dialect::new(options, file)?;
         let head = Head::read(file)?;
+        let no_record = || {
+            let reason = "its first record does not end within 1 MiB; is it CSV, and is every quote closed?";
+            DatasetError::corrupt(&file.path, reason)
+        };
+        if options.delimiter.is_none() {
+            dialect.sniff(&head);
+        }
+        let syntax = dialect.syntax();
         let mut records = head.records(syntax);
-        let first = records.next().ok_or_else(|| {
-            DatasetError::corrupt(
-                &file.path,
-                "its first record does not end within 1 MiB; is it CSV, and is every quote closed?",
-            )
-        })?;
+        let first = records.next().ok_or_else(no_record)?;
         let fields = dialect.fields(first);
-        let (names, skipped) = if options.header {
+        let (mut names, skipped) = if options.header {
             let name = |field: &Vec<u8>| String::from_utf8_lossy(field).into_owned();
             (fields.iter().map(name).collect::<Vec<_>>(), first)
         } else {
@@ -98,18 +108,27 @@ impl CsvFile {
             ((1..=fields.len()).map(|column| format!("column_{column}")).collect(), &first[..0])
         };
 
-        let whole = records.take(rows).filter(|record| dialect.fields(record).len() == names.len());
-        let sample: Vec<u8> = whole.flatten().copied().collect();
-        let schema = dialect.infer(&sample, &names).map_err(|error| DatasetError::corrupt(&file.path, error))?;
+        let sampled: usize = records.take(rows).map(<[u8]>::len).sum();
+        let before = if options.header { first.len() } else { 0 };
+        let mut types = Types::new(names.len());
+        types.add(&dialect, &head.bytes[before..before + sampled]);
+        windows(file, rows)?.iter().for_each(|window| types.add_window(&dialect, window));
+        let may_end = file.extension() == "tbl" || options.header && fields.last().is_some_and(Vec::is_empty);
+        let ends_with_delimiter =
+            may_end && dialect.delimiter == b'|' && names.len() > 1 && types.0.last() == Some(&DataType::Null);
+        if ends_with_delimiter {
+            names.pop();
+        }
+        let fields = names.iter().zip(types.0).map(|(name, of)| Field::new(name, of, true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let body = Body { syntax, start: head.mark + skipped.len() as u64, line: 1 + lines_in(skipped) };
-        Ok(Self { file: file.clone(), dialect, body, schema })
+        Ok(Self { file: file.clone(), dialect, body, schema, ends_with_delimiter })
     }
 }
 
 impl Dialect {
-    fn new(options: &CsvOptions, path: &str) -> Result<Self, DatasetError> {
-        let extension = Path::new(path).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-        let delimiter = options.delimiter.unwrap_or(match extension.to_ascii_lowercase().as_str() {
+    fn new(options: &CsvOptions, file: &InputFile) -> Result<Self, DatasetError> {
+        let delimiter = options.delimiter.unwrap_or(match file.extension().as_str() {
             "tsv" => b'\t',
             "tbl" => b'|',
             _ => b',',
@@ -131,47 +150,101 @@ impl Dialect {
         Ok(Self { delimiter, quote, null })
     }
 
+    /// Takes another delimiter, if this one finds a single name in the first line, and the other divides every line into equally many.
+    fn sniff(&mut self, head: &Head) {
+        let first = |dialect: &Self| head.records(dialect.syntax()).next().map(|record| dialect.fields(record).len());
+        let columns = |dialect: &Self| {
+            let mut counts =
+                head.records(dialect.syntax()).take(SNIFFED_LINES).map(|record| dialect.fields(record).len());
+            let first = counts.next()?;
+            counts.all(|count| count == first).then_some(first)
+        };
+        if first(self) != Some(1) {
+            return;
+        }
+        let others = [b';', b'\t', b'|'].into_iter().filter(|other| *other != self.quote);
+        let others = others.map(|delimiter| Self { delimiter, ..self.clone() });
+        let counted = others.filter_map(|dialect| Some((columns(&dialect).filter(|count| *count > 1)?, dialect)));
+        if let Some((_, dialect)) = counted.max_by_key(|(count, _)| *count) {
+            *self = dialect;
+        }
+    }
+
+    fn syntax(&self) -> Syntax {
+        Syntax::Csv { delimiter: self.delimiter, quote: self.quote }
+    }
+
     fn format(&self) -> Format {
         Format::default().with_delimiter(self.delimiter).with_quote(self.quote).with_null_regex(self.null.clone())
     }
 
     /// The fields of one record.
     fn fields(&self, record: &[u8]) -> Vec<Vec<u8>> {
-        let mut reader = csv::ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .delimiter(self.delimiter)
-            .quote(self.quote)
-            .from_reader(record);
+        self.record(record).iter().map(<[u8]>::to_vec).collect()
+    }
+
+    fn record(&self, record: &[u8]) -> csv::ByteRecord {
         let mut fields = csv::ByteRecord::new();
         // Reading from memory, of any number of fields, does not fail.
-        let _ = reader.read_byte_record(&mut fields);
-        fields.iter().map(<[u8]>::to_vec).collect()
+        let _ = self.reader(record).read_byte_record(&mut fields);
+        fields
     }
 
-    /// Types by records that have as many fields as there are names; null where there is no value.
-    fn infer(&self, records: &[u8], names: &[String]) -> Result<SchemaRef, ArrowError> {
-        let text = String::from_utf8_lossy(records);
-        let (inferred, _) = self.format().infer_schema(text.as_bytes(), None)?;
-        let data_type =
-            |column: usize| inferred.fields().get(column).map_or(DataType::Null, |field| field.data_type().clone());
-        let fields = names.iter().enumerate().map(|(column, name)| Field::new(name, data_type(column), true));
-        Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+    fn reader<'a>(&self, records: &'a [u8]) -> csv::Reader<&'a [u8]> {
+        let mut reader = csv::ReaderBuilder::new();
+        reader.has_headers(false).flexible(true).delimiter(self.delimiter).quote(self.quote);
+        reader.from_reader(records)
     }
 }
 
-/// The type that has the values of both.
-fn widen(left: &DataType, right: &DataType) -> DataType {
-    match (left, right) {
-        (left, right) if left == right => left.clone(),
-        (DataType::Null, other) | (other, DataType::Null) => other.clone(),
-        (DataType::Int64, DataType::Float64) | (DataType::Float64, DataType::Int64) => DataType::Float64,
-        (DataType::Timestamp(left, None), DataType::Timestamp(right, None)) => {
-            DataType::Timestamp(*left.max(right), None)
+/// Lines that a delimiter is told by.
+const SNIFFED_LINES: usize = 100;
+
+/// The types of columns by the records that have been seen; null where there was no value.
+struct Types(Vec<DataType>);
+
+impl Types {
+    fn new(columns: usize) -> Self {
+        Self(vec![DataType::Null; columns])
+    }
+
+    /// Takes the records that have as many fields as there are columns; others are bad rows. Returns whether all have.
+    fn add(&mut self, dialect: &Dialect, records: &[u8]) -> bool {
+        let (mut reader, mut fields, mut all) = (dialect.reader(records), csv::ByteRecord::new(), true);
+        while reader.read_byte_record(&mut fields).unwrap_or(false) {
+            if fields.len() != self.0.len() {
+                all = false;
+                continue;
+            }
+            for (known, field) in self.0.iter_mut().zip(&fields) {
+                let text = String::from_utf8_lossy(field);
+                if *known != DataType::Utf8 && !dialect.null.is_match(&text) {
+                    *known = widen(known, &infer(&text));
+                }
+            }
         }
-        _ => DataType::Utf8,
+        all
+    }
+
+    /// Takes what is in `window`, which may begin within quotes: from the first of its lines behind which all records have as many
+    /// fields as there are columns.
+    fn add_window(&mut self, dialect: &Dialect, window: &[u8]) {
+        let starts = memchr::memchr_iter(b'\n', window).map(|end| end + 1);
+        for start in [0].into_iter().chain(starts).take(STARTS) {
+            let whole: usize = sample::records(&window[start..], dialect.syntax()).map(<[u8]>::len).sum();
+            let mut types = Self::new(self.0.len());
+            if types.add(dialect, &window[start..start + whole]) {
+                for (known, found) in self.0.iter_mut().zip(&types.0) {
+                    *known = widen(known, found);
+                }
+                return;
+            }
+        }
     }
 }
+
+/// Lines of a window with which its records may begin.
+const STARTS: usize = 8;
 
 /// A file's columns.
 #[derive(Clone)]
