@@ -20,6 +20,7 @@ mod pages;
 mod publish;
 mod quarantine;
 mod slot;
+mod verify;
 mod whole;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,7 +29,7 @@ use arrow::array::RecordBatch;
 
 pub use collection::Collection;
 pub use error::OutputError;
-pub use format::{Compression, OutputFormat};
+pub use format::{Compression, OutputFormat, for_parquet};
 pub(crate) use keys::value_text;
 pub use manifest::{
     ColumnEntry, FileEntry, HotKeyEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest, PartitionEntry,
@@ -39,6 +40,7 @@ pub(crate) use open::{Opened, OutputSpec};
 pub use pages::DEFAULT_PAGE_BYTES;
 pub use quarantine::QUARANTINE_NAME;
 pub use slot::Slot;
+pub use verify::{BadFile, Verification, Verified};
 pub use whole::{SealedDataset, WholeDataset, remove};
 
 use journal::{Entry, Journal};
