@@ -5,6 +5,7 @@ pub mod partition;
 mod shell;
 mod sql;
 mod tpch;
+mod verify;
 
 use std::{io, path::Path, time::Duration};
 
@@ -41,6 +42,7 @@ pub fn run(job: Job) -> Result<Outcome> {
             Job::Join(job) => join::run(*job).await,
             Job::Host => join::serve_host().map(|()| Outcome::Done),
             Job::Node(args) => node::run(&args).await,
+            Job::Verify(args) => verify::run(args).await,
             Job::Bench(args) => bench::run(args, spill_folder(&mut spill)?).await,
             Job::Pages(args) => blocking::run(move |stop| pages::run(&args, stop)).await,
             Job::Roundabout(args) => blocking::run(move |stop| roundabout::run(&args, stop)).await,

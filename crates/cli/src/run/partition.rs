@@ -15,7 +15,7 @@ use annulus_dataset::{
     placement::{Placement, sample_ranges},
     split::{self, CancelToken, HotFiles, Job, Progress, Summary},
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use indicatif::{HumanCount, ProgressBar};
 use tokio::task::spawn_blocking;
 
@@ -73,6 +73,11 @@ pub struct Done {
 fn split_files(job: PartitionJob, cancel: &CancelToken) -> Result<Done> {
     let start = Instant::now();
     let dataset = Dataset::open(&job.inputs, &job.input)?;
+    if let Some((column, _)) =
+        job.input.types.columns.iter().find(|(column, _)| dataset.schema.field_with_name(column).is_err())
+    {
+        bail!("--types names a column '{column}', and the inputs have none of that name");
+    }
     let (spec, placement_name) = match job.placing {
         Placing::SampledRanges => (sample_ranges(&dataset, &job.by, job.into)?, "sampled ranges".to_owned()),
         Placing::By(spec) => {

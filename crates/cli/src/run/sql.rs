@@ -33,6 +33,7 @@ use crate::{
         output::OutputFile,
         pipe::PipeSink,
         script, tables,
+        timestamps::CopyTimestamps,
         writer::{RowFormat, RowWriter},
     },
 };
@@ -62,7 +63,8 @@ async fn prepare(job: &SqlJob, spill: &Path, print: &PrintOptions) -> Result<Ses
     let config = SessionConfig::from(options).with_information_schema(true);
     let stores = Arc::clone(&print.instrumented_registry);
     let ctx = session::open(Engine::Annulus, job.limits, spill, config, Some(stores))?;
-    tables::name_by_path(&ctx);
+    ctx.add_analyzer_rule(Arc::new(CopyTimestamps));
+    tables::name_by_path(&ctx, job.input.clone());
     let catalogs = Arc::clone(ctx.state().catalog_list());
     ctx.register_catalog_list(Arc::new(DynamicObjectStoreCatalog::new(catalogs, ctx.state_weak_ref())));
 
@@ -74,7 +76,7 @@ async fn prepare(job: &SqlJob, spill: &Path, print: &PrintOptions) -> Result<Ses
 
     session::set_options(&ctx, &job.settings).await?;
     for table in &job.tables {
-        table.register(&ctx).await?;
+        table.register(&ctx, &job.input).await?;
     }
     Ok(ctx)
 }
