@@ -13,6 +13,7 @@ use arrow::{
     datatypes::{DataType, TimeUnit},
     util::display::array_value_to_string,
 };
+use arrow_avro::writer::AvroWriter;
 use support::{KINDS, open, plain_table, read, schema, write_text};
 use tempfile::{TempDir, tempdir};
 
@@ -248,4 +249,23 @@ fn delimiters_are_told_by_the_lines() {
         (types.len(), found),
         (2, vec![vec!["1".to_owned(), "2".to_owned()], vec!["3".to_owned(), "4".to_owned()]])
     );
+}
+
+#[test]
+fn avro_is_read() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("t.avro");
+    let table = plain_table(0, 1000);
+    let mut writer = AvroWriter::new(fs::File::create(&path).unwrap(), table.schema().as_ref().clone()).unwrap();
+    writer.write(&table).unwrap();
+    writer.finish().unwrap();
+    let dataset = open(&path, &InputOptions { batch_rows: 300, ..Default::default() }).unwrap();
+    assert_eq!(read(&dataset).unwrap().0.columns(), table.columns());
+    let batch = dataset.units[0].read_columns(&[2, 0]).unwrap().next().unwrap().unwrap().batch;
+    assert_eq!(rows(&batch), rows(&table.project(&[2, 0]).unwrap().slice(0, 300)));
+    let bytes = fs::read(&path).unwrap();
+    write_text(&path, &bytes[..bytes.len() / 2]);
+    assert!(open(&path, &InputOptions::default()).and_then(|dataset| read(&dataset)).is_err());
+    write_text(&path, "");
+    assert!(open(&path, &InputOptions::default()).is_err());
 }

@@ -117,8 +117,8 @@ pub struct InputOptions {
     pub unit_bytes: usize,
     /// Most rows of a Parquet file that a unit has; without it a unit is a whole row group.
     pub unit_rows: Option<usize>,
-    /// Lines of each CSV or JSON file that column types are inferred from: those of its first MiB, and others spread over its
-    /// whole extent. Fewer where there are many files.
+    /// Lines at the beginning of each CSV or JSON file that column types are inferred from, within its first MiB. For 4096 of them, up
+    /// to 64 KiB are looked at elsewhere, spread up to its end. Fewer where there are many files.
     pub infer_rows: usize,
 }
 

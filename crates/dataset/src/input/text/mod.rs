@@ -4,6 +4,7 @@ mod batches;
 mod borders;
 mod compressed;
 mod csv;
+mod dialect;
 mod exact;
 mod json;
 mod records;

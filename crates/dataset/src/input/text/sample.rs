@@ -71,16 +71,16 @@ pub(super) fn records(bytes: &[u8], syntax: Syntax) -> impl Iterator<Item = &[u8
     })
 }
 
-/// Pieces of what is behind the head, spread evenly up to the end, for `rows` lines of the head. Each begins behind a line end, which may
+/// Pieces of what is behind the first `seen` bytes, spread evenly up to the end, for `rows` lines that may be looked at. Each begins behind a line end, which may
 /// be one within quotes. None of a compressed file, of which nothing can be skipped.
-pub(super) fn windows(file: &InputFile, rows: usize) -> Result<Vec<Vec<u8>>, DatasetError> {
+pub(super) fn windows(file: &InputFile, rows: usize, seen: u64) -> Result<Vec<Vec<u8>>, DatasetError> {
     let count = (rows / WINDOW_ROWS).min(MOST_WINDOWS) as u64;
-    if file.compression.is_some() || file.bytes <= HEAD_BYTES {
+    if file.compression.is_some() || file.bytes <= seen {
         return Ok(vec![]);
     }
     let window = |number: u64| {
-        let end = HEAD_BYTES + ((file.bytes - HEAD_BYTES) as u128 * (number + 1) as u128 / count as u128) as u64;
-        let start = end.saturating_sub(WINDOW_BYTES).max(HEAD_BYTES - 1);
+        let end = seen + ((file.bytes - seen) as u128 * (number + 1) as u128 / count as u128) as u64;
+        let start = end.saturating_sub(WINDOW_BYTES).max(seen.saturating_sub(1));
         let mut bytes = read_range(&file.path, &Range { start, end, line: 1 })?;
         let first = memchr::memchr(b'\n', &bytes).map_or(bytes.len(), |end| end + 1);
         bytes.drain(..first);

@@ -44,9 +44,13 @@ pub(in crate::input) fn open(
     for file in files {
         let head = Head::read(file)?;
         let syntax = if head.bytes.trim_ascii_start().starts_with(b"[") { Syntax::Array } else { Syntax::Lines };
-        head.records(syntax).take(rows.min(MOST_OBJECTS)).for_each(|record| sample.add(record, syntax));
+        let mut seen = head.mark;
+        for record in head.records(syntax).take(rows.min(MOST_OBJECTS)) {
+            sample.add(record, syntax);
+            seen += record.len() as u64;
+        }
         if syntax == Syntax::Lines {
-            let windows = windows(file, rows)?;
+            let windows = windows(file, rows, seen)?;
             windows.iter().flat_map(|window| records(window, syntax)).for_each(|line| sample.add(line, syntax));
         } else {
             check_closed(file)?;
