@@ -1,6 +1,10 @@
 //! Avro files: a unit is a whole file.
 
-use std::{fs::File, io::BufReader, sync::Arc};
+use std::{
+    fs::File,
+    io::{BufReader, Read, Seek, SeekFrom},
+    sync::Arc,
+};
 
 use arrow::datatypes::SchemaRef;
 use arrow_avro::reader::{Reader, ReaderBuilder};
@@ -16,9 +20,24 @@ use crate::error::DatasetError;
 /// Reads the header of a file.
 pub(super) fn open(file: &InputFile) -> Result<Box<dyn Source>, DatasetError> {
     guard(&file.path, || {
-        let schema = reader(&file.path, 1)?.schema();
+        let reader = reader(&file.path, 1)?;
+        check_whole(file, &reader.avro_header().sync())?;
+        let schema = reader.schema();
         Ok(Box::new(AvroFile { file: file.clone(), schema }) as Box<dyn Source>)
     })
+}
+
+/// Every block ends with the file's marker; the decoder does not miss a last block that is cut short.
+fn check_whole(file: &InputFile, marker: &[u8]) -> Result<(), DatasetError> {
+    let mut end = vec![0; marker.len()];
+    let mut reader = File::open(&file.path).map_err(DatasetError::io("open", &file.path))?;
+    let read = reader.seek(SeekFrom::End(-(marker.len() as i64))).and_then(|_| reader.read_exact(&mut end));
+    read.map_err(DatasetError::io("read", &file.path))?;
+    if end == marker {
+        Ok(())
+    } else {
+        Err(DatasetError::corrupt(&file.path, "it is cut short: its last block has no end"))
+    }
 }
 
 struct AvroFile {
