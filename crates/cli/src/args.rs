@@ -56,9 +56,11 @@ pub enum Command {
     /// Run the TPC-H queries on stock DataFusion and on Annulus, compare the answers and the times
     Tpch(TpchArgs),
     /// Run SQL on Annulus: one query, a file of statements, or a shell
-    Sql(SqlArgs),
+    Sql(Box<SqlArgs>),
     /// Split a dataset into files by key, in one pass and bounded memory
     Partition(PartitionArgs),
+    /// Check the files of a dataset against its manifest
+    Verify(VerifyArgs),
     /// Join two datasets around a ring of hosts, on equal keys, bands or any condition
     Join(Box<JoinArgs>),
     /// Be a host of a join, which is told what to do on the standard input
@@ -140,7 +142,8 @@ pub struct TpchArgs {
   annulus sql --set datafusion.execution.batch_size=4096 --strategy ring -t t=data.arrow
   echo 'SELECT 1' | annulus sql
 
-Files: .parquet, .csv, .tsv, .json, .ndjson, .arrow, .avro (text also as .gz, .bz2, .xz, .zst), or folders of one kind.
+Tables are files, folders or globs: .parquet, .csv, .tsv, .tbl, .json, .ndjson, .arrow, .avro, .pages (text also with .gz, .bz2, .xz, .zst).
+Folders named key=value are columns. A dataset that partition or join wrote must be as its manifest.json says.
 Without a query it reads statements from a pipe, or opens a shell on a terminal (\\? lists its commands).
 With --output the result of the last statement goes to the file; .json files have one object a line.
 Paths may be URLs: s3://, gs://, az://, http:// and https://. Credentials come from the environment, as AWS_ACCESS_KEY_ID,
@@ -166,6 +169,8 @@ pub struct SqlArgs {
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
+    pub reading: ReadingArgs,
+    #[command(flatten)]
     pub engine: EngineArgs,
     /// Set an option of DataFusion or Annulus; `SHOW ALL` lists them
     #[arg(long, value_name = "KEY=VALUE", value_parser = units::parse_setting)]
@@ -185,7 +190,7 @@ pub struct SqlArgs {
   annulus partition visits/ --by site --into 32 --output parts --split-hot-keys
   annulus partition flights/ --by year,month --by-value --sort-by time,delay:desc --output parts
 
-Inputs are files, folders or globs of Parquet, CSV, JSON lines, Arrow IPC or page files, or - for an Arrow IPC stream on standard input. A file is read
+Inputs are files, folders or globs of Parquet, CSV, JSON, Arrow IPC, Avro or page files (text also as .gz, .bz2, .xz, .zst), or - for an Arrow IPC stream on standard input. A file is read
 once, whatever leads to it; names that begin with . or _ are passed over in folders, and where a glob has wildcards.
 By default rows go to partition hash(key) % N, where Apache DataFusion puts them too when it reads
 the files with its default options. DIR/part-00007.parquet has partition 7; a file
@@ -256,6 +261,22 @@ pub struct PartitionArgs {
     pub json: bool,
 }
 
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  annulus verify parts
+  annulus verify parts --json
+
+Reads every file of a folder that partition or join wrote, and compares it with the size and the checksum (XXH64) in manifest.json. Files that
+are missing, differ or are not in the manifest are named, and the exit code is 1.")]
+pub struct VerifyArgs {
+    /// The folder of the dataset
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Print one JSON object instead of a line for each bad file
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Where rows go, if not to the partition that the hash of their key names.
 #[derive(clap::Args)]
 #[group(multiple = false)]
@@ -277,10 +298,17 @@ pub struct PlacingArgs {
 /// How input files are read.
 #[derive(clap::Args)]
 pub struct ReadingArgs {
-    /// Format of the inputs: parquet, csv, json, arrow or pages [default: by the names of the files]
+    /// Format of the inputs: parquet, csv, json, arrow, avro or pages [default: by the names of the files]
     #[arg(long, value_name = "FORMAT")]
     pub input_format: Option<String>,
-    /// Character between the fields of a CSV file [default: a comma, a tab in .tsv, | in .tbl]
+    /// Types of columns of CSV and JSON files and of key=value folders, like zip=text,price=decimal(10,2): text, int, float, bool,
+    /// date, timestamp, timestamptz, decimal, or an Arrow type [default: what fits a sample of all files]
+    #[arg(long, value_name = "COLUMN=TYPE,..")]
+    pub types: Option<String>,
+    /// Read all other columns of CSV and JSON files and of folders as text
+    #[arg(long)]
+    pub all_text: bool,
+    /// Character between the fields of a CSV file [default: a comma, a tab in .tsv, | in .tbl, or what divides the lines]
     #[arg(long, value_name = "CHAR")]
     pub delimiter: Option<char>,
     /// The first line of a CSV file has values, not names
@@ -289,7 +317,7 @@ pub struct ReadingArgs {
     /// Text that stands for null in a CSV file
     #[arg(long, value_name = "TEXT")]
     pub null: Option<String>,
-    /// What to do with a line that cannot be read as its columns' types: fail, skip, or quarantine (to quarantine.jsonl)
+    /// What to do with a line that cannot be read as its columns' types: fail, skip, or, in partition, quarantine (to quarantine.jsonl)
     #[arg(long, value_name = "ACTION", default_value = "fail")]
     pub on_bad_row: String,
 }

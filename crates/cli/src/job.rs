@@ -13,7 +13,7 @@ use annulus_bench::{
     roundabout::RoundaboutArgs,
 };
 use annulus_dataset::{
-    input::{BadRows, CsvOptions, InputOptions},
+    input::{BadRows, ColumnTypes, CsvOptions, InputOptions},
     output::{Compression, DEFAULT_PAGE_BYTES, Existing, OutputFormat, OutputOptions},
     placement::PlacementSpec,
     split::{JobSpec, Placing},
@@ -24,7 +24,7 @@ use anyhow::{Context, Result, bail};
 use crate::{
     args::{
         Args, Command, DatasetCompression, DatasetFormat, EngineArgs, Format, PartitionArgs, PlacingArgs, ReadingArgs,
-        ReproduceCommand, SqlArgs, TpchArgs,
+        ReproduceCommand, SqlArgs, TpchArgs, VerifyArgs,
     },
     bench::{BenchCommand, RepartitionArgs},
     join::JoinCommandJob,
@@ -45,6 +45,7 @@ pub enum Job {
         coordinator: u32,
     },
     Node(NodeArgs),
+    Verify(VerifyArgs),
     Bench(RepartitionArgs),
     Pages(PagesArgs),
     Roundabout(RoundaboutArgs),
@@ -69,6 +70,8 @@ pub struct TpchJob {
 pub struct SqlJob {
     pub source: Source,
     pub tables: Vec<TableSpec>,
+    /// How the files of tables are read.
+    pub input: InputOptions,
     pub format: Format,
     /// Rows of a printed table.
     pub max_rows: usize,
@@ -95,7 +98,8 @@ impl Job {
     pub fn check(args: Args) -> Result<Self> {
         match args.command {
             Command::Tpch(args) => TpchJob::check(args).map(Self::Tpch),
-            Command::Sql(args) => SqlJob::check(args).map(Self::Sql),
+            Command::Sql(args) => SqlJob::check(*args).map(Self::Sql),
+            Command::Verify(args) => Ok(Self::Verify(args)),
             Command::Partition(args) => PartitionJob::check(args).map(Self::Partition),
             Command::Join(args) => args.check().map(|job| Self::Join(Box::new(job))),
             Command::Host { coordinator } => Ok(Self::Host { coordinator }),
@@ -149,12 +153,17 @@ impl SqlJob {
         if matches!(source, Source::Shell) && args.output.is_some() {
             bail!("--output needs a query: give one, or --file (in the shell, use COPY ... TO)");
         }
+        let input = input_options(args.reading)?;
+        if input.on_bad_row == BadRows::Quarantine {
+            bail!("--on-bad-row quarantine is for partition; choose fail or skip");
+        }
         let mut settings = args.set;
         settings.extend(args.strategy.map(|strategy| ("annulus.strategy".to_owned(), strategy.name().to_owned())));
         let default_rows = if io::stdout().is_terminal() { 40 } else { usize::MAX };
         Ok(Self {
             source,
             tables: args.tables,
+            input,
             format: args.format,
             max_rows: args.maxrows.unwrap_or(default_rows),
             output: args.output,
@@ -233,7 +242,12 @@ pub fn input_options(args: ReadingArgs) -> Result<InputOptions> {
         Some(c) if !c.is_ascii() => bail!("--delimiter is '{c}'; choose a character of ASCII"),
         delimiter => delimiter.map(|c| c as u8),
     };
+    let types = match &args.types {
+        Some(text) => ColumnTypes::parse(text, args.all_text)?,
+        None => ColumnTypes { all_text: args.all_text, ..ColumnTypes::default() },
+    };
     Ok(InputOptions {
+        types,
         format: args.input_format.map(|name| name.parse()).transpose()?,
         csv: CsvOptions { delimiter, header: !args.no_header, null: args.null, ..CsvOptions::default() },
         on_bad_row: args.on_bad_row.parse::<BadRows>()?,

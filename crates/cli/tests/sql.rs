@@ -86,12 +86,12 @@ fn folders_can_name_columns() {
         fs::create_dir_all(&part).expect("a folder");
         fs::copy(folder.path().join("t.csv"), part.join("t.csv")).expect("copy");
     }
-    let query = |from: &str| format!("SELECT name, year FROM {from} WHERE year = '2026' ORDER BY name");
+    let query = |from: &str| format!("SELECT name, year + 1 AS next FROM {from} WHERE year = 2026 ORDER BY name");
     let (by_path, by_name) = (query("'parts'"), query("t"));
     for arguments in [&["sql", &by_path, "--format", "tsv"][..], &["sql", "-t", "t=parts", &by_name, "--format", "tsv"]]
     {
         let done = Annulus::new(arguments.iter().copied()).at(folder.path()).succeeds();
-        assert_eq!(done.stdout, "name\tyear\none\t2026\ntwo\t2026\n");
+        assert_eq!(done.stdout, "name\tnext\none\t2027\ntwo\t2027\n");
     }
 }
 
@@ -192,23 +192,28 @@ fn errors_name_the_thing_and_the_remedy() {
     fs::create_dir(at("empty")).expect("a folder");
     fs::create_dir(at("mixed")).expect("a folder");
     fs::copy(at("t.csv"), at("mixed/t.csv")).expect("copy");
-    fs::copy(at("t.parquet"), at("mixed/t.parquet")).expect("copy");
+    fs::write(at("mixed/other.csv"), "else\n1\n").expect("write");
+    fs::write(at("zero.parquet"), "").expect("write");
     fs::write(at("t.xyz"), "1").expect("write");
     fs::write(at("broken.parquet"), "no parquet").expect("write");
-    let cases: [(&[&str], &[&str]); 20] = [
+    let cases: [(&[&str], &[&str]); 24] = [
         (&["--ouput", "out.csv", "SELECT 1"], &["'--ouput'", "'--output'"]),
         (&["SELECT 1", "--ouput=out.csv"], &["--ouput"]),
         (&["-t", "t=none.csv", "SELECT 1"], &["table 't'", "'none.csv'", "check the path"]),
-        (&["-t", "t=t.xyz", "SELECT 1"], &["'t.xyz'", "rename it to end in .parquet"]),
-        (&["-t", "t=empty", "SELECT 1"], &["'empty'", "holds no file that ends in .parquet"]),
-        (&["-t", "t=mixed", "SELECT 1"], &["'mixed'", "t.csv", "t.parquet", "separate them"]),
+        (&["-t", "t=t.xyz", "SELECT 1"], &["'t.xyz'", "--input-format"]),
+        (&["-t", "t=empty", "SELECT 1"], &["'empty'", "no file of a known format"]),
+        (&["-t", "t=mixed", "SELECT 1"], &["mixed/other.csv", "t.csv", "same columns"]),
+        (&["-t", "t=zero.parquet", "SELECT 1"], &["zero.parquet"]),
+        (&["-t", "t=t.csv", "--types", "id=number", "SELECT 1"], &["'number'", "--types"]),
         (&["-t", "t=broken.parquet", "SELECT 1"], &["broken.parquet"]),
         (&["-t", "t", "SELECT 1"], &["'t' is no table", "NAME=PATH"]),
         (&["-t", "t=s3://b/t.csv", "SELECT 1"], &["CREATE EXTERNAL TABLE"]),
         (&["-t", "t=t.csv", "SELECT nam FROM t"], &["nam", "name"]),
-        (&["SELECT * FROM 'missing.csv'"], &["missing.csv", "check the name or the path"]),
-        (&["SELECT * FROM 'mixed'"], &["'mixed'", "t.csv", "t.parquet", "separate them"]),
-        (&["SELECT * FROM 'empty'"], &["empty", "check the name or the path"]),
+        (&["SELECT * FROM 'missing.csv'"], &["'missing.csv'", "check the path"]),
+        (&["SELECT * FROM 'missing'"], &["missing", "check the name or the path"]),
+        (&["SELECT * FROM 'zero.parquet'"], &["zero.parquet"]),
+        (&["SELECT * FROM 'mixed'"], &["mixed/other.csv", "t.csv", "same columns"]),
+        (&["SELECT * FROM 'empty'"], &["empty", "check the path"]),
         (&["SELEKT 1"], &["SELEKT"]),
         (&["--file", "none.sql"], &["'none.sql'"]),
         (&["SELECT 1", "--output", "out.txt"], &["'out.txt'", ".parquet, .csv"]),

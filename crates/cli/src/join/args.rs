@@ -30,7 +30,7 @@ use crate::{args::ReadingArgs, job::input_options, units};
   annulus join a/ b/ --where 'levenshtein(a.name, b.name) <= 2' --output alike --explain
   annulus join /shared/a /shared/b --on id --ring ring.toml --output /shared/joined
 
-Inputs are a file, a folder or a glob of Parquet, CSV, JSON lines, Arrow IPC or page files. A predicate calls them a and b, unless a name is
+Inputs are a file, a folder or a glob of Parquet, CSV, JSON, Arrow IPC, Avro or page files. A predicate calls them a and b, unless a name is
 given (NAME=PATH), and their columns as they are called in the files, in capitals and small letters. --on and --where are the condition of the join: with
 --type left, rows of LEFT without a partner come out with nulls. Null is equal to nothing. All columns come out; those of RIGHT
 that LEFT has, too, get --suffix.

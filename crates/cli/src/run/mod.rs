@@ -6,6 +6,7 @@ mod shell;
 mod spill;
 mod sql;
 mod tpch;
+mod verify;
 
 use std::{env, io, path::Path, time::Duration};
 
@@ -42,6 +43,7 @@ pub fn run(job: Job) -> Result<Outcome> {
             Job::Join(job) => join::run(*job).await,
             Job::Host { coordinator } => join::serve_host(coordinator).await,
             Job::Node(args) => node::run(&args).await,
+            Job::Verify(args) => verify::run(args).await,
             Job::Bench(args) => bench::run(args, spill_folder(&mut spill)?).await,
             Job::Pages(args) => blocking::run(move |stop| pages::run(&args, stop)).await,
             Job::Roundabout(args) => blocking::run(move |stop| roundabout::run(&args, stop)).await,

@@ -18,7 +18,7 @@ use crate::{
     interrupt::until_interrupted,
     job::{Source, SqlJob},
     session::{self, Engine},
-    sql::{output::OutputFile, statement, stores::Stores, tables, view::View},
+    sql::{output::OutputFile, statement, stores::Stores, tables, timestamps::CopyTimestamps, view::View},
 };
 
 /// Runs the statements or the shell of `job`.
@@ -54,10 +54,11 @@ async fn prepare(job: &SqlJob, spill: &Path) -> Result<SessionContext> {
     let config = SessionConfig::from(options).with_information_schema(true);
     let stores = Arc::new(Stores::default());
     let ctx = session::open(Engine::Annulus, job.limits, spill, config, Some(stores))?;
-    tables::name_by_path(&ctx);
+    ctx.add_analyzer_rule(Arc::new(CopyTimestamps));
+    tables::name_by_path(&ctx, job.input.clone());
     session::set_options(&ctx, &job.settings).await?;
     for table in &job.tables {
-        table.register(&ctx).await?;
+        table.register(&ctx, &job.input).await?;
     }
     Ok(ctx)
 }

@@ -200,7 +200,7 @@ fn mistakes_are_explained_and_leave_nothing() {
 #[test]
 fn a_csv_file_with_other_delimiters_and_a_missing_folder_for_sockets_are_explained() {
     let folder = inputs();
-    fs::write(folder.path().join("other.csv"), "n;k\n1;2\n").expect("a file");
+    fs::write(folder.path().join("other.csv"), "n;k\n1;2\n1;2;3\n").expect("a file");
     let other = ["join", "other.csv", "a", "--on", "k", "--output", "out"];
     assert_says(&Annulus::new(other).at(folder.path()).fails(), "--delimiter ';'");
     assert_says(&join(folder.path(), &[]).temp(Path::new("/not/there")).fails(), "TMPDIR");
@@ -214,7 +214,7 @@ fn a_row_that_cannot_be_read_late_fails_the_join_and_nothing_is_left() {
     fs::write(folder.path().join("late.csv"), format!("n,k\n{good}x,1\n")).expect("a file");
     for hosts in ["1", "3"] {
         let late = ["join", "late.csv", "a", "--on", "k", "--rotate", "left", "--output", "out", "--local", hosts];
-        let failed = Annulus::new(late).at(folder.path()).fails();
+        let failed = Annulus::new(late.into_iter().chain(["--types", "n=int"])).at(folder.path()).fails();
         assert_says(&failed, "late.csv");
         assert_says(&failed, "line 100002");
         assert!(!folder.path().join("out").exists());

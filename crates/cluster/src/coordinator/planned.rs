@@ -67,6 +67,7 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
         side.refuse_inputs_in(&job.output)?;
     }
     query.refuse_nested(&job.output, job.format)?;
+    check_types(query, [&left, &right])?;
     let now_ns = nanoseconds_since_1970();
     let condition = Condition::new(query, &left.schema, &right.schema, now_ns)?;
     let all = |dataset: &Dataset| dataset.extent(&(0..dataset.schema.fields().len()).collect::<Vec<_>>());
@@ -116,6 +117,19 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
         units,
         files: [Files::of(&left), Files::of(&right)],
     })
+}
+
+/// A column that is given a type must be one of a side.
+fn check_types(query: &Query, sides: [&Dataset; 2]) -> Result<(), ClusterError> {
+    let has = |column: &str| sides.iter().any(|side| side.schema.field_with_name(column).is_ok());
+    let given = [&query.left, &query.right].into_iter().flat_map(|input| &input.options.types.columns);
+    match given.map(|(column, _)| column).find(|column| !has(column)) {
+        None => Ok(()),
+        Some(column) => {
+            let reason = format!("names a column '{column}', and neither side has one of that name");
+            Err(ClusterError::Option { option: "--types", reason })
+        }
+    }
 }
 
 fn check(options: &JoinOptions) -> Result<(), ClusterError> {

@@ -6,7 +6,7 @@ use std::hash::Hasher;
 use serde::Serialize;
 use twox_hash::XxHash64;
 
-use super::{BadRows, InputOptions, paths::InputFile};
+use super::{BadRows, ColumnTypes, InputOptions, paths::InputFile};
 
 /// Raised when the meaning of a field changes.
 const VERSION: u32 = 1;
@@ -16,6 +16,7 @@ const VERSION: u32 = 1;
 struct Reading<'a> {
     version: u32,
     csv: Csv<'a>,
+    types: &'a ColumnTypes,
     on_bad_row: &'static str,
     unit_bytes: usize,
     unit_rows: Option<usize>,
@@ -43,7 +44,7 @@ pub(super) fn of(options: &InputOptions, files: &[InputFile]) -> (String, u64) {
 }
 
 fn reading(options: &InputOptions) -> String {
-    let InputOptions { format: _, csv, on_bad_row, batch_rows: _, unit_bytes, unit_rows, infer_rows } = options;
+    let InputOptions { format: _, csv, types, on_bad_row, batch_rows: _, unit_bytes, unit_rows, infer_rows } = options;
     let reading = Reading {
         version: VERSION,
         csv: Csv {
@@ -52,6 +53,7 @@ fn reading(options: &InputOptions) -> String {
             header: csv.header,
             null: csv.null.as_deref(),
         },
+        types,
         on_bad_row: match on_bad_row {
             BadRows::Fail => "fail",
             BadRows::Skip => "skip",
@@ -72,10 +74,11 @@ mod tests {
     /// Runs that an older version began must be known again, and machines with different versions must agree.
     #[test]
     fn the_text_of_the_options_does_not_change() {
-        let usual = r#"{"version":1,"csv":{"delimiter":null,"quote":"\"","header":true,"null":null},"on_bad_row":"fail","unit_bytes":4194304,"unit_rows":null,"infer_rows":1000}"#;
+        let usual = r#"{"version":1,"csv":{"delimiter":null,"quote":"\"","header":true,"null":null},"types":{"columns":[],"all_text":false},"on_bad_row":"fail","unit_bytes":4194304,"unit_rows":null,"infer_rows":1000}"#;
         assert_eq!(reading(&InputOptions::default()), usual);
         let options = InputOptions {
             csv: CsvOptions { delimiter: Some(b'|'), quote: b'\'', header: false, null: Some("\\N".to_owned()) },
+            types: ColumnTypes { columns: vec![("a".to_owned(), "int".parse().unwrap())], all_text: true },
             on_bad_row: BadRows::Quarantine,
             unit_bytes: 7,
             unit_rows: Some(8),
@@ -83,7 +86,7 @@ mod tests {
             batch_rows: 10,
             format: None,
         };
-        let other = r#"{"version":1,"csv":{"delimiter":"|","quote":"'","header":false,"null":"\\N"},"on_bad_row":"quarantine","unit_bytes":7,"unit_rows":8,"infer_rows":9}"#;
+        let other = r#"{"version":1,"csv":{"delimiter":"|","quote":"'","header":false,"null":"\\N"},"types":{"columns":[["a","Int64"]],"all_text":true},"on_bad_row":"quarantine","unit_bytes":7,"unit_rows":8,"infer_rows":9}"#;
         assert_eq!(reading(&options), other);
     }
 }

@@ -141,17 +141,20 @@ pub struct PlainFileEntry {
 impl Manifest {
     /// The manifest in a folder, if it has one.
     pub(crate) fn load(folder: &Folder) -> Result<Option<Self>, OutputError> {
-        let path = folder.final_path(MANIFEST_NAME);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(OutputError::io("read", path)(error)),
-        };
-        let damaged = |message: String| OutputError::Damaged { path, message };
+        match Self::read(&folder.final_path(MANIFEST_NAME)) {
+            Err(OutputError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    /// The manifest in the file `path`.
+    pub(crate) fn read(path: &Path) -> Result<Self, OutputError> {
+        let text = fs::read(path).map_err(OutputError::io("read", path))?;
+        let damaged = |message: String| OutputError::Damaged { path: path.to_owned(), message };
         match serde_json::from_slice::<Self>(&text) {
             Ok(manifest) if manifest.version == MANIFEST_VERSION => {
                 checked_names(manifest.file_names()).map_err(damaged)?;
-                Ok(Some(manifest))
+                Ok(manifest)
             }
             Ok(manifest) => Err(damaged(format!("its version is {}, not {MANIFEST_VERSION}", manifest.version))),
             Err(error) => Err(damaged(error.to_string())),

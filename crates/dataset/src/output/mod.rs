@@ -22,6 +22,7 @@ mod publish;
 mod quarantine;
 mod slot;
 mod values;
+mod verify;
 mod whole;
 mod work_file;
 
@@ -34,7 +35,7 @@ use arrow::array::RecordBatch;
 
 pub use collection::Collection;
 pub use error::OutputError;
-pub use format::{Compression, OutputFormat};
+pub use format::{Compression, OutputFormat, for_parquet};
 pub(crate) use keys::value_text;
 pub use manifest::{
     ColumnEntry, FileEntry, HotKeyEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest, PartitionEntry,
@@ -45,6 +46,7 @@ pub(crate) use open::{Opened, OutputSpec};
 pub use pages::DEFAULT_PAGE_BYTES;
 pub use quarantine::QUARANTINE_NAME;
 pub use slot::Slot;
+pub use verify::{BadFile, Verification, Verified};
 pub use whole::{SealedDataset, WholeDataset, remove};
 
 use journal::{Entry, Journal};

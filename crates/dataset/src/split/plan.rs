@@ -67,6 +67,14 @@ impl JobSpec {
         }
         let into = self.partitions()?;
         let dataset = Dataset::open(&self.inputs, &self.input)?;
+        let is_there = |column: &str| dataset.schema.field_with_name(column).is_ok();
+        if let Some((column, _)) = self.input.types.columns.iter().find(|(column, _)| !is_there(column)) {
+            return Err(DatasetError::Config {
+                option: "--types",
+                value: format!("a type for column '{column}'"),
+                remedy: "the inputs have no column of that name; check the name".to_owned(),
+            });
+        }
         let spec = match self.placing {
             Placing::By(spec) => spec,
             Placing::SampledRanges => sample_ranges(&dataset, &self.by, into)?,
