@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the models of every lock-free protocol under loom: the ring and the reserved-range path of the exchange, the claimed
-# ranges, the free list and the lock-free manager of the pages. They must pass; and with each memory ordering of these
-# protocols weakened in turn (the order.rs beside each), at least one of them must fail.
+# ranges and the free list of the pages, the lock-free manager of the baselines. They must pass; and with each memory
+# ordering of these protocols weakened in turn (the order.rs beside each), at least one of them must fail.
 # LOOM_MAX_PREEMPTIONS overrides the models' own bounds.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
@@ -10,6 +10,7 @@ export CARGO_TARGET_DIR="$CARGO_TARGET_DIR/loom"
 export RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}"
 exchange=crates/exchange
 pages=crates/pages
+baselines=crates/baselines
 
 # The paths of a crate's test programs, one a line: its own, then those named.
 build() {
@@ -17,8 +18,8 @@ build() {
     log=$(cargo test --locked --profile loom --lib --no-run "$@" 2>&1) || { echo "$log" >&2; exit 1; }
     sed -n 's/^ *Executable .*(\(.*\))$/\1/p' <<<"$log"
 }
-mapfile -t programs < <(build -p annulus-exchange --test loom_reserve --test loom_ring; build -p annulus-pages)
-[ "${#programs[@]}" = 4 ] || { echo "the models did not build" >&2; exit 1; }
+mapfile -t programs < <(build -p annulus-exchange --test loom_reserve --test loom_ring; build -p annulus-pages; build -p annulus-baselines)
+[ "${#programs[@]}" = 5 ] || { echo "the models did not build" >&2; exit 1; }
 
 # The models of a program, one a line: "program model".
 models() {
@@ -28,7 +29,7 @@ models() {
 reserve=$(models "${programs[0]}" loom_models; models "${programs[1]}")
 ring=$(models "${programs[2]}")
 ranges=$(models "${programs[3]}" ranges::loom_models)
-chain=$(models "${programs[3]}" manager::chain_models)
+chain=$(models "${programs[4]}" manager::chain_models)
 [ -n "$reserve" ] && [ -n "$ring" ] && [ -n "$ranges" ] && [ -n "$chain" ] || { echo "found no models" >&2; exit 1; }
 
 # Without a weakening a model passes.
@@ -89,7 +90,7 @@ trap 'rm -f "$checks" "$results"' EXIT
     weakenings "$exchange/src/reserve/order.rs" "$reserve"
     weakenings "$pages/src/ranges/order.rs" "$ranges"
     weakenings "$pages/src/memory/order.rs" "$ranges"
-    weakenings "$pages/src/manager/order.rs" "$chain"
+    weakenings "$baselines/src/manager/order.rs" "$chain"
     while read -r program model; do
         printf 'passes\0%s\0%s\0' "$program" "$model"
     done <<<"$reserve"$'\n'"$ring"$'\n'"$ranges"$'\n'"$chain"

@@ -151,8 +151,10 @@ def nodes(program, settings):
 
         subprocess.run(node("init-ca", "--ring", "equal", "--folder", folder), check=True, stdout=subprocess.DEVNULL)
         names = [f"host-{host}" for host in range(HOSTS)]
-        for member in [*names, "me"]:
-            subprocess.run(node("add-host", member, "--folder", folder), check=True, stdout=subprocess.DEVNULL)
+        for kind, member in [*(("add-host", name) for name in names), ("add-submitter", "me")]:
+            subprocess.run(node(kind, member, "--folder", folder), check=True, stdout=subprocess.DEVNULL)
+        # No host starts beside it.
+        (folder / "ca-key.pem").unlink()
         # Ports that are free now.
         with contextlib.ExitStack() as listeners:
             sockets = [listeners.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2 * HOSTS)]
@@ -164,7 +166,8 @@ def nodes(program, settings):
             (folder / f"ring-{host + 1}.toml").write_text(text)
         log = running.enter_context(open(folder / "nodes.log", "w"))
         for member in names:
-            arguments = node("--ring", folder / f"ring-{HOSTS}.toml", "--name", member)
+            allowed = ["--allow-read", tempfile.gettempdir(), "--allow-write", tempfile.gettempdir()]
+            arguments = node("--ring", folder / f"ring-{HOSTS}.toml", "--name", member, *allowed)
             started = running.enter_context(subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True))
             running.callback(started.kill)
             # It says where it takes orders.

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use annulus_bench::{Stop, heap::CountingAllocator, join, pages, reproduce, roundabout};
+use annulus_bench::{join, pages, reproduce, roundabout};
+use annulus_terminal::{Stop, heap::CountingAllocator};
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 

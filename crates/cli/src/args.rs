@@ -56,14 +56,19 @@ pub enum Command {
     /// Run the TPC-H queries on stock DataFusion and on Annulus, compare the answers and the times
     Tpch(TpchArgs),
     /// Run SQL on Annulus: one query, a file of statements, or a shell
-    Sql(SqlArgs),
+    Sql(Box<SqlArgs>),
     /// Split a dataset into files by key, in one pass and bounded memory
     Partition(PartitionArgs),
+    /// Check the files of a dataset against its manifest
+    Verify(VerifyArgs),
     /// Join two datasets around a ring of hosts, on equal keys, bands or any condition
     Join(Box<JoinArgs>),
     /// Be a host of a join, which is told what to do on the standard input
     #[command(hide = true)]
-    Host,
+    Host {
+        /// The process that gives the orders
+        coordinator: u32,
+    },
     /// Say which hosts belong to a ring, or be one of them
     Node(NodeArgs),
     /// Measure parts of Annulus against their rivals
@@ -88,7 +93,8 @@ pub struct EngineArgs {
     /// Partitions that the optimizer aims at [default: the number of cores]
     #[arg(long, value_name = "P", value_parser = units::parse_count)]
     pub target_partitions: Option<usize>,
-    /// Most memory that a query may use, like 512M or 2G [default: no limit]
+    /// Memory for sorts, joins and aggregates, like 512M or 2G, before they spill or fail; what is read and on its way comes on
+    /// top [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_limit: Option<usize>,
 }
@@ -136,9 +142,13 @@ pub struct TpchArgs {
   annulus sql --set datafusion.execution.batch_size=4096 --strategy ring -t t=data.arrow
   echo 'SELECT 1' | annulus sql
 
-Files: .parquet, .csv, .tsv, .json, .ndjson, .arrow, .avro (text also as .gz, .bz2, .xz, .zst), or folders of one kind.
+Tables are files, folders or globs: .parquet, .csv, .tsv, .tbl, .json, .ndjson, .arrow, .avro, .pages (text also with .gz, .bz2, .xz, .zst).
+Folders named key=value are columns. A dataset that partition or join wrote must be as its manifest.json says.
 Without a query it reads statements from a pipe, or opens a shell on a terminal (\\? lists its commands).
 With --output the result of the last statement goes to the file; .json files have one object a line.
+Paths may be URLs: s3://, gs://, az://, http:// and https://. Credentials come from the environment, as AWS_ACCESS_KEY_ID,
+GOOGLE_SERVICE_ACCOUNT or AZURE_STORAGE_ACCOUNT_KEY.
+Without ORDER BY rows come in no particular order, except that a LIMIT on one table alone gives its first rows.
 Ctrl-C cancels the query; an unfinished output file is removed.")]
 pub struct SqlArgs {
     /// Statements to run, separated by semicolons
@@ -159,6 +169,8 @@ pub struct SqlArgs {
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
+    pub reading: ReadingArgs,
+    #[command(flatten)]
     pub engine: EngineArgs,
     /// Set an option of DataFusion or Annulus; `SHOW ALL` lists them
     #[arg(long, value_name = "KEY=VALUE", value_parser = units::parse_setting)]
@@ -176,8 +188,9 @@ pub struct SqlArgs {
   annulus partition orders.parquet --by id --into 8 --output parts --resume
   annulus partition orders.parquet --by day --into 12 --output parts --ranges sample
   annulus partition visits/ --by site --into 32 --output parts --split-hot-keys
+  annulus partition flights/ --by year,month --by-value --sort-by time,delay:desc --output parts
 
-Inputs are files, folders or globs of Parquet, CSV, JSON lines, Arrow IPC or page files, or - for an Arrow IPC stream on standard input. A file is read
+Inputs are files, folders or globs of Parquet, CSV, JSON, Arrow IPC, Avro or page files (text also as .gz, .bz2, .xz, .zst), or - for an Arrow IPC stream on standard input. A file is read
 once, whatever leads to it; names that begin with . or _ are passed over in folders, and where a glob has wildcards.
 By default rows go to partition hash(key) % N, where Apache DataFusion puts them too when it reads
 the files with its default options. DIR/part-00007.parquet has partition 7; a file
@@ -186,7 +199,10 @@ comes last. A partition without rows has no file.
 Interrupted or failed runs leave the partitions that they finished; --resume goes on with the others.
 Hot keys, which have at least --hot-key-share of an average partition's rows, are reported here and in manifest.json; their
 rows are told from one row in 32, so they lie between two bounds. With --split-hot-keys their rows go by turns to extra files
-of their partition, DIR/part-00007.hot-1.parquet and so on, and all are counted. Which keys these are is found in a sample first.")]
+of their partition, DIR/part-00007.hot-1.parquet and so on, and all are counted. Which keys these are is found in a sample first.
+With --by-value there is a folder for each value, and the files in it, DIR/year=2013/part-00000.parquet and so on, have the other
+columns. Null is __HIVE_DEFAULT_PARTITION__, and characters that folder names cannot have are percent-encoded. Rows that are sorted
+or placed by value go to disk first, and are sorted there if they do not fit into memory.")]
 pub struct PartitionArgs {
     /// Files, folders or globs; - for an Arrow IPC stream on standard input
     #[arg(required = true, value_name = "INPUT")]
@@ -195,13 +211,16 @@ pub struct PartitionArgs {
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', required_unless_present = "round_robin")]
     pub by: Vec<String>,
     /// Number of partitions
-    #[arg(long, value_name = "N", value_parser = units::parse_count)]
-    pub into: usize,
+    #[arg(long, value_name = "N", value_parser = units::parse_count, required_unless_present = "by_value")]
+    pub into: Option<usize>,
     /// Folder for the files
     #[arg(long, short, value_name = "DIR")]
     pub output: PathBuf,
     #[command(flatten)]
     pub placing: PlacingArgs,
+    /// Sort the rows of each file by these columns, each with :desc for the greatest values first; nulls then come first, else last
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub sort_by: Vec<String>,
     /// Share of an average partition's rows from which on a key is hot
     #[arg(long, value_name = "SHARE", default_value_t = DEFAULT_HOT_SHARE, value_parser = units::parse_share)]
     pub hot_key_share: f64,
@@ -220,7 +239,7 @@ pub struct PartitionArgs {
     /// Begin a further file of a partition, like part-00007-00002.parquet, when one has reached this size; it may be larger by a batch
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub max_file_size: Option<usize>,
-    /// Memory for rows and open files, like 512M or 2G; the process takes some 50M more
+    /// Memory for rows and open files, like 512M or 2G, at least 16M; the process takes some 50M more
     #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_limit: usize,
     /// Worker threads [default: the number of cores]
@@ -242,6 +261,22 @@ pub struct PartitionArgs {
     pub json: bool,
 }
 
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  annulus verify parts
+  annulus verify parts --json
+
+Reads every file of a folder that partition or join wrote, and compares it with the size and the checksum (XXH64) in manifest.json. Files that
+are missing, differ or are not in the manifest are named, and the exit code is 1.")]
+pub struct VerifyArgs {
+    /// The folder of the dataset
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Print one JSON object instead of a line for each bad file
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Where rows go, if not to the partition that the hash of their key names.
 #[derive(clap::Args)]
 #[group(multiple = false)]
@@ -255,15 +290,25 @@ pub struct PlacingArgs {
     /// Place by turns
     #[arg(long)]
     pub round_robin: bool,
+    /// Place each value in a folder of its own, like DIR/year=2013/month=1 for --by year,month, as Hive, Spark and DuckDB do
+    #[arg(long)]
+    pub by_value: bool,
 }
 
 /// How input files are read.
 #[derive(clap::Args)]
 pub struct ReadingArgs {
-    /// Format of the inputs: parquet, csv, json, arrow or pages [default: by the names of the files]
+    /// Format of the inputs: parquet, csv, json, arrow, avro or pages [default: by the names of the files]
     #[arg(long, value_name = "FORMAT")]
     pub input_format: Option<String>,
-    /// Character between the fields of a CSV file [default: a comma, a tab in .tsv, | in .tbl]
+    /// Types of columns of CSV and JSON files and of key=value folders, like zip=text,price=decimal(10,2): text, int, float, bool,
+    /// date, timestamp, timestamptz, decimal, or an Arrow type [default: what fits a sample of all files]
+    #[arg(long, value_name = "COLUMN=TYPE,..")]
+    pub types: Option<String>,
+    /// Read all other columns of CSV and JSON files and of folders as text
+    #[arg(long)]
+    pub all_text: bool,
+    /// Character between the fields of a CSV file [default: a comma, a tab in .tsv, | in .tbl, or what divides the lines]
     #[arg(long, value_name = "CHAR")]
     pub delimiter: Option<char>,
     /// The first line of a CSV file has values, not names
@@ -272,7 +317,7 @@ pub struct ReadingArgs {
     /// Text that stands for null in a CSV file
     #[arg(long, value_name = "TEXT")]
     pub null: Option<String>,
-    /// What to do with a line that cannot be read as its columns' types: fail, skip, or quarantine (to quarantine.jsonl)
+    /// What to do with a line that cannot be read as its columns' types: fail, skip, or, in partition, quarantine (to quarantine.jsonl)
     #[arg(long, value_name = "ACTION", default_value = "fail")]
     pub on_bad_row: String,
 }

@@ -1,19 +1,62 @@
 //! Errors as people read them.
 
-use std::io;
+use std::{error::Error as StdError, io};
 
 use anyhow::Error;
+use datafusion::{error::DataFusionError, sql::sqlparser::parser::ParserError};
 
 /// The message of `error` and its causes on one line, without repeating a cause that is already part of the message.
 pub fn text(error: &Error) -> String {
     let mut text = String::new();
-    for cause in error.chain() {
-        let cause = cause.to_string().replace("\ncaused by\n", ": ");
-        if !text.contains(&cause) {
-            text = if text.is_empty() { cause } else { format!("{text}: {cause}") };
+    add(&mut text, error.as_ref());
+    text
+}
+
+fn add(text: &mut String, error: &(dyn StdError + 'static)) {
+    match error.downcast_ref::<DataFusionError>() {
+        Some(error) => add_of_datafusion(text, error),
+        None => {
+            // A wrapper of another library says nothing of its own.
+            if !error.to_string().starts_with("External error: ") {
+                add_part(text, &error.to_string());
+            }
+            if let Some(source) = error.source() {
+                add(text, source);
+            }
         }
     }
-    text
+}
+
+/// As DataFusion shows it, but for the names of its own types.
+fn add_of_datafusion(text: &mut String, error: &DataFusionError) {
+    match error {
+        DataFusionError::External(inner) => add(text, inner.as_ref()),
+        DataFusionError::ArrowError(inner, _) => add(text, inner.as_ref()),
+        DataFusionError::Shared(inner) => add_of_datafusion(text, inner),
+        DataFusionError::Diagnostic(_, inner) => add_of_datafusion(text, inner),
+        DataFusionError::Context(context, inner) => {
+            add_part(text, context);
+            add_of_datafusion(text, inner);
+        }
+        DataFusionError::SQL(error, _) => match error.as_ref() {
+            ParserError::ParserError(message) | ParserError::TokenizerError(message) => {
+                add_part(text, &format!("SQL error: {message}"));
+            }
+            ParserError::RecursionLimitExceeded => add_part(text, "SQL error: the statement is nested too deeply"),
+        },
+        DataFusionError::Plan(message) | DataFusionError::Execution(message) => add_part(text, message),
+        other => add_part(text, &other.strip_backtrace()),
+    }
+}
+
+fn add_part(text: &mut String, part: &str) {
+    let part = part.replace("\ncaused by\n", ": ");
+    if text.is_empty() {
+        *text = part;
+    } else if !text.contains(&part) {
+        text.push_str(": ");
+        text.push_str(&part);
+    }
 }
 
 /// Whether the reader of our output, `head` for instance, has seen enough.
@@ -31,6 +74,16 @@ mod tests {
     fn causes_are_told_once() {
         let error = Error::msg("cannot read").context("cannot read").context("table 't'");
         assert_eq!(text(&error), "table 't': cannot read");
+    }
+
+    #[test]
+    fn types_of_the_engine_are_not_named() {
+        let parser = ParserError::ParserError("expected an expression".to_owned());
+        let error = DataFusionError::SQL(Box::new(parser), None);
+        assert_eq!(text(&error.into()), "SQL error: expected an expression");
+        let inner = Error::msg("no such folder").context("cannot read 'a'");
+        let error = DataFusionError::External(inner.into()).context("table 't'");
+        assert_eq!(text(&error.into()), "table 't': cannot read 'a': no such folder");
     }
 
     #[test]

@@ -8,22 +8,23 @@ use std::{
 
 use annulus_bench::{
     join::JoinArgs,
-    machine,
     pages::PagesArgs,
     reproduce::{cyclo::CycloJoinArgs, pages::ReproduceArgs},
     roundabout::RoundaboutArgs,
 };
 use annulus_dataset::{
-    input::{BadRows, CsvOptions, InputOptions},
+    input::{BadRows, ColumnTypes, CsvOptions, InputOptions},
     output::{Compression, DEFAULT_PAGE_BYTES, Existing, OutputFormat, OutputOptions},
     placement::PlacementSpec,
+    split::{JobSpec, Placing},
 };
+use annulus_terminal::machine;
 use anyhow::{Context, Result, bail};
 
 use crate::{
     args::{
         Args, Command, DatasetCompression, DatasetFormat, EngineArgs, Format, PartitionArgs, PlacingArgs, ReadingArgs,
-        ReproduceCommand, SqlArgs, TpchArgs,
+        ReproduceCommand, SqlArgs, TpchArgs, VerifyArgs,
     },
     bench::{BenchCommand, RepartitionArgs},
     join::JoinCommandJob,
@@ -39,8 +40,12 @@ pub enum Job {
     Sql(SqlJob),
     Partition(PartitionJob),
     Join(Box<JoinCommandJob>),
-    Host,
+    Host {
+        /// The process that gives the orders.
+        coordinator: u32,
+    },
     Node(NodeArgs),
+    Verify(VerifyArgs),
     Bench(RepartitionArgs),
     Pages(PagesArgs),
     Roundabout(RoundaboutArgs),
@@ -65,6 +70,8 @@ pub struct TpchJob {
 pub struct SqlJob {
     pub source: Source,
     pub tables: Vec<TableSpec>,
+    /// How the files of tables are read.
+    pub input: InputOptions,
     pub format: Format,
     /// Rows of a printed table.
     pub max_rows: usize,
@@ -76,25 +83,8 @@ pub struct SqlJob {
 
 /// A dataset to be split.
 pub struct PartitionJob {
-    pub inputs: Vec<String>,
-    pub input: InputOptions,
-    pub by: Vec<String>,
-    pub into: usize,
-    pub placing: Placing,
-    pub hot_key_share: f64,
-    /// Whether hot keys get extra files, and how many if that is given.
-    pub split_hot_keys: Option<Option<usize>>,
-    pub output: OutputOptions,
-    pub threads: usize,
-    pub memory_bytes: usize,
+    pub spec: JobSpec,
     pub json: bool,
-}
-
-/// How rows are placed.
-pub enum Placing {
-    By(PlacementSpec),
-    /// By ranges whose split points are found in a sample.
-    SampledRanges,
 }
 
 /// Where statements come from.
@@ -108,10 +98,11 @@ impl Job {
     pub fn check(args: Args) -> Result<Self> {
         match args.command {
             Command::Tpch(args) => TpchJob::check(args).map(Self::Tpch),
-            Command::Sql(args) => SqlJob::check(args).map(Self::Sql),
+            Command::Sql(args) => SqlJob::check(*args).map(Self::Sql),
+            Command::Verify(args) => Ok(Self::Verify(args)),
             Command::Partition(args) => PartitionJob::check(args).map(Self::Partition),
             Command::Join(args) => args.check().map(|job| Self::Join(Box::new(job))),
-            Command::Host => Ok(Self::Host),
+            Command::Host { coordinator } => Ok(Self::Host { coordinator }),
             Command::Node(args) => Ok(Self::Node(args)),
             Command::Bench(BenchCommand::Repartition(args)) => Ok(Self::Bench(args)),
             Command::Bench(BenchCommand::Pages(args)) => Ok(Self::Pages(args)),
@@ -162,12 +153,17 @@ impl SqlJob {
         if matches!(source, Source::Shell) && args.output.is_some() {
             bail!("--output needs a query: give one, or --file (in the shell, use COPY ... TO)");
         }
+        let input = input_options(args.reading)?;
+        if input.on_bad_row == BadRows::Quarantine {
+            bail!("--on-bad-row quarantine is for partition; choose fail or skip");
+        }
         let mut settings = args.set;
         settings.extend(args.strategy.map(|strategy| ("annulus.strategy".to_owned(), strategy.name().to_owned())));
         let default_rows = if io::stdout().is_terminal() { 40 } else { usize::MAX };
         Ok(Self {
             source,
             tables: args.tables,
+            input,
             format: args.format,
             max_rows: args.maxrows.unwrap_or(default_rows),
             output: args.output,
@@ -197,12 +193,13 @@ impl PartitionJob {
         }
         let page_bytes = args.page_size.unwrap_or(DEFAULT_PAGE_BYTES);
         let max_file_bytes = args.max_file_size.map(|bytes| bytes as u64);
-        Ok(Self {
+        let spec = JobSpec {
             inputs: args.inputs,
             input: input_options(args.reading)?,
             into: args.into,
-            placing: Placing::new(args.placing, args.by.len(), format),
+            placing: placing(args.placing, args.by.len(), format),
             by: args.by,
+            sort_by: args.sort_by.iter().map(|column| column.parse()).collect::<Result<_, _>>()?,
             hot_key_share: args.hot_key_share,
             split_hot_keys: args.split_hot_keys,
             output: OutputOptions {
@@ -215,28 +212,27 @@ impl PartitionJob {
                 existing,
             },
             threads: args.threads.unwrap_or_else(machine::cores),
-            memory_bytes: args.memory_limit,
-            json: args.json,
-        })
+            memory_limit: args.memory_limit,
+        };
+        Ok(Self { spec, json: args.json })
     }
 }
 
-impl Placing {
-    fn new(args: PlacingArgs, keys: usize, format: OutputFormat) -> Self {
-        let points = |text: &str| -> Vec<Vec<String>> {
-            let values = |point: &str| point.split(',').map(str::to_owned).collect();
-            match keys {
-                1 => text.split([',', ';']).map(|point| vec![point.to_owned()]).collect(),
-                _ => text.split(';').map(values).collect(),
-            }
-        };
-        match args {
-            PlacingArgs { key_groups: Some(groups), .. } => Self::By(PlacementSpec::KeyGroups(groups)),
-            PlacingArgs { ranges: Some(text), .. } if text == "sample" => Self::SampledRanges,
-            PlacingArgs { ranges: Some(text), .. } => Self::By(PlacementSpec::Ranges(points(&text))),
-            PlacingArgs { round_robin: true, .. } => Self::By(PlacementSpec::RoundRobin),
-            _ => Self::By(PlacementSpec::hash_for(format)),
+fn placing(args: PlacingArgs, keys: usize, format: OutputFormat) -> Placing {
+    let points = |text: &str| -> Vec<Vec<String>> {
+        let values = |point: &str| point.split(',').map(str::to_owned).collect();
+        match keys {
+            1 => text.split([',', ';']).map(|point| vec![point.to_owned()]).collect(),
+            _ => text.split(';').map(values).collect(),
         }
+    };
+    match args {
+        PlacingArgs { key_groups: Some(groups), .. } => Placing::By(PlacementSpec::KeyGroups(groups)),
+        PlacingArgs { ranges: Some(text), .. } if text == "sample" => Placing::SampledRanges,
+        PlacingArgs { ranges: Some(text), .. } => Placing::By(PlacementSpec::Ranges(points(&text))),
+        PlacingArgs { by_value: true, .. } => Placing::By(PlacementSpec::Values),
+        PlacingArgs { round_robin: true, .. } => Placing::By(PlacementSpec::RoundRobin),
+        _ => Placing::By(PlacementSpec::hash_for(format)),
     }
 }
 
@@ -246,7 +242,12 @@ pub fn input_options(args: ReadingArgs) -> Result<InputOptions> {
         Some(c) if !c.is_ascii() => bail!("--delimiter is '{c}'; choose a character of ASCII"),
         delimiter => delimiter.map(|c| c as u8),
     };
+    let types = match &args.types {
+        Some(text) => ColumnTypes::parse(text, args.all_text)?,
+        None => ColumnTypes { all_text: args.all_text, ..ColumnTypes::default() },
+    };
     Ok(InputOptions {
+        types,
         format: args.input_format.map(|name| name.parse()).transpose()?,
         csv: CsvOptions { delimiter, header: !args.no_header, null: args.null, ..CsvOptions::default() },
         on_bad_row: args.on_bad_row.parse::<BadRows>()?,

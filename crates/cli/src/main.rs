@@ -1,4 +1,5 @@
 //! The `annulus` command. Arguments become a checked [`job::Job`], and [`run`] carries it out.
+#![forbid(unsafe_code)]
 
 mod args;
 mod bench;
@@ -10,13 +11,14 @@ mod node;
 mod report;
 mod run;
 mod session;
+mod shell;
 mod sql;
 mod tpch;
 mod units;
 
 use std::{env, process::ExitCode};
 
-use annulus_bench::heap::CountingAllocator;
+use annulus_terminal::heap::CountingAllocator;
 use clap::Parser;
 
 use crate::{args::Args, job::Job, run::Outcome};
@@ -27,7 +29,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 fn main() -> ExitCode {
     // First of all: signals are handled by whoever came before, too.
     #[cfg(feature = "ofi")]
-    annulus_roundabout::link::fabric::leave_signals();
+    annulus_roundabout::fabric::leave_signals();
     let args = match Args::try_parse_from(env::args_os().map(args::protect_comment)) {
         Ok(args) => args,
         Err(usage) => {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, str::FromStr, time::Duration};
 
-pub use annulus_bench::units::{parse_count, parse_size};
+pub use annulus_terminal::units::{parse_count, parse_size};
 
 /// Reads a number of rows, or `inf` for no limit.
 pub fn parse_max_rows(text: &str) -> Result<usize, String> {

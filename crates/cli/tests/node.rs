@@ -47,4 +47,22 @@ fn what_cannot_be_done_says_why() {
     assert!(node(folder.path(), &["add-host", "alpha"]).status.success());
     assert!(error(&node(folder.path(), &["add-host", "alpha"])).contains("is there already"));
     assert!(error(&node(folder.path(), &["add-host", "../beta"])).contains("letters, digits"));
+    assert!(node(folder.path(), &["add-submitter", "alpha"]).status.success());
+    assert!(folder.path().join("submitter-alpha-key.pem").exists());
+    assert!(error(&node(folder.path(), &["add-submitter", "alpha"])).contains("is there already"));
+}
+
+/// A sample is there to be pasted, so that no line of it may be wrapped.
+#[test]
+fn the_sample_in_the_help_is_a_ring_file() {
+    let folder = tempfile::tempdir().unwrap();
+    for columns in ["80", "100"] {
+        let help =
+            Command::new(env!("CARGO_BIN_EXE_annulus")).args(["node", "--help"]).env("COLUMNS", columns).output();
+        let help = String::from_utf8(help.unwrap().stdout).unwrap();
+        let sample = help.split_once("  certificates = ").expect("a sample").1.split_once("\n\n").expect("its end").0;
+        fs::write(folder.path().join("ring.toml"), format!("certificates = {sample}\n")).unwrap();
+        let said = error(&node(folder.path(), &["--ring", "ring.toml", "--name", "alpha"]));
+        assert!(said.contains("no 'certs/host-alpha-key.pem'"), "{columns} columns: {said}\n{help}");
+    }
 }

@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 
 use support::{Annulus, names};
 
-/// A folder with `rows.csv` (1500 good rows, and 2 bad ones behind those that tell the columns' types) and `rows.parquet`
+/// A folder with `rows.csv` (1500 good rows, and 2 bad ones in which the id is a text) and `rows.parquet`
 /// (300 rows).
 fn inputs() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -46,11 +46,11 @@ fn bad_rows_fail_are_skipped_or_kept() {
     let folder = inputs();
     let split = ["partition", "rows.csv", "--by", "id", "--into", "2", "--output", "parts", "--format", "arrow"];
     let with = |action: &'static str| {
-        let options = ["--on-bad-row", action, "--overwrite", "--json"];
+        let options = ["--types", "id=int", "--on-bad-row", action, "--overwrite", "--json"];
         Annulus::new(split.into_iter().chain(options)).at(folder.path())
     };
     let failed = with("fail").fails();
-    assert!(failed.stderr.contains("rows.csv, line") && failed.stderr.contains("--on-bad-row"), "{}", failed.stderr);
+    assert!(failed.stderr.contains("'rows.csv', line") && failed.stderr.contains("--on-bad-row"), "{}", failed.stderr);
     assert!(!folder.path().join("parts").exists());
     for action in ["skip", "quarantine"] {
         let report: serde_json::Value = serde_json::from_str(&with(action).succeeds().stdout).expect("JSON");
@@ -67,13 +67,14 @@ fn bad_rows_fail_are_skipped_or_kept() {
 #[test]
 fn mistakes_are_explained() {
     let folder = inputs();
-    let cases: [(&[&str], &[&str]); 6] = [
+    let cases: [(&[&str], &[&str]); 7] = [
         (&["none.parquet", "--by", "id"], &["none.parquet"]),
         (&["rows.parquet", "--by", "no"], &["'no'", "id, name"]),
         (&["rows.parquet"], &["--by"]),
         (&["rows.parquet", "--by", "id", "--format", "arrow", "--compression", "snappy"], &["lz4"]),
         (&["rows.parquet", "--by", "id", "--resume", "--overwrite"], &["--overwrite"]),
         (&["rows.parquet", "--by", "id", "--delimiter", "ab"], &["ab"]),
+        (&["rows.parquet", "--by", "id", "--memory-limit", "1K"], &["--memory-limit", "1024 bytes", "at least 16M"]),
     ];
     let before = names(folder.path());
     for (arguments, expected) in cases {

@@ -43,7 +43,7 @@ fn query(folder: &Path, text: &str) -> String {
 #[test]
 fn ranges_hold_the_keys_between_their_points() {
     let folder = inputs();
-    let (_, manifest) = partition(folder.path(), &["rows.parquet", "--by", "id", "--into", "3", "--ranges", "500,100"]);
+    let (_, manifest) = partition(folder.path(), &["rows.parquet", "--by", "id", "--into", "3", "--ranges", "100,500"]);
     assert_eq!(rows(&manifest), [100, 400, 1500]);
     let bounds = query(folder.path(), "SELECT min(id), max(id) FROM 'parts/part-00001.parquet'");
     assert_eq!(bounds, "100,499");
@@ -60,6 +60,9 @@ fn ranges_hold_the_keys_between_their_points() {
         Annulus::new(["partition", "rows.parquet", "--by", "id", "--into", "4", "--ranges", "1,2", "-o", "other"]);
     let failed = wrong.at(folder.path()).fails();
     assert!(failed.stderr.contains("--ranges") && failed.stderr.contains("--into"), "{}", failed.stderr);
+    let unordered = ["partition", "rows.parquet", "--by", "id", "--into", "3", "--ranges", "500,100", "-o", "other"];
+    let failed = Annulus::new(unordered).at(folder.path()).fails();
+    assert!(failed.stderr.contains("'500' before '100'"), "{}", failed.stderr);
 }
 
 #[test]
@@ -93,6 +96,9 @@ fn by_turns_partitions_are_equal_and_no_key_is_hot() {
     let split = ["partition", "rows.parquet", "--into", "5", "-o", "other", "--round-robin", "--split-hot-keys"];
     let failed = Annulus::new(split).at(folder.path()).fails();
     assert!(failed.stderr.contains("--round-robin") && failed.stderr.contains("--split-hot-keys"), "{}", failed.stderr);
+    let by = ["partition", "rows.parquet", "--into", "5", "-o", "other", "--round-robin", "--by", "id"];
+    let failed = Annulus::new(by).at(folder.path()).fails();
+    assert!(failed.stderr.contains("--round-robin") && failed.stderr.contains("--by"), "{}", failed.stderr);
 }
 
 #[test]

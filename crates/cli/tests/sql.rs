@@ -86,12 +86,12 @@ fn folders_can_name_columns() {
         fs::create_dir_all(&part).expect("a folder");
         fs::copy(folder.path().join("t.csv"), part.join("t.csv")).expect("copy");
     }
-    let query = |from: &str| format!("SELECT name, year FROM {from} WHERE year = '2026' ORDER BY name");
+    let query = |from: &str| format!("SELECT name, year + 1 AS next FROM {from} WHERE year = 2026 ORDER BY name");
     let (by_path, by_name) = (query("'parts'"), query("t"));
     for arguments in [&["sql", &by_path, "--format", "tsv"][..], &["sql", "-t", "t=parts", &by_name, "--format", "tsv"]]
     {
         let done = Annulus::new(arguments.iter().copied()).at(folder.path()).succeeds();
-        assert_eq!(done.stdout, "name\tyear\none\t2026\ntwo\t2026\n");
+        assert_eq!(done.stdout, "name\tnext\none\t2027\ntwo\t2027\n");
     }
 }
 
@@ -117,6 +117,30 @@ fn no_rows_keep_their_header() {
     assert_eq!(print("csv"), "a\n");
     assert_eq!(print("json"), "[]\n");
     assert_eq!(print("ndjson"), "");
+}
+
+/// Threads would read from several places in the file, and the fastest would fill the limit.
+#[test]
+fn a_bare_limit_gives_the_first_rows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines: String = (0..2_000_000).map(|n| format!("{n}\n")).collect();
+    fs::write(folder.path().join("n.csv"), format!("n\n{lines}")).expect("write");
+    let query = ["sql", "SELECT n FROM 'n.csv' LIMIT 2", "--format", "csv", "--target-partitions", "4"];
+    for _ in 0..5 {
+        assert_eq!(Annulus::new(query).at(folder.path()).succeeds().stdout, "n\n0\n1\n");
+    }
+}
+
+#[test]
+fn rows_that_are_not_printed_are_told() {
+    let query = ["sql", "SELECT value AS n FROM generate_series(1, 3000)", "--maxrows", "2"];
+    let done = Annulus::new(query).succeeds();
+    assert_eq!(done.stdout, "+---+\n| n |\n+---+\n| 1 |\n| 2 |\n+---+\n");
+    assert!(
+        done.stderr.contains("the first 2 of 3,000 rows") && done.stderr.contains("--maxrows inf"),
+        "{}",
+        done.stderr
+    );
 }
 
 #[test]
@@ -168,23 +192,28 @@ fn errors_name_the_thing_and_the_remedy() {
     fs::create_dir(at("empty")).expect("a folder");
     fs::create_dir(at("mixed")).expect("a folder");
     fs::copy(at("t.csv"), at("mixed/t.csv")).expect("copy");
-    fs::copy(at("t.parquet"), at("mixed/t.parquet")).expect("copy");
+    fs::write(at("mixed/other.csv"), "else\n1\n").expect("write");
+    fs::write(at("zero.parquet"), "").expect("write");
     fs::write(at("t.xyz"), "1").expect("write");
     fs::write(at("broken.parquet"), "no parquet").expect("write");
-    let cases: [(&[&str], &[&str]); 20] = [
+    let cases: [(&[&str], &[&str]); 24] = [
         (&["--ouput", "out.csv", "SELECT 1"], &["'--ouput'", "'--output'"]),
         (&["SELECT 1", "--ouput=out.csv"], &["--ouput"]),
         (&["-t", "t=none.csv", "SELECT 1"], &["table 't'", "'none.csv'", "check the path"]),
-        (&["-t", "t=t.xyz", "SELECT 1"], &["'t.xyz'", "rename it to end in .parquet"]),
-        (&["-t", "t=empty", "SELECT 1"], &["'empty'", "holds no file that ends in .parquet"]),
-        (&["-t", "t=mixed", "SELECT 1"], &["'mixed'", "t.csv", "t.parquet", "separate them"]),
+        (&["-t", "t=t.xyz", "SELECT 1"], &["'t.xyz'", "--input-format"]),
+        (&["-t", "t=empty", "SELECT 1"], &["'empty'", "no file of a known format"]),
+        (&["-t", "t=mixed", "SELECT 1"], &["mixed/other.csv", "t.csv", "same columns"]),
+        (&["-t", "t=zero.parquet", "SELECT 1"], &["zero.parquet"]),
+        (&["-t", "t=t.csv", "--types", "id=number", "SELECT 1"], &["'number'", "--types"]),
         (&["-t", "t=broken.parquet", "SELECT 1"], &["broken.parquet"]),
         (&["-t", "t", "SELECT 1"], &["'t' is no table", "NAME=PATH"]),
         (&["-t", "t=s3://b/t.csv", "SELECT 1"], &["CREATE EXTERNAL TABLE"]),
         (&["-t", "t=t.csv", "SELECT nam FROM t"], &["nam", "name"]),
-        (&["SELECT * FROM 'missing.csv'"], &["missing.csv", "check the name or the path"]),
-        (&["SELECT * FROM 'mixed'"], &["'mixed'", "t.csv", "t.parquet", "separate them"]),
-        (&["SELECT * FROM 'empty'"], &["empty", "check the name or the path"]),
+        (&["SELECT * FROM 'missing.csv'"], &["'missing.csv'", "check the path"]),
+        (&["SELECT * FROM 'missing'"], &["missing", "check the name or the path"]),
+        (&["SELECT * FROM 'zero.parquet'"], &["zero.parquet"]),
+        (&["SELECT * FROM 'mixed'"], &["mixed/other.csv", "t.csv", "same columns"]),
+        (&["SELECT * FROM 'empty'"], &["empty", "check the path"]),
         (&["SELEKT 1"], &["SELEKT"]),
         (&["--file", "none.sql"], &["'none.sql'"]),
         (&["SELECT 1", "--output", "out.txt"], &["'out.txt'", ".parquet, .csv"]),
@@ -224,7 +253,13 @@ fn help_has_examples_and_the_version_is_told() {
 
 #[cfg(unix)]
 mod signals {
+    use std::path::{Path, PathBuf};
+
     use super::*;
+
+    fn folders(folder: &Path) -> Vec<PathBuf> {
+        names(folder).into_iter().map(|name| folder.join(name)).filter(|path| path.is_dir()).collect()
+    }
 
     /// A query that runs for hours, behind one that says that it is about to begin.
     const ENDLESS: &str = "SELECT 'started' AS s; SELECT sum(a.value * b.value % 7) AS s \
@@ -265,10 +300,29 @@ mod signals {
         let query = "SELECT value FROM generate_series(1, 100000000000) ORDER BY value % 1000003";
         let arguments = ["sql", query, "--memory-limit", "30M", "--target-partitions", "1"];
         let mut running = Annulus::new(arguments).temp(folder.path()).start();
-        running.wait_until(|| has_file(folder.path()));
+        // Beside the files there is a lock.
+        running.wait_until(|| folders(folder.path()).iter().any(|own| has_file(&own.join("files"))));
         running.signal("INT");
         assert_eq!(running.exit_code(), Some(130));
         assert!(names(folder.path()).is_empty(), "{:?}", names(folder.path()));
+    }
+
+    #[test]
+    fn what_a_killed_query_left_is_removed_by_the_next() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut killed = Annulus::new(["sql", ENDLESS]).temp(folder.path()).start();
+        killed.wait_for("started");
+        killed.signal("KILL");
+        assert_eq!(killed.exit_code(), None);
+        let mut living = Annulus::new(["sql", ENDLESS]).temp(folder.path()).start();
+        living.wait_for("started");
+        let kept = names(folder.path());
+        assert_eq!(kept.len(), 1, "{kept:?}");
+        Annulus::new(["sql", "SELECT 1"]).temp(folder.path()).succeeds();
+        assert_eq!(names(folder.path()), kept);
+        living.signal("INT");
+        assert_eq!(living.exit_code(), Some(130));
+        assert!(names(folder.path()).is_empty());
     }
 
     #[test]

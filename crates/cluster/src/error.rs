@@ -1,12 +1,12 @@
 //! What may go wrong.
 
-use std::{io, path::PathBuf};
+use std::{io, path::PathBuf, time::Duration};
 
 use annulus_cyclo::CycloError;
 use annulus_dataset::{error::DatasetError, output::OutputError};
 use annulus_join::error::JoinError;
 use annulus_roundabout::{
-    error::RoundaboutError,
+    RoundaboutError,
     secure::{FileError, SecureError},
 };
 use arrow::error::ArrowError;
@@ -59,6 +59,25 @@ pub enum ClusterError {
         /// Whether more revolutions might do, too.
         more_revolutions: bool,
     },
+    /// A path that the node does not open to joins.
+    #[error(
+        "cannot {action} '{}': it is outside the folders that this node opens to joins; use a path inside them, or have its operator add the folder",
+        path.display()
+    )]
+    Access {
+        /// What was to be done, as in "cannot {action}".
+        action: &'static str,
+        /// The path as it was ordered.
+        path: PathBuf,
+    },
+    /// The output would be read as an input.
+    #[error("cannot write to '{}': the input '{input}' would read what is written there; choose a folder outside all inputs", output.display())]
+    Nested {
+        /// The output folder.
+        output: PathBuf,
+        /// The input, as it was given.
+        input: String,
+    },
     /// A ring's file is not one.
     #[error("'{}': {reason}", path.display())]
     RingFile {
@@ -66,6 +85,15 @@ pub enum ClusterError {
         path: PathBuf,
         /// Why not.
         reason: String,
+    },
+    /// The key of the ring's authority lies on a host.
+    #[error(
+        "'{}' must not be on a host: whoever reads it can add members to the ring; move it to a machine that is not part of the ring",
+        path.display()
+    )]
+    AuthorityKey {
+        /// The file.
+        path: PathBuf,
     },
     /// A certificate or key cannot be used.
     #[error(transparent)]
@@ -107,6 +135,25 @@ pub enum ClusterError {
     /// The join was asked to stop.
     #[error("the join was cancelled")]
     Cancelled,
+    /// It was, and hosts have not said that they have ended.
+    #[error(
+        "the join was cancelled, and within {within:?} no word came that it has ended on {hosts}; until it has, its folder in '{}' may grow",
+        output.display()
+    )]
+    Unconfirmed {
+        /// What people call them.
+        hosts: String,
+        /// The output folder.
+        output: PathBuf,
+        /// How long they had.
+        within: Duration,
+    },
+    /// A host of the ring does not take this join now.
+    #[error("{name} is busy with other joins; let this one wait for its turn (--wait SECONDS), or submit it later")]
+    Busy {
+        /// How people call it.
+        name: String,
+    },
     /// A dataset cannot be read.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
@@ -115,10 +162,10 @@ pub enum ClusterError {
     Output(#[from] OutputError),
     /// The local join.
     #[error(transparent)]
-    Join(#[from] JoinError),
+    Join(JoinError),
     /// The ring.
     #[error(transparent)]
-    Cyclo(#[from] CycloError),
+    Cyclo(CycloError),
     /// An Arrow kernel failed.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
@@ -132,11 +179,30 @@ pub(crate) fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
 }
 
+impl From<JoinError> for ClusterError {
+    fn from(error: JoinError) -> Self {
+        match error {
+            JoinError::Cancelled => Self::Cancelled,
+            error => Self::Join(error),
+        }
+    }
+}
+
+impl From<CycloError> for ClusterError {
+    fn from(error: CycloError) -> Self {
+        match error {
+            CycloError::Join(JoinError::Cancelled) => Self::Cancelled,
+            CycloError::Ring(error) => error.into(),
+            error => Self::Cyclo(error),
+        }
+    }
+}
+
 impl From<RoundaboutError> for ClusterError {
     fn from(error: RoundaboutError) -> Self {
         match error {
             RoundaboutError::Stopped => Self::Cancelled,
-            error => Self::Cyclo(error.into()),
+            error => Self::Cyclo(CycloError::Ring(error)),
         }
     }
 }

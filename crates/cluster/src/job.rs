@@ -1,10 +1,17 @@
 //! What a user asks for.
 
-use std::{fmt, num::NonZeroUsize, path::PathBuf, str::FromStr, thread, time::Duration};
+use std::{
+    fmt,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    str::FromStr,
+    thread,
+    time::Duration,
+};
 
 use annulus_dataset::{
-    input::InputOptions,
-    output::{Existing, OutputFormat},
+    input::{InputOptions, input_that_reads},
+    output::{Collection, Existing, OutputFormat},
 };
 use annulus_join::types::{JoinType, Side};
 use serde::{Deserialize, Serialize};
@@ -41,6 +48,21 @@ pub struct Query {
     pub join: JoinKind,
     /// Added to the names of columns of the right side that the left side has, too.
     pub suffix: String,
+}
+
+impl Query {
+    /// Refuses an output folder whose files an input would read: hosts open their inputs while others write.
+    pub(crate) fn refuse_nested(&self, output: &Path, format: OutputFormat) -> Result<(), ClusterError> {
+        if output.as_os_str().is_empty() {
+            // A plan alone writes nothing.
+            return Ok(());
+        }
+        let file = Collection::member_dir(output, 0).join(format!("part-00000.{}", format.extension()));
+        match [&self.left, &self.right].into_iter().find_map(|input| input_that_reads(&input.paths, &file)) {
+            Some(input) => Err(ClusterError::Nested { output: output.to_owned(), input: input.to_owned() }),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A dataset.

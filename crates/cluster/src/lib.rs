@@ -7,8 +7,10 @@
 //!         -> one folder of files for each host, and a manifest of all, last
 //! ```
 //! The coordinator and a host talk by lines of JSON (`control/`).
+#![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod access;
 mod control;
 pub mod coordinator;
 pub mod error;
@@ -17,3 +19,5 @@ pub mod job;
 pub mod node;
 pub mod plan;
 pub mod ring_file;
+
+pub use access::Access;

@@ -1,14 +1,15 @@
 //! The hosts of a ring, in a file that all of them have.
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     fs,
-    net::{SocketAddr, TcpListener, ToSocketAddrs},
+    net::{Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs},
     path::{Path, PathBuf},
 };
 
-use annulus_roundabout::secure::{HostFiles, HostName, Identity};
+use annulus_roundabout::secure::{HostFiles, HostName, Identity, Role};
 use serde::Deserialize;
+use toml::Spanned;
 
 use crate::error::ClusterError;
 
@@ -49,16 +50,17 @@ struct Raw {
     #[serde(default)]
     trusted_network: bool,
     fabric: Option<String>,
+    #[serde(default)]
     host: Vec<RawHost>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawHost {
-    name: String,
-    control: String,
-    data: String,
-    fabric_address: Option<String>,
+    name: Spanned<String>,
+    control: Spanned<String>,
+    data: Spanned<String>,
+    fabric_address: Option<Spanned<String>>,
 }
 
 impl RingFile {
@@ -77,7 +79,8 @@ impl RingFile {
     /// ```
     ///
     /// # Errors
-    /// If it cannot be read, is not such a file, or asks for libfabric, with which this program was not built.
+    /// If it cannot be read, is not such a file, has an invalid or repeated name or address, or asks for libfabric, with which this
+    /// program was not built.
     pub fn load(path: &Path) -> Result<Self, ClusterError> {
         let unfit = |reason: String| ClusterError::RingFile { path: path.to_owned(), reason };
         let text = fs::read_to_string(path).map_err(|error| unfit(error.to_string()))?;
@@ -86,15 +89,7 @@ impl RingFile {
             let remedy = "build it with the feature ofi, or take the line out and rows go by TCP";
             return Err(unfit(format!("fabric: this program was built without libfabric; {remedy}")));
         }
-        let mut hosts = Vec::new();
-        let mut names = HashSet::new();
-        for (number, RawHost { name, control, data, fabric_address }) in raw.host.into_iter().enumerate() {
-            let name = HostName::new(name).map_err(|error| unfit(error.to_string()))?;
-            if !names.insert(name.clone()) {
-                return Err(unfit(format!("host '{name}' is there twice; give each host a name of its own")));
-            }
-            hosts.push(RingHost { number, name, control, data, fabric_address });
-        }
+        let hosts = check_hosts(&text, raw.host).map_err(unfit)?;
         if hosts.is_empty() {
             return Err(unfit("it has no [[host]]; add one for each host".to_owned()));
         }
@@ -116,31 +111,93 @@ impl RingFile {
         })
     }
 
-    /// What a member of the ring shows to others: the one named, or the only one whose key is in the folder of certificates.
+    /// What a member with this role shows to others: the one named, or the only one whose key is in the folder of certificates.
     ///
     /// # Errors
     /// If there is no such key, or several and none is named.
-    pub fn identity(&self, name: Option<&HostName>) -> Result<Identity, ClusterError> {
+    pub fn identity(&self, role: Role, name: Option<&HostName>) -> Result<Identity, ClusterError> {
         let name = match name {
             Some(name) => name.clone(),
-            None => self.only_key()?,
+            None => self.only_key(role)?,
         };
-        let HostFiles { authority, certificate, key } = HostFiles::of(&self.certificates, &name);
+        let HostFiles { authority, certificate, key } = HostFiles::of_role(&self.certificates, role, &name);
+        if !key.exists() {
+            let reason = format!("no '{}'; {}", key.display(), how_to_add(role, name.as_str()));
+            return Err(ClusterError::RingFile { path: self.path.clone(), reason });
+        }
         Ok(Identity::load(&authority, &certificate, &key)?)
     }
 
-    fn only_key(&self) -> Result<HostName, ClusterError> {
+    fn only_key(&self, role: Role) -> Result<HostName, ClusterError> {
         let unfit = |reason: String| ClusterError::RingFile { path: self.path.clone(), reason };
         let shown = self.certificates.display();
         let entries =
             fs::read_dir(&self.certificates).map_err(|error| unfit(format!("cannot list '{shown}': {error}")))?;
-        let name_of = |name: &str| name.strip_prefix("host-")?.strip_suffix("-key.pem")?.parse::<HostName>().ok();
+        let name_of = |name: &str| {
+            let name = name.strip_prefix(role.name())?.strip_prefix('-')?;
+            name.strip_suffix("-key.pem")?.parse::<HostName>().ok()
+        };
         let mut keys = entries.filter_map(|entry| name_of(entry.ok()?.file_name().to_str()?));
         match (keys.next(), keys.next()) {
             (Some(name), None) => Ok(name),
-            (None, _) => Err(unfit(format!("no host-NAME-key.pem in '{shown}'; make one with annulus node add-host"))),
-            _ => Err(unfit(format!("several keys in '{shown}'; say who this is with --name"))),
+            (None, _) => Err(unfit(format!("no {role}-NAME-key.pem in '{shown}'; {}", how_to_add(role, "NAME")))),
+            _ => Err(unfit(format!("several keys of {role}s in '{shown}'; say who this is with --name"))),
         }
+    }
+}
+
+fn how_to_add(role: Role, name: &str) -> String {
+    format!("make it with annulus node add-{role} {name}, where the ring's authority is")
+}
+
+/// Checks the hosts of a file with this text, and says in which line a mistake is.
+fn check_hosts(text: &str, raw: Vec<RawHost>) -> Result<Vec<RingHost>, String> {
+    let at = |value: &Spanned<String>| format!("line {}", text[..value.span().start].matches('\n').count() + 1);
+    let mut hosts = Vec::new();
+    // By name, and by address, where each was first.
+    let (mut names, mut addresses) = (HashMap::new(), HashMap::new());
+    for (number, host) in raw.into_iter().enumerate() {
+        let line = at(&host.name);
+        let name = HostName::new(host.name.get_ref().clone()).map_err(|error| format!("{line}: name: {error}"))?;
+        if let Some(first) = names.insert(name.clone(), line.clone()) {
+            return Err(format!("{line}: host '{name}' is in {first}, too; give each host its own name"));
+        }
+        for (field, address) in [("control", &host.control), ("data", &host.data)] {
+            let (line, text) = (at(address), address.get_ref());
+            check_address(text).map_err(|reason| format!("{line}: {field} of host '{name}': {reason}"))?;
+            let here = format!("{field} of host '{name}' in {line}");
+            if let Some(first) = addresses.insert(text.clone(), here) {
+                let remedy = "give each its own port";
+                return Err(format!("{line}: {field} of host '{name}': '{text}' is {first}, too; {remedy}"));
+            }
+        }
+        let fabric_address = host.fabric_address.map(|address| {
+            let line = at(&address);
+            let address = address.into_inner();
+            let reason = "must be the address of an interface, or left out";
+            if address.is_empty() {
+                Err(format!("{line}: fabric_address of host '{name}': {reason}"))
+            } else {
+                Ok(address)
+            }
+        });
+        let (control, data) = (host.control.into_inner(), host.data.into_inner());
+        hosts.push(RingHost { number, name, control, data, fabric_address: fabric_address.transpose()? });
+    }
+    Ok(hosts)
+}
+
+/// Checks that a text is `host:port`, where an IPv6 address stands in brackets.
+fn check_address(text: &str) -> Result<(), String> {
+    let is_host = |host: &str| match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && !host.contains([':', '/', '[', ']']) && !host.contains(char::is_whitespace),
+    };
+    let port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+    if text.rsplit_once(':').is_some_and(|(host, number)| is_host(host) && port(number)) {
+        Ok(())
+    } else {
+        Err(format!("invalid address '{text}': expected host:port, like 10.0.0.1:7400 or [fd00::1]:7400"))
     }
 }
 

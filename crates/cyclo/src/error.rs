@@ -1,22 +1,22 @@
-//! What may go wrong.
+//! The errors of a join around a ring.
 
 use annulus_join::error::JoinError;
-use annulus_roundabout::error::RoundaboutError;
+use annulus_roundabout::RoundaboutError;
 
-/// Why a join around a ring failed.
+/// The reason why a join around a ring failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CycloError {
-    /// This host's part.
+    /// The local join on this host failed.
     #[error(transparent)]
     Join(#[from] JoinError),
-    /// The ring.
+    /// The ring failed.
     #[error(transparent)]
     Ring(#[from] RoundaboutError),
-    /// The system gives no more threads.
+    /// A thread could not be started.
     #[error("cannot start the threads of the join; use fewer")]
     Threads(#[source] std::io::Error),
-    /// A thread of this host's part has panicked.
+    /// A thread of the join panicked.
     #[error("a thread of the join has panicked")]
     Panicked,
 }

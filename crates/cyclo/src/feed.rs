@@ -1,4 +1,4 @@
-//! Rows of the probe side that are read while the ring turns, and become fragments on a thread of their own.
+//! Probe rows that are read while the ring turns, and converted to fragments on their own thread.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -15,39 +15,42 @@ use arrow::array::RecordBatch;
 
 use crate::CycloError;
 
-/// Takes rows of the probe side; an error says that no more are wanted.
+/// A callback that accepts rows of the probe side. Its error means that no more are needed: return
+/// it.
 pub type Give<'a> = dyn FnMut(Vec<RecordBatch>) -> Result<(), JoinError> + 'a;
 
-/// Gives this host's rows of the probe side, some at a time, the same in the same order for every revolution. A join that fails
-/// waits until this ends, which it does when it next gives something.
+/// A callback that passes this host's rows of the probe side to [`Give`], some at a time. It must
+/// pass the same rows in the same order in every revolution. A failed join waits until this
+/// returns, which it should do on the first error of `Give`.
 pub type Probe<'a> = dyn Fn(&mut Give<'_>) -> Result<(), JoinError> + Sync + 'a;
 
-/// Fragments that were prepared together, or the end.
+/// Fragments that were prepared together, or `None` at the end.
 type Fed = Result<Option<Vec<Fragment>>, CycloError>;
 
-/// Where rows become fragments.
+/// The sending end: converts rows to fragments.
 pub(crate) struct Feeder<'a> {
-    /// Of the rows that were prepared together, the most bytes as they are sent.
+    /// The largest size of fragments that were prepared together, in bytes as sent.
     pub(crate) largest: &'a AtomicUsize,
     fed: SyncSender<Fed>,
 }
 
-/// Where fragments come out, in the order of their rows.
+/// The receiving end: returns fragments in the order of their rows.
 pub(crate) struct Feed {
     fed: Option<Receiver<Fed>>,
     fragments: vec::IntoIter<Fragment>,
-    /// How long the taker has waited.
+    /// The time spent waiting for fragments.
     pub(crate) waited: Duration,
 }
 
-/// Both ends. Fragments are handed over when those before are gone, so that there are no more than two waves of them.
+/// Returns both ends. A wave of fragments is handed over only when the previous wave is used up, so
+/// at most two waves exist.
 pub(crate) fn feed(largest: &AtomicUsize) -> (Feeder<'_>, Feed) {
     let (sender, receiver) = sync_channel(0);
     (Feeder { largest, fed: sender }, Feed { fed: Some(receiver), ..Feed::empty() })
 }
 
 impl Feeder<'_> {
-    /// Takes all that `probe` gives, and `prepare` makes fragments of, until they are not wanted any more.
+    /// Runs `probe`, and converts its rows with `prepare`, until they are not needed any more.
     pub(crate) fn run(self, probe: &Probe<'_>, prepare: impl Fn(Vec<RecordBatch>) -> Result<Vec<Fragment>, JoinError>) {
         let mut give = |batches| {
             let fragments = prepare(batches)?;
@@ -56,18 +59,18 @@ impl Feeder<'_> {
         };
         let given = catch_unwind(AssertUnwindSafe(|| probe(&mut give)));
         let end = given.map_or(Err(CycloError::Panicked), |given| given.map(|()| None).map_err(CycloError::from));
-        // Nobody waits for it if the join has failed.
+        // Fails if the join has failed, and then nothing waits for it.
         self.fed.send(end).ok();
     }
 }
 
 impl Feed {
-    /// Nothing comes.
+    /// Returns a feed without fragments.
     pub(crate) fn empty() -> Self {
         Self { fed: None, fragments: Vec::new().into_iter(), waited: Duration::ZERO }
     }
 
-    /// The next fragment, which it waits for, or none after the last one.
+    /// Waits for the next fragment. Returns `None` after the last one.
     pub(crate) fn next(&mut self) -> Result<Option<Fragment>, CycloError> {
         loop {
             if let Some(fragment) = self.fragments.next() {

@@ -1,4 +1,4 @@
-//! The local joins behind one face: what stays is prepared, and fragments come by.
+//! One interface to the local joins: the build side is prepared, then fragments are joined with it.
 
 use std::{ops::Range, sync::Arc};
 
@@ -13,56 +13,57 @@ use annulus_join::{
 };
 use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
 
-/// Which rows of both sides are pairs, as far as the local join knows; a filter may drop some of them.
+/// The part of the join condition that the local join evaluates. A filter may drop some of its
+/// pairs.
 #[derive(Clone, Debug)]
 pub enum Condition {
-    /// Keys are equal, found by hash.
+    /// Equal keys, found by hash.
     Hash {
-        /// Key columns of the build side.
+        /// The key columns of the build side.
         build: Vec<usize>,
-        /// Key columns of the probe side, as many and of the same types.
+        /// The key columns of the probe side, of the same number and types.
         probe: Vec<usize>,
         /// Whether null keys match null keys.
         nulls_equal: bool,
-        /// Into how many partitions both sides are clustered: the same on all hosts.
+        /// The number of partitions of both sides, the same on all hosts.
         partitions: Partitions,
     },
-    /// Keys are equal, or within a band, found by sorting both sides.
+    /// Equal keys, or keys within a band, found by sorting both sides.
     Merge(MergeCondition),
-    /// All rows are pairs, and the filter decides.
+    /// All pairs of rows: only the filter decides.
     Any,
 }
 
-/// All columns of both sides.
+/// The schemas of both sides.
 #[derive(Clone, Copy)]
 pub(crate) struct Schemas<'a> {
     pub(crate) build: &'a SchemaRef,
     pub(crate) probe: &'a SchemaRef,
 }
 
-/// What stays, prepared.
+/// The prepared build side.
 pub(crate) enum Local {
     Hash(BuildSide),
     Merge(MergeJoin, MergeBuild),
     Loops(LoopsBuild, RecordBatch),
 }
 
-/// A fragment, made ready for the threads that join it.
+/// A fragment, split for the threads that join it.
 pub(crate) enum Ready {
     Hash(Vec<Morsel>),
     Merge(Box<MergeFragment>, u32),
     Loops(u32),
 }
 
-/// Rows of a fragment that a thread merges at a time.
+/// The number of rows of a fragment that a thread merges at a time.
 const MERGE_ROWS: u32 = 1 << 14;
-/// Parts of a fragment for each thread, where every row takes long.
+/// The number of parts of a fragment per thread, where every row takes long.
 const LOOPS_PARTS: usize = 8;
-/// Rows that are sorted together are held to this multiple of a fragment.
+/// The largest size of rows that are sorted together, in fragments.
 const SORTED_FRAGMENTS: usize = 64;
 
 impl Condition {
-    /// Prepares a part of what stays on this host.
+    /// Prepares a part of the build side.
     pub(crate) fn prepare_build(
         &self,
         schemas: Schemas<'_>,
@@ -87,7 +88,7 @@ impl Condition {
         })
     }
 
-    /// What is the same for all fragments.
+    /// Returns the format of all fragments.
     pub(crate) fn format(&self, schemas: Schemas<'_>) -> Result<Arc<FragmentFormat>, JoinError> {
         Ok(Arc::new(match self {
             Self::Hash { build, probe, nulls_equal, partitions } => {
@@ -98,7 +99,7 @@ impl Condition {
         }))
     }
 
-    /// Prepares rows that go around, of this host.
+    /// Prepares this host's rows of the probe side.
     pub(crate) fn prepare_probe(
         &self,
         schemas: Schemas<'_>,
@@ -123,7 +124,7 @@ impl Condition {
     }
 }
 
-/// The key columns of both sides, which can be compared.
+/// Returns the key columns of both sides, checked to be comparable.
 fn keys(
     schemas: Schemas<'_>,
     (build, probe): (&[usize], &[usize]),
@@ -136,7 +137,7 @@ fn keys(
 }
 
 impl Local {
-    /// All rows that stay, as pairs name them.
+    /// Returns all rows of the build side, in the order by which pairs refer to them.
     pub(crate) fn batch(&self) -> &RecordBatch {
         match self {
             Self::Hash(build) => build.batch(),
@@ -145,7 +146,7 @@ impl Local {
         }
     }
 
-    /// Bytes of what stays, prepared.
+    /// Returns the memory of the prepared build side in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         match self {
             Self::Hash(build) => build.memory_bytes(),
@@ -154,7 +155,7 @@ impl Local {
         }
     }
 
-    /// Makes a fragment ready, and says into how many parts.
+    /// Splits a fragment for the threads. Returns the number of parts with it.
     pub(crate) fn ready(&self, fragment: &Fragment, threads: usize) -> Result<(Ready, usize), JoinError> {
         let rows = fragment.batch().num_rows();
         let parts = |step: u32| (rows as u32).div_ceil(step) as usize;
@@ -174,7 +175,7 @@ impl Local {
         })
     }
 
-    /// Joins one part of a fragment, and says how many pairs of rows it compared.
+    /// Joins one part of a fragment. Returns the number of pairs compared.
     pub(crate) fn probe(
         &self,
         fragment: &Fragment,
@@ -193,7 +194,7 @@ impl Local {
                 join.probe(build, fragment, rows(*step), wanted, sink)
             }
             (Self::Loops(build, _), Ready::Loops(step)) => build.probe(rows(*step), wanted, sink),
-            _ => Err(JoinError::Fragment { what: "it was made ready for another join" }),
+            _ => Err(JoinError::Fragment { what: "it was prepared for another join" }),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One host's part of a join, prepared.
+//! One host's prepared part of a join.
 
 use std::{
     num::NonZeroUsize,
@@ -7,12 +7,13 @@ use std::{
 };
 
 use annulus_join::{
+    cancel::CancelToken,
     error::JoinError,
     hash::Fragment,
     output::{Output, OutputSpec},
     types::Side,
 };
-use annulus_roundabout::host::{Host, Revolution};
+use annulus_roundabout::{Host, Revolution, RoundaboutError};
 use arrow::array::RecordBatch;
 
 use crate::{
@@ -21,20 +22,27 @@ use crate::{
     turn::{Around, Endings, GiveUp, Met, Part},
 };
 
-/// A join, the same on all hosts but for `threads`.
+/// The specification of a join. All hosts pass the same one; only `threads` may differ.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct JoinSpec {
-    /// Which rows come out, and the rest of the condition.
+    /// The join type, the output columns, and the rest of the condition.
     pub output: OutputSpec,
-    /// What makes a pair.
+    /// The condition that the local join evaluates.
     pub condition: Condition,
-    /// Most bytes of a fragment: those of the ring's buffers.
+    /// The largest size of a fragment in bytes: that of the ring's buffers.
     pub fragment_bytes: usize,
-    /// Threads that join on this host, the one that calls among them.
+    /// The number of threads that join on this host, including the calling one.
     pub threads: usize,
+    /// Ends the join from another thread, within what [`CancelToken`] says. The join cancels it itself when the ring fails.
+    pub cancel: CancelToken,
 }
 
-/// One host's part of a join, prepared: of what stays all or the first part, and what is in memory of what goes around.
+/// One host's prepared part of a join: its rows of the build side, or their first part, and its
+/// rows of the probe side that are in memory.
+///
+/// [`prepare`](Self::prepare) it, then let it [`turn`](Self::turn) around a ring, as the example of
+/// this crate shows.
 pub struct Share {
     around: Around,
     first: Part,
@@ -42,44 +50,51 @@ pub struct Share {
     memory: Memory,
 }
 
-/// Bytes of what one host has prepared. The ring's buffers come besides, and until a batch is full, the rows of the result in it.
+/// The memory of what one host prepared, in bytes. The ring's buffers and the output batches that
+/// are not full yet come on top.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Memory {
-    /// Of what stays: rows, keys and tables; of the largest part, if there are several.
+    /// The rows, keys and tables of the build side, or of its largest part.
     pub build: usize,
-    /// Of the fragments, as they are sent; of those that are fed, the most that were prepared together.
+    /// The fragments as they are sent. Of fed fragments, the most that were prepared together.
     pub fragments: usize,
 }
 
-/// What a join was for one host.
+/// The counters and times of a complete join on one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Turn {
-    /// Time to prepare both sides, before anything was sent, and further parts, between revolutions.
+    /// The time to prepare both sides before the first revolution, and further parts between
+    /// revolutions.
     pub setup: Duration,
-    /// Time in which nothing could be done until the caller gave further parts, or rows that go around.
+    /// The time spent waiting for the caller to provide further parts or probe rows.
     pub reading: Duration,
-    /// What went around, in all revolutions, and where the time went.
+    /// The fragments and times of all revolutions.
     pub revolution: Revolution,
-    /// Rows that came by in all revolutions, this host's own among them.
+    /// The rows of all fragments that this host joined, in all revolutions, its own included.
     pub probed: u64,
-    /// Pairs of rows that the join compared: those in one bucket of a hash table, those that are merged, or all. With the rows that
-    /// came by it is this host's work, whatever machine it is.
+    /// The pairs of rows that the join compared: pairs in one bucket of a hash table, merged pairs,
+    /// or all. Together with `probed` it measures this host's work independently of the
+    /// machine.
     pub compared: u64,
-    /// What it held.
+    /// The memory that the host used.
     pub memory: Memory,
 }
 
 impl Share {
-    /// Prepares this host's rows of both sides, which are let go; `build` may be the first of several parts. Memory is taken as the
-    /// local join says: [`BuildSide::prepare`](annulus_join::hash::BuildSide::prepare) and
-    /// [`Fragment::prepare`], or those of [`MergeJoin`](annulus_join::merge::MergeJoin).
+    /// Prepares this host's rows of both sides, and frees the given batches. `build` may be the
+    /// first of several parts. The memory needed is that of the local join:
+    /// [`BuildSide::prepare`](annulus_join::hash::BuildSide::prepare) and [`Fragment::prepare`], or
+    /// those of [`MergeJoin`](annulus_join::merge::MergeJoin).
     ///
     /// # Errors
-    /// If columns are missing, keys cannot be compared, or a row of the side that goes around does not fit in a fragment.
+    /// If columns are missing, keys cannot be compared, or a row of the probe side does not fit in
+    /// a fragment.
     pub fn prepare(spec: &JoinSpec, build: Vec<RecordBatch>, probe: Vec<RecordBatch>) -> Result<Self, CycloError> {
         let start = Instant::now();
         let spec = JoinSpec { threads: spec.threads.max(1), ..spec.clone() };
-        let output = Arc::new(Output::try_new(spec.output.clone())?);
+        let output = Arc::new(Output::try_new(spec.output.clone())?.cancelled_by(spec.cancel.clone()));
         let first = spec.part(&output, build)?;
         let format = spec.condition.format(spec.schemas())?;
         let mut around = Around { spec, output, format, fragments: Vec::new() };
@@ -89,21 +104,25 @@ impl Share {
         Ok(Self { around, first, setup: start.elapsed(), memory })
     }
 
-    /// Bytes of what is prepared.
+    /// Returns the memory of what is prepared.
     pub fn memory(&self) -> Memory {
         self.memory
     }
 
-    /// What this host would send around, for someone else to do so.
+    /// Returns the fragments that this host would send, for a caller that sends them itself.
     pub fn into_fragments(self) -> Vec<Fragment> {
         self.around.fragments
     }
 
-    /// Sends this host's fragments around, joins every host's with what stays here, and hands the result to `emit` in batches: it
-    /// is called by several threads, with the thread's number from 0 on. [`Host::progress`] tells another thread how far it is.
+    /// Runs the join with one revolution: sends this host's fragments around, and joins every
+    /// host's fragments with this host's build side. Passes the result to `emit` in batches.
+    /// Several threads call `emit`, with their number from 0. [`Host::progress`] gives another
+    /// thread the progress.
     ///
     /// # Errors
-    /// If a host fails, which is named, or this one does, after which it [has given up](annulus_roundabout::host::Stopper).
+    /// If a host fails, the error names it. If this host fails, it [gives
+    /// up](annulus_roundabout::Stopper), and the error is the reason:
+    /// [`JoinError::Cancelled`] if it was asked to stop.
     pub fn turn(
         self,
         host: &mut Host,
@@ -112,18 +131,40 @@ impl Share {
         self.turn_parts(host, NonZeroUsize::MIN, |_| Ok(Vec::new()), None, emit)
     }
 
-    /// Like [`turn`](Self::turn) for a build side larger than memory, in `parts` parts, as many on all hosts: the fragments go
-    /// around once for each. The first was prepared; `next` gives the others, by their numbers from 1 on, when the one before has
-    /// been let go. A part may have no rows. From one revolution to the next a host keeps a bit a row of the fragments of
-    /// its successor, if the join gives rows of that side alone: they come out in the last one.
+    /// Like [`turn`](Self::turn), for a build side larger than memory. The build side has `parts`
+    /// parts, the same number on all hosts, and the fragments make one revolution for each. The
+    /// first part is prepared already; `next` returns the others, by their numbers from 1,
+    /// after the previous part has been freed. A part may have no rows. If the join outputs
+    /// unmatched rows of the probe side, or only rows of that side, a host keeps one bit per
+    /// row of its successor's fragments between revolutions, and outputs these rows in the last
+    /// one.
     ///
-    /// Behind the fragments that are prepared, or instead of them, go those of the rows that `probe` gives: it is called once for each
-    /// revolution, on a thread of its own, and kept waiting until what it gave before has been sent. What it gives at a time is prepared
-    /// together, by all threads: some dozen fragments' worth, so that each of them meets few partitions. Three times that is taken.
+    /// After the prepared fragments the host sends the rows that `probe` gives. `probe` is called
+    /// once per revolution, on its own thread, and waits until the rows that it gave before
+    /// have been sent. The rows of one call of [`Give`](crate::Give) are prepared together, by
+    /// all threads. Give the rows of some dozen fragments at a time, so that each fragment
+    /// meets few partitions; three times that memory is used.
     ///
     /// # Errors
-    /// As of [`turn`](Self::turn), and those of `next` and `probe`.
+    /// As [`turn`](Self::turn), and the errors of `next` and `probe`.
     pub fn turn_parts(
+        self,
+        host: &mut Host,
+        parts: NonZeroUsize,
+        next: impl FnMut(usize) -> Result<Vec<RecordBatch>, JoinError>,
+        probe: Option<&Probe<'_>>,
+        emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
+    ) -> Result<Turn, CycloError> {
+        let cancel = self.around.spec.cancel.clone();
+        // A fragment may take long, and what becomes of it is in vain when the ring has failed.
+        host.at_failure({
+            let cancel = cancel.clone();
+            move || cancel.cancel()
+        });
+        self.turn_all(host, parts, next, probe, emit).map_err(|error| behind(error, host, &cancel))
+    }
+
+    fn turn_all(
         self,
         host: &mut Host,
         parts: NonZeroUsize,
@@ -136,7 +177,7 @@ impl Share {
         let mut turn = Turn { setup, memory, ..Turn::default() };
         let (mut first, mut endings) = (Some(first), Endings::default());
         for number in 0..parts.get() {
-            // The part before is gone.
+            // The previous part has been freed.
             let part = match first.take() {
                 Some(first) => first,
                 None => {
@@ -158,6 +199,18 @@ impl Share {
     }
 }
 
+/// The reason behind an error: a join that was cancelled because another host has failed says so, and one that was asked to stop
+/// does not say that its own host has failed.
+fn behind(error: CycloError, host: &Host, cancel: &CancelToken) -> CycloError {
+    match (error, host.lost()) {
+        (CycloError::Join(JoinError::Cancelled), Some(lost)) => lost.into(),
+        (CycloError::Ring(RoundaboutError::Failed { detail: None, .. }), None) if cancel.is_cancelled() => {
+            JoinError::Cancelled.into()
+        }
+        (error, _) => error,
+    }
+}
+
 impl Turn {
     fn add(&mut self, met: Met) {
         self.revolution += met.revolution;
@@ -169,6 +222,24 @@ impl Turn {
 }
 
 impl JoinSpec {
+    /// Returns the specification of a join on one thread. `fragment_bytes` is the size of the
+    /// ring's buffers.
+    pub fn new(output: OutputSpec, condition: Condition, fragment_bytes: usize) -> Self {
+        Self { output, condition, fragment_bytes, threads: 1, cancel: CancelToken::new() }
+    }
+
+    /// Sets the number of threads that join on this host, including the calling one.
+    #[must_use]
+    pub fn with_threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// Sets the token that ends the join from another thread.
+    #[must_use]
+    pub fn with_cancel(self, cancel: CancelToken) -> Self {
+        Self { cancel, ..self }
+    }
+
     pub(crate) fn schemas(&self) -> Schemas<'_> {
         let OutputSpec { left, right, build, .. } = &self.output;
         let (build, probe) = if *build == Side::Left { (left, right) } else { (right, left) };
@@ -176,6 +247,7 @@ impl JoinSpec {
     }
 
     fn part(&self, output: &Output, batches: Vec<RecordBatch>) -> Result<Part, JoinError> {
+        self.cancel.check()?;
         let local = self.condition.prepare_build(self.schemas(), batches, self.threads)?;
         Ok(Part { rows: output.build_rows(local.batch())?, local })
     }

@@ -1,8 +1,9 @@
-//! Memory for one fragment after the other.
+//! Memory for copies of fragments, one at a time.
 
 use arrow::buffer::{Buffer, MutableBuffer};
 
-/// Memory for a fragment beside its buffer, used again for the next one: columns may outlive the fragment, in batches with views.
+/// Memory for a copy of a fragment, reused for the next one. A copy is needed because columns may
+/// outlive the fragment, in batches with views.
 #[derive(Default)]
 pub(crate) struct Spare {
     memory: Option<MutableBuffer>,
@@ -19,7 +20,7 @@ impl Spare {
         buffer
     }
 
-    /// Takes the memory back, if nobody has it any more.
+    /// Takes the memory back, if nothing refers to it any more.
     pub(crate) fn reclaim(&mut self) {
         self.memory = self.lent.take().and_then(|buffer| buffer.into_mutable().ok());
     }

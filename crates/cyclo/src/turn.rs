@@ -1,4 +1,4 @@
-//! One revolution: every fragment meets a part of what stays here.
+//! One revolution: joins every fragment with a part of the build side.
 
 use std::{
     sync::{
@@ -14,7 +14,7 @@ use annulus_join::{
     hash::{Fragment, FragmentFormat, store_matched},
     output::{Output, SideRows, Writer},
 };
-use annulus_roundabout::host::{self, Host, Revolution, Stopper};
+use annulus_roundabout::{self as roundabout, Host, Revolution, Stopper};
 use arrow::{
     array::{BooleanArray, RecordBatch},
     buffer::Buffer,
@@ -28,37 +28,38 @@ use crate::{
     workers::{Round, Rounds},
 };
 
-/// What is the same in all revolutions.
+/// The state shared by all revolutions.
 pub(crate) struct Around {
     pub(crate) spec: JoinSpec,
     pub(crate) output: Arc<Output>,
     pub(crate) format: Arc<FragmentFormat>,
-    /// This host's that are in memory.
+    /// This host's prepared fragments.
     pub(crate) fragments: Vec<Fragment>,
 }
 
-/// Rows that stay on this host for a revolution.
+/// The part of this host's build side for one revolution.
 pub(crate) struct Part {
     pub(crate) local: Local,
     pub(crate) rows: SideRows,
 }
 
-/// What went around in a revolution, and what it was to meet it.
+/// The counters and times of one revolution.
 pub(crate) struct Met {
     pub(crate) revolution: Revolution,
-    /// Rows that came by.
+    /// The rows of all fragments joined.
     pub(crate) probed: u64,
-    /// Pairs of rows that were compared.
+    /// The pairs of rows compared.
     pub(crate) compared: u64,
-    /// Time in which there was room for a fragment, and none was fed.
+    /// The time spent waiting for fed fragments.
     pub(crate) unfed: Duration,
-    /// Bytes of the fragments that were prepared together, at most, of those that were fed.
+    /// The largest size of fed fragments that were prepared together, in bytes.
     pub(crate) fed_bytes: usize,
 }
 
 impl Around {
-    /// One revolution around this part: of the fragments that are in memory, then of those that `probe` gives. Their rows come out at
-    /// last as they have a match or not, and the part's.
+    /// Runs one revolution for `part`: sends the prepared fragments, then those of the rows that
+    /// `probe` gives. At the end outputs the rows that come out alone, matched or unmatched, as
+    /// the join type demands.
     pub(crate) fn turn(
         &self,
         host: &mut Host,
@@ -67,11 +68,11 @@ impl Around {
         probe: Option<&Probe<'_>>,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Met, CycloError> {
-        let Self { output, spec: JoinSpec { threads, .. }, .. } = self;
+        let Self { output, spec: JoinSpec { threads, cancel, .. }, .. } = self;
         let Part { local, rows: build_rows } = part;
         let (threads, wanted) = (*threads, output.wanted());
         let (rounds, compared) = (Rounds::new(), AtomicU64::new(0));
-        // Rows that have not filled a batch may hold memory of the part, and are handed on with it.
+        // Rows of unfinished batches may hold memory of the part, so they are output before it is freed.
         let writer = |thread| Mutex::new(Writer::new(Arc::clone(output), move |batch| emit(thread, batch)));
         let writers: Vec<_> = (0..threads).map(writer).collect();
         let work = |thread: usize, round: &Round<Work>| {
@@ -80,6 +81,8 @@ impl Around {
             let mut sink = writer.sink(build_rows, rows);
             let mut found = 0;
             while let Some(part) = round.next_part() {
+                // A part may give no pairs, which look at it themselves.
+                cancel.check()?;
                 found += local.probe(fragment, ready, part, wanted, &mut sink)?;
             }
             compared.fetch_add(found, Relaxed);
@@ -94,7 +97,7 @@ impl Around {
                 let help = move || rounds.help(|round| work(thread, round));
                 thread::Builder::new().spawn_scoped(scope, help).map_err(CycloError::Threads)?;
             }
-            // Dropped before threads are waited for, so that the feeder ends, too.
+            // Dropped before the scope waits for its threads, so that the feeder ends, too.
             let mut fed = Feed::empty();
             if let Some(probe) = probe {
                 let (feeder, taken) = feed(&largest);
@@ -107,7 +110,7 @@ impl Around {
                     Some(fragment) => Ok(Some(fragment.encode(buffer)?)),
                     None => Ok(fed.next()?.map(|fragment| fragment.encode(buffer)).transpose()?),
                 },
-                |host::Fragment { frame, bytes, is_last }| {
+                |roundabout::Fragment { frame, bytes, is_last }| {
                     let (work_on, parts) = self.ready(local, spare.copy(bytes))?;
                     let rows = work_on.fragment.batch().num_rows();
                     probed += rows as u64;
@@ -131,13 +134,15 @@ impl Around {
         Ok(Met { revolution, probed, compared: compared.into_inner(), unfed, fed_bytes: largest.into_inner() })
     }
 
-    /// Rows of the probe side as fragments.
+    /// Converts rows of the probe side to fragments.
     pub(crate) fn prepare(&self, batches: Vec<RecordBatch>) -> Result<Vec<Fragment>, JoinError> {
-        let JoinSpec { condition, threads, fragment_bytes, .. } = &self.spec;
+        let JoinSpec { condition, threads, fragment_bytes, cancel, .. } = &self.spec;
+        cancel.check()?;
         condition.prepare_probe(self.spec.schemas(), &self.format, batches, *threads, *fragment_bytes)
     }
 
-    /// A fragment as it came, for the threads, and into how many parts.
+    /// Decodes a received fragment, and splits it for the threads. Returns the number of parts with
+    /// it.
     fn ready(&self, local: &Local, bytes: Buffer) -> Result<(Work, usize), JoinError> {
         let fragment = Fragment::decode(&self.format, bytes)?;
         let rows = self.output.probe_rows(fragment.batch())?;
@@ -153,7 +158,7 @@ struct Work {
     ready: Ready,
 }
 
-/// The threads end with the revolution, however that does.
+/// Ends the threads with the revolution, even if it fails.
 struct EndAtDrop<'a, W>(&'a Rounds<W>);
 
 impl<W> Drop for EndAtDrop<'_, W> {
@@ -162,17 +167,18 @@ impl<W> Drop for EndAtDrop<'_, W> {
     }
 }
 
-/// Which rows of the fragments that end here have a match, from one revolution to the next: they are the successor's, in the same
-/// order each time.
+/// The matched rows of the fragments that end at this host, kept between revolutions. They are the
+/// successor's fragments, in the same order each time.
 #[derive(Default)]
 pub(crate) struct Endings {
     matched: Vec<BooleanArray>,
-    /// No revolution follows.
+    /// Whether this is the last revolution.
     pub(crate) is_last: bool,
 }
 
 impl Endings {
-    /// Whether a fragment that has been everywhere has met all parts. If not, its matches are kept.
+    /// Returns whether a fragment at its last host has been joined with all parts. If not, keeps
+    /// its matches.
     fn has_met_all(&mut self, sequence: u32, rows: &SideRows) -> Result<bool, JoinError> {
         let earlier = self.matched.get_mut(sequence as usize);
         earlier.as_ref().map_or(Ok(()), |earlier| rows.mark(earlier))?;
@@ -185,7 +191,7 @@ impl Endings {
     }
 }
 
-/// A host whose part in a join ends before it is done gives up: also between revolutions.
+/// Makes the host give up if the join ends early, also between revolutions.
 pub(crate) struct GiveUp(Option<Stopper>);
 
 impl GiveUp {

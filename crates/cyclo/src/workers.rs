@@ -1,4 +1,4 @@
-//! Threads that share the work of one fragment after the other.
+//! Threads that share the work on one fragment after the other.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -10,7 +10,8 @@ use std::{
 
 use crate::CycloError;
 
-/// What threads that wait for rounds of work see. A round is a value that all of them work on, and how many parts it has.
+/// Rounds of work for waiting threads. A round is a value that all of them work on, split into
+/// parts.
 pub(crate) struct Rounds<W> {
     state: Mutex<State<W>>,
     changed: Condvar,
@@ -19,13 +20,13 @@ pub(crate) struct Rounds<W> {
 struct State<W> {
     round: u64,
     work: Option<Arc<Round<W>>>,
-    /// Helpers that have not finished the round.
+    /// The number of helpers that have not finished the round.
     busy: usize,
     ended: bool,
     failed: Option<CycloError>,
 }
 
-/// Work whose parts are taken one by one.
+/// One round of work, whose parts are taken one by one.
 pub(crate) struct Round<W> {
     pub(crate) work: W,
     parts: usize,
@@ -33,7 +34,7 @@ pub(crate) struct Round<W> {
 }
 
 impl<W> Round<W> {
-    /// A part that nobody has taken.
+    /// Takes the next part. Returns `None` if all are taken.
     pub(crate) fn next_part(&self) -> Option<usize> {
         Some(self.next.fetch_add(1, Relaxed)).filter(|&part| part < self.parts)
     }
@@ -45,10 +46,11 @@ impl<W> Rounds<W> {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Does `work` with `helpers` threads in [`help`](Self::help) and `own`, which works here; gives it back when all are done.
+    /// Runs `work` on `helpers` threads in [`help`](Self::help), and with `own` on this one.
+    /// Returns the work when all are done.
     ///
     /// # Errors
-    /// The first one of any of them.
+    /// The error of `own`, or the first error of a helper.
     pub(crate) fn run(
         &self,
         work: W,
@@ -74,7 +76,7 @@ impl<W> Rounds<W> {
         Arc::try_unwrap(round).map(|round| round.work).map_err(|_| CycloError::Panicked)
     }
 
-    /// Works on every round until the [end](Self::end).
+    /// Helps with every round until the [end](Self::end).
     pub(crate) fn help(&self, mut work: impl FnMut(&Round<W>) -> Result<(), CycloError>) {
         let mut last = 0;
         loop {
@@ -88,9 +90,9 @@ impl<W> Rounds<W> {
             };
             last = state.round;
             drop(state);
-            // A thread that panics would take who waits for it along.
+            // Without this a panic would leave the calling thread waiting forever.
             let done = catch_unwind(AssertUnwindSafe(|| work(&round))).unwrap_or(Err(CycloError::Panicked));
-            // Who waits for this thread wants the work back.
+            // Dropped first: the calling thread takes the work back.
             drop(round);
             let mut state = self.lock();
             if let Err(error) = done {
@@ -102,7 +104,7 @@ impl<W> Rounds<W> {
         }
     }
 
-    /// No round follows.
+    /// Ends the threads: no round follows.
     pub(crate) fn end(&self) {
         self.lock().ended = true;
         self.changed.notify_all();

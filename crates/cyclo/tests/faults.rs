@@ -1,4 +1,5 @@
-//! Threads of a join that panic, or cannot be started; hosts whose parts cannot be had, or whose results cannot be taken.
+//! Threads of a join that panic, or cannot be started; hosts whose parts cannot be had, or whose
+//! results cannot be taken.
 
 use std::{
     num::NonZeroUsize,
@@ -7,6 +8,7 @@ use std::{
     process::{Command, Stdio},
     sync::{
         Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
         mpsc::{Receiver, Sender, channel},
     },
     thread,
@@ -15,20 +17,13 @@ use std::{
 
 use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share};
 use annulus_join::{
+    cancel::CancelToken,
     error::JoinError,
     hash::Partitions,
     output::OutputSpec,
     types::{JoinType, Side},
 };
-use annulus_roundabout::{
-    config::Config,
-    host::Host,
-    link::{
-        alone::Alone,
-        socket::{Address, Clear},
-    },
-    ring::Place,
-};
+use annulus_roundabout::{Address, Clear, Host, Place, RingConfig};
 use arrow::{
     array::{Int32Array, RecordBatch},
     datatypes::{DataType, Field, Schema, SchemaRef},
@@ -45,14 +40,14 @@ fn rows(count: i32) -> Vec<RecordBatch> {
     vec![RecordBatch::try_new(schema(), vec![Arc::new(keys)]).unwrap()]
 }
 
-/// All pairs of two tables of so many rows, by so many threads.
+/// Returns a share that joins all pairs of two tables of `count` rows on `threads` threads.
 fn share(count: i32, threads: usize) -> Share {
     Share::prepare(&spec(Condition::Any, threads), rows(count), rows(count)).unwrap()
 }
 
 fn spec(condition: Condition, threads: usize) -> JoinSpec {
-    JoinSpec {
-        output: OutputSpec {
+    JoinSpec::new(
+        OutputSpec {
             join: JoinType::Inner,
             build: Side::Left,
             left: schema(),
@@ -62,14 +57,13 @@ fn spec(condition: Condition, threads: usize) -> JoinSpec {
             filter: None,
         },
         condition,
-        fragment_bytes: 4096,
-        threads,
-    }
+        4096,
+    )
+    .with_threads(threads)
 }
 
 fn host() -> Host {
-    let config = Config { fragment_bytes: 4096, ..Config::default() };
-    Host::start(Place::new(0, 1).unwrap(), config, |_| Alone::open(&config)).unwrap()
+    Host::alone(&RingConfig::default().with_fragment_bytes(4096)).unwrap()
 }
 
 /// A panic of a helper is said by the error that there is for it.
@@ -127,7 +121,8 @@ fn threads_that_cannot_be_started_are_no_hang() {
     assert!(said.as_ref().is_ok_and(|said| said.contains("ended")), "{said:?}");
 }
 
-/// Three hosts with as many rows each, as threads of this process; gives how the part of each ended.
+/// Three hosts with as many rows each, as threads of this process; gives how the part of each
+/// ended.
 fn three_hosts(turn: impl Fn(Place, Share, &mut Host) -> Result<(), CycloError> + Sync) -> Vec<Result<(), String>> {
     let folder = tempfile::tempdir().unwrap();
     let path = |host: u16| folder.path().join(format!("host-{host}"));
@@ -138,7 +133,12 @@ fn three_hosts(turn: impl Fn(Place, Share, &mut Host) -> Result<(), CycloError> 
             scope.spawn(move || {
                 let place = Place::new(me, 3).unwrap();
                 let timeout = Duration::from_secs(60);
-                let config = Config { fragment_bytes: 4096, places: 2, own: 1, timeout, connect_timeout: timeout };
+                let config = RingConfig::default()
+                    .with_fragment_bytes(4096)
+                    .with_places(2)
+                    .with_own(1)
+                    .with_timeout(timeout)
+                    .with_connect_timeout(timeout);
                 let address = Address::Unix { listener, successor: path(place.successor().0) };
                 let mut host = Host::join_ring(place, 1, &config, address, &Clear).unwrap();
                 let partitions = Partitions::at_least(4);
@@ -175,7 +175,7 @@ const PARTS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
 /// How three hosts end, of which host 1 fails with this.
 fn host_1_fails(own: &str) -> [Result<(), String>; 3] {
-    let named = "host 1 has failed: it has given up";
+    let named = "host 1 has failed: it gave up";
     [named, own, named].map(|error| Err(error.to_owned()))
 }
 
@@ -205,7 +205,8 @@ fn a_part_that_cannot_be_read_ends_all() {
     assert_eq!(ended, host_1_fails("cannot be read"));
 }
 
-/// A caller that catches a panic of what gives the parts keeps the ring's host, and the others do not wait for it.
+/// A caller that catches a panic of what gives the parts keeps the ring's host, and the others do
+/// not wait for it.
 #[test]
 fn a_panic_between_revolutions_ends_all() {
     let others = Others::new();
@@ -229,7 +230,7 @@ fn hosts_that_differ_in_their_parts_fail() {
         let parts = if place.me().0 == 1 { NonZeroUsize::new(2).unwrap() } else { PARTS };
         share.turn_parts(host, parts, |_| Ok(rows(100)), None, &|_, _| Ok(())).map(drop)
     });
-    assert!(ended[1].as_ref().is_err_and(|error| error.contains("as many revolutions")), "{ended:?}");
+    assert!(ended[1].as_ref().is_err_and(|error| error.contains("the same number")), "{ended:?}");
     assert!(ended.iter().all(Result::is_err), "{ended:?}");
 }
 
@@ -246,7 +247,7 @@ fn fed_hosts(feed: &Probe<'_>, emit: impl Fn(Place) -> Result<(), JoinError> + S
     })
 }
 
-/// Rows that cannot be read while the ring turns; a panic of whoever reads them.
+/// Probe rows that cannot be read while the ring turns, and a panic of their reader.
 #[test]
 fn a_feed_that_fails_ends_all() {
     let ended = fed_hosts(
@@ -261,7 +262,7 @@ fn a_feed_that_fails_ends_all() {
     assert_eq!(ended, host_1_fails("a thread of the join has panicked"));
 }
 
-/// Those who feed have more than is taken, and are not left behind when a join fails.
+/// Feeders have more rows than the join takes, and end when it fails.
 #[test]
 fn a_feed_without_end_ends_with_its_join() {
     let others = fed_hosts(
@@ -271,4 +272,45 @@ fn a_feed_without_end_ends_with_its_join() {
         |place| if place.me().0 == 1 { Err(JoinError::Outside("no space".into())) } else { Ok(()) },
     );
     assert_eq!(others, host_1_fails("no space"));
+}
+
+/// A fragment of a cross join that would take long is given up in the middle: by whoever has asked for it, and when another host
+/// has failed, which is named.
+#[test]
+fn a_stop_is_noticed_within_a_fragment() {
+    let late = AtomicUsize::new(0);
+    let ended = three_hosts(|place, _, host| {
+        let cancel = CancelToken::new();
+        let spec = spec(Condition::Any, 2).with_cancel(cancel.clone());
+        let share = Share::prepare(&spec, rows(20_000), rows(100_000)).unwrap();
+        let emit = |_, _| {
+            late.fetch_add(usize::from(cancel.is_cancelled()), Relaxed);
+            if place.me().0 == 1 {
+                cancel.cancel();
+            }
+            Ok(())
+        };
+        share.turn(host, &emit).map(drop)
+    });
+    let named = "host 1 has failed: it has given up";
+    assert_eq!(ended, [named, "the join was cancelled", named].map(|error| Err(error.to_owned())));
+    // Each of two threads of three hosts may have been about to hand one on.
+    assert!(late.into_inner() <= 6);
+}
+
+/// The stopper of the ring's host ends the join, too.
+#[test]
+fn a_host_that_is_stopped_has_not_failed() {
+    let cancel = CancelToken::new();
+    let spec = spec(Condition::Any, 2).with_cancel(cancel.clone());
+    let share = Share::prepare(&spec, rows(20_000), rows(20_000)).unwrap();
+    let mut host = host();
+    let stopper = host.stopper();
+    let emit = |_, _| {
+        cancel.cancel();
+        stopper.stop();
+        Ok(())
+    };
+    let ended = share.turn(&mut host, &emit).map(drop);
+    assert!(matches!(ended, Err(CycloError::Join(JoinError::Cancelled))), "{ended:?}");
 }

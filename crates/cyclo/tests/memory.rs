@@ -9,7 +9,7 @@ use annulus_join::{
     output::OutputSpec,
     types::{JoinType, Side},
 };
-use annulus_roundabout::{config::Config, host::Host, link::alone::Alone, ring::Place};
+use annulus_roundabout::{Host, RingConfig};
 use arrow::{
     array::{Int32Array, RecordBatch},
     datatypes::{DataType, Field, Schema, SchemaRef},
@@ -37,14 +37,15 @@ fn spec(condition: Condition) -> JoinSpec {
         right_columns: vec![],
         filter: None,
     };
-    JoinSpec { output, condition, fragment_bytes: 64 << 10, threads: 1 }
+    JoinSpec::new(output, condition, 64 << 10)
 }
 
 fn hash() -> Condition {
     Condition::Hash { build: vec![0], probe: vec![0], nulls_equal: false, partitions: Partitions::at_least(8) }
 }
 
-/// The bytes are those of the rows and of what the local join says that it takes besides, so that hosts share them.
+/// The bytes are those of the rows and of what the local join says that it takes besides, so that
+/// hosts share them.
 #[test]
 fn rows_and_what_finds_them() {
     let keys = KeyPair { build: 0, probe: 0 };
@@ -69,8 +70,7 @@ fn rows_and_what_finds_them() {
 #[test]
 fn the_largest_part_counts() {
     let parts = [ROWS / 10, ROWS / 2, ROWS / 10];
-    let config = Config { fragment_bytes: 64 << 10, ..Config::default() };
-    let mut host = Host::start(Place::new(0, 1).unwrap(), config, |_| Alone::open(&config)).unwrap();
+    let mut host = Host::alone(&RingConfig::default().with_fragment_bytes(64 << 10)).unwrap();
     let share = Share::prepare(&spec(hash()), rows(parts[0]), rows(ROWS)).unwrap();
     let (first, number) = (share.memory(), NonZeroUsize::new(parts.len()).unwrap());
     let turn = share.turn_parts(&mut host, number, |part| Ok(rows(parts[part])), None, &|_, _| Ok(())).unwrap();
@@ -81,8 +81,7 @@ fn the_largest_part_counts() {
 /// Rows that are fed are never there together.
 #[test]
 fn the_largest_wave_counts() {
-    let config = Config { fragment_bytes: 64 << 10, ..Config::default() };
-    let mut host = Host::start(Place::new(0, 1).unwrap(), config, |_| Alone::open(&config)).unwrap();
+    let mut host = Host::alone(&RingConfig::default().with_fragment_bytes(64 << 10)).unwrap();
     let share = Share::prepare(&spec(hash()), rows(ROWS), vec![]).unwrap();
     let waves = [ROWS / 10, ROWS / 2, 0, ROWS / 10];
     let feed = |give: &mut Give<'_>| waves.into_iter().try_for_each(|count| give(rows(count)));

@@ -19,12 +19,7 @@ use annulus_join::{
     output::OutputSpec,
     types::{JoinType, Side},
 };
-use annulus_roundabout::{
-    config::Config,
-    host::Host,
-    link::socket::{Address, Clear},
-    ring::Place,
-};
+use annulus_roundabout::{Address, Clear, Host, Place, RingConfig};
 use arrow::{
     array::{Array, AsArray, BooleanArray, Int32Array, Int64Array, RecordBatch, StringViewArray},
     compute::kernels::cmp::lt,
@@ -83,7 +78,8 @@ struct Case {
     by: By,
     /// Parts of the build side.
     parts: usize,
-    /// Rows of the probe side that are given at a time while the ring turns, if any; the first ones are there before.
+    /// Rows of the probe side that are given at a time while the ring turns, if any; the first ones
+    /// are there before.
     fed: Option<usize>,
 }
 
@@ -102,8 +98,8 @@ impl Case {
     fn spec(&self) -> JoinSpec {
         let column = |side| FilterColumn { side, index: 1 };
         let filter = self.filtered.then(|| Arc::new(Less([column(Side::Left), column(Side::Right)])) as _);
-        JoinSpec {
-            output: OutputSpec {
+        JoinSpec::new(
+            OutputSpec {
                 join: self.join,
                 build: self.build,
                 left: schema(),
@@ -112,10 +108,10 @@ impl Case {
                 right_columns: vec![1, 2],
                 filter,
             },
-            condition: self.condition(),
-            fragment_bytes: 4096,
-            threads: self.threads,
-        }
+            self.condition(),
+            4096,
+        )
+        .with_threads(self.threads)
     }
 
     fn condition(&self) -> Condition {
@@ -207,7 +203,12 @@ impl Case {
         out: &Mutex<Vec<Pair>>,
     ) -> Result<Turn, CycloError> {
         let timeout = Duration::from_secs(60);
-        let config = Config { fragment_bytes: 4096, places: 2, own: 2, timeout, connect_timeout: timeout };
+        let config = RingConfig::default()
+            .with_fragment_bytes(4096)
+            .with_places(2)
+            .with_own(2)
+            .with_timeout(timeout)
+            .with_connect_timeout(timeout);
         let address = Address::Unix { listener, successor: path(folder, place.successor().0) };
         let mut host = Host::join_ring(place, 1, &config, address, &Clear)?;
         let progress = host.progress();
@@ -233,12 +234,12 @@ impl Case {
         Ok(turn)
     }
 
-    /// What stays, and what goes around.
+    /// The build side and the probe side.
     fn sides(&self) -> (&[Vec<Row>], &[Vec<Row>]) {
         if self.build == Side::Left { (&self.left, &self.right) } else { (&self.right, &self.left) }
     }
 
-    /// One of several parts of what stays on a host, some of which have nothing.
+    /// One of several parts of the build side of a host, some of which are empty.
     fn part(&self, place: Place, part: usize) -> Vec<RecordBatch> {
         let rows = &self.sides().0[place.me().index()];
         batches(&rows.iter().copied().filter(|row| row.1 as usize / 7 % self.parts == part).collect::<Vec<_>>())
@@ -253,7 +254,8 @@ fn path(folder: &Path, host: u16) -> std::path::PathBuf {
     folder.join(format!("host-{host}"))
 }
 
-/// The numbers of a batch, whose texts must be theirs. A semi or anti join has the columns of one side.
+/// The numbers of a batch, whose texts must be theirs. A semi or anti join has the columns of one
+/// side.
 fn pairs(batch: &RecordBatch, right_alone: bool) -> Vec<Pair> {
     let side = |first: usize| -> Vec<Option<i64>> {
         let Some(numbers) = batch.columns().get(first) else { return vec![None; batch.num_rows()] };
@@ -320,7 +322,8 @@ fn inner(shares: Vec<Vec<Row>>, by: By, parts: usize) -> Case {
     }
 }
 
-/// Every host sees all rows that go around, once for each part, and together they compare what one host does.
+/// Every host sees all rows that go around, once for each part, and together they compare what one
+/// host does.
 #[test]
 fn work_is_shared_among_the_hosts() {
     let rows: Vec<Row> = (0..600).map(|number| (Some(number as i32 % 200), number)).collect();

@@ -1,4 +1,4 @@
-//! The session's options, `annulus.*`.
+//! The options of a session, `annulus.*`.
 
 use std::{any::Any, fmt, str::FromStr};
 
@@ -10,19 +10,30 @@ use datafusion::{
 };
 
 config_namespace! {
-    /// How the session's repartitions run. Read when a query is planned.
+    /// The options for the repartitions of a session. They apply when a query is planned.
+    ///
+    /// ```
+    /// use annulus_datafusion::{AnnulusConfig, config::Strategy};
+    /// use datafusion::config::ExtensionOptions;
+    ///
+    /// let mut config = AnnulusConfig::default();
+    /// assert_eq!(config.strategy, Strategy::Auto);
+    /// ExtensionOptions::set(&mut config, "strategy", "stock")?;
+    /// assert_eq!(config.strategy, Strategy::Stock);
+    /// # Ok::<_, datafusion::error::DataFusionError>(())
+    /// ```
     pub struct AnnulusConfig {
-        /// Which operator repartitions by hash: 'ring' wherever it can, 'stock' never ours, 'auto' as it measured best
+        /// Operator for hash repartitions: 'ring' is the exchange wherever possible, 'stock' DataFusion's own, 'auto' the one that measured best
         pub strategy: Strategy, default = Strategy::Auto
-        /// Which side copies the rows: 'gather' consumers, 'cluster' producers, 'reserve' producers into shared chunks, 'auto' as it measured best
+        /// Side that copies the rows: 'gather' is the consumers, 'cluster' the producers, 'reserve' the producers into shared chunks, 'auto' the one that measured best
         pub path: Path, default = Path::Auto
-        /// Published groups that a ring holds, 1 to 64
+        /// Number of published groups that a ring holds, 1 to 64
         pub groups: usize, default = 1
-        /// Batches of a group, 0 for one of each input partition
+        /// Number of batches in a group, 0 for one for each input partition
         pub slots: usize, default = 0
-        /// Bytes that the rows of slow consumers may take in memory before they are spilled, 0 for as many as the memory pool grants
+        /// Bytes of memory for the rows of slow consumers before they are spilled, 0 for as much as the memory pool grants
         pub overflow_limit: usize, default = 0
-        /// Print plans exactly as DataFusion's own operator would, to run tests that compare plans
+        /// Whether plans are printed exactly as with DataFusion's own operator, for tests that compare plans
         pub explain_as_stock: bool, default = false
     }
 }
@@ -48,7 +59,7 @@ impl ExtensionOptions for AnnulusConfig {
         ConfigField::set(self, key, value)
     }
 
-    /// The options under their full names, so that `SHOW annulus.strategy` finds them.
+    /// Returns the options with their full names, so that `SHOW annulus.strategy` finds them.
     fn entries(&self) -> Vec<ConfigEntry> {
         let mut entries = Entries::default();
         self.visit(&mut entries, Self::PREFIX, "");
@@ -69,22 +80,24 @@ impl Visit for Entries {
     }
 }
 
-/// Which operator repartitions by hash.
+/// The operator for hash repartitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Strategy {
-    /// The one that measured best.
+    /// The operator that measured best.
     #[default]
     Auto,
-    /// The ring wherever it can.
+    /// The exchange, wherever it can replace the stock operator.
     Ring,
-    /// DataFusion's own, always.
+    /// DataFusion's own operator, always.
     Stock,
 }
 
-/// Which side copies the rows; see [`DataPath`].
+/// The side that copies the rows; see [`DataPath`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Path {
-    /// The one that measured best for the schema and the number of partitions.
+    /// The path that measured best for the schema and the number of partitions.
     #[default]
     Auto,
     /// Consumers gather.
@@ -117,7 +130,7 @@ impl From<DataPath> for Path {
     }
 }
 
-/// `Display`, `FromStr` (in any case) and `ConfigField` for an enum of words.
+/// Implements `Display`, `FromStr` (ignoring case) and `ConfigField` for an enum of words.
 macro_rules! words {
     ($type:ty, $option:literal, $($variant:ident = $word:literal),+) => {
         impl fmt::Display for $type {
@@ -132,7 +145,7 @@ macro_rules! words {
             fn from_str(word: &str) -> Result<Self> {
                 match word.to_lowercase().as_str() {
                     $($word => Ok(Self::$variant),)+
-                    _ => config_err!("annulus.{} cannot be '{word}': choose one of {}", $option, [$($word),+].join(", ")),
+                    _ => config_err!("invalid value '{word}' for annulus.{}: expected one of {}", $option, [$($word),+].join(", ")),
                 }
             }
         }

@@ -1,12 +1,12 @@
-//! DataFusion's errors through the exchange and back.
+//! Passing DataFusion's errors through the exchange.
 
 use std::{any::Any, error::Error, fmt, sync::Arc};
 
 use annulus_exchange::error::{ExchangeError, StopError};
 use datafusion::error::DataFusionError;
 
-/// A DataFusion error on its way to every output. The exchange hands out clones of one `Arc<dyn Error>`, which cannot be
-/// downcast to an `Arc`, so the `Arc` that all of them share travels inside.
+/// A DataFusion error on its way to every output. The exchange hands out clones of one
+/// `Arc<dyn Error>`, which cannot be downcast to an `Arc`, so the shared `Arc` is inside.
 #[derive(Debug)]
 struct Travelling(Arc<DataFusionError>);
 
@@ -22,12 +22,12 @@ impl Error for Travelling {
     }
 }
 
-/// `error` as the exchange takes it.
+/// Converts `error` for the exchange.
 pub(crate) fn into_stop(error: DataFusionError) -> StopError {
     Arc::new(Travelling(Arc::new(error)))
 }
 
-/// What the exchange reports, as DataFusion does: the error that stopped it is shared by all outputs.
+/// Converts an error of the exchange for DataFusion. All outputs share the error that stopped it.
 pub(crate) fn from_exchange(error: ExchangeError) -> DataFusionError {
     match error {
         ExchangeError::Stopped(stop) => match stop.downcast_ref::<Travelling>() {
@@ -39,7 +39,7 @@ pub(crate) fn from_exchange(error: ExchangeError) -> DataFusionError {
     }
 }
 
-/// The error for an input that panicked with `payload`.
+/// Returns the error for an input that panicked with `payload`.
 pub(crate) fn from_panic(payload: &(dyn Any + Send)) -> DataFusionError {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));

@@ -1,4 +1,4 @@
-//! What `EXPLAIN ANALYZE` shows.
+//! The metrics that `EXPLAIN ANALYZE` shows.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -15,19 +15,19 @@ const PEAK_MEMORY: &str = "peak_mem_used";
 /// The metrics of one execution of the operator.
 #[derive(Debug, Default)]
 pub(crate) struct NodeMetrics {
-    /// Those that the stock operator has as well.
+    /// The metrics that the stock operator has as well.
     pub(crate) common: ExecutionPlanMetricsSet,
-    /// Those of the exchange.
+    /// The metrics of the exchange.
     exchange: ExecutionPlanMetricsSet,
 }
 
 impl NodeMetrics {
-    /// The counters of the exchange, to be shared by its handles. Called once for each execution.
+    /// Creates the counters of the exchange, which its handles share. Called once per execution.
     pub(crate) fn exchange(&self) -> ExchangeMetrics {
         ExchangeMetrics::new(&self.exchange)
     }
 
-    /// All of them, or only those that the stock operator has as well.
+    /// Returns all metrics, or only those that the stock operator has as well.
     pub(crate) fn snapshot(&self, as_stock: bool) -> MetricsSet {
         let mut all = self.common.clone_inner();
         if !as_stock {
@@ -36,7 +36,7 @@ impl NodeMetrics {
         all
     }
 
-    /// The sums over all partitions.
+    /// Returns the sums over all partitions.
     pub(crate) fn report(&self) -> ExchangeReport {
         let exchange = self.exchange.clone_inner();
         let sum = |name| exchange.sum_by_name(name).map_or(0, |value| value.as_usize() as u64);
@@ -49,8 +49,8 @@ impl NodeMetrics {
     }
 }
 
-/// The counters of an exchange, summed over its handles. What handles do to each other is counted by side: the cost of a
-/// batch that is sent is the producers'.
+/// The counters of an exchange, summed over its handles. Synchronisation is counted by side: the
+/// cost of sending a batch is the producers'.
 #[derive(Clone, Debug)]
 pub(crate) struct ExchangeMetrics {
     bytes_copied: Count,
@@ -65,7 +65,7 @@ pub(crate) struct ExchangeMetrics {
     pub(crate) peak_memory: Gauge,
 }
 
-/// Synchronisation of the producers or of the consumers.
+/// The synchronisation of the producers or of the consumers.
 #[derive(Clone, Debug)]
 struct Side {
     shared_ops: Count,
@@ -91,12 +91,12 @@ impl ExchangeMetrics {
         }
     }
 
-    /// Adds what a producer has counted beyond `seen`, which then is `now`.
+    /// Adds what a producer has counted since `seen`, and sets `seen` to `now`.
     pub(crate) fn record_producer(&self, now: ExchangeStats, seen: &mut ExchangeStats) {
         self.record(&self.producers, now, seen);
     }
 
-    /// Adds all that a consumer has counted.
+    /// Adds what a consumer has counted.
     pub(crate) fn record_consumer(&self, stats: ExchangeStats) {
         self.record(&self.consumers, stats, &mut ExchangeStats::default());
     }

@@ -6,10 +6,11 @@ use crate::{config::AnnulusConfig, rule::RingRepartition};
 
 /// Installs Annulus in a DataFusion session.
 pub trait SessionStateBuilderExt {
-    /// Adds the options (`annulus.*`) and the rule that puts the exchange in the place of hash repartitions.
+    /// Adds the options (`annulus.*`) and the rule that replaces hash repartitions by the exchange.
     ///
-    /// Call it after `with_config` and `with_physical_optimizer_rules`, which replace what it edits. What is installed
-    /// already, with its options, stays as it is, so an existing session may be rebuilt with it.
+    /// Call it after `with_config` and `with_physical_optimizer_rules`, which replace what it
+    /// edits. Options and a rule that are installed already are kept, so an existing session
+    /// may be rebuilt with it.
     #[must_use]
     fn with_annulus(self) -> Self;
 }

@@ -90,7 +90,8 @@ fn texts_and_bytes_can_be_hashed_as_the_engine_reads_them_from_parquet() {
     }
 }
 
-/// The engine, with its default options, reads from each partition's file the keys that it would send there itself.
+/// The engine, with its default options, reads from each partition's file the keys that it would
+/// send there itself.
 #[tokio::test]
 async fn the_engine_finds_each_partitions_keys_in_its_file() {
     const PARTITIONS: usize = 4;
@@ -112,8 +113,8 @@ async fn the_engine_finds_each_partitions_keys_in_its_file() {
                 placement: Placement::new(&spec, &dataset.schema, &by, PARTITIONS).unwrap(),
                 dataset,
                 by,
-                placement_name: format!("{spec:?}"),
                 hot_files: HotFiles::default(),
+                sort_by: Vec::new(),
                 hot_key_share: DEFAULT_HOT_SHARE,
                 output: OutputOptions::new(&dir, format),
                 threads: 1,

@@ -231,7 +231,8 @@ async fn the_overflow_limit_spills_where_the_pool_would_not() {
         within("a partition alone", collect(ours.execute(partition, Arc::clone(&context)).unwrap())).await.unwrap();
     }
     assert!(ours.metrics().unwrap().spilled_rows().unwrap() > 0);
-    // Within the bound of the exchange memory is used: two open chunks, four queued, and those that four claims close.
+    // Within the bound of the exchange memory is used: two open chunks, four queued, and those that
+    // four claims close.
     let chunk = 64 * (1 << 10) / 50;
     assert!(exchange_report(&(ours as _)).peak_bytes <= 10 * chunk);
 }

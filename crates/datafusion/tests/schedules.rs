@@ -1,5 +1,5 @@
-//! Random schedules of polls and drops over inputs that yield, end, fail, panic or hang: whatever happens, nothing is
-//! left behind, and if nothing went wrong no row is missing.
+//! Random schedules of polls and drops over inputs that yield, end, fail, panic or hang: whatever
+//! happens, nothing is left behind, and if nothing went wrong no row is missing.
 
 mod common;
 

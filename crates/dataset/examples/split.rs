@@ -60,13 +60,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         files => HotFiles::sample(&dataset, &spec, &by, into, DEFAULT_HOT_SHARE, files)?,
     };
     let quarantine = input.on_bad_row == BadRows::Quarantine;
-    let placement_name = "hash".to_owned();
     let job = Job {
         dataset,
         placement,
         by,
-        placement_name,
         hot_files,
+        sort_by: Vec::new(),
         hot_key_share: DEFAULT_HOT_SHARE,
         output,
         threads,

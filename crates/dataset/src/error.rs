@@ -2,8 +2,8 @@
 
 use std::io;
 
-use annulus_exchange::error::ExchangeError;
 use annulus_pages::{codec::CodecError, error::PagesError};
+use annulus_rows::error::RowsError;
 use arrow::error::ArrowError;
 use thiserror::Error;
 
@@ -48,8 +48,9 @@ pub enum DatasetError {
     },
     /// A line cannot be read, and bad rows are to fail.
     #[error(
-        "{file}, line {line}{}: {reason}; correct it, or go on without such rows (--on-bad-row skip, or, where they are partitioned, quarantine)",
-        column.as_ref().map(|column| format!(", column '{column}'")).unwrap_or_default()
+        "'{file}', line {line}{}: {reason}; correct it{}, or leave such rows out (--on-bad-row skip, or quarantine in partition)",
+        column.as_ref().map(|column| format!(", column '{column}'")).unwrap_or_default(),
+        column.as_ref().map(|column| format!(", give the column another type (--types '{column}=text')")).unwrap_or_default()
     )]
     BadRow {
         /// The file.
@@ -94,7 +95,7 @@ pub enum DatasetError {
     Arrow(#[from] ArrowError),
     /// The rows of a partition could not be gathered.
     #[error(transparent)]
-    Exchange(#[from] ExchangeError),
+    Gather(#[from] RowsError),
     /// The output could not be written.
     #[error(transparent)]
     Output(#[from] OutputError),

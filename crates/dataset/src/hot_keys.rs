@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use annulus_rows::partition::Target;
 use arrow::array::RecordBatch;
 
-use annulus_exchange::partition::Target;
 use datafusion_common::hash_utils::RandomState;
 
 use crate::{

@@ -1,4 +1,5 @@
 //! Datasets in files: read, split by key in bounded memory, written so that only whole files show.
+#![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod error;

@@ -78,7 +78,7 @@ fn the_first_bad_row_fails_with_file_line_column_and_remedy() {
         let (_folder, path) = file(name, text);
         let error = read(&open(&path, &options(BadRows::Fail, 3, 1 << 20)).unwrap()).unwrap_err();
         let told = error.to_string();
-        assert!(told.starts_with(&format!("{}, line {line}", path.display())), "{told}");
+        assert!(told.starts_with(&format!("'{}', line {line}", path.display())), "{told}");
         assert!(told.contains("--on-bad-row skip") && told.contains("quarantine"), "{told}");
         assert!(matches!(error, DatasetError::BadRow { column: named, .. } if named.as_deref() == column));
     }

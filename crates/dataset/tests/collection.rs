@@ -10,8 +10,13 @@ use std::{
     },
 };
 
-use annulus_dataset::output::{
-    Collection, Existing, Manifest, OutputError, OutputFormat, OutputOptions, Settings, WholeDataset,
+use annulus_dataset::{
+    error::DatasetError,
+    hot_keys::DEFAULT_HOT_SHARE,
+    input::{Dataset, InputOptions},
+    output::{Collection, Existing, Manifest, OutputError, OutputFormat, OutputOptions, Settings, WholeDataset},
+    placement::{Placement, PlacementSpec},
+    split::{CancelToken, HotFiles, Job, Silent, run},
 };
 use arrow::{
     array::{Int64Array, RecordBatch},
@@ -131,6 +136,72 @@ fn datasets_of_others_are_not_taken_for_a_members() {
     std::os::unix::fs::symlink(elsewhere.join("host-07"), &other).unwrap();
     assert!(matches!(two(&dir, Existing::Overwrite).err(), Some(OutputError::Foreign { .. })));
     assert_eq!(tree(&dir), before);
+}
+
+/// A job of one partition that replaces what is in `dir`.
+fn replaces(dir: &Path, input: &Path) -> Result<(), DatasetError> {
+    let dataset = Dataset::open(&[input.display().to_string()], &InputOptions::default())?;
+    let by = vec!["x".to_owned()];
+    let mut output = OutputOptions::new(dir, OutputFormat::Parquet);
+    output.existing = Existing::Overwrite;
+    let job = Job {
+        placement: Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, 1)?,
+        dataset,
+        by,
+        hot_files: HotFiles::default(),
+        sort_by: Vec::new(),
+        hot_key_share: DEFAULT_HOT_SHARE,
+        output,
+        threads: 1,
+        memory_limit: 64 << 20,
+        quarantine: false,
+    };
+    run(&job, &Silent, &CancelToken::new()).map(drop)
+}
+
+/// A dataset of two members, and an input for a job that is to replace it.
+fn two_and_an_input(folder: &Path) -> (PathBuf, PathBuf) {
+    let (dir, input) = (folder.join("out"), folder.join("x.csv"));
+    two(&dir, Existing::Refuse).unwrap();
+    fs::write(&input, "x\n1\n2\n").unwrap();
+    (dir, input)
+}
+
+#[test]
+fn a_split_replaces_a_dataset_of_members_wholly_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, input) = two_and_an_input(folder.path());
+    let before = tree(&dir);
+    fs::write(dir.join("host-01/notes.txt"), "mine").unwrap();
+    let refused = replaces(&dir, &input);
+    assert!(matches!(refused, Err(DatasetError::Output(OutputError::Foreign { .. }))), "{refused:?}");
+    fs::remove_file(dir.join("host-01/notes.txt")).unwrap();
+    assert_eq!(tree(&dir), before);
+    let writing = fs::create_dir(dir.join("host-01/.annulus"))
+        .and_then(|()| fs::File::create(dir.join("host-01/.annulus/lock")))
+        .unwrap();
+    writing.lock().unwrap();
+    let refused = replaces(&dir, &input);
+    assert!(matches!(refused, Err(DatasetError::Output(OutputError::InUse(_)))), "{refused:?}");
+    drop(writing);
+    fs::remove_dir_all(dir.join("host-01/.annulus")).unwrap();
+    assert_eq!(tree(&dir), before);
+    replaces(&dir, &input).unwrap();
+    assert_eq!(tree(&dir), ["manifest.json", "part-00000.parquet"].map(|name| dir.join(name)).into());
+}
+
+#[test]
+fn a_split_does_not_follow_a_link_in_place_of_a_member() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, input) = two_and_an_input(folder.path());
+    let elsewhere = folder.path().join("elsewhere");
+    fs::rename(dir.join("host-01"), &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, dir.join("host-01")).unwrap();
+    let before = tree(folder.path());
+    for refused in [replaces(&dir, &input), two(&dir, Existing::Overwrite).map(drop).map_err(Into::into)] {
+        assert!(matches!(refused, Err(DatasetError::Output(OutputError::Foreign { .. }))), "{refused:?}");
+        assert_eq!(tree(folder.path()), before);
+    }
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn files_of_other_kinds_are_errors() {
             }
         }
     }
-    assert!(outcome(Kind::Json, b"[{\"a\": 1}]").unwrap_err().to_string().contains("JSON array"));
+    assert!(outcome(Kind::Json, b"[{\"a\": 1}").unwrap_err().to_string().contains("JSON array"));
     assert!(outcome(Kind::Json, b"\x00\x01\x02").is_err());
 }
 

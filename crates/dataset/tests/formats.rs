@@ -167,8 +167,10 @@ fn an_input_without_files_is_an_error_that_names_it() {
     assert!(matches!(open("missing.csv"), Err(DatasetError::Io { path, .. }) if path.ends_with("missing.csv")));
     assert!(matches!(open("*.csv"), Err(DatasetError::NoInput { input, .. }) if input.ends_with("*.csv")));
     assert!(matches!(open(""), Err(DatasetError::NoInput { .. })));
-    write_text(&folder.path().join("t.csv.gz"), "x");
-    assert!(matches!(open("t.csv.gz"), Err(DatasetError::UnknownFormat { path, .. }) if path.ends_with("t.csv.gz")));
+    for name in ["t.txt", "t.parquet.gz"] {
+        write_text(&folder.path().join(name), "x");
+        assert!(matches!(open(name), Err(DatasetError::UnknownFormat { path, .. }) if path.ends_with(name)));
+    }
     write_text(&folder.path().join("t.csv"), "");
     assert!(matches!(open("t.csv"), Err(DatasetError::NoInput { .. })));
 }
@@ -209,7 +211,7 @@ fn csv_files_get_the_types_that_fit_all() {
         ("b", DataType::Float64),
         ("c", DataType::Utf8),
         ("d", DataType::Utf8),
-        ("t", DataType::Timestamp(TimeUnit::Millisecond, None)),
+        ("t", DataType::Timestamp(TimeUnit::Microsecond, None)),
     ];
     assert_eq!(dataset.schema, schema(&expected));
     assert_eq!(read(&dataset).unwrap().0.num_rows(), 2);

@@ -89,16 +89,18 @@ fn one_partition_more_moves_half_of_the_key_groups_and_each_partition_gets_from_
 }
 
 #[test]
-fn split_points_are_sorted_and_typed_and_nulls_come_first() {
+fn split_points_ascend_and_are_typed_and_nulls_come_first() {
     let batch = numbers([None, Some(i64::MIN), Some(4), Some(5), Some(6), Some(99), Some(100), Some(i64::MAX)]);
     let points =
         |points: &[&str]| PlacementSpec::Ranges(points.iter().map(|point| vec![(*point).to_owned()]).collect());
-    assert_eq!(place(&points(&["100", "5"]), &batch, &["k"], 3).unwrap(), [0, 0, 0, 1, 1, 1, 2, 2]);
+    assert_eq!(place(&points(&["5", "100"]), &batch, &["k"], 3).unwrap(), [0, 0, 0, 1, 1, 1, 2, 2]);
     assert_eq!(place(&points(&[]), &batch, &["k"], 1).unwrap(), [0; 8]);
 
     let refused = |spec: PlacementSpec, partitions| place(&spec, &batch, &["k"], partitions).unwrap_err().to_string();
     assert!(refused(points(&["5", "x"]), 3).contains("'k'"));
     assert!(refused(points(&["5", "05"]), 3).contains("twice"));
+    let unordered = refused(points(&["5", "100", "20", "7"]), 5);
+    assert!(unordered.contains("'100' before '20'") && unordered.contains("ascending"), "{unordered}");
     assert!(refused(points(&["5"]), 3).contains("1 values for 3 partitions"));
     assert!(refused(PlacementSpec::Ranges(vec![keys(&["1", "2"])]), 2).contains("one value for each key"));
 }
@@ -206,7 +208,7 @@ proptest! {
         values in prop::collection::vec(prop::option::weighted(0.9, -60i64..60), 0..200),
     ) {
         let batch = numbers(values.iter().copied());
-        let spec = PlacementSpec::Ranges(points.iter().rev().map(|point| vec![point.to_string()]).collect());
+        let spec = PlacementSpec::Ranges(points.iter().map(|point| vec![point.to_string()]).collect());
         let targets = place(&spec, &batch, &["k"], points.len() + 1).unwrap();
         let model = |value: &Option<i64>| value.map_or(0, |value| points.iter().filter(|point| **point <= value).count()) as u16;
         prop_assert_eq!(targets, values.iter().map(model).collect::<Vec<_>>());

@@ -75,14 +75,17 @@ fn four_times_the_limit_is_split_within_it() {
     let temporary = tempfile::tempdir().unwrap();
     let inputs: Vec<String> =
         (0..FILES).map(|file| write_input(&temporary.path().join(format!("{file}.parquet")), file)).collect();
-    for (number, (format, into)) in [
-        (OutputFormat::Parquet, 1),
-        (OutputFormat::Parquet, 16),
-        (OutputFormat::Parquet, 1000),
-        (OutputFormat::Ipc, 16),
-        (OutputFormat::Ipc, 1000),
-        (OutputFormat::Pages, 16),
-        (OutputFormat::Pages, 1000),
+    for (number, (format, into, sort_by)) in [
+        (OutputFormat::Parquet, 1, None),
+        (OutputFormat::Parquet, 16, None),
+        (OutputFormat::Parquet, 1000, None),
+        (OutputFormat::Ipc, 16, None),
+        (OutputFormat::Ipc, 1000, None),
+        (OutputFormat::Pages, 16, None),
+        (OutputFormat::Pages, 1000, None),
+        // A key is as long as its row.
+        (OutputFormat::Parquet, 1, Some("text:desc")),
+        (OutputFormat::Ipc, 4, Some("text:desc")),
     ]
     .into_iter()
     .enumerate()
@@ -92,13 +95,12 @@ fn four_times_the_limit_is_split_within_it() {
         let placement = Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, into).unwrap();
         let dir = temporary.path().join(number.to_string());
         let output = OutputOptions::new(dir, format);
-        let placement_name = "hash".to_owned();
         let job = Job {
             dataset,
             placement,
             by,
-            placement_name,
             hot_files: HotFiles::default(),
+            sort_by: sort_by.iter().map(|column| column.parse().unwrap()).collect(),
             hot_key_share: DEFAULT_HOT_SHARE,
             output,
             threads: 2,
@@ -111,6 +113,6 @@ fn four_times_the_limit_is_split_within_it() {
         let peak = PEAK.load(Relaxed) - before;
         assert_eq!(summary.manifest.rows as usize, FILES * FILE_ROWS);
         const { assert!(FILES * FILE_ROWS * 200 > 4 * LIMIT) };
-        assert!(peak < LIMIT, "{} to {into}: {peak} bytes of {LIMIT}", format.name());
+        assert!(peak < LIMIT, "{} to {into} by {sort_by:?}: {peak} bytes of {LIMIT}", format.name());
     }
 }

@@ -1,6 +1,6 @@
 //! How many producers are still at it, and how many of those have nothing ready.
 
-use crate::sync::atomic::{AtomicUsize, Ordering};
+use annulus_sync::atomic::{AtomicUsize, Ordering};
 
 /// Counts of producers.
 ///

@@ -2,6 +2,7 @@
 
 use std::{error::Error, fmt, sync::Arc};
 
+use annulus_rows::error::RowsError;
 use arrow::error::ArrowError;
 use thiserror::Error as ThisError;
 
@@ -10,6 +11,7 @@ pub type StopError = Arc<dyn Error + Send + Sync>;
 
 /// Why an exchange gives no more rows, or takes none.
 #[derive(Debug, Clone, ThisError)]
+#[non_exhaustive]
 pub enum ExchangeError {
     /// A handle called `stop`, or failed: this is the first error that was reported.
     #[error("the exchange was stopped: {0}")]
@@ -44,14 +46,14 @@ pub enum ExchangeError {
         /// What to do about it.
         remedy: &'static str,
     },
-    /// An Arrow kernel failed.
-    #[error("an Arrow kernel failed: {0}")]
-    Arrow(Arc<ArrowError>),
+    /// Rows could not be copied.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
 }
 
 impl From<ArrowError> for ExchangeError {
     fn from(error: ArrowError) -> Self {
-        Self::Arrow(Arc::new(error))
+        Self::Rows(error.into())
     }
 }
 

@@ -4,14 +4,14 @@
 mod activity;
 pub mod config;
 pub mod error;
-pub mod exchange;
-pub mod gather;
-mod order;
+mod exchange;
 pub mod overflow;
-pub mod partition;
-pub mod pool;
 mod publish;
 mod reserve;
 pub mod ring;
 pub mod stats;
-mod sync;
+mod wake;
+
+pub use config::{DataPath, ExchangeConfig};
+pub use error::{ExchangeError, SendError, StopError};
+pub use exchange::{Consumer, Producer, choose, exchange};

@@ -1,9 +1,10 @@
 //! Code of the embedder that panics, or comes back, at the worst moment: nothing is lost without an error, and nobody hangs.
 #![cfg(not(loom))]
 use annulus_exchange::{
+    Consumer, Producer,
     config::{DataPath, ExchangeConfig},
     error::StopError,
-    exchange::{Consumer, Producer, exchange},
+    exchange,
     overflow::{Delivery, Overflow, SpilledBatch, Unlimited},
     ring::{Admission, RingConfig, ring},
 };

@@ -13,9 +13,10 @@ use std::{
 };
 
 use annulus_exchange::{
+    Consumer, Producer,
     config::{DataPath, ExchangeConfig},
     error::{ExchangeError, StopError},
-    exchange::{Consumer, Producer, exchange},
+    exchange,
     overflow::{Delivery, Overflow, SpilledBatch},
     ring::Admission,
 };

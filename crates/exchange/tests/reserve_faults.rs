@@ -11,9 +11,10 @@ use std::{
 };
 
 use annulus_exchange::{
+    Consumer, Producer,
     config::{DataPath, ExchangeConfig},
     error::{ExchangeError, StopError},
-    exchange::{Consumer, Producer, exchange},
+    exchange,
     overflow::{Delivery, Overflow, SpilledBatch, Unlimited},
 };
 use arrow::{
@@ -116,6 +117,78 @@ fn replaced_waker_of_a_producer_owns_another() {
     drop(waker);
     let answer = producer.poll_ready(&mut Context::from_waker(Waker::noop()));
     assert!(matches!(answer, std::task::Poll::Ready(Err(ExchangeError::ProducerLost { producer: 1 }))));
+}
+
+/// A waker that panics, or counts its calls.
+enum Bell {
+    Panics,
+    Counts(AtomicUsize),
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        match &*self {
+            Self::Panics => panic!("on purpose"),
+            Self::Counts(calls) => drop(calls.fetch_add(1, Ordering::SeqCst)),
+        }
+    }
+}
+
+/// A waker that counts, between two that panic.
+fn wakers() -> (Arc<Bell>, [Waker; 3]) {
+    let counts = Arc::new(Bell::Counts(AtomicUsize::new(0)));
+    let panics = || Waker::from(Arc::new(Bell::Panics));
+    (Arc::clone(&counts), [panics(), Waker::from(counts), panics()])
+}
+
+fn calls(bell: &Bell) -> usize {
+    match bell {
+        Bell::Panics => 0,
+        Bell::Counts(calls) => calls.load(Ordering::SeqCst),
+    }
+}
+
+#[test]
+fn a_stop_wakes_everybody_though_wakers_panic() {
+    let (mut producers, mut consumers) = handles(3, 3, 4, Arc::new(Unlimited));
+    let (bell, wakers) = wakers();
+    for (consumer, waker) in consumers.iter_mut().zip(&wakers) {
+        assert!(consumer.poll_recv(&mut Context::from_waker(waker)).is_pending());
+    }
+    let producer = producers.pop().unwrap();
+    let stop = catch_unwind(AssertUnwindSafe(|| producer.fail(Arc::new(std::fmt::Error))));
+    assert!(stop.is_err());
+    assert_eq!(calls(&bell), 1);
+}
+
+#[test]
+fn producers_at_the_gate_are_woken_though_wakers_panic() {
+    let (mut producers, mut consumers) = handles(3, 1, 1, Arc::new(Unlimited));
+    let (bell, wakers) = wakers();
+    send(&mut producers[0], 0..16).unwrap();
+    for (producer, waker) in producers.iter_mut().zip(&wakers) {
+        assert!(producer.poll_ready(&mut Context::from_waker(waker)).is_pending());
+    }
+    let receive =
+        AssertUnwindSafe(|| while consumers[0].poll_recv(&mut Context::from_waker(Waker::noop())).is_ready() {});
+    assert!(catch_unwind(receive).is_err());
+    assert_eq!(calls(&bell), 1);
+}
+
+#[test]
+fn a_consumer_that_leaves_is_told_of_though_wakers_panic() {
+    let (mut producers, mut consumers) = handles(3, 1, 1, Arc::new(Unlimited));
+    let (bell, wakers) = wakers();
+    send(&mut producers[0], 0..16).unwrap();
+    for (producer, waker) in producers.iter_mut().zip(&wakers) {
+        assert!(producer.poll_ready(&mut Context::from_waker(waker)).is_pending());
+    }
+    let consumer = consumers.pop().unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(consumer))).is_err());
+    assert_eq!(calls(&bell), 1);
+    for producer in &mut producers {
+        assert!(matches!(send(producer, 0..4), Err(ExchangeError::ConsumersGone)));
+    }
 }
 
 /// Counts what is reserved, up to a limit; keeps nothing of what is spilled.

@@ -11,9 +11,10 @@ use std::{
 };
 
 use annulus_exchange::{
+    Consumer, Producer,
     config::{DataPath, ExchangeConfig},
     error::{ExchangeError, StopError},
-    exchange::{Consumer, Producer, exchange},
+    exchange,
     overflow::{Delivery, Overflow, SpilledBatch},
 };
 use arrow::{

@@ -3,6 +3,7 @@
 
 use std::{
     ops::ControlFlow,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -230,23 +231,83 @@ fn waiting_costs_one_shared_operation_and_no_lock() {
     assert_eq!((stats.shared_ops, stats.locks, stats.wakeups), (2, 0, 64), "a ticket, and the list in one go");
 }
 
-#[test]
-fn a_waker_that_panics_keeps_nobody_asleep() {
-    struct Panics;
-    impl Wake for Panics {
-        fn wake(self: Arc<Self>) {
-            panic!("on purpose");
-        }
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("on purpose");
     }
-    let (mut producers, mut consumers) = ring(shape(1, 3, 1, 1));
+}
+
+/// A waker that panics.
+fn panics() -> Waker {
+    Waker::from(Arc::new(Panics))
+}
+
+#[test]
+fn wakers_that_panic_keep_nobody_asleep() {
+    let (mut producers, mut consumers) = ring(shape(1, 4, 1, 1));
     let (bell, waker) = Bell::new();
-    for (consumer, waker) in consumers.iter_mut().zip([&waker, &Waker::from(Arc::new(Panics)), &waker]) {
+    for (consumer, waker) in consumers.iter_mut().zip([&waker, &panics(), &panics(), &waker]) {
         assert!(poll(consumer, waker).0.is_pending());
     }
     let mut producer = producers.pop().unwrap();
     let thread = thread::spawn(move || producer.try_send(1));
     assert!(thread.join().is_err());
     assert_eq!(bell.rings(), 2);
+}
+
+#[test]
+fn a_waker_that_panics_when_room_appears_does_not_keep_the_sweep() {
+    let (mut producers, mut consumers) = ring(shape(1, 1, 1, 1));
+    producers[0].try_send(0).unwrap();
+    assert!(!ready(&mut producers[0], &panics()));
+    assert!(catch_unwind(AssertUnwindSafe(|| poll(&mut consumers[0], Waker::noop()))).is_err());
+    for value in 1..5 {
+        assert!(ready(&mut producers[0], Waker::noop()), "value {value} finds no room");
+        producers[0].try_send(value).unwrap();
+        // The first call says that the cursor moved without the one that panicked knowing.
+        while poll(&mut consumers[0], Waker::noop()).0.is_ready() {}
+    }
+}
+
+#[test]
+fn a_stop_reaches_both_sides_though_a_waker_panics() {
+    let (mut producers, mut consumers) = ring(shape(2, 2, 1, 1));
+    let (bell, waker) = Bell::new();
+    producers[0].try_send(0).unwrap();
+    assert_eq!(poll(&mut consumers[0], &waker).1, [0]);
+    assert!(poll(&mut consumers[0], &panics()).0.is_pending());
+    // The other consumer lags, so that the hand-over that takes nothing leaves the ring full.
+    assert!(poll_ready(&mut producers[0], &waker, |_, _| Ok(())).is_pending());
+    let stop = catch_unwind(AssertUnwindSafe(|| producers[1].stop(Arc::new(std::fmt::Error))));
+    assert!(stop.is_err());
+    assert_eq!(bell.rings(), 1, "the producer that waits is not told");
+}
+
+#[test]
+fn a_value_whose_drop_panics_leaves_the_ring_usable() {
+    struct Value(u32);
+    impl Drop for Value {
+        fn drop(&mut self) {
+            assert!(self.0 != 1, "on purpose");
+        }
+    }
+    let (mut producers, mut consumers) = ring(shape(1, 2, 1, 4));
+    for value in 0..4 {
+        producers[0].try_send(Value(value)).unwrap_or_else(|_| panic!("the ring has room"));
+    }
+    let read = |consumer: &mut RingConsumer<Value>| {
+        consumer.poll_next(&mut Context::from_waker(Waker::noop()), |_| ControlFlow::Continue(())).is_ready()
+    };
+    assert!(read(&mut consumers[0]));
+    assert!(catch_unwind(AssertUnwindSafe(|| read(&mut consumers[1]))).is_err());
+    // Both have read all there was, so nobody's cursor moves until there is room.
+    for value in 4..12 {
+        assert!(ready(&mut producers[0], Waker::noop()), "value {value} finds no room");
+        producers[0].try_send(Value(value)).unwrap_or_else(|_| panic!("the ring has room"));
+        consumers.iter_mut().for_each(|consumer| assert!(read(consumer)));
+    }
 }
 
 #[test]

@@ -66,6 +66,9 @@ pub enum JoinError {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// It was asked to stop.
+    #[error("the join was cancelled")]
+    Cancelled,
     /// An Arrow kernel failed.
     #[error(transparent)]
     Arrow(#[from] ArrowError),

@@ -2,6 +2,7 @@
 //! other come by (the probe side), prepared as well, and each is joined with what stays.
 #![warn(missing_docs)]
 
+pub mod cancel;
 pub mod error;
 pub mod filter;
 pub mod hash;

@@ -90,13 +90,6 @@ pub enum Rows {
     Unmatched,
 }
 
-impl Emits {
-    /// Whether one match of a row of the build side, and of the probe side, is as good as all.
-    pub fn any_match_will_do(self) -> bool {
-        !self.pairs
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

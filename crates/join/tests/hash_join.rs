@@ -11,10 +11,10 @@ use annulus_join::{
     matched::Matched,
 };
 use arrow::{
-    array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array},
+    array::{ArrayRef, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray, UInt32Array},
     buffer::{Buffer, MutableBuffer},
     compute::take_record_batch,
-    datatypes::{DataType, Field, Schema},
+    datatypes::{DataType, Field, Float64Type, Schema},
 };
 use proptest::prelude::*;
 use support::hash::{Case, Collect, KINDS, Row, arb_case, join, rows_of, side};
@@ -239,10 +239,12 @@ fn skewed_keys_on_both_sides() {
 }
 
 #[test]
-fn floats_are_equal_as_sql_has_it() {
-    let nan = f64::from_bits(f64::NAN.to_bits() | 1);
-    let build: ArrayRef = Arc::new(Float64Array::from(vec![Some(0.0), Some(f64::NAN), Some(1.5), None]));
-    let probe: ArrayRef = Arc::new(Float64Array::from(vec![Some(-0.0), Some(nan), Some(-1.5), None]));
+fn floats_are_equal_as_datafusion_has_it() {
+    let other = f64::from_bits(f64::NAN.to_bits() | 1);
+    let nan = f64::NAN;
+    // A NaN is equal to one of the same bits only.
+    let build: ArrayRef = Arc::new(Float64Array::from(vec![Some(0.0), Some(nan), Some(-nan), Some(1.5), None]));
+    let probe: ArrayRef = Arc::new(Float64Array::from(vec![Some(-0.0), Some(nan), Some(other), Some(-1.5), None]));
     assert_eq!(count(&case(Arc::clone(&build), Arc::clone(&probe))), 2);
     let mut both = case(build, probe);
     both.build = batch(vec![("a", both.build.column(0).clone()), ("b", both.build.column(0).clone())]);
@@ -251,6 +253,15 @@ fn floats_are_equal_as_sql_has_it() {
     assert_eq!(count(&both), 2);
     both.nulls_equal = true;
     assert_eq!(count(&both), 3);
+}
+
+#[test]
+fn zeros_in_lists_are_told_apart() {
+    let lists = |values: [f64; 2]| -> ArrayRef {
+        let lists = values.map(|value| Some(vec![Some(value)]));
+        Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(lists))
+    };
+    assert_eq!(count(&case(lists([-0.0, 1.0]), lists([0.0, 1.0]))), 1);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use thiserror::Error;
 
 /// An error of a shuffle onto pages.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PagesError {
     /// A page cannot have this shape.
     #[error("a page of {page_bytes} bytes cannot be used: {reason}")]

@@ -1,22 +1,21 @@
-//! Rows onto fixed-size pages, by partition: page layout, row codec, page managers and partitioners.
+//! Rows onto fixed-size pages, by partition: page layout, row codec, claimed ranges, streams and files of pages.
 //!
 //! A page is the unit of wire and disk: a header, slots that grow up, tuple bytes that grow down ([`page`]). Batches of
-//! [`tuples`] reach their partition's pages through a [`partitioner`], which decides how, and a page manager (`manager`), which
-//! decides who may write where. [`memory`] is where pages come from.
+//! [`tuples`] reach their partition's pages through claimed [`ranges`]. [`memory`] is where pages come from. The paper's own
+//! ways onto pages are in `annulus-baselines`.
 #![warn(missing_docs)]
 
 pub mod codec;
 pub mod error;
 pub mod file;
-pub mod generator;
-mod manager;
 pub mod memory;
-mod order;
 pub mod page;
-pub mod partitioner;
 pub mod ranges;
-mod simd;
+pub mod simd;
 pub mod stream;
-#[allow(unused, reason = "no protocol needs all of it")]
-mod sync;
+pub mod target;
 pub mod tuples;
+
+pub use codec::RowCodec;
+pub use error::PagesError;
+pub use page::{Page, PageReader, PageShape};

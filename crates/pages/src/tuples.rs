@@ -54,21 +54,25 @@ impl<'a> Tuples<'a> {
     }
 
     /// Number of tuples.
+    #[inline]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
     /// The keys.
+    #[inline]
     pub fn keys(&self) -> &'a [u32] {
         self.keys
     }
 
     /// The payloads.
+    #[inline]
     pub fn payloads(&self) -> Payloads<'a> {
         self.payloads
     }

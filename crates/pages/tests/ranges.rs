@@ -8,16 +8,18 @@ use std::{
     thread,
 };
 
-use annulus_exchange::partition::Modulo;
+use annulus_baselines::{
+    generator::{Generator, Keys, Payload, Placement, check},
+    partitioner::{Job, Partitioner, Ranges},
+};
 use annulus_pages::{
     error::PagesError,
-    generator::{Generator, Keys, Payload, Placement, check},
     memory::Pool,
     page::{Layout, Page, PageShape, PayloadSize},
-    partitioner::{Job, Partitioner, Ranges},
     ranges::{PageOrder, PageSink, Stores, Writer, shuffle},
     tuples::{Payloads, Tuples},
 };
+use annulus_rows::partition::Modulo;
 use proptest::prelude::*;
 
 const PAGE: usize = 4096;

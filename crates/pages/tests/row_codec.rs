@@ -1,6 +1,6 @@
 //! Rows decode to what was encoded, for any schema; and bytes that are no rows, to an error.
 
-#[path = "../../exchange/tests/support/mod.rs"]
+#[path = "../../rows/tests/support/mod.rs"]
 mod support;
 
 use std::sync::Arc;

@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use annulus_exchange::partition::Modulo;
 use annulus_pages::{
     error::PagesError,
     memory::{PageMemory, Pool},
@@ -15,6 +14,7 @@ use annulus_pages::{
     stream::{PageStream, StreamConfig, StreamWriter, stream},
     tuples::{Payloads, Tuples},
 };
+use annulus_rows::partition::Modulo;
 use proptest::prelude::*;
 
 const PAGE: usize = 4096;

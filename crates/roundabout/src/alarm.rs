@@ -1,64 +1,67 @@
-//! How every host of a ring learns that one of them has failed. Pure.
+//! How every host of a ring learns that one of them failed. Pure: no threads, no I/O.
 //!
-//! Whoever notices a failure tells both neighbours, and so does whoever is told for the first time. A ring that is broken in one
-//! place is a line, so that the news reaches everyone who lives; who lives between two broken places hears of one of them.
+//! A host that detects a failure, or first hears of one, notifies both neighbours. A ring that is
+//! broken in one place is a line, so the notice reaches every live host. A host between two broken
+//! places learns of one of them.
 
 use std::fmt;
 
 use crate::ring::HostId;
 
-/// Why a host is out.
+/// The reason why a host failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Reason {
-    /// Its connection has ended.
+    /// Its connection ended without a goodbye.
     Closed,
-    /// It has not been heard of for the time that was agreed on.
+    /// It sent nothing for the agreed time.
     Silent,
-    /// It said so: it cannot go on.
+    /// It reported that it cannot continue.
     GaveUp,
-    /// It does not keep to the protocol.
+    /// It broke the protocol.
     Broke,
 }
 
 impl Reason {
-    /// Every one.
+    /// All reasons.
     pub const ALL: [Self; 4] = [Self::Closed, Self::Silent, Self::GaveUp, Self::Broke];
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Closed => "its connection has ended",
-            Self::Silent => "it has not been heard of for too long",
-            Self::GaveUp => "it has given up",
-            Self::Broke => "it does not keep to the protocol",
+            Self::Closed => "its connection closed",
+            Self::Silent => "it stopped responding",
+            Self::GaveUp => "it gave up",
+            Self::Broke => "it broke the protocol",
         })
     }
 }
 
-/// A host that is out.
+/// A failed host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("host {host} has failed: {reason}")]
 pub struct Failure {
     /// The host.
     pub host: HostId,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// What one host knows of failures.
+/// What one host knows of failures: the first one it learned of.
 #[derive(Debug, Default)]
 pub struct Alarm {
     first: Option<Failure>,
 }
 
 impl Alarm {
-    /// What this host gives as the reason why it stopped.
+    /// Returns the first failure, which this host reports as the reason why it stopped.
     pub fn failure(&self) -> Option<Failure> {
         self.first
     }
 
-    /// Takes note of a failure, noticed or told. True if it is the first, and the neighbours are to be told.
+    /// Records a failure, detected here or heard of. Returns true if it is the first one: the
+    /// neighbours must be notified.
     #[must_use]
     pub fn raise(&mut self, failure: Failure) -> bool {
         let first = self.first.is_none();

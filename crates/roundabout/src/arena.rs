@@ -1,5 +1,6 @@
-//! The buffers of a host: allocated once, page-aligned, backed by memory from the start, and used again and again. An arena may be
-//! shared with the other hosts of a machine, which then work in its buffers in turn.
+//! The buffers of a host: allocated once, page-aligned, backed by memory from the start, and
+//! reused. An arena may be shared with the other hosts of a machine, which then use its buffers in
+//! turn.
 
 use std::{
     io,
@@ -23,17 +24,17 @@ use rustix::{
 
 use crate::wire::MESSAGE_BYTES;
 
-/// Buffers begin on pages of this size.
+/// The alignment of buffers.
 const PAGE_BYTES: usize = 4096;
-/// A shared arena stays as long as it is.
+/// The seals of a shared arena, which fix its size.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-/// Buffers of one size in one mapping.
+/// Buffers of equal size in one mapping.
 #[derive(Debug)]
 pub(crate) struct Arena {
     start: NonNull<u8>,
     layout: Layout,
-    /// Which buffers somebody of this process has.
+    /// By buffer: whether it is taken in this process.
     taken: Box<[AtomicBool]>,
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct Arena {
 struct Layout {
     buffers: u32,
     fragment_bytes: usize,
-    /// From the start of one buffer to that of the next.
+    /// The distance from the start of one buffer to that of the next.
     stride: usize,
     total: usize,
 }
@@ -64,10 +65,10 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// `buffers` buffers of this process's own, for fragments of up to `fragment_bytes`.
+    /// Allocates private memory for `buffers` buffers of fragments up to `fragment_bytes`.
     ///
     /// # Errors
-    /// If there is not as much memory.
+    /// If memory is short.
     pub(crate) fn private(buffers: u32, fragment_bytes: usize) -> io::Result<Arc<Self>> {
         let layout = Layout::new(buffers, fragment_bytes)?;
         let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
@@ -76,10 +77,10 @@ impl Arena {
         Self::new(start, layout)
     }
 
-    /// The same in memory that other processes can map, and what they need for it.
+    /// Allocates memory that other processes can map, and returns its descriptor with the arena.
     ///
     /// # Errors
-    /// If there is not as much memory.
+    /// If memory is short.
     pub(crate) fn shared(buffers: u32, fragment_bytes: usize) -> io::Result<(Arc<Self>, OwnedFd)> {
         let layout = Layout::new(buffers, fragment_bytes)?;
         let memory = memfd_create("annulus-roundabout", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -88,14 +89,17 @@ impl Arena {
         Ok((Self::map(&memory, layout, MapFlags::POPULATE)?, memory))
     }
 
-    /// Another host's shared arena.
+    /// Maps the shared arena of another host.
     ///
     /// # Errors
-    /// If the memory is not sealed, or of another size: its owner could take it away.
+    /// If the memory is not sealed, or has another size: its owner could take it away.
     pub(crate) fn of_other(memory: impl AsFd, buffers: u32, fragment_bytes: usize) -> io::Result<Arc<Self>> {
         let layout = Layout::new(buffers, fragment_bytes)?;
         if !fcntl_get_seals(&memory)?.contains(SEALS) || fstat(&memory)?.st_size as u64 != layout.total as u64 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "shared memory that is not as agreed on"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the shared memory has another size than agreed, or no seals",
+            ));
         }
         Self::map(memory, layout, MapFlags::empty())
     }
@@ -113,13 +117,13 @@ impl Arena {
         Ok(Arc::new(Self { start, layout, taken }))
     }
 
-    /// Buffers in all.
+    /// Returns the number of buffers.
     pub(crate) fn buffers(&self) -> u32 {
         self.layout.buffers
     }
 
-    /// A buffer that nobody of this process has; none if somebody has it, or there is no such buffer. Of a shared arena only the
-    /// process may take a buffer that was handed it.
+    /// Takes a buffer. Returns `None` if it is taken in this process, or does not exist. A process
+    /// may take a buffer of a shared arena only if the buffer was handed to it.
     pub(crate) fn take(self: &Arc<Self>, number: u32) -> Option<Buffer> {
         let taken = self.taken.get(number as usize)?;
         if taken.swap(true, Acquire) {
@@ -130,13 +134,13 @@ impl Arena {
         Some(Buffer { start, number, arena: Arc::clone(self) })
     }
 
-    /// Its memory, to be registered with a device.
+    /// Returns the memory, to register it with a device.
     #[cfg(feature = "ofi")]
     pub(crate) fn memory(&self) -> (NonNull<u8>, usize) {
         (self.start, self.layout.total)
     }
 
-    /// All buffers that nobody has.
+    /// Takes all buffers that are not taken.
     pub(crate) fn take_all(self: &Arc<Self>) -> Vec<Buffer> {
         (0..self.buffers()).filter_map(|number| self.take(number)).collect()
     }
@@ -152,8 +156,8 @@ impl Drop for Arena {
     }
 }
 
-/// Memory for a fragment, after room for the message that goes before it. Who has a buffer owns its memory, until it is dropped or
-/// handed on.
+/// Memory for a fragment, and before it for the message that precedes it. A buffer owns its memory
+/// until it is dropped or handed on.
 #[derive(Debug)]
 pub struct Buffer {
     start: NonNull<u8>,
@@ -167,22 +171,23 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Its number in its arena.
+    /// Returns the number of the buffer in its arena.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// The message and `bytes` bytes of the fragment, which lie together so that one call sends them.
+    /// Writes `message` before the fragment, and returns both: the message and `bytes` bytes. They
+    /// are contiguous so that one call sends them.
     ///
     /// # Panics
-    /// If the fragment cannot have so many.
+    /// If `bytes` exceeds the size of the buffer.
     pub fn with_message(&mut self, message: &[u8; MESSAGE_BYTES], bytes: usize) -> &[u8] {
         let all = &mut self.whole()[..MESSAGE_BYTES + bytes];
         all[..MESSAGE_BYTES].copy_from_slice(message);
         all
     }
 
-    /// Room for a message, and the whole fragment.
+    /// Returns the memory for the message and the fragment.
     pub(crate) fn whole(&mut self) -> &mut [u8] {
         let bytes = MESSAGE_BYTES + self.len();
         // SAFETY: the memory before the fragment is the buffer's, too.
@@ -201,15 +206,15 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: mapped, initialised by the kernel, and owned: within this process by `taken`, and among the hosts of a
-        // machine by who was handed the buffer, as they agree.
+        // SAFETY: mapped, initialised by the kernel, and owned: within this process by `taken`, and among
+        // the hosts of a machine by the protocol: only the host that was handed the buffer uses it.
         unsafe { slice::from_raw_parts(self.start.as_ptr().add(MESSAGE_BYTES), self.arena.layout.fragment_bytes) }
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above.
+        // SAFETY: as for `deref`.
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr().add(MESSAGE_BYTES), self.arena.layout.fragment_bytes) }
     }
 }

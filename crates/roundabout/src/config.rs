@@ -1,4 +1,4 @@
-//! What a host is set up with.
+//! The settings of a ring.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -7,24 +7,34 @@ use crate::{
     error::RoundaboutError,
 };
 
-/// Buffers and times. All hosts of a ring have the same.
+/// The sizes, counts and times of a ring. All hosts must use the same fragment size and timeout.
+///
+/// ```
+/// use annulus_roundabout::RingConfig;
+///
+/// let config = RingConfig::default().with_fragment_bytes(256 << 10).with_buffers(8);
+/// assert_eq!((config.own, config.places), (2, 6));
+/// assert!(config.checked().is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Most bytes of a fragment: 4 KiB to 1 GiB, 1 MiB by default. The paper's links are saturated from 4 KiB on, and it takes 1 MiB
-    /// (section III-C); so do ours.
+#[non_exhaustive]
+pub struct RingConfig {
+    /// The largest size of a fragment in bytes: 4 KiB to 1 GiB, 1 MiB by default. The Data
+    /// Roundabout's paper takes 1 MiB, and its links are saturated from 4 KiB on (section III-C).
     pub fragment_bytes: u32,
-    /// Buffers for what comes from the predecessor, at least 2, 12 by default: one is received, one joined, one sent, and
-    /// the others make up for hosts of changing speed: with half as many, two hosts on two cores waited twice as long.
+    /// The number of buffers for fragments from the predecessor: at least 2, 12 by default. At any
+    /// time one is being received, one joined and one sent; the others absorb changes of speed.
     pub places: u32,
-    /// Buffers for what this host injects, at least 1, 4 by default: one is filled while another is sent.
+    /// The number of buffers for fragments that this host injects: at least 1, 4 by default. One is
+    /// filled while another is sent.
     pub own: u32,
-    /// After this time without a word a neighbour counts as out, 5 s by default.
+    /// The time without a message after which a neighbour counts as failed: 5 s by default.
     pub timeout: Duration,
-    /// So long a host waits for its neighbours in the beginning, 60 s by default.
+    /// The time within which the neighbours must be reached at the start: 60 s by default.
     pub connect_timeout: Duration,
 }
 
-impl Default for Config {
+impl Default for RingConfig {
     fn default() -> Self {
         Self {
             fragment_bytes: 1 << 20,
@@ -36,36 +46,67 @@ impl Default for Config {
     }
 }
 
-/// What [`Config::fragment_bytes`] may be: from 4 KiB to 1 GiB.
+/// The allowed values of [`RingConfig::fragment_bytes`]: from 4 KiB to 1 GiB.
 pub const FRAGMENT_BYTES: RangeInclusive<u32> = 4 << 10..=1 << 30;
 
 const LEAST_TIMEOUT: Duration = Duration::from_millis(50);
 const MOST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
-impl Config {
-    /// The same with so many buffers in all, at least 3: of four one is for what this host injects.
+impl RingConfig {
+    /// Sets the largest size of a [fragment](Self::fragment_bytes).
+    #[must_use]
+    pub fn with_fragment_bytes(self, fragment_bytes: u32) -> Self {
+        Self { fragment_bytes, ..self }
+    }
+
+    /// Sets the number of [buffers for received fragments](Self::places).
+    #[must_use]
+    pub fn with_places(self, places: u32) -> Self {
+        Self { places, ..self }
+    }
+
+    /// Sets the number of [buffers for own fragments](Self::own).
+    #[must_use]
+    pub fn with_own(self, own: u32) -> Self {
+        Self { own, ..self }
+    }
+
+    /// Sets the total number of buffers, at least 3: a quarter of them for own fragments.
     #[must_use]
     pub fn with_buffers(self, buffers: u32) -> Self {
         let own = (buffers / 4).max(1);
         Self { own, places: buffers.saturating_sub(own), ..self }
     }
 
-    /// Buffers of a host in all, 16 by default.
+    /// Sets the time after which a silent neighbour [counts as failed](Self::timeout).
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// Sets the time to [reach the neighbours](Self::connect_timeout).
+    #[must_use]
+    pub fn with_connect_timeout(self, connect_timeout: Duration) -> Self {
+        Self { connect_timeout, ..self }
+    }
+
+    /// Returns the total number of a host's buffers, 16 by default.
     pub fn buffers(&self) -> u32 {
         self.own.saturating_add(self.places)
     }
 
-    /// The same for hosts that hand buffers over: no place needs one, and an own one is away until it has been everywhere, so that all
-    /// are the host's own.
+    /// Returns the same settings for hosts that hand buffers over. Places then need no memory, and
+    /// an own buffer is away until its fragment has visited every host, so all buffers are own
+    /// ones.
     #[must_use]
-    pub fn handing_over(self) -> Self {
+    pub(crate) fn handing_over(self) -> Self {
         Self { own: self.own + self.places, ..self }
     }
 
-    /// The same, if it can be.
+    /// Returns the settings if they are valid.
     ///
     /// # Errors
-    /// Which option cannot, and what can.
+    /// [`RoundaboutError::Option`] names the first invalid option and its allowed values.
     pub fn checked(self) -> Result<Self, RoundaboutError> {
         let refuse = |option, reason: &str| Err(RoundaboutError::Option { option, reason: reason.to_owned() });
         if !FRAGMENT_BYTES.contains(&self.fragment_bytes) {
@@ -85,14 +126,14 @@ impl Config {
         Ok(self)
     }
 
-    /// So many buffers.
+    /// Allocates `buffers` buffers for one fragment each.
     pub(crate) fn allocate(&self, buffers: u32) -> Result<Vec<Buffer>, RoundaboutError> {
         let bytes = self.fragment_bytes as usize;
         let arena = Arena::private(buffers, bytes);
         Ok(arena.map_err(|source| RoundaboutError::Memory { buffers, bytes, source })?.take_all())
     }
 
-    /// How often a host that has nothing else to say says that it is there.
+    /// Returns the interval at which a host with nothing else to send sends a heartbeat.
     pub(crate) fn heartbeat(&self) -> Duration {
         self.timeout / 5
     }

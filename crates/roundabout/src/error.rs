@@ -1,4 +1,4 @@
-//! What may go wrong in a ring.
+//! The errors of a ring.
 
 use std::{io, time::Duration};
 
@@ -6,124 +6,124 @@ use std::{io, time::Duration};
 use crate::link::fabric::FabricError;
 use crate::{alarm::Failure, ring::HostId, secure::SecureError, wire::WireError};
 
-/// Why a host stops.
+/// The reason why a host stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RoundaboutError {
-    /// A host is out, and so the ring.
+    /// A host failed, and with it the ring.
     #[error("{failure}{}", .detail.as_ref().map(|detail| format!(" ({detail})")).unwrap_or_default())]
     Failed {
-        /// Which host, and why.
+        /// The failed host, and the reason.
         failure: Failure,
-        /// What this host saw of it.
+        /// What this host observed, if it detected the failure itself.
         detail: Option<String>,
     },
-    /// This host was [stopped](crate::host::Stopper) while it was looking for its neighbours, or before.
-    #[error("this host was stopped before its ring was together")]
+    /// This host was [stopped](crate::Stopper) before it had reached its neighbours.
+    #[error("this host was stopped before it had reached its neighbours")]
     Stopped,
-    /// This host has finished, and another makes one more revolution.
-    #[error("host {host} turns on, and this one has finished; all hosts make as many revolutions")]
+    /// Another host started a revolution after this host finished.
+    #[error("host {host} started another revolution after this host finished; every host must run the same number")]
     TurnsOn {
         /// The host that still has fragments.
         host: HostId,
     },
-    /// An option that cannot be.
+    /// An option has an invalid value.
     #[error("{option}: {reason}")]
     Option {
-        /// The option.
+        /// The name of the option.
         option: &'static str,
-        /// Why not, and what can be.
+        /// The allowed values.
         reason: String,
     },
-    /// There is not enough memory for the buffers.
+    /// The buffers cannot be allocated.
     #[error("cannot allocate {buffers} buffers of {bytes} bytes; use fewer or smaller ones")]
     Memory {
-        /// Buffers.
+        /// The number of buffers.
         buffers: u32,
-        /// Bytes of each.
+        /// The size of each in bytes.
         bytes: usize,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The successor could not be reached.
-    #[error("host {host} at {address} cannot be reached within {within:?}; is it running, and the address right?")]
+    #[error("cannot reach host {host} at {address} within {within:?}; check its address and that it runs")]
     Connect {
         /// The successor.
         host: HostId,
         /// Its address.
         address: String,
-        /// How long it was tried.
+        /// The time limit.
         within: Duration,
-        /// What the last try gave.
+        /// The error of the last attempt.
         source: io::Error,
     },
-    /// The predecessor has not connected.
-    #[error("host {host} has not connected within {within:?}; is it running, and does it know this host's address?")]
+    /// The predecessor did not connect in time.
+    #[error("host {host} did not connect within {within:?}; check that it runs and knows the address of this host")]
     Accept {
         /// The predecessor.
         host: HostId,
-        /// How long it was waited for.
+        /// The time limit.
         within: Duration,
-        /// What came instead, the last time.
+        /// The error of the last connection from another caller.
         source: io::Error,
     },
-    /// The hosts of a machine could not share their buffers.
-    #[error("cannot share memory with the other hosts of this machine, by way of host {host}")]
+    /// The hosts of one machine could not share their buffers.
+    #[error("cannot share memory with the other hosts of this machine through host {host}")]
     Handover {
         /// The predecessor.
         host: HostId,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The network that libfabric was to use cannot be used.
+    /// libfabric cannot use the requested network.
     #[cfg(feature = "ofi")]
     #[error("libfabric's provider {provider} cannot {source}")]
     Fabric {
-        /// libfabric's name of it.
+        /// The name of the provider.
         provider: String,
-        /// What it cannot, and why.
+        /// The failed step, and the reason.
         source: FabricError,
     },
-    /// A neighbour has not told where its endpoint is.
+    /// A neighbour did not send the address of its endpoint.
     #[cfg(feature = "ofi")]
-    #[error("host {host} has not told where its endpoint is; does it use the fabric, too?")]
+    #[error("host {host} did not send the address of its endpoint; use libfabric on all hosts")]
     Endpoint {
         /// The neighbour.
         host: HostId,
-        /// What came instead.
+        /// The error while reading it.
         source: io::Error,
     },
-    /// The successor is not who it should be, or does not take this host for who it is.
+    /// The successor is not the expected host, or refused this one.
     #[error("the connection to host {host} at {address} cannot be secured: {source}")]
     Secure {
         /// The successor.
         host: HostId,
         /// Its address.
         address: String,
-        /// Why.
+        /// The error of the handshake.
         source: SecureError,
     },
-    /// A neighbour's ring is another one.
-    #[error("host {host} runs with {option} {theirs} and this one with {ours}; start all hosts with the same")]
+    /// A neighbour runs with other options.
+    #[error("host {host} runs with {option} {theirs}, this host with {ours}; start all hosts with the same value")]
     Differs {
         /// The neighbour.
         host: HostId,
-        /// What differs.
+        /// The name of the option.
         option: &'static str,
-        /// There.
+        /// Its value on the neighbour.
         theirs: u64,
-        /// Here.
+        /// Its value on this host.
         ours: u64,
     },
-    /// What came while the ring was put together is no message of ours.
+    /// A neighbour sent an invalid message while the ring was set up.
     #[error("host {host}: {source}")]
     Wire {
         /// The neighbour.
         host: HostId,
-        /// What is wrong.
+        /// The reason.
         source: WireError,
     },
-    /// The operating system refuses something else.
+    /// Another error of the operating system.
     #[error(transparent)]
     Io(#[from] io::Error),
 }

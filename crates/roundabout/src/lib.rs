@@ -1,15 +1,54 @@
-//! The Data Roundabout: whole buffers, one hop at a time, around a ring of hosts.
+#![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
-pub mod alarm;
-pub mod arena;
-pub mod config;
-pub mod error;
-pub mod host;
-pub mod link;
-pub mod progress;
-pub mod ring;
-pub mod rotation;
+mod alarm;
+mod arena;
+mod config;
+mod error;
+mod host;
+mod link;
+mod progress;
+mod ring;
+mod rotation;
 pub mod secure;
 mod start;
-pub mod wire;
+mod wire;
+
+pub use self::{
+    alarm::{Failure, Reason},
+    config::{FRAGMENT_BYTES, RingConfig},
+    error::RoundaboutError,
+    host::{Fragment, Host, Revolution, Stopper},
+    link::socket::{Address, Carrier, Clear, Protect, Tls},
+    progress::Progress,
+    ring::{HostId, MOST_HOSTS, Place},
+    rotation::Frame,
+    wire::{Session, WireError},
+};
+
+/// Links over libfabric: RDMA where the network has it.
+#[cfg(feature = "ofi")]
+pub mod fabric {
+    pub use crate::link::fabric::{FabricError, FabricOptions, leave_signals};
+}
+
+/// The parts below a [`Host`], which are not part of the API. The crate's integration tests
+/// simulate the state machine, speak the wire protocol as a broken host would, and bring links of
+/// their own.
+#[doc(hidden)]
+pub mod testing {
+    #[cfg(feature = "ofi")]
+    pub use crate::link::fabric::Fabric;
+    pub use crate::{
+        alarm::Alarm,
+        arena::Buffer,
+        host::Opened,
+        link::{
+            Inbox, Incoming, Link,
+            alone::Alone,
+            socket::{Sockets, connect},
+        },
+        rotation::{Action, Announcement, Credits, Event, Rotation, Slot},
+        wire::{Hello, Lane, MESSAGE_BYTES, Message},
+    };
+}

@@ -1,19 +1,21 @@
-//! How far a host has come, for who looks from another thread.
+//! The progress of a host, for other threads.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
-/// Counters of all of a host's revolutions so far. The host alone writes them; each is true by itself, and no two need be of the same
-/// moment.
+/// Counters over all revolutions of a host, which another thread may read at any time. Each counter
+/// is exact; two of them need not be of the same moment. [`Host::progress`](crate::Host::progress)
+/// returns them.
 #[derive(Debug)]
 pub struct Progress {
     begin: Instant,
     revolutions: AtomicU64,
     joined: AtomicU64,
     bytes: AtomicU64,
-    /// Nanoseconds waited; or, while the host waits, when it would have begun if this wait were all, and the highest bit.
+    /// The nanoseconds waited. While the host waits, the highest bit is set, and the rest is the
+    /// time at which it would have begun if this wait were the only one.
     waited: AtomicU64,
 }
 
@@ -25,29 +27,29 @@ impl Progress {
         Self { begin: Instant::now(), revolutions: zero(), joined: zero(), bytes: zero(), waited: zero() }
     }
 
-    /// Revolutions that are complete.
+    /// Returns the number of complete revolutions.
     pub fn revolutions(&self) -> u64 {
         self.revolutions.load(Relaxed)
     }
 
-    /// Fragments joined, those of this revolution included.
+    /// Returns the number of fragments joined, the current revolution included.
     pub fn joined(&self) -> u64 {
         self.joined.load(Relaxed)
     }
 
-    /// Bytes of those.
+    /// Returns the bytes of these fragments.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 
-    /// Time in which there was nothing to join, up to now.
+    /// Returns the time in which there was nothing to join, up to now.
     pub fn waiting(&self) -> Duration {
         let waited = self.waited.load(Relaxed);
         let nanos = if waited & WAITS == 0 { waited } else { self.now().saturating_sub(waited & !WAITS) };
         Duration::from_nanos(nanos)
     }
 
-    /// Whether the host waits for data at this moment.
+    /// Returns whether the host waits for data at this moment.
     pub fn is_waiting(&self) -> bool {
         self.waited.load(Relaxed) & WAITS != 0
     }
@@ -61,20 +63,20 @@ impl Progress {
         self.revolutions.fetch_add(1, Relaxed);
     }
 
-    /// The host begins to wait.
+    /// Records that the host begins to wait.
     pub(crate) fn waits(&self) {
         let waited = self.waited.load(Relaxed);
         self.waited.store(WAITS | self.now().saturating_sub(waited), Relaxed);
     }
 
-    /// It has waited.
+    /// Records that the wait is over.
     pub(crate) fn goes_on(&self) {
         let begun = self.waited.load(Relaxed) & !WAITS;
         self.waited.store(self.now().saturating_sub(begun), Relaxed);
     }
 
     fn now(&self) -> u64 {
-        // 292 years.
+        // Overflows after 292 years.
         self.begin.elapsed().as_nanos() as u64 & !WAITS
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Most hosts of a ring.
+/// The largest number of hosts in a ring.
 pub const MOST_HOSTS: u16 = 1024;
 
 /// A host's number in its ring, from 0, in the order in which data moves.
@@ -10,7 +10,7 @@ pub const MOST_HOSTS: u16 = 1024;
 pub struct HostId(pub u16);
 
 impl HostId {
-    /// Its number, to count with.
+    /// Returns the number as an index.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -22,7 +22,15 @@ impl fmt::Display for HostId {
     }
 }
 
-/// Where a host is in its ring.
+/// The position of a host in its ring.
+///
+/// ```
+/// use annulus_roundabout::{HostId, Place};
+///
+/// let place = Place::new(2, 3).unwrap();
+/// assert_eq!((place.predecessor(), place.successor()), (HostId(1), HostId(0)));
+/// assert!(Place::new(3, 3).is_none());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     me: HostId,
@@ -30,37 +38,41 @@ pub struct Place {
 }
 
 impl Place {
-    /// Host `me` of `hosts`; `None` if there is no such host, or there are more than [`MOST_HOSTS`].
+    /// The place of the only host of a ring.
+    pub(crate) const ALONE: Self = Self { me: HostId(0), hosts: 1 };
+
+    /// Returns the place of host `me`, counted from 0, of `hosts`. Returns `None` if there is no
+    /// such host, or if `hosts` exceeds [`MOST_HOSTS`].
     pub fn new(me: u16, hosts: u16) -> Option<Self> {
         (me < hosts && hosts <= MOST_HOSTS).then_some(Self { me: HostId(me), hosts })
     }
 
-    /// This host.
+    /// Returns this host.
     pub fn me(self) -> HostId {
         self.me
     }
 
-    /// Hosts in the ring.
+    /// Returns the number of hosts in the ring.
     pub fn hosts(self) -> u16 {
         self.hosts
     }
 
-    /// Where data goes.
+    /// Returns the host that this one sends to.
     pub fn successor(self) -> HostId {
         HostId((self.me.0 + 1) % self.hosts)
     }
 
-    /// Where data comes from.
+    /// Returns the host that this one receives from.
     pub fn predecessor(self) -> HostId {
         HostId((self.me.0 + self.hosts - 1) % self.hosts)
     }
 
-    /// Whether fragments of `origin` have been everywhere when they have been here.
+    /// Returns whether this is the last host that fragments of `origin` visit.
     pub fn is_last_for(self, origin: HostId) -> bool {
         self.successor() == origin
     }
 
-    /// Whether the ring has such a host.
+    /// Returns whether `host` is in the ring.
     pub fn contains(self, host: HostId) -> bool {
         host.0 < self.hosts
     }

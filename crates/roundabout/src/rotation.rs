@@ -1,23 +1,25 @@
-//! One host's part in a revolution, as a pure state machine: what happens goes in, what is to be done comes out. Knows neither
-//! memory nor threads nor sockets; buffers are numbers.
+//! One host's part in a revolution, as a pure state machine: events go in, actions come out. It
+//! knows neither memory nor threads nor sockets; buffers are numbers.
 //!
-//! Every host injects its fragments, joins every fragment that comes by, its own first, and forwards it, until the last host before
-//! the origin retires it. Data moves one way, from each host to its successor; a credit is the successor's promise of room for
-//! one frame, and comes back the other way. That alone may come to a standstill, with every buffer full and each waiting for the
-//! next. So a host injects only if another credit is left, and forwards first: the ring as a whole always keeps room for one
-//! frame, and some frame can move (bubble flow control, after Carrión, Beivide, Gregorio and Vallejo, 1997).
+//! Every host injects its fragments and joins each before it sends it. It joins every fragment that
+//! it receives and forwards it; the last host before the origin retires it. Data moves one way,
+//! from each host to its successor. A credit is the successor's promise of room for one frame, and
+//! comes back the other way. That alone could deadlock, with every buffer full and each waiting for
+//! the next. So a host forwards first, and injects only if another credit is left: the ring as a
+//! whole always keeps room for one frame, and some frame can move (bubble flow control, after
+//! Carrión, Beivide, Gregorio and Vallejo, 1997).
 
 use std::collections::VecDeque;
 
 use crate::ring::{HostId, Place};
 
-/// A buffer of this host's, or one that it was handed.
+/// The number of a buffer: one of this host's, or one that was handed to it.
 pub type Slot = u32;
 
-/// What a buffer holds.
+/// The identity of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
-    /// Which revolution of this ring, from 0.
+    /// The number of the revolution, from 0.
     pub revolution: u32,
     /// The host that injected the fragment.
     pub origin: HostId,
@@ -25,73 +27,73 @@ pub struct Frame {
     pub sequence: u32,
 }
 
-/// What has happened.
+/// What happened at a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An own buffer was filled with this host's next fragment.
     Filled(Slot),
     /// This host has no more fragments; the buffer that was to be filled stays empty.
     Drained(Slot),
-    /// A fragment has come from the predecessor.
+    /// A fragment arrived from the predecessor.
     Received(Slot, Frame),
-    /// The join is done with a fragment.
+    /// A fragment was joined.
     Joined(Slot),
-    /// A fragment is with the successor. A forwarded buffer is the link's again.
+    /// A fragment reached the successor. A forwarded buffer belongs to the link again.
     Sent(Slot),
-    /// An own buffer is this host's again.
+    /// An own buffer came back to this host.
     Returned(Slot),
-    /// The successor has room for so many frames more.
+    /// The successor has room for this number of further frames.
     Credited(u32),
-    /// The predecessor says how many fragments a host injects.
+    /// The predecessor announced the number of fragments of a host.
     Announced(Announcement),
 }
 
-/// How many fragments a host injects in a revolution.
+/// The number of fragments that a host injects in a revolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Announcement {
     /// The revolution.
     pub revolution: u32,
     /// The host.
     pub origin: HostId,
-    /// Its fragments.
+    /// The number of its fragments.
     pub fragments: u32,
 }
 
-/// What is to be done.
+/// What the host must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Fill an own buffer with the next fragment.
     Fill(Slot),
-    /// Join a fragment with what stays here. Fragments are joined one after the other, in this order.
+    /// Join a fragment. Fragments are joined one after the other, in this order.
     Join(Slot, Frame),
     /// Send a fragment to the successor. One credit was taken for it.
     Send(Slot, Frame),
-    /// Give back a buffer whose fragment has been everywhere.
+    /// Give back a buffer whose fragment has visited every host.
     Retire(Slot, Frame),
-    /// Tell the successor.
+    /// Forward an announcement to the successor.
     Announce(Announcement),
 }
 
-/// What must not happen: a neighbour does not keep to the protocol.
+/// A violation of the protocol by a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// A frame that cannot come from the predecessor.
-    #[error("fragment {} of host {} in revolution {} came out of turn", .0.sequence, .0.origin, .0.revolution)]
+    /// A frame that the predecessor may not send now.
+    #[error("fragment {} of host {} in revolution {} arrived out of turn", .0.sequence, .0.origin, .0.revolution)]
     Frame(Frame),
-    /// An announcement that does not fit what came before.
+    /// An announcement that contradicts earlier messages.
     #[error("host {} was announced out of turn with {} fragments in revolution {}", .0.origin, .0.fragments, .0.revolution)]
     Announcement(Announcement),
-    /// More credits than can be.
-    #[error("there cannot be room for as many frames as were promised")]
+    /// More credits than a host can give.
+    #[error("it promised room for more frames than is possible")]
     Credits,
-    /// A buffer that is not in the state that the event needs.
-    #[error("buffer {0} is not in that state")]
+    /// A buffer is not in the state that the event requires.
+    #[error("buffer {0} is not in the required state")]
     Slot(Slot),
 }
 
-/// What a predecessor is told of room. To tell it costs both hosts two changes of threads, so that credits are kept back as long as it
-/// has more than half of them, and more than one.
+/// The credits owed to the predecessor. Sending them costs both hosts two thread switches, so they
+/// are kept back as long as the predecessor has more than half of all credits, and more than one.
 #[derive(Clone, Debug)]
 pub struct Credits {
     enough: u32,
@@ -99,12 +101,12 @@ pub struct Credits {
 }
 
 impl Credits {
-    /// Of so many places, all of which the predecessor knows.
+    /// Starts with `places` free places, all of them known to the predecessor.
     pub fn new(places: u32) -> Self {
         Self { enough: (places / 2).max(1), owed: 0 }
     }
 
-    /// A place is free again, and with it so many. Gives the credits to be sent now.
+    /// Records a freed place; `free` places are free with it. Returns the credits to send now.
     #[must_use]
     pub fn give(&mut self, free: u32) -> u32 {
         self.owed += 1;
@@ -112,24 +114,24 @@ impl Credits {
     }
 }
 
-/// One host's state in a revolution, and in those that follow it.
+/// One host's state in the current revolution, and what arrived early of the next.
 #[derive(Debug)]
 pub struct Rotation {
     place: Place,
     revolution: u32,
     credits: u32,
-    /// Fragments of each origin that were received, or filled, and how many there are in all.
+    /// By origin: the fragments received or filled, and their total number.
     origins: Vec<Origin>,
-    /// Fragments that were handed to the join and are not done, in order.
+    /// Fragments that the join has not finished, in order.
     joining: VecDeque<(Slot, Frame)>,
-    /// Joined fragments for the successor: others' and own ones.
+    /// Joined fragments of other hosts for the successor. Own ones are in `inject`.
     forward: VecDeque<(Slot, Frame)>,
     inject: VecDeque<(Slot, Frame)>,
-    /// Sends that are not done.
+    /// Sends in progress.
     sending: Vec<Slot>,
-    /// Own buffers, and those of them that nobody fills since there is nothing left.
+    /// The states of the own buffers.
     own: Vec<OwnSlot>,
-    /// What came of the next revolution.
+    /// Fragments that arrived early, of the next revolution.
     early: Vec<(Slot, Frame)>,
     early_announcements: Vec<Announcement>,
     actions: VecDeque<Action>,
@@ -150,8 +152,8 @@ enum OwnSlot {
 }
 
 impl Rotation {
-    /// At `place`, with `own` buffers to inject from, numbered from 0, and no credit yet. Others' buffers have numbers from
-    /// `own` on. Begins revolution 0.
+    /// Begins revolution 0 at `place`, without credits. The `own` buffers to inject from are
+    /// numbered from 0; other buffers have numbers from `own` on.
     ///
     /// # Panics
     /// If there is no own buffer.
@@ -175,12 +177,12 @@ impl Rotation {
         rotation
     }
 
-    /// The next thing to be done, in order.
+    /// Returns the next action, in order.
     pub fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// Whether every fragment of every host was joined here, and everything was sent on.
+    /// Returns whether this host has joined every fragment of every host, and sent all on.
     pub fn is_finished(&self) -> bool {
         self.actions.is_empty()
             && self.sending.is_empty()
@@ -189,25 +191,25 @@ impl Rotation {
             && self.origins.iter().all(|origin| origin.total == Some(origin.joined))
     }
 
-    /// Whether nothing of this revolution has come from the predecessor.
+    /// Returns whether nothing of this revolution has arrived from the predecessor.
     pub fn has_received_nothing(&self) -> bool {
         let me = self.place.me().index();
         self.origins.iter().enumerate().all(|(at, origin)| at == me || origin.seen == 0)
     }
 
-    /// Whether this host's fragments were all joined here.
+    /// Returns whether this host has joined all of its own fragments.
     pub fn has_joined_own(&self) -> bool {
         let own = &self.origins[self.place.me().index()];
         own.total == Some(own.joined)
     }
 
-    /// Whether nothing of this revolution has yet to come from the predecessor.
+    /// Returns whether everything of this revolution has arrived from the predecessor.
     pub fn has_received_all(&self) -> bool {
         let me = self.place.me().index();
         self.origins.iter().enumerate().all(|(at, origin)| at == me || origin.total == Some(origin.seen))
     }
 
-    /// Whether fragments wait for credits.
+    /// Returns whether fragments wait for credits.
     pub fn has_to_send(&self) -> bool {
         !self.forward.is_empty() || !self.inject.is_empty()
     }
@@ -215,7 +217,7 @@ impl Rotation {
     /// Begins the next revolution.
     ///
     /// # Errors
-    /// If what came of it meanwhile does not fit.
+    /// If what arrived early of it violates the protocol.
     ///
     /// # Panics
     /// If this one is not finished.
@@ -233,10 +235,10 @@ impl Rotation {
         Ok(())
     }
 
-    /// Takes note of what has happened.
+    /// Applies an event.
     ///
     /// # Errors
-    /// If it cannot have happened: the neighbour does not keep to the protocol, and the revolution is to be given up.
+    /// If the event violates the protocol: the revolution must be given up.
     pub fn on(&mut self, event: Event) -> Result<(), ProtocolError> {
         match event {
             Event::Filled(slot) => self.filled(slot)?,
@@ -286,8 +288,8 @@ impl Rotation {
             self.early.push((slot, frame));
             return Ok(());
         }
-        let from_afar = self.place.contains(frame.origin) && frame.origin != self.place.me();
-        if frame.revolution != self.revolution || !from_afar {
+        let from_another = self.place.contains(frame.origin) && frame.origin != self.place.me();
+        if frame.revolution != self.revolution || !from_another {
             return Err(ProtocolError::Frame(frame));
         }
         let origin = &mut self.origins[frame.origin.index()];
@@ -308,8 +310,8 @@ impl Rotation {
             return Ok(());
         }
         let Announcement { revolution, origin, fragments } = announcement;
-        let from_afar = self.place.contains(origin) && origin != self.place.me();
-        if revolution != self.revolution || !from_afar {
+        let from_another = self.place.contains(origin) && origin != self.place.me();
+        if revolution != self.revolution || !from_another {
             return Err(ProtocolError::Announcement(announcement));
         }
         let state = &mut self.origins[origin.index()];
@@ -329,7 +331,7 @@ impl Rotation {
     }
 
     fn joined(&mut self, slot: Slot) -> Result<(), ProtocolError> {
-        // The join takes one after the other.
+        // Fragments are joined in order.
         let Some((_, frame)) = self.joining.pop_front_if(|(next, _)| *next == slot) else {
             return Err(ProtocolError::Slot(slot));
         };
@@ -360,9 +362,10 @@ impl Rotation {
         Ok(())
     }
 
-    /// What waits goes out as far as there are credits: others' fragments first, and own ones only if a credit is left then.
+    /// Sends what waits, as far as credits allow: others' fragments first, and own ones only if a
+    /// credit is left afterwards.
     fn send_what_may_go(&mut self) {
-        // Between two hosts nothing is forwarded, so that nothing waits in a circle.
+        // Between two hosts nothing is forwarded, so no circle of waiting can arise.
         let to_inject = if self.place.hosts() > 2 { 2 } else { 1 };
         while self.credits > 0 {
             let next = self.forward.pop_front();

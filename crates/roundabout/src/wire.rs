@@ -1,4 +1,5 @@
-//! What hosts say to each other: messages of 64 bytes, of which one kind is followed by a fragment. Reading trusts nothing.
+//! The messages between hosts: 64 bytes each, and one kind is followed by a fragment. Decoding
+//! trusts nothing.
 
 use crate::{
     alarm::{Failure, Reason},
@@ -6,86 +7,87 @@ use crate::{
     rotation::{Announcement, Frame},
 };
 
-/// Bytes of a message, and so what comes before a fragment.
+/// The size of a message in bytes, and so of what precedes a fragment.
 pub const MESSAGE_BYTES: usize = 64;
 
 const MAGIC: [u8; 4] = *b"ANRB";
 const VERSION: u16 = 1;
 
-/// A ring's run, so that nothing of another one is taken for its own.
+/// The number of a run of a ring. Messages of another run are refused.
 pub type Session = u64;
 
-/// What one neighbour says to the other.
+/// A message from one neighbour to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// The first on a connection, from who connects.
+    /// The first message on a connection, from the host that connects.
     Hello(Hello),
-    /// The answer to it: room for so many frames, of so many bytes of payload.
+    /// The answer to a hello.
     Welcome {
-        /// Frames that may be sent.
+        /// The number of frames that may be sent.
         places: u32,
-        /// Most bytes of a fragment.
+        /// The largest size of a fragment.
         fragment_bytes: u32,
-        /// After so many milliseconds without a word a neighbour counts as out.
+        /// The time without a message after which a neighbour counts as failed.
         timeout_ms: u32,
     },
-    /// All hosts up to this one are there (1), or all of the ring (2).
+    /// All hosts up to the sender are connected (1), or all hosts of the ring (2).
     Ready(u32),
-    /// A fragment of so many bytes follows.
+    /// A fragment of this number of bytes follows.
     Fragment(Frame, u32),
-    /// A fragment of `bytes` bytes is in buffer `number` of its origin's shared arena, which is the receiver's now.
+    /// A fragment of `bytes` bytes is in buffer `number` of its origin's shared arena. The buffer
+    /// now belongs to the receiver.
     Handed {
         /// The fragment.
         frame: Frame,
-        /// Its bytes.
+        /// Its size.
         bytes: u32,
         /// The buffer.
         number: u32,
     },
-    /// A buffer of the receiver's arena is its own again.
+    /// A buffer of the receiver's own arena comes back.
     Home(u32),
-    /// A host's shared arena has so many buffers; the message carries its descriptor.
+    /// The shared arena of a host; the message carries its file descriptor.
     Arena {
-        /// Whose.
+        /// The host.
         origin: HostId,
-        /// Its buffers.
+        /// The number of its buffers.
         buffers: u32,
     },
-    /// The sender's endpoint of a fabric can be reached by an address of so many bytes, which follow.
+    /// The sender's endpoint of a fabric; its address follows.
     Endpoint {
-        /// Bytes of the address.
+        /// The size of the address.
         bytes: u32,
         /// Whether fragments are sealed.
         sealed: bool,
     },
-    /// How many fragments a host injects.
+    /// The number of fragments of a host.
     Announcement(Announcement),
-    /// There is room for so many frames more.
+    /// There is room for this number of further frames.
     Credit(u32),
-    /// A host is out.
+    /// A host failed.
     Failure(Failure),
-    /// Still here.
+    /// The sender is alive.
     Heartbeat,
-    /// The end: nothing follows.
+    /// The last message.
     Goodbye,
 }
 
-/// Who connects, and what for.
+/// The sender of a connection, and its purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Who connects: the predecessor of who accepts.
+    /// The host that connects: the predecessor of the one that accepts.
     pub from: HostId,
-    /// Hosts in the ring.
+    /// The number of hosts in the ring.
     pub hosts: u16,
-    /// Most bytes of a fragment.
+    /// The largest size of a fragment.
     pub fragment_bytes: u32,
-    /// After so many milliseconds without a word a neighbour counts as out.
+    /// The time without a message after which a neighbour counts as failed.
     pub timeout_ms: u32,
-    /// What the connection carries.
+    /// The direction of the connection.
     pub lane: Lane,
 }
 
-/// Each connection carries messages one way.
+/// The direction of a connection, which carries messages one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
     /// From a host to its successor: fragments and announcements.
@@ -94,23 +96,23 @@ pub enum Lane {
     Back,
 }
 
-/// Why bytes are no message.
+/// The reason why bytes are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// The bytes are none of ours.
-    #[error("what came is no message of a roundabout; is another program at this address?")]
+    /// The bytes come from another program.
+    #[error("it sent what is not a message of a roundabout; check that no other program uses this address")]
     Foreign,
-    /// The other host runs another version.
+    /// The other host speaks another version of the protocol.
     #[error(
-        "the other host speaks version {0} of the protocol and this one version {VERSION}; run the same release on all hosts"
+        "the other host speaks version {0} of the protocol, this host version {VERSION}; run the same release on all hosts"
     )]
     Version(u16),
-    /// The message is of another run of the ring.
-    #[error("a message of another run of the ring came; is a host of an earlier run still there?")]
+    /// The message belongs to another run of the ring.
+    #[error("it sent a message of another run of the ring; check that no host of an earlier run is left")]
     Session,
-    /// The bytes say what no host says.
-    #[error("a damaged message came: {0}")]
+    /// A field has an impossible value.
+    #[error("it sent a damaged message: {0}")]
     Damaged(&'static str),
 }
 
@@ -141,12 +143,12 @@ mod at {
     pub(super) const COUNT: usize = 28;
     pub(super) const BYTES: usize = 32;
     pub(super) const NUMBER: usize = 36;
-    /// Zeros from here on.
+    /// The rest is zero.
     pub(super) const END: usize = 40;
 }
 
 impl Message {
-    /// The message as bytes.
+    /// Encodes the message for a session.
     pub fn encode(&self, session: Session) -> [u8; MESSAGE_BYTES] {
         let mut bytes = [0; MESSAGE_BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
@@ -164,10 +166,10 @@ impl Message {
         bytes
     }
 
-    /// The message that the bytes are.
+    /// Decodes a message of a session.
     ///
     /// # Errors
-    /// If they are none of this session and version.
+    /// If the bytes are not a message of this session and version.
     pub fn decode(bytes: &[u8; MESSAGE_BYTES], session: Session) -> Result<Self, WireError> {
         if bytes[..4] != MAGIC {
             return Err(WireError::Foreign);
@@ -189,7 +191,7 @@ impl Message {
             number: u32::from_le_bytes(take(bytes, at::NUMBER)),
         };
         let message = Self::from_fields(bytes[at::KIND], bytes[at::DETAIL], &fields)?;
-        // What this message has no use for must be zero, so that there is one encoding of each.
+        // Unused fields must be zero, so that each message has one encoding.
         let rest_is_zero = bytes[at::END..].iter().all(|&byte| byte == 0);
         if !rest_is_zero || message.fields() != (bytes[at::KIND], bytes[at::DETAIL], fields) {
             return Err(WireError::Damaged("a field that the message does not have"));
@@ -245,7 +247,7 @@ impl Message {
             HANDED => Self::Handed { frame: Frame { revolution, origin: host, sequence }, bytes, number },
             HOME => Self::Home(number),
             ARENA => Self::Arena { origin: host, buffers: count },
-            // Another detail than 0 or 1 is another encoding, and refused.
+            // Details other than 0 and 1 are another encoding, and refused above.
             ENDPOINT => Self::Endpoint { bytes, sealed: detail == 1 },
             ANNOUNCEMENT => Self::Announcement(Announcement { revolution, origin: host, fragments: count }),
             CREDIT => Self::Credit(count),
@@ -321,7 +323,7 @@ mod tests {
     }
 
     proptest! {
-        /// No bytes panic, and what is read is what would be written.
+        /// No bytes panic, and what is decoded encodes to the same bytes.
         #[test]
         fn bytes_are_one_message_or_none(flips in prop::collection::vec((0..MESSAGE_BYTES, any::<u8>()), 0..8), which in 0usize..18) {
             let mut bytes = messages()[which].encode(42);

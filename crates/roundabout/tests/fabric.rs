@@ -4,25 +4,25 @@
 use std::{net::TcpListener, thread, time::Duration};
 
 use annulus_roundabout::{
-    config::Config,
-    error::RoundaboutError,
-    host::Host,
-    link::{
-        fabric::{Fabric, Options},
-        socket::{Address, Clear, Sockets, connect},
-    },
-    ring::{HostId, Place},
+    Address, Clear, Host, HostId, Place, RingConfig, RoundaboutError,
+    fabric::FabricOptions,
+    testing::{Fabric, Sockets, connect},
 };
 
 const SESSION: u64 = 5;
 
-fn config() -> Config {
+fn config() -> RingConfig {
     let timeout = Duration::from_secs(20);
-    Config { fragment_bytes: 4096, places: 2, own: 1, timeout, connect_timeout: timeout }
+    RingConfig::default()
+        .with_fragment_bytes(4096)
+        .with_places(2)
+        .with_own(1)
+        .with_timeout(timeout)
+        .with_connect_timeout(timeout)
 }
 
 /// Both hosts of a ring in the clear, with an endpoint if there are options for one.
-fn start(options: [Option<Options<'static>>; 2]) -> [Option<RoundaboutError>; 2] {
+fn start(options: [Option<FabricOptions<'static>>; 2]) -> [Option<RoundaboutError>; 2] {
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let addresses = [1, 0].map(|successor: usize| listeners[successor].local_addr().unwrap());
     let hosts: Vec<_> = (0..)
@@ -48,8 +48,8 @@ fn start(options: [Option<Options<'static>>; 2]) -> [Option<RoundaboutError>; 2]
     [(); 2].map(|()| errors.next().unwrap())
 }
 
-fn tcp(sealed: bool) -> Option<Options<'static>> {
-    Some(Options { provider: "tcp", node: Some("127.0.0.1"), sealed })
+fn tcp(sealed: bool) -> Option<FabricOptions<'static>> {
+    Some(FabricOptions::new("tcp").with_node("127.0.0.1").with_sealed(sealed))
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn without_tls_nothing_can_be_sealed() {
     let [first, second] = start([tcp(true), tcp(false)]);
     let error = first.unwrap();
     assert!(matches!(error, RoundaboutError::Option { option: "sealed fragments", .. }), "{error}");
-    // The other one is left, and says by whom.
+    // The other host names the one that left.
     let error = second.unwrap();
     assert!(matches!(error, RoundaboutError::Endpoint { host: HostId(0), .. }), "{error}");
 }
@@ -78,6 +78,6 @@ fn a_neighbour_without_an_endpoint_is_named() {
 
 #[test]
 fn a_provider_that_is_not_there_is_named() {
-    let error = Fabric::open(&Options { provider: "nowhere", node: None, sealed: false }, &config()).err().unwrap();
+    let error = Fabric::open(&FabricOptions::new("nowhere"), &config()).err().unwrap();
     assert!(error.to_string().starts_with("libfabric's provider nowhere cannot find such a provider: "), "{error}");
 }

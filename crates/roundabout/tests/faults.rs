@@ -1,5 +1,5 @@
-//! What a ring must bear: late hosts, odd neighbours, callbacks that panic. Every test ends by itself: who is watched runs on a
-//! thread of its own.
+//! What a ring must bear: late hosts, odd neighbours, callbacks that panic. A test that
+//! might hang runs on its own thread, and ends with a failure.
 
 use std::{
     io::{Read, Write},
@@ -16,33 +16,24 @@ use std::{
 };
 
 use annulus_roundabout::{
-    alarm::{Failure, Reason},
-    arena::Buffer,
-    config::Config,
-    error::RoundaboutError,
-    host::{Host, Opened},
-    link::{
-        Inbox, Incoming, Link,
-        alone::Alone,
-        socket::{Address, Clear, Sockets, connect},
+    Address, Clear, Failure, Frame, Host, HostId, Place, Reason, RingConfig, RoundaboutError,
+    testing::{
+        Alone, Announcement, Buffer, Hello, Inbox, Incoming, Lane, Link, MESSAGE_BYTES, Message, Opened, Slot, Sockets,
+        connect,
     },
-    ring::{HostId, Place},
-    rotation::{Announcement, Frame, Slot},
-    wire::{Hello, Lane, MESSAGE_BYTES, Message},
 };
 
 const SESSION: u64 = 7;
 /// Long enough for whatever is going to happen.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-fn config() -> Config {
-    Config {
-        fragment_bytes: 4096,
-        places: 2,
-        own: 1,
-        timeout: Duration::from_millis(500),
-        connect_timeout: Duration::from_secs(30),
-    }
+fn config() -> RingConfig {
+    RingConfig::default()
+        .with_fragment_bytes(4096)
+        .with_places(2)
+        .with_own(1)
+        .with_timeout(Duration::from_millis(500))
+        .with_connect_timeout(Duration::from_secs(30))
 }
 
 /// Runs on a thread that is left behind if it hangs.
@@ -52,7 +43,7 @@ fn watched<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Recei
     is_done
 }
 
-fn start(place: Place, config: &Config, address: Address) -> Result<Host, RoundaboutError> {
+fn start(place: Place, config: &RingConfig, address: Address) -> Result<Host, RoundaboutError> {
     Host::join_ring(place, SESSION, config, address, &Clear)
 }
 
@@ -74,7 +65,8 @@ fn unix(folder: &Path, hosts: usize) -> Vec<Address> {
         .collect()
 }
 
-/// One host of four comes later than `timeout`, but well within `connect_timeout`. The host opposite of it has both neighbours.
+/// One host of four comes later than `timeout`, but well within `connect_timeout`. The host
+/// opposite of it has both neighbours.
 fn late(addresses: Vec<Address>) {
     let run = |me: usize, address: Address| {
         watched(move || {
@@ -115,7 +107,7 @@ struct Impostor {
 
 /// How host 0 of two ends beside an impostor, and what is left of the impostor.
 fn against(
-    config: Config,
+    config: RingConfig,
     places: u32,
     behave: impl FnOnce(&mut Impostor),
     honest: impl FnOnce(Host) -> Result<(), RoundaboutError> + Send + 'static,
@@ -194,15 +186,16 @@ fn a_welcome_without_room_is_refused() {
     stream.read_exact(&mut [0; MESSAGE_BYTES]).unwrap();
     let welcome = Message::Welcome { places: 0, fragment_bytes: 4096, timeout_ms: 500 };
     stream.write_all(&welcome.encode(SESSION)).unwrap();
-    // At once, though nobody connects to this host.
+    // At once, though no host connects to this one.
     let error = host.recv_timeout(PATIENCE).unwrap().unwrap();
     assert!(error.contains("too few frames"), "{error}");
 }
 
-/// To close takes as long as a neighbour counts as silent, and not as it takes to read all that waits.
+/// To close takes as long as a neighbour counts as silent, and not as it takes to read all that
+/// waits.
 #[test]
 fn a_slow_successor_does_not_hold_up_the_end() {
-    let config = Config { fragment_bytes: 64 << 20, own: 2, ..config() };
+    let config = config().with_fragment_bytes(64 << 20).with_own(2);
     let trickle = |impostor: &mut Impostor| {
         let mut slow = impostor.incoming[0].try_clone().unwrap();
         let mut alive = [&impostor.out[0], &impostor.incoming[1]].map(|stream| stream.try_clone().unwrap());
@@ -216,7 +209,7 @@ fn a_slow_successor_does_not_hold_up_the_end() {
     };
     let (host, _impostor) = against(config, 2, trickle, move |mut host: Host| {
         let mut joined = 0;
-        let give_up = |_: annulus_roundabout::host::Fragment<'_>| {
+        let give_up = |_: annulus_roundabout::Fragment<'_>| {
             joined += 1;
             if joined == 2 { Err(RoundaboutError::Stopped) } else { Ok(()) }
         };
@@ -263,7 +256,7 @@ fn who_promises_too_much_room_is_named() {
 /// What this host's own callback does wrong is not its neighbour's failure.
 #[test]
 fn a_source_that_goes_on_after_its_end_is_not_the_neighbours_failure() {
-    let config = Config { own: 2, ..config() };
+    let config = config().with_own(2);
     let mut host = Host::start(Place::new(0, 4).unwrap(), config, |_| {
         Ok(Opened { link: Nowhere(Mutex::default()), own: Alone::open(&config)?.own, credits: 2 })
     })
@@ -279,7 +272,7 @@ fn a_source_that_goes_on_after_its_end_is_not_the_neighbours_failure() {
 
 #[test]
 fn a_size_that_does_not_fit_is_an_error() {
-    let mut host = Host::start(Place::new(0, 1).unwrap(), config(), |_| Alone::open(&config())).unwrap();
+    let mut host = Host::alone(&config()).unwrap();
     let turned = catch_unwind(AssertUnwindSafe(|| {
         host.revolve(|bytes| Ok(Some(bytes.len() + 1)), |_| Ok::<_, RoundaboutError>(()))
     }));
@@ -290,7 +283,7 @@ fn a_size_that_does_not_fit_is_an_error() {
 #[test]
 fn after_a_panic_of_the_join_nothing_works_any_more() {
     let ended = watched(|| {
-        let mut host = Host::start(Place::new(0, 1).unwrap(), config(), |_| Alone::open(&config())).unwrap();
+        let mut host = Host::alone(&config()).unwrap();
         let caught = catch_unwind(AssertUnwindSafe(|| {
             host.revolve(|_| Ok(Some(1)), |_| -> Result<(), RoundaboutError> { panic!("in the join") })
         }));
@@ -307,7 +300,7 @@ fn what_differs_is_said_at_once() {
     let unused = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, successor) = (listener.local_addr().unwrap(), unused.local_addr().unwrap());
     drop(unused);
-    let config = Config { connect_timeout: Duration::from_secs(4), ..config() };
+    let config = config().with_connect_timeout(Duration::from_secs(4));
     let begin = Instant::now();
     let host = watched(move || {
         let address = Address::Tcp { listener, successor };
@@ -323,12 +316,13 @@ fn what_differs_is_said_at_once() {
 
 #[test]
 fn a_time_without_end_is_refused() {
-    let config = Config { connect_timeout: Duration::MAX, ..config() };
+    let config = config().with_connect_timeout(Duration::MAX);
     let error = start(Place::new(0, 2).unwrap(), &config, tcp(2).remove(0)).err().unwrap();
     assert!(error.to_string().contains("connect timeout"), "{error}");
 }
 
-/// Something fails after the link was made, and the link is dropped: its threads end, and the neighbours learn of it.
+/// Something fails after the link was made, and the link is dropped: its threads end, and the
+/// neighbours learn of it.
 #[test]
 fn a_link_that_is_dropped_is_a_failure() {
     let mut addresses = tcp(2);
@@ -347,12 +341,13 @@ fn a_link_that_is_dropped_is_a_failure() {
     assert!(ended.as_ref().is_ok_and(Result::is_err), "{ended:?}");
 }
 
-/// Hosts must agree on the timeout, as on the size of fragments: who waits less takes the other for silent.
+/// Hosts must agree on the timeout, as on the size of fragments: a host with a shorter
+/// timeout takes the other for silent.
 #[test]
 fn other_timeouts_are_refused_or_agreed_on() {
     let mut hosts = tcp(2).into_iter().enumerate().map(|(me, address)| {
         let timeout = [Duration::from_millis(200), Duration::from_secs(20)][me];
-        let config = Config { timeout, ..config() };
+        let config = config().with_timeout(timeout);
         let place = Place::new(me as u16, 2).unwrap();
         watched(move || {
             let mut host = start(place, &config, address)?;
@@ -405,7 +400,8 @@ fn a_long_join_is_no_silence() {
     }
 }
 
-/// Small rings, often: all come to their end, or name who has given up, wherever that was. `ANNULUS_RINGS` sets how many.
+/// Many small rings: each ends in order, or every host names the one that gave up.
+/// `ANNULUS_RINGS` sets how many.
 #[test]
 fn rings_end_as_they_should() {
     use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -413,12 +409,10 @@ fn rings_end_as_they_should() {
     for seed in 0..seeds {
         let mut random = StdRng::seed_from_u64(seed);
         let hosts = random.random_range(2..=6_usize);
-        let config = Config {
-            places: random.random_range(2..=4),
-            own: random.random_range(1..=3),
-            timeout: Duration::from_secs(20),
-            ..config()
-        };
+        let config = config()
+            .with_places(random.random_range(2..=4))
+            .with_own(random.random_range(1..=3))
+            .with_timeout(Duration::from_secs(20));
         let folder = tempfile::tempdir().unwrap();
         let addresses = if random.random() { unix(folder.path(), hosts) } else { tcp(hosts) };
         let victim = random.random_bool(0.5).then(|| random.random_range(0..hosts));

@@ -1,5 +1,5 @@
-//! Rings of real processes, one of which is killed or frozen: the others say which one, and end. `ANNULUS_FAILURES` sets how many
-//! seeds run.
+//! Rings of real processes, one of which is killed or frozen: the others say which one, and end.
+//! `ANNULUS_FAILURES` sets how many seeds run.
 
 use std::{
     io::{BufRead, BufReader, Lines, Write},
@@ -10,13 +10,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_roundabout::{
-    config::Config,
-    error::RoundaboutError,
-    host::{Fragment, Host},
-    link::socket::{Address, Clear},
-    ring::{HostId, Place},
-};
+use annulus_roundabout::{Address, Clear, Fragment, Host, HostId, Place, RingConfig, RoundaboutError};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 const SESSION: u64 = 3;
@@ -34,8 +28,12 @@ fn host() {
     let (net, folder) = (words.next().unwrap(), words.next().unwrap());
     let place = Place::new(numbers[0] as u16, numbers[1] as u16).unwrap();
     let timeout = Duration::from_millis(numbers[2]);
-    let config =
-        Config { fragment_bytes: 64 << 10, places: 3, own: 2, timeout, connect_timeout: Duration::from_secs(30) };
+    let config = RingConfig::default()
+        .with_fragment_bytes(64 << 10)
+        .with_places(3)
+        .with_own(2)
+        .with_timeout(timeout)
+        .with_connect_timeout(Duration::from_secs(30));
     let started = start(net, place, config, folder);
     let mut joined = 0;
     let join = |fragment: Fragment<'_>| {
@@ -54,16 +52,17 @@ fn host() {
     println!("failed {error}");
 }
 
-fn start(net: &str, place: Place, config: Config, folder: &str) -> Result<Host, RoundaboutError> {
+fn start(net: &str, place: Place, config: RingConfig, folder: &str) -> Result<Host, RoundaboutError> {
     #[cfg(feature = "ofi")]
     if let Some(provider) = net.strip_prefix("ofi-") {
-        use annulus_roundabout::link::{
-            fabric::{Fabric, Options},
-            socket::connect,
+        use annulus_roundabout::{
+            fabric::FabricOptions,
+            testing::{Fabric, connect},
         };
 
-        let node = if provider == "tcp" { Some("127.0.0.1") } else { None };
-        let fabric = Fabric::open(&Options { provider, node, sealed: false }, &config)?;
+        let options = FabricOptions::new(provider);
+        let options = if provider == "tcp" { options.with_node("127.0.0.1") } else { options };
+        let fabric = Fabric::open(&options, &config)?;
         let connections = connect(place, SESSION, &config, address(place, folder), &Clear)?;
         return Host::start(place, config, |inbox| fabric.start(place, SESSION, &config, connections, inbox));
     }

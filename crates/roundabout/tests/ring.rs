@@ -11,33 +11,27 @@ use std::{
     time::Duration,
 };
 
-#[cfg(feature = "ofi")]
-use annulus_roundabout::link::{
-    fabric::{Fabric, Options},
-    socket::connect,
-};
 use annulus_roundabout::{
-    alarm::{Failure, Reason},
-    config::Config,
-    error::RoundaboutError,
-    host::{Fragment, Host, Revolution},
-    link::socket::{Address, Clear, Protect, Tls},
-    ring::{HostId, Place},
-    rotation::{Announcement, Frame},
+    Address, Clear, Failure, Fragment, Frame, Host, HostId, Place, Protect, Reason, Revolution, RingConfig,
+    RoundaboutError, Tls,
     secure::{self, Authority, HostFiles, HostName, Identity, Refusal, RingName, SecureError},
-    wire::{Hello, Lane, MESSAGE_BYTES, Message},
+    testing::{Announcement, Hello, Lane, MESSAGE_BYTES, Message},
+};
+#[cfg(feature = "ofi")]
+use annulus_roundabout::{
+    fabric::FabricOptions,
+    testing::{Fabric, connect},
 };
 
 const SESSION: u64 = 7;
 
-fn config() -> Config {
-    Config {
-        fragment_bytes: 4096,
-        places: 2,
-        own: 1,
-        timeout: Duration::from_secs(20),
-        connect_timeout: Duration::from_secs(20),
-    }
+fn config() -> RingConfig {
+    RingConfig::default()
+        .with_fragment_bytes(4096)
+        .with_places(2)
+        .with_own(1)
+        .with_timeout(Duration::from_secs(20))
+        .with_connect_timeout(Duration::from_secs(20))
 }
 
 /// How the hosts of a test are connected.
@@ -99,8 +93,8 @@ fn addresses(net: Net, hosts: u16, folder: &Path) -> Vec<Address> {
     pairs.map(|(listener, successor)| Address::Tcp { listener, successor }).collect()
 }
 
-/// Runs `host` on a thread for each host of a ring, and gives what they return.
-fn ring<T: Send>(net: Net, hosts: u16, config: Config, host: impl Fn(Place, Host) -> T + Sync) -> Vec<T> {
+/// Runs `host` on a thread for each host of a ring. Returns the results.
+fn ring<T: Send>(net: Net, hosts: u16, config: RingConfig, host: impl Fn(Place, Host) -> T + Sync) -> Vec<T> {
     let folder = tempfile::tempdir().unwrap();
     if net.has_certificates() {
         make_certificates(folder.path(), hosts);
@@ -132,7 +126,13 @@ fn identity(folder: &Path, host: HostId) -> Identity {
     Identity::load(&files.authority, &files.certificate, &files.key).unwrap()
 }
 
-fn start(net: Net, folder: &Path, place: Place, config: &Config, address: Address) -> Result<Host, RoundaboutError> {
+fn start(
+    net: Net,
+    folder: &Path,
+    place: Place,
+    config: &RingConfig,
+    address: Address,
+) -> Result<Host, RoundaboutError> {
     if !net.has_certificates() {
         return start_over(net, &Clear, place, config, address);
     }
@@ -145,7 +145,7 @@ fn start_over(
     net: Net,
     protect: &impl Protect,
     place: Place,
-    config: &Config,
+    config: &RingConfig,
     address: Address,
 ) -> Result<Host, RoundaboutError> {
     match net {
@@ -162,14 +162,14 @@ fn start_fabric(
     provider: Provider,
     protect: &impl Protect,
     place: Place,
-    config: &Config,
+    config: &RingConfig,
     address: Address,
 ) -> Result<Host, RoundaboutError> {
     let (name, node) = match provider {
         Provider::Tcp | Provider::Sealed => ("tcp", Some("127.0.0.1")),
         Provider::Shm => ("shm", None),
     };
-    let options = Options { provider: name, node, sealed: provider == Provider::Sealed };
+    let options = FabricOptions::new(name).with_node(node).with_sealed(provider == Provider::Sealed);
     let fabric = Fabric::open(&options, config)?;
     let connections = connect(place, SESSION, config, address, protect)?;
     Host::start(place, *config, |inbox| fabric.start(place, SESSION, config, connections, inbox))
@@ -269,13 +269,13 @@ struct Impostor {
 }
 
 /// A ring of two, one of which is an impostor; how the other one ends.
-fn against(config: Config, behave: impl FnOnce(&mut Impostor) + Send) -> RoundaboutError {
+fn against(config: RingConfig, behave: impl FnOnce(&mut Impostor) + Send) -> RoundaboutError {
     let nothing = |mut host: Host| host.revolve(|_| Ok(None), |_| Ok::<_, RoundaboutError>(())).unwrap_err();
     beside(config, behave, nothing)
 }
 
 /// A ring of two, one of which is an impostor, which stays until the other one is done.
-fn beside<T>(config: Config, behave: impl FnOnce(&mut Impostor) + Send, honest: impl FnOnce(Host) -> T) -> T {
+fn beside<T>(config: RingConfig, behave: impl FnOnce(&mut Impostor) + Send, honest: impl FnOnce(Host) -> T) -> T {
     let run = honest;
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let addresses = [0, 1].map(|at: usize| listeners[at].local_addr().unwrap());
@@ -329,7 +329,7 @@ fn beside<T>(config: Config, behave: impl FnOnce(&mut Impostor) + Send, honest: 
 
 #[test]
 fn a_neighbour_that_says_nothing_is_silent() {
-    let config = Config { timeout: Duration::from_millis(200), ..config() };
+    let config = config().with_timeout(Duration::from_millis(200));
     let RoundaboutError::Failed { failure, .. } = against(config, |_| {}) else { panic!("another error") };
     assert_eq!(failure, Failure { host: HostId(1), reason: Reason::Silent });
 }
@@ -374,7 +374,7 @@ fn said_goodbye() {
 fn a_neighbour_that_breaks_the_protocol_is_named() {
     let frame = |sequence| Frame { revolution: 0, origin: HostId(1), sequence };
     let cases: [(usize, Vec<u8>, &str); 6] = [
-        (0, vec![7; MESSAGE_BYTES], "no message of a roundabout"),
+        (0, vec![7; MESSAGE_BYTES], "not a message of a roundabout"),
         (0, Message::Heartbeat.encode(8).to_vec(), "another run"),
         (0, Message::Fragment(frame(0), 4097).encode(SESSION).to_vec(), "4097 bytes"),
         (0, Message::Fragment(frame(1), 0).encode(SESSION).to_vec(), "out of turn"),
@@ -396,9 +396,9 @@ fn a_neighbour_that_breaks_the_protocol_is_named() {
 
 #[test]
 fn who_is_not_there_is_named() {
-    let config = Config { connect_timeout: Duration::from_millis(100), ..config() };
+    let config = config().with_connect_timeout(Duration::from_millis(100));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    // Nobody accepts there: the connection is made and stays silent.
+    // The listener never accepts: the connection is made and stays silent.
     let successor = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp { listener, successor: successor.local_addr().unwrap() };
     let error = Host::join_ring(Place::new(0, 3).unwrap(), SESSION, &config, address, &Clear).err().unwrap();
@@ -413,7 +413,7 @@ fn hosts_with_other_options_say_so() {
         let threads: Vec<_> = (0..)
             .zip(listeners)
             .map(|(me, listener)| {
-                let config = Config { fragment_bytes: 4096 * (1 + u32::from(me)), ..config() };
+                let config = config().with_fragment_bytes(4096 * (1 + u32::from(me)));
                 let address = Address::Tcp { listener, successor: addresses[1 - usize::from(me)] };
                 let place = Place::new(me, 2).unwrap();
                 scope.spawn(move || Host::join_ring(place, SESSION, &config, address, &Clear).err().unwrap())
@@ -426,8 +426,8 @@ fn hosts_with_other_options_say_so() {
     }
 }
 
-/// Strangers knock first: one that says nothing anybody knows, one in the clear with the right greeting, and one with a certificate
-/// of another ring. The ring is put together all the same.
+/// Strangers knock first: one that says nothing anybody knows, one in the clear with the right
+/// greeting, and one with a certificate of another ring. The ring is put together all the same.
 #[test]
 fn strangers_do_not_disturb() {
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -466,7 +466,7 @@ fn strangers_do_not_disturb() {
 fn the_wrong_host_of_the_right_ring_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     make_certificates(folder.path(), 3);
-    let config = Config { connect_timeout: Duration::from_secs(2), ..config() };
+    let config = config().with_connect_timeout(Duration::from_secs(2));
     let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let addresses = [0, 1, 2].map(|at: usize| listeners[at].local_addr().unwrap());
     let errors = thread::scope(|scope| {
@@ -481,7 +481,7 @@ fn the_wrong_host_of_the_right_ring_is_refused() {
             .collect();
         hosts.into_iter().map(|host| host.join().unwrap()).collect::<Vec<_>>()
     });
-    // Who finds it out first is gone for the others.
+    // The host that detects it first has failed for the others.
     let wrong = |error: &&RoundaboutError| {
         matches!(error, RoundaboutError::Secure { source: SecureError::Refused(Refusal::WrongHost { .. }), .. })
     };

@@ -1,5 +1,6 @@
-//! Whole rings in simulation: one thread, a clock that jumps, and every delay from a seed. Links keep the order of what they
-//! carry, but frames, announcements and credits overtake each other. `ANNULUS_SIMULATIONS` sets how many seeds run.
+//! Whole rings in simulation: one thread, a clock that jumps, and every delay from a seed. Links
+//! keep the order of what they carry, but frames, announcements and credits overtake each other.
+//! `ANNULUS_SIMULATIONS` sets how many seeds run.
 
 use std::{
     cmp::Reverse,
@@ -7,9 +8,8 @@ use std::{
 };
 
 use annulus_roundabout::{
-    alarm::{Alarm, Failure, Reason},
-    ring::{HostId, Place},
-    rotation::{Action, Announcement, Credits, Event, Frame, Rotation, Slot},
+    Failure, Frame, HostId, Place, Reason,
+    testing::{Action, Alarm, Announcement, Credits, Event, Rotation, Slot},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 

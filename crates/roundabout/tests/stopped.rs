@@ -10,14 +10,9 @@ use std::{
 };
 
 use annulus_roundabout::{
-    alarm::{Failure, Reason},
-    config::Config,
-    error::RoundaboutError,
-    host::{Host, Stopper},
-    link::socket::{Address, Clear, Protect, Tls},
-    ring::{HostId, Place},
+    Address, Clear, Failure, Host, HostId, Place, Protect, Reason, RingConfig, RoundaboutError, Stopper, Tls,
     secure::{Authority, HostFiles, HostName, Identity, RingName},
-    wire::{Hello, Lane, MESSAGE_BYTES, Message},
+    testing::{Hello, Lane, MESSAGE_BYTES, Message},
 };
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -27,8 +22,13 @@ const LONG: Duration = Duration::from_secs(60);
 /// Much less, and more than it takes on a machine that has other work.
 const SOON: Duration = Duration::from_secs(4);
 
-fn config() -> Config {
-    Config { fragment_bytes: 4096, places: 2, own: 1, timeout: LONG, connect_timeout: LONG }
+fn config() -> RingConfig {
+    RingConfig::default()
+        .with_fragment_bytes(4096)
+        .with_places(2)
+        .with_own(1)
+        .with_timeout(LONG)
+        .with_connect_timeout(LONG)
 }
 
 /// Stops host 0 of 3 as soon as `wait` returns, whose streams then end.
@@ -86,7 +86,7 @@ fn read(stream: &mut impl Read) -> Message {
     Message::decode(&bytes, SESSION).unwrap()
 }
 
-/// Returns when the host hears who connects to it, so that it looks for its successor, too.
+/// Returns when the host accepts connections, and so looks for its successor, too.
 fn hears(mut stream: impl Read + Write) {
     // Of another host than its predecessor, which it hangs up on.
     stream.write_all(&hello(1, Lane::Forward)).unwrap();
@@ -249,9 +249,9 @@ fn memory_that_is_not_shared_is_not_waited_for() {
 #[cfg(feature = "ofi")]
 #[test]
 fn endpoints_that_are_not_told_are_not_waited_for() {
-    use annulus_roundabout::link::fabric::Options;
+    use annulus_roundabout::fabric::FabricOptions;
     let (address, successor, own) = tcp();
-    let options = Options { provider: "tcp", node: Some("127.0.0.1"), sealed: false };
+    let options = FabricOptions::new("tcp").with_node("127.0.0.1");
     let wait = || {
         let mut streams = greet(|| call(own), || successor.accept().unwrap().0);
         for round in [1, 2] {

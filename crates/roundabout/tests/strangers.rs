@@ -1,4 +1,4 @@
-//! Who connects to a host and says nothing keeps nobody from being heard.
+//! A silent caller does not keep others from being heard.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -10,13 +10,9 @@ use std::{
 };
 
 use annulus_roundabout::{
-    config::Config,
-    error::RoundaboutError,
-    host::Host,
-    link::socket::{Address, Clear, Protect, Tls, connect},
-    ring::{HostId, Place},
+    Address, Clear, Host, HostId, Place, Protect, RingConfig, RoundaboutError, Tls,
     secure::{Authority, HostFiles, HostName, Identity, RingName},
-    wire::{Hello, Lane, MESSAGE_BYTES, Message},
+    testing::{Hello, Lane, MESSAGE_BYTES, Message, connect},
 };
 
 const SESSION: u64 = 7;
@@ -27,16 +23,21 @@ const GRACE: Duration = Duration::from_millis(200);
 /// Less than a host hears one that says nothing.
 const SOON: Duration = Duration::from_secs(4);
 
-fn config(connect_timeout: Duration) -> Config {
-    Config { fragment_bytes: 4096, places: 2, own: 1, timeout: Duration::from_secs(20), connect_timeout }
+fn config(connect_timeout: Duration) -> RingConfig {
+    RingConfig::default()
+        .with_fragment_bytes(4096)
+        .with_places(2)
+        .with_own(1)
+        .with_timeout(Duration::from_secs(20))
+        .with_connect_timeout(connect_timeout)
 }
 
-/// One that stays and does not say who it is.
+/// A caller that stays connected without identifying itself.
 trait Stranger: Read + Write + Send {}
 
 impl<S: Read + Write + Send> Stranger for S {}
 
-/// Connects so many; every other one begins something that may be a message, or TLS.
+/// Connects `count` strangers. Every other one sends the beginning of a TLS message.
 fn strangers<S: Stranger>(count: usize, call: impl Fn() -> io::Result<S>) -> Vec<S> {
     let begin = |number: usize| {
         let mut stranger = call().unwrap();
@@ -70,7 +71,7 @@ fn tcp(hosts: usize) -> (Vec<Address>, Vec<SocketAddr>) {
 }
 
 /// A host of a ring that must come together, and how long that took.
-fn join(me: usize, hosts: usize, config: &Config, address: Address, protect: &impl Protect) -> Duration {
+fn join(me: usize, hosts: usize, config: &RingConfig, address: Address, protect: &impl Protect) -> Duration {
     let place = Place::new(me as u16, hosts as u16).unwrap();
     let begin = Instant::now();
     let host =
@@ -81,7 +82,7 @@ fn join(me: usize, hosts: usize, config: &Config, address: Address, protect: &im
 }
 
 /// Runs each host of a ring, and sees to it that it takes no longer than half of the time there is.
-fn together(addresses: Vec<Address>, host: impl Fn(usize, usize, &Config, Address) -> Duration + Sync) {
+fn together(addresses: Vec<Address>, host: impl Fn(usize, usize, &RingConfig, Address) -> Duration + Sync) {
     let (hosts, config) = (addresses.len(), config(Duration::from_secs(2)));
     let took: Vec<_> = thread::scope(|scope| {
         let (host, config) = (&host, &config);
@@ -140,7 +141,8 @@ fn hello(from: u16, hosts: u16, lane: Lane) -> [u8; MESSAGE_BYTES] {
     Message::Hello(hello).encode(SESSION)
 }
 
-/// Strangers come before the predecessor and after it, more than are heard at a time: it has time to be heard all the same.
+/// Strangers come before the predecessor and after it, more than are heard at a time: it has time
+/// to be heard all the same.
 #[test]
 fn many_strangers_do_not_crowd_the_predecessor_out() {
     // The successor listens and does not answer, so that the host goes on to wait for it.
@@ -158,9 +160,9 @@ fn many_strangers_do_not_crowd_the_predecessor_out() {
     thread::scope(|scope| {
         let host = scope.spawn(move || connect(Place::new(0, 2).unwrap(), SESSION, &config, address, &Clear).map(drop));
         lanes.iter_mut().for_each(|stream| stream.read_exact(&mut [0; MESSAGE_BYTES]).unwrap());
-        // Who came before it has had the time to speak.
+        // Earlier callers have had their time.
         assert!(begin.elapsed() >= GRACE, "{:?}", begin.elapsed());
-        // It has heard whom it waits for, and holds nobody else, though it is not done.
+        // It has heard its predecessor and disconnects all others, though it is not done.
         silent.iter_mut().for_each(assert_ends);
         assert!(!host.is_finished());
         // The successor is gone.
@@ -170,7 +172,8 @@ fn many_strangers_do_not_crowd_the_predecessor_out() {
     });
 }
 
-/// How host 0 of 3 ends whose port has silent strangers, which do not hold it up. Its successor listens, or is not there.
+/// How host 0 of 3 ends whose port has silent strangers, which do not hold it up. Its successor
+/// listens, or is not there.
 fn ends_soon(
     within: Duration,
     listens: bool,
@@ -203,7 +206,7 @@ fn what_differs_is_said_though_strangers_are_heard() {
     assert!(matches!(error, RoundaboutError::Differs { host: HostId(2), .. }), "{error}");
 }
 
-/// Takes a connection and welcomes it to so many frames.
+/// Accepts a connection, and answers with a welcome for `places` frames.
 fn welcome(listener: &TcpListener, places: u32) -> TcpStream {
     let (mut stream, _) = listener.accept().unwrap();
     stream.read_exact(&mut [0; MESSAGE_BYTES]).unwrap();

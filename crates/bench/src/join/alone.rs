@@ -4,14 +4,14 @@
 use std::thread;
 
 use annulus_join::hash::Fragment;
-use annulus_roundabout::host::Host;
+use annulus_roundabout::Host;
+use annulus_terminal::machine::{OnCore, ResidentPeak};
 use anyhow::{Result, anyhow};
 
 use super::{
     links::Links,
     run::{HostTurn, Joined, Ring, Totals, turn},
 };
-use crate::machine::{OnCore, ResidentPeak};
 
 /// What each host sends around, kept to be sent to one host after the other.
 pub(super) struct Fragments(Vec<Vec<Fragment>>);

@@ -2,9 +2,10 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
+use annulus_terminal::units;
 use clap::{Args, ValueEnum};
 
-use crate::{roundabout::parse_element, units};
+use crate::roundabout::parse_element;
 
 /// What is measured, and how often.
 #[derive(Args, Clone, Debug)]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use annulus_roundabout::host::Revolution;
+use annulus_roundabout::Revolution;
+use annulus_terminal::report::plain;
 use comfy_table::Table;
 use serde::Serialize;
 
@@ -11,7 +12,7 @@ use super::{
     links::buffer_bytes,
     run::{HostTurn, Joined, Ring},
 };
-use crate::{report::plain, statistics::median};
+use crate::statistics::median;
 
 const MB: f64 = (1 << 20) as f64;
 

@@ -9,10 +9,7 @@ use std::{
 };
 
 use annulus_roundabout::{
-    config::Config,
-    host::Host,
-    link::socket::{Address, Clear, Tls},
-    ring::Place,
+    Address, Clear, Host, Place, RingConfig, Tls,
     secure::{Authority, HostName, Identity, RingName},
 };
 use anyhow::{Context, Result};
@@ -27,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// What the hosts of a ring need to find each other. Each place is taken once.
 pub(super) struct Links {
     hosts: u16,
-    config: Config,
+    config: RingConfig,
     addresses: Vec<Mutex<Option<Address>>>,
     /// For TLS.
     identities: Vec<Identity>,
@@ -36,7 +33,7 @@ pub(super) struct Links {
 }
 
 impl Links {
-    pub(super) fn new(hosts: u16, link: Link, config: Config) -> Result<Self> {
+    pub(super) fn new(hosts: u16, link: Link, config: RingConfig) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder for sockets and certificates")?;
         let addresses = if link == Link::Shared { unix(hosts, folder.path()) } else { tcp(hosts) };
         let addresses = addresses.context("no socket")?.into_iter().map(|address| Mutex::new(Some(address))).collect();
@@ -66,20 +63,20 @@ impl Links {
 ///
 /// # Errors
 /// If there is no such place, or it cannot be connected.
-pub(super) fn start_at(me: u16, hosts: u16, config: &Config, address: Address) -> Result<Host> {
+pub(super) fn start_at(me: u16, hosts: u16, config: &RingConfig, address: Address) -> Result<Host> {
     let place = Place::new(me, hosts).context("a place in the ring")?;
     Ok(Host::join_ring(place, SESSION, config, address, &Clear)?)
 }
 
 /// So many buffers of `element` bytes on each host.
-pub(crate) fn config(element: u32, buffers: u32) -> Config {
-    let config = Config { fragment_bytes: element, timeout: PATIENCE, connect_timeout: PATIENCE, ..Config::default() };
-    config.with_buffers(buffers)
+pub(crate) fn config(element: u32, buffers: u32) -> RingConfig {
+    let config = RingConfig::default().with_fragment_bytes(element).with_buffers(buffers);
+    config.with_timeout(PATIENCE).with_connect_timeout(PATIENCE)
 }
 
 /// Memory of a host's buffers, however hosts are connected: where buffers are handed over, those of what comes in are its own. Nothing
 /// comes in to one that is alone.
-pub(super) fn buffer_bytes(hosts: u16, config: &Config) -> u64 {
+pub(super) fn buffer_bytes(hosts: u16, config: &RingConfig) -> u64 {
     let buffers = if hosts == 1 { config.own } else { config.buffers() };
     u64::from(buffers) * u64::from(config.fragment_bytes)
 }

@@ -10,12 +10,12 @@ mod tables;
 
 use std::io::{Write, stdout};
 
+use annulus_terminal::{Stop, progress};
 use anyhow::{Context, Result, ensure};
 pub use args::{By, Data, JoinArgs, Link};
 pub(crate) use {line::Line, links::config, run::Ring, tables::Tables};
 
 use self::alone::Fragments;
-use crate::{Stop, progress};
 
 /// Runs the benchmark that `args` ask for, and prints its result.
 ///

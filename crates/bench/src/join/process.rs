@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_roundabout::link::socket::Address;
+use annulus_roundabout::Address;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 

@@ -12,7 +12,8 @@ use annulus_join::{
     output::OutputSpec,
     types::{JoinType, Side},
 };
-use annulus_roundabout::{config::Config, host::Host};
+use annulus_roundabout::{Host, RingConfig};
+use annulus_terminal::machine;
 use anyhow::{Result, anyhow};
 use arrow::{array::AsArray, array::RecordBatch, datatypes::Int64Type};
 
@@ -21,7 +22,6 @@ use super::{
     links::Links,
     tables::{Answer, Tables, sum},
 };
-use crate::machine;
 
 /// A ring, and what it joins.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ pub(crate) struct Ring<'a> {
     pub(crate) hosts: u16,
     /// Of each host.
     pub(crate) threads: usize,
-    pub(crate) config: Config,
+    pub(crate) config: RingConfig,
 }
 
 /// What a join gave, and how long it took.
@@ -112,8 +112,8 @@ impl Ring<'_> {
     }
 
     fn spec(&self) -> JoinSpec {
-        JoinSpec {
-            output: OutputSpec {
+        JoinSpec::new(
+            OutputSpec {
                 join: JoinType::Inner,
                 build: Side::Left,
                 left: self.tables.schema.clone(),
@@ -122,10 +122,10 @@ impl Ring<'_> {
                 right_columns: vec![1],
                 filter: None,
             },
-            condition: self.tables.condition(self.by, self.hosts),
-            fragment_bytes: self.config.fragment_bytes as usize,
-            threads: self.threads,
-        }
+            self.tables.condition(self.by, self.hosts),
+            self.config.fragment_bytes as usize,
+        )
+        .with_threads(self.threads)
     }
 }
 

@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use annulus_pages::{generator::Keys, page::Layout};
+use annulus_baselines::generator::Keys;
+use annulus_pages::page::Layout;
+use annulus_terminal::{machine, units};
 use clap::{Args, ValueEnum};
 
 use super::{
     setting::{Setting, default_memory_bytes},
     variant::Variant,
 };
-use crate::{machine, units};
 
 /// What is measured, and how often.
 #[derive(Args, Clone, Debug)]

@@ -1,6 +1,7 @@
 //! One line of the result.
 
-use annulus_pages::{generator::Keys, page::Layout};
+use annulus_baselines::generator::Keys;
+use annulus_pages::page::Layout;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::Value;
 

@@ -2,12 +2,15 @@
 
 use std::time::Instant;
 
-use annulus_pages::{
+use annulus_baselines::{
     generator::{Generator, check},
-    memory::{Heap, PageMemory, Pool},
-    page::PageShape,
     partitioner::{Job, Partitioner, Shuffled},
 };
+use annulus_pages::{
+    memory::{Heap, PageMemory, Pool},
+    page::PageShape,
+};
+use annulus_terminal::{Stop, heap::PeakCounter};
 use anyhow::{Context, Result, anyhow};
 use indicatif::ProgressBar;
 
@@ -18,7 +21,7 @@ use super::{
     setting::{Cell, Setting},
     variant::{OURS, Variant},
 };
-use crate::{Stop, heap::PeakCounter, statistics::median, stop::Stoppable};
+use crate::{statistics::median, stop::Stoppable};
 
 /// Measurements of the limit before a cell, and after it.
 const LIMIT_SAMPLES: usize = 3;

@@ -12,6 +12,7 @@ mod variant;
 
 use std::io::{Write, stdout};
 
+use annulus_terminal::{Stop, machine::Machine, progress, unfinished::Unfinished};
 use anyhow::{Context, Result, bail};
 pub use args::{DEFAULT_BUFFER_BYTES, LIMIT_BYTES, LayoutArg, PagesArgs, Tuning};
 use indicatif::ProgressBar;
@@ -20,8 +21,6 @@ pub use measure::{Measured, Measurer};
 pub use setting::{Cell, PAPER_TUPLES, Setting, default_memory_bytes};
 pub use table::{Comparison, all_lines, html_table, verdict};
 pub use variant::{OURS, Variant};
-
-use crate::{Stop, machine::Machine, progress, unfinished::Unfinished};
 
 /// Runs the benchmark that `args` ask for, prints its result and writes its files.
 ///
@@ -84,8 +83,8 @@ pub fn lead(setting: &Setting, threads: usize) -> String {
     let (rounds, paper) = (setting.rounds, setting.paper_page_bytes >> 10);
     let ours = setting.our_page_bytes.map_or("256 KiB to 1 MiB".to_owned(), |bytes| format!("{} KiB", bytes >> 10));
     let keys = match setting.keys {
-        annulus_pages::generator::Keys::Uniform => "even keys".to_owned(),
-        annulus_pages::generator::Keys::Zipf(exponent) => format!("keys by Zipf's law with exponent {exponent}"),
+        annulus_baselines::generator::Keys::Uniform => "even keys".to_owned(),
+        annulus_baselines::generator::Keys::Zipf(exponent) => format!("keys by Zipf's law with exponent {exponent}"),
     };
     format!("{cpu}, {cores} cores; rounds: {rounds}, medians; pages of {paper} KiB, ours of {ours}; {keys}")
 }

@@ -1,12 +1,12 @@
 //! What is measured, and what of it fits in memory.
 
-use annulus_exchange::partition::Modulo;
+use annulus_baselines::generator::{Generator, Keys, Payload};
 use annulus_pages::{
     error::PagesError,
-    generator::{Generator, Keys, Payload},
     page::{Layout, PageShape, SLOT_BYTES},
     ranges::default_page_bytes,
 };
+use annulus_rows::partition::Modulo;
 
 use super::variant::Variant;
 

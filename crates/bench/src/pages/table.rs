@@ -1,10 +1,11 @@
 //! Ours beside the best of the paper's variants: tables and pages.
 
-use super::{line::Line, setting::Cell};
-use crate::report::{
+use annulus_terminal::report::{
     chart::{BarGroup, bars},
     page, plain,
 };
+
+use super::{line::Line, setting::Cell};
 
 /// The lines of one cell, boiled down.
 pub struct Comparison<'a> {

@@ -2,12 +2,11 @@
 
 use std::{fmt, str::FromStr};
 
-use annulus_pages::{
+use annulus_baselines::{
     generator::Placement,
-    memory::Pool,
     partitioner::{Partitioner, Ranges, best_cases, paper},
-    ranges::Stores,
 };
+use annulus_pages::{memory::Pool, ranges::Stores};
 
 /// A way to shuffle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,8 @@ pub mod pages;
 
 use std::{fs, io::Write, path::Path};
 
+use annulus_terminal::unfinished::Unfinished;
 use anyhow::{Context, Result};
-
-use crate::unfinished::Unfinished;
 
 /// Files of the folder that `--out` names, which appear when all is measured.
 struct Files(Vec<Unfinished>);

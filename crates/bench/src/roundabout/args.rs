@@ -1,10 +1,9 @@
 //! The command line of `annulus bench roundabout`.
 
 #[cfg(feature = "ofi")]
-use annulus_roundabout::link::fabric::Options;
+use annulus_roundabout::fabric::FabricOptions;
+use annulus_terminal::units;
 use clap::{Args, ValueEnum};
-
-use crate::units;
 
 const DEFAULT_WAYS: &str =
     if cfg!(feature = "ofi") { "plain,tcp,rustls,tls,shared,ofi-tcp,ofi-shm" } else { "plain,tcp,rustls,tls,shared" };
@@ -123,7 +122,7 @@ impl Way {
 
     /// What libfabric is asked for; `named` is the argument of `--fabric`.
     #[cfg(feature = "ofi")]
-    pub(super) fn fabric(self, named: &str) -> Option<Options<'_>> {
+    pub(super) fn fabric(self, named: &str) -> Option<FabricOptions<'_>> {
         let (provider, node) = match self {
             Self::OfiTcp => ("tcp", Some("127.0.0.1")),
             Self::OfiShm => ("shm", None),
@@ -132,7 +131,7 @@ impl Way {
             }
             _ => return None,
         };
-        Some(Options { provider, node, sealed: self == Self::OfiSealed })
+        Some(FabricOptions::new(provider).with_node(node).with_sealed(self == Self::OfiSealed))
     }
 }
 

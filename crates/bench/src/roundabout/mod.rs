@@ -9,7 +9,8 @@ use std::{
     time::Duration,
 };
 
-use annulus_roundabout::config::Config;
+use annulus_roundabout::RingConfig;
+use annulus_terminal::{Stop, progress, report::plain};
 use anyhow::{Context, Result};
 pub use args::{RoundaboutArgs, Way, parse_element};
 use comfy_table::Table;
@@ -17,11 +18,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 use self::run::Run;
-use crate::{
-    Stop, progress,
-    report::plain,
-    statistics::{median, spread},
-};
+use crate::statistics::{median, spread};
 
 /// Elements of the run in which every byte is checked.
 const CHECKED: u64 = 64;
@@ -66,13 +63,12 @@ pub(crate) fn measure(args: &RoundaboutArgs, bar: &ProgressBar, stop: &Stop) -> 
     let mut lines = Vec::new();
     for &element_bytes in &args.elements {
         let elements = (args.bytes as u64 / u64::from(element_bytes)).max(2);
-        let config = Config {
-            fragment_bytes: element_bytes,
-            places: args.places,
-            own: args.own,
-            timeout: PATIENCE,
-            connect_timeout: PATIENCE,
-        };
+        let config = RingConfig::default()
+            .with_fragment_bytes(element_bytes)
+            .with_places(args.places)
+            .with_own(args.own)
+            .with_timeout(PATIENCE)
+            .with_connect_timeout(PATIENCE);
         let run = |way: Way, elements, checked| {
             bar.set_message(format!("{} {element_bytes} bytes", way.name()));
             let run = Run {

@@ -10,22 +10,18 @@ use std::{
 };
 
 use annulus_roundabout::{
-    config::Config,
-    error::RoundaboutError,
-    host::Host,
-    link::socket::{Address, Clear, Protect, Tls},
-    ring::Place,
+    Address, Clear, Host, Place, Protect, RingConfig, RoundaboutError, Tls,
     secure::{Authority, HostName, Identity, RingName},
 };
+use annulus_terminal::Stop;
 use anyhow::{Context, Result, anyhow, ensure};
 
 use super::{args::Way, rival::Rustls};
-use crate::Stop;
 
 /// One run.
 pub(super) struct Run<'a> {
     pub(super) way: Way,
-    pub(super) config: Config,
+    pub(super) config: RingConfig,
     pub(super) elements: u64,
     /// Every byte is written and checked, not only the first and last ones.
     pub(super) checked: bool,

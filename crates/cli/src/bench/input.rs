@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use annulus_bench::{machine, progress};
+use annulus_terminal::{machine, progress};
 use anyhow::{Context, Result};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use datafusion::datasource::{memory::MemorySourceConfig, source::DataSourceExec};

@@ -2,8 +2,8 @@
 
 use std::{fmt, future::Future, path::Path, sync::Arc, time::Duration};
 
-use annulus_bench::heap::PeakCounter;
 use annulus_datafusion::config::Path as DataPath;
+use annulus_terminal::heap::PeakCounter;
 use anyhow::{Context, Result, bail, ensure};
 use datafusion::{
     execution::{

@@ -2,15 +2,15 @@
 
 use std::{fmt, time::Duration};
 
-use annulus_bench::{
+use annulus_bench::statistics::{median, spread};
+use annulus_datafusion::config::Path;
+use annulus_terminal::{
     machine::Machine,
     report::{
         chart::{BarGroup, bars},
         page,
     },
-    statistics::{median, spread},
 };
-use annulus_datafusion::config::Path;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 

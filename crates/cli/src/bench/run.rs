@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_bench::{machine::Machine, progress, unfinished::Unfinished};
+use annulus_terminal::{machine::Machine, progress, unfinished::Unfinished};
 use anyhow::{Context, Result};
 use tokio::runtime::Handle;
 

@@ -5,7 +5,6 @@ use std::{
     time::Duration,
 };
 
-use annulus_bench::machine;
 use annulus_cluster::{
     job::{Algorithm, Input, Inputs, JoinJob, JoinKind, JoinOptions, Query, Revolutions},
     ring_file::RingFile,
@@ -15,7 +14,8 @@ use annulus_dataset::{
     output::{Existing, OutputFormat},
 };
 use annulus_join::types::Side;
-use annulus_roundabout::secure::{HostName, Identity};
+use annulus_roundabout::secure::{HostName, Identity, Role};
+use annulus_terminal::machine;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
@@ -30,7 +30,7 @@ use crate::{args::ReadingArgs, job::input_options, units};
   annulus join a/ b/ --where 'levenshtein(a.name, b.name) <= 2' --output alike --explain
   annulus join /shared/a /shared/b --on id --ring ring.toml --output /shared/joined
 
-Inputs are a file, a folder or a glob of Parquet, CSV, JSON lines, Arrow IPC or page files. A predicate calls them a and b, unless a name is
+Inputs are a file, a folder or a glob of Parquet, CSV, JSON, Arrow IPC, Avro or page files. A predicate calls them a and b, unless a name is
 given (NAME=PATH), and their columns as they are called in the files, in capitals and small letters. --on and --where are the condition of the join: with
 --type left, rows of LEFT without a partner come out with nulls. Null is equal to nothing. All columns come out; those of RIGHT
 that LEFT has, too, get --suffix.
@@ -41,7 +41,7 @@ by looking at all pairs otherwise; --explain says which, and what memory each ho
 so on one machine more hosts divide the memory, not the time.
 
 DIR/host-00/ and so on have the files of each host, and DIR/manifest.json, with rows and checksums, comes last; the folder can be the next join's
-input. If a host fails, or on Ctrl-C, nothing is left.
+input. If a host fails or you press Ctrl-C, the join removes its partial output; a second Ctrl-C ends it at once.
 
 Fields of --json: those of the plan (with --explain these alone), of the result, and per_host:
   dropped_left, dropped_right  predicates that are applied where that side is read
@@ -50,7 +50,7 @@ Fields of --json: those of the plan (with --explain these alone), of the result,
   injected, joined             fragments that it sent around, and those that it joined; bytes_joined are theirs
   load_ms, setup_ms, join_ms, wait_ms
                                reading, preparing, joining and writing, and waiting for fragments
-  peak_bytes                   most memory of its process, of a node since it was started")]
+  peak_bytes                   most memory of its process while it was at the join")]
 pub struct JoinArgs {
     /// The left side: a file, folder or glob, or NAME=PATH
     #[arg(value_name = "LEFT")]
@@ -76,7 +76,7 @@ pub struct JoinArgs {
     /// The file of a ring whose hosts run already (annulus node --ring)
     #[arg(long, value_name = "FILE")]
     ring: Option<PathBuf>,
-    /// With --ring, the member whose certificate is shown [default: the one whose key is in the folder of certificates]
+    /// With --ring, the submitter whose certificate is shown [default: the one whose key is in the folder of certificates]
     #[arg(long, value_name = "NAME", requires = "ring")]
     name: Option<HostName>,
     /// With --ring, whose files stand under the inputs' paths: shared by all hosts, or each host's own
@@ -109,6 +109,9 @@ pub struct JoinArgs {
     /// Start over as often as N times if a host is lost, without that host
     #[arg(long, value_name = "N", default_value = "0", num_args = 0..=1, default_missing_value = "1")]
     retry: usize,
+    /// With --ring, seconds to wait for hosts that are busy with other joins
+    #[arg(long, value_name = "SECONDS", requires = "ring", value_parser = units::parse_seconds)]
+    wait: Option<Duration>,
     /// Added to the names of columns of RIGHT that LEFT has, too
     #[arg(long, value_name = "TEXT", default_value = "_right")]
     suffix: String,
@@ -160,6 +163,8 @@ pub struct JoinCommandJob {
     pub ring: Option<(RingFile, Identity)>,
     /// How often it may start over without a host that was lost.
     pub retries: usize,
+    /// How long it waits for hosts that are busy.
+    pub wait: Duration,
     pub explain: bool,
     pub json: bool,
 }
@@ -182,7 +187,7 @@ impl JoinArgs {
         let ring = match &self.ring {
             Some(path) => {
                 let file = RingFile::load(path)?;
-                let identity = file.identity(self.name.as_ref())?;
+                let identity = file.identity(Role::Submitter, self.name.as_ref())?;
                 Some((file, identity))
             }
             None => None,
@@ -233,7 +238,15 @@ impl JoinArgs {
         let existing = if self.overwrite { Existing::Overwrite } else { Existing::Refuse };
         let format: OutputFormat = self.format.into();
         let job = JoinJob { query, options, output, existing, format };
-        Ok(JoinCommandJob { job, hosts, ring, retries: self.retry, explain: self.explain, json: self.json })
+        Ok(JoinCommandJob {
+            job,
+            hosts,
+            ring,
+            retries: self.retry,
+            wait: self.wait.unwrap_or_default(),
+            explain: self.explain,
+            json: self.json,
+        })
     }
 }
 

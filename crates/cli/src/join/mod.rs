@@ -1,9 +1,11 @@
 //! `annulus join`: two datasets joined around a ring of hosts.
 
 mod args;
+mod host;
 mod progress;
 mod report;
 mod run;
 
 pub use args::{JoinArgs, JoinCommandJob};
-pub use run::{run, serve_host};
+pub use host::serve as serve_host;
+pub use run::run;

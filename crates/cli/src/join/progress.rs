@@ -1,13 +1,14 @@
 //! A line for each host, on a terminal.
 
-use annulus_bench::progress;
 use annulus_cluster::coordinator::{HostProgress, Observe, Phase, Planned};
+use annulus_terminal::progress;
 use indicatif::{HumanCount, MultiProgress, ProgressBar};
 
 /// How far each host is.
 pub struct Shown {
     all: MultiProgress,
     hosts: Vec<ProgressBar>,
+    revolutions: usize,
 }
 
 impl Shown {
@@ -15,7 +16,7 @@ impl Shown {
         let all = MultiProgress::new();
         let each = planned.input_bytes / planned.hosts as u64;
         let hosts = (0..planned.hosts).map(|_| all.add(progress::bytes(each))).collect();
-        Self { all, hosts }
+        Self { all, hosts, revolutions: planned.revolutions }
     }
 
     pub fn clear(&self) {
@@ -35,9 +36,11 @@ impl Observe for Shown {
             Phase::Preparing => format!("host {host}: prepares {read} rows"),
             Phase::Turning => {
                 let (fragments, out) = (HumanCount(progress.fragments), HumanCount(progress.rows_out));
-                let (revolution, waited) = (progress.revolutions + 1, progress.waiting_ms as f64 / 1e3);
+                let (of, waited) = (self.revolutions, progress.waiting_ms as f64 / 1e3);
+                // The last one ends before its rows are written.
+                let revolution = (progress.revolutions + 1).min(of as u64);
                 format!(
-                    "host {host}: revolution {revolution}, {fragments} fragments, {out} rows out, waited {waited:.1} s"
+                    "host {host}: revolution {revolution} of {of}, {fragments} fragments, {out} rows out, waited {waited:.1} s"
                 )
             }
             Phase::Writing => format!("host {host}: ends its files, {} rows", HumanCount(progress.rows_out)),

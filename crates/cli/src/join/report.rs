@@ -1,6 +1,9 @@
 //! How a join is to be done, and what it was.
 
-use annulus_cluster::coordinator::{Planned, Summary};
+use annulus_cluster::{
+    coordinator::{Planned, Summary},
+    job::Revolutions,
+};
 use annulus_join::types::Side;
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
@@ -87,7 +90,7 @@ pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
         None => "as many threads as it has cores".to_owned(),
     };
     row("hosts", format!("{}, each of {threads}", planned.hosts));
-    row("revolutions", planned.revolutions.to_string());
+    row("revolutions", revolutions(command, planned));
     row("memory of a host", format!("about {}", HumanBytes(planned.memory_per_host)));
     table.trim_fmt()
 }
@@ -108,6 +111,9 @@ pub fn text(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> S
     }
     let (join, goes) = (command.job.query.join, goes_around(command, planned));
     row("join", format!("{join} by {}; {goes} went around", planned.choice.algorithm.name()));
+    if planned.revolutions > 1 || command.job.options.revolutions == Revolutions::Auto {
+        row("revolutions", revolutions(command, planned));
+    }
     row("time", format!("{:.2} s", summary.elapsed.as_secs_f64()));
     format!("{}\n\n{}", table.trim_fmt(), hosts_text(summary))
 }
@@ -131,6 +137,14 @@ fn hosts_text(summary: &Summary) -> String {
         table.add_row([name.clone(), left, right, rows_out, load, setup, join, wait, memory]);
     }
     table.trim_fmt()
+}
+
+/// How often the ring turns, and who says so.
+fn revolutions(command: &JoinCommandJob, planned: &Planned) -> String {
+    match command.job.options.revolutions {
+        Revolutions::Auto => format!("{}, chosen for --memory-limit", planned.revolutions),
+        Revolutions::Exactly(revolutions) => revolutions.to_string(),
+    }
 }
 
 fn rows_bad(summary: &Summary) -> u64 {

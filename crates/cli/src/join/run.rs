@@ -2,24 +2,31 @@
 
 use std::{
     env,
-    io::{Write, stdin, stdout},
+    hash::{BuildHasher, RandomState},
+    io::{Write, stdout},
+    process,
+    time::{Duration, Instant},
 };
 
 use annulus_cluster::{
     coordinator::{self, Cancel, Launch, LocalProcesses, Planned, RemoteHosts, Summary},
     error::ClusterError,
-    host,
     ring_file::RingFile,
 };
 use annulus_roundabout::secure::Identity;
 use anyhow::{Context, Result};
-use tokio::task::spawn_blocking;
+use tokio::{
+    task::{JoinHandle, spawn_blocking},
+    time::timeout,
+};
 
-use super::{JoinCommandJob, progress::Shown, report};
+use super::{JoinCommandJob, host::HOST_COMMAND, progress::Shown, report};
 use crate::{interrupt::Signals, run::Outcome};
 
-/// The command by which this program is a host.
-pub const HOST_COMMAND: &str = "host";
+/// How long a join may take to kill its hosts.
+const AT_ONCE: Duration = Duration::from_millis(500);
+/// How long to wait before a busy ring is asked again, at least.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Joins, or says how. A signal ends all hosts, and nothing is left.
 pub async fn run(command: JoinCommandJob) -> Result<Outcome> {
@@ -40,14 +47,11 @@ pub async fn run(command: JoinCommandJob) -> Result<Outcome> {
         biased;
         signal = signals.next() => {
             cancel.cancel();
-            match work.await.context("the join has panicked")? {
+            eprintln!("cancelling: hosts remove what they have written; Ctrl-C again ends the join at once");
+            match cancelled(work, &mut signals, &cancel).await? {
                 // It was done already.
                 Ok(done) => done,
-                Err(error) if is_cancellation(&error) => {
-                    eprintln!("cancelled: nothing of this join is left");
-                    return Ok(Outcome::Interrupted(signal));
-                }
-                Err(error) => return Err(error),
+                Err(error) => return said(error, signal),
             }
         }
         done = &mut work => done.context("the join has panicked")??,
@@ -62,14 +66,10 @@ pub async fn run(command: JoinCommandJob) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// This process is a host: orders come on the standard input.
-pub fn serve_host() -> Result<()> {
-    Ok(host::serve(stdin(), stdout(), None)?)
-}
-
 /// Joins, if it has to be several times, each time without the host that was lost.
 fn join(command: &JoinCommandJob, cancel: &Cancel) -> Result<(Planned, Summary)> {
     let (mut hosts, mut ring, mut retries) = (command.hosts, command.ring.clone(), command.retries);
+    let (asked, mut waits) = (Instant::now(), false);
     loop {
         match join_on(command, hosts, ring.as_ref(), cancel) {
             Err(ClusterError::Host { host, name, reason, lost: true }) if retries > 0 && hosts > 1 => {
@@ -79,9 +79,23 @@ fn join(command: &JoinCommandJob, cancel: &Cancel) -> Result<(Planned, Summary)>
                     file.hosts.remove(host);
                 }
             }
+            Err(ClusterError::Busy { name }) if asked.elapsed() < command.wait => {
+                if !waits {
+                    eprintln!("{name} is busy with another join; waiting for up to {} s", command.wait.as_secs());
+                }
+                waits = true;
+                // Others that wait, too, come at other times.
+                cancel.pause(PAUSE + PAUSE.mul_f64(jitter()));
+            }
             done => return Ok(done?),
         }
     }
+}
+
+/// From 0 to 1, another number each time.
+fn jitter() -> f64 {
+    let random = RandomState::new().hash_one(process::id());
+    random as f64 / u64::MAX as f64
 }
 
 fn join_on(
@@ -96,7 +110,10 @@ fn join_on(
             Box::new(RemoteHosts::new(file.clone(), identity.clone(), command.job.options.timeout))
         }
         // Hosts are processes of this program.
-        None => Box::new(LocalProcesses::new(hosts, env::current_exe()?, vec![HOST_COMMAND.to_owned()])?),
+        None => {
+            let arguments = vec![HOST_COMMAND.to_owned(), process::id().to_string()];
+            Box::new(LocalProcesses::new(hosts, env::current_exe()?, arguments)?)
+        }
     };
     let shown = Shown::new(&planned);
     let summary = coordinator::run(&command.job, &planned, &*launch, &shown, cancel);
@@ -104,6 +121,28 @@ fn join_on(
     Ok((planned, summary?))
 }
 
-fn is_cancellation(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(ClusterError::Cancelled))
+/// What becomes of a join that was asked to end. A second signal ends it at once.
+async fn cancelled<T>(mut work: JoinHandle<Result<T>>, signals: &mut Signals, cancel: &Cancel) -> Result<Result<T>> {
+    let again = tokio::select! {
+        done = &mut work => return done.context("the join has panicked"),
+        again = signals.next() => again,
+    };
+    cancel.cancel_at_once();
+    match timeout(AT_ONCE, work).await {
+        Ok(done) => done.context("the join has panicked"),
+        Err(_) => {
+            eprintln!("ended at once: the hosts of this join remove their files when they notice");
+            process::exit(128 + i32::from(again))
+        }
+    }
+}
+
+/// Says what a join leaves that a signal has ended.
+fn said(error: anyhow::Error, signal: u8) -> Result<Outcome> {
+    match error.downcast_ref() {
+        Some(ClusterError::Cancelled) => eprintln!("cancelled: nothing of this join is left"),
+        Some(unconfirmed @ ClusterError::Unconfirmed { .. }) => eprintln!("{unconfirmed}"),
+        _ => return Err(error),
+    }
+    Ok(Outcome::Interrupted(signal))
 }

@@ -8,25 +8,35 @@ use clap::{Args, Subcommand};
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 #[command(after_help = "Examples:
-  annulus node init-ca --ring sales --folder certs
-  annulus node add-host alpha --folder certs
-  annulus node --ring ring.toml --name alpha           be host alpha of this ring, until Ctrl-C
+  annulus node init-ca --ring sales --folder authority
+  annulus node add-host alpha --folder authority
+  annulus node add-submitter me --folder authority
+  annulus node --ring ring.toml --allow-read /data --allow-write /joined
 
-ring.toml is the same on all hosts:
-  certificates = 'certs'     # ca.pem, and this host's host-alpha.pem and host-alpha-key.pem; a path from this file on
-  trusted_network = false    # true: rows go from host to host in the clear; orders never do
-  fabric = 'verbs;ofi_rxm'   # if there: rows by this provider of libfabric (a build with the feature ofi), sealed unless in the clear
+The last line runs a host of the ring until Ctrl-C. ring.toml is the same on
+all machines:
+  certificates = 'certs'    # ca.pem, and this machine's certificate and key
+  trusted_network = false   # true: rows are sent unencrypted; orders never are
+  # fabric = 'tcp'          # send rows by this libfabric provider (feature ofi)
   [[host]]
   name = 'alpha'
-  control = '10.0.0.1:7400'  # takes orders, from members of the ring alone
-  data = '10.0.0.1:7401'     # takes rows from the host before it
-  fabric_address = '10.1.0.1'  # of its interface to the fabric, where there is one
+  control = '10.0.0.1:7400' # for orders of submitters
+  data = '10.0.0.1:7401'    # for rows of the previous host
+  # fabric_address = '10.1.0.1'
   [[host]]
   name = 'beta'
   control = '10.0.0.2:7400'
   data = '10.0.0.2:7401'
 
-Joins are submitted with annulus join --ring ring.toml, from any machine that has the certificate of a member.")]
+A host needs ca.pem, host-NAME.pem and host-NAME-key.pem in that folder. Joins
+are submitted with annulus join --ring ring.toml, from any machine that has
+ca.pem, submitter-NAME.pem and submitter-NAME-key.pem. The authority's key,
+ca-key.pem, must not be on a host.
+
+A submitter chooses the files that a join reads and writes, with the rights of
+this process. --allow-read and --allow-write limit it to folders; links are
+followed first. There is no default: / allows everything, except that keys are
+never read.")]
 pub struct NodeArgs {
     #[command(subcommand)]
     pub command: Option<NodeCommand>,
@@ -36,6 +46,15 @@ pub struct NodeArgs {
     /// This host's name [default: the one whose key is in the folder of certificates]
     #[arg(long, value_name = "NAME")]
     pub name: Option<HostName>,
+    /// Folder below which joins may read; can be repeated
+    #[arg(long, value_name = "DIR")]
+    pub allow_read: Vec<PathBuf>,
+    /// Folder below which joins may write their results; can be repeated
+    #[arg(long, value_name = "DIR")]
+    pub allow_write: Vec<PathBuf>,
+    /// Seconds to wait for the other hosts at each step before a join is given up
+    #[arg(long, value_name = "SECONDS", default_value = "3600", value_parser = crate::units::parse_seconds)]
+    pub step_timeout: Duration,
     /// Seconds without a word from a coordinator after which it counts as gone
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = crate::units::parse_seconds)]
     pub timeout: Duration,
@@ -47,6 +66,27 @@ pub enum NodeCommand {
     InitCa(InitCaArgs),
     /// Make a host's certificate and key, by the ring's authority
     AddHost(AddHostArgs),
+    /// Make a certificate and key for submitting joins, by the ring's authority
+    AddSubmitter(AddSubmitterArgs),
+}
+
+#[derive(Args)]
+#[command(after_help = "Example:
+  annulus node add-submitter me --folder authority
+
+Makes submitter-NAME.pem and submitter-NAME-key.pem, valid for a year, beside
+ca.pem and ca-key.pem. Take ca.pem and these two files to the machine from which
+joins are submitted, the key on a safe way. A submitter cannot take the place of
+a host, and a host cannot submit joins. Nothing is overwritten.")]
+pub struct AddSubmitterArgs {
+    /// The submitter's name: 1 to 63 letters, digits, '-', '_' or '.'
+    pub name: HostName,
+    /// Where the authority's files are
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub folder: PathBuf,
+    /// Print a JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]

@@ -3,21 +3,18 @@
 mod args;
 
 use std::{
-    io::{Write, stdout},
+    io::{Write, stderr, stdout},
     path::Path,
     sync::Arc,
     thread,
 };
 
-use annulus_cluster::{
-    host::Member,
-    node::{Log, Node},
-    ring_file::RingFile,
-};
-use annulus_roundabout::secure::Authority;
+use annulus_cluster::{Access, host::Member, node::Node, ring_file::RingFile};
+use annulus_roundabout::secure::{Authority, HostFiles, HostName, Role};
 use anyhow::{Context, Result, bail};
-pub use args::{AddHostArgs, InitCaArgs, NodeArgs, NodeCommand};
+pub use args::{AddHostArgs, AddSubmitterArgs, InitCaArgs, NodeArgs, NodeCommand};
 use serde_json::json;
+use tracing::{info, warn};
 
 use crate::{interrupt::Signals, run::Outcome};
 
@@ -26,8 +23,9 @@ pub async fn run(args: &NodeArgs) -> Result<Outcome> {
     match (&args.command, &args.ring) {
         (Some(NodeCommand::InitCa(args)), _) => init_ca(args).map(|()| Outcome::Done),
         (Some(NodeCommand::AddHost(args)), _) => add_host(args).map(|()| Outcome::Done),
+        (Some(NodeCommand::AddSubmitter(args)), _) => add_submitter(args).map(|()| Outcome::Done),
         (None, Some(ring)) => serve(args, ring).await,
-        (None, None) => bail!("say what to do: --ring FILE to be a host, or init-ca, or add-host"),
+        (None, None) => bail!("say what to do: --ring FILE to be a host, or init-ca, add-host or add-submitter"),
     }
 }
 
@@ -35,28 +33,29 @@ pub async fn run(args: &NodeArgs) -> Result<Outcome> {
 async fn serve(args: &NodeArgs, ring: &Path) -> Result<Outcome> {
     let mut signals = Signals::all()?;
     let file = RingFile::load(ring)?;
-    let identity = file.identity(args.name.as_ref())?;
+    let identity = file.identity(Role::Host, args.name.as_ref())?;
     let host = file.host(&identity.member().host)?.clone();
-    if file.trusted_network {
-        eprintln!("rows go from host to host in the clear, since {} says trusted_network = true", ring.display());
+    let access = Access::new(&args.allow_read, &args.allow_write, &file.certificates)?;
+    let is_clear = file.trusted_network;
+    let member = Member { file, identity, access, step_timeout: args.step_timeout };
+    let node = Arc::new(Node::listen(member, args.timeout)?);
+    log_to_stderr()?;
+    if is_clear {
+        warn!("rows are sent unencrypted, since {} says trusted_network = true", ring.display());
     }
-    let node = Arc::new(Node::listen(Member { file, identity }, args.timeout)?);
-    eprintln!("host {} takes orders at {}", host.name, host.control);
-    let log: Arc<dyn Log> = Arc::new(Stderr);
+    info!("host {} takes orders at {}", host.name, host.control);
     let running = Arc::clone(&node);
-    thread::Builder::new().name("node".to_owned()).spawn(move || running.run(&log))?;
+    thread::Builder::new().name("node".to_owned()).spawn(move || running.run())?;
     let signal = signals.next().await;
     node.stop();
+    info!("stopped by signal {signal}");
     Ok(Outcome::Interrupted(signal))
 }
 
-/// A line for whatever happens.
-struct Stderr;
-
-impl Log for Stderr {
-    fn said(&self, what: &str) {
-        eprintln!("{what}");
-    }
+/// A line for each event, with its time in UTC and its level.
+fn log_to_stderr() -> Result<()> {
+    let lines = tracing_subscriber::fmt().with_writer(stderr).with_target(false).with_ansi(false);
+    lines.try_init().map_err(anyhow::Error::from_boxed).context("cannot log")
 }
 
 fn init_ca(InitCaArgs { ring, folder, json }: &InitCaArgs) -> Result<()> {
@@ -65,7 +64,8 @@ fn init_ca(InitCaArgs { ring, folder, json }: &InitCaArgs) -> Result<()> {
     print(*json, &json!({ "ring": ring.as_str(), "authority": authority, "authority_key": key }), || {
         let folder = in_folder(folder);
         format!(
-            "Ring {ring}: {} for every host, and {} to be kept.\nNext: annulus node add-host NAME{folder}, for each host.",
+            "Ring {ring}: {} for every member, and {} to be kept off all hosts.\nNext: annulus node add-host NAME{folder}, for each host, \
+             and annulus node add-submitter NAME{folder}.",
             authority.display(),
             key.display()
         )
@@ -73,16 +73,31 @@ fn init_ca(InitCaArgs { ring, folder, json }: &InitCaArgs) -> Result<()> {
 }
 
 fn add_host(AddHostArgs { host, address, folder, json }: &AddHostArgs) -> Result<()> {
-    let authority = Authority::open(folder).with_context(|| {
-        format!("no authority; make one with annulus node init-ca --ring NAME{}", in_folder(folder))
-    })?;
+    let authority = authority_in(folder)?;
     let files = authority.add_host(host, address)?;
+    print_member(*json, &authority, Role::Host, host, &files)
+}
+
+fn add_submitter(AddSubmitterArgs { name, folder, json }: &AddSubmitterArgs) -> Result<()> {
+    let authority = authority_in(folder)?;
+    let files = authority.add_submitter(name)?;
+    print_member(*json, &authority, Role::Submitter, name, &files)
+}
+
+fn authority_in(folder: &Path) -> Result<Authority> {
+    Authority::open(folder)
+        .with_context(|| format!("no authority; make one with annulus node init-ca --ring NAME{}", in_folder(folder)))
+}
+
+fn print_member(as_json: bool, authority: &Authority, role: Role, name: &HostName, files: &HostFiles) -> Result<()> {
     let ring = authority.ring();
-    let paths = (&files.authority, &files.certificate, &files.key);
-    let object = json!({ "ring": ring.as_str(), "host": host.as_str(), "authority": paths.0, "certificate": paths.1, "key": paths.2 });
-    print(*json, &object, || {
-        let [authority, certificate, key] = [paths.0, paths.1, paths.2].map(|path| path.display());
-        format!("Host {host} of ring {ring} needs {authority}, {certificate} and {key}.")
+    let HostFiles { authority, certificate, key } = files;
+    let object = json!({
+        "ring": ring.as_str(), role.name(): name.as_str(), "authority": authority, "certificate": certificate, "key": key
+    });
+    print(as_json, &object, || {
+        let [authority, certificate, key] = [authority, certificate, key].map(|path| path.display());
+        format!("The {role} {name} of ring {ring} needs {authority}, {certificate} and {key}.")
     })
 }
 

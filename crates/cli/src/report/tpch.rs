@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use annulus_bench::report::{
+use annulus_datafusion::ExchangeReport;
+use annulus_terminal::report::{
     chart::{BarGroup, bars},
     page,
 };
-use annulus_datafusion::ExchangeReport;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 

@@ -3,16 +3,18 @@
 mod blocking;
 pub mod partition;
 mod shell;
+mod spill;
 mod sql;
 mod tpch;
+mod verify;
 
-use std::{io, path::Path, time::Duration};
+use std::{env, io, path::Path, time::Duration};
 
 use annulus_bench::{join as bench_join, pages, reproduce, roundabout};
 use anyhow::{Context, Result};
-use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
+use self::spill::SpillFolder;
 use crate::{bench, job::Job, join, node};
 
 /// How a job that did not fail ended.
@@ -39,8 +41,9 @@ pub fn run(job: Job) -> Result<Outcome> {
             Job::Sql(job) => sql::run(job, spill_folder(&mut spill)?).await,
             Job::Partition(job) => partition::run(job).await,
             Job::Join(job) => join::run(*job).await,
-            Job::Host => join::serve_host().map(|()| Outcome::Done),
+            Job::Host { coordinator } => join::serve_host(coordinator).await,
             Job::Node(args) => node::run(&args).await,
+            Job::Verify(args) => verify::run(args).await,
             Job::Bench(args) => bench::run(args, spill_folder(&mut spill)?).await,
             Job::Pages(args) => blocking::run(move |stop| pages::run(&args, stop)).await,
             Job::Roundabout(args) => blocking::run(move |stop| roundabout::run(&args, stop)).await,
@@ -55,10 +58,9 @@ pub fn run(job: Job) -> Result<Outcome> {
     outcome
 }
 
-/// Only for what spills to it: a process that is killed leaves it.
-fn spill_folder(made: &mut Option<TempDir>) -> Result<&Path> {
-    let folder =
-        tempfile::Builder::new().prefix("annulus-").tempdir().context("cannot make a folder for spill files")?;
+/// Only for what spills to it.
+fn spill_folder(made: &mut Option<SpillFolder>) -> Result<&Path> {
+    let folder = SpillFolder::create(&env::temp_dir())?;
     Ok(made.insert(folder).path())
 }
 

@@ -7,33 +7,28 @@ use std::{
     time::Instant,
 };
 
-use annulus_bench::progress;
 use annulus_dataset::{
     error::DatasetError,
-    input::{BadRows, Dataset},
     output::is_unfinished,
-    placement::{Placement, sample_ranges},
-    split::{self, CancelToken, HotFiles, Job, Progress, Summary},
+    split::{self, CancelToken, JobSpec, Progress, Summary},
 };
+use annulus_terminal::progress;
 use anyhow::{Context, Result};
 use indicatif::{HumanCount, ProgressBar};
 use tokio::task::spawn_blocking;
 
 use super::{GRACE, Outcome};
-use crate::{
-    interrupt::Signals,
-    job::{PartitionJob, Placing},
-    report,
-};
+use crate::{interrupt::Signals, job::PartitionJob, report};
 
 /// Splits the dataset that `job` names. A signal stops it at the next batch; what is finished by then stays.
 pub async fn run(job: PartitionJob) -> Result<Outcome> {
     let mut signals = Signals::all()?;
     let cancel = CancelToken::new();
-    let (dir, json) = (job.output.dir.clone(), job.json);
+    let PartitionJob { spec, json } = job;
+    let dir = spec.output.dir.clone();
     let mut work = spawn_blocking({
         let cancel = cancel.clone();
-        move || split_files(job, &cancel)
+        move || split_files(spec, &cancel)
     });
     let done = tokio::select! {
         biased;
@@ -70,38 +65,14 @@ pub struct Done {
     pub seconds: f64,
 }
 
-fn split_files(job: PartitionJob, cancel: &CancelToken) -> Result<Done> {
+fn split_files(spec: JobSpec, cancel: &CancelToken) -> Result<Done> {
     let start = Instant::now();
-    let dataset = Dataset::open(&job.inputs, &job.input)?;
-    let (spec, placement_name) = match job.placing {
-        Placing::SampledRanges => (sample_ranges(&dataset, &job.by, job.into)?, "sampled ranges".to_owned()),
-        Placing::By(spec) => {
-            let name = format!("{spec:?}");
-            (spec, name)
-        }
-    };
-    let placement = Placement::new(&spec, &dataset.schema, &job.by, job.into)?;
-    let hot_files = match job.split_hot_keys {
-        Some(files) => HotFiles::sample(&dataset, &spec, &job.by, job.into, job.hot_key_share, files)?,
-        None => HotFiles::default(),
-    };
-    let input_bytes = dataset.total_bytes;
-    let dir = job.output.dir.display().to_string();
+    let job = spec.plan()?;
+    let input_bytes = job.dataset.total_bytes;
     let shown = Shown { bar: progress::bytes(input_bytes), rows: AtomicU64::new(0), start };
-    let job = Job {
-        dataset,
-        placement,
-        by: job.by,
-        placement_name,
-        hot_files,
-        hot_key_share: job.hot_key_share,
-        output: job.output,
-        threads: job.threads,
-        memory_limit: job.memory_bytes,
-        quarantine: job.input.on_bad_row == BadRows::Quarantine,
-    };
     let summary = split::run(&job, &shown, cancel);
     shown.bar.finish_and_clear();
+    let dir = job.output.dir.display().to_string();
     Ok(Done { summary: summary?, dir, input_bytes, seconds: start.elapsed().as_secs_f64() })
 }
 

@@ -1,108 +1,120 @@
-//! The interactive shell: DataFusion's statements and `\` commands, with its line editor.
+//! The interactive shell.
 
-use std::{fs, path::PathBuf};
+use std::{fs, sync::Arc};
 
 use anyhow::{Context, Result};
 use datafusion::prelude::SessionContext;
-use datafusion_cli::{
-    command::{Command, OutputFormat},
-    exec::exec_from_commands,
-    helper::CliHelper,
-    print_options::PrintOptions,
-};
-use rustyline::{Editor, error::ReadlineError, history::FileHistory};
 
 use super::Outcome;
-use crate::interrupt::Signals;
+use crate::{
+    errors,
+    interrupt::Signals,
+    shell::{
+        command::{self, Command, Input},
+        editor::{LineEditor, Typed},
+    },
+    sql::{output::OutputFile, statement, view::View},
+};
 
-type LineEditor = Editor<CliHelper, FileHistory>;
+/// The tables of the user, for `\d`.
+const TABLES: &str = "SELECT table_schema AS schema, table_name AS name, table_type AS type FROM information_schema.tables \
+                      WHERE table_schema <> 'information_schema' ORDER BY 1, 2";
 
-/// Reads and runs statements until the user leaves. Ctrl-C cancels a running query and returns to the prompt.
-pub async fn run(ctx: &SessionContext, print: &mut PrintOptions) -> Result<Outcome> {
-    let mut interrupts = Signals::interrupts()?;
-    let mut editor = LineEditor::new().context("cannot open the terminal")?;
-    editor.set_helper(Some(CliHelper::new(&dialect(ctx), print.color)));
-    let history = history_file();
-    if let Some(file) = &history {
-        // There is none the first time.
-        editor.load_history(file).ok();
-    }
+/// Tables whose columns are completed. More would take long before each prompt.
+const COMPLETED_TABLES: usize = 100;
+
+/// Reads and runs statements until the user leaves. Ctrl-C cancels a running statement and returns to the prompt.
+pub async fn run(ctx: SessionContext, mut view: View) -> Result<Outcome> {
+    view.how_to_see_all = "\\maxrows inf";
+    let mut shell = Shell { ctx, view, output: None, interrupts: Signals::interrupts()? };
+    let mut editor = LineEditor::new()?;
     println!("Annulus {} on DataFusion {}; \\? for help", env!("CARGO_PKG_VERSION"), datafusion::DATAFUSION_VERSION);
     loop {
-        match editor.readline("annulus> ") {
-            Ok(line) => {
-                editor.add_history_entry(line.trim_end())?;
-                match line.strip_prefix('\\') {
-                    Some(command) if !run_command(ctx, print, command, &mut interrupts).await => break,
-                    Some(_) => {}
-                    None => run_statements(ctx, print, line, &mut interrupts).await,
-                }
-                if let Some(helper) = editor.helper_mut() {
-                    // A statement may have changed it.
-                    helper.set_dialect(&dialect(ctx));
-                }
-            }
-            Err(ReadlineError::Interrupted) => {
-                if let Some(helper) = editor.helper() {
-                    helper.reset_hint();
-                }
-            }
-            Err(ReadlineError::Eof) => break,
-            Err(error) => return Err(error).context("cannot read from the terminal"),
+        let line = match editor.read(shell.names().await)? {
+            Typed::Line(line) => line,
+            Typed::Interrupted => continue,
+            Typed::End => break,
+        };
+        let done = match line.parse() {
+            Ok(Input::Nothing) => Ok(()),
+            Ok(Input::Command(Command::Quit)) => break,
+            Ok(Input::Command(command)) => shell.command(command).await,
+            Ok(Input::Statements(text)) => shell.statements(text).await,
+            Err(usage) => Err(anyhow::Error::msg(usage)),
+        };
+        if let Err(error) = done {
+            eprintln!("error: {}", errors::text(&error));
         }
     }
-    if let Some(file) = &history {
-        editor.save_history(file).with_context(|| format!("cannot save the history in '{}'", file.display()))?;
-    }
+    editor.close()?;
     Ok(Outcome::Done)
 }
 
-/// Runs statements up to the first that fails, or until Ctrl-C.
-async fn run_statements(ctx: &SessionContext, print: &PrintOptions, text: String, interrupts: &mut Signals) {
-    interrupts.clear();
-    tokio::select! {
-        biased;
-        _ = interrupts.next() => eprintln!("cancelled"),
-        done = exec_from_commands(ctx, vec![text], print) => report(done),
-    }
+struct Shell {
+    ctx: SessionContext,
+    view: View,
+    /// Where the next result goes.
+    output: Option<OutputFile>,
+    interrupts: Signals,
 }
 
-/// Runs a command of the shell; false if it is the one to leave.
-async fn run_command(ctx: &SessionContext, print: &mut PrintOptions, text: &str, interrupts: &mut Signals) -> bool {
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match words.parse::<Command>() {
-        Ok(Command::Quit) => return false,
-        Ok(Command::OutputFormat(None)) => println!("output format: {:?}", print.format),
-        Ok(Command::OutputFormat(Some(option))) => match option.parse::<OutputFormat>() {
-            Ok(format) => report(format.execute(print)),
-            Err(()) => eprintln!("error: \\pset {option} is unknown; write \\pset format csv"),
-        },
-        Ok(command) => {
-            interrupts.clear();
-            tokio::select! {
-                biased;
-                _ = interrupts.next() => eprintln!("cancelled"),
-                done = command.execute(ctx, print) => report(done),
+impl Shell {
+    /// Runs statements up to the first that fails, or until Ctrl-C.
+    async fn statements(&mut self, text: String) -> Result<()> {
+        self.interrupts.clear();
+        let (ctx, view, output) = (self.ctx.clone(), self.view, self.output.take());
+        // A task of its own, so that Ctrl-C is noticed while it computes without a pause.
+        let mut work = tokio::spawn(async move { statement::run_all(&ctx, &text, &view, output).await });
+        tokio::select! {
+            biased;
+            _ = self.interrupts.next() => {
+                work.abort();
+                eprintln!("cancelled");
+                Ok(())
+            }
+            done = &mut work => done.context("the statement panicked")?,
+        }
+    }
+
+    async fn command(&mut self, command: Command) -> Result<()> {
+        match command {
+            Command::Quit => {}
+            Command::Help => println!("{}", command::HELP),
+            Command::Tables => self.statements(TABLES.to_owned()).await?,
+            Command::Columns(table) => self.statements(format!("DESCRIBE {table}")).await?,
+            Command::Include(file) => {
+                let text = fs::read_to_string(&file);
+                self.statements(text.with_context(|| format!("cannot read '{}'", file.display()))?).await?;
+            }
+            Command::Output(file) => self.output = Some(OutputFile::create(file)?),
+            Command::Format(format) => self.view.format = format,
+            Command::MaxRows(rows) => self.view.max_rows = rows,
+            Command::Timing(on) => {
+                self.view.timing = on.unwrap_or(!self.view.timing);
+                println!("timing is {}", if self.view.timing { "on" } else { "off" });
             }
         }
-        Err(()) => eprintln!("error: \\{text} is no command; \\? lists them"),
+        Ok(())
     }
-    true
-}
 
-fn report(done: datafusion::error::Result<()>) {
-    if let Err(error) = done {
-        eprintln!("error: {error}");
+    /// The names of tables and their columns.
+    async fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        let catalogs = Arc::clone(self.ctx.state().catalog_list());
+        for catalog in catalogs.catalog_names().iter().filter_map(|name| catalogs.catalog(name)) {
+            let schemas = catalog.schema_names();
+            let own = schemas.iter().filter(|name| *name != "information_schema");
+            for schema in own.filter_map(|name| catalog.schema(name)) {
+                for name in schema.table_names().into_iter().take(COMPLETED_TABLES) {
+                    if let Ok(Some(table)) = schema.table(&name).await {
+                        names.extend(table.schema().fields().iter().map(|field| field.name().clone()));
+                    }
+                    names.push(name);
+                }
+            }
+        }
+        names.sort();
+        names.dedup();
+        names
     }
-}
-
-fn dialect(ctx: &SessionContext) -> datafusion::config::Dialect {
-    ctx.copied_config().options().sql_parser.dialect
-}
-
-/// Where the shell keeps its history, if the system has a folder for that.
-fn history_file() -> Option<PathBuf> {
-    let folder = dirs::data_local_dir()?.join("annulus");
-    fs::create_dir_all(&folder).ok()?;
-    Some(folder.join("history"))
 }

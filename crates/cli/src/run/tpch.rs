@@ -7,8 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_bench::{progress, unfinished::Unfinished};
 use annulus_datafusion::{ExchangeReport, exchange_report};
+use annulus_terminal::{progress, unfinished::Unfinished};
 use anyhow::{Context, Result};
 use arrow::array::RecordBatch;
 use datafusion::{

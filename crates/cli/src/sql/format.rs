@@ -20,8 +20,6 @@ pub enum FileKind {
 pub struct FileFormat {
     pub kind: FileKind,
     pub compression: FileCompressionType,
-    /// The end of the name that told: `.csv.gz`, as it is spelled.
-    pub suffix: String,
 }
 
 impl FileFormat {
@@ -31,18 +29,14 @@ impl FileFormat {
         let (stem, last) = name.rsplit_once('.')?;
         let Some(compression) = compression(last) else {
             let kind = kind(last)?;
-            return Some(Self { kind, compression: FileCompressionType::UNCOMPRESSED, suffix: format!(".{last}") });
+            return Some(Self { kind, compression: FileCompressionType::UNCOMPRESSED });
         };
         let (_, inner) = stem.rsplit_once('.')?;
         // The other formats compress inside the file.
         let kind = kind(inner).filter(|kind| matches!(kind, FileKind::Csv | FileKind::Tsv | FileKind::Json))?;
-        Some(Self { kind, compression, suffix: format!(".{inner}.{last}") })
+        Some(Self { kind, compression })
     }
 }
-
-/// The extensions for messages.
-pub const READABLE: &str =
-    ".parquet, .csv, .tsv, .json, .ndjson, .arrow or .avro, text also with .gz, .bz2, .xz or .zst";
 
 fn kind(extension: &str) -> Option<FileKind> {
     match extension.to_ascii_lowercase().as_str() {
@@ -72,10 +66,10 @@ mod tests {
 
     #[test]
     fn extensions_tell_the_format() {
-        let of = |name: &str| FileFormat::of(Path::new(name)).map(|format| (format.kind, format.suffix));
-        assert_eq!(of("a/b.parquet"), Some((FileKind::Parquet, ".parquet".into())));
-        assert_eq!(of("B.CSV"), Some((FileKind::Csv, ".CSV".into())));
-        assert_eq!(of("b.2024.json.gz"), Some((FileKind::Json, ".json.gz".into())));
+        let of = |name: &str| FileFormat::of(Path::new(name)).map(|format| (format.kind, format.compression));
+        assert_eq!(of("a/b.parquet"), Some((FileKind::Parquet, FileCompressionType::UNCOMPRESSED)));
+        assert_eq!(of("B.CSV"), Some((FileKind::Csv, FileCompressionType::UNCOMPRESSED)));
+        assert_eq!(of("b.2024.json.gz"), Some((FileKind::Json, FileCompressionType::GZIP)));
         assert_eq!(of("b.parquet.gz"), None);
         assert_eq!(of("b.gz"), None);
         assert_eq!(of("csv"), None);

@@ -1,8 +1,14 @@
-//! What `annulus sql` is made of: tables from files, statements from text, results to files.
+//! What `annulus sql` is made of: tables from files and URLs, statements from text, results to the screen and to files.
 
+mod dataset_table;
 pub mod format;
+mod grid;
 pub mod output;
-pub mod pipe;
+mod pipe;
 pub mod script;
+pub mod statement;
+pub mod stores;
 pub mod tables;
-pub mod writer;
+pub mod timestamps;
+pub mod view;
+mod writer;

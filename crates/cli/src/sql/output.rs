@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use annulus_bench::unfinished::Unfinished;
+use annulus_terminal::unfinished::Unfinished;
 use anyhow::{Result, bail};
 use datafusion::execution::SendableRecordBatchStream;
 

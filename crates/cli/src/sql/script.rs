@@ -1,21 +1,20 @@
 //! Statements of a text, one by one.
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use datafusion::{
     prelude::SessionContext,
     sql::{
         parser::{DFParser, Statement},
         sqlparser::{
             ast::Statement as SqlStatement,
-            dialect::dialect_from_str,
+            dialect::{Dialect, dialect_from_str},
             tokenizer::{Token, Tokenizer},
         },
     },
 };
 
-/// A statement and its text.
+/// A statement that was parsed.
 pub struct ScriptStatement {
-    pub text: String,
     pub parsed: Statement,
 }
 
@@ -29,29 +28,37 @@ impl ScriptStatement {
 /// Splits `text` at the semicolons between statements and parses each in the SQL dialect of the session.
 pub fn parse(ctx: &SessionContext, text: &str) -> Result<Vec<ScriptStatement>> {
     let name = ctx.copied_config().options().sql_parser.dialect;
-    let dialect = dialect_from_str(name).ok_or_else(|| anyhow!("unknown SQL dialect {name}"))?;
-    // Strings keep their escapes, so that the tokens of a statement add up to its text.
-    let tokens = Tokenizer::new(dialect.as_ref(), text).with_unescape(false).tokenize().context("SQL error")?;
+    let dialect = dialect_from_str(name).ok_or_else(|| anyhow!("unknown SQL dialect '{name}'"))?;
     let mut statements = Vec::new();
-    for tokens in tokens.split(|token| *token == Token::SemiColon) {
-        if tokens.iter().all(|token| matches!(token, Token::Whitespace(_))) {
-            continue;
-        }
-        let text: String = tokens.iter().map(Token::to_string).collect();
-        for parsed in DFParser::parse_sql_with_dialect(&text, dialect.as_ref())? {
-            statements.push(ScriptStatement { text: text.clone(), parsed });
-        }
+    for text in split(dialect.as_ref(), text)? {
+        let parsed = DFParser::parse_sql_with_dialect(&text, dialect.as_ref())?;
+        statements.extend(parsed.into_iter().map(|parsed| ScriptStatement { parsed }));
     }
     Ok(statements)
 }
 
+/// The texts between semicolons, without those that are empty.
+fn split(dialect: &dyn Dialect, text: &str) -> Result<Vec<String>> {
+    // Strings keep their escapes, so that the tokens of a statement add up to its text.
+    let tokens = Tokenizer::new(dialect, text).with_unescape(false).tokenize();
+    let tokens = tokens.map_err(|error| anyhow!("SQL error: {error}"))?;
+    let statements = tokens.split(|token| *token == Token::SemiColon);
+    let filled = statements.filter(|tokens| !tokens.iter().all(|token| matches!(token, Token::Whitespace(_))));
+    Ok(filled.map(|tokens| tokens.iter().map(Token::to_string).collect()).collect())
+}
+
 #[cfg(test)]
 mod tests {
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+
     use super::*;
 
     fn texts(sql: &str) -> Vec<(String, bool)> {
         let statements = parse(&SessionContext::new(), sql).expect(sql);
-        statements.into_iter().map(|statement| (statement.text.trim().to_owned(), statement.is_query())).collect()
+        let texts = split(&GenericDialect {}, sql).expect(sql);
+        assert_eq!(statements.len(), texts.len());
+        let queries = statements.iter().map(ScriptStatement::is_query);
+        texts.iter().map(|text| text.trim().to_owned()).zip(queries).collect()
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use annulus_dataset::output::for_parquet;
 use anyhow::{Result, bail};
 use arrow::{
     array::RecordBatch,
@@ -19,6 +20,8 @@ use datafusion::{
     },
 };
 use futures::TryStreamExt;
+
+use super::timestamps;
 
 /// How rows become bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +61,7 @@ impl<W: Write + Send> RowWriter<W> {
             RowFormat::Parquet => {
                 let properties =
                     WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
-                Self::Parquet(Box::new(ArrowWriter::try_new(sink, schema.clone(), Some(properties))?))
+                Self::Parquet(Box::new(ArrowWriter::try_new(sink, for_parquet(schema), Some(properties))?))
             }
             RowFormat::Arrow => Self::Arrow(Box::new(FileWriter::try_new(sink, schema)?)),
         })
@@ -80,7 +83,7 @@ impl<W: Write + Send> RowWriter<W> {
             Self::Separated(writer) => writer.write(batch)?,
             Self::JsonArray(writer) => writer.write(batch)?,
             Self::JsonLines(writer) => writer.write(batch)?,
-            Self::Parquet(writer) => writer.write(batch)?,
+            Self::Parquet(writer) => writer.write(&timestamps::as_parquet(batch)?)?,
             Self::Arrow(writer) => writer.write(batch)?,
         }
         Ok(())

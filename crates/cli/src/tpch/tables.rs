@@ -12,7 +12,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use annulus_bench::progress;
+use annulus_terminal::progress;
 use anyhow::{Context, Result, anyhow, bail};
 use arrow::array::RecordBatchReader;
 use datafusion::{

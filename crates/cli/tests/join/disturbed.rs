@@ -46,12 +46,16 @@ impl Scene {
 
     /// A join of the inputs on so many hosts.
     pub fn join(&self, hosts: usize, options: &[&str]) -> Annulus {
-        let (hosts, timeout) = (hosts.to_string(), TIMEOUT.as_secs().to_string());
-        let output = self.output.to_str().expect("UTF-8");
-        let arguments = ["join", "a", "b", "--on", "k", "--where", "a.x + b.x > 10", "--output", output, "--json"];
-        let ring = ["--local", &hosts, "--timeout", &timeout, "--threads", "1", "--fragment-size", "8K"];
-        let arguments = arguments.iter().chain(&ring).chain(options);
-        Annulus::new(arguments).at(self.path()).temp(&self.path().join("tmp"))
+        let timeout = TIMEOUT.as_secs().to_string();
+        let rows = ["--on", "k", "--where", "a.x + b.x > 10", "--json", "--fragment-size", "8K"];
+        self.join_by(hosts, &[&rows[..], &["--timeout", &timeout], options].concat())
+    }
+
+    /// One of which the options say all.
+    pub fn join_by(&self, hosts: usize, options: &[&str]) -> Annulus {
+        let (hosts, output) = (hosts.to_string(), self.output.to_str().expect("UTF-8"));
+        let arguments = ["join", "a", "b", "--output", output, "--local", &hosts, "--threads", "1"];
+        Annulus::new(arguments.iter().chain(options)).at(self.path()).temp(&self.path().join("tmp"))
     }
 
     /// The process of each host that is there so far, in their order.
@@ -176,6 +180,11 @@ fn state(pid: u32) -> Option<char> {
 
 fn parent(pid: u32) -> Option<u32> {
     stat(pid)?.get(1)?.parse().ok()
+}
+
+/// Processor time of a process in user mode, in hundredths of a second.
+pub fn ticks(pid: u32) -> Option<u64> {
+    stat(pid)?.get(11)?.parse().ok()
 }
 
 fn started(pid: u32) -> Option<u64> {

@@ -1,7 +1,12 @@
 //! The folder of the result: whose it is, and what may be in it.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::Arc};
 
+use arrow::{
+    array::{ArrayRef, Int64Array, NullArray, RecordBatch},
+    datatypes::{DataType, Field, Schema},
+    ipc::writer::FileWriter,
+};
 use rand::{SeedableRng, rngs::StdRng};
 use tempfile::TempDir;
 
@@ -163,7 +168,7 @@ fn an_empty_folder_outlasts_a_join_that_fails() {
 #[test]
 fn mistakes_are_explained_and_leave_nothing() {
     let folder = inputs();
-    let cases: [(&[&str], &[&str]); 15] = [
+    let cases: [(&[&str], &[&str]); 18] = [
         (&["a", "b", "--on", "no"], &["'no'", "k, g, t"]),
         (&["a", "none.parquet", "--on", "k"], &["none.parquet"]),
         (&["a", "b"], &["--on", "--where"]),
@@ -172,16 +177,20 @@ fn mistakes_are_explained_and_leave_nothing() {
         (&["a", "b", "--on", "k", "--timeout", "0.2"], &["--timeout", "1 s"]),
         (&["a", "b", "--on", "k", "--memory-limit", "1M"], &["--memory-limit", "--buffers"]),
         (&["a", "b", "--where", "a.t + b.t"], &["true or false"]),
+        (&["a", "b", "--where", "NULL"], &["Null", "true or false"]),
         (&["a", "b", "--where", "a.t < c.t"], &["c.t"]),
         (&["a", "b", "--where", "a.x < random()"], &["random()", "another value each time"]),
         (&["a", "b", "--where", "a.t <> b.t", "--algorithm", "hash"], &["--algorithm", "equal keys"]),
         (&["a", "b", "--on", "k", "--local", "65"], &["64"]),
         (&["x=a", "x=b", "--on", "k"], &["'x'", "NAME=PATH"]),
+        (&["a", "b", "--on", "k", "--output", "a/out"], &["'a/out'", "the input 'a' would read", "outside all inputs"]),
+        (&["a", "b/*", "--on", "k", "--output", "b/out/deep"], &["'b/out/deep'", "'b/*'"]),
         (&["a", "b", "--on", "k", "--fragment-size", "100"], &["--fragment-size", "4K to 1G"]),
         (&["a", "b", "--on", "k", "--fragment-size", "5G"], &["--fragment-size", "4K to 1G"]),
     ];
     for (arguments, expected) in cases {
-        let arguments = ["join", "--output", "out"].iter().chain(arguments);
+        let output: &[&str] = if arguments.contains(&"--output") { &["join"] } else { &["join", "--output", "out"] };
+        let arguments = output.iter().chain(arguments);
         let done = Annulus::new(arguments).at(folder.path()).fails();
         expected.iter().for_each(|text| assert_says(&done, text));
         assert_eq!(names(folder.path()), ["a", "b"]);
@@ -191,7 +200,7 @@ fn mistakes_are_explained_and_leave_nothing() {
 #[test]
 fn a_csv_file_with_other_delimiters_and_a_missing_folder_for_sockets_are_explained() {
     let folder = inputs();
-    fs::write(folder.path().join("other.csv"), "n;k\n1;2\n").expect("a file");
+    fs::write(folder.path().join("other.csv"), "n;k\n1;2\n1;2;3\n").expect("a file");
     let other = ["join", "other.csv", "a", "--on", "k", "--output", "out"];
     assert_says(&Annulus::new(other).at(folder.path()).fails(), "--delimiter ';'");
     assert_says(&join(folder.path(), &[]).temp(Path::new("/not/there")).fails(), "TMPDIR");
@@ -205,11 +214,53 @@ fn a_row_that_cannot_be_read_late_fails_the_join_and_nothing_is_left() {
     fs::write(folder.path().join("late.csv"), format!("n,k\n{good}x,1\n")).expect("a file");
     for hosts in ["1", "3"] {
         let late = ["join", "late.csv", "a", "--on", "k", "--rotate", "left", "--output", "out", "--local", hosts];
-        let failed = Annulus::new(late).at(folder.path()).fails();
+        let failed = Annulus::new(late.into_iter().chain(["--types", "n=int"])).at(folder.path()).fails();
         assert_says(&failed, "late.csv");
         assert_says(&failed, "line 100002");
         assert!(!folder.path().join("out").exists());
     }
+}
+
+/// As a column that is null in every row of a file has it.
+#[test]
+fn a_predicate_without_a_type_is_refused() {
+    let folder = inputs();
+    let null =
+        Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, true), Field::new("n", DataType::Null, true)]));
+    let columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(vec![1, 2])), Arc::new(NullArray::new(2))];
+    let batch = RecordBatch::try_new(Arc::clone(&null), columns).expect("a batch");
+    let file = fs::File::create(folder.path().join("n.arrow")).expect("a file");
+    let mut writer = FileWriter::try_new(file, &null).expect("a writer");
+    writer.write(&batch).and_then(|()| writer.finish()).expect("it is written");
+    let join = ["join", "n.arrow", "b", "--where", "a.n", "--output", "out"];
+    assert_says(&Annulus::new(join).at(folder.path()).fails(), "'a.n' is of type Null, and must be true or false");
+}
+
+/// All hosts take the same time, that of the coordinator.
+#[test]
+fn a_predicate_may_ask_for_the_time() {
+    let folder = inputs();
+    join(folder.path(), &[]).succeeds();
+    let rows = rows_of_files(&folder.path().join("out"));
+    for past in [
+        "now() > TIMESTAMP '2020-01-01'",
+        "current_date > DATE '2020-01-01'",
+        "current_timestamp > TIMESTAMP '2020-01-01'",
+    ] {
+        join(folder.path(), &["--local", "2", "--overwrite", "--where", past]).succeeds();
+        assert_eq!(rows_of_files(&folder.path().join("out")), rows, "{past}");
+    }
+    join(folder.path(), &["--overwrite", "--where", "now() < TIMESTAMP '2020-01-01'"]).succeeds();
+    assert_eq!(rows_of_files(&folder.path().join("out")), [""; 0]);
+}
+
+#[test]
+fn the_number_of_revolutions_is_told() {
+    let folder = inputs();
+    let done = join(folder.path(), &["--revolutions", "auto", "--memory-limit", "512M"]).succeeds();
+    assert!(done.stdout.contains("1, chosen for --memory-limit"), "{}", done.stdout);
+    let done = join(folder.path(), &["--revolutions", "3", "--overwrite"]).succeeds();
+    assert!(done.stdout.lines().any(|line| line.contains("revolutions") && line.contains('3')), "{}", done.stdout);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_roundabout::secure::{self, HostFiles, HostName, Identity};
+use annulus_roundabout::secure::{self, HostFiles, HostName, Identity, Role};
 
 use crate::{
     ring::{HOSTS, Ring, SUBMITTER, make_certificates},
@@ -120,7 +120,7 @@ fn who_does_not_come_to_the_point_is_not_heard_for_ever() {
     let ring = Ring::new("", 300);
     let _node = ring.node(0, "ring.toml");
     let [me, alpha] = [SUBMITTER, HOSTS[0]].map(|name| HostName::new(name).expect("a name"));
-    let files = HostFiles::of(&ring.path().join("certs"), &me);
+    let files = HostFiles::of_role(&ring.path().join("certs"), Role::Submitter, &me);
     let identity = Identity::load(&files.authority, &files.certificate, &files.key).expect("certificates");
     let stream = TcpStream::connect(ring.addresses[0].control).expect("a node");
     let (mut stream, begin) = (secure::connect(stream, &identity, &alpha).expect("a node"), Instant::now());
@@ -144,14 +144,30 @@ fn a_ring_file_that_is_none_says_what_is_missing() {
     for (text, says) in [
         ("certificates = 'certs'\n", "host"),
         ("hosts = 3\n", "hosts"),
-        ("[[host]]\nname = 'a b'\ncontrol = 'x:1'\ndata = 'x:2'\n", "a b"),
+        ("[[host]]\nname = 'a b'\ncontrol = 'x:1'\ndata = 'x:2'\n", "line 2: name: \"a b\""),
+        ("[[host]]\nname = 'a'\ncontrol = 'foo'\ndata = 'x:2'\n", "line 3: control of host 'a': invalid address 'foo'"),
+        (
+            "[[host]]\nname = 'a'\ncontrol = 'x:1'\ndata = 'x:70000'\n",
+            "line 4: data of host 'a': invalid address 'x:70000'",
+        ),
+        ("[[host]]\nname = 'a'\ncontrol = 'x:0'\ndata = 'x:1'\n", "'x:0'"),
+        ("[[host]]\nname = 'a'\ncontrol = 'fd00::1:7400'\ndata = 'x:1'\n", "[fd00::1]:7400"),
+        ("[[host]]\nname = 'a'\ncontrol = 'x:1'\ndata = 'x:1'\n", "'x:1' is control of host 'a' in line 3, too"),
+        (
+            "[[host]]\nname = 'a'\ncontrol = 'x:1'\ndata = 'x:2'\n[[host]]\nname = 'b'\ncontrol = 'x:3'\ndata = 'x:1'\n",
+            "line 8: data of host 'b': 'x:1' is control of host 'a' in line 3, too",
+        ),
+        (
+            "[[host]]\nname = 'a'\ncontrol = 'x:1'\ndata = 'x:2'\n[[host]]\nname = 'a'\ncontrol = 'x:3'\ndata = 'x:4'\n",
+            "line 6: host 'a' is in line 2, too",
+        ),
     ] {
         fs::write(ring.path().join("bad.toml"), text).expect("a file");
         let done = join(ring.path(), "out", &["--ring", "bad.toml"]).fails();
         assert!(done.stderr.contains("bad.toml") && done.stderr.contains(says), "{}", done.stderr);
     }
-    let done = join(ring.path(), "out", &["--ring", "ring.toml"]).fails();
-    assert!(done.stderr.contains("--name"), "{}", done.stderr);
+    let done = Annulus::new(["node", "--ring", "ring.toml"]).at(ring.path()).fails();
+    assert!(done.stderr.contains("several keys of hosts") && done.stderr.contains("--name"), "{}", done.stderr);
     if cfg!(not(feature = "ofi")) {
         let text = fs::read_to_string(ring.path().join("ring.toml")).expect("a file");
         fs::write(ring.path().join("fabric.toml"), format!("fabric = 'verbs'\n{text}")).expect("a file");
@@ -159,5 +175,84 @@ fn a_ring_file_that_is_none_says_what_is_missing() {
         assert!(done.stderr.contains("built without libfabric"), "{}", done.stderr);
     }
     let unknown = Annulus::new(["node", "--ring", "ring.toml", "--name", SUBMITTER]).at(ring.path()).fails();
-    assert!(unknown.stderr.contains("no host 'me'"), "{}", unknown.stderr);
+    // A submitter is no host, even if its certificate is there.
+    assert!(unknown.stderr.contains("no 'certs/host-me-key.pem'"), "{}", unknown.stderr);
+}
+
+/// A host's certificate does not order others.
+#[test]
+fn hosts_submit_no_joins() {
+    let ring = Ring::new("", 300);
+    let done = join(ring.path(), "out", &["--ring", "ring.toml", "--name", HOSTS[0]]).fails();
+    assert!(done.stderr.contains("submitter-alpha-key.pem"), "{}", done.stderr);
+    let _nodes = ring.nodes(["ring.toml"; 3]);
+    let certs = ring.path().join("certs");
+    for end in [".pem", "-key.pem"] {
+        fs::copy(certs.join(format!("host-alpha{end}")), certs.join(format!("submitter-alpha{end}"))).expect("a copy");
+    }
+    let done = join(ring.path(), "out", &["--ring", "ring.toml", "--name", HOSTS[0]]).fails();
+    assert!(done.stderr.contains("cannot be secured") && done.stderr.contains("role"), "{}", done.stderr);
+    assert!(!ring.path().join("out").exists());
+}
+
+#[test]
+fn nodes_read_and_write_in_their_folders_alone() {
+    let ring = Ring::new("", 300);
+    fs::create_dir(ring.path().join("joined")).expect("a folder");
+    let start = |more: &[&str]| {
+        let node = ["node", "--ring", "ring.toml", "--name", HOSTS[0]];
+        Annulus::new(node.iter().chain(more)).at(ring.path())
+    };
+    let done = start(&["--allow-write", "joined"]).fails();
+    assert!(done.stderr.contains("--allow-read"), "{}", done.stderr);
+    let done = start(&["--allow-read", "a"]).fails();
+    assert!(done.stderr.contains("--allow-write"), "{}", done.stderr);
+
+    let allow = ["--allow-read", "a", "--allow-read", "b", "--allow-write", "joined"];
+    let _nodes = [0, 1, 2].map(|place| ring.node_with(place, "ring.toml", &allow));
+    join(ring.path(), "joined/one", &ON_RING).succeeds();
+    let done = join(ring.path(), "elsewhere", &ON_RING).fails();
+    assert!(done.stderr.contains("cannot write to '") && done.stderr.contains("elsewhere"), "{}", done.stderr);
+    assert!(!ring.path().join("elsewhere").exists());
+    let secret = ["join", "certs/*.csv", "b", "--on", "k", "--output", "joined/two"];
+    fs::write(ring.path().join("certs/keys.csv"), "k\n1\n").expect("a file");
+    let done = Annulus::new(secret.iter().chain(&ON_RING)).at(ring.path()).fails();
+    assert!(done.stderr.contains("cannot read '") && done.stderr.contains("certs"), "{}", done.stderr);
+}
+
+#[test]
+fn a_node_beside_the_authoritys_key_does_not_start() {
+    let ring = Ring::new("", 300);
+    fs::write(ring.path().join("certs/ca-key.pem"), "").expect("a file");
+    let node = ["node", "--ring", "ring.toml", "--name", HOSTS[0], "--allow-read", ".", "--allow-write", "."];
+    let done = Annulus::new(node).at(ring.path()).fails();
+    assert!(done.stderr.contains("ca-key.pem") && done.stderr.contains("move it"), "{}", done.stderr);
+}
+
+#[test]
+fn nodes_log_what_becomes_of_joins() {
+    let ring = Ring::new("", 300);
+    let mut nodes = ring.nodes(["ring.toml"; 3]);
+    join(ring.path(), "out", &ON_RING).succeeds();
+    let failing = ["join", "a", "b", "--where", "1 / (a.k - a.k) = b.k", "--output", "failed"];
+    Annulus::new(failing.iter().chain(&ON_RING)).at(ring.path()).fails();
+    nodes[0].signal("INT");
+    assert_eq!(nodes[0].exit_code(), Some(130));
+    let log = nodes[0].stderr();
+    let line =
+        |text: &str| log.lines().find(|line| line.contains(text)).unwrap_or_else(|| panic!("no '{text}' in {log}"));
+    for (text, level) in [
+        ("host alpha takes orders", " INFO "),
+        ("orders from submitter me", " INFO "),
+        ("the join begins", " INFO "),
+        ("the join succeeded", " INFO "),
+        ("the join failed", " ERROR "),
+    ] {
+        let line = line(text);
+        // As in 2026-01-31T12:00:00.000000Z.
+        assert!(line.starts_with("20") && line.contains('T') && line.contains(level), "{line}");
+    }
+    let id = |text: &str| line(text).rsplit_once("join=").map(|(_, id)| id.to_owned());
+    assert_eq!((id("the join begins"), id("the join begins").is_some()), (id("the join succeeded"), true));
+    assert_ne!(id("the join failed"), id("the join succeeded"));
 }

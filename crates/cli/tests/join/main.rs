@@ -5,6 +5,8 @@ mod support;
 
 #[cfg(target_os = "linux")]
 mod disturbed;
+#[cfg(target_os = "linux")]
+mod endless;
 mod equal;
 #[cfg(target_os = "linux")]
 mod faults;

@@ -14,7 +14,7 @@ use crate::{
     tables::{Shape, write_parquet},
 };
 
-/// Members of the ring: its hosts, and who submits joins.
+/// Members of the ring: its hosts, and the submitter of joins.
 pub const HOSTS: [&str; 3] = ["alpha", "beta", "gamma"];
 pub const SUBMITTER: &str = "me";
 
@@ -71,8 +71,13 @@ impl Ring {
 
     /// One of them.
     pub fn node(&self, place: usize, file: &str) -> Running {
+        self.node_with(place, file, &["--allow-read", ".", "--allow-write", "."])
+    }
+
+    /// One of them, with more arguments.
+    pub fn node_with(&self, place: usize, file: &str, more: &[&str]) -> Running {
         let arguments = ["node", "--ring", file, "--name", HOSTS[place], "--timeout", "2"];
-        let mut node = Annulus::new(arguments).at(self.path()).start();
+        let mut node = Annulus::new(arguments.iter().chain(more)).at(self.path()).start();
         node.wait_until(|| TcpStream::connect(self.addresses[place].control).is_ok());
         node
     }
@@ -80,7 +85,10 @@ impl Ring {
 
 pub fn make_certificates(folder: &Path, name: &str) {
     Annulus::new(["node", "init-ca", "--ring", "test", "--folder", name]).at(folder).succeeds();
-    for member in HOSTS.iter().chain([&SUBMITTER]) {
-        Annulus::new(["node", "add-host", member, "--folder", name]).at(folder).succeeds();
+    for host in HOSTS {
+        Annulus::new(["node", "add-host", host, "--folder", name]).at(folder).succeeds();
     }
+    Annulus::new(["node", "add-submitter", SUBMITTER, "--folder", name]).at(folder).succeeds();
+    // No host starts beside it.
+    fs::remove_file(folder.join(name).join("ca-key.pem")).expect("the authority's key");
 }

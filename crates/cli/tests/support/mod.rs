@@ -6,7 +6,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     path::Path,
-    process::{Child, ChildStdout, Command, Output, Stdio},
+    process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio},
 };
 
 /// A command to run, with nothing to read by default.
@@ -71,8 +71,8 @@ impl Annulus {
 
     pub fn start(mut self) -> Running {
         let mut child = self.0.spawn().expect("annulus starts");
-        let stdout = child.stdout.take().map(BufReader::new);
-        Running { child, stdout }
+        let (stdout, stderr) = (child.stdout.take().map(BufReader::new), child.stderr.take().map(BufReader::new));
+        Running { child, stdout, stderr }
     }
 }
 
@@ -88,6 +88,7 @@ fn expect_code(output: &mut Output, code: i32) -> Done {
 pub struct Running {
     child: Child,
     stdout: Option<BufReader<ChildStdout>>,
+    stderr: Option<BufReader<ChildStderr>>,
 }
 
 impl Running {
@@ -96,6 +97,16 @@ impl Running {
     pub fn wait_for(&mut self, text: &str) {
         let lines = self.stdout.as_mut().expect("an open pipe").by_ref().lines();
         assert!(lines.map_while(Result::ok).any(|line| line.contains(text)), "it ended without '{text}'");
+    }
+
+    /// The same for what it says beside its output.
+    #[track_caller]
+    pub fn wait_for_stderr(&mut self, text: &str) {
+        let mut said = String::new();
+        let stderr = self.stderr.as_mut().expect("an open pipe");
+        while !said.contains(text) {
+            assert_ne!(stderr.read_line(&mut said).expect("text"), 0, "it ended without '{text}': {said}");
+        }
     }
 
     /// Waits for what the command does outside its pipes.
@@ -141,7 +152,7 @@ impl Running {
 
     pub fn stderr(&mut self) -> String {
         let mut text = String::new();
-        self.child.stderr.take().expect("a pipe").read_to_string(&mut text).expect("text");
+        self.stderr.as_mut().expect("a pipe").read_to_string(&mut text).expect("text");
         text
     }
 }

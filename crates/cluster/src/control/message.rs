@@ -43,6 +43,8 @@ pub(crate) const MOST_REVOLUTIONS: usize = 1 << 20;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
     pub(crate) query: Query,
+    /// What `now()` is, in nanoseconds since 1970.
+    pub(crate) now_ns: i64,
     /// The columns of both sides, as Arrow IPC streams without batches.
     pub(crate) schemas: [Vec<u8>; 2],
     /// Which units of both sides' datasets are this host's; all if none are named.
@@ -156,6 +158,8 @@ pub(crate) enum Report {
     Kept,
     /// It was told to end, and leaves nothing.
     Stopped,
+    /// It is at other joins, and takes no more.
+    Busy,
     Failed {
         reason: String,
         /// Another host that is to blame.
@@ -185,7 +189,7 @@ pub struct HostProgress {
     pub phase: Phase,
     /// Rows that it has read.
     pub rows_read: u64,
-    /// Bytes of the files that it has read.
+    /// Bytes of the files that it has read, again in each revolution.
     pub bytes_read: u64,
     /// Revolutions that are over.
     pub revolutions: u64,
@@ -224,7 +228,7 @@ pub struct HostSummary {
     pub join_ms: f64,
     /// Waiting for data.
     pub wait_ms: f64,
-    /// Most memory of the process, in bytes, where the system tells.
+    /// Most memory of the process since this join began, in bytes; 0 where the system does not tell.
     pub peak_bytes: u64,
 }
 

@@ -58,6 +58,11 @@ pub struct HostProcess {
 pub trait HostHandle: Send {
     /// Waits for it to end, at once if it is told to be killed; says how it ended, if that was not well.
     fn end(&mut self, kill: bool) -> Option<String>;
+
+    /// Whether it does nothing any more once it has been [ended](Self::end).
+    fn is_certain(&self) -> bool {
+        true
+    }
 }
 
 /// Processes of this machine, which share their buffers.

@@ -27,6 +27,8 @@ pub(super) enum Event {
     /// A host's reports have ended.
     Ended(usize, Seen),
     Cancel,
+    /// Hosts are not waited for any longer.
+    AtOnce,
 }
 
 /// Lets one message wait at a time: more of the same say no more.

@@ -1,13 +1,16 @@
 //! Which host reads what, what it needs for it, and how it joins.
 
-use std::cmp::Reverse;
+use std::{
+    cmp::Reverse,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use annulus_dataset::input::{Dataset, Extent, Unit};
 use annulus_join::{
     hash::{BuildSide, Partitions},
     types::Side,
 };
-use annulus_roundabout::config::FRAGMENT_BYTES;
+use annulus_roundabout::FRAGMENT_BYTES;
 
 use super::memory::{Needs, Sizes, largest_unit};
 use crate::{
@@ -26,7 +29,7 @@ pub struct Planned {
     pub shown: Shown,
     /// Rows and bytes of the left and the right side, as far as they are read.
     pub extents: [Extent; 2],
-    /// Bytes of the inputs' files.
+    /// Bytes that all hosts read of the inputs' files: what goes around is read in each revolution.
     pub input_bytes: u64,
     /// Hosts of the ring.
     pub hosts: usize,
@@ -36,6 +39,8 @@ pub struct Planned {
     pub memory_per_host: u64,
     /// As hosts are told it.
     pub(super) query: Query,
+    /// What `now()` is on all hosts, in nanoseconds since 1970.
+    pub(super) now_ns: i64,
     pub(super) schemas: [Vec<u8>; 2],
     /// For each host its units of the left and the right side; all of what it sees if none are named.
     pub(super) units: Vec<[Option<Vec<usize>>; 2]>,
@@ -61,7 +66,10 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     for side in [&left, &right] {
         side.refuse_inputs_in(&job.output)?;
     }
-    let condition = Condition::new(query, &left.schema, &right.schema)?;
+    query.refuse_nested(&job.output, job.format)?;
+    check_types(query, [&left, &right])?;
+    let now_ns = nanoseconds_since_1970();
+    let condition = Condition::new(query, &left.schema, &right.schema, now_ns)?;
     let all = |dataset: &Dataset| dataset.extent(&(0..dataset.schema.fields().len()).collect::<Vec<_>>());
     // Where each host has files, those seen here are one host's.
     let copies = if job.options.inputs == Inputs::Each { hosts as u64 } else { 1 };
@@ -94,12 +102,14 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
             left.into_iter().zip(right).map(|(left, right)| [Some(left), Some(right)]).collect()
         }
     };
+    let sizes = [left.total_bytes, right.total_bytes];
     Ok(Planned {
         query: query.clone(),
+        now_ns,
         choice,
         shown: bound.shown,
         extents,
-        input_bytes: (left.total_bytes + right.total_bytes) * copies,
+        input_bytes: (sizes[1 - around] + sizes[around] * revolutions as u64) * copies,
         hosts,
         revolutions,
         memory_per_host,
@@ -107,6 +117,19 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
         units,
         files: [Files::of(&left), Files::of(&right)],
     })
+}
+
+/// A column that is given a type must be one of a side.
+fn check_types(query: &Query, sides: [&Dataset; 2]) -> Result<(), ClusterError> {
+    let has = |column: &str| sides.iter().any(|side| side.schema.field_with_name(column).is_ok());
+    let given = [&query.left, &query.right].into_iter().flat_map(|input| &input.options.types.columns);
+    match given.map(|(column, _)| column).find(|column| !has(column)) {
+        None => Ok(()),
+        Some(column) => {
+            let reason = format!("names a column '{column}', and neither side has one of that name");
+            Err(ClusterError::Option { option: "--types", reason })
+        }
+    }
 }
 
 fn check(options: &JoinOptions) -> Result<(), ClusterError> {
@@ -126,6 +149,12 @@ fn check(options: &JoinOptions) -> Result<(), ClusterError> {
         }
         _ => Ok(()),
     }
+}
+
+/// The time; 1970 or 2262 by a clock that is before or after these.
+fn nanoseconds_since_1970() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 const MOST_HOSTS: usize = 64;

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Condvar, Mutex, PoisonError,
         mpsc::{self, Sender},
     },
     time::{Duration, Instant},
@@ -28,7 +28,13 @@ pub trait Observe {
 
 /// Ends a join that runs.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<Mutex<Asked>>);
+pub struct Cancel(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    asked: Mutex<Asked>,
+    changed: Condvar,
+}
 
 #[derive(Debug, Default)]
 struct Asked {
@@ -39,21 +45,37 @@ struct Asked {
 impl Cancel {
     /// The join ends as soon as its hosts have, which leave nothing; one that has not begun does not.
     pub fn cancel(&self) {
-        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ask(false);
+    }
+
+    /// The join ends at once: hosts that are processes of this machine are killed, and others are not waited for.
+    pub fn cancel_at_once(&self) {
+        self.ask(true);
+    }
+
+    fn ask(&self, at_once: bool) {
+        let mut asked = self.0.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked.to_end = true;
+        self.0.changed.notify_all();
         if let Some(running) = &asked.running {
             // A join that has ended is not interested.
-            running.send(Event::Cancel).ok();
+            running.send(if at_once { Event::AtOnce } else { Event::Cancel }).ok();
         }
     }
 
+    /// Waits so long, or until the join is cancelled.
+    pub fn pause(&self, time: Duration) {
+        let asked = self.0.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.0.changed.wait_timeout_while(asked, time, |asked| !asked.to_end));
+    }
+
     fn is_asked(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).to_end
+        self.0.asked.lock().unwrap_or_else(PoisonError::into_inner).to_end
     }
 
     /// From now on it ends this join.
     fn attend(&self, events: &Sender<Event>) -> Result<(), ClusterError> {
-        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.0.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if asked.to_end {
             return Err(ClusterError::Cancelled);
         }
@@ -100,8 +122,15 @@ pub fn run(
         ring.keep()?;
         Ok((manifest, hosts))
     });
-    ring.end(done.is_err());
-    let (manifest, hosts) = done?;
+    let unconfirmed = ring.end(done.is_err());
+    let (manifest, hosts) = done.map_err(|error| match error {
+        ClusterError::Cancelled if !unconfirmed.is_empty() => ClusterError::Unconfirmed {
+            hosts: unconfirmed.join(", "),
+            output: job.output.clone(),
+            within: job.options.timeout,
+        },
+        error => error,
+    })?;
     collection.keep()?;
     let names = (0..planned.hosts).map(|host| launch.name(host)).collect();
     Ok(Summary { manifest, hosts, names, elapsed: start.elapsed() })
@@ -155,6 +184,7 @@ fn join(
 fn task(job: &JoinJob, planned: &Planned, launch: &dyn Launch, host: usize, session: u64) -> Task {
     Task {
         query: planned.query.clone(),
+        now_ns: planned.now_ns,
         schemas: planned.schemas.clone(),
         units: planned.units[host].clone(),
         files: planned.files.clone(),

@@ -82,6 +82,9 @@ impl<'a> Ring<'a> {
                     continue;
                 }
                 Next::Report(host, Report::Failed { reason, other }) => (host, said(reason, other)),
+                Next::Report(host, Report::Busy) => {
+                    return Err(ClusterError::Busy { name: self.hosts[host].name.clone() });
+                }
                 Next::Report(host, Report::Stopped) => (host, stopped()),
                 Next::Report(host, report) => match wanted(report) {
                     Some(found) => {
@@ -115,7 +118,7 @@ impl<'a> Ring<'a> {
         };
         let deadline = heard + self.timeout;
         match self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(Event::Cancel) => Err(ClusterError::Cancelled),
+            Ok(Event::Cancel | Event::AtOnce) => Err(ClusterError::Cancelled),
             Ok(Event::Report(host, report)) => {
                 self.hosts[host].heard = Instant::now();
                 if matches!(report, Report::Alive(_)) {
@@ -171,8 +174,9 @@ impl<'a> Ring<'a> {
         ClusterError::Host { host, name: self.hosts[host].name.clone(), reason: ended.unwrap_or(reason), lost }
     }
 
-    /// Ends all hosts: in good order, or at once.
-    pub(super) fn end(&mut self, failed: bool) {
+    /// Ends all hosts: in good order, or at once. Names those that may still be at something, for they have not said that they have
+    /// ended.
+    pub(super) fn end(&mut self, failed: bool) -> Vec<String> {
         for host in &mut self.hosts {
             host.orders = None;
         }
@@ -180,16 +184,18 @@ impl<'a> Ring<'a> {
         for host in &mut self.hosts {
             host.handle.end(failed || !host.ended);
         }
+        let unconfirmed = self.hosts.iter().filter(|host| !host.ended && !host.handle.is_certain());
+        unconfirmed.map(|host| host.name.clone()).collect()
     }
 
-    /// Hosts that are alive take away what they have written, and are given the time.
+    /// Hosts that are alive take away what they have written, and are given the time, unless nobody wants to wait for it.
     fn wait_for_ends(&mut self) {
         let deadline = Instant::now() + self.timeout;
         while self.hosts.iter().any(|host| !host.ended) {
             match self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(Event::Ended(host, _)) => self.hosts[host].ended = true,
+                Ok(Event::AtOnce) | Err(_) => return,
                 Ok(_) => {}
-                Err(_) => return,
             }
         }
     }

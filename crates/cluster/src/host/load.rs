@@ -2,6 +2,7 @@
 
 use std::{
     panic,
+    path::Path,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -17,9 +18,10 @@ use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 
 use super::{
     progress::Progress,
-    stop::{Stop, cancelled},
+    stop::{Stop, as_cancelled, cancelled},
 };
 use crate::{
+    access::Access,
     control::{Task, schema_from},
     error::ClusterError,
     job::Input,
@@ -56,10 +58,12 @@ pub(super) struct Loaded {
 }
 
 impl Side {
-    /// Opens the left (0) or the right (1) side.
-    pub(super) fn open(task: &Task, side: usize) -> Result<Self, ClusterError> {
+    /// Opens the left (0) or the right (1) side, if `access` allows its files.
+    pub(super) fn open(task: &Task, side: usize, access: Option<&Access>) -> Result<Self, ClusterError> {
         let Input { name, paths, options } = if side == 0 { &task.query.left } else { &task.query.right };
-        let dataset = Dataset::open(paths, options).map_err(cancelled)?;
+        let check = |file: &Path| access.map_or(Ok(()), |access| access.check_file(file));
+        access.map_or(Ok(()), |access| access.check_inputs(paths))?;
+        let dataset = Dataset::open_checked(paths, options, check).map_err(as_cancelled)?;
         let units = task.units[side].clone().unwrap_or_else(|| (0..dataset.units.len()).collect());
         let schema = schema_from(&task.schemas[side])?;
         let is_planned = task.is_planned_for(&dataset, side)
@@ -76,7 +80,7 @@ impl Reader<'_> {
     /// Reads part `part` of `parts` of this host's rows, by all threads.
     pub(super) fn part(&self, part: usize, parts: usize) -> Result<Loaded, ClusterError> {
         let border = |part: usize| self.side.units.len() * part / parts;
-        self.units(&self.side.units[border(part)..border(part + 1)], Some(self.progress))
+        self.units(&self.side.units[border(part)..border(part + 1)], true)
     }
 
     /// Reads all of this host's rows, and gives them as soon as they take `bytes` bytes. Counts them.
@@ -84,8 +88,7 @@ impl Reader<'_> {
     /// # Errors
     /// If others come than `before`, when they were given first.
     pub(super) fn feed(&self, bytes: u64, before: Option<&Loaded>, give: &mut Give<'_>) -> Result<Loaded, JoinError> {
-        // The same rows are shown once.
-        let progress = before.is_none().then_some(self.progress);
+        let is_first = before.is_none();
         let (mut wave, mut all) = (Loaded::default(), Loaded::default());
         let mut give = |all: &mut Loaded, wave: Loaded| {
             let as_before = before.is_none_or(|before| before.waves.get(all.waves.len()) == Some(&wave.rows));
@@ -95,7 +98,7 @@ impl Reader<'_> {
         while !rest.is_empty() {
             let units;
             (units, rest) = rest.split_at(at_once.min(rest.len()));
-            let loaded = self.units(units, progress).map_err(outside)?;
+            let loaded = self.units(units, is_first).map_err(outside)?;
             let each = (loaded.bytes / units.len() as u64).max(1);
             wave.add(loaded);
             if wave.bytes >= bytes {
@@ -108,13 +111,14 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    fn units(&self, units: &[usize], progress: Option<&Progress>) -> Result<Loaded, ClusterError> {
+    /// `is_first` says that these rows have not been read before.
+    fn units(&self, units: &[usize], is_first: bool) -> Result<Loaded, ClusterError> {
         let (next, held) = (AtomicUsize::new(0), AtomicU64::new(0));
         let parts: Vec<Mutex<Loaded>> = units.iter().map(|_| Mutex::default()).collect();
         let work = || -> Result<(), ClusterError> {
             while let Some((place, &unit)) = Some(next.fetch_add(1, Relaxed)).and_then(|at| Some((at, units.get(at)?)))
             {
-                let loaded = self.read(&self.side.dataset.units[unit], progress, |bytes| {
+                let loaded = self.read(&self.side.dataset.units[unit], is_first, |bytes| {
                     self.check_memory(held.fetch_add(bytes, Relaxed) + bytes)
                 });
                 *parts[place].lock().unwrap_or_else(PoisonError::into_inner) = loaded.inspect_err(|_| {
@@ -153,7 +157,7 @@ impl Reader<'_> {
     fn read(
         &self,
         unit: &Unit,
-        progress: Option<&Progress>,
+        is_first: bool,
         took: impl Fn(u64) -> Result<(), ClusterError>,
     ) -> Result<Loaded, ClusterError> {
         let mut loaded = Loaded::default();
@@ -162,8 +166,11 @@ impl Reader<'_> {
         for decoded in unit.read_columns(&self.scan.columns).map_err(cancelled)? {
             self.stop.check()?;
             let decoded = decoded.map_err(cancelled)?;
-            if let Some(progress) = progress {
-                progress.read(decoded.batch.num_rows(), decoded.input_bytes);
+            // The same rows are shown once, and the work of each revolution.
+            if is_first {
+                self.progress.read(decoded.batch.num_rows(), decoded.input_bytes);
+            } else {
+                self.progress.read_again(decoded.input_bytes);
             }
             let batch = self.scan.apply(decoded.batch)?;
             let bytes = counter.count_batch(&batch) as u64;
@@ -186,7 +193,10 @@ fn changed(name: &str) -> ClusterError {
 
 /// An error of who gives rows to the join.
 pub(super) fn outside(error: ClusterError) -> JoinError {
-    JoinError::Outside(Box::new(error))
+    match error {
+        ClusterError::Cancelled => JoinError::Cancelled,
+        error => JoinError::Outside(Box::new(error)),
+    }
 }
 
 impl Loaded {
@@ -239,7 +249,7 @@ mod tests {
             join: JoinKind(JoinType::Inner),
             suffix: "_b".to_owned(),
         };
-        let condition = Condition::new(&query, &dataset.schema, &dataset.schema).unwrap();
+        let condition = Condition::new(&query, &dataset.schema, &dataset.schema, 0).unwrap();
         let bound = plan::bind(&condition, &query, JoinSide::Left, Algorithm::Hash).unwrap();
         let side = Side { units: (0..dataset.units.len()).collect(), dataset, name: "a".to_owned() };
         let (stop, progress) = (Stop::default(), Progress::default());
@@ -252,7 +262,11 @@ mod tests {
         };
         // Each unit is enough for a wave.
         let first = reader.feed(1, None, &mut give).unwrap();
+        let once = progress.get();
         let again = reader.feed(1, Some(&first), &mut give).unwrap();
+        let twice = progress.get();
+        // The work of each revolution is shown, and the same rows once.
+        assert_eq!((twice.rows_read, twice.bytes_read), (once.rows_read, 2 * once.bytes_read));
         assert_eq!((first.rows, &first.waves), (4, &again.waves));
         assert!(first.waves.len() > 1, "{:?}", first.waves);
         // As many bytes, in fewer rows.

@@ -7,6 +7,8 @@
 mod load;
 mod progress;
 mod ring;
+#[cfg(test)]
+mod served;
 mod session;
 mod stop;
 mod write;
@@ -14,7 +16,7 @@ mod write;
 use std::{
     io::{Read, Write},
     sync::{
-        Arc,
+        Arc, OnceLock,
         mpsc::{self, Receiver},
     },
     thread,
@@ -22,11 +24,15 @@ use std::{
 };
 
 use annulus_cyclo::CycloError;
-use annulus_roundabout::{error::RoundaboutError, ring::HostId};
+use annulus_roundabout::{HostId, RoundaboutError};
+use tracing::{error, field::display, info, warn};
 
-pub use self::ring::Member;
 pub(crate) use self::session::{wave_bytes, writers_bytes};
-use self::{progress::Progress, session::Session, stop::Stop};
+use self::{
+    progress::Progress,
+    session::{Ended, Session},
+};
+pub use self::{ring::Member, stop::Stop};
 use crate::{
     control::{LineReader, LineWriter, Order, Report},
     error::ClusterError,
@@ -36,7 +42,7 @@ use crate::{
 const ALIVE: Duration = Duration::from_millis(200);
 
 /// Does what `orders` say until they end, or an error has been reported. Orders that end early end the join, which leaves nothing.
-/// `member` is what a host of a ring of machines is; those of one machine need none.
+/// `member` is what a host of a ring of machines is; those of one machine need none. `stop` ends it from another thread.
 ///
 /// # Errors
 /// If threads cannot be started. What else goes wrong is reported.
@@ -44,9 +50,9 @@ pub fn serve(
     orders: impl Read + Send + 'static,
     reports: impl Write + Send + 'static,
     member: Option<Member>,
+    stop: Stop,
 ) -> Result<(), ClusterError> {
     let reports = Arc::new(LineWriter::new(reports));
-    let stop = Stop::default();
     let orders = follow(orders, stop.clone())?;
     let progress = Arc::new(Progress::default());
     let (ended, until) = mpsc::channel();
@@ -54,8 +60,9 @@ pub fn serve(
         let (reports, progress) = (Arc::clone(&reports), Arc::clone(&progress));
         thread::Builder::new().name("alive".to_owned()).spawn(move || tick(&reports, &progress, &until))?
     };
-    let host = Session { orders, reports: Arc::clone(&reports), stop, progress, member };
+    let host = Session { orders, reports: Arc::clone(&reports), stop, progress, member, id: OnceLock::new() };
     let done = host.run();
+    tell(host.id.get(), &done);
     drop(ended);
     // It has nothing left to say but that reports cannot be written, which the next line finds out, too.
     ticker.join().ok();
@@ -64,6 +71,19 @@ pub fn serve(
         reports.write(&report_of(&error)).ok();
     }
     Ok(())
+}
+
+/// Says in the log what became of a join. `id` is the same on all hosts.
+fn tell(id: Option<&String>, done: &Result<Ended, ClusterError>) {
+    let join = id.map(display);
+    match done {
+        Ok(Ended::Kept) => info!(join, "the join succeeded"),
+        Ok(Ended::Unconfirmed) => {
+            warn!(join, "the coordinator has gone; the files of this host stay only if the result is complete");
+        }
+        Err(ClusterError::Cancelled) => info!(join, "the join was cancelled"),
+        Err(error) => error!(join, "the join failed: {error}"),
+    }
 }
 
 /// Says that this host is alive until it ends.
@@ -95,19 +115,23 @@ fn follow(orders: impl Read + Send + 'static, stop: Stop) -> Result<Receiver<Ord
 }
 
 fn report_of(error: &ClusterError) -> Report {
-    let other = match error {
+    let (reason, other) = match error {
         ClusterError::Cancelled => return Report::Stopped,
-        ClusterError::Cyclo(CycloError::Ring(error)) => blamed(error),
-        _ => None,
+        // The coordinator names the host, and says that it has failed.
+        ClusterError::Cyclo(CycloError::Ring(RoundaboutError::Failed { failure, detail })) => {
+            let detail = detail.as_ref().map(|detail| format!(" ({detail})")).unwrap_or_default();
+            (format!("{}{detail}", failure.reason), Some(failure.host))
+        }
+        ClusterError::Cyclo(CycloError::Ring(ring)) => (error.to_string(), blamed(ring)),
+        _ => (error.to_string(), None),
     };
-    Report::Failed { reason: error.to_string(), other: other.map(|host| host.0) }
+    Report::Failed { reason, other: other.map(|host| host.0) }
 }
 
 /// The other host that has failed, as far as this one can tell; while the ring is put together, a neighbour that it cannot do with.
 fn blamed(error: &RoundaboutError) -> Option<HostId> {
-    use RoundaboutError::{Accept, Connect, Failed, Handover, Secure, Wire};
+    use RoundaboutError::{Accept, Connect, Handover, Secure, Wire};
     match error {
-        Failed { failure, .. } => Some(failure.host),
         Connect { host, .. }
         | Accept { host, .. }
         | Handover { host, .. }
@@ -121,6 +145,9 @@ fn blamed(error: &RoundaboutError) -> Option<HostId> {
 mod tests {
     use std::sync::mpsc::{Sender, channel};
 
+    use annulus_join::error::JoinError;
+    use annulus_roundabout::{Failure, Reason};
+
     use super::*;
 
     /// The same order again and again, until it is dropped.
@@ -133,6 +160,15 @@ mod tests {
             into[..line.len()].copy_from_slice(line);
             Ok(line.len())
         }
+    }
+
+    #[test]
+    fn a_host_that_is_blamed_is_named_by_the_coordinator_alone() {
+        let failure = Failure { host: HostId(1), reason: Reason::Closed };
+        let error = ClusterError::from(RoundaboutError::Failed { failure, detail: Some("broken pipe".to_owned()) });
+        let Report::Failed { reason, other } = report_of(&error) else { panic!("it has not failed") };
+        assert_eq!((reason.as_str(), other), ("its connection has ended (broken pipe)", Some(1)));
+        assert!(matches!(report_of(&ClusterError::from(JoinError::Cancelled)), Report::Stopped));
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! How far a host is, for whoever asks.
 
 use std::{
-    fs,
+    fs, io,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
-use annulus_roundabout::progress;
+use annulus_roundabout::Progress as RingProgress;
 
 use crate::control::{HostProgress, Phase};
 
@@ -16,7 +16,7 @@ use crate::control::{HostProgress, Phase};
 #[derive(Default)]
 pub(super) struct Progress {
     phase: Mutex<Phase>,
-    ring: OnceLock<Arc<progress::Progress>>,
+    ring: OnceLock<Arc<RingProgress>>,
     rows_read: AtomicU64,
     bytes_read: AtomicU64,
     rows_out: AtomicU64,
@@ -28,7 +28,7 @@ impl Progress {
     }
 
     /// From now on the ring turns.
-    pub(super) fn follow(&self, ring: Arc<progress::Progress>) {
+    pub(super) fn follow(&self, ring: Arc<RingProgress>) {
         // There is one ring.
         self.ring.set(ring).ok();
         self.enter(Phase::Turning);
@@ -36,6 +36,11 @@ impl Progress {
 
     pub(super) fn read(&self, rows: usize, bytes: u64) {
         self.rows_read.fetch_add(rows as u64, Relaxed);
+        self.bytes_read.fetch_add(bytes, Relaxed);
+    }
+
+    /// Rows that have been read before, in an earlier revolution.
+    pub(super) fn read_again(&self, bytes: u64) {
         self.bytes_read.fetch_add(bytes, Relaxed);
     }
 
@@ -57,7 +62,15 @@ impl Progress {
     }
 }
 
-/// The most memory that this process has had, in bytes; 0 where the system does not tell.
+/// Forgets how much memory this process has had before.
+///
+/// # Errors
+/// If the system does not let it.
+pub(super) fn reset_peak() -> io::Result<()> {
+    fs::write("/proc/self/clear_refs", "5")
+}
+
+/// The most memory that this process has had since [`reset_peak`], in bytes; 0 where the system does not tell.
 pub(super) fn peak_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

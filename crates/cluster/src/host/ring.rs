@@ -8,17 +8,13 @@ use std::{
 };
 
 #[cfg(feature = "ofi")]
-use annulus_roundabout::link::fabric::Options;
+use annulus_roundabout::fabric::FabricOptions;
 use annulus_roundabout::{
-    config::Config,
-    error::RoundaboutError,
-    host::{Host, Stopper},
-    link::socket::{Address, Clear, Protect, Tls},
-    ring::{HostId, Place},
-    secure::Identity,
+    Address, Clear, Host, HostId, Place, Protect, RingConfig, RoundaboutError, Stopper, Tls, secure::Identity,
 };
 
 use crate::{
+    access::Access,
     control::{Neighbours, Task},
     error::ClusterError,
     ring_file::{RingFile, RingHost, listen, resolve},
@@ -31,6 +27,10 @@ pub struct Member {
     pub file: RingFile,
     /// Who this host is.
     pub identity: Identity,
+    /// What joins may read and write here.
+    pub access: Access,
+    /// How long this host waits for the next order before it gives the join up. Other hosts may need longer for a step.
+    pub step_timeout: Duration,
 }
 
 /// Finds the neighbours. `stopper` ends that, and then the host's part in the ring.
@@ -38,14 +38,13 @@ pub(super) fn enter(task: &Task, member: Option<&Member>, stopper: &Stopper) -> 
     let refuse = |reason: String| ClusterError::Control { reason };
     let place = Place::new(task.host, task.hosts);
     let place = place.ok_or_else(|| refuse(format!("no host {} of {}", task.host, task.hosts)))?;
-    let config = Config {
-        fragment_bytes: task.fragment_bytes,
-        timeout: Duration::from_millis(task.timeout_ms),
-        // All are ordered to turn at the same time.
-        connect_timeout: Duration::from_millis(task.timeout_ms),
-        ..Config::default()
-    };
-    let config = config.with_buffers(task.buffers);
+    let timeout = Duration::from_millis(task.timeout_ms);
+    let config = RingConfig::default()
+        .with_fragment_bytes(task.fragment_bytes)
+        .with_timeout(timeout)
+        // All hosts are ordered to turn at the same time.
+        .with_connect_timeout(timeout)
+        .with_buffers(task.buffers);
     match (&task.neighbours, member) {
         (Neighbours::Folder(folder), None) => by_folder(task, place, &config, folder, stopper),
         (Neighbours::Folder(_), Some(_)) => Err(refuse("hosts of a ring of machines have no folder".to_owned())),
@@ -57,7 +56,7 @@ pub(super) fn enter(task: &Task, member: Option<&Member>, stopper: &Stopper) -> 
 fn by_folder(
     task: &Task,
     place: Place,
-    config: &Config,
+    config: &RingConfig,
     folder: &Path,
     stopper: &Stopper,
 ) -> Result<Host, ClusterError> {
@@ -73,9 +72,9 @@ fn by_folder(
 fn by_file(
     task: &Task,
     place: Place,
-    config: &Config,
+    config: &RingConfig,
     names: &[String],
-    Member { file, identity }: &Member,
+    Member { file, identity, .. }: &Member,
     stopper: &Stopper,
 ) -> Result<Host, ClusterError> {
     let refuse = |reason: String| ClusterError::Control { reason };
@@ -104,7 +103,7 @@ fn by_file(
 fn join(
     (file, me): (&RingFile, &RingHost),
     (place, session): (Place, u64),
-    config: &Config,
+    config: &RingConfig,
     address: Address,
     protect: &impl Protect,
     stopper: &Stopper,
@@ -112,7 +111,7 @@ fn join(
     #[cfg(feature = "ofi")]
     if let Some(provider) = &file.fabric {
         let (node, sealed) = (me.fabric_address.as_deref(), !file.trusted_network);
-        let options = Options { provider, node, sealed };
+        let options = FabricOptions::new(provider).with_node(node).with_sealed(sealed);
         return Host::join_ring_by_fabric(place, session, config, address, protect, &options, stopper);
     }
     Host::join_ring_until(place, session, config, address, protect, stopper)

@@ -3,7 +3,10 @@
 use std::{
     io::Write,
     num::NonZeroUsize,
-    sync::{Arc, OnceLock, mpsc::Receiver},
+    sync::{
+        Arc, OnceLock,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
     time::{Duration, Instant},
 };
 
@@ -11,6 +14,7 @@ use annulus_cyclo::{Give, JoinSpec, Probe, Share};
 use annulus_dataset::output::{Collection, OutputOptions, SealedDataset, WholeDataset};
 use annulus_join::{error::JoinError, hash::Partitions};
 use arrow::array::RecordBatch;
+use tracing::info;
 
 use super::{
     load::{Loaded, Reader, Side, outside},
@@ -52,38 +56,84 @@ pub(super) struct Session<W> {
     pub(super) stop: Stop,
     pub(super) progress: Arc<Progress>,
     pub(super) member: Option<Member>,
+    /// What the log calls the join, from when it is known.
+    pub(super) id: OnceLock<String>,
+}
+
+/// How a join has ended that did not fail here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// The result is complete.
+    Kept,
+    /// The coordinator has ended before it said so.
+    Unconfirmed,
 }
 
 impl<W: Write> Session<W> {
     /// All of it, to the end of the orders.
-    pub(super) fn run(&self) -> Result<(), ClusterError> {
+    pub(super) fn run(&self) -> Result<Ended, ClusterError> {
         let Order::Load(task) = self.order()? else { return Err(out_of_order()) };
+        let id = self.id.get_or_init(|| format!("{:016x}", task.session));
+        let (host, hosts, dir) = (task.host, task.hosts, task.output.dir.display());
+        info!(join = %id, "the join begins: host {host} of {hosts}, output '{dir}'");
         let task = task.checked()?;
+        // A node has joined before, and what that took is none of this join's.
+        let counts_memory = self.member.is_none() || progress::reset_peak().is_ok();
         let joined = self.join(&task);
         // It may have failed before it came into the ring.
         ring::leave(&task, self.member.as_ref());
-        let (summary, sealed) = joined?;
+        let (mut summary, sealed) = joined?;
+        summary.peak_bytes = if counts_memory { progress::peak_bytes() } else { 0 };
         self.reports.write(&Report::Sealed(summary))?;
         let Order::Publish = self.order()? else { return Err(out_of_order()) };
         let manifest = sealed.publish()?;
         // A coordinator that is gone is noticed by the end of its orders.
         self.reports.write(&Report::Published(Box::new(manifest.clone()))).ok();
         match self.order() {
-            Ok(Order::Keep) => self.reports.write(&Report::Kept),
+            Ok(Order::Keep) => self.reports.write(&Report::Kept).map(|()| Ended::Kept),
             Ok(_) => Err(out_of_order()),
             // The coordinator has ended too early: the manifest of all says whether it had come so far, where this host can see it.
-            Err(_) => Ok(Collection::remove_unless_in(&task.output.dir, task.output.member, &manifest)?),
+            Err(_) => {
+                Collection::remove_unless_in(&task.output.dir, task.output.member, &manifest)?;
+                Ok(Ended::Unconfirmed)
+            }
         }
     }
 
+    /// The next order. A node does not wait for one for ever, even if its coordinator is alive.
     fn order(&self) -> Result<Order, ClusterError> {
-        self.orders.recv().map_err(|_| ClusterError::Cancelled)
+        let limit = self.member.as_ref().map_or(Duration::MAX, |member| member.step_timeout);
+        self.orders.recv_timeout(limit).map_err(|ended| match ended {
+            RecvTimeoutError::Disconnected => ClusterError::Cancelled,
+            RecvTimeoutError::Timeout => ClusterError::Control {
+                reason: format!(
+                    "the next step was not ordered within {} s; other hosts may need longer for theirs: allow more on this node",
+                    limit.as_secs_f64()
+                ),
+            },
+        })
+    }
+
+    /// Opens both sides, which must be what this host may read, and where nothing is written.
+    fn open(&self, task: &Task) -> Result<[Side; 2], ClusterError> {
+        let (access, output) = (self.member.as_ref().map(|member| &member.access), &task.output);
+        if let Some(access) = access {
+            // A host's own folder may be a link that is there already.
+            [&output.dir, &Collection::member_dir(&output.dir, output.member)]
+                .into_iter()
+                .try_for_each(|dir| access.check_output(dir))?;
+        }
+        task.query.refuse_nested(&output.dir, output.format)?;
+        let sides = [Side::open(task, 0, access)?, Side::open(task, 1, access)?];
+        // The coordinator sees only its own files.
+        sides.iter().try_for_each(|side| side.dataset.refuse_inputs_in(&output.dir))?;
+        Ok(sides)
     }
 
     /// Everything up to files that are complete and cannot be seen.
     fn join(&self, task: &Task) -> Result<(HostSummary, SealedDataset), ClusterError> {
         let start = Instant::now();
-        let sides = [Side::open(task, 0)?, Side::open(task, 1)?];
+        let sides = self.open(task)?;
         let bound = bind(task, &sides)?;
         // What cannot be written is known before anything is read.
         let files = create_files(task, &bound)?;
@@ -105,12 +155,10 @@ impl<W: Write> Session<W> {
         let Order::Prepare { build_rows } = self.order()? else { return Err(out_of_order()) };
 
         self.progress.enter(Phase::Preparing);
-        let spec = JoinSpec {
-            output: bound.output.clone(),
-            condition: bound.condition(Partitions::for_rows(build_rows.try_into().unwrap_or(usize::MAX))),
-            fragment_bytes: task.fragment_bytes as usize,
-            threads: task.threads(),
-        };
+        let partitions = Partitions::for_rows(build_rows.try_into().unwrap_or(usize::MAX));
+        let spec = JoinSpec::new(bound.output.clone(), bound.condition(partitions), task.fragment_bytes as usize)
+            .with_threads(task.threads())
+            .with_cancel(self.stop.token.clone());
         let share = Share::prepare(&spec, read[stays].count(first), Vec::new())?;
         self.stop.check()?;
         self.reports.write(&Report::Prepared)?;
@@ -146,13 +194,15 @@ impl<W: Write> Session<W> {
         self.progress.follow(host.progress());
         let parts = NonZeroUsize::new(task.revolutions).unwrap_or(NonZeroUsize::MIN);
         let progress = &self.progress;
-        let turn = write_while(&files, task.threads(), |writers| {
+        let turn = write_while(&files, task.threads(), &self.stop.token, |writers| {
             share.turn_parts(&mut host, parts, later, Some(feed), &|_, batch: RecordBatch| {
                 progress.wrote(batch.num_rows());
                 writers.take(batch)
             })
         })?;
         host.finish()?;
+        // What was to be written when the stop came was not.
+        self.stop.check()?;
         self.progress.enter(Phase::Writing);
         summary.rows_out = self.progress.get().rows_out;
         if task.host == 0 && summary.rows_out == 0 {
@@ -169,14 +219,13 @@ impl<W: Write> Session<W> {
         summary.load_ms += milliseconds(turn.reading);
         let other = turn.reading + revolution.waiting;
         summary.join_ms = milliseconds(start.elapsed().saturating_sub(other));
-        summary.peak_bytes = progress::peak_bytes();
         Ok(sealed)
     }
 }
 
 fn bind(task: &Task, sides: &[Side; 2]) -> Result<Bound, ClusterError> {
     let [left, right] = sides.each_ref().map(|side| &side.dataset.schema);
-    let condition = plan::Condition::new(&task.query, left, right)?;
+    let condition = plan::Condition::new(&task.query, left, right, task.now_ns)?;
     plan::bind(&condition, &task.query, task.rotate(), task.algorithm)
 }
 

@@ -13,7 +13,7 @@ use std::{
 
 use annulus_cyclo::CycloError;
 use annulus_dataset::output::WholeDataset;
-use annulus_join::error::JoinError;
+use annulus_join::{cancel::CancelToken, error::JoinError};
 use arrow::array::RecordBatch;
 
 use crate::error::ClusterError;
@@ -33,13 +33,15 @@ struct Failed {
     first: Mutex<Option<ClusterError>>,
 }
 
-/// Runs `join`, whose batches go to `count` files by a thread for each, and waits until all are written.
+/// Runs `join`, whose batches go to `count` files by a thread for each, and waits until all are written. Batches that wait when
+/// `cancel` asks for a stop are not.
 ///
 /// # Errors
 /// The first one of a file, or else that of `join`.
 pub(super) fn write_while<T>(
     files: &WholeDataset,
     count: usize,
+    cancel: &CancelToken,
     join: impl FnOnce(&Writers<'_>) -> Result<T, CycloError>,
 ) -> Result<T, ClusterError> {
     let (sender, receiver) = sync_channel(WAITING);
@@ -49,7 +51,7 @@ pub(super) fn write_while<T>(
         let writers = Writers { batches: sender, failed: &failed };
         for file in 0..count {
             let (receiver, failed) = (&receiver, &failed);
-            let work = move || write(files, file, receiver, failed);
+            let work = move || write((files, file), receiver, failed, cancel);
             Builder::new().name("writer".to_owned()).spawn_scoped(scope, work).map_err(CycloError::Threads)?;
         }
         join(&writers)
@@ -60,12 +62,17 @@ pub(super) fn write_while<T>(
     }
 }
 
-/// Writes what nobody else has taken. After an error nothing is written, but all is taken, so that nobody waits.
-fn write(files: &WholeDataset, file: usize, batches: &Mutex<Receiver<RecordBatch>>, failed: &Failed) {
+/// Writes what nobody else has taken. After an error or a stop nothing is written, but all is taken, so that nobody waits.
+fn write(
+    (files, file): (&WholeDataset, usize),
+    batches: &Mutex<Receiver<RecordBatch>>,
+    failed: &Failed,
+    cancel: &CancelToken,
+) {
     loop {
         let next = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(batch) = next else { return };
-        if failed.is_set.load(Relaxed) {
+        if failed.is_set.load(Relaxed) || cancel.is_cancelled() {
             continue;
         }
         let written = catch_unwind(AssertUnwindSafe(|| files.write(file, &batch)));

@@ -4,20 +4,21 @@ mod callers;
 
 use std::{
     collections::VecDeque,
-    io::{self, Read, Write},
+    io::{self, ErrorKind, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
-use annulus_roundabout::secure::{self, HostName, Secure};
+use annulus_roundabout::secure::{self, Authority, HostName, Secure};
+use tracing::{error, info, warn};
 
 use self::callers::{CALLERS, Callers, Hearing};
 use crate::{
     control::{Lane, LineWriter, Report},
     error::ClusterError,
-    host::{self, Member},
+    host::{self, Member, Stop},
     job::LEAST_TIMEOUT,
     ring_file::listen,
 };
@@ -26,12 +27,6 @@ use crate::{
 const HEARING: Duration = Duration::from_secs(5);
 /// Between attempts to take callers, if the system refuses.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// Gets to know what a node does.
-pub trait Log: Send + Sync {
-    /// Something has happened.
-    fn said(&self, what: &str);
-}
 
 /// A node that listens.
 pub struct Node {
@@ -59,28 +54,33 @@ impl Node {
     /// Listens where the ring's file says that this host takes orders.
     ///
     /// # Errors
-    /// If the file does not have this host, or its address cannot be listened at.
+    /// If the file does not have this host, the key of the ring's authority lies beside the host's certificate, or its address cannot
+    /// be listened at.
     pub fn listen(member: Member, timeout: Duration) -> Result<Self, ClusterError> {
         if timeout < LEAST_TIMEOUT {
             let reason = format!("must be at least {} s", LEAST_TIMEOUT.as_secs());
             return Err(ClusterError::Option { option: "--timeout", reason });
         }
         let host = member.file.host(&member.identity.member().host)?;
+        let authority_key = Authority::key_path(&member.file.certificates);
+        if authority_key.exists() {
+            return Err(ClusterError::AuthorityKey { path: authority_key });
+        }
         let listener = listen(&host.control, "orders")?;
         // Another program may have its other address.
         listen(&host.data, "rows")?;
         Ok(Self { member, listener, timeout, join: Arc::default() })
     }
 
-    /// Takes orders until the process ends.
-    pub fn run(&self, log: &Arc<dyn Log>) -> ! {
+    /// Takes orders until the process ends. What it does is told by `tracing`.
+    pub fn run(&self) -> ! {
         let (waiting, callers) = (&Mutex::default(), &Callers::default());
         thread::scope(|scope| {
             loop {
                 let (stream, address) = match self.listener.accept() {
                     Ok(accepted) => accepted,
                     Err(error) => {
-                        log.said(&format!("nobody can be heard: {error}"));
+                        error!("cannot accept connections: {error}");
                         // There may be too many open files, and there is nothing to wait for but time.
                         thread::sleep(PAUSE);
                         continue;
@@ -89,14 +89,14 @@ impl Node {
                 let hearing = match callers.hear(&stream) {
                     Ok(hearing) => hearing,
                     Err(error) => {
-                        log.said(&format!("{address} cannot be heard: {error}"));
+                        error!("cannot hear {address}: {error}");
                         continue;
                     }
                 };
                 // Who says nothing keeps nobody else from being heard.
-                let hear = move || self.hear(stream, address, hearing, waiting, log);
+                let hear = move || self.hear(stream, address, hearing, waiting);
                 if let Err(error) = thread::Builder::new().name("caller".to_owned()).spawn_scoped(scope, hear) {
-                    log.said(&format!("a caller cannot be heard: {error}"));
+                    error!("cannot hear {address}: {error}");
                 }
             }
         })
@@ -113,21 +113,14 @@ impl Node {
     }
 
     /// A connection of a coordinator, two of which are a join.
-    fn hear(
-        &self,
-        stream: TcpStream,
-        address: SocketAddr,
-        hearing: Hearing<'_>,
-        waiting: &Mutex<VecDeque<Heard>>,
-        log: &Arc<dyn Log>,
-    ) {
+    fn hear(&self, stream: TcpStream, address: SocketAddr, hearing: Hearing<'_>, waiting: &Mutex<VecDeque<Heard>>) {
         let greeted = self.greet(stream);
         if hearing.end() {
-            return log.said(&format!("{address} was turned away: it has not said what for, and others have called"));
+            return warn!("turned {address} away: it has not said what it wants, and others are waiting");
         }
         let (peer, lane, stream) = match greeted {
             Ok(greeted) => greeted,
-            Err(error) => return log.said(&format!("{address} was turned away: {error}")),
+            Err(error) => return warn!("turned {address} away: {error}"),
         };
         let heard = Heard { peer: peer.clone(), lane, stream, since: Instant::now() };
         let (orders, reports) = match (lane, meet(heard, waiting)) {
@@ -136,14 +129,14 @@ impl Node {
                 (orders, reports)
             }
         };
-        log.said(&format!("orders from {peer} at {address}"));
-        self.start(orders, reports, log);
+        info!("orders from submitter {peer} at {address}");
+        self.start(orders, reports);
     }
 
     fn greet(&self, stream: TcpStream) -> Result<(HostName, Lane, Secure), ClusterError> {
         let end = Instant::now() + HEARING;
         stream.set_nodelay(true)?;
-        let secured = secure::accept_within(stream, &self.member.identity, HEARING);
+        let secured = secure::accept_submitter(stream, &self.member.identity, HEARING);
         let (mut secured, peer) =
             secured.map_err(|source| ClusterError::Secure { host: "a coordinator".to_owned(), source })?;
         let lane = first_line(&mut secured, end)?;
@@ -151,34 +144,40 @@ impl Node {
     }
 
     /// A join, on a thread of its own; others meanwhile are told that this host is busy.
-    fn start(&self, orders: Secure, reports: Secure, log: &Arc<dyn Log>) {
+    fn start(&self, orders: Secure, reports: Secure) {
         let mut running = self.join.orders();
         let refused = match (&*running, orders.stream().try_clone()) {
-            (Some(_), _) => Some("it is busy with another join; wait until that ends".to_owned()),
-            (None, Err(error)) => Some(error.to_string()),
+            (Some(_), _) => Some(Report::Busy),
+            (None, Err(error)) => Some(Report::Failed { reason: error.to_string(), other: None }),
             (None, Ok(clone)) => {
                 *running = Some(clone);
                 None
             }
         };
         drop(running);
-        if let Some(reason) = refused {
-            LineWriter::new(reports).write(&Report::Failed { reason, other: None }).ok();
+        if let Some(report) = refused {
+            match &report {
+                Report::Failed { reason, .. } => warn!("refused a join: {reason}"),
+                _ => warn!("refused a join: this host is busy with another one"),
+            }
+            LineWriter::new(reports).write(&report).ok();
             return;
         }
         let (join, member, timeout) = (Arc::clone(&self.join), self.member.clone(), self.timeout);
-        let ended = Arc::clone(log);
         let reports = Reports { _running: IdleAtDrop(join), stream: reports };
         let work = move || {
             let limits = orders.stream().set_read_timeout(Some(timeout));
             let limits = limits.and_then(|()| reports.stream.stream().set_write_timeout(Some(timeout)));
-            match limits.map_err(ClusterError::Io).and_then(|()| host::serve(orders, reports, Some(member))) {
-                Ok(()) => ended.said("the join has ended"),
-                Err(error) => ended.said(&format!("the join has ended: {error}")),
+            // What becomes of the join is told there.
+            if let Err(error) = limits
+                .map_err(ClusterError::Io)
+                .and_then(|()| host::serve(orders, reports, Some(member), Stop::default()))
+            {
+                error!("cannot start a join: {error}");
             }
         };
         if let Err(error) = thread::Builder::new().name("join".to_owned()).spawn(work) {
-            log.said(&format!("cannot start a join: {error}"));
+            error!("cannot start a join: {error}");
         }
     }
 }
@@ -228,7 +227,10 @@ struct IdleAtDrop(Arc<Running>);
 
 impl Drop for IdleAtDrop {
     fn drop(&mut self) {
-        *self.0.orders() = None;
+        if let Some(orders) = self.0.orders().take() {
+            // Nobody takes more orders, and the thread that reads them ends.
+            orders.shutdown(Shutdown::Both).ok();
+        }
         self.0.ended.notify_all();
     }
 }
@@ -241,12 +243,16 @@ fn first_line(stream: &mut Secure, end: Instant) -> Result<Lane, ClusterError> {
         if line.len() > 100 {
             return Err(broken("it does not say what it is for".to_owned()));
         }
+        let silent = || broken(format!("it has not said within {HEARING:?} what it is for"));
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(broken(format!("it has not said within {HEARING:?} what it is for")));
+            return Err(silent());
         }
         stream.stream().set_read_timeout(Some(left))?;
-        stream.read_exact(&mut byte)?;
+        stream.read_exact(&mut byte).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => silent(),
+            _ => error.into(),
+        })?;
         line.extend(byte);
     }
     serde_json::from_slice(&line).map_err(|error| broken(error.to_string()))

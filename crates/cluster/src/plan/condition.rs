@@ -37,11 +37,12 @@ pub(super) struct Equal {
 }
 
 impl Condition {
-    /// Takes a query's condition apart. Keys of different types are made the same, as DataFusion does.
+    /// Takes a query's condition apart. Keys of different types are made the same, as DataFusion does. `now_ns` is the time that
+    /// functions like `now()` return, in nanoseconds since 1970: all hosts need the same.
     ///
     /// # Errors
     /// If a column is not there, keys cannot be compared, or the predicate is not one.
-    pub fn new(query: &Query, left: &SchemaRef, right: &SchemaRef) -> Result<Self, ClusterError> {
+    pub fn new(query: &Query, left: &SchemaRef, right: &SchemaRef, now_ns: i64) -> Result<Self, ClusterError> {
         if query.left.name == query.right.name {
             let reason = format!("both sides are called '{}'; give one another name (NAME=PATH)", query.left.name);
             return Err(ClusterError::Option { option: "LEFT and RIGHT", reason });
@@ -50,7 +51,8 @@ impl Condition {
             let text = text.to_owned();
             move |error: DataFusionError| ClusterError::Condition { text, reason: error.strip_backtrace() }
         };
-        let sql = Sql::new((&query.left.name, left), (&query.right.name, right)).map_err(failed("the columns"))?;
+        let sides = ((&*query.left.name, left), (&*query.right.name, right));
+        let sql = Sql::new(sides.0, sides.1, now_ns).map_err(failed("the columns"))?;
         let mut parts = Vec::new();
         for (a, b) in &query.on {
             check_column(&query.left.name, left, a)?;
@@ -60,10 +62,13 @@ impl Condition {
         }
         if let Some(text) = &query.condition {
             let expr = sql.parse(text).and_then(|expr| sql.prepare(expr)).map_err(failed(text))?;
-            let data_type = sql.type_of(&expr).map_err(failed(text))?;
-            if !matches!(data_type, DataType::Boolean | DataType::Null) {
-                let reason = format!("it is {data_type}, and must be true or false");
-                return Err(ClusterError::Condition { text: text.clone(), reason });
+            let conjuncts = split_conjunction_owned(expr.clone());
+            for part in std::iter::once(&expr).chain(&conjuncts) {
+                let data_type = sql.type_of(part).map_err(failed(text))?;
+                if data_type != DataType::Boolean {
+                    let reason = format!("'{part}' is of type {data_type}, and must be true or false");
+                    return Err(ClusterError::Condition { text: text.clone(), reason });
+                }
             }
             if expr.is_volatile() {
                 let reason =
@@ -72,7 +77,7 @@ impl Condition {
             }
             // Whatever it is, it must be possible to evaluate it.
             sql.physical(&expr, &sql.columns(&expr)).map_err(failed(text))?;
-            parts.extend(split_conjunction_owned(expr));
+            parts.extend(conjuncts);
         }
         Ok(Self::of(sql, parts))
     }

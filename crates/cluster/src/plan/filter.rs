@@ -25,10 +25,7 @@ impl PairFilter for Predicate {
         let outside = |error| JoinError::Outside(Box::new(error));
         let kept = self.expr.evaluate(candidates).map_err(outside)?;
         let kept = kept.into_array(candidates.num_rows()).map_err(outside)?;
-        match kept.as_boolean_opt() {
-            Some(kept) => Ok(kept.clone()),
-            // NULL without a type.
-            None => Ok(BooleanArray::from(vec![false; candidates.num_rows()])),
-        }
+        let kept = kept.as_boolean_opt().cloned();
+        kept.ok_or_else(|| JoinError::Outside(format!("'{}' must be true or false", self.expr).into()))
     }
 }

@@ -54,7 +54,9 @@ impl Scan {
         if let Some(filter) = &self.filter {
             let keep = filter.evaluate(&batch).and_then(|keep| keep.into_array(batch.num_rows()));
             let keep = keep.map_err(|error| failed(filter, error))?;
-            let keep = keep.as_boolean();
+            let keep = keep
+                .as_boolean_opt()
+                .ok_or_else(|| failed(filter, DataFusionError::Plan("it must be true or false".to_owned())))?;
             let keep = if keep.nulls().is_some() { prep_null_mask_filter(keep) } else { keep.clone() };
             batch = filter_record_batch(&batch, &keep)?;
         }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use annulus_join::types::Side;
 use arrow::datatypes::{Field, SchemaRef};
+use chrono::DateTime;
 use datafusion::{
     common::{Column, DFSchema, TableReference},
     error::DataFusionError,
-    execution::{SessionState, SessionStateBuilder},
+    execution::{SessionState, SessionStateBuilder, context::ExecutionProps},
     logical_expr::Expr,
     optimizer::simplify_expressions::{ExprSimplifier, SimplifyContext},
     physical_expr::PhysicalExpr,
@@ -27,11 +28,18 @@ pub(super) fn index(side: Side) -> usize {
 }
 
 impl Sql {
-    pub(super) fn new(left: (&str, &SchemaRef), right: (&str, &SchemaRef)) -> Result<Self, DataFusionError> {
+    /// `now_ns` is what `now()` is, in nanoseconds since 1970.
+    pub(super) fn new(
+        left: (&str, &SchemaRef),
+        right: (&str, &SchemaRef),
+        now_ns: i64,
+    ) -> Result<Self, DataFusionError> {
         let mut config = SessionConfig::new();
         // Columns of files are called what they are called there.
         config.options_mut().sql_parser.enable_ident_normalization = false;
-        let state = SessionStateBuilder::new().with_config(config).with_default_features().build();
+        let now = ExecutionProps::new().with_query_execution_start_time(DateTime::from_timestamp_nanos(now_ns));
+        let state = SessionStateBuilder::new().with_config(config).with_default_features();
+        let state = state.with_execution_props(now).build();
         let sides = [left, right].map(|(name, schema)| (TableReference::bare(name), Arc::clone(schema)));
         let [left, right] = &sides;
         let schema =

@@ -1,8 +1,8 @@
-//! One input: its batches, hashed, into the exchange.
+//! One input: hashes its batches and sends them to the exchange.
 
 use std::{future::poll_fn, panic::AssertUnwindSafe, sync::Arc};
 
-use annulus_exchange::{error::ExchangeError, exchange::Producer, ring::Admission, stats::ExchangeStats};
+use annulus_exchange::{Producer, error::ExchangeError, ring::Admission, stats::ExchangeStats};
 use arrow::{
     array::{RecordBatch, RecordBatchOptions},
     datatypes::SchemaRef,
@@ -26,7 +26,7 @@ use crate::{
     metrics::ExchangeMetrics,
 };
 
-/// An input with its place in the exchange.
+/// An input with its producer.
 pub(crate) struct Feed {
     input: SendableRecordBatchStream,
     schema: SchemaRef,
@@ -35,7 +35,7 @@ pub(crate) struct Feed {
     times: Times,
 }
 
-/// Where an input's time goes, under the stock operator's names.
+/// The times of an input, under the stock operator's names.
 pub(crate) struct Times {
     fetch: Time,
     hash: Time,
@@ -49,11 +49,11 @@ impl Times {
     }
 }
 
-/// Why an input stopped before its end.
+/// The reason why an input stopped early.
 enum Halt {
-    /// The exchange takes no more: it was stopped, or nobody listens.
+    /// The exchange accepts no more: it was stopped, or has no consumers left.
     Stopped,
-    /// This input, or the copying of its rows, failed.
+    /// This input failed, or the copying of its rows.
     Failed(DataFusionError),
 }
 
@@ -66,7 +66,7 @@ impl From<DataFusionError> for Halt {
 impl From<ExchangeError> for Halt {
     fn from(error: ExchangeError) -> Self {
         match error {
-            // Whoever stopped it has told the outputs.
+            // The outputs know already why it was stopped.
             ExchangeError::Stopped(_) | ExchangeError::ProducerLost { .. } => Self::Stopped,
             other => Self::Failed(from_exchange(other)),
         }
@@ -87,7 +87,7 @@ impl Feed {
         Self { input, schema, hasher, sender, times }
     }
 
-    /// Runs the input to its end; errors and panics go to all outputs.
+    /// Runs the input to its end. Errors and panics reach all outputs.
     pub(crate) async fn run(mut self) {
         let outcome = AssertUnwindSafe(self.pump()).catch_unwind().await;
         let Self { sender, .. } = self;
@@ -121,24 +121,25 @@ impl Feed {
 
             let send = self.times.send.timer();
             while poll_fn(|cx| producer.poll_ready(cx)).await? == Admission::Yield {
-                // Behind the outputs of this thread, and behind what it can take over from others.
+                // Lets the outputs of this thread run first, and tasks that it can steal.
                 yield_now().await;
             }
             let woken = producer.stats().wakeups;
             producer.send_hashed(batch, hashes).map_err(|refused| refused.error)?;
             send.done();
             if producer.stats().wakeups > woken || producer.is_crowded() {
-                // Let the consumers take their rows while these are in the cache, and give their memory back.
+                // Lets consumers take their rows while they are in the cache, and free their memory.
                 yield_now().await;
             } else {
-                // An input that is always ready must let the others run.
+                // An input that is always ready must let other tasks run.
                 consume_budget().await;
             }
         }
     }
 }
 
-/// `batch` with exactly the plan's schema: the branches of a union may differ in nullability and metadata.
+/// Returns `batch` with exactly the plan's schema: the branches of a union may differ in
+/// nullability and metadata.
 fn conform(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     if Arc::ptr_eq(batch.schema_ref(), schema) || batch.schema_ref() == schema {
         return Ok(batch);
@@ -156,8 +157,8 @@ struct Sender {
 }
 
 impl Sender {
-    /// Records what was counted so far. Before the producer ends, because then the outputs may end, too, and with them
-    /// whoever reads the metrics.
+    /// Records the counters. Call it before the producer ends: the outputs may end with it, and
+    /// then the metrics are read.
     fn record(&mut self) -> Option<Producer> {
         let producer = self.producer.take()?;
         self.metrics.record_producer(producer.stats(), &mut self.seen);
@@ -184,7 +185,7 @@ impl Drop for Sender {
     }
 }
 
-/// The stock operator's hash of each row, bit for bit.
+/// Computes the stock operator's hash of each row, bit for bit.
 struct Hasher {
     exprs: Vec<Arc<dyn PhysicalExpr>>,
     hashes: Vec<u64>,

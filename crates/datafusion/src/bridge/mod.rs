@@ -1,12 +1,13 @@
-//! From the streams of the inputs through the exchange to the streams of the outputs.
+//! Connects the streams of the inputs to the streams of the outputs through the exchange.
 //!
 //! ```text
-//! input stream --feed (a task)--> Producer ... Consumer --OutputStream--> whoever executes the partition
+//! input stream --feed (a task)--> Producer ... Consumer --OutputStream--> executor of the partition
 //! ```
-//! Ownership decides when things end. The streams own the tasks: when the last of them is dropped, the tasks are aborted,
-//! and with them go reservations and files. The operator owns the consumers of partitions that nobody has executed yet,
-//! and as long as there are any also a share of the tasks: their rows are still wanted, and until they are, the full
-//! exchange holds the inputs back.
+//! Ownership decides when the parts end. The output streams own the tasks: when the last stream is
+//! dropped, the tasks are aborted, and their reservations and files are freed. The operator owns
+//! the consumers of partitions that have not been executed yet, and while there are any, a share of
+//! the tasks: these rows are still needed, and until they are read, the full exchange holds the
+//! inputs back.
 
 mod feed;
 mod output;
@@ -14,7 +15,7 @@ mod overflow;
 
 use std::sync::Arc;
 
-use annulus_exchange::{config::ExchangeConfig, exchange::exchange};
+use annulus_exchange::{config::ExchangeConfig, exchange};
 use datafusion::{
     common::{internal_datafusion_err, internal_err, runtime::SpawnedTask},
     error::Result,
@@ -35,7 +36,7 @@ use self::{
 };
 use crate::{error::from_exchange, metrics::NodeMetrics};
 
-/// What an exchange is built from.
+/// The parts from which an exchange is built.
 pub(crate) struct Setup<'a> {
     pub(crate) input: &'a Arc<dyn ExecutionPlan>,
     pub(crate) exprs: &'a [Arc<dyn PhysicalExpr>],
@@ -45,19 +46,19 @@ pub(crate) struct Setup<'a> {
 
 /// One execution of the operator.
 pub(crate) struct Bridge {
-    /// The partitions that nobody has executed yet.
+    /// The partitions that have not been executed yet.
     waiting: Vec<Option<Receiver>>,
-    /// How many those are.
+    /// The number of these partitions.
     left: usize,
-    /// Ours until all partitions were executed.
+    /// Held until all partitions have been executed.
     inputs: Option<Arc<Inputs>>,
 }
 
 impl Bridge {
-    /// Executes the inputs (without polling them) and makes the exchange.
+    /// Executes the inputs (without polling them) and creates the exchange.
     ///
     /// # Errors
-    /// If an input cannot be executed, or an option is outside what is possible.
+    /// If an input cannot be executed, or an option is invalid.
     pub(crate) fn open(setup: &Setup<'_>, context: &Arc<TaskContext>) -> Result<Self> {
         let partitions = setup.input.output_partitioning().partition_count();
         let streams = (0..partitions).map(|partition| setup.input.execute(partition, Arc::clone(context)));
@@ -65,7 +66,7 @@ impl Bridge {
 
         let schema = setup.input.schema();
         let metrics = setup.metrics.exchange();
-        // One set of counters for all partitions: they would be added up anyway, and most partitions never spill.
+        // One set of counters for all partitions: they are summed anyway, and most partitions never spill.
         let spill_metrics = SpillMetrics::new(&setup.metrics.common, 0);
         let spill = SpillManager::new(context.runtime_env(), spill_metrics, Arc::clone(&schema))
             .with_compression_type(context.session_config().spill_compression());
@@ -86,10 +87,10 @@ impl Bridge {
         Ok(Self { waiting: waiting.collect(), left: setup.config.consumers, inputs: Some(inputs) })
     }
 
-    /// The stream of `partition`, once.
+    /// Takes the stream of `partition`, once.
     ///
     /// # Errors
-    /// If it was taken before, or does not exist.
+    /// If it was taken before, or there is no such partition.
     pub(crate) fn take(&mut self, partition: usize, setup: &Setup<'_>) -> Result<SendableRecordBatchStream> {
         let Some(slot) = self.waiting.get_mut(partition) else {
             return internal_err!("partition {partition} of {} does not exist", self.waiting.len());
@@ -107,7 +108,7 @@ impl Bridge {
     }
 }
 
-/// The inputs, which run from the first poll of an output until the last owner is dropped.
+/// The inputs. They run from the first poll of an output until the last owner is dropped.
 pub(crate) struct Inputs(Mutex<Progress>);
 
 enum Progress {
@@ -116,7 +117,7 @@ enum Progress {
 }
 
 impl Inputs {
-    /// Starts a task for each input unless they run already.
+    /// Starts a task for each input, unless they run already.
     pub(crate) fn start(&self) {
         let mut progress = self.0.lock();
         if let Progress::Opened(feeds) = &mut *progress {

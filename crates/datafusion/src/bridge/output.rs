@@ -1,4 +1,4 @@
-//! One output: what its consumer receives, read back from disk where it was spilled.
+//! One output: returns the batches of its consumer, reading spilled ones back from disk.
 
 use std::{
     pin::Pin,
@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use annulus_exchange::{exchange::Consumer, overflow::Delivery};
+use annulus_exchange::{Consumer, overflow::Delivery};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use datafusion::{
     common::internal_err,
@@ -19,11 +19,11 @@ use futures::{Stream, StreamExt};
 use super::{Inputs, overflow::SessionOverflow};
 use crate::{error::from_exchange, metrics::ExchangeMetrics};
 
-/// A consumer's end of the exchange. Dropping it gives up what was sent to it, on disk too.
+/// A consumer's end of the exchange. Dropping it discards what was sent to it, also on disk.
 pub(super) struct Receiver {
     pub(super) consumer: Consumer,
     pub(super) partition: usize,
-    /// The batches that were spilled for this consumer, in their order; fetched when the first has its turn.
+    /// The batches spilled for this consumer, in order. Fetched when the first of them is due.
     pub(super) spilled: Option<SendableRecordBatchStream>,
     pub(super) overflow: Arc<SessionOverflow>,
     pub(super) metrics: ExchangeMetrics,
@@ -39,12 +39,12 @@ impl Drop for Receiver {
 /// The stream of one output partition.
 pub(super) struct OutputStream {
     schema: SchemaRef,
-    /// Gone once the stream has ended, so that it ends once.
+    /// `None` once the stream has ended.
     open: Option<Open>,
     baseline: BaselineMetrics,
 }
 
-/// Field order is drop order: the consumer leaves before the inputs are given up.
+/// Field order is drop order: the consumer is dropped before the inputs.
 struct Open {
     receiver: Receiver,
     inputs: Arc<Inputs>,

@@ -1,4 +1,4 @@
-//! The session's memory pool and disk, as the exchange sees them.
+//! The session's memory pool and disk, for the exchange.
 
 use std::sync::Arc;
 
@@ -24,35 +24,35 @@ use parking_lot::Mutex;
 
 use crate::error::into_stop;
 
-/// One reservation for the exchange, and for each consumer that has to be spilled for a queue on disk.
+/// One memory reservation for the exchange, and a queue on disk for each consumer whose rows spill.
 ///
-/// A queue gives batches back in the order in which they were written, so what the exchange carries for a spilled batch
-/// is only the news that the next one of that queue has its turn.
+/// A queue returns batches in the order in which they were written. So for a spilled batch the
+/// exchange carries only a marker that the next batch of the queue is due.
 pub(crate) struct SessionOverflow {
     reservation: MemoryReservation,
     peak: Gauge,
     runtime: Arc<RuntimeEnv>,
     spill: Arc<SpillManager>,
-    /// Bytes at which a queue begins another file.
+    /// The size at which a queue begins another file.
     file_bytes: usize,
-    /// Locked while a batch is written, because each queue is for one writer at a time.
+    /// Locked while a batch is written: each queue allows one writer at a time.
     queues: Vec<Mutex<DiskQueue>>,
 }
 
-/// A consumer's queue on disk. Most are never used.
+/// A consumer's queue on disk. Most queues are never used.
 enum DiskQueue {
     Unused,
-    /// The reading end is here until the consumer fetches it.
+    /// The writing end, and the reading end until the consumer fetches it.
     Open(SpillPoolSink, Option<SendableRecordBatchStream>),
-    /// Nobody reads any more.
+    /// The consumer reads no more.
     Closed,
 }
 
-/// What the exchange carries for a spilled batch.
+/// The marker that the exchange carries for a spilled batch.
 struct NextOnDisk;
 
 impl SessionOverflow {
-    /// Overflow within the session's memory pool, and to disk through `spill`.
+    /// Creates an overflow into the session's memory pool, and to disk through `spill`.
     pub(crate) fn new(context: &TaskContext, spill: SpillManager, consumers: usize, peak: Gauge) -> Self {
         let consumer = MemoryConsumer::new(format!("RingRepartitionExec[{consumers}]")).with_can_spill(true);
         Self {
@@ -65,7 +65,8 @@ impl SessionOverflow {
         }
     }
 
-    /// The batches that were spilled for `consumer` and those that will be, in their order. Once, after the first was.
+    /// Returns the batches that have been and will be spilled for `consumer`, in order. Returns
+    /// them once, after the first has been spilled.
     pub(crate) fn reader(&self, consumer: usize) -> Option<SendableRecordBatchStream> {
         match &mut *self.queues[consumer].lock() {
             DiskQueue::Open(_, reader) => reader.take(),
@@ -73,7 +74,7 @@ impl SessionOverflow {
         }
     }
 
-    /// Removes the files of `consumer`, which reads no more.
+    /// Removes the files of `consumer`.
     pub(crate) fn close(&self, consumer: usize) {
         *self.queues[consumer].lock() = DiskQueue::Closed;
     }

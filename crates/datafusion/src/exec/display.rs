@@ -1,4 +1,4 @@
-//! How `EXPLAIN` shows the operator.
+//! The text of the operator in `EXPLAIN`.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 use super::RingRepartitionExec;
 use crate::config::{Path, Strategy};
 
-/// A node's own text as a value.
+/// The text of a node as a value.
 struct Text<'a, T>(&'a T, DisplayFormatType);
 
 impl<T: DisplayAs> fmt::Display for Text<'_, T> {
@@ -29,7 +29,7 @@ impl DisplayAs for RingRepartitionExec {
         let path = Path::from(self.path());
         match format {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                // The stock text starts with the stock name, of which ours is a prefix away.
+                // The stock text starts with the stock name; `Ring` before it makes our name.
                 write!(f, "Ring{}, strategy=ring, path={path}, why={why}", Text(self.stock(), format))
             }
             DisplayFormatType::TreeRender => {

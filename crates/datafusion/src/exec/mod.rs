@@ -1,4 +1,4 @@
-//! The operators.
+//! The operator of the exchange.
 
 mod display;
 mod repartition;

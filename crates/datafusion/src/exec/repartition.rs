@@ -1,10 +1,10 @@
-//! The operator that stands in for DataFusion's `RepartitionExec`.
+//! The operator that replaces DataFusion's `RepartitionExec`.
 
 use std::{fmt, sync::Arc};
 
 use annulus_exchange::{
+    choose,
     config::{DataPath, ExchangeConfig},
-    exchange::choose,
 };
 use datafusion::{
     common::{Statistics, tree_node::TreeNodeRecursion},
@@ -34,33 +34,36 @@ use crate::{
     report::ExchangeReport,
 };
 
-/// Hash repartition through the exchange.
+/// A hash repartition through the exchange.
 ///
-/// It keeps the stock operator it replaced, over the same child: that one answers every question of the optimizer and
-/// is what a downcast to `RepartitionExec` finds (plan encoders and distributed planners look for it), while execution
-/// is the exchange's. The plan properties are the stock operator's own `Arc`, because ancestors compare them by pointer.
+/// It contains the stock operator that it replaced, over the same child. The stock operator answers
+/// every question of the optimizer, and a downcast to `RepartitionExec` finds it (plan encoders and
+/// distributed planners look for it). Only execution uses the exchange. The plan properties are the
+/// stock operator's own `Arc`, because ancestors compare them by pointer.
 pub struct RingRepartitionExec {
     stock: RepartitionExec,
     options: AnnulusConfig,
     config: ExchangeConfig,
     path: DataPath,
     metrics: NodeMetrics,
-    /// The execution under way, from the first executed partition on.
+    /// The current execution, from the first executed partition on.
     bridge: Mutex<Option<Bridge>>,
 }
 
 impl RingRepartitionExec {
-    /// Whether the exchange does what `stock` does: hash partitioning of bounded input without a merge.
+    /// Returns whether the exchange can replace `stock`: a hash partitioning of bounded input that
+    /// preserves no order.
     pub fn can_replace(stock: &RepartitionExec) -> bool {
         matches!(stock.partitioning(), Partitioning::Hash(exprs, outputs) if !exprs.is_empty() && *outputs > 0)
             && !stock.preserve_order()
             && !stock.properties().boundedness.is_unbounded()
     }
 
-    /// The operator in the place of `stock`, for which [`can_replace`](Self::can_replace) holds.
+    /// Creates the operator that replaces `stock`, for which [`can_replace`](Self::can_replace) is
+    /// true.
     ///
     /// # Errors
-    /// If an option is outside what is possible.
+    /// If an option is invalid.
     pub fn try_new(stock: RepartitionExec, options: AnnulusConfig) -> Result<Self> {
         let inputs = stock.input().output_partitioning().partition_count();
         let config = ExchangeConfig {
@@ -68,7 +71,7 @@ impl RingRepartitionExec {
             slots: options.slots,
             path: options.path.into(),
             overflow_bytes: if options.overflow_limit == 0 { usize::MAX } else { options.overflow_limit },
-            // Without inputs there is nothing to exchange, and none is made.
+            // Without inputs no exchange is created, but its config must be valid.
             ..ExchangeConfig::new(inputs.max(1), stock.partitioning().partition_count())
         };
         config.check().map_err(from_exchange)?;
@@ -76,27 +79,27 @@ impl RingRepartitionExec {
         Ok(Self { stock, options, config, path, metrics: NodeMetrics::default(), bridge: Mutex::default() })
     }
 
-    /// The stock operator over the same child.
+    /// Returns the stock operator over the same child.
     pub fn stock(&self) -> &RepartitionExec {
         &self.stock
     }
 
-    /// The options that it was planned with.
+    /// Returns the options from the time of planning.
     pub fn options(&self) -> &AnnulusConfig {
         &self.options
     }
 
-    /// Which side copies the rows.
+    /// Returns the side that copies the rows.
     pub fn path(&self) -> DataPath {
         self.path
     }
 
-    /// What the exchange has done so far.
+    /// Returns the rows and bytes that the exchange has moved until now.
     pub fn report(&self) -> ExchangeReport {
         self.metrics.report()
     }
 
-    /// This operator in the place of the stock operator that `plan` is, fresh; or `plan` if that cannot be replaced.
+    /// Returns a new operator that replaces `plan`, or `plan` itself if it cannot be replaced.
     fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         match plan.downcast_ref::<RepartitionExec>() {
             Some(stock) if Self::can_replace(stock) => {
@@ -116,7 +119,7 @@ impl RingRepartitionExec {
             exprs,
             config: ExchangeConfig {
                 batch_rows: context.session_config().batch_size(),
-                // Only bounded inputs are replaced, and until they end full batches serve the plan better.
+                // Inputs are bounded, so waiting for full batches delays nothing forever.
                 full_batches: true,
                 open_bytes: open_bytes(context, self.config.open_bytes),
                 ..self.config.clone()
@@ -126,8 +129,8 @@ impl RingRepartitionExec {
     }
 }
 
-/// What open chunks may take: `usual`, but a small part of a pool that is limited, since a plan may have many exchanges and
-/// its other operators need the pool, too.
+/// Returns the memory for open chunks: `usual`, but at most a small part of a limited pool, since a
+/// plan may have many exchanges, and its other operators need the pool, too.
 fn open_bytes(context: &TaskContext, usual: usize) -> usize {
     match context.memory_pool().memory_limit() {
         MemoryLimit::Finite(limit) => usual.min(limit / 32),

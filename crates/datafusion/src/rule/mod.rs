@@ -1,4 +1,4 @@
-//! The optimizer rules that put Annulus into a plan.
+//! The optimizer rule that puts the exchange into a plan.
 
 mod repartition;
 

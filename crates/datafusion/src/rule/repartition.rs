@@ -1,4 +1,4 @@
-//! Which repartitions run on the ring.
+//! The choice of the repartitions that run on the exchange.
 
 use std::{any::Any, sync::Arc};
 
@@ -15,26 +15,38 @@ use crate::{
     exec::RingRepartitionExec,
 };
 
-/// Replaces `RepartitionExec` by [`RingRepartitionExec`] where it partitions bounded input by hash and need not merge.
+/// Replaces `RepartitionExec` by [`RingRepartitionExec`] where it partitions bounded input by hash
+/// and preserves no order.
 ///
-/// Everything else stays DataFusion's own: round robin and range partitioning, order-preserving repartitions, streams
-/// without an end.
+/// All other repartitions stay DataFusion's own: round-robin and range partitioning,
+/// order-preserving repartitions, and unbounded streams.
+/// [`SessionStateBuilderExt`](crate::SessionStateBuilderExt) installs the rule in a session;
+/// [`install`](Self::install) adds it to a list of rules:
+///
+/// ```
+/// use annulus_datafusion::RingRepartition;
+/// use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+///
+/// let mut rules = PhysicalOptimizer::default().rules;
+/// RingRepartition::default().install(&mut rules);
+/// assert!(rules.iter().any(|rule| rule.name() == RingRepartition::NAME));
+/// ```
 #[derive(Debug, Default)]
 pub struct RingRepartition {
     defaults: AnnulusConfig,
 }
 
 impl RingRepartition {
-    /// The rule's name, as `EXPLAIN VERBOSE` prints it.
+    /// The rule's name in `EXPLAIN VERBOSE`.
     pub const NAME: &'static str = "RingRepartition";
 
-    /// A rule that takes its options from `defaults` in sessions that have no `annulus.*` options.
+    /// Creates a rule that uses `defaults` in sessions without `annulus.*` options.
     pub fn new(defaults: AnnulusConfig) -> Self {
         Self { defaults }
     }
 
-    /// Puts this rule into a list of rules: before the final check of the plan, and so after the rules that may not see
-    /// a plan change behind them. A list that has one already is left as it is.
+    /// Inserts this rule into a list: before the final check of the plan, and so after the rules
+    /// after which a plan may not change. A list that has this rule already stays unchanged.
     pub fn install(self, rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
         if rules.iter().any(|rule| rule.name() == Self::NAME) {
             return;
@@ -51,7 +63,7 @@ impl PhysicalOptimizerRule for RingRepartition {
             return Ok(plan);
         }
         let replaced = plan.transform_up(|node| {
-            // A downcast sees the stock operator inside ours, hence the look at the real type first.
+            // A downcast finds the stock operator inside ours, so the real type is checked first.
             let ours = (node.as_ref() as &dyn Any).is::<RingRepartitionExec>();
             match node.downcast_ref::<RepartitionExec>() {
                 Some(stock) if !ours && RingRepartitionExec::can_replace(stock) => {

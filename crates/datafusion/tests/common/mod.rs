@@ -117,7 +117,8 @@ impl PartitionStream for Script {
     }
 }
 
-/// Inputs that follow scripts, and the count of their live streams plus one for each partition of the plan.
+/// Inputs that follow scripts, and the count of their live streams plus one for each partition of
+/// the plan.
 pub fn scripted(scripts: Vec<Vec<Step>>) -> (Arc<dyn ExecutionPlan>, Arc<()>) {
     let alive = Arc::new(());
     let partition =
@@ -127,7 +128,8 @@ pub fn scripted(scripts: Vec<Vec<Step>>) -> (Arc<dyn ExecutionPlan>, Arc<()>) {
     (Arc::new(plan), alive)
 }
 
-/// Inputs of whole batches: `inputs` partitions of `batches` batches of `rows` rows, all values different.
+/// Inputs of whole batches: `inputs` partitions of `batches` batches of `rows` rows, all values
+/// different.
 pub fn rows(inputs: i64, batches: i64, rows: i64) -> (Arc<dyn ExecutionPlan>, Arc<()>) {
     let at = |input, index| Step::Batch(batch((input * batches + index) * rows, rows));
     scripted((0..inputs).map(|input| (0..batches).map(|index| at(input, index)).collect()).collect())
@@ -160,7 +162,8 @@ pub async fn run(plan: Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Re
     Ok(collected.iter().map(|batches| lines(batches)).collect())
 }
 
-/// Lets the other tasks run until `condition` holds. Aborted tasks are dropped when the runtime gets to them.
+/// Lets the other tasks run until `condition` holds. Aborted tasks are dropped when the runtime
+/// gets to them.
 pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let settled = async {
         while !condition() {

@@ -1,17 +1,19 @@
 //! Opening a dataset.
 
 use std::{
-    hash::Hasher,
     io::{self, Read},
     path::Path,
     sync::Arc,
 };
 
-use arrow::datatypes::SchemaRef;
-use twox_hash::XxHash64;
+use arrow::{
+    array::ArrayRef,
+    datatypes::{FieldRef, SchemaRef},
+};
+use parquet::file::metadata::ParquetMetaData;
 
 use super::{
-    Format, InputOptions, Unit, ipc,
+    Format, InputOptions, Unit, avro, fingerprint, folders, ipc,
     pages::PageFile,
     parquet::ParquetFile,
     paths::{self, InputFile},
@@ -27,6 +29,8 @@ pub struct Dataset {
     pub schema: SchemaRef,
     /// What it is read by. All units together have all rows, each once.
     pub units: Vec<Unit>,
+    /// The files, in the order of their units; none for standard input.
+    pub files: Vec<DataFile>,
     /// Bytes of the files; 0 for standard input.
     pub total_bytes: u64,
     /// What the files tell about how to write their columns.
@@ -36,6 +40,21 @@ pub struct Dataset {
     pub fingerprint: Option<String>,
     /// The same without what differs from machine to machine, which is where the files really lie and their times of change; as a hash.
     pub outline: Option<u64>,
+}
+
+/// A file of a dataset, for engines that read its format themselves.
+#[derive(Clone, Debug)]
+pub struct DataFile {
+    /// Where it is.
+    pub path: String,
+    /// Its format.
+    pub format: Format,
+    /// Its length.
+    pub bytes: u64,
+    /// Its metadata, if it is a Parquet file.
+    pub metadata: Option<Arc<ParquetMetaData>>,
+    /// Columns that its folders name, and the one value of each.
+    pub constants: Vec<(FieldRef, ArrayRef)>,
 }
 
 /// What files tell about how to write their columns.
@@ -67,24 +86,42 @@ impl Dataset {
     /// Finds the files and reads as much of each as its schema needs.
     ///
     /// An input is a file, a folder (all files of known formats below it; names that begin with `.` or `_` are passed over, and the
-    /// manifest and the bad rows of a dataset that was written there),
+    /// manifest and the bad rows of a dataset that was written there, whose files must be those of the manifest),
     /// a glob, or, alone, `-` for an Arrow IPC stream on standard input. CSV and JSON files without a byte are passed over.
+    /// Folders below an input, or behind a glob's first wildcard, that are named `column=value` are columns, after those of the files.
     ///
     /// # Errors
     /// If an input names no file, a file cannot be read, or the files do not have the same columns.
     pub fn open(inputs: &[String], options: &InputOptions) -> Result<Self, DatasetError> {
+        Self::open_checked(inputs, options, |_| Ok(()))
+    }
+
+    /// As [`open`](Self::open), if `check` allows each file, which it sees before the file is opened.
+    ///
+    /// # Errors
+    /// As `open`, or the first of `check`.
+    pub fn open_checked<E: From<DatasetError>>(
+        inputs: &[String],
+        options: &InputOptions,
+        check: impl Fn(&Path) -> Result<(), E>,
+    ) -> Result<Self, E> {
         if inputs.iter().any(|input| input == "-") {
             return match (inputs, options.format) {
-                ([_], None | Some(Format::Ipc)) => Self::from_stream("standard input", Box::new(io::stdin())),
+                ([_], None | Some(Format::Ipc)) => Ok(Self::from_stream("standard input", Box::new(io::stdin()))?),
                 _ => Err(DatasetError::Config {
                     option: "INPUT",
                     value: inputs.join(" "),
                     remedy: "standard input (-) stands alone, and is an Arrow IPC stream".to_owned(),
-                }),
+                })?,
             };
         }
-        let mut files = paths::files(inputs, options.format)?;
-        files.retain(|file| file.bytes > 0 || matches!(file.format, Format::Parquet | Format::Ipc | Format::Pages));
+        let files = paths::files(inputs, options.format)?;
+        files.iter().try_for_each(|file| check(Path::new(&file.path)))?;
+        Ok(Self::of_files(inputs, files, options)?)
+    }
+
+    fn of_files(inputs: &[String], mut files: Vec<InputFile>, options: &InputOptions) -> Result<Self, DatasetError> {
+        files.retain(|file| file.bytes > 0 || !file.format.is_text());
         if files.is_empty() {
             return Err(DatasetError::NoInput { input: inputs.join(" "), remedy: "all files are empty" });
         }
@@ -92,23 +129,22 @@ impl Dataset {
         let schemas: Vec<_> =
             files.iter().zip(&sources).map(|(file, source)| (file.path.clone(), source.schema())).collect();
         let schema = schema::unify(&schemas)?;
+        schema::check_given(&schema, &options.types)?;
         let hints = ColumnHints::of(&schema, &sources);
+        let shown = files.iter().zip(&sources).map(|(file, source)| DataFile {
+            path: file.path.clone(),
+            format: file.format,
+            bytes: file.bytes,
+            metadata: source.parquet_metadata(),
+            constants: source.constants(),
+        });
+        let shown = shown.collect();
         let parts = sources.into_iter().flat_map(|source| source.parts(&schema, options));
         let units = parts.enumerate().map(|(index, part)| Unit::new(index, part)).collect();
-        let InputOptions { format: _, csv, on_bad_row, batch_rows: _, unit_bytes, unit_rows, infer_rows } = options;
-        let mut fingerprint = format!("{csv:?} {on_bad_row:?} {unit_bytes} {infer_rows}\n");
-        if let Some(rows) = unit_rows {
-            fingerprint.push_str(&format!("{rows}\n"));
-        }
-        let mut outline = XxHash64::with_seed(0);
-        outline.write(fingerprint.as_bytes());
-        for file in &files {
-            outline.write(format!("{}\t{}\t{}\n", file.format, file.path, file.bytes).as_bytes());
-            fingerprint.push_str(&format!("{}\t{}\n", file.format, file.fingerprint));
-        }
+        let (fingerprint, outline) = fingerprint::of(options, &files);
         let total_bytes = files.iter().map(|file| file.bytes).sum();
-        let (fingerprint, outline) = (Some(fingerprint), Some(outline.finish()));
-        Ok(Self { schema, units, total_bytes, hints, fingerprint, outline })
+        let (fingerprint, outline) = (Some(fingerprint), Some(outline));
+        Ok(Self { schema, units, files: shown, total_bytes, hints, fingerprint, outline })
     }
 
     /// An Arrow IPC stream, which can be read once. Errors call it `name`.
@@ -119,7 +155,8 @@ impl Dataset {
         let stream = ipc::Once::open(name, reader)?;
         let schema = schema::unify(&[(name.to_owned(), Arc::clone(stream.schema()))])?;
         let units = vec![Unit::new(0, Box::new(stream))];
-        Ok(Self { schema, units, total_bytes: 0, hints: ColumnHints::default(), fingerprint: None, outline: None })
+        let (files, hints) = (vec![], ColumnHints::default());
+        Ok(Self { schema, units, files, total_bytes: 0, hints, fingerprint: None, outline: None })
     }
 
     /// Looks whether a file of it lies in a folder that is to be written to.
@@ -151,9 +188,10 @@ fn sources(files: &[InputFile], options: &InputOptions) -> Result<Vec<Box<dyn So
             Format::Parquet => sources.push(Box::new(ParquetFile::open(file)?) as Box<dyn Source>),
             Format::Ipc => sources.push(ipc::open(file)?),
             Format::Pages => sources.push(Box::new(PageFile::open(file)?)),
+            Format::Avro => sources.push(avro::open(file)?),
             Format::Csv => sources.extend(csv.next()),
             Format::Json => sources.extend(json.next()),
         }
     }
-    Ok(sources)
+    folders::with_columns(files, sources, options)
 }

@@ -4,7 +4,10 @@ use std::{fmt, path::Path, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use super::BadRows;
+use super::{
+    BadRows, ColumnTypes,
+    compression::{Compression, extension},
+};
 use crate::error::DatasetError;
 
 /// The format of a file.
@@ -14,18 +17,27 @@ pub enum Format {
     Parquet,
     /// Separated values.
     Csv,
-    /// One JSON object a line.
+    /// JSON objects: one a line, or all in an array.
     Json,
     /// Arrow IPC, file or stream.
     Ipc,
     /// Page files with rows, as [`OutputFormat::Pages`](crate::output::OutputFormat::Pages) writes them.
     Pages,
+    /// Apache Avro.
+    Avro,
 }
 
 impl Format {
-    /// The format that a file name's extension stands for.
+    /// The format that a file name's extension stands for; that of text may be followed by one of a [`Compression`].
     pub fn of_path(path: &Path) -> Option<Self> {
-        path.extension()?.to_str()?.parse().ok()
+        let (path, compression) = Compression::split(path);
+        let format: Self = extension(path).parse().ok()?;
+        (compression.is_none() || format.is_text()).then_some(format)
+    }
+
+    /// Whether files of it are texts, which may be compressed as a whole, and may have no byte.
+    pub fn is_text(self) -> bool {
+        matches!(self, Self::Csv | Self::Json)
     }
 
     /// Its name, which [`from_str`](Self::from_str) takes.
@@ -36,6 +48,7 @@ impl Format {
             Self::Json => "json",
             Self::Ipc => "arrow",
             Self::Pages => "pages",
+            Self::Avro => "avro",
         }
     }
 }
@@ -57,10 +70,11 @@ impl FromStr for Format {
             "json" | "jsonl" | "ndjson" => Ok(Self::Json),
             "arrow" | "arrows" | "ipc" | "feather" => Ok(Self::Ipc),
             "pages" => Ok(Self::Pages),
+            "avro" => Ok(Self::Avro),
             _ => Err(DatasetError::Config {
                 option: "--input-format",
                 value: text.to_owned(),
-                remedy: "choose parquet, csv, json, arrow or pages".to_owned(),
+                remedy: "choose parquet, csv, json, arrow, avro or pages".to_owned(),
             }),
         }
     }
@@ -69,7 +83,8 @@ impl FromStr for Format {
 /// How a CSV file is written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CsvOptions {
-    /// Between fields. `None` takes a tab for `.tsv` files, `|` for `.tbl` files and a comma for others.
+    /// Between fields. `None` takes a tab for `.tsv` files, `|` for `.tbl` files and a comma for others; or, where that
+    /// finds a single column, the one of `;`, tab and `|` that every line has equally often.
     pub delimiter: Option<u8>,
     /// Around fields that hold delimiters, line ends or quotes; a quote within is doubled.
     pub quote: u8,
@@ -92,6 +107,8 @@ pub struct InputOptions {
     pub format: Option<Format>,
     /// For CSV files.
     pub csv: CsvOptions,
+    /// Types of columns of CSV and JSON files, and of those that folders name, which are otherwise inferred.
+    pub types: ColumnTypes,
     /// What becomes of rows that cannot be read.
     pub on_bad_row: BadRows,
     /// Most rows of a batch that is decoded from Parquet, CSV, JSON or pages; those of Arrow IPC keep their size.
@@ -100,7 +117,8 @@ pub struct InputOptions {
     pub unit_bytes: usize,
     /// Most rows of a Parquet file that a unit has; without it a unit is a whole row group.
     pub unit_rows: Option<usize>,
-    /// Lines of each CSV or JSON file that column types are inferred from.
+    /// Lines at the beginning of each CSV or JSON file that column types are inferred from, within its first MiB. For 4096 of them, up
+    /// to 64 KiB are looked at elsewhere, spread up to its end. Fewer where there are many files.
     pub infer_rows: usize,
 }
 
@@ -109,11 +127,12 @@ impl Default for InputOptions {
         Self {
             format: None,
             csv: CsvOptions::default(),
+            types: ColumnTypes::default(),
             on_bad_row: BadRows::default(),
             batch_rows: 8192,
             unit_bytes: 4 << 20,
             unit_rows: None,
-            infer_rows: 1000,
+            infer_rows: 1 << 16,
         }
     }
 }

@@ -3,25 +3,34 @@
 //! ```text
 //! paths, folders, globs -> files -> schema of all -> units -> batches, bad rows
 //! ```
-//! A unit is a Parquet row group, a range of whole lines of a CSV or JSON file, batches of an Arrow IPC file, or pages of a page file; units are
-//! read by any thread, in any order, and reading one twice gives the same rows.
+//! A unit is a Parquet row group, a range of whole records of a CSV or JSON file, batches of an Arrow IPC file, pages of a page file, or a whole
+//! Avro or compressed text file; units are read by any thread, in any order, and reading one twice gives the same rows.
 
+mod avro;
 mod bad_rows;
+mod compression;
 mod dataset;
 mod extent;
+mod fingerprint;
+mod folders;
 mod format;
 mod ipc;
+mod nesting;
 mod pages;
 mod parquet;
 mod paths;
 mod sample;
 mod schema;
 mod text;
+mod types;
 mod unit;
 
 pub use bad_rows::{BadRow, BadRows};
-pub use dataset::{ColumnHints, Dataset};
+pub use compression::Compression;
+pub use dataset::{ColumnHints, DataFile, Dataset};
 pub use extent::Extent;
 pub use format::{CsvOptions, Format, InputOptions};
+pub use nesting::{input_root, input_that_reads, real_path};
 pub(crate) use sample::random;
+pub use types::{ColumnType, ColumnTypes};
 pub use unit::{Decoded, Unit, UnitReader};

@@ -9,7 +9,7 @@ use parquet::{
         arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
     },
     basic::{Encoding, Type},
-    file::metadata::ColumnChunkMetaData,
+    file::metadata::{ColumnChunkMetaData, ParquetMetaData},
 };
 
 use super::{
@@ -52,6 +52,10 @@ impl Source for ParquetFile {
             dictionary[root] &= metadata.row_groups().iter().all(|group| is_dictionary(group.column(leaf)));
         }
         Some(dictionary)
+    }
+
+    fn parquet_metadata(&self) -> Option<Arc<ParquetMetaData>> {
+        Some(Arc::clone(self.metadata.metadata()))
     }
 
     fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>> {

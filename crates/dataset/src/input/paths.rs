@@ -7,7 +7,11 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use super::Format;
+use super::{
+    Format,
+    compression::{Compression, extension},
+    folders::{FolderValue, folders_below, values_of},
+};
 use crate::{
     error::DatasetError,
     output::{MANIFEST_NAME, Manifest, QUARANTINE_NAME, is_unfinished},
@@ -21,17 +25,29 @@ pub(super) struct InputFile {
     pub(super) bytes: u64,
     /// Its absolute path, size and time of change, on one line.
     pub(super) fingerprint: String,
+    /// How it is compressed as a whole.
+    pub(super) compression: Option<Compression>,
+    /// What the names of the folders say that lead from its input to it.
+    pub(super) folder_values: Vec<FolderValue>,
+}
+
+impl InputFile {
+    /// The extension that names the format, in small letters.
+    pub(super) fn extension(&self) -> String {
+        extension(Compression::split(Path::new(&self.path)).0)
+    }
 }
 
 /// The files that `inputs` name, in the order of the inputs, and of names within a folder or glob; each once, whatever globs and
 /// links lead to it. A folder stands for all files below it but for those whose path from there has a part that begins with `.`
 /// or `_`; a glob's wildcards for no such parts either.
 pub(super) fn files(inputs: &[String], format: Option<Format>) -> Result<Vec<InputFile>, DatasetError> {
-    let mut search = Search { format, files: vec![], known: HashSet::new(), walked: HashSet::new(), found: 0 };
+    let mut search = Search { format, ..Search::default() };
     for input in inputs {
         search.walked.clear();
         search.found = 0;
         let path = Path::new(input);
+        search.root = root(input);
         if path.is_dir() {
             search.walk(path)?;
         } else if path.exists() || !input.contains(WILDCARDS) {
@@ -49,12 +65,26 @@ pub(super) fn files(inputs: &[String], format: Option<Format>) -> Result<Vec<Inp
     Ok(search.files)
 }
 
-const WILDCARDS: [char; 3] = ['*', '?', '['];
+pub(super) const WILDCARDS: [char; 3] = ['*', '?', '['];
 /// How names begin that stand for no data unless they are asked for.
 const HIDING: [char; 2] = ['.', '_'];
 
+/// What an input's folders are told from: itself, or of a glob the part before its first wildcard.
+fn root(input: &str) -> PathBuf {
+    let path = Path::new(input);
+    if path.exists() {
+        return path.to_owned();
+    }
+    path.components().take_while(|part| !part.as_os_str().to_string_lossy().contains(WILDCARDS)).collect()
+}
+
+#[derive(Default)]
 struct Search {
     format: Option<Format>,
+    /// What the columns that folders name are below.
+    root: PathBuf,
+    /// The datasets whose folders are being walked, and the names that their manifests know.
+    datasets: Vec<(PathBuf, HashSet<String>)>,
     files: Vec<InputFile>,
     /// Absolute paths without links: of `files`, and of the folders that this input has led to.
     known: HashSet<PathBuf>,
@@ -105,7 +135,10 @@ impl Search {
         let mut paths: Vec<PathBuf> =
             entries.map_err(DatasetError::io("list", &shown))?.into_iter().map(|entry| entry.path()).collect();
         paths.sort();
-        let is_dataset = check_whole(folder, shown)?;
+        let manifest = check_whole(folder, shown)?;
+        let is_dataset = manifest.is_some();
+        self.datasets
+            .extend(manifest.map(|manifest| (folder.to_owned(), manifest.file_names().map(str::to_owned).collect())));
         for path in paths {
             if is_hidden(&path) || is_dataset && is_beside_rows(&path) {
                 continue;
@@ -113,14 +146,32 @@ impl Search {
             if path.is_dir() {
                 self.walk(&path)?;
             } else if self.format.is_some() || Format::of_path(&path).is_some() {
+                self.refuse_extra(&path)?;
                 self.add(&path)?;
             }
+        }
+        if is_dataset {
+            self.datasets.pop();
         }
         Ok(())
     }
 
+    /// A file in a dataset's folder must be in its manifest.
+    fn refuse_extra(&self, path: &Path) -> Result<(), DatasetError> {
+        let is_extra = |(folder, names): &&(PathBuf, HashSet<String>)| {
+            path.strip_prefix(folder).is_ok_and(|name| !names.contains(&*name.to_string_lossy()))
+        };
+        let Some((folder, _)) = self.datasets.iter().find(is_extra) else { return Ok(()) };
+        let reason = format!(
+            "it is not in '{}'; remove the file, or the manifest to read all files as they are",
+            folder.join(MANIFEST_NAME).display()
+        );
+        Err(DatasetError::corrupt(&path.display().to_string(), reason))
+    }
+
     fn add(&mut self, path: &Path) -> Result<(), DatasetError> {
-        let (file, absolute) = named(path, self.format)?;
+        let (mut file, absolute) = named(path, self.format)?;
+        file.folder_values = values_of(folders_below(&self.root, path));
         self.found += 1;
         if self.known.insert(absolute) {
             self.files.push(file);
@@ -129,15 +180,15 @@ impl Search {
     }
 }
 
-/// Whether a folder is a dataset that a run of ours wrote, which must be all there.
-fn check_whole(folder: &Path, shown: String) -> Result<bool, DatasetError> {
+/// The manifest of a folder, if it is a dataset that a run of ours wrote, which must be all there.
+fn check_whole(folder: &Path, shown: String) -> Result<Option<Manifest>, DatasetError> {
     if is_unfinished(folder) {
-        let reason = "the run that writes it has not finished; finish it (--resume), or name the files that are there";
+        let reason = "the run that writes it has not finished; wait for it, start a split again with --resume, or name the files that are there";
         return Err(DatasetError::corrupt(&shown, reason));
     }
-    let Some(manifest) = Manifest::find_in(folder) else { return Ok(false) };
+    let Some(manifest) = Manifest::find_in(folder) else { return Ok(None) };
     match manifest.missing_in(folder) {
-        None => Ok(true),
+        None => Ok(Some(manifest)),
         Some((path, reason)) => Err(DatasetError::Corrupt { path: path.display().to_string(), reason }),
     }
 }
@@ -167,7 +218,7 @@ fn parts(path: &Path) -> impl Iterator<Item = &str> {
     names.map(|part| part.as_os_str().to_str().unwrap_or_default())
 }
 
-fn is_hidden(path: &Path) -> bool {
+pub(super) fn is_hidden(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(HIDING))
 }
 
@@ -175,15 +226,20 @@ fn is_hidden(path: &Path) -> bool {
 fn named(path: &Path, format: Option<Format>) -> Result<(InputFile, PathBuf), DatasetError> {
     let shown = path.display().to_string();
     let metadata = fs::metadata(path).map_err(DatasetError::io("open", &shown))?;
-    let format = format.or_else(|| Format::of_path(path)).ok_or_else(|| DatasetError::UnknownFormat {
-        path: shown.clone(),
-        remedy: "its extension is none of parquet, csv, tsv, tbl, json, jsonl, ndjson, arrow, arrows, ipc, feather, pages; \
-                 name the format (--input-format), and decompress files that are compressed as a whole",
-    })?;
+    let unknown = |remedy| DatasetError::UnknownFormat { path: shown.clone(), remedy };
+    let format = format.or_else(|| Format::of_path(path)).ok_or_else(|| unknown(KNOWN_FORMATS))?;
+    let (_, compression) = Compression::split(path);
+    if compression.is_some() && !format.is_text() {
+        return Err(unknown("only text files are compressed as a whole; decompress it first"));
+    }
     let absolute = fs::canonicalize(path).map_err(DatasetError::io("open", &shown))?;
     let fingerprint = format!("{}\t{}\t{}", absolute.display(), metadata.len(), modified_ns(&metadata));
-    Ok((InputFile { path: shown, format, bytes: metadata.len(), fingerprint }, absolute))
+    let bytes = metadata.len();
+    Ok((InputFile { path: shown, format, bytes, fingerprint, compression, folder_values: vec![] }, absolute))
 }
+
+const KNOWN_FORMATS: &str = "its extension is none of parquet, csv, tsv, tbl, json, jsonl, ndjson, arrow, arrows, ipc, feather, avro, \
+     pages, nor that of text with gz, bz2, xz or zst behind it; name the format (--input-format)";
 
 /// Nanoseconds since 1970; 0 where the file system does not keep the time.
 fn modified_ns(metadata: &Metadata) -> u128 {

@@ -4,16 +4,19 @@ use std::{collections::HashMap, sync::Arc};
 
 use arrow::{
     array::{RecordBatch, RecordBatchOptions},
-    datatypes::{Field, Schema, SchemaRef},
+    compute::cast,
+    datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
     error::ArrowError,
 };
 
+use super::{ColumnType, ColumnTypes};
 use crate::error::DatasetError;
 
 /// The schema of all files: the columns of the first in its order, nullable where one file's are.
 ///
 /// # Errors
-/// If a file has a column twice, lacks one, has one more, or has one of another type.
+/// If a file has a column twice, lacks one, has one more, or has one of another type. Texts and bytes are the same however they
+/// lie in memory.
 pub(super) fn unify(files: &[(String, SchemaRef)]) -> Result<SchemaRef, DatasetError> {
     let Some((first_path, first)) = files.first() else { return Ok(Arc::new(Schema::empty())) };
     let mut fields: Vec<Arc<Field>> = first.fields().iter().cloned().collect();
@@ -31,7 +34,7 @@ pub(super) fn unify(files: &[(String, SchemaRef)]) -> Result<SchemaRef, DatasetE
                 return Err(differs(field.name(), reason));
             };
             let found = schema.field(place);
-            if found.data_type() != field.data_type() {
+            if !is_same(found.data_type(), field.data_type()) {
                 let reason = format!(
                     "has type {}, but {} in '{first_path}'; files of one dataset have the same types",
                     found.data_type(),
@@ -49,6 +52,28 @@ pub(super) fn unify(files: &[(String, SchemaRef)]) -> Result<SchemaRef, DatasetE
         }
     }
     Ok(Arc::new(Schema::new_with_metadata(fields, first.metadata().clone())))
+}
+
+/// Whether values of one type are those of the other, too, at the most in another layout.
+fn is_same(left: &DataType, right: &DataType) -> bool {
+    let is_bytes = |of: &DataType| matches!(of, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
+    left == right || left.is_string() && right.is_string() || is_bytes(left) && is_bytes(right)
+}
+
+/// An error unless the columns that have a given type have it: files that store types keep theirs.
+pub(super) fn check_given(schema: &Schema, types: &ColumnTypes) -> Result<(), DatasetError> {
+    for (column, ColumnType(given)) in &types.columns {
+        if let Ok(field) = schema.field_with_name(column)
+            && field.data_type() != given
+        {
+            return Err(DatasetError::Config {
+                option: "--types",
+                value: format!("'{column}={given}'"),
+                remedy: format!("its files store {}; cast it in a query", field.data_type()),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Where each column stands.
@@ -83,7 +108,15 @@ impl Projection {
     /// `batch` with the columns of the dataset.
     pub(super) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         let columns = batch.columns();
-        let columns = self.places.iter().map(|&place| Arc::clone(&columns[place])).collect();
+        let column = |(&place, field): (&usize, &FieldRef)| {
+            let column = &columns[place];
+            if column.data_type() == field.data_type() {
+                Ok(Arc::clone(column))
+            } else {
+                cast(column, field.data_type())
+            }
+        };
+        let columns = self.places.iter().zip(self.schema.fields()).map(column).collect::<Result<_, _>>()?;
         let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &rows)
     }

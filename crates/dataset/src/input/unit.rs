@@ -4,9 +4,14 @@ use std::{
     fmt,
     iter::FusedIterator,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
 };
 
-use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use arrow::{
+    array::{ArrayRef, RecordBatch},
+    datatypes::{FieldRef, SchemaRef},
+};
+use parquet::file::metadata::ParquetMetaData;
 
 use super::{BadRow, InputOptions};
 use crate::error::DatasetError;
@@ -38,6 +43,14 @@ pub(super) trait Source {
     fn schema(&self) -> SchemaRef;
     /// For each column whether it is dictionary encoded throughout; `None` if the format does not tell.
     fn dictionary_columns(&self) -> Option<Vec<bool>> {
+        None
+    }
+    /// Its columns that have one value throughout, which is not in the file, and that value.
+    fn constants(&self) -> Vec<(FieldRef, ArrayRef)> {
+        vec![]
+    }
+    /// The metadata of a Parquet file.
+    fn parquet_metadata(&self) -> Option<Arc<ParquetMetaData>> {
         None
     }
     /// Its parts, whose batches have the columns of `schema`.

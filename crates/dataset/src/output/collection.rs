@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     Existing, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OutputError, PartitionEntry, Settings,
-    open::{known, refuse_foreign, remove_dataset},
+    open::{known, refuse_foreign, remove_files},
     publish::{Folder, checked_names, visible},
     whole::{remove, remove_locked},
 };
@@ -30,7 +30,7 @@ fn member_name(member: usize) -> String {
 }
 
 /// Whether a folder is called as that of a member is. Others may be called `host-backup`.
-fn is_member_name(name: &str) -> bool {
+pub(super) fn is_member_name(name: &str) -> bool {
     name.strip_prefix("host-").and_then(|number| number.parse().ok()).is_some_and(|member| name == member_name(member))
 }
 
@@ -42,7 +42,9 @@ impl Collection {
     /// If it holds what is not allowed, another run uses it, or the file system refuses.
     pub fn begin(dir: &Path, members: Vec<usize>, existing: Existing) -> Result<Self, OutputError> {
         let folder = Folder::lock(dir, false)?;
-        match clear(&folder, &members, existing).and_then(|()| folder.clear_work()) {
+        // A host that was lost has its folder in its hands until it knows. Nothing of it can be seen.
+        let may_be_busy = |name: &str| members.iter().all(|&number| name != member_name(number));
+        match clear(&folder, may_be_busy, existing).and_then(|()| folder.clear_work()) {
             Ok(()) => Ok(Self { folder: Some(folder), members }),
             Err(error) => {
                 folder.leave_untouched();
@@ -102,6 +104,7 @@ impl Collection {
             version: MANIFEST_VERSION,
             settings,
             columns: members.first().map(|member| member.columns.clone()).unwrap_or_default(),
+            folder_columns: Vec::new(),
             rows: members.iter().map(|member| member.rows).sum(),
             rows_bad: members.iter().map(|member| member.rows_bad).sum(),
             bytes: members.iter().map(|member| member.bytes).sum(),
@@ -144,14 +147,19 @@ fn partition(number: usize, member: &Manifest) -> PartitionEntry {
     PartitionEntry { partition: number, rows: member.rows, bytes: member.bytes, files }
 }
 
-/// Takes away what may go, if all of it may.
-fn clear(folder: &Folder, members: &[usize], existing: Existing) -> Result<(), OutputError> {
+/// Takes away a collection, if all of it may go; otherwise nothing.
+pub(super) fn remove_members(folder: &Folder) -> Result<(), OutputError> {
+    clear(folder, |_| false, Existing::Overwrite)
+}
+
+/// Takes away what may go, if all of it may. Members for which `may_be_busy` holds stay if a run is writing to them.
+fn clear(folder: &Folder, may_be_busy: impl Fn(&str) -> bool, existing: Existing) -> Result<(), OutputError> {
     let replaces = existing == Existing::Overwrite;
     if !replaces && Manifest::load(folder)?.is_some() {
         return Err(taken(folder, "a finished dataset"));
     }
     let mut found = Vec::new();
-    let may_go = lock_members(folder, members, replaces, &mut found).and_then(|()| {
+    let may_go = lock_members(folder, may_be_busy, replaces, &mut found).and_then(|()| {
         found.iter().try_for_each(|member| match visible(member.dir())?.next() {
             Some(_) if !replaces => Err(taken(folder, "an unfinished dataset")),
             _ if Manifest::load(member)?.is_some_and(|manifest| !is_member(&manifest)) => Err(foreign(folder, member)),
@@ -169,13 +177,13 @@ fn clear(folder: &Folder, members: &[usize], existing: Existing) -> Result<(), O
     }
     found.iter().try_for_each(remove_locked)?;
     drop(found);
-    if replaces { remove_dataset(folder) } else { Ok(()) }
+    if replaces { remove_files(folder) } else { Ok(()) }
 }
 
 /// The folders of members, of this dataset or what a run that was killed has left; nothing else may be there.
 fn lock_members(
     folder: &Folder,
-    members: &[usize],
+    may_be_busy: impl Fn(&str) -> bool,
     replaces: bool,
     found: &mut Vec<Folder>,
 ) -> Result<(), OutputError> {
@@ -184,13 +192,13 @@ fn lock_members(
     for name in visible(dir)? {
         let path = dir.join(&name);
         // What a link leads to is another's.
-        if is_member_name(&name) && path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        let is_real = path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+        if is_member_name(&name) && is_real {
             match Folder::lock(&path, false) {
-                // A host that was lost has it in its hands until it knows. Nothing of it can be seen.
-                Err(OutputError::InUse(_)) if members.iter().all(|&number| name != member_name(number)) => {}
+                Err(OutputError::InUse(_)) if may_be_busy(&name) => {}
                 locked => found.push(locked?),
             }
-        } else if !known.contains(&name) {
+        } else if is_member_name(&name) || !known.contains(&name) {
             return Err(OutputError::Foreign { path: dir.to_owned(), file: name });
         }
     }

@@ -9,7 +9,8 @@ use super::{
     OutputError,
     format::Encoding,
     pages::PagesWriter,
-    publish::{Folder, Sealed, WorkFile},
+    publish::Folder,
+    work_file::{Sealed, WorkFile},
 };
 
 /// A file in the making.

@@ -78,6 +78,14 @@ pub enum OutputError {
         /// One of the files.
         file: String,
     },
+    /// What a run keeps hidden in the folder is not a real folder or file of the own user.
+    #[error("'{}' {found}; remove it, or choose another --output", path.display())]
+    NotOwn {
+        /// The hidden folder, or a file in it.
+        path: PathBuf,
+        /// What it is instead, like `is a link`.
+        found: &'static str,
+    },
     /// What is to be resumed was started otherwise.
     #[error(
         "'{}' cannot be resumed: {setting} is {now}, but was {before}; repeat the options of the first run, or start \
@@ -120,7 +128,16 @@ impl OutputError {
     /// Whether the folder was found as it must not be, and is as it was.
     pub fn is_refusal(&self) -> bool {
         use OutputError::*;
-        matches!(self, InUse(_) | Taken { .. } | HoldsInput { .. } | Foreign { .. } | ResumeDiffers { .. } | ResumeOnce)
+        matches!(
+            self,
+            InUse(_)
+                | Taken { .. }
+                | HoldsInput { .. }
+                | Foreign { .. }
+                | NotOwn { .. }
+                | ResumeDiffers { .. }
+                | ResumeOnce
+        )
     }
 
     /// For `map_err`: the file system refused `action` on `path`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::{
     array::{ArrayRef, RecordBatch},
     compute::cast,
-    datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef},
+    datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit},
     error::ArrowError,
     ipc::{CompressionType, writer::IpcWriteOptions},
 };
@@ -111,6 +111,7 @@ impl Encoding {
         let unfit = |message: String| OutputError::Encode { path: format!("*.{}", format.extension()).into(), message };
         match format {
             OutputFormat::Parquet => {
+                let schema = &for_parquet(schema);
                 let options =
                     parquet_options(schema, compression, dictionary).map_err(|error| unfit(error.to_string()))?;
                 Ok(Self::Parquet { schema: schema.clone(), options: Box::new(options) })
@@ -204,17 +205,38 @@ fn parquet_options(
     Ok(ArrowWriterOptions::new().with_properties(properties.build()))
 }
 
+/// The columns as Parquet keeps them: timestamps of seconds, for which it has no type, become such of milliseconds.
+pub fn for_parquet(schema: &Schema) -> SchemaRef {
+    let milliseconds = |of: &DataType| match of {
+        DataType::Timestamp(TimeUnit::Second, zone) => Some(DataType::Timestamp(TimeUnit::Millisecond, zone.clone())),
+        _ => None,
+    };
+    let fields = schema.fields().iter().map(|field| with_types(field, &milliseconds));
+    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
+}
+
 /// The field with dictionaries, at any depth, replaced by their values.
 fn without_dictionary(field: &FieldRef) -> FieldRef {
+    with_types(field, &|of| match of {
+        DataType::Dictionary(_, values) => Some(values.as_ref().clone()),
+        _ => None,
+    })
+}
+
+/// The field with other types, at any depth, where `other` gives one.
+fn with_types(field: &FieldRef, other: &impl Fn(&DataType) -> Option<DataType>) -> FieldRef {
+    let inner = |field: &FieldRef| with_types(field, other);
     let data_type = match field.data_type() {
-        DataType::Dictionary(_, values) => values.as_ref().clone(),
-        DataType::List(item) => DataType::List(without_dictionary(item)),
-        DataType::LargeList(item) => DataType::LargeList(without_dictionary(item)),
-        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(without_dictionary(item), *len),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(without_dictionary).collect::<Fields>()),
-        DataType::Map(entries, sorted) => DataType::Map(without_dictionary(entries), *sorted),
-        _ => return Arc::clone(field),
+        DataType::List(item) => DataType::List(inner(item)),
+        DataType::LargeList(item) => DataType::LargeList(inner(item)),
+        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(inner(item), *len),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect::<Fields>()),
+        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
+        plain => match other(plain) {
+            Some(data_type) => data_type,
+            None => return Arc::clone(field),
+        },
     };
-    let plain = Field::new(field.name(), data_type, field.is_nullable());
-    Arc::new(plain.with_metadata(field.metadata().clone()))
+    let changed = Field::new(field.name(), data_type, field.is_nullable());
+    Arc::new(changed.with_metadata(field.metadata().clone()))
 }

@@ -5,7 +5,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     fs::{self, File},
-    io::{self, Seek, SeekFrom, Write},
+    io::{self, Read, Seek, SeekFrom, Write},
 };
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::{
     OutputError,
     manifest::{FileEntry, Settings},
-    publish::{Folder, JOURNAL_NAME, Sealed, checked_names, examine},
+    own,
+    publish::{Folder, JOURNAL_NAME, checked_names},
+    work_file::{Sealed, examine},
 };
 
 const JOURNAL_VERSION: u32 = 1;
@@ -59,7 +61,7 @@ impl Journal {
         }
         let temporary = path.with_extension("new");
         let write = || -> io::Result<File> {
-            let mut file = File::create(&temporary)?;
+            let mut file = own::create_anew(&temporary)?;
             file.write_all(&text)?;
             if folder.syncs() {
                 file.sync_all()?;
@@ -147,10 +149,11 @@ pub(crate) fn known_files(folder: &Folder) -> Result<Option<Vec<String>>, Output
 
 fn read(folder: &Folder) -> Result<Option<Vec<u8>>, OutputError> {
     let path = folder.journal_path();
-    match fs::read(&path) {
-        Ok(bytes) => Ok(Some(bytes)),
+    let mut bytes = Vec::new();
+    match own::open(&path, File::options().read(true)).and_then(|mut file| file.read_to_end(&mut bytes)) {
+        Ok(_) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(OutputError::io("read", path)(error)),
+        Err(error) => Err(own::open_error("read", &path, error)),
     }
 }
 

@@ -6,12 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Field, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::{
     OutputError,
-    publish::{Folder, checked_names, examine},
+    collection::is_member_name,
+    publish::{Folder, checked_names},
+    work_file::examine,
 };
 
 /// The name of the manifest in its folder.
@@ -31,6 +33,9 @@ pub struct Manifest {
     pub settings: Settings,
     /// The columns of every file.
     pub columns: Vec<ColumnEntry>,
+    /// The columns whose values name the folders of the files, and which the files have not; none if there are no such folders.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub folder_columns: Vec<ColumnEntry>,
     /// Rows of all partitions.
     pub rows: u64,
     /// Rows of the inputs that could not be read and are in no partition.
@@ -90,7 +95,7 @@ pub struct PartitionEntry {
 /// A file of a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
-    /// Its name in the folder.
+    /// Its name in the folder, with the folders between them if values name some.
     pub name: String,
     /// Which of its partition's extra files for hot keys it belongs to, from 1; none for the partition's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -136,17 +141,20 @@ pub struct PlainFileEntry {
 impl Manifest {
     /// The manifest in a folder, if it has one.
     pub(crate) fn load(folder: &Folder) -> Result<Option<Self>, OutputError> {
-        let path = folder.final_path(MANIFEST_NAME);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(OutputError::io("read", path)(error)),
-        };
-        let damaged = |message: String| OutputError::Damaged { path, message };
+        match Self::read(&folder.final_path(MANIFEST_NAME)) {
+            Err(OutputError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    /// The manifest in the file `path`.
+    pub(crate) fn read(path: &Path) -> Result<Self, OutputError> {
+        let text = fs::read(path).map_err(OutputError::io("read", path))?;
+        let damaged = |message: String| OutputError::Damaged { path: path.to_owned(), message };
         match serde_json::from_slice::<Self>(&text) {
             Ok(manifest) if manifest.version == MANIFEST_VERSION => {
                 checked_names(manifest.file_names()).map_err(damaged)?;
-                Ok(Some(manifest))
+                Ok(manifest)
             }
             Ok(manifest) => Err(damaged(format!("its version is {}, not {MANIFEST_VERSION}", manifest.version))),
             Err(error) => Err(damaged(error.to_string())),
@@ -197,7 +205,8 @@ impl Manifest {
 
     /// The folders that hold its files, if these are not beside the manifest: those of a [`Collection`](super::Collection).
     pub fn members(&self) -> BTreeSet<&str> {
-        self.file_names().filter_map(|name| name.split_once('/')).map(|(member, _)| member).collect()
+        let folders = self.file_names().filter_map(|name| name.split_once('/')).map(|(folder, _)| folder);
+        folders.filter(|folder| is_member_name(folder)).collect()
     }
 
     /// Every file but the manifest itself.
@@ -209,10 +218,10 @@ impl Manifest {
 
 /// The columns of `schema`, as a manifest lists them.
 pub(crate) fn columns_of(schema: &Schema) -> Vec<ColumnEntry> {
-    let column = |field: &arrow::datatypes::FieldRef| ColumnEntry {
-        name: field.name().clone(),
-        data_type: field.data_type().to_string(),
-        nullable: field.is_nullable(),
-    };
-    schema.fields().iter().map(column).collect()
+    schema.fields().iter().map(|field| column_of(field)).collect()
+}
+
+/// A column, as a manifest lists it.
+pub(crate) fn column_of(field: &Field) -> ColumnEntry {
+    ColumnEntry { name: field.name().clone(), data_type: field.data_type().to_string(), nullable: field.is_nullable() }
 }

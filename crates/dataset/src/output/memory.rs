@@ -6,6 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// again: a third more processor time with 64 MiB.
 const MAX_WAVE_BYTES: usize = 16 << 20;
 
+/// With less, the batches of runs have a few rows only.
+const MIN_SORT_BYTES: usize = 256 << 10;
+/// Longer runs are merged no faster.
+const MAX_SORT_BYTES: usize = 256 << 20;
+
 /// The shares of a memory limit, in bytes. The rest is for what is decoded and gathered, and for what the allocator keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shares {
@@ -13,11 +18,18 @@ pub(crate) struct Shares {
     pub(crate) wave: usize,
     /// All open files together.
     pub(crate) writers: usize,
+    /// Rows that each worker may hold to sort them. It takes about as much again meanwhile; waves are empty then.
+    pub(crate) sort: usize,
 }
 
 impl Shares {
     pub(crate) fn of(limit: usize, workers: usize) -> Self {
-        Self { wave: (limit / 5 / workers.max(1)).clamp(1, MAX_WAVE_BYTES), writers: (limit / 4).max(1) }
+        let workers = workers.max(1);
+        Self {
+            wave: (limit / 5 / workers).clamp(1, MAX_WAVE_BYTES),
+            writers: (limit / 4).max(1),
+            sort: (limit / 8 / workers).clamp(MIN_SORT_BYTES, MAX_SORT_BYTES),
+        }
     }
 }
 

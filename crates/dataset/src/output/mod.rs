@@ -16,19 +16,26 @@ mod keys;
 mod manifest;
 pub(crate) mod memory;
 mod open;
+mod own;
 mod pages;
 mod publish;
 mod quarantine;
 mod slot;
+mod values;
+mod verify;
 mod whole;
+mod work_file;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use arrow::array::RecordBatch;
 
 pub use collection::Collection;
 pub use error::OutputError;
-pub use format::{Compression, OutputFormat};
+pub use format::{Compression, OutputFormat, for_parquet};
 pub(crate) use keys::value_text;
 pub use manifest::{
     ColumnEntry, FileEntry, HotKeyEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest, PartitionEntry,
@@ -39,6 +46,7 @@ pub(crate) use open::{Opened, OutputSpec};
 pub use pages::DEFAULT_PAGE_BYTES;
 pub use quarantine::QUARANTINE_NAME;
 pub use slot::Slot;
+pub use verify::{BadFile, Verification, Verified};
 pub use whole::{SealedDataset, WholeDataset, remove};
 
 use journal::{Entry, Journal};
@@ -59,6 +67,8 @@ pub(crate) struct Output {
     folder: Folder,
     common: Common,
     settings: Settings,
+    /// The columns whose values name folders.
+    folder_columns: Vec<ColumnEntry>,
     slots: Vec<Slot>,
     writers: Vec<Mutex<SlotWriter>>,
     ledger: Ledger,
@@ -142,11 +152,15 @@ impl Output {
         if let Some(file) = &quarantine {
             self.folder.publish([file.name.as_str()])?;
         }
-        let partitions = partitions_of(&self.slots, finished.published);
+        let partitions = match self.common.folders {
+            Some(_) => partitions_by_folder(finished.published),
+            None => partitions_of(&self.slots, finished.published),
+        };
         let manifest = Manifest {
             version: MANIFEST_VERSION,
             settings: self.settings,
             columns: manifest::columns_of(self.common.encoding.schema()),
+            folder_columns: self.folder_columns,
             rows: partitions.iter().map(|partition| partition.rows).sum(),
             rows_bad,
             bytes: partitions.iter().map(|partition| partition.bytes).sum(),
@@ -216,4 +230,19 @@ fn partitions_of(slots: &[Slot], mut entries: Vec<Entry>) -> Vec<PartitionEntry>
         partition.files.extend(files);
     }
     partitions
+}
+
+/// A partition for each folder, in the order of their names.
+fn partitions_by_folder(entries: Vec<Entry>) -> Vec<PartitionEntry> {
+    let mut folders = BTreeMap::<String, PartitionEntry>::new();
+    for file in entries.into_iter().flat_map(|entry| entry.files) {
+        let folder = file.name.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+        let empty = PartitionEntry { partition: 0, rows: 0, bytes: 0, files: Vec::new() };
+        let partition = folders.entry(folder).or_insert(empty);
+        partition.rows += file.rows;
+        partition.bytes += file.bytes;
+        partition.files.push(file);
+    }
+    let numbered = |(number, partition)| PartitionEntry { partition: number, ..partition };
+    folders.into_values().enumerate().map(numbered).collect()
 }

@@ -10,14 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Compression, DEFAULT_PAGE_BYTES, Finished, Manifest, Output, OutputError, OutputFormat, Settings, Slot,
+    collection::remove_members,
     format::Encoding,
     journal::{Journal, Recorded, known_files},
-    manifest::MANIFEST_NAME,
+    manifest::{MANIFEST_NAME, column_of},
     memory::Ledger,
+    partitions_by_folder,
     publish::{Folder, journal_path},
     quarantine::QUARANTINE_NAME,
     slot::{Common, SlotWriter},
-    whole::remove,
+    values::ValueFolders,
 };
 
 /// Where a dataset goes, and how it is written.
@@ -79,6 +81,8 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) writers_bytes: usize,
     /// Whether a column of Parquet files begins with a dictionary.
     pub(crate) dictionary: &'a dyn Fn(usize) -> bool,
+    /// Whether the values of the key columns name folders.
+    pub(crate) by_value: bool,
     /// Whether nothing gets its final name before everything is finished.
     pub(crate) whole: bool,
 }
@@ -90,6 +94,8 @@ pub(crate) enum Opened {
         output: Box<Output>,
         /// Rows of each slot that is finished already.
         kept: Vec<Option<u64>>,
+        /// Number of partitions, and of hot keys' shares, that they are.
+        kept_count: usize,
     },
     /// The very dataset is there, and whole.
     Complete(Manifest),
@@ -103,9 +109,15 @@ impl Output {
     pub(crate) fn open(spec: OutputSpec<'_>) -> Result<Opened, OutputError> {
         let OutputOptions { dir, format, max_file_bytes, sync, existing, .. } = spec.options.clone();
         let partitions = spec.slots.iter().map(|slot| slot.partition + 1).max().unwrap_or(0);
-        let encoding = Encoding::try_new(spec.options, &spec.schema, partitions, spec.dictionary)?;
+        let folders = spec.by_value.then(|| ValueFolders::new(&spec.schema, &spec.keys));
+        let encoding = match &folders {
+            None => Encoding::try_new(spec.options, &spec.schema, partitions, spec.dictionary)?,
+            Some(folders) => Encoding::try_new(spec.options, folders.schema(), partitions, |column| {
+                (spec.dictionary)(folders.column(column))
+            })?,
+        };
         let folder = Folder::lock(&dir, sync)?;
-        let recorded = match find(&folder, existing, &spec.settings) {
+        let recorded = match find(&folder, existing, &spec.settings, spec.whole) {
             Ok(Found::Complete(manifest)) => return Ok(Opened::Complete(manifest)),
             Ok(Found::Recorded(recorded)) => recorded,
             Err(error) => {
@@ -121,10 +133,15 @@ impl Output {
         for entry in &entries {
             kept[entry.slot] = Some(entry.files.iter().map(|file| file.rows).sum());
         }
+        let kept_count = if spec.by_value { partitions_by_folder(entries.clone()).len() } else { entries.len() };
+        let named = spec.keys.iter().filter(|_| spec.by_value);
+        let folder_columns = named.map(|&(_, column)| column_of(spec.schema.field(column))).collect();
+        let max_file_bytes = max_file_bytes.unwrap_or(u64::MAX);
         let output = Self {
             folder,
-            common: Common { format, encoding, max_file_bytes: max_file_bytes.unwrap_or(u64::MAX), keys: spec.keys },
+            common: Common { format, encoding, max_file_bytes, keys: spec.keys, folders },
             settings: spec.settings,
+            folder_columns,
             writers: spec.slots.iter().map(|&slot| Mutex::new(SlotWriter::new(slot))).collect(),
             ledger: Ledger::new(spec.writers_bytes, spec.slots.len()),
             slots: spec.slots,
@@ -132,7 +149,7 @@ impl Output {
             finished: Mutex::new(Finished { journal, waiting: Vec::new(), waiting_bytes: 0, published: entries }),
             quarantine: Mutex::default(),
         };
-        Ok(Opened::Writing { output: Box::new(output), kept })
+        Ok(Opened::Writing { output: Box::new(output), kept, kept_count })
     }
 }
 
@@ -148,7 +165,7 @@ enum Found {
 }
 
 /// What is in the folder, after removing what is to be overwritten.
-fn find(folder: &Folder, existing: Existing, settings: &Settings) -> Result<Found, OutputError> {
+fn find(folder: &Folder, existing: Existing, settings: &Settings, whole: bool) -> Result<Found, OutputError> {
     let path = || folder.dir().to_owned();
     let taken = |state, remedy| Err(OutputError::Taken { path: path(), state, remedy });
     if existing == Existing::Overwrite {
@@ -173,7 +190,10 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings) -> Result<Foun
         return refuse_foreign(folder, Vec::new()).map(|()| Found::Recorded(None));
     };
     if existing == Existing::Refuse {
-        return taken("an unfinished dataset", "--resume to go on with it or --overwrite to start again");
+        // What appears as a whole cannot be resumed.
+        let remedy =
+            if whole { "--overwrite to replace it" } else { "--resume to go on with it or --overwrite to start again" };
+        return taken("an unfinished dataset", remedy);
     }
     same_settings(folder.dir(), settings, &recorded.settings)?;
     // It may have got its name just before the run was killed, and is written again.
@@ -196,16 +216,21 @@ pub(super) fn known(folder: &Folder) -> Result<Vec<String>, OutputError> {
     Ok(names)
 }
 
-/// Removes a dataset, finished or not. The manifest and the journal, which know its files, go last.
+/// Removes a dataset, finished or not, if all of it may go.
 pub(super) fn remove_dataset(folder: &Folder) -> Result<(), OutputError> {
+    if Manifest::load(folder)?.is_some_and(|manifest| !manifest.members().is_empty()) {
+        return remove_members(folder);
+    }
+    remove_files(folder)
+}
+
+/// Removes the files of a dataset, finished or not. The manifest and the journal, which know them, go last.
+pub(super) fn remove_files(folder: &Folder) -> Result<(), OutputError> {
     if let Some(files) = known_files(folder)? {
         folder.remove(files.iter().map(String::as_str))?;
         folder.remove([QUARANTINE_NAME])?;
     }
     if let Some(manifest) = Manifest::load(folder)? {
-        for member in manifest.members() {
-            remove(&folder.final_path(member))?;
-        }
         folder.remove(manifest.file_names())?;
         folder.remove([MANIFEST_NAME])?;
     }

@@ -17,7 +17,7 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use super::{
     OutputError,
-    publish::{Sealed, WorkFile},
+    work_file::{Sealed, WorkFile},
 };
 
 /// The size of pages, if not told otherwise, in bytes.

@@ -8,16 +8,13 @@
 //! ```
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     fs::{self, File, TryLockError},
-    hash::Hasher,
     io::{self, Write},
     path::{Path, PathBuf},
 };
 
-use twox_hash::XxHash64;
-
-use super::OutputError;
+use super::{OutputError, own, values::is_value_folder, work_file::WorkFile};
 
 /// Everything that is not a part of the dataset; readers of folders skip names with a dot.
 const HIDDEN: &str = ".annulus";
@@ -54,13 +51,13 @@ impl Folder {
         // A folder that an earlier run has made was there for nobody else.
         let was_there = dir.exists() && !hidden.exists();
         loop {
-            fs::create_dir_all(&hidden).map_err(OutputError::io("create", &hidden))?;
+            own::create_folder(&hidden)?;
             let path = hidden.join("lock");
-            let lock = match File::create(&path) {
+            let lock = match own::open(&path, File::options().write(true).create(true).truncate(false)) {
                 Ok(lock) => lock,
                 // The run that had it has just ended, and took the hidden folder away.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => continue,
-                Err(error) => return Err(OutputError::io("create", path)(error)),
+                Err(error) => return Err(own::open_error("create", &path, error)),
             };
             match lock.try_lock() {
                 Ok(()) if is_same_file(&lock, &path) => {
@@ -127,11 +124,16 @@ impl Folder {
 
     /// Gives files of the work folder that are sealed their final names.
     pub(crate) fn publish<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
+        let mut changed = BTreeSet::from([String::new()]);
         for name in names {
             let path = self.final_path(name);
+            for folder in folders_of(name).filter(|folder| !changed.contains(*folder)).collect::<Vec<_>>() {
+                own::create_folder(&self.final_path(folder))?;
+                changed.insert(folder.to_owned());
+            }
             fs::rename(self.work_path(name), &path).map_err(OutputError::io("rename a file to", path))?;
         }
-        self.sync_names(&self.dir)
+        changed.iter().try_for_each(|folder| self.sync_names(&self.final_path(folder)))
     }
 
     /// Writes a small file at once, so that it is there as a whole or not at all.
@@ -142,7 +144,7 @@ impl Folder {
         self.publish([name])
     }
 
-    /// Removes whole files by name; those that are not there are fine.
+    /// Removes whole files by name, and the folders that were for them alone; those that are not there are fine.
     pub(crate) fn remove<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
         for name in names {
             let path = self.final_path(name);
@@ -152,14 +154,32 @@ impl Folder {
                 }
                 _ => {}
             }
+            // Only empty folders can be removed so.
+            folders_of(name).collect::<Vec<_>>().iter().rev().for_each(|folder| {
+                fs::remove_dir(self.final_path(folder)).ok();
+            });
         }
         self.sync_names(&self.dir)
     }
 
     /// The name of a visible file or folder that is not among `known`, if there is any.
     pub(crate) fn visible_but(&self, known: &[String]) -> Result<Option<String>, OutputError> {
-        let known: HashSet<&str> = known.iter().map(String::as_str).collect();
-        Ok(visible(&self.dir)?.find(|name| !known.contains(name.as_str())))
+        let names: HashSet<&str> = known.iter().map(String::as_str).collect();
+        let folders: HashSet<&str> = known.iter().flat_map(|name| folders_of(name)).collect();
+        let mut below = vec![String::new()];
+        while let Some(folder) = below.pop() {
+            for name in visible(&self.final_path(&folder))? {
+                let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+                // What a link leads to is another's.
+                let is_folder = self.final_path(&path).symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+                match (names.contains(path.as_str()), is_folder && folders.contains(path.as_str())) {
+                    (true, _) => {}
+                    (false, true) => below.push(path),
+                    (false, false) => return Ok(Some(path)),
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Removes what [`lock`](Self::lock) created, unless a run had left more there.
@@ -181,98 +201,23 @@ impl Folder {
     }
 }
 
-/// A file in the making: what is written is counted and hashed on its way.
-pub(crate) struct WorkFile {
-    file: File,
-    path: PathBuf,
-    hasher: XxHash64,
-    bytes: u64,
-    sync: bool,
-}
-
-/// What a whole file is known by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sealed {
-    pub(crate) bytes: u64,
-    pub(crate) checksum: String,
-}
-
-impl WorkFile {
-    /// Creates (or truncates) a file of the work folder.
-    pub(crate) fn create(folder: &Folder, name: &str) -> Result<Self, OutputError> {
-        let path = folder.work_path(name);
-        let file = File::create(&path).map_err(OutputError::io("create", &path))?;
-        Ok(Self { file, path, hasher: XxHash64::with_seed(0), bytes: 0, sync: folder.sync })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Bytes written.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Ends the file, and waits until it is on disk if that is asked for. Nothing more is written.
-    pub(crate) fn seal(&mut self) -> Result<Sealed, OutputError> {
-        if self.sync {
-            self.file.sync_all().map_err(OutputError::io("write", &self.path))?;
-        }
-        Ok(Sealed { bytes: self.bytes, checksum: checksum_text(&self.hasher) })
-    }
-}
-
-impl Write for WorkFile {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(buf)?;
-        Hasher::write(&mut self.hasher, &buf[..written]);
-        self.bytes += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Reads a file and tells what it is known by; `None` if there is none. O(bytes).
-pub(crate) fn examine(path: &Path) -> Result<Option<Sealed>, OutputError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(OutputError::io("open", path)(error)),
-    };
-    let mut sink = Hashed(XxHash64::with_seed(0));
-    let bytes = io::copy(&mut io::BufReader::with_capacity(1 << 20, file), &mut sink);
-    let bytes = bytes.map_err(OutputError::io("read", path))?;
-    Ok(Some(Sealed { bytes, checksum: checksum_text(&sink.0) }))
-}
-
 /// An error unless all are plain names as a run gives them, or those in a plain folder of this one: what is read from a folder must
 /// not lead out of it.
 pub(super) fn checked_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     let is_part = |part: &str| !part.is_empty() && !part.starts_with('.') && part.chars().all(is_plain);
-    let is_ours = |name: &str| name.split('/').count() <= 2 && name.split('/').all(is_part);
+    let is_ours = |name: &str| match name.rsplit_once('/') {
+        None => is_part(name),
+        Some((folders, file)) => {
+            is_part(file) && (is_part(folders) && !folders.contains('/') || folders.split('/').all(is_value_folder))
+        }
+    };
     names.find(|name| !is_ours(name)).map_or(Ok(()), |name| Err(format!("'{name}' is no name of a file of a dataset")))
 }
 
-struct Hashed(XxHash64);
-
-impl Write for Hashed {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        Hasher::write(&mut self.0, buf);
-        Ok(buf.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn checksum_text(hasher: &XxHash64) -> String {
-    format!("xxh64:{:016x}", hasher.finish())
+/// The folders that a name leads through, the outermost first: `a` and `a/b` for `a/b/c`.
+fn folders_of(name: &str) -> impl Iterator<Item = &str> {
+    name.match_indices('/').map(|(end, _)| &name[..end])
 }
 
 /// Whether `path` still leads to `file`, and not to one that was made since.

@@ -4,11 +4,7 @@ use std::io::{BufWriter, Write};
 
 use serde::Serialize;
 
-use super::{
-    OutputError,
-    manifest::PlainFileEntry,
-    publish::{Folder, WorkFile},
-};
+use super::{OutputError, manifest::PlainFileEntry, publish::Folder, work_file::WorkFile};
 use crate::input::BadRow;
 
 /// Its name in the folder.

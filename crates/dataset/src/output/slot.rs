@@ -10,7 +10,9 @@ use super::{
     format::{Encoding, OutputFormat},
     keys::KeyRange,
     manifest::FileEntry,
-    publish::{Folder, Sealed},
+    publish::Folder,
+    values::{FolderFiles, ValueFolders},
+    work_file::Sealed,
 };
 
 /// Names a slot.
@@ -43,6 +45,8 @@ pub(crate) struct Common {
     pub(crate) max_file_bytes: u64,
     /// Names and positions of the key columns.
     pub(crate) keys: Vec<(String, usize)>,
+    /// The folders, if values name some. Rows of one value then follow each other.
+    pub(crate) folders: Option<ValueFolders>,
 }
 
 /// Writes a slot's rows to files in the work folder, one after the other.
@@ -50,6 +54,7 @@ pub(crate) struct SlotWriter {
     slot: Slot,
     open: Option<Open>,
     files: Vec<FileEntry>,
+    folder: FolderFiles,
     failed: bool,
 }
 
@@ -62,25 +67,42 @@ struct Open {
 
 impl SlotWriter {
     pub(crate) fn new(slot: Slot) -> Self {
-        Self { slot, open: None, files: Vec::new(), failed: false }
+        Self { slot, open: None, files: Vec::new(), folder: FolderFiles::default(), failed: false }
     }
 
     /// Adds rows, at least one.
     pub(crate) fn write(&mut self, folder: &Folder, common: &Common, batch: &RecordBatch) -> Result<(), OutputError> {
         self.attempt(|writer| {
-            let open = match &mut writer.open {
-                Some(open) => open,
-                None => {
-                    let name = writer.slot.file_name(writer.files.len() + 1, common.format);
-                    writer.open.insert(Open::create(folder, common, writer.slot.partition, name)?)
+            let Some(folders) = &common.folders else { return writer.add(folder, common, batch) };
+            let slot = writer.slot.stem();
+            let failed = |error| arrow_error(Path::new(&slot), error);
+            for rows in folders.runs(batch).map_err(failed)? {
+                let rows = batch.slice(rows.start, rows.len());
+                if writer.folder.enter(folders.folder(&rows, 0)) {
+                    writer.seal(common)?;
                 }
-            };
-            open.write(common, batch)?;
-            if open.encoder.size_estimate() >= common.max_file_bytes {
-                writer.seal(common)?;
+                writer.add(folder, common, &rows)?;
             }
             Ok(())
         })
+    }
+
+    fn add(&mut self, folder: &Folder, common: &Common, batch: &RecordBatch) -> Result<(), OutputError> {
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => {
+                let name = match &common.folders {
+                    Some(_) => self.folder.next_name(common.format.extension()),
+                    None => self.slot.file_name(self.files.len() + 1, common.format),
+                };
+                self.open.insert(Open::create(folder, common, self.slot.partition, name)?)
+            }
+        };
+        open.write(common, batch)?;
+        if open.encoder.size_estimate() >= common.max_file_bytes {
+            self.seal(common)?;
+        }
+        Ok(())
     }
 
     /// Bytes of memory in use.
@@ -133,7 +155,8 @@ impl Open {
         for (range, &(_, column)) in self.keys.iter_mut().zip(&common.keys) {
             range.observe(batch.column(column)).map_err(failed)?;
         }
-        self.encoder.write(&common.encoding.adapt(batch).map_err(failed)?)?;
+        let of_file = common.folders.as_ref().map(|folders| folders.others(batch)).transpose().map_err(failed)?;
+        self.encoder.write(&common.encoding.adapt(of_file.as_ref().unwrap_or(batch)).map_err(failed)?)?;
         self.rows += batch.num_rows() as u64;
         Ok(())
     }

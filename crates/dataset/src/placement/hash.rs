@@ -58,6 +58,11 @@ impl KeyHasher {
         self
     }
 
+    /// Whether some are hashed as another type than they have.
+    pub(super) fn casts(&self) -> bool {
+        self.cast.iter().any(Option::is_some)
+    }
+
     /// The same for batches that have nothing but the key columns, in their order.
     pub(crate) fn of_keys_alone(&self) -> Self {
         Self { columns: (0..self.columns.len()).collect(), ..self.clone() }

@@ -1,6 +1,6 @@
 //! A fixed number of key groups, and runs of them to partitions.
 
-use annulus_exchange::partition::{MAX_CONSUMERS, Modulo, Target};
+use annulus_rows::partition::{MAX_CONSUMERS, Modulo, Target};
 
 use crate::error::DatasetError;
 
@@ -29,6 +29,11 @@ impl KeyGroups {
         }
         let partitions = (0..count).map(|group| (group * partitions / count) as Target).collect();
         Ok(Self { group: Modulo::new(count), partitions })
+    }
+
+    /// Number of groups.
+    pub(super) fn count(&self) -> usize {
+        self.partitions.len()
     }
 
     /// Appends the partition of each hash.

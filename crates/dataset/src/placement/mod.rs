@@ -3,12 +3,14 @@
 //! Where a row goes depends on nothing but its key (or, by turns, its unit and its place there), so two runs over the same
 //! input agree, whichever thread reads what.
 
+mod canonical;
 mod hash;
 mod key_groups;
 mod ranges;
 mod round_robin;
+mod values;
 
-use annulus_exchange::partition::{MAX_CONSUMERS, Modulo, RangePartitioner, Target};
+use annulus_rows::partition::{MAX_CONSUMERS, Modulo, RangePartitioner, Target};
 use arrow::{
     array::{ArrayRef, RecordBatch},
     datatypes::{Schema, SchemaRef},
@@ -21,6 +23,10 @@ use ranges::Ranges;
 
 pub use hash::KeyHasher;
 pub use ranges::sample_ranges;
+
+/// Where values have folders of their own, rows go to this number of buckets first, each with the rows of some values. A run that
+/// is resumed keeps whole buckets.
+pub const VALUE_BUCKETS: usize = 256;
 
 /// How rows are placed.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,11 +41,14 @@ pub enum PlacementSpec {
     /// By a fixed number of key groups, at least as many as partitions: group `hash % G`, and of groups in ascending order the
     /// same number (but for one) to each partition. Other numbers of partitions then keep or split runs of whole groups.
     KeyGroups(u32),
-    /// By split points between the partitions, one fewer than partitions, in any order; each has a value for each key
+    /// By split points between the partitions, one fewer than partitions, ascending; each has a value for each key
     /// column, as text. Partition `i` has the keys from the `i`-th point on, up to before the next. Nulls come first.
     Ranges(Vec<Vec<String>>),
     /// By split points as columns, ascending; see [`sample_ranges`]. If there are too few, the last partitions stay empty.
     Splits(Vec<ArrayRef>),
+    /// By value: rows with equal keys go to the same partition. The output has a folder for each value, whatever the number
+    /// of partitions, which should be [`VALUE_BUCKETS`].
+    Values,
     /// By turns: the rows of a unit go to one partition after the other, and unit `i` begins with partition `i % N`.
     RoundRobin,
 }
@@ -67,6 +76,7 @@ enum Rule {
     Hash(KeyHasher, Modulo),
     KeyGroups(KeyHasher, KeyGroups),
     Ranges(Ranges),
+    Values(KeyHasher, Modulo),
     RoundRobin,
 }
 
@@ -119,6 +129,10 @@ impl Placement {
             }
             PlacementSpec::Ranges(points) => Rule::Ranges(Ranges::from_text(schema, keys, points, partitions)?),
             PlacementSpec::Splits(points) => Rule::Ranges(Ranges::new(schema, keys, points.clone(), partitions)?),
+            PlacementSpec::Values => {
+                values::check(schema, keys)?;
+                Rule::Values(KeyHasher::new(schema, keys)?, Modulo::new(partitions))
+            }
             PlacementSpec::RoundRobin => Rule::RoundRobin,
         };
         Ok(Self { partitions, rule })
@@ -127,6 +141,11 @@ impl Placement {
     /// Number of partitions.
     pub fn partitions(&self) -> usize {
         self.partitions
+    }
+
+    /// Whether the output has a folder for each value.
+    pub fn is_by_value(&self) -> bool {
+        matches!(self.rule, Rule::Values(..))
     }
 
     /// The split points if rows are placed by ranges: a column for each key, ascending.
@@ -143,7 +162,8 @@ impl Placement {
         match &self.rule {
             Rule::Hash(hasher, _) | Rule::KeyGroups(hasher, _) => Some(hasher.clone()),
             Rule::Ranges(_) => KeyHasher::new(schema, keys).ok(),
-            Rule::RoundRobin => None,
+            // No file has more than one key.
+            Rule::Values(..) | Rule::RoundRobin => None,
         }
     }
 
@@ -161,7 +181,7 @@ impl Placement {
         targets.clear();
         state.hashes.clear();
         match &self.rule {
-            Rule::Hash(hasher, modulo) => {
+            Rule::Hash(hasher, modulo) | Rule::Values(hasher, modulo) => {
                 hasher.hash(batch, &mut state.hashes)?;
                 modulo.append_targets(&state.hashes, targets);
             }

@@ -1,6 +1,6 @@
 //! Ranges of keys, with split points that are given or found in a sample.
 
-use annulus_exchange::partition::{RangePartitioner, Target};
+use annulus_rows::partition::{RangePartitioner, Target};
 use arrow::{
     array::{ArrayRef, RecordBatch, StringArray, UInt32Array, new_empty_array},
     compute::{CastOptions, SortOptions, cast_with_options, take},
@@ -46,7 +46,7 @@ impl Ranges {
         Ok(ranges)
     }
 
-    /// Of split points as text, exactly one fewer than partitions, in any order.
+    /// Of split points as text, exactly one fewer than partitions, in ascending order.
     pub(super) fn from_text(
         schema: &SchemaRef,
         keys: &[String],
@@ -65,15 +65,17 @@ impl Ranges {
         let typed = columns.iter().enumerate().map(|(key, &column)| typed(schema, column, points, key));
         let typed = typed.collect::<Result<Vec<_>, _>>()?;
         let order = order.convert_columns(&typed)?;
-        let mut rows: Vec<u32> = (0..points.len() as u32).collect();
-        rows.sort_by(|&a, &b| order.row(a as usize).cmp(&order.row(b as usize)));
-        if let Some(twice) = rows.windows(2).find(|two| order.row(two[0] as usize) == order.row(two[1] as usize)) {
-            let point = points[twice[0] as usize].join(",");
-            return Err(wrong(format!("'{point}' twice"), "give each split point once"));
+        let text = |point: usize| points[point].join(",");
+        match (1..points.len()).find(|&point| order.row(point - 1) >= order.row(point)) {
+            Some(twice) if order.row(twice - 1) == order.row(twice) => {
+                Err(wrong(format!("'{}' twice", text(twice)), "give each split point once"))
+            }
+            Some(second) => {
+                let pair = format!("'{}' before '{}'", text(second - 1), text(second));
+                Err(wrong(pair, "give the split points in ascending order"))
+            }
+            None => Self::new(schema, keys, typed, partitions),
         }
-        let rows = UInt32Array::from(rows);
-        let sorted = typed.iter().map(|column| take(column, &rows, None)).collect::<Result<_, _>>()?;
-        Self::new(schema, keys, sorted, partitions)
     }
 
     pub(super) fn points(&self) -> &[ArrayRef] {

@@ -1,6 +1,6 @@
 //! Rows by turns.
 
-use annulus_exchange::partition::Target;
+use annulus_rows::partition::Target;
 
 /// Appends the partitions of `rows` rows, the first of which goes to `turn % partitions`; returns the turn of the next.
 pub(super) fn append_targets(turn: usize, rows: usize, partitions: usize, targets: &mut Vec<Target>) -> usize {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use annulus_exchange::partition::{MAX_CONSUMERS, Target};
+use annulus_rows::partition::{MAX_CONSUMERS, Target};
 use arrow::{array::RecordBatch, datatypes::Schema};
 
 use crate::{

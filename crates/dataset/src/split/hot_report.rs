@@ -1,6 +1,6 @@
 //! Which keys have many rows, told from one in 32 of the rows that pass.
 
-use annulus_exchange::partition::Target;
+use annulus_rows::partition::Target;
 use arrow::{
     array::{RecordBatch, UInt32Array},
     compute::take_record_batch,

@@ -4,6 +4,8 @@
 //! unit -> batches -> partitions -> slots (rows of hot keys take turns) -> wave (one for each worker) --full--> each slot's rows, gathered --> its open file
 //!                                                              or, where that many files do not fit: spill, then file by file
 //! ```
+//! Rows that are sorted within their files, or have a folder for each value, are all spilled, and sorted slot by slot (sort/): rows
+//! of one value then follow each other, and one file is open at a time.
 //! There are no queues: a worker that has read writes what it read, and waits only for the lock of the file it writes to.
 //!
 //! Memory: a fifth of the limit for waves, a quarter for open files, the rest for what is decoded and gathered. A row
@@ -15,7 +17,9 @@ mod first_error;
 mod hot_files;
 mod hot_report;
 mod large_rows;
+mod plan;
 mod progress;
+mod sort;
 mod spill;
 mod wave;
 mod worker;
@@ -25,15 +29,13 @@ use std::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 
-use arrow::{
-    array::{Array, ArrayRef},
-    util::display::{ArrayFormatter, FormatOptions},
-};
 use parking_lot::Mutex;
 
 pub use cancel::CancelToken;
 pub use hot_files::HotFiles;
+pub use plan::{JobSpec, Placing};
 pub use progress::{Progress, Silent};
+pub use sort::SortColumn;
 
 use crate::{
     error::DatasetError,
@@ -45,6 +47,7 @@ use crate::{
     placement::Placement,
 };
 use first_error::FirstError;
+use sort::Order;
 use spill::Spill;
 use worker::{Ended, Shared};
 
@@ -57,8 +60,8 @@ pub struct Job {
     pub placement: Placement,
     /// The key columns.
     pub by: Vec<String>,
-    /// How rows are placed, in words that are equal for equal rules; `--resume` compares them, and the split points.
-    pub placement_name: String,
+    /// What the rows of each file are sorted by; nothing if they come in any order.
+    pub sort_by: Vec<SortColumn>,
     /// The keys whose rows are spread over extra files of their partition.
     pub hot_files: HotFiles,
     /// Keys are reported that have at least this share of the rows of an average partition; see
@@ -103,7 +106,8 @@ pub fn run(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result<S
     job.dataset.refuse_inputs_in(&job.output.dir)?;
     let shares = Shares::of(job.memory_limit, job.threads);
     let schema = job.dataset.schema.clone();
-    let keys = job.by.iter().filter_map(|key| Some((key.clone(), schema.index_of(key).ok()?))).collect();
+    let keys: Vec<_> = job.by.iter().filter_map(|key| Some((key.clone(), schema.index_of(key).ok()?))).collect();
+    let order = order_of(job, &keys)?;
     let opened = Output::open(OutputSpec {
         options: &job.output,
         settings: settings_of(job),
@@ -112,36 +116,52 @@ pub fn run(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result<S
         slots,
         writers_bytes: shares.writers,
         dictionary: &|column| job.dataset.hints.dictionary(column).unwrap_or(true),
+        by_value: job.placement.is_by_value(),
         whole: false,
     })?;
     match opened {
         Opened::Complete(manifest) => {
-            let (rows_in, slots_kept) = (manifest.rows + manifest.rows_bad, slots_count);
+            let slots_kept = if job.placement.is_by_value() { manifest.partitions.len() } else { slots_count };
+            let rows_in = manifest.rows + manifest.rows_bad;
             Ok(Summary { manifest, rows_in, slots_kept, bytes_spilled: 0 })
         }
-        Opened::Writing { output, kept } => write(job, shares, *output, kept, progress, cancel),
+        Opened::Writing { output, kept, kept_count } => {
+            let (manifest, rows_in, bytes_spilled) = write(job, order, shares, *output, &kept, progress, cancel)?;
+            Ok(Summary { manifest, rows_in, slots_kept: kept_count, bytes_spilled })
+        }
     }
 }
 
+/// The order of the rows that a slot's files are written from; none if it does not matter.
+fn order_of(job: &Job, keys: &[(String, usize)]) -> Result<Option<Order>, DatasetError> {
+    let groups: Vec<usize> = keys.iter().map(|(_, column)| *column).filter(|_| job.placement.is_by_value()).collect();
+    let any = !groups.is_empty() || !job.sort_by.is_empty();
+    any.then(|| Order::new(&job.dataset.schema, &groups, &job.sort_by)).transpose()
+}
+
+/// What is in the folder then, and the numbers of rows that were read and of bytes that were spilled.
 fn write(
     job: &Job,
+    order: Option<Order>,
     shares: Shares,
     output: Output,
-    kept: Vec<Option<u64>>,
+    kept: &[Option<u64>],
     progress: &dyn Progress,
     cancel: &CancelToken,
-) -> Result<Summary, DatasetError> {
-    let written = spill_if_needed(job, shares, &output, kept.len()).and_then(|spill| {
+) -> Result<(Manifest, u64, u64), DatasetError> {
+    let written = spill_if_needed(job, order.is_some(), shares, &output, kept.len()).and_then(|spill| {
         let shared = Shared {
             job,
             output: &output,
-            kept: &kept,
+            kept,
             progress,
             cancel,
             stop: AtomicBool::new(false),
             next: AtomicUsize::new(0),
             wave_bytes: shares.wave,
             spill,
+            order,
+            sort_bytes: shares.sort,
         };
         read_and_finish(shared)
     });
@@ -149,8 +169,7 @@ fn write(
         Ok((ended, bytes_spilled)) => {
             let hot_keys = ended.hot_keys(job, &output);
             let manifest = output.complete(ended.rows_bad, hot_keys)?;
-            let slots_kept = kept.iter().flatten().count();
-            Ok(Summary { manifest, rows_in: ended.rows_in, slots_kept, bytes_spilled })
+            Ok((manifest, ended.rows_in, bytes_spilled))
         }
         Err(error) => {
             // What went wrong first is what the user has to know.
@@ -165,9 +184,15 @@ const SPILL_SHARE: usize = 2;
 /// What they may take within any limit: a small part of what a process takes by itself.
 const SMALL_SPILL_BYTES: usize = 16 << 20;
 
-/// Where rows go first, if not all files can be open at once.
-fn spill_if_needed(job: &Job, shares: Shares, output: &Output, slots: usize) -> Result<Option<Spill>, DatasetError> {
-    if files::fit(slots, output.floor_bytes(), shares.writers) {
+/// Where rows go first, if they are sorted or not all files can be open at once.
+fn spill_if_needed(
+    job: &Job,
+    sorts: bool,
+    shares: Shares,
+    output: &Output,
+    slots: usize,
+) -> Result<Option<Spill>, DatasetError> {
+    if !sorts && files::fit(slots, output.floor_bytes(), shares.writers) {
         return Ok(None);
     }
     check_spill(job, slots)?;
@@ -202,8 +227,8 @@ fn read_and_finish(mut shared: Shared<'_>) -> Result<(Ended, u64), DatasetError>
     let spilled = shared.spill.take().map(Spill::seal).transpose()?;
     shared.progress.finishing(shared.unfinished());
     shared.next.store(0, Relaxed);
-    on_threads(&shared, |_| shared.finish(spilled.as_ref()))?;
-    Ok((ended, spilled.map_or(0, |spilled| spilled.bytes())))
+    let in_runs: u64 = on_threads(&shared, |_| shared.finish(spilled.as_ref()))?.into_iter().sum();
+    Ok((ended, in_runs + spilled.map_or(0, |spilled| spilled.bytes())))
 }
 
 /// Runs `work` on every thread, and stops all with the first error, which is returned.
@@ -244,27 +269,14 @@ fn slots_of(job: &Job) -> Vec<Slot> {
     own.chain(job.hot_files.slots()).collect()
 }
 
-/// The split points of ranges as text, which may have been found in a sample.
-fn points_text(placement: &Placement) -> String {
-    let columns = placement.splits().unwrap_or_default();
-    let options = FormatOptions::default().with_null("null").with_display_error(true);
-    let column = |points: &ArrayRef| match ArrayFormatter::try_new(points, &options) {
-        Ok(shown) => (0..points.len()).map(|row| shown.value(row).to_string()).collect::<Vec<_>>().join(","),
-        Err(error) => error.to_string(),
-    };
-    columns.iter().map(column).collect::<Vec<_>>().join(";")
-}
-
 /// All that decides which rows go to which file, and what the files are.
 fn settings_of(job: &Job) -> Settings {
-    let Job { dataset, placement, by, placement_name, output, .. } = job;
+    let Job { dataset, placement, by, output, .. } = job;
     let max_file_size = output.max_file_bytes.map_or("none".to_owned(), |bytes| bytes.to_string());
     let on_bad_row = if job.quarantine { "quarantine" } else { "fail or skip" };
     let settings = [
         ("--by", by.join(",")),
-        ("--into", placement.partitions().to_string()),
-        ("placement", placement_name.clone()),
-        ("split points", points_text(placement)),
+        ("placement", placement.canonical()),
         ("--format", output.format.name().to_owned()),
         ("--compression", output.compression.name().to_owned()),
         ("--max-file-size", max_file_size),
@@ -272,6 +284,10 @@ fn settings_of(job: &Job) -> Settings {
         ("input", dataset.fingerprint.clone().unwrap_or_default()),
     ];
     let page_size = (output.format == OutputFormat::Pages).then(|| ("--page-size", output.page_bytes.to_string()));
-    let settings = settings.into_iter().chain(page_size).chain(job.hot_files.setting());
+    // Where values have folders, nobody has chosen a number.
+    let into = (!placement.is_by_value()).then(|| ("--into", placement.partitions().to_string()));
+    let order: Vec<String> = job.sort_by.iter().map(SortColumn::to_string).collect();
+    let sort_by = (!order.is_empty()).then(|| ("--sort-by", order.join(",")));
+    let settings = settings.into_iter().chain(into).chain(sort_by).chain(page_size).chain(job.hot_files.setting());
     settings.map(|(name, value)| (name.to_owned(), value)).collect()
 }

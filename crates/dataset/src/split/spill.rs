@@ -7,7 +7,6 @@ use std::{
     sync::Arc,
 };
 
-use annulus_exchange::partition::{Modulo, Target};
 use annulus_pages::{
     codec::{ROW_FORMAT, RowCodec},
     file::{FileError, FileHeader, PageFileReader, PageFileWriter},
@@ -16,6 +15,7 @@ use annulus_pages::{
     ranges::{PageOrder, PageSink, Stores, Writer, shuffle, variable_writer_bytes},
     tuples::TupleBatch,
 };
+use annulus_rows::partition::{Modulo, Target};
 use arrow::{
     array::{RecordBatch, UInt32Array},
     compute::take_record_batch,

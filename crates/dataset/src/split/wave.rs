@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use annulus_exchange::{
-    error::ExchangeError,
+use annulus_rows::{
+    error::RowsError,
     gather::{BatchBuilder, SourceBatch, pool_sizes},
     partition::{RowIndex, Rows, Target},
     pool::BufferPool,
@@ -60,7 +60,7 @@ impl Wave {
         let mut index = self.idle.pop().unwrap_or_default();
         index.fill_from_targets(self.slots, |all| {
             std::mem::swap(all, targets);
-            Ok::<(), ExchangeError>(())
+            Ok::<(), RowsError>(())
         })?;
         for (count, ends) in counts.iter_mut().zip(index.offsets().windows(2)) {
             *count += u64::from(ends[1] - ends[0]);

@@ -9,7 +9,8 @@ use super::{
     CancelToken, Job, Progress,
     hot_files::HotTurns,
     hot_report::{self, HotReport},
-    spill::{Spill, SpillWriter, Spilled},
+    sort::{Order, Sorter},
+    spill::{Spill, SpillReader, SpillWriter, Spilled},
     wave::Wave,
 };
 use arrow::array::RecordBatch;
@@ -38,6 +39,10 @@ pub(super) struct Shared<'a> {
     pub(super) wave_bytes: usize,
     /// Where rows go first if not all files can be open at once.
     pub(super) spill: Option<Spill>,
+    /// The order of a slot's rows, if it matters. They are all spilled then.
+    pub(super) order: Option<Order>,
+    /// What a worker that sorts may hold.
+    pub(super) sort_bytes: usize,
 }
 
 /// What a worker read.
@@ -74,26 +79,40 @@ impl Shared<'_> {
         reading.end()
     }
 
-    /// Ends slots until there are no more, with their spilled rows.
-    pub(super) fn finish(&self, spilled: Option<&Spilled>) -> Result<(), DatasetError> {
+    /// Ends slots until there are no more, with their spilled rows. Returns the bytes that were spilled to sort them.
+    pub(super) fn finish(&self, spilled: Option<&Spilled>) -> Result<u64, DatasetError> {
         let mut spilled = spilled.map(Spilled::reader).transpose()?;
+        let mut in_runs = 0;
         loop {
             let slot = self.next.fetch_add(1, Relaxed);
             match self.kept.get(slot) {
-                None => return Ok(()),
+                None => return Ok(in_runs),
                 Some(Some(_)) => continue,
                 Some(None) => {}
             }
             if let Some(spilled) = &mut spilled {
-                spilled.read(slot, |batch| {
-                    self.check()?;
-                    Ok(self.output.write(slot, &batch)?)
-                })?;
+                in_runs += self.write_spilled(slot, spilled)?;
             }
             self.check()?;
             self.output.finish(slot)?;
             self.progress.finished();
         }
+    }
+
+    /// Writes the spilled rows of a slot, sorted if they have an order, and returns the bytes that it took to sort them.
+    fn write_spilled(&self, slot: usize, spilled: &mut SpillReader<'_>) -> Result<u64, DatasetError> {
+        let mut write = |batch: RecordBatch| {
+            self.check()?;
+            Ok(self.output.write(slot, &batch)?)
+        };
+        let Some(order) = &self.order else { return spilled.read(slot, write).map(|()| 0) };
+        let path = |run| self.output.scratch_path(&format!("sort-{slot}-{run}.arrows"));
+        let mut sorter = Sorter::new(order, self.sort_bytes, &path);
+        spilled.read(slot, |batch| {
+            self.check()?;
+            sorter.push(batch)
+        })?;
+        sorter.finish(&mut write)
     }
 
     /// Number of slots that this run has to finish.
@@ -148,7 +167,7 @@ struct Reading<'a> {
     wave: Wave,
     scratch: Scratch,
     /// Partitions, then slots, of the rows of a batch.
-    targets: Vec<annulus_exchange::partition::Target>,
+    targets: Vec<annulus_rows::partition::Target>,
     report: Option<HotReport>,
     hot: Option<HotTurns<'a>>,
     spill: Option<SpillWriter<'a>>,

@@ -38,6 +38,9 @@ struct Plan {
     /// Few keys, of which the most frequent are spread over extra files.
     hot: bool,
     sync: bool,
+    /// A folder for each value.
+    by_value: bool,
+    sorted: bool,
 }
 
 impl Plan {
@@ -54,8 +57,11 @@ impl Plan {
             max_file: [None, Some(5_000)][rng.random_range(0..2)],
             hot: rng.random_bool(0.4),
             sync: rng.random_bool(0.3),
+            by_value: rng.random_bool(0.3),
+            sorted: rng.random_bool(0.3),
         };
-        (plan, rng)
+        let hot = plan.hot && !plan.by_value;
+        (Self { hot, ..plan }, rng)
     }
 
     fn job(&self, existing: Existing) -> annulus_dataset::split::Job {
@@ -69,7 +75,10 @@ impl Plan {
         // Several fill the files, and few fill a small disk.
         job.output.page_bytes = 4096;
         job.output.sync = self.sync;
-        job
+        if self.sorted {
+            job.sort_by = ["word", "price:desc"].map(|column| column.parse().unwrap()).into();
+        }
+        if self.by_value { by_value(job) } else { job }
     }
 
     /// Resumes, or starts again where nothing was begun, and checks everything.
@@ -96,6 +105,8 @@ impl Plan {
             self.max_file.map_or(String::new(), |bytes| bytes.to_string()),
             self.hot.to_string(),
             self.sync.to_string(),
+            self.by_value.to_string(),
+            self.sorted.to_string(),
         ];
         Command::new(env::current_exe().unwrap())
             .args(["kills::child_of_a_kill", "--exact", "--ignored", "--nocapture", "--test-threads=1"])
@@ -129,9 +140,8 @@ impl Progress for Told {
 #[ignore = "only run by a_killed_run_is_resumed"]
 fn child_of_a_kill() {
     let Ok(job) = env::var("ANNULUS_FAULT_JOB") else { return };
-    let [inputs, dir, into, format, memory, max_file, hot, sync] = *job.split('\u{1}').collect::<Vec<_>>() else {
-        panic!("{job}")
-    };
+    let parts: Vec<&str> = job.split('\u{1}').collect();
+    let [inputs, dir, into, format, memory, max_file, hot, sync, by_value, sorted] = *parts else { panic!("{job}") };
     let plan = Plan {
         inputs: inputs.split('\n').map(str::to_owned).collect(),
         dir: dir.into(),
@@ -141,6 +151,8 @@ fn child_of_a_kill() {
         max_file: max_file.parse().ok(),
         hot: hot.parse().unwrap(),
         sync: sync.parse().unwrap(),
+        by_value: by_value.parse().unwrap(),
+        sorted: sorted.parse().unwrap(),
     };
     run(&plan.job(Existing::Resume), &Told, &CancelToken::new()).unwrap();
     println!("@step");

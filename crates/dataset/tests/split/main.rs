@@ -5,4 +5,7 @@ mod folder;
 mod hot;
 mod journal;
 mod kills;
+#[cfg(unix)]
+mod links;
 mod support;
+mod values;

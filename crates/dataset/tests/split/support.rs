@@ -13,7 +13,7 @@ use annulus_dataset::{
     hot_keys::DEFAULT_HOT_SHARE,
     input::{Dataset, InputOptions},
     output::{FileEntry, Manifest, OutputError, OutputFormat, OutputOptions},
-    placement::{Placement, PlacementSpec, Scratch},
+    placement::{Placement, PlacementSpec, Scratch, VALUE_BUCKETS},
     split::{CancelToken, HotFiles, Job, Progress, Silent, Summary, run},
 };
 use annulus_pages::{codec::RowCodec, file::PageFileReader};
@@ -100,8 +100,8 @@ pub fn job(inputs: &[String], by: &[&str], into: usize, dir: &Path, format: Outp
         dataset,
         placement,
         by,
-        placement_name: "hash".to_owned(),
         hot_files: HotFiles::default(),
+        sort_by: Vec::new(),
         hot_key_share: DEFAULT_HOT_SHARE,
         output,
         threads: 2,
@@ -185,8 +185,36 @@ pub fn sorted(mut rows: Vec<String>) -> Vec<String> {
     rows
 }
 
+/// The same job with a folder for each value.
+pub fn by_value(mut job: Job) -> Job {
+    job.placement = Placement::new(&PlacementSpec::Values, &job.dataset.schema, &job.by, VALUE_BUCKETS).unwrap();
+    job
+}
+
+/// The rows that each folder must have, sorted, without the key columns; by the name of the folder.
+pub fn expected_folders(job: &Job, inputs: &[String]) -> BTreeMap<String, Vec<String>> {
+    let mut folders = BTreeMap::<_, Vec<String>>::new();
+    let options = FormatOptions::default().with_null("__HIVE_DEFAULT_PARTITION__");
+    for batch in inputs.iter().flat_map(|input| read_file(Path::new(input))) {
+        let keys: Vec<usize> = job.by.iter().map(|key| batch.schema().index_of(key).unwrap()).collect();
+        let others: Vec<usize> = (0..batch.num_columns()).filter(|column| !keys.contains(column)).collect();
+        let rows = rows_of(&[batch.project(&others).unwrap()]);
+        let shown: Vec<_> =
+            keys.iter().map(|&key| ArrayFormatter::try_new(batch.column(key), &options).unwrap()).collect();
+        for (number, row) in rows.into_iter().enumerate() {
+            let part = |(key, values): (&String, &ArrayFormatter<'_>)| format!("{key}={}", values.value(number));
+            let folder = job.by.iter().zip(&shown).map(part).collect::<Vec<_>>().join("/");
+            folders.entry(folder).or_default().push(row);
+        }
+    }
+    folders.into_iter().map(|(folder, rows)| (folder, sorted(rows))).collect()
+}
+
 /// The rows that each partition must have, sorted.
 pub fn expected(job: &Job, inputs: &[String]) -> Vec<Vec<String>> {
+    if job.placement.is_by_value() {
+        return expected_folders(job, inputs).into_values().collect();
+    }
     let mut partitions = vec![Vec::new(); job.placement.partitions()];
     let (mut scratch, mut targets) = (Scratch::default(), Vec::new());
     for input in inputs {
@@ -217,10 +245,15 @@ pub fn manifest(dir: &Path) -> Manifest {
     serde_json::from_slice(&fs::read(dir.join("manifest.json")).unwrap()).unwrap()
 }
 
-/// The names in a folder that users see.
+/// The names of the files that users see in a folder and below.
 pub fn visible(dir: &Path) -> Vec<String> {
     let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    sorted(names.filter(|name| !name.starts_with('.')).collect())
+    let names = names.filter(|name| !name.starts_with('.'));
+    let files = names.flat_map(|name| match dir.join(&name) {
+        folder if folder.is_dir() => visible(&folder).iter().map(|file| format!("{name}/{file}")).collect(),
+        _ => vec![name],
+    });
+    sorted(files.collect())
 }
 
 /// Checks that a file is what its entry says, and that it can be read to its end.

@@ -7,10 +7,11 @@ use std::{
     task::{Context, Poll},
 };
 
+use annulus_rows::gather::BatchBuilder;
+
 use super::{Shared, indexed::IndexedBatch};
 use crate::{
     error::{ExchangeError, StopError},
-    gather::BatchBuilder,
     overflow::Delivery,
     ring::{Next, RingConsumer},
     stats::ExchangeStats,

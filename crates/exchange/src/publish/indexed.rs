@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use annulus_rows::{
+    gather::{BatchBuilder, SourceBatch},
+    partition::RowIndex,
+};
 use arrow::array::RecordBatch;
 
 use super::Shared;
 use crate::{
     error::ExchangeError,
-    gather::{BatchBuilder, SourceBatch},
     overflow::{Overflow, batch_bytes},
-    partition::RowIndex,
     stats::ExchangeStats,
 };
 
@@ -32,7 +34,7 @@ impl IndexedBatch {
         stats: &mut ExchangeStats,
     ) -> Result<Self, ExchangeError> {
         let mut index = RowIndex::new();
-        index.fill_from_hashes(hashes, &shared.modulo);
+        index.fill_from_hashes(hashes, &shared.modulo)?;
         let mut source = SourceBatch::try_new(batch, &shared.schema)?;
         if shared.cluster {
             let mut builder = BatchBuilder::new(Arc::clone(&shared.schema), batch.num_rows(), Arc::clone(&shared.pool));

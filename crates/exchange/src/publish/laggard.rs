@@ -5,10 +5,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use annulus_rows::gather::BatchBuilder;
 use arrow::array::RecordBatch;
 
 use super::{Shared, indexed::IndexedBatch};
-use crate::{error::ExchangeError, gather::BatchBuilder, overflow::Delivery, ring::HandOver, stats::ExchangeStats};
+use crate::{error::ExchangeError, overflow::Delivery, ring::HandOver, stats::ExchangeStats};
 
 /// The overflow of one consumer. Locked only while the ring is full and somebody starves, and when it is emptied.
 #[derive(Default)]

@@ -17,6 +17,7 @@ mod producer;
 
 use std::sync::Arc;
 
+use annulus_rows::{gather::pool_sizes, partition::Modulo, pool::BufferPool};
 use arrow::datatypes::SchemaRef;
 
 pub(crate) use consumer::PublishConsumer;
@@ -26,10 +27,7 @@ use self::laggard::Laggard;
 use crate::{
     activity::Activity,
     config::{DataPath, ExchangeConfig},
-    gather::pool_sizes,
     overflow::{Beyond, Overflow},
-    partition::Modulo,
-    pool::BufferPool,
     ring::{RingConfig, ring},
 };
 

@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
+use annulus_rows::pool::{BufferPool, PooledBuffer};
 use arrow::{
     array::{ArrayData, ArrayRef, RecordBatch, RecordBatchOptions, make_array},
     buffer::{BooleanBuffer, Buffer, NullBuffer},
@@ -12,10 +13,7 @@ use arrow::{
     error::ArrowError,
 };
 
-use crate::{
-    config::ExchangeConfig,
-    pool::{BufferPool, PooledBuffer},
-};
+use crate::config::ExchangeConfig;
 
 /// How a column lies in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

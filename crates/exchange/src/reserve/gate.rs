@@ -2,14 +2,13 @@
 
 use std::{sync::PoisonError, task::Waker};
 
-use super::order;
-use crate::{
-    stats::ExchangeStats,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+use annulus_sync::{
+    Mutex,
+    atomic::{AtomicUsize, Ordering::Relaxed},
 };
+
+use super::order;
+use crate::{stats::ExchangeStats, wake::AllCalls};
 
 /// The admission of all producers of an exchange (R5, R6). Its counters decide nothing but who goes on and who is woken,
 /// so they are Relaxed; the fences that go with them see to it that nobody waits for ever.
@@ -92,7 +91,7 @@ impl Gate {
         order::fence_gate_parks();
     }
 
-    /// Wakes every parked producer.
+    /// Wakes every parked producer, whichever waker panics.
     pub(crate) fn wake_producers(&self, stats: &mut ExchangeStats) {
         order::fence_gate_opens();
         if self.parked.load(Relaxed) == 0 {
@@ -106,6 +105,10 @@ impl Gate {
             woken
         };
         stats.wakeups += woken.len() as u64;
-        woken.into_iter().for_each(Waker::wake);
+        let mut calls = AllCalls::default();
+        for waker in woken {
+            calls.call(|| waker.wake());
+        }
+        calls.finish();
     }
 }

@@ -3,11 +3,12 @@
 
 use std::{marker::PhantomData, ptr::NonNull};
 
-use super::order;
-use crate::sync::atomic::{
+use annulus_sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed},
 };
+
+use super::order;
 
 /// Rows of the largest chunk: a claim's position takes the low 16 bits of the lane's word.
 pub(crate) const MAX_ROWS: usize = 1 << 16;

@@ -1,6 +1,6 @@
 //! The memory orderings of the row protocol, by name. PROTOCOL.md says which Acquire reads which Release.
 
-use crate::order::{fences, orderings};
+use annulus_sync::{fences, orderings};
 
 orderings! {
     /// The compare-and-swap that claims rows: sees the chunk that others installed, shows the one that it installs.

@@ -7,6 +7,7 @@ use std::{
     time::Instant,
 };
 
+use annulus_rows::partition::RowIndex;
 use arrow::array::RecordBatch;
 
 use super::{
@@ -18,7 +19,6 @@ use super::{
 use crate::{
     error::{ExchangeError, SendError, StopError},
     overflow::batch_bytes,
-    partition::RowIndex,
     stats::ExchangeStats,
 };
 
@@ -136,11 +136,11 @@ impl ReserveProducer {
         }
         let combine = self.shared.consumers() >= COMBINE_MIN_CONSUMERS;
         let mut in_flight = InFlight { producer: self };
-        let ReserveProducer { rows, shared, .. } = &mut *in_flight.producer;
-        if combine {
-            rows.place(shared.consumers(), COMBINE_GAP);
-        } else {
-            rows.group(shared.consumers());
+        let ReserveProducer { rows, .. } = &mut *in_flight.producer;
+        let placed = if combine { rows.place(COMBINE_GAP) } else { rows.group() };
+        if let Err(error) = placed {
+            let producer = &mut *in_flight.producer;
+            return producer.shared.stop(error.into(), &mut producer.stats);
         }
         in_flight.producer.claim();
         in_flight.copy(combine);

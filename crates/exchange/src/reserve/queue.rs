@@ -6,12 +6,10 @@ use std::{
     task::{Poll, Waker},
 };
 
+use annulus_sync::{Mutex, MutexGuard};
+
 use super::{chunk::Chunk, lane::Open};
-use crate::{
-    overflow::SpilledBatch,
-    stats::ExchangeStats,
-    sync::{Mutex, MutexGuard},
-};
+use crate::{overflow::SpilledBatch, stats::ExchangeStats};
 
 /// What waits for a consumer.
 #[derive(Debug)]

@@ -5,6 +5,8 @@ use std::{
     task::Waker,
 };
 
+use annulus_rows::partition::Modulo;
+use annulus_sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use super::{
@@ -19,9 +21,8 @@ use crate::{
     config::ExchangeConfig,
     error::ExchangeError,
     overflow::{Beyond, Overflow},
-    partition::Modulo,
     stats::ExchangeStats,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    wake::AllCalls,
 };
 
 pub(crate) struct Shared {
@@ -100,18 +101,22 @@ impl Shared {
         self.stopped.get()
     }
 
-    /// Stops the exchange with the first error given; all who wait are woken.
+    /// Stops the exchange with the first error given; all who wait are woken, whichever waker panics.
     pub(crate) fn stop(&self, error: ExchangeError, stats: &mut ExchangeStats) {
         if self.stopped.set(error).is_err() {
             return;
         }
+        let mut calls = AllCalls::default();
         for consumer in &self.consumers {
-            if let Some(waker) = consumer.queue.waker(stats) {
-                stats.wakeups += 1;
-                waker.wake();
-            }
+            calls.call(|| {
+                if let Some(waker) = consumer.queue.waker(stats) {
+                    stats.wakeups += 1;
+                    waker.wake();
+                }
+            });
         }
-        self.gate.wake_producers(stats);
+        calls.call(|| self.gate.wake_producers(stats));
+        calls.finish();
     }
 
     /// A consumer's waker was taken from its queue.
@@ -269,15 +274,17 @@ impl Shared {
         if waker.is_some() {
             self.gate.feed();
         }
-        drop(waker);
+        let mut calls = AllCalls::default();
+        calls.call(|| drop(waker));
         for item in items {
-            self.take(item, stats, |_| ());
+            calls.call(|| self.take(item, stats, |_| ()));
         }
         if let Some(open) = self.lane(consumer).seal() {
-            self.discard(*open);
+            calls.call(|| self.discard(*open));
         }
         self.live_consumers.fetch_sub(1, Relaxed);
-        self.gate.wake_producers(stats);
+        calls.call(|| self.gate.wake_producers(stats));
+        calls.finish();
     }
 }
 

@@ -8,6 +8,8 @@ use std::{
     task::{Context, Poll},
 };
 
+use annulus_sync::Arc;
+
 use super::{
     lease::Lease,
     order,
@@ -18,7 +20,6 @@ use super::{
 use crate::{
     error::{ExchangeError, StopError},
     stats::ExchangeStats,
-    sync::Arc,
 };
 
 /// What a call of [`RingConsumer::poll_next`] did.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{shared::Shared, wait::Local};
-use crate::error::ExchangeError;
+use crate::{error::ExchangeError, wake::AllCalls};
 
 /// A consumer's lease while it is held, by the consumer or by a producer that relieves it; never across a return of a
 /// public method. Dropping it stores the cursor and gives the lease back, on a panic of the reader's code too.
@@ -62,16 +62,18 @@ impl<T> Drop for Lease<'_, T> {
         if given.closed {
             self.shared.state.retire(self.consumer);
         }
+        let mut calls = AllCalls::default();
         if moved || given.closed {
-            self.shared.passed(self.consumer, self.local);
+            calls.call(|| self.shared.passed(self.consumer, self.local));
         }
         if given.wanted_back {
             // With all others, for the list knows no single one. They starve, and something will be published soon.
-            self.shared.tell(&self.shared.consumers, self.local);
+            calls.call(|| self.shared.tell(&self.shared.consumers, self.local));
         }
         if given.wanted {
-            self.shared.tell(&self.shared.producers, self.local);
+            calls.call(|| self.shared.tell(&self.shared.producers, self.local));
         }
+        calls.finish();
     }
 }
 

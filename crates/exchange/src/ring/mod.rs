@@ -19,8 +19,9 @@ pub use lease::HandOver;
 pub use producer::{Admission, RingProducer, TrySendError};
 pub(crate) use wait::block_on;
 
+use annulus_sync::Arc;
+
 use self::shared::Shared;
-use crate::sync::Arc;
 
 /// The shape of a ring. Each number counts as 1 if it is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The memory orderings of the ring's protocol, by name. PROTOCOL.md says which Acquire reads which Release.
 
-use crate::order::{fences, orderings};
+use annulus_sync::{fences, orderings};
 
 orderings! {
     /// Store of a slot's sequence number, after its value was written.

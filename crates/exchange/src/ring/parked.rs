@@ -2,13 +2,14 @@
 
 use std::task::Waker;
 
-use crossbeam_utils::CachePadded;
-
-use super::{order, wait::Local};
-use crate::sync::{
+use annulus_sync::{
     UnsafeCell,
     atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
 };
+use crossbeam_utils::CachePadded;
+
+use super::{order, wait::Local};
+use crate::wake::AllCalls;
 
 /// The end of a list.
 const NOBODY: usize = usize::MAX;
@@ -101,34 +102,48 @@ impl Parked {
         }
     }
 
-    /// Wake every registered handle. The fence that belongs to the news must have come before.
+    /// Wake every registered handle, whichever waker panics. The fence that belongs to the news must have come before.
     pub(super) fn wake_all(&self, local: &mut Local) {
         if !self.any() {
             return;
         }
         local.stats.shared_ops += 1;
         let mut taken = Taken { parked: self, next: self.head.swap(NOBODY, order::unpark()) };
-        while let Some(waker) = taken.take_next() {
-            local.stats.wakeups += 1;
-            waker.wake();
+        let mut calls = AllCalls::default();
+        while let Some(node) = taken.next() {
+            calls.call(|| {
+                if let Some(waker) = node.take_off() {
+                    local.stats.wakeups += 1;
+                    waker.wake();
+                }
+            });
         }
+        calls.finish();
     }
 }
 
-/// A stack that was taken. If a waker panics, the others are called all the same.
+/// A stack that was taken.
 struct Taken<'a> {
     parked: &'a Parked,
     next: usize,
 }
 
-impl Taken<'_> {
-    fn take_next(&mut self) -> Option<Waker> {
+impl<'a> Taken<'a> {
+    /// The next node, which [`Node::take_off`] must follow: what comes after it is not looked up again.
+    fn next(&mut self) -> Option<&'a Node> {
         let node = self.parked.nodes.get(self.next)?;
         self.next = node.next.load(Relaxed);
+        Some(node)
+    }
+}
+
+impl Node {
+    /// Takes a node of a stack that was taken off the list; returns the waker to call.
+    fn take_off(&self) -> Option<Waker> {
         // Before the call, so that the handle finds itself off the list when it comes.
-        let _unlisted = Unlist(node);
+        let _unlisted = Unlist(self);
         // SAFETY: a listed node's waker is only read.
-        node.waker.with(|cell| unsafe { (*cell).clone() })
+        self.waker.with(|cell| unsafe { (*cell).clone() })
     }
 }
 
@@ -138,13 +153,5 @@ struct Unlist<'a>(&'a Node);
 impl Drop for Unlist<'_> {
     fn drop(&mut self) {
         self.0.listed.store(false, order::unlist());
-    }
-}
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        while let Some(waker) = self.take_next() {
-            waker.wake();
-        }
     }
 }

@@ -7,6 +7,8 @@ use std::{
     task::{Context, Poll},
 };
 
+use annulus_sync::Arc;
+
 use super::{
     lease::HandOver,
     shared::{Relief, Shared},
@@ -16,7 +18,6 @@ use super::{
 use crate::{
     error::{ExchangeError, SendError, StopError},
     stats::ExchangeStats,
-    sync::Arc,
 };
 
 /// Why [`RingProducer::try_send`] did not send; the value comes back.

@@ -3,6 +3,7 @@
 
 use std::sync::PoisonError;
 
+use annulus_sync::Mutex;
 use crossbeam_utils::CachePadded;
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     state::{Closing, Halt, LeaseAttempt, State, Survey, Sweep, Taker},
     wait::Local,
 };
-use crate::{error::ExchangeError, sync::Mutex};
+use crate::{error::ExchangeError, wake::AllCalls};
 
 /// The ring itself.
 #[derive(Debug)]
@@ -83,8 +84,10 @@ impl<T> Shared<T> {
         local.stats.locks += 1;
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.state.stop(false, &mut local.stats);
-        self.tell(&self.consumers, local);
-        self.tell(&self.producers, local);
+        let mut calls = AllCalls::default();
+        calls.call(|| self.tell(&self.consumers, local));
+        calls.call(|| self.tell(&self.producers, local));
+        calls.finish();
     }
 
     /// Wake all of one side, now that something rare was stored. Rule 8.
@@ -149,35 +152,25 @@ impl<T> Shared<T> {
 
     /// A cursor moved: free what every consumer has passed, if that waited for this one. Rule 6.
     pub(super) fn passed(&self, consumer: usize, local: &mut Local) {
-        let mut sweep = self.state.passed(consumer, &mut local.stats);
-        let mut from = consumer;
-        while sweep == Sweep::Taken {
-            let Survey::Slowest { consumer: slowest, cursor } = self.state.survey(from) else {
-                return self.all_gone(local);
-            };
-            self.free(from, cursor, local);
-            sweep = self.state.hand_on(slowest, cursor, &mut local.stats);
-            from = slowest;
+        if self.state.passed(consumer, &mut local.stats) == Sweep::Taken {
+            Sweeper { shared: self, local, from: consumer, holds: true, made_room: false }.sweep();
         }
     }
 
-    /// Drop the values below `cursor`, which every consumer has passed, and let producers use the slots.
-    fn free(&self, sweeper: usize, cursor: u64, local: &mut Local) {
+    /// Drop the values below `cursor`, which every consumer has passed, and let producers use the slots. True if those that
+    /// wait are to be woken. Only the sweeper.
+    fn free(&self, cursor: u64) -> bool {
         let released = self.state.released_hint();
         if released == cursor {
-            return;
+            return false;
         }
-        let guard = AbandonOnUnwind { state: &self.state, sweeper };
         for ticket in released..cursor {
             // SAFETY: we hold the sweep, and the survey saw every cursor at `cursor` or beyond.
             drop(unsafe { self.slot(ticket).clear() });
         }
-        drop(guard);
         let used = self.state.free(cursor);
         // Half empty, as the half-occupancy rule says; or a consumer waits, and then any room will do.
-        if used <= self.bound / 2 || self.consumers.any() {
-            self.producers.wake_all(local);
-        }
+        used <= self.bound / 2 || self.consumers.any()
     }
 
     /// The last consumer went away. We keep the sweep for good: nobody is left to hand it to.
@@ -203,16 +196,43 @@ impl<T> Shared<T> {
     }
 }
 
-/// Lets a later call sweep if dropping a value panics. Values taken out stay out, so nothing is dropped twice.
-struct AbandonOnUnwind<'a> {
-    state: &'a State,
-    sweeper: usize,
+/// The sweep while it is held. Wakers are called when it has been handed on, so that one that panics does not keep it. If
+/// the drop of a value panics, the sweep goes on while that unwinds: values taken out stay out, so nothing is dropped
+/// twice. Should another one panic then, the process aborts, as it does for a vector of such values.
+struct Sweeper<'a, T> {
+    shared: &'a Shared<T>,
+    local: &'a mut Local,
+    /// The consumer whose cursor moved.
+    from: usize,
+    holds: bool,
+    /// Producers that wait are to be woken.
+    made_room: bool,
 }
 
-impl Drop for AbandonOnUnwind<'_> {
+impl<T> Sweeper<'_, T> {
+    fn sweep(&mut self) {
+        let shared = self.shared;
+        while let Survey::Slowest { consumer: slowest, cursor } = shared.state.survey(self.from) {
+            self.made_room |= shared.free(cursor);
+            if shared.state.hand_on(slowest, cursor, &mut self.local.stats) == Sweep::NotOurs {
+                self.holds = false;
+                return;
+            }
+            self.from = slowest;
+        }
+        self.made_room = false;
+        shared.all_gone(self.local);
+        self.holds = false;
+    }
+}
+
+impl<T> Drop for Sweeper<'_, T> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.state.abandon_sweep(self.sweeper);
+        if self.holds {
+            self.sweep();
+        }
+        if self.made_room {
+            self.shared.producers.wake_all(self.local);
         }
     }
 }

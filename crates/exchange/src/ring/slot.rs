@@ -1,7 +1,8 @@
 //! Where values lie. Beside `parked.rs`, the ring's only unsafe code.
 
+use annulus_sync::UnsafeCell;
+
 use super::state::Sequence;
-use crate::sync::UnsafeCell;
 
 /// One place of the ring. It is written by the producer whose ticket leads here, then read by every consumer, then
 /// cleared by the sweeper; PROTOCOL.md shows that these never overlap.

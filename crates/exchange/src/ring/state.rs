@@ -1,12 +1,10 @@
 //! Every atomic word of the ring and its transitions. Numbers in comments are the access rules of PROTOCOL.md.
 
+use annulus_sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crossbeam_utils::CachePadded;
 
 use super::order;
-use crate::{
-    stats::ExchangeStats,
-    sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed},
-};
+use crate::stats::ExchangeStats;
 
 /// The cursor of a consumer that went away: past everything.
 const RETIRED: u64 = u64::MAX;
@@ -326,14 +324,9 @@ impl State {
 
     /// Give the sweep to `consumer`, whose cursor was last seen at `cursor`; taken back if it has moved since.
     pub(super) fn hand_on(&self, consumer: usize, cursor: u64, stats: &mut ExchangeStats) -> Sweep {
-        self.abandon_sweep(consumer);
+        self.sweep.store(consumer, order::sweep_give());
         order::fence_handed_on();
         let moved = self.readers[consumer].cursor.load(Relaxed) != cursor;
         if moved { self.take_sweep(consumer, stats) } else { Sweep::NotOurs }
-    }
-
-    /// Give the sweep to `consumer` without a look at its cursor.
-    pub(super) fn abandon_sweep(&self, consumer: usize) {
-        self.sweep.store(consumer, order::sweep_give());
     }
 }

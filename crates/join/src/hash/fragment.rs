@@ -9,12 +9,14 @@ use super::{
     cluster::{Clustered, cluster},
     wire::{FragmentFormat, Sizes},
 };
-use crate::{error::JoinError, key::Keyed, matched::Matched};
+use crate::{cancel::MOST_UNCHECKED_ROWS, error::JoinError, key::Keyed, matched::Matched};
 
 /// Rows of the probe side that are clustered at a time, at most.
 const MOST_ROWS: usize = 1 << 31;
 /// Rows of a morsel, at least: enough for the cache to be worth filling.
 const MORSEL_ROWS: u32 = 1 << 10;
+/// And at most: a morsel has fewer than three times as many rows, so that a thread that finds no pairs soon looks at its token again.
+const MOST_MORSEL_ROWS: u32 = MOST_UNCHECKED_ROWS / 3;
 /// Morsels for each thread, so that all have work until the end where some take longer.
 const MORSELS: usize = 8;
 
@@ -166,16 +168,11 @@ impl Fragment {
         &self.matched
     }
 
-    /// What [`matched`](Self::matched) has, without the rows, whose memory may then be changed.
-    pub fn into_matched(self) -> Matched {
-        self.matched
-    }
-
     /// All rows, in parts to be probed in any order, by any of `threads` threads. There are several for each if there are rows
     /// enough. They are whole partitions, but those of a heavy one share it.
     pub fn morsels(&self, threads: usize) -> Vec<Morsel> {
         let rows = self.batch.num_rows() as u32;
-        let step = (rows.div_ceil((threads.max(1) * MORSELS) as u32)).max(MORSEL_ROWS);
+        let step = (rows.div_ceil((threads.max(1) * MORSELS) as u32)).clamp(MORSEL_ROWS, MOST_MORSEL_ROWS);
         let mut morsels = Vec::new();
         let mut start = 0;
         for &end in &self.starts[1..] {

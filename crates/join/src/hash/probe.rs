@@ -38,8 +38,7 @@ impl BuildSide {
     }
 
     /// Sets which rows have a match, in `build` for this side and in [`Fragment::matched`], for the rows of `morsel`, where it is of no
-    /// interest with which rows ([`Emits::any_match_will_do`](crate::types::Emits::any_match_will_do), and the keys are the whole
-    /// condition). As [`probe`](Self::probe), but faster where keys come very often on both sides.
+    /// interest with which rows (no [`pairs`](crate::types::Emits::pairs) come out, and the keys are the whole condition). As [`probe`](Self::probe), but faster where keys come very often on both sides.
     ///
     /// # Errors
     /// As there, or if `build` does not have this side's rows.

@@ -20,6 +20,7 @@ use arrow::{
     row::{RowConverter, SortField},
 };
 
+pub(crate) use encode::one_zero;
 pub(crate) use hash::Key;
 
 use crate::error::JoinError;
@@ -66,7 +67,8 @@ pub(crate) enum KeyValues {
 
 impl Keys {
     /// Columns `columns` of a side that has `schema`. A row with a null among them matches nothing, or with `nulls_equal` those
-    /// whose keys are null in the same places. -0.0 equals 0.0, and NaN equals NaN.
+    /// whose keys are null in the same places. Keys are equal as DataFusion has it: -0.0 equals 0.0, and a NaN one of the same
+    /// bits; within lists, structs and other nested values all bits count.
     ///
     /// # Errors
     /// If there is no key or no such column, or a column's type cannot be compared.

@@ -14,7 +14,7 @@ pub struct KeyPair {
 /// What makes a pair: all keys equal, and the last within a band.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MergeCondition {
-    /// Columns that are equal. NaN is equal to NaN, -0.0 to 0.0.
+    /// Columns that are equal: -0.0 to 0.0, and a NaN to one of the same bits. Within nested values all bits count.
     pub equal: Vec<KeyPair>,
     /// Whether null is equal to null, in these columns.
     pub nulls_equal: bool,
@@ -26,7 +26,7 @@ pub struct MergeCondition {
 /// where a bound is excluded. Unbounded on one side it is an inequality: `build < probe` is `(Unbounded, Excluded(0))`.
 ///
 /// Sums are those of numbers without limits, so that a sum beyond what the type can hold is above, or below, all of its values;
-/// floats are added as floats of the columns' type. NaN is greater than all else.
+/// floats are added as floats of the columns' type. A NaN is greater than all numbers, or less if its sign is set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
     /// The columns: integers, floats of 32 or 64 bits, decimals of 128 bits or fewer, dates, times, timestamps or durations.

@@ -101,6 +101,8 @@ impl<W: Word> Shift<W> {
         match self {
             Self::Up(by) => key.checked_add(by).map_or(Sum::Above, Sum::At),
             Self::Down(by) => key.checked_sub(by).map_or(Sum::Below, Sum::At),
+            // A sum may change a NaN's bits.
+            Self::Float { by: 0.0, .. } => Sum::At(key),
             Self::Float { by, bits } => Sum::At(W::MIN.appended(0, float_sum(key.low(), by, bits).into())),
         }
     }

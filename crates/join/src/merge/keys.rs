@@ -1,17 +1,15 @@
 //! The keys of a side, in the form in which they are sorted and compared.
 
-use std::sync::Arc;
-
 use arrow::{
-    array::{Array, ArrayRef, AsArray, BooleanBufferBuilder, RecordBatch},
+    array::{Array, ArrayRef, BooleanBufferBuilder, RecordBatch},
     buffer::{BooleanBuffer, NullBuffer},
-    datatypes::{ArrowPrimitiveType, DataType, Float16Type, Float32Type, Float64Type},
+    datatypes::DataType,
     error::ArrowError,
     row::{RowConverter, Rows, SortField},
 };
 
-use super::words::{self, Word, float_bits, float_word, shape};
-use crate::parallel;
+use super::words::{self, Word, shape};
+use crate::{key::one_zero, parallel};
 
 /// The form of one part of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,22 +164,4 @@ fn nulls(batches: &[RecordBatch], columns: &[usize]) -> Option<NullBuffer> {
         valid.append_buffer(&nulls.map_or_else(|| BooleanBuffer::new_set(batch.num_rows()), NullBuffer::into_inner));
     }
     Some(NullBuffer::new(valid.finish()))
-}
-
-/// The column with one zero and one NaN, of which floats have several that the row format tells apart.
-fn one_zero(column: &ArrayRef) -> ArrayRef {
-    macro_rules! unary {
-        ($type:ty, $bits:expr) => {
-            Arc::new(column.as_primitive::<$type>().unary::<_, $type>(|value| {
-                let word = float_word(value.to_bits().into(), $bits);
-                <$type as ArrowPrimitiveType>::Native::from_bits(float_bits(word, $bits) as _)
-            }))
-        };
-    }
-    match column.data_type() {
-        DataType::Float16 => unary!(Float16Type, 16),
-        DataType::Float32 => unary!(Float32Type, 32),
-        DataType::Float64 => unary!(Float64Type, 64),
-        _ => Arc::clone(column),
-    }
 }

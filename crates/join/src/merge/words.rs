@@ -1,6 +1,7 @@
 //! Values of a fixed width as unsigned integers of the same order, which are what is sorted and compared.
 //!
-//! Floats are ordered as DataFusion orders them: NaN is equal to NaN and greater than all else, -0.0 equal to 0.0.
+//! Floats are ordered as DataFusion's comparisons order them: by IEEE 754's total order, except that -0.0 is equal to 0.0.
+//! So a NaN is greater than all numbers, or less if its sign is set, and equal to a NaN of the same bits.
 
 use arrow::{
     array::{Array, ArrayData},
@@ -124,29 +125,14 @@ fn mask(bits: u32) -> u64 {
     u64::MAX >> (64 - bits)
 }
 
-/// Bits of the exponent, which are those of infinity.
-fn infinity(bits: u32) -> u64 {
-    match bits {
-        16 => 0x7C00,
-        32 => u64::from(f32::INFINITY.to_bits()),
-        _ => f64::INFINITY.to_bits(),
-    }
-}
-
 /// The word of a float of `bits` bits, which are `value`.
 #[inline]
 pub(super) fn float_word(value: u64, bits: u32) -> u64 {
     let magnitude = value & !sign(bits);
-    if magnitude > infinity(bits) {
-        mask(bits)
-    } else if value & sign(bits) == 0 || magnitude == 0 {
-        magnitude | sign(bits)
-    } else {
-        !value & mask(bits)
-    }
+    if value & sign(bits) == 0 || magnitude == 0 { magnitude | sign(bits) } else { !value & mask(bits) }
 }
 
-/// The bits of the float of `bits` bits that has this word; a NaN for that of NaN.
+/// The bits of the float of `bits` bits that has this word.
 #[inline]
 pub(super) fn float_bits(word: u64, bits: u32) -> u64 {
     if word & sign(bits) != 0 { word & !sign(bits) } else { !word & mask(bits) }

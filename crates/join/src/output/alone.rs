@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use annulus_exchange::{gather::BatchBuilder, partition};
+use annulus_rows::{gather::BatchBuilder, partition};
 use arrow::{
     array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array},
     datatypes::Schema,
@@ -24,7 +24,7 @@ impl Output {
     /// outer join with nulls for the other side, in batches of at most [`BATCH_ROWS`](super::BATCH_ROWS) rows. O(rows).
     ///
     /// # Errors
-    /// The first one of `emit`.
+    /// The first one of `emit`, or [`JoinError::Cancelled`].
     pub fn build_alone(
         &self,
         build: &SideRows,
@@ -37,7 +37,7 @@ impl Output {
     /// Rows of a fragment that come out alone, as those of the build side do; when every part of the build side has seen it.
     ///
     /// # Errors
-    /// The first one of `emit`.
+    /// The first one of `emit`, or [`JoinError::Cancelled`].
     pub fn probe_alone(
         &self,
         fragment: &SideRows,
@@ -69,6 +69,7 @@ impl Output {
         };
         let mut rows = partition::Rows::new(&rows);
         while !rows.is_empty() {
+            self.cancel.check()?;
             let taken = builder.append(&source.output, rows).map_err(outside)?.rows;
             rows = rows.split_at(taken).1;
             builder.finish().map_err(outside)?.map_or(Ok(()), &mut emit)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_exchange::{gather::SourceBatch, pool::BufferPool};
+use annulus_rows::{gather::SourceBatch, pool::BufferPool};
 use arrow::{
     array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions},
     buffer::BooleanBuffer,

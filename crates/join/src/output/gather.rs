@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use annulus_exchange::{
-    error::ExchangeError,
+use annulus_rows::{
+    error::RowsError,
     gather::{BatchBuilder, SourceBatch, pool_sizes},
     partition::Rows,
     pool::BufferPool,
@@ -55,6 +55,6 @@ impl PairGather {
     }
 }
 
-pub(super) fn outside(error: ExchangeError) -> JoinError {
+pub(super) fn outside(error: RowsError) -> JoinError {
     JoinError::Outside(Box::new(error))
 }

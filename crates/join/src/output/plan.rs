@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_exchange::pool::BufferPool;
+use annulus_rows::pool::BufferPool;
 use arrow::{
     array::RecordBatch,
     datatypes::{Field, Schema, SchemaRef},
@@ -14,6 +14,7 @@ use super::{
     side::SideRows,
 };
 use crate::{
+    cancel::CancelToken,
     error::JoinError,
     filter::PairFilter,
     pairs::Wanted,
@@ -52,6 +53,7 @@ pub struct Output {
     pub(super) filter: Option<FilterPlan>,
     /// For output columns of either side.
     pub(super) pool: Arc<BufferPool>,
+    pub(super) cancel: CancelToken,
 }
 
 impl Output {
@@ -84,7 +86,14 @@ impl Output {
             build,
             probe,
             filter,
+            cancel: CancelToken::new(),
         })
+    }
+
+    /// The same, with a token that ends whoever makes pairs for it, or hands on its batches.
+    #[must_use]
+    pub fn cancelled_by(self, cancel: CancelToken) -> Self {
+        Self { cancel, ..self }
     }
 
     /// The columns of its batches: the left side's, then the right side's. Those of a side that may be missing from a row are

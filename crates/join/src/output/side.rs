@@ -1,6 +1,6 @@
 //! The rows of one side of a join.
 
-use annulus_exchange::gather::SourceBatch;
+use annulus_rows::gather::SourceBatch;
 use arrow::array::{BooleanArray, RecordBatch};
 
 use super::columns::SideColumns;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_exchange::partition;
+use annulus_rows::partition;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 
 use super::{columns::FilterPlan, gather::PairGather, plan::Output, side::SideRows};
@@ -33,12 +33,13 @@ impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> Writer<F> {
     /// Hands on what has not filled a batch.
     ///
     /// # Errors
-    /// The first one of `emit`.
+    /// The first one of `emit`, or [`JoinError::Cancelled`].
     pub fn finish(mut self) -> Result<(), JoinError> {
         self.flush()
     }
 
     fn flush(&mut self) -> Result<(), JoinError> {
+        self.output.cancel.check()?;
         let Some((build, probe)) = self.gather.finish()? else { return Ok(()) };
         let rows = probe.num_rows();
         let (left, right) = if self.output.build_side == Side::Left { (build, probe) } else { (probe, build) };
@@ -60,6 +61,8 @@ pub struct PairWriter<'a, F> {
 
 impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> PairSink for PairWriter<'_, F> {
     fn pairs(&mut self, build: &[u32], probe: &[u32]) -> Result<(), JoinError> {
+        // Here all pairs of all joins come by, few at a time.
+        self.writer.output.cancel.check()?;
         let all = (partition::Rows::new(build), partition::Rows::new(probe));
         if all.0.bound() > self.build.rows || all.1.bound() > self.probe.rows || build.len() != probe.len() {
             return Err(JoinError::Fragment { what: "its pairs name rows that are not there" });
@@ -84,6 +87,8 @@ impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> PairWriter<'_, F> {
         let writer = &mut *self.writer;
         let (Some(plan), Some(candidates)) = (&writer.output.filter, &mut writer.candidates) else { return Ok(()) };
         while !pairs.0.is_empty() {
+            // Few of them may fit, and the filter may take long.
+            writer.output.cancel.check()?;
             let taken = candidates.append((&self.build.filter, &self.probe.filter), pairs)?;
             let Some((build, probe)) = candidates.finish()? else { return Ok(()) };
             let (now, rest) = split(pairs, taken);

@@ -9,12 +9,12 @@ use annulus_join::{
 };
 use arrow::{
     array::{
-        Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
+        Array, ArrayRef, AsArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
         Float16Array, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, LargeStringArray,
         ListArray, NullArray, RecordBatch, RecordBatchOptions, StringArray, StringViewArray, StructArray,
         TimestampMicrosecondArray, UInt8Array, UInt64Array,
     },
-    datatypes::{Float16Type, Int8Type, Int32Type},
+    datatypes::{DataType, Float16Type, Float32Type, Float64Type, Int8Type, Int32Type},
     util::display::{ArrayFormatter, FormatOptions},
 };
 use proptest::{collection::vec, prelude::*};
@@ -69,12 +69,31 @@ pub fn rows_of(batch: &RecordBatch) -> Vec<Row> {
         batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap()).collect();
     let nulls: Vec<_> = batch.columns().iter().map(|column| column.logical_nulls()).collect();
     let value = |column: usize, row: usize| {
-        let text = columns[column].value(row).to_string();
-        let is_zero = batch.column(column).data_type().is_floating() && text.parse() == Ok(0.0);
-        let text = if is_zero { "0.0".to_owned() } else { text };
+        let text = words(batch.column(column), row).unwrap_or_else(|| columns[column].value(row).to_string());
         (!nulls[column].as_ref().is_some_and(|nulls| nulls.is_null(row))).then_some(text)
     };
     (0..batch.num_rows()).map(|row| (0..columns.len()).map(|column| value(column, row)).collect()).collect()
+}
+
+/// What tells a float, or a list of floats, from others: all its bits, but for the sign of a zero that is in no list.
+fn words(column: &ArrayRef, row: usize) -> Option<String> {
+    macro_rules! bits {
+        ($type:ty) => {{
+            let bits = column.as_primitive::<$type>().value(row).to_bits();
+            format!("{:x}", if bits << 1 == 0 { 0 } else { bits })
+        }};
+    }
+    match column.data_type() {
+        DataType::Float16 => Some(bits!(Float16Type)),
+        DataType::Float32 => Some(bits!(Float32Type)),
+        DataType::Float64 => Some(bits!(Float64Type)),
+        DataType::List(item) if item.data_type().is_floating() => {
+            let floats = column.as_list::<i32>().value(row);
+            let bits = floats.as_primitive::<Float64Type>().values().iter().map(|value| value.to_bits());
+            Some(format!("{:x?}", bits.collect::<Vec<_>>()))
+        }
+        _ => None,
+    }
 }
 
 /// Columns of one type made from small numbers, so that many are equal.
@@ -88,6 +107,7 @@ fn column(kind: usize, numbers: &[Option<i8>]) -> ArrayRef {
             1 => 0.0,
             2 => f64::NAN,
             3 => f64::from_bits(f64::NAN.to_bits() | 5),
+            4 => -f64::NAN,
             n => f64::from(n) / 4.0,
         })
     });
@@ -128,6 +148,10 @@ fn column(kind: usize, numbers: &[Option<i8>]) -> ArrayRef {
                 RecordBatch::try_from_iter_with_nullable([("f", floats, true), ("t", texts, true)]).unwrap(),
             ))
         }
+        20 => {
+            let lists = floats.map(|f| f.map(|f| vec![Some(f)]));
+            Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(lists))
+        }
         _ => {
             let lists = numbers.map(|n| n.map(|n| (0..n % 3).map(Some).collect::<Vec<_>>()));
             Arc::new(ListArray::from_iter_primitive::<Int8Type, _, _>(lists))
@@ -136,7 +160,7 @@ fn column(kind: usize, numbers: &[Option<i8>]) -> ArrayRef {
 }
 
 /// Kinds of columns.
-pub const KINDS: usize = 21;
+pub const KINDS: usize = 22;
 
 /// Columns of these kinds, made from small numbers.
 pub fn side(kinds: &[usize], rows: &[Vec<Option<i8>>]) -> RecordBatch {

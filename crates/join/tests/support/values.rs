@@ -5,10 +5,12 @@ use std::{cmp::Ordering, sync::Arc};
 use arrow::{
     array::{
         ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array, Int32Array,
-        Int64Array, NullArray, RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array,
+        Int64Array, ListArray, NullArray, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray,
+        UInt64Array,
     },
+    buffer::NullBuffer,
     compute::cast,
-    datatypes::DataType,
+    datatypes::{DataType, Field, Float64Type},
 };
 use proptest::prelude::*;
 
@@ -30,11 +32,15 @@ pub enum Kind {
     Dictionary,
     Float16,
     WideDecimal,
+    /// Lists of one float.
+    FloatList,
+    /// Structs of one float.
+    FloatStruct,
     Nothing,
 }
 
 impl Kind {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Int8,
         Self::Int32,
         Self::Int64,
@@ -50,6 +56,8 @@ impl Kind {
         Self::Dictionary,
         Self::Float16,
         Self::WideDecimal,
+        Self::FloatList,
+        Self::FloatStruct,
         Self::Nothing,
     ];
     /// Those that can be within a band.
@@ -87,7 +95,7 @@ impl Kind {
         let (least, most) = self.limits();
         let value = match self {
             Self::Nothing => Just(Value::Null).boxed(),
-            Self::Float16 | Self::Float32 | Self::Float64 => prop_oneof![
+            Self::Float16 | Self::Float32 | Self::Float64 | Self::FloatList | Self::FloatStruct => prop_oneof![
                 3 => (-5..6_i32).prop_map(|value| Value::Float(f64::from(value) / 2.0)),
                 1 => prop::sample::select(floats.to_vec()).prop_map(Value::Float),
             ]
@@ -131,6 +139,16 @@ impl Kind {
             Self::Decimal => Arc::new(ints().collect::<Decimal128Array>().with_precision_and_scale(38, 2).unwrap()),
             Self::Float32 => Arc::new(floats().map(|value| value.map(|v| v as f32)).collect::<Float32Array>()),
             Self::Float64 => Arc::new(floats().collect::<Float64Array>()),
+            Self::FloatList => {
+                let lists = floats().map(|value| value.map(|value| vec![Some(value)]));
+                Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(lists))
+            }
+            Self::FloatStruct => {
+                let field = Field::new("f", DataType::Float64, true);
+                let child: ArrayRef = Arc::new(floats().collect::<Float64Array>());
+                let nulls: NullBuffer = floats().map(|value| value.is_some()).collect();
+                Arc::new(StructArray::new(vec![field].into(), vec![child], Some(nulls)))
+            }
             Self::Float16 => {
                 let floats: ArrayRef =
                     Arc::new(floats().map(|value| value.map(|v| v as f32)).collect::<Float32Array>());
@@ -183,14 +201,19 @@ pub fn compare(kind: Kind, a: &Value, b: &Value) -> Option<Ordering> {
             let half = |value: f64| if value.abs() > 65504.0 { value.signum() * f64::INFINITY } else { value };
             Some(compare_floats(half(*a), half(*b)))
         }
+        // Within nested values all bits count.
+        (Value::Float(a), Value::Float(b)) if matches!(kind, Kind::FloatList | Kind::FloatStruct) => {
+            Some(a.total_cmp(b))
+        }
         (Value::Float(a), Value::Float(b)) => Some(compare_floats(*a, *b)),
         _ => None,
     }
 }
 
-/// NaN is the greatest.
+/// As DataFusion compares: the total order of IEEE 754, with one zero.
 fn compare_floats(a: f64, b: f64) -> Ordering {
-    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+    let one_zero = |value: f64| if value == 0.0 { 0.0 } else { value };
+    one_zero(a).total_cmp(&one_zero(b))
 }
 
 /// A side: its keys, row by row.

@@ -5,6 +5,7 @@ use thiserror::Error;
 
 /// An error of a [`RowCodec`](super::RowCodec).
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CodecError {
     /// Rows cannot carry a column of this type.
     #[error("column {column} has type {data_type}, which rows cannot carry: {reason}")]

@@ -9,6 +9,7 @@ use crate::{error::PagesError, page::PageError};
 
 /// An error of a page file. The file's name is the caller's to add.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum FileError {
     /// Reading or writing failed.
     #[error("a page file cannot be read or written: {0}")]

@@ -1,7 +1,7 @@
 //! A lock-free stack of numbers: pages that are free. Treiber's stack; each number has its own link, so that nothing is
 //! allocated, and the head carries a count of its changes, so that a head that went and came back is noticed.
 
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use annulus_sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::order;
 

@@ -1,6 +1,6 @@
 //! The memory orderings of the free list, by name.
 
-use crate::order::orderings;
+use annulus_sync::orderings;
 
 orderings! {
     /// A number is free: gives its memory, and its link, to who pops it.

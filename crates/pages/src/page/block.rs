@@ -39,7 +39,8 @@ impl Block {
 
     /// The first byte, for writers that several threads share. Writing through it needs the rights that the page manager
     /// hands out.
-    pub(crate) fn start(&self) -> NonNull<u8> {
+    #[inline]
+    pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 

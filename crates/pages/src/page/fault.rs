@@ -7,6 +7,7 @@ use crate::error::PagesError;
 
 /// Why bytes are not a page.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PageError {
     /// There are fewer bytes than a header has, or not as many as it says.
     #[error("a page of {expected} bytes was expected, and there are {bytes}")]

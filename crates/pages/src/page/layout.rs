@@ -70,21 +70,25 @@ impl PageShape {
     }
 
     /// Bytes of a page.
+    #[inline]
     pub fn page_bytes(&self) -> usize {
         self.page_bytes as usize
     }
 
     /// What its slots hold.
+    #[inline]
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
     /// The tuples' bytes besides their keys.
+    #[inline]
     pub fn payload(&self) -> PayloadSize {
         self.payload
     }
 
     /// Bytes of a slot.
+    #[inline]
     pub fn slot_bytes(&self) -> usize {
         match self.layout {
             Layout::Slotted => SLOT_BYTES,
@@ -94,16 +98,19 @@ impl PageShape {
 
     /// Tuples on a full page of tuples of one size (whole groups of [`GROUP`], if there is room for one); with payloads of
     /// any size, how many empty ones would fit.
+    #[inline]
     pub fn capacity(&self) -> usize {
         self.capacity as usize
     }
 
     /// The largest payload that an empty page takes.
+    #[inline]
     pub fn most_payload(&self) -> usize {
         self.page_bytes() - HEADER_BYTES - self.slot_bytes()
     }
 
     /// Whether a page has room for `tuples` tuples with `payload_bytes` bytes altogether.
+    #[inline]
     pub fn fits(&self, tuples: usize, payload_bytes: usize) -> bool {
         tuples <= self.capacity() && HEADER_BYTES + tuples * self.slot_bytes() + payload_bytes <= self.page_bytes()
     }

@@ -15,7 +15,7 @@ mod header;
 mod layout;
 mod reader;
 mod seal;
-pub(crate) mod write;
+pub mod write;
 
 pub use block::{Block, Page};
 pub use builder::PageBuilder;

@@ -7,9 +7,11 @@ use super::{Block, GROUP, HEADER_BYTES, Layout, PageShape, PayloadSize, SLOT_BYT
 
 /// Some tuples, by number and by bytes of data. A place on a page is the extent of what lies before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extent {
-    pub(crate) tuples: usize,
-    pub(crate) bytes: usize,
+pub struct Extent {
+    /// Their number.
+    pub tuples: usize,
+    /// Their bytes.
+    pub bytes: usize,
 }
 
 impl Add for Extent {
@@ -23,7 +25,7 @@ impl Add for Extent {
 
 /// The sizes of some tuples' data.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sizes<'a> {
+pub struct Sizes<'a> {
     /// All have this one.
     fixed: Option<usize>,
     /// Else, each its own.
@@ -31,18 +33,21 @@ pub(crate) struct Sizes<'a> {
 }
 
 impl<'a> Sizes<'a> {
+    /// All have this one.
     #[inline(always)]
-    pub(crate) fn fixed(size: usize) -> Self {
+    pub fn fixed(size: usize) -> Self {
         Self { fixed: Some(size), each: &[] }
     }
 
+    /// Each its own.
     #[inline(always)]
-    pub(crate) fn each(sizes: &'a [u32]) -> Self {
+    pub fn each(sizes: &'a [u32]) -> Self {
         Self { fixed: None, each: sizes }
     }
 
+    /// Whether all have the same.
     #[inline(always)]
-    pub(crate) fn are_fixed(&self) -> bool {
+    pub fn are_fixed(&self) -> bool {
         self.fixed.is_some()
     }
 
@@ -65,15 +70,17 @@ impl<'a> Sizes<'a> {
 
 /// The room that some tuples need.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Need<'a> {
-    pub(crate) all: Extent,
-    pub(crate) sizes: Sizes<'a>,
+pub struct Need<'a> {
+    /// All of them.
+    pub all: Extent,
+    /// The size of each.
+    pub sizes: Sizes<'a>,
 }
 
 impl Need<'_> {
     /// The first of the tuples, as many as fit on a page at this place. O(1) if all fit or have one size.
     #[inline(always)]
-    pub(crate) fn fitting(&self, shape: &PageShape, at: Extent) -> Extent {
+    pub fn fitting(&self, shape: &PageShape, at: Extent) -> Extent {
         if let Some(size) = self.sizes.fixed {
             let tuples = self.all.tuples.min(shape.capacity() - at.tuples);
             Extent { tuples, bytes: tuples * size }
@@ -86,14 +93,14 @@ impl Need<'_> {
 
     /// The first `tuples` of them.
     #[inline(always)]
-    pub(crate) fn first(&self, tuples: usize) -> Extent {
+    pub fn first(&self, tuples: usize) -> Extent {
         let bytes = if tuples == self.all.tuples { self.all.bytes } else { self.sizes.sum(tuples) };
         Extent { tuples, bytes }
     }
 
     /// All but the first.
     #[inline(always)]
-    pub(crate) fn after(&self, first: Extent) -> Self {
+    pub fn after(&self, first: Extent) -> Self {
         let all = Extent { tuples: self.all.tuples - first.tuples, bytes: self.all.bytes - first.bytes };
         Self { all, sizes: self.sizes.split(first.tuples).1 }
     }
@@ -114,7 +121,7 @@ fn fitting(sizes: impl Iterator<Item = usize>, shape: &PageShape, at: Extent) ->
 
 /// Tuples of one partition, laid out as on a page: keys upwards, data downwards.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Run<'a> {
+pub struct Run<'a> {
     keys: &'a [u32],
     sizes: Sizes<'a>,
     /// The first tuple's data stands last.
@@ -124,25 +131,26 @@ pub(crate) struct Run<'a> {
 impl<'a> Run<'a> {
     /// Tuples with these keys, sizes and data; as many sizes as keys, and as many bytes as they say.
     #[inline(always)]
-    pub(crate) fn new(keys: &'a [u32], sizes: Sizes<'a>, data: &'a [u8]) -> Self {
+    pub fn new(keys: &'a [u32], sizes: Sizes<'a>, data: &'a [u8]) -> Self {
         debug_assert_eq!(sizes.sum(keys.len()), data.len());
         Self { keys, sizes, data }
     }
 
     /// The room it needs.
     #[inline(always)]
-    pub(crate) fn need(&self) -> Need<'a> {
+    pub fn need(&self) -> Need<'a> {
         Need { all: Extent { tuples: self.keys.len(), bytes: self.data.len() }, sizes: self.sizes }
     }
 
+    /// Whether it has no tuples.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
     /// Its first tuples, and the others.
     #[inline(always)]
-    pub(crate) fn split(&self, first: Extent) -> (Self, Self) {
+    pub fn split(&self, first: Extent) -> (Self, Self) {
         let (keys, other_keys) = self.keys.split_at(first.tuples);
         let (other_data, data) = self.data.split_at(self.data.len() - first.bytes);
         let (sizes, other_sizes) = self.sizes.split(first.tuples);
@@ -156,7 +164,7 @@ impl<'a> Run<'a> {
 /// `page` is a block of the shape's size. The place has room for the run ([`Need::fitting`]), and nobody else reads or writes
 /// it.
 #[inline(always)]
-pub(crate) unsafe fn run(page: NonNull<u8>, shape: &PageShape, at: Extent, run: &Run<'_>) {
+pub unsafe fn run(page: NonNull<u8>, shape: &PageShape, at: Extent, run: &Run<'_>) {
     debug_assert!(shape.fits(at.tuples + run.keys.len(), at.bytes + run.data.len()));
     let end = shape.page_bytes() - at.bytes;
     // SAFETY: the caller promises room for the slots behind `at.tuples` others.
@@ -251,7 +259,7 @@ fn each_slots(slots: &mut [Slot], keys: &[u32], end: u32, sizes: &[u32]) {
 }
 
 /// Moves as many of the last tuples of one page as fit to the end of another; where each ends is given. Returns what was moved.
-pub(crate) fn move_last(shape: &PageShape, from: (&Block, Extent), to: (&mut Block, Extent)) -> Extent {
+pub fn move_last(shape: &PageShape, from: (&Block, Extent), to: (&mut Block, Extent)) -> Extent {
     let ((from, from_end), (to, to_end)) = (from, to);
     let (from, to) = (from.as_slice(), to.as_mut_slice());
     let slot = |tuples: usize| HEADER_BYTES + tuples * shape.slot_bytes();

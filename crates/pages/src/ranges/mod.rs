@@ -20,7 +20,7 @@ mod writer;
 
 use std::sync::Arc;
 
-use annulus_exchange::partition::Modulo;
+use annulus_rows::partition::Modulo;
 
 pub use shared::PageSink;
 pub use variable::variable_writer_bytes;

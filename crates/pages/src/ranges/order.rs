@@ -1,7 +1,7 @@
 //! The memory orderings of the protocol, by name (`PROTOCOL.md`, "Memory ordering"). Under loom the one that the environment
 //! variable `ANNULUS_WEAKEN` names becomes `Relaxed`, so that `ci/loom.sh` can show that a model fails without it.
 
-use crate::order::orderings;
+use annulus_sync::orderings;
 
 orderings! {
     /// A new page becomes the lane's current one: who reads it sees its state and owns its memory anew.

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use annulus_exchange::partition::Modulo;
+use annulus_rows::partition::Modulo;
 
 use super::{
     PageOrder, close,

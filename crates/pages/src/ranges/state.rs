@@ -1,13 +1,13 @@
 //! Every atomic of the protocol (`PROTOCOL.md`): who may write which slots and bytes of which page, and when a page is
 //! complete. Knows neither tuples nor memory: pages are numbers.
 
-use crossbeam_utils::CachePadded;
-
-use super::order;
-use crate::sync::{
+use annulus_sync::{
     atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed},
     hint,
 };
+use crossbeam_utils::CachePadded;
+
+use super::order;
 
 /// Number of a page in its pool.
 pub(super) type PageId = u32;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_exchange::partition::Target;
+use annulus_rows::partition::Target;
 
 use super::{
     PageOrder,
@@ -13,7 +13,7 @@ use super::{
 use crate::{
     error::PagesError,
     page::PayloadSize,
-    partitioner::target::{Target as _, with_target},
+    target::{Target as _, with_target},
     tuples::{Payloads, Tuples},
 };
 

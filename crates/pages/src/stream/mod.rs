@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_exchange::partition::{Modulo, Target};
+use annulus_rows::partition::{Modulo, Target};
 
 use self::queue::{Queue, Sink, State};
 use crate::{

@@ -1,5 +1,5 @@
-//! One host's part in a ring: the join entity takes one fragment after the other, while the link's threads receive, forward and
-//! inject.
+//! A host of a ring: the calling thread joins one fragment after the other, while the threads of
+//! its link receive, forward and inject.
 
 mod shared;
 mod stopper;
@@ -17,7 +17,7 @@ pub use self::stopper::Stopper;
 use crate::{
     alarm::Alarm,
     arena::Buffer,
-    config::Config,
+    config::RingConfig,
     error::RoundaboutError,
     link::{Inbox, Incoming, Link},
     progress::Progress,
@@ -25,53 +25,59 @@ use crate::{
     rotation::{Frame, Rotation, Slot},
 };
 
-/// A host of a running ring. Dropped without [`finish`](Self::finish), it tells the others that it has given up.
+/// A host of a running ring.
+///
+/// [`revolve`](Self::revolve) runs one revolution, as often as the other hosts do, and
+/// [`finish`](Self::finish) ends the host's part. A host dropped before that gives up: the others
+/// learn that it failed.
 pub struct Host {
     shared: Arc<Shared>,
     progress: Arc<Progress>,
     finished: bool,
 }
 
-/// A link that is open.
+/// An open link.
 #[derive(Debug)]
 pub struct Opened<L> {
     /// The link.
     pub link: L,
     /// The host's own buffers, numbered from 0.
     pub own: Vec<Buffer>,
-    /// Frames that the successor has room for.
+    /// The number of frames that the successor has room for.
     pub credits: u32,
 }
 
 /// A fragment at a host.
 #[derive(Debug)]
 pub struct Fragment<'a> {
-    /// Where it is from.
+    /// Its origin and number.
     pub frame: Frame,
-    /// Its bytes, which the hosts after this one get as this host leaves them. As long as they were when it was injected.
+    /// Its bytes. The hosts after this one receive them as this host leaves them.
     pub bytes: &'a mut [u8],
-    /// Whether it has been at all other hosts.
+    /// Whether it has visited all other hosts.
     pub is_last: bool,
 }
 
-/// What a revolution was for one host, or several were together.
+/// The counters and times of one revolution, or the sums over several, for one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Revolution {
-    /// Fragments that this host injected.
+    /// The fragments that this host injected.
     pub injected: u64,
-    /// Fragments that it joined, its own included.
+    /// The fragments that it joined, its own included.
     pub joined: u64,
-    /// Bytes of those.
+    /// The bytes of the fragments that it joined.
     pub bytes: u64,
-    /// Time spent in the join.
+    /// The time spent in `join`.
     pub joining: Duration,
-    /// Time spent filling own buffers.
+    /// The time spent in `fill`.
     pub filling: Duration,
-    /// Time in which there was nothing to join: waiting for data.
+    /// The time in which there was nothing to join.
     pub waiting: Duration,
-    /// Of that, until the first fragment of another host had come.
+    /// The part of `waiting` before the first fragment of another host arrived.
     pub waiting_first: Duration,
-    /// Of that, when all own fragments were joined: others are slower, or have more.
+    /// The part of `waiting` after all own fragments were joined: other hosts are slower, or have
+    /// more.
     pub waiting_last: Duration,
 }
 
@@ -88,7 +94,7 @@ impl AddAssign for Revolution {
     }
 }
 
-/// What the join entity does next.
+/// The next task of the calling thread.
 enum Work {
     Fill(Slot, Buffer),
     Join(Slot, Frame, Buffer, usize),
@@ -96,13 +102,15 @@ enum Work {
 }
 
 impl Host {
-    /// A host at `place`. `open` makes its link, which puts what comes into the inbox from then on.
+    /// Starts a host at `place`, with the link that `open` returns. The link passes what it
+    /// receives to the inbox. Hidden: only tests bring links of their own.
     ///
     /// # Errors
-    /// If there is not enough memory, or the link cannot be made.
+    /// If an option is invalid, or those of `open`.
+    #[doc(hidden)]
     pub fn start<L: Link + 'static>(
         place: Place,
-        config: Config,
+        config: RingConfig,
         open: impl FnOnce(&Arc<dyn Inbox>) -> Result<Opened<L>, RoundaboutError>,
     ) -> Result<Self, RoundaboutError> {
         let config = config.checked()?;
@@ -110,6 +118,7 @@ impl Host {
             rotation: Rotation::new(place, config.own),
             alarm: Alarm::default(),
             detail: None,
+            at_failure: None,
             held: HashMap::new(),
             to_fill: VecDeque::new(),
             to_join: VecDeque::new(),
@@ -125,7 +134,7 @@ impl Host {
         let Opened { link, own, credits } = open(&inbox)?;
         shared.state().held.extend(own.into_iter().map(|buffer| (buffer.number(), (buffer, 0))));
         let _ = shared.link.set(Box::new(link));
-        // What came before the link was there is acted on now.
+        // Handles what arrived before the link was set.
         let failure = shared.state().alarm.failure();
         if let (Some(failure), Some(link)) = (failure, shared.link.get()) {
             link.alarm(failure);
@@ -134,12 +143,13 @@ impl Host {
         Ok(Self { shared, progress: Arc::new(Progress::new()), finished: false })
     }
 
-    /// One revolution: `fill` writes this host's fragments, one after the other, and gives their size, or `None` when there are
-    /// no more; `join` gets every fragment of every host, its own included, once.
+    /// Runs one revolution. `fill` writes this host's fragments, one at a time, and returns the
+    /// size of each, or `None` when there are no more. `join` receives every fragment of every
+    /// host once, its own included. Both run on the calling thread.
     ///
     /// # Errors
-    /// If a host of the ring fails, which is named; or what `fill` or `join` give, after which the other hosts are told that this one
-    /// has given up. After an error nothing works any more.
+    /// [`RoundaboutError::Failed`] names a failed host. An error of `fill` or `join` is returned,
+    /// and the other hosts learn that this one gave up. After an error the host is of no use.
     pub fn revolve<E: From<RoundaboutError>>(
         &mut self,
         fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E>,
@@ -150,7 +160,7 @@ impl Host {
         Ok(revolution)
     }
 
-    /// How far it has come, for another thread.
+    /// Returns the counters of this host, for another thread.
     pub fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.progress)
     }
@@ -169,8 +179,8 @@ impl Host {
                     let filled = fill(&mut buffer).inspect_err(|_| self.shared.give_up())?;
                     if filled.is_some_and(|bytes| bytes > buffer.len()) {
                         self.shared.give_up();
-                        let reason = format!("must fit in its buffer of {} bytes", buffer.len());
-                        return Err(RoundaboutError::Option { option: "a fragment", reason }.into());
+                        let reason = format!("must be at most {} bytes, the size of a buffer", buffer.len());
+                        return Err(RoundaboutError::Option { option: "fragment size", reason }.into());
                     }
                     revolution.filling += start.elapsed();
                     revolution.injected += u64::from(filled.is_some());
@@ -192,28 +202,49 @@ impl Host {
         }
     }
 
-    /// Ends this host's part for a reason outside of a revolution, also from another thread.
+    /// Returns a handle that makes this host give up, from any thread.
     pub fn stopper(&self) -> Stopper {
         Stopper::of(&self.shared)
     }
 
-    /// From now on this ends its part, too.
+    /// Calls `act` as soon as a host of the ring fails or this one is stopped; at once if that has happened. A join can then
+    /// end what it is doing. `act` is called once, while the ring waits for it: it must neither wait nor panic. It replaces
+    /// an action that was given before.
+    pub fn at_failure(&self, act: impl FnOnce() + Send + 'static) {
+        let mut state = self.shared.state();
+        if state.alarm.failure().is_some() {
+            drop(state);
+            return act();
+        }
+        state.at_failure = Some(Box::new(act));
+    }
+
+    /// The failure of another host, if that is why the ring has ended.
+    pub fn lost(&self) -> Option<RoundaboutError> {
+        let state = self.shared.state();
+        let failure = state.alarm.failure().filter(|failure| failure.host != self.shared.place.me())?;
+        Some(RoundaboutError::Failed { failure, detail: state.detail.clone() })
+    }
+
+    /// Lets `stopper` stop this host, too.
     pub(crate) fn is_stopped_by(&self, stopper: &Stopper) {
         stopper.holds(&self.shared);
     }
 
-    /// Ends this host's part when all others have come to their end, too.
+    /// Ends this host's part once all other hosts have ended theirs.
     ///
     /// # Errors
-    /// If one of them fails before, or makes more revolutions than this one.
+    /// If another host fails before, or [runs more revolutions](RoundaboutError::TurnsOn).
     pub fn finish(mut self) -> Result<(), RoundaboutError> {
-        // Who has every host's announcement of an empty revolution knows that all have finished those before.
+        // Once every host has announced an empty revolution, all have finished those before.
         self.turn(|_| Ok(None), |fragment| Err(RoundaboutError::TurnsOn { host: fragment.frame.origin }))?;
+        // What happens to the others from now on is no failure of this ring.
+        self.shared.state().at_failure = None;
         self.finished = true;
         Ok(())
     }
 
-    /// What is to be done next; waits for it.
+    /// Waits for the next task.
     fn next_work(&self, revolution: &mut Revolution) -> Result<Work, RoundaboutError> {
         let mut state = self.shared.state();
         loop {
@@ -267,7 +298,7 @@ impl Drop for Host {
     }
 }
 
-/// A join that panics leaves fragments that nobody has joined: nothing may follow.
+/// Gives up on a panic: a join that panics leaves fragments unjoined.
 struct GiveUpOnPanic<'a>(&'a Shared);
 
 impl Drop for GiveUpOnPanic<'_> {

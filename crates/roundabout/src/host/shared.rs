@@ -1,4 +1,5 @@
-//! What the join entity and the link's threads share: the pure part under one lock, the buffers that are here, and what is to be done.
+//! The state that the calling thread shares with the threads of the link: the state machine under
+//! one lock, the buffers at this host, and the tasks.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -24,16 +25,18 @@ pub(super) struct State {
     pub(super) rotation: Rotation,
     pub(super) alarm: Alarm,
     pub(super) detail: Option<String>,
-    /// Buffers that are here, and the bytes of the fragments in them.
+    /// Called when a host fails.
+    pub(super) at_failure: Option<Box<dyn FnOnce() + Send>>,
+    /// The buffers at this host, and the sizes of the fragments in them.
     pub(super) held: HashMap<Slot, (Buffer, usize)>,
     pub(super) to_fill: VecDeque<Slot>,
     pub(super) to_join: VecDeque<(Slot, Frame)>,
-    /// There are no more own fragments in this revolution.
+    /// Whether all own fragments of this revolution were filled.
     pub(super) drained: bool,
-    /// The join entity waits, and whether it is to be woken once the lock is free.
+    /// Whether the calling thread waits, and whether to wake it once the lock is free.
     pub(super) waits: bool,
     pub(super) wakes: bool,
-    /// Neighbours that have said goodbye.
+    /// Whether the neighbours have said goodbye.
     pub(super) predecessor_left: bool,
     pub(super) successor_left: bool,
 }
@@ -43,7 +46,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, and then wakes the join entity if it waits for that: awake, it takes the lock.
+    /// Changes the state, and then wakes the calling thread if it waits for the change. It is woken
+    /// after the lock is released, since it takes the lock at once.
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state();
         change(&mut state);
@@ -54,16 +58,16 @@ impl Shared {
         }
     }
 
-    /// This host fails.
+    /// Makes this host fail.
     pub(super) fn give_up(&self) {
         let failure = Failure { host: self.place.me(), reason: Reason::GaveUp };
         self.change(|state| self.fail(state, failure, None));
     }
 
-    // The join entity itself calls this and the next one.
+    // The calling thread calls `filled` and `joined`.
     pub(super) fn filled(&self, slot: Slot, buffer: Buffer, filled: Option<usize>) {
         let state = &mut self.state();
-        // Who has said that there is nothing more is not asked to mean it.
+        // After a `None` from `fill`, what it returns for further buffers is ignored.
         let filled = filled.filter(|_| !state.drained);
         state.drained |= filled.is_none();
         state.held.insert(slot, (buffer, filled.unwrap_or(0)));
@@ -79,7 +83,7 @@ impl Shared {
         self.act(state, result);
     }
 
-    /// Does what can be done at once, and leaves the rest to the join entity.
+    /// Performs the actions that need no work, and leaves the rest to the calling thread.
     pub(super) fn act(&self, state: &mut State, result: Result<(), ProtocolError>) {
         if let Err(error) = result {
             let promised = error == ProtocolError::Credits;
@@ -87,7 +91,7 @@ impl Shared {
             let failure = Failure { host, reason: Reason::Broke };
             return self.fail(state, failure, Some(error.to_string()));
         }
-        // Before there is a link nothing comes and nothing is to be sent.
+        // Without a link nothing can arrive or be sent.
         let Some(link) = self.link.get() else { return };
         while let Some(action) = state.rotation.next_action() {
             match action {
@@ -98,7 +102,7 @@ impl Shared {
                         link.send(slot, buffer, frame, bytes);
                     }
                 }
-                // Alone, a host has its buffer back at once.
+                // The only host of a ring has its buffer back at once.
                 Action::Retire(slot, frame) if frame.origin == self.place.me() => {
                     let result = state.rotation.on(Event::Returned(slot));
                     debug_assert!(result.is_ok(), "an own buffer comes back once");
@@ -114,7 +118,7 @@ impl Shared {
         state.wakes |= !state.to_fill.is_empty() || !state.to_join.is_empty() || state.rotation.is_finished();
     }
 
-    /// Whether a neighbour has left that this host still needs; then that is a failure.
+    /// Returns whether a neighbour left that this host still needs, which is a failure.
     pub(super) fn left_too_early(&self, state: &mut State) -> bool {
         let host = if state.predecessor_left && !state.rotation.has_received_all() {
             self.place.predecessor()
@@ -123,7 +127,7 @@ impl Shared {
         } else {
             return false;
         };
-        let detail = "it has said goodbye, and the ring still turns".to_owned();
+        let detail = "it said goodbye before the revolution was complete".to_owned();
         self.fail(state, Failure { host, reason: Reason::Broke }, Some(detail));
         true
     }
@@ -133,13 +137,16 @@ impl Shared {
             return;
         }
         state.detail = detail;
+        if let Some(act) = state.at_failure.take() {
+            act();
+        }
         if let Some(link) = self.link.get() {
             link.alarm(failure);
         }
         state.wakes = true;
     }
 
-    /// Takes what the link has.
+    /// Handles what the link received.
     fn take(&self, state: &mut State, incoming: Incoming) {
         let event = match incoming {
             Incoming::Received(slot, buffer, frame, bytes) => {

@@ -1,4 +1,4 @@
-//! Ending a host's part from another thread.
+//! Stopping a host from another thread.
 
 use std::{
     io::{self, ErrorKind},
@@ -11,7 +11,8 @@ use socket2::Socket;
 
 use super::shared::Shared;
 
-/// Ends a host's part: the host gives up, and the others are told so. One that is still looking for its neighbours ends, too.
+/// A handle that stops a host from any thread: the host gives up, and the others learn of it. It
+/// also stops a host that is still looking for its neighbours. Clones stop the same host.
 #[derive(Clone, Default)]
 pub struct Stopper(Arc<Stop>);
 
@@ -24,22 +25,23 @@ struct Stop {
 #[derive(Default)]
 struct State {
     is_stopped: bool,
-    /// Sockets that somebody waits for, by the number of the wait.
+    /// The sockets that a thread waits for, by the number of the wait.
     waits: Vec<(u64, Vec<Socket>)>,
-    /// Of the next wait.
+    /// The number of the next wait.
     number: u64,
-    /// The host, once its ring is together.
+    /// The host, once it has reached its neighbours.
     host: Weak<Shared>,
 }
 
 impl Stopper {
-    /// Whatever the host is at fails as soon as it waits for the ring, or has joined what it is joining. A host that is
-    /// [to come into its ring](super::Host::join_ring_until) does not.
+    /// Stops the host. Its current call fails as soon as it waits for the ring or has joined the
+    /// current fragment. A host [yet to join its ring](super::Host::join_ring_until) does not join
+    /// it.
     pub fn stop(&self) {
         let mut state = self.state();
         state.is_stopped = true;
         for socket in state.waits.iter().flat_map(|(_, sockets)| sockets) {
-            // Who waits for it wakes up; it may have ended already.
+            // Wakes the thread that waits for it. The socket may be closed already.
             let _ = socket.shutdown(Shutdown::Both);
         }
         self.0.stopped.notify_all();
@@ -56,7 +58,7 @@ impl Stopper {
         stopper
     }
 
-    /// From now on the host is stopped; at once, if that was asked for already.
+    /// Makes this the stopper of `host`, and stops the host at once if a stop was requested before.
     pub(super) fn holds(&self, host: &Arc<Shared>) {
         let mut state = self.state();
         state.host = Arc::downgrade(host);
@@ -71,10 +73,11 @@ impl Stopper {
         self.state().is_stopped
     }
 
-    /// Until what is given back is dropped, these sockets are shut down as soon as the host is stopped.
+    /// Shuts these sockets down as soon as the host is stopped, until the returned guard is
+    /// dropped.
     ///
     /// # Errors
-    /// If it was stopped already.
+    /// If the host was stopped already.
     pub(crate) fn waits(&self, sockets: &[&Socket]) -> io::Result<Waiting<'_>> {
         let sockets = sockets.iter().map(|socket| socket.try_clone()).collect::<Result<_, _>>()?;
         let mut state = self.state();
@@ -87,7 +90,7 @@ impl Stopper {
         Ok(Waiting { stopper: self, number })
     }
 
-    /// Waits so long, or until the host is stopped.
+    /// Waits for `time`, or until the host is stopped.
     pub(crate) fn pause(&self, time: Duration) {
         drop(self.0.stopped.wait_timeout_while(self.state(), time, |state| !state.is_stopped));
     }
@@ -97,7 +100,7 @@ impl Stopper {
     }
 }
 
-/// Somebody waits for sockets.
+/// A guard for sockets that a thread waits for.
 pub(crate) struct Waiting<'a> {
     stopper: &'a Stopper,
     number: u64,

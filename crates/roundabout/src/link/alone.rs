@@ -1,25 +1,25 @@
-//! A ring of one host, which has no neighbour.
+//! The link of the only host of a ring.
 
 use super::Link;
 use crate::{
     alarm::Failure,
     arena::Buffer,
-    config::Config,
+    config::RingConfig,
     error::RoundaboutError,
     host::Opened,
     rotation::{Announcement, Frame, Slot},
 };
 
-/// Nothing is sent, and the host's buffers stay its own.
+/// A link that sends nothing, and leaves all buffers to the host.
 #[derive(Clone, Copy, Debug)]
 pub struct Alone;
 
 impl Alone {
-    /// The whole ring.
+    /// Opens the link.
     ///
     /// # Errors
-    /// If there is not enough memory for the buffers.
-    pub fn open(config: &Config) -> Result<Opened<Self>, RoundaboutError> {
+    /// If memory is short.
+    pub fn open(config: &RingConfig) -> Result<Opened<Self>, RoundaboutError> {
         Ok(Opened { link: Self, own: config.allocate(config.own)?, credits: 0 })
     }
 }

@@ -1,4 +1,5 @@
-//! How a host reaches its two neighbours. Buffers change owners: what is handed to a link is the link's until it says otherwise.
+//! Links: how a host reaches its two neighbours. Buffers change owners: a buffer passed to a link
+//! belongs to the link until the link returns it.
 
 use crate::{
     alarm::Failure,
@@ -11,49 +12,50 @@ pub mod alone;
 pub mod fabric;
 pub mod socket;
 
-/// What a link has for its host.
+/// What a link delivers to its host.
 #[derive(Debug)]
 pub enum Incoming {
-    /// A fragment of so many bytes from the predecessor.
+    /// A fragment from the predecessor, and its size.
     Received(Slot, Buffer, Frame, usize),
-    /// A fragment is with the successor; an own buffer that was copied is back.
+    /// A fragment reached the successor. An own buffer that was copied comes back with it.
     Sent(Slot, Option<Buffer>),
-    /// An own buffer that was handed over is back.
+    /// An own buffer that was handed over came back.
     Returned(Slot, Buffer),
-    /// The successor has room for so many frames more.
+    /// The successor has room for this number of further frames.
     Credited(u32),
-    /// The predecessor says how many fragments a host injects.
+    /// The predecessor announced the number of fragments of a host.
     Announced(Announcement),
-    /// The predecessor has said goodbye: nothing comes any more.
+    /// The predecessor said goodbye: it sends nothing more.
     PredecessorLeft,
-    /// The successor has said goodbye: it takes nothing any more.
+    /// The successor said goodbye: it takes nothing more.
     SuccessorLeft,
-    /// A host is out; and if this host has noticed it, what it saw.
+    /// A host failed. The text is what this host observed, if it detected the failure itself.
     Failed(Failure, Option<String>),
 }
 
-/// Takes what a link has, from any of its threads. Never waits for the link.
+/// The receiver of what a link delivers, from any of its threads. Never waits for the link.
 pub trait Inbox: Send + Sync {
-    /// Takes it.
+    /// Takes one delivery.
     fn put(&self, incoming: Incoming);
 }
 
-/// The way to the neighbours. No call waits for them.
+/// A connection to both neighbours. No call waits for them.
 pub trait Link: Send + Sync {
-    /// Sends a buffer whose fragment has `bytes` bytes to the successor. [`Incoming::Sent`] follows, with an own buffer, or later
-    /// [`Incoming::Returned`]; another's is used for what comes next, and the predecessor is told.
+    /// Sends a fragment of `bytes` bytes to the successor. [`Incoming::Sent`] follows. An own
+    /// buffer comes back with it, or later with [`Incoming::Returned`]. Any other buffer is
+    /// reused for the next fragment, and the predecessor gets a credit.
     fn send(&self, slot: Slot, buffer: Buffer, frame: Frame, bytes: usize);
 
-    /// Takes back a buffer whose fragment has been everywhere.
+    /// Takes back a buffer whose fragment has visited every host.
     fn retire(&self, slot: Slot, buffer: Buffer, frame: Frame);
 
-    /// Tells the successor how many fragments a host injects.
+    /// Tells the successor the number of fragments of a host.
     fn announce(&self, announcement: Announcement);
 
-    /// Tells both neighbours that a host is out.
+    /// Tells both neighbours that a host failed.
     fn alarm(&self, failure: Failure);
 
-    /// Sends what is waiting, says goodbye, and ends. Nothing is put into the inbox afterwards. Bounded by the time after which a
-    /// neighbour counts as silent.
+    /// Sends what waits, says goodbye, and ends. Puts nothing into the inbox afterwards. Takes at
+    /// most the time after which a neighbour counts as failed.
     fn close(&self);
 }

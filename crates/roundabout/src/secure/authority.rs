@@ -1,4 +1,4 @@
-//! Who issues the certificates of a ring.
+//! The authority, which issues the certificates of a ring.
 
 use std::{
     fmt, fs,
@@ -6,16 +6,18 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use aws_lc_rs::{rand::SystemRandom, signature::Ed25519KeyPair};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     PKCS_ED25519, SanType, string::Ia5String,
 };
+use rustls::pki_types::PrivatePkcs8KeyDer;
 
 use super::{
     error::FileError,
     files::{self, PRIVATE, PUBLIC},
     identity::Identity,
-    names::{HostName, Member, RingName},
+    names::{HostName, Member, RingName, Role},
     verify::Trust,
 };
 
@@ -23,48 +25,56 @@ const CERTIFICATE: &str = "ca.pem";
 const KEY: &str = "ca-key.pem";
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// How long an authority's certificate says that it is valid.
+/// The validity of an authority's certificate.
 const AUTHORITY_VALID: Duration = DAY.saturating_mul(3_653);
-/// How long a host's certificate is valid.
+/// The validity of a host's certificate.
 const HOST_VALID: Duration = DAY.saturating_mul(366);
-/// By how much a host's clock may be behind that of the authority.
+/// The time by which a host's clock may lag that of the authority.
 const CLOCK_SKEW: Duration = DAY;
 
-/// The authority of one ring: whoever has its key says which hosts belong to the ring.
+/// The authority of one ring: whoever has its key says who belongs to the ring.
 ///
-/// It lives in a folder: `ca.pem`, for every host, and `ca-key.pem`, for nobody else. A host needs `ca.pem` and its own two files,
-/// and no host needs the folder.
-/// Certificates are not revoked: hosts' are valid for a year, and a new authority makes all of the old one useless.
+/// It lives in a folder: `ca.pem`, for every member, and `ca-key.pem`, for nobody else. A member needs `ca.pem` and its own two files,
+/// and no member needs the folder.
+/// Certificates are not revoked: members' are valid for a year, and a new authority makes all of the old one useless.
 pub struct Authority {
     folder: PathBuf,
     ring: RingName,
     key: KeyPair,
 }
 
-/// Where a host's certificate and key are.
+/// Where a member's certificate and key are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostFiles {
     /// The authority's certificate.
     pub authority: PathBuf,
-    /// The host's certificate.
+    /// The member's certificate.
     pub certificate: PathBuf,
-    /// The host's key, which its owner alone may read.
+    /// The member's key, which its owner alone may read.
     pub key: PathBuf,
 }
 
 impl HostFiles {
-    /// Where they are in a folder.
+    /// Where those of a host are in a folder: `host-NAME.pem` and `host-NAME-key.pem`.
     pub fn of(folder: &Path, host: &HostName) -> Self {
+        Self::of_role(folder, Role::Host, host)
+    }
+
+    /// Where those of a member are in a folder: `ROLE-NAME.pem` and `ROLE-NAME-key.pem`.
+    pub fn of_role(folder: &Path, role: Role, name: &HostName) -> Self {
         Self {
             authority: folder.join(CERTIFICATE),
-            certificate: folder.join(format!("host-{host}.pem")),
-            key: folder.join(format!("host-{host}-key.pem")),
+            certificate: folder.join(format!("{role}-{name}.pem")),
+            key: folder.join(format!("{role}-{name}-key.pem")),
         }
     }
 }
 
 impl Authority {
-    /// Makes the authority of a new ring, in a folder, which is made if it is not there. Fails if the folder has one already.
+    /// Creates the authority of a new ring in `folder`, which is created if needed.
+    ///
+    /// # Errors
+    /// If the folder has an authority already, or cannot be written.
     pub fn create(folder: &Path, ring: RingName) -> Result<Self, FileError> {
         let (certificate, key_file) = (folder.join(CERTIFICATE), folder.join(KEY));
         if let Some(path) = [&certificate, &key_file].into_iter().find(|path| path.exists()) {
@@ -72,13 +82,21 @@ impl Authority {
         }
         fs::create_dir_all(folder).map_err(|source| files::io_error(folder, source))?;
         let failed = |error: rcgen::Error| FileError::Make { whose: ring.to_string(), reason: error.to_string() };
-        let key = KeyPair::generate_for(&PKCS_ED25519).map_err(failed)?;
+        let key = new_key().map_err(failed)?;
         let signed = authority_parameters(&ring).and_then(|parameters| parameters.self_signed(&key)).map_err(failed)?;
         write_pair((&key_file, &key.serialize_pem()), (&certificate, &signed.pem()))?;
         Ok(Self { folder: folder.to_owned(), ring, key })
     }
 
-    /// The authority that is in a folder.
+    /// Where the key of the authority in a folder is.
+    pub fn key_path(folder: &Path) -> PathBuf {
+        folder.join(KEY)
+    }
+
+    /// Opens the authority in `folder`.
+    ///
+    /// # Errors
+    /// If its files are missing or invalid, or others can read its key.
     pub fn open(folder: &Path) -> Result<Self, FileError> {
         let ring = Trust::load(&folder.join(CERTIFICATE))?.ring().clone();
         let path = folder.join(KEY);
@@ -88,25 +106,39 @@ impl Authority {
         Ok(Self { folder: folder.to_owned(), ring, key })
     }
 
-    /// The ring.
+    /// Returns the name of the ring.
     pub fn ring(&self) -> &RingName {
         &self.ring
     }
 
-    /// Makes a host's key and certificate: `host-NAME.pem` and `host-NAME-key.pem` in the authority's folder, valid for a year.
-    /// Fails if they are there.
+    /// Creates a host's key and certificate, valid for a year: `host-NAME.pem` and
+    /// `host-NAME-key.pem` in the authority's folder.
     ///
-    /// The ring and the host's name are what other hosts check. Addresses, IP addresses or names, are put in for other tools.
+    /// Other hosts check the names of the ring and the host. The addresses, IP addresses or host
+    /// names, are added for other tools.
+    ///
+    /// # Errors
+    /// If the files exist already, an address is invalid, or the folder cannot be written.
     pub fn add_host(&self, host: &HostName, addresses: &[String]) -> Result<HostFiles, FileError> {
-        let paths = HostFiles::of(&self.folder, host);
-        let member = Member { ring: self.ring.clone(), host: host.clone() };
+        self.add_member(Role::Host, host, addresses)
+    }
+
+    /// Makes the key and certificate of a submitter, as [`add_host`](Self::add_host) does: `submitter-NAME.pem` and
+    /// `submitter-NAME-key.pem`.
+    pub fn add_submitter(&self, name: &HostName) -> Result<HostFiles, FileError> {
+        self.add_member(Role::Submitter, name, &[])
+    }
+
+    fn add_member(&self, role: Role, name: &HostName, addresses: &[String]) -> Result<HostFiles, FileError> {
+        let paths = HostFiles::of_role(&self.folder, role, name);
+        let member = Member { ring: self.ring.clone(), role, host: name.clone() };
         let failed = |error: rcgen::Error| FileError::Make { whose: member.to_string(), reason: error.to_string() };
-        let key = KeyPair::generate_for(&PKCS_ED25519).map_err(failed)?;
-        let parameters = host_parameters(&member, addresses)?;
+        let key = new_key().map_err(failed)?;
+        let parameters = member_parameters(&member, addresses)?;
         let authority = authority_parameters(&self.ring).map_err(failed)?;
         let signed = parameters.signed_by(&key, &Issuer::from_params(&authority, &self.key)).map_err(failed)?;
         let (certificate_pem, key_pem) = (signed.pem(), key.serialize_pem());
-        // If `ca.pem` and `ca-key.pem` were not made together, it is known here and not on the first connection.
+        // Fails here, and not on the first connection, if `ca.pem` and `ca-key.pem` do not match.
         Identity::from_pem(&paths, &files::read(&paths.authority)?, certificate_pem.as_bytes(), key_pem.as_bytes())?;
         write_pair((&paths.key, &key_pem), (&paths.certificate, &certificate_pem))?;
         Ok(paths)
@@ -119,6 +151,12 @@ impl fmt::Debug for Authority {
     }
 }
 
+/// A new key, as PKCS#8 of version 1: OpenSSL before 3.2 cannot read Ed25519 keys of version 2.
+fn new_key() -> Result<KeyPair, rcgen::Error> {
+    let key = Ed25519KeyPair::generate_pkcs8v1(&SystemRandom::new()).map_err(|_| rcgen::Error::RingUnspecified)?;
+    KeyPair::from_pkcs8_der_and_sign_algo(&PrivatePkcs8KeyDer::from(key.as_ref()), &PKCS_ED25519)
+}
+
 /// Writes a key and its certificate, or neither.
 fn write_pair(key: (&Path, &str), certificate: (&Path, &str)) -> Result<(), FileError> {
     if certificate.0.exists() {
@@ -126,12 +164,13 @@ fn write_pair(key: (&Path, &str), certificate: (&Path, &str)) -> Result<(), File
     }
     files::write_new(key.0, key.1, PRIVATE)?;
     files::write_new(certificate.0, certificate.1, PUBLIC).inspect_err(|_| {
-        // The first error is the one to tell; a key without a certificate is of no use to anyone.
+        // A key without a certificate is of no use. The first error is reported.
         let _ = fs::remove_file(key.0);
     })
 }
 
-/// The authority's certificate. It follows from the ring's name, so that it need not be read to issue others.
+/// Returns the authority's certificate. It follows from the ring's name, so `ca.pem` need not be
+/// read to issue certificates.
 fn authority_parameters(ring: &RingName) -> Result<CertificateParams, rcgen::Error> {
     let mut parameters = parameters(&format!("Annulus ring {ring}"), AUTHORITY_VALID);
     parameters.subject_alt_names = vec![SanType::URI(Ia5String::try_from(ring.uri())?)];
@@ -140,7 +179,7 @@ fn authority_parameters(ring: &RingName) -> Result<CertificateParams, rcgen::Err
     Ok(parameters)
 }
 
-fn host_parameters(member: &Member, addresses: &[String]) -> Result<CertificateParams, FileError> {
+fn member_parameters(member: &Member, addresses: &[String]) -> Result<CertificateParams, FileError> {
     let mut parameters = parameters(member.host.as_str(), HOST_VALID);
     let address_error = |address: &str| FileError::Address { address: address.to_owned() };
     let uri = member.uri();

@@ -1,13 +1,13 @@
-//! What can go wrong with files, and with connections.
+//! The errors of files and of connections.
 
 use std::{io, path::PathBuf, time::Duration};
 
 use rustls::{AlertDescription as Alert, CertificateError, Error as TlsError, PeerIncompatible};
 use thiserror::Error;
 
-use super::names::{HostName, Member, NameError, RingName};
+use super::names::{HostName, Member, NameError, RingName, Role};
 
-/// Why certificates or keys could not be made or used.
+/// The reason why certificates or keys could not be created or used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FileError {
@@ -16,10 +16,10 @@ pub enum FileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A file is there already, and is not overwritten.
+    /// A file exists already, and is not overwritten.
     #[error("{} is there already: choose another folder or name, or remove it if it is no longer needed", .path.display())]
     Exists {
         /// The file.
@@ -33,17 +33,17 @@ pub enum FileError {
         /// Its permissions.
         mode: u32,
     },
-    /// A file does not hold what it should.
+    /// A file has invalid content.
     #[error("{} holds no {expected} that can be read: {reason}", .path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// The expected content.
         expected: &'static str,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// A key is not that of the certificate.
+    /// A key does not belong to the certificate.
     #[error("{} is not the key of the certificate {}: give the two files that were made together", .key.display(), .certificate.display())]
     KeyMismatch {
         /// The certificate's file.
@@ -51,14 +51,14 @@ pub enum FileError {
         /// The key's file.
         key: PathBuf,
     },
-    /// A certificate is no valid one of the authority.
+    /// The authority did not issue the certificate, or it is invalid.
     #[error("{} is of no use with {}: {refusal}", .certificate.display(), .authority.display())]
     Certificate {
         /// The certificate's file.
         certificate: PathBuf,
         /// The authority's file.
         authority: PathBuf,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
     /// An address is neither an IP address nor a name that certificates can hold.
@@ -67,20 +67,20 @@ pub enum FileError {
         /// The address.
         address: String,
     },
-    /// A name is none.
+    /// A name is invalid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A certificate or key could not be made.
+    /// A certificate or key could not be created.
     #[error("the certificate of {whose} could not be made: {reason}")]
     Make {
-        /// Whose.
+        /// The host or ring.
         whose: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Why a certificate is not accepted.
+/// The reason why a certificate is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -89,7 +89,7 @@ pub enum Refusal {
     Stranger {
         /// The ring that was expected.
         ring: RingName,
-        /// Whom the certificate names. Nothing proves it.
+        /// The host that the certificate names, without proof.
         claim: Option<Box<Member>>,
     },
     /// The ring's authority issued it, but not for a host of the ring.
@@ -97,30 +97,38 @@ pub enum Refusal {
     NotOfRing {
         /// The ring that was expected.
         ring: RingName,
-        /// Whom it names.
+        /// The host that it names.
         claim: Option<Box<Member>>,
+    },
+    /// It is that of a member of the ring with another role.
+    #[error("it is that of {} {}, and this connection is for a {}", .found.role, .found.host, expected)]
+    WrongRole {
+        /// The role that was expected.
+        expected: Role,
+        /// Whose it is.
+        found: Box<Member>,
     },
     /// It is another host's.
     #[error("it is that of host {found}, not of host {expected}")]
     WrongHost {
-        /// Who was expected.
+        /// The expected host.
         expected: HostName,
-        /// Who it is.
+        /// The actual host.
         found: HostName,
     },
-    /// Its time is over.
+    /// It has expired.
     #[error("it expired {} ago: issue a new one, or set this host's clock right", days(*.ago))]
     Expired {
-        /// Since when.
+        /// The time since it expired.
         ago: Duration,
     },
-    /// Its time has not come.
+    /// It is not valid yet.
     #[error("it is valid only in {}: set the clocks right", days(*.ahead))]
     NotYetValid {
-        /// In how long.
+        /// The time until it is valid.
         ahead: Duration,
     },
-    /// It is not made for this, or cannot be read.
+    /// It is not suitable for this use, or cannot be read.
     #[error("it cannot be used: {0}")]
     Unusable(String),
 }
@@ -136,11 +144,11 @@ fn days(time: Duration) -> String {
     }
 }
 
-/// Why a connection was not made, or did not go on.
+/// The reason why a connection was not made, or broke.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SecureError {
-    /// The other side speaks something else.
+    /// The other side does not speak TLS.
     #[error("the other side does not speak TLS: is it an Annulus host, and has it not been told to do without?")]
     NotTls,
     /// The other side speaks TLS, but not 1.3.
@@ -158,19 +166,19 @@ pub enum SecureError {
     /// The other side has closed the connection before the handshake was over.
     #[error("the other side closed the connection during the handshake; its log may say why")]
     Closed,
-    /// The other side has shown no certificate.
+    /// The other side showed no certificate.
     #[error("the other side showed no certificate")]
     NoCertificate,
     /// The other side's certificate was not accepted.
     #[error("the other side's certificate was refused: {0}")]
     Refused(Refusal),
-    /// The other side has not accepted this host's certificate, or something else.
+    /// The other side refused this host, for its certificate or for another reason.
     #[error("the other side refused this host: {}", alert(*.0))]
     RefusedUs(Alert),
-    /// The data ended without a farewell: some may be missing.
+    /// The connection ended without a close: data may be missing.
     #[error("the connection broke off: the other side did not say that it was done, and data may be missing")]
     Truncated,
-    /// Data was changed on its way, or the other side does not keep to TLS.
+    /// The data was changed in transit, or the other side violated TLS.
     #[error("TLS failed: {0}")]
     Tls(TlsError),
     /// The connection failed.
@@ -178,11 +186,11 @@ pub enum SecureError {
     Io(#[from] io::Error),
 }
 
-/// What an alert means here.
+/// Returns the meaning of an alert.
 fn alert(alert: Alert) -> String {
     let meaning = match alert {
         Alert::UnknownCA => "its certificate is not of an authority that the other side knows",
-        Alert::AccessDenied => "its certificate is that of another host or ring than the other side expected",
+        Alert::AccessDenied => "its certificate is that of another member, role or ring than the other side expected",
         Alert::CertificateExpired => "its certificate has expired or is not valid yet, by the other side's clock",
         Alert::CertificateRequired => "it showed no certificate",
         Alert::NoApplicationProtocol => "the other side speaks another protocol or another version",
@@ -192,7 +200,7 @@ fn alert(alert: Alert) -> String {
 }
 
 impl SecureError {
-    /// Our words for what rustls reports during a handshake.
+    /// Converts an error that rustls reports during a handshake.
     pub(super) fn from_tls(error: TlsError) -> Self {
         match error {
             TlsError::AlertReceived(Alert::ProtocolVersion) => Self::OldTls,
@@ -225,11 +233,13 @@ impl From<SecureError> for io::Error {
 }
 
 impl Refusal {
-    /// What rustls is told, so that the other side gets an alert that says most.
+    /// Returns the error for rustls that gives the other side the most specific alert.
     pub(super) fn as_tls(&self) -> TlsError {
         TlsError::InvalidCertificate(match self {
             Self::Stranger { .. } => CertificateError::UnknownIssuer,
-            Self::NotOfRing { .. } | Self::WrongHost { .. } => CertificateError::ApplicationVerificationFailure,
+            Self::NotOfRing { .. } | Self::WrongRole { .. } | Self::WrongHost { .. } => {
+                CertificateError::ApplicationVerificationFailure
+            }
             Self::Expired { .. } => CertificateError::Expired,
             Self::NotYetValid { .. } => CertificateError::NotValidYet,
             Self::Unusable(_) => CertificateError::BadEncoding,

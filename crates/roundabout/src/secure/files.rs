@@ -1,4 +1,4 @@
-//! Certificates and keys in files.
+//! Reading and writing the files of certificates and keys.
 
 use std::{
     fs,
@@ -9,12 +9,12 @@ use std::{
 
 use super::error::FileError;
 
-/// Permissions of a certificate, which is for everyone.
+/// The permissions of a certificate, which everyone may read.
 pub(super) const PUBLIC: u32 = 0o644;
-/// Permissions of a key.
+/// The permissions of a key.
 pub(super) const PRIVATE: u32 = 0o600;
 
-/// Writes a whole new file, or none. Never in the place of another.
+/// Writes a whole new file, or none. Never replaces a file.
 pub(super) fn write_new(path: &Path, content: &str, mode: u32) -> Result<(), FileError> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -34,12 +34,12 @@ pub(super) fn write_new(path: &Path, content: &str, mode: u32) -> Result<(), Fil
     })
 }
 
-/// The content of a file.
+/// Reads a file.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     fs::read(path).map_err(|source| io_error(path, source))
 }
 
-/// The content of a file that nobody but its owner may read.
+/// Reads a file that only its owner may read. Refuses a file with wider permissions.
 pub(super) fn read_private(path: &Path) -> Result<Vec<u8>, FileError> {
     let read = || {
         let mut file = fs::File::open(path)?;

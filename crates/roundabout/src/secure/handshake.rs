@@ -1,4 +1,4 @@
-//! From a TCP connection to a secure one.
+//! The handshake, which turns a TCP connection into a secure one.
 
 use std::{
     io::{self, Read, Write},
@@ -15,29 +15,37 @@ use rustls::{
 use super::{
     error::SecureError,
     identity::{Identity, PROTOCOL},
-    names::HostName,
+    names::{HostName, Role},
     stream::Secure,
     timed::Timed,
-    verify::Verifier,
+    verify::{Expected, Verifier},
 };
 
-/// How long a handshake may take if nothing else is said.
+/// The default time limit of a handshake.
 pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// The first data of the host that was connected to: it has accepted the other side.
+/// The first data from the accepting host: it accepted the certificate of the other side.
 ///
-/// In TLS 1.3 whoever connects is done before its certificate is looked at. If it only writes from then on, it would not learn why
-/// the connection ends.
+/// In TLS 1.3 the handshake of the connecting side ends before its certificate is checked. If it
+/// only wrote from then on, it would not learn why the connection ends.
 const WELCOME: &[u8] = b"welcome";
 
-/// Makes a connection secure that this host has made to `expected`. Takes at most [`HANDSHAKE_TIME_MAX`].
+/// Secures a connection that this host made to `expected`. Takes at most [`HANDSHAKE_TIME_MAX`].
 ///
-/// When it returns, the other side has accepted this host, too. The socket is made one that blocks; its time limits stay as they are.
+/// When it returns, the other side has accepted this host, too. The socket is switched to blocking;
+/// its time limits are kept.
+///
+/// # Errors
+/// If the other side is not `expected`, refuses this host, or does not finish the handshake in
+/// time.
 pub fn connect(stream: TcpStream, identity: &Identity, expected: &HostName) -> Result<Secure, SecureError> {
     connect_within(stream, identity, expected, HANDSHAKE_TIME_MAX)
 }
 
-/// As [`connect`], with another limit on the time for the whole handshake.
+/// Like [`connect`], with another time limit for the whole handshake.
+///
+/// # Errors
+/// As [`connect`].
 pub fn connect_within(
     stream: TcpStream,
     identity: &Identity,
@@ -45,9 +53,9 @@ pub fn connect_within(
     limit: Duration,
 ) -> Result<Secure, SecureError> {
     let timed = Timed::new(stream, limit)?;
-    let verifier = identity.verifier(Some(expected.clone()));
+    let verifier = identity.verifier(Expected::Host(expected.clone()));
     let config = identity.client(Arc::clone(&verifier)).map_err(SecureError::Tls)?;
-    // Asked for by rustls, and never sent: the verifier knows whom it expects.
+    // Required by rustls, and never sent: the verifier knows the expected host.
     let name = ServerName::try_from("annulus").map_err(|error| TlsError::General(error.to_string()));
     let mut connection =
         name.and_then(|name| ClientConnection::new(Arc::new(config), name)).map_err(SecureError::Tls)?;
@@ -62,21 +70,44 @@ pub fn connect_within(
     Ok(Secure::new(timed.finish()?, peer, connection.into()))
 }
 
-/// Makes a connection secure that another host of the ring has made to this one. Takes at most [`HANDSHAKE_TIME_MAX`].
+/// Secures a connection that another host of the ring made to this one. Takes at most
+/// [`HANDSHAKE_TIME_MAX`]. Accepts any host of the ring, and returns its name.
 ///
-/// Any host of the ring is accepted; who it is, is given back.
+/// # Errors
+/// If the other side is not a host of the ring, or does not finish the handshake in time.
 pub fn accept(stream: TcpStream, identity: &Identity) -> Result<(Secure, HostName), SecureError> {
     accept_within(stream, identity, HANDSHAKE_TIME_MAX)
 }
 
-/// As [`accept`], with another limit on the time for the whole handshake.
+/// Like [`accept`], with another time limit for the whole handshake.
+///
+/// # Errors
+/// As [`accept`].
 pub fn accept_within(
     stream: TcpStream,
     identity: &Identity,
     limit: Duration,
 ) -> Result<(Secure, HostName), SecureError> {
+    accept_role(stream, identity, Role::Host, limit)
+}
+
+/// As [`accept_within`], from any submitter of the ring, and from no host.
+pub fn accept_submitter(
+    stream: TcpStream,
+    identity: &Identity,
+    limit: Duration,
+) -> Result<(Secure, HostName), SecureError> {
+    accept_role(stream, identity, Role::Submitter, limit)
+}
+
+fn accept_role(
+    stream: TcpStream,
+    identity: &Identity,
+    role: Role,
+    limit: Duration,
+) -> Result<(Secure, HostName), SecureError> {
     let timed = Timed::new(stream, limit)?;
-    let verifier = identity.verifier(None);
+    let verifier = identity.verifier(Expected::Any(role));
     let config = identity.server(Arc::clone(&verifier)).map_err(SecureError::Tls)?;
     let mut connection = ServerConnection::new(Arc::new(config)).map_err(SecureError::Tls)?;
     let peer = shake(&timed, &mut connection, &verifier)?;
@@ -86,7 +117,7 @@ pub fn accept_within(
     Ok((Secure::new(timed.finish()?, peer.clone(), connection.into()), peer))
 }
 
-/// Does this side's part of the handshake. Who is at the other end.
+/// Performs this side's part of the handshake. Returns the host at the other end.
 fn shake<S: SideData>(
     timed: &Timed,
     connection: &mut impl DerefMut<Target = ConnectionCommon<S>>,
@@ -107,7 +138,7 @@ fn shake<S: SideData>(
     verifier.peer().and_then(Result::ok).ok_or(SecureError::NoCertificate)
 }
 
-/// What an error during the handshake means, rustls's or the socket's.
+/// Converts an error of rustls or of the socket during the handshake.
 fn explain(timed: &Timed, error: io::Error) -> SecureError {
     match error.downcast() {
         Ok(error) => SecureError::from_tls(error),

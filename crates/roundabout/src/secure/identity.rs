@@ -1,4 +1,4 @@
-//! What a host shows, and what it checks others by.
+//! The identity of a host, and the authority by which it checks others.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -17,14 +17,14 @@ use super::{
     authority::HostFiles,
     error::FileError,
     files,
-    names::{HostName, Member},
-    verify::{Trust, Verifier},
+    names::Member,
+    verify::{Expected, Trust, Verifier},
 };
 
-/// What both sides say they speak over TLS.
+/// The name of the protocol over TLS (ALPN).
 pub(super) const PROTOCOL: &[u8] = b"annulus/1";
 
-/// A host of a ring: its name, its certificate and key, and its ring's authority. Cheap to clone.
+/// A member of a ring: its name and role, its certificate and key, and its ring's authority. Cheap to clone.
 #[derive(Clone)]
 pub struct Identity {
     member: Member,
@@ -34,9 +34,12 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Loads the certificate of the ring's authority, and the host's certificate and key, PEM files all.
+    /// Loads an identity from PEM files: the certificate of the ring's authority, and the
+    /// certificate and key of the host.
     ///
-    /// Fails if the key may be read by others, if the files do not belong together, or if the certificate is not valid now.
+    /// # Errors
+    /// If the key can be read by others, if the files do not belong together, or if the certificate
+    /// is not valid now.
     pub fn load(authority: &Path, certificate: &Path, key: &Path) -> Result<Self, FileError> {
         let paths =
             HostFiles { authority: authority.to_owned(), certificate: certificate.to_owned(), key: key.to_owned() };
@@ -44,7 +47,7 @@ impl Identity {
         Self::from_pem(&paths, &files::read(authority)?, &files::read(certificate)?, &key)
     }
 
-    /// The paths are for errors.
+    /// Like [`load`](Self::load), from the contents of the files. The paths are for errors.
     pub(super) fn from_pem(
         paths: &HostFiles,
         authority: &[u8],
@@ -64,7 +67,7 @@ impl Identity {
             refusal,
         };
         let now = UnixTime::now();
-        let host = trust.check(&certificate, now, KeyUsage::server_auth(), &provider).map_err(refused)?;
+        let member = trust.check(&certificate, now, KeyUsage::server_auth(), &provider).map_err(refused)?;
         trust.check(&certificate, now, KeyUsage::client_auth(), &provider).map_err(refused)?;
         let certified = CertifiedKey::from_der(vec![certificate], key, &provider).map_err(|error| match error {
             TlsError::InconsistentKeys(_) => {
@@ -72,20 +75,19 @@ impl Identity {
             }
             other => content(&paths.key, "key", other.to_string()),
         })?;
-        let member = Member { ring: trust.ring().clone(), host };
         Ok(Self { member, trust: Arc::new(trust), certified: Arc::new(certified), provider })
     }
 
-    /// The host and its ring.
+    /// The member and its ring.
     pub fn member(&self) -> &Member {
         &self.member
     }
 
-    pub(super) fn verifier(&self, expected: Option<HostName>) -> Arc<Verifier> {
+    pub(super) fn verifier(&self, expected: Expected) -> Arc<Verifier> {
         Verifier::new(Arc::clone(&self.trust), Arc::clone(&self.provider), expected)
     }
 
-    /// How to make a connection of this host's.
+    /// Returns the settings of rustls for a connection to another host.
     pub(super) fn client(&self, verifier: Arc<Verifier>) -> Result<ClientConfig, TlsError> {
         let mut config = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&[&TLS13])?
@@ -94,12 +96,12 @@ impl Identity {
             .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&self.certified))));
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         config.resumption = Resumption::disabled();
-        // The certificate names the host; names of rings are nobody else's business.
+        // The certificate names the host; the name in the clear would reveal it.
         config.enable_sni = false;
         Ok(config)
     }
 
-    /// How to take a connection to this host.
+    /// Returns the settings of rustls for a connection from another host.
     pub(super) fn server(&self, verifier: Arc<Verifier>) -> Result<ServerConfig, TlsError> {
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&[&TLS13])?
@@ -107,7 +109,7 @@ impl Identity {
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&self.certified))));
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        // Whoever only writes would never read the tickets.
+        // A side that only writes would never read the tickets.
         config.send_tls13_tickets = 0;
         Ok(config)
     }
@@ -128,7 +130,7 @@ fn provider() -> CryptoProvider {
             cipher_suite::TLS13_AES_256_GCM_SHA384,
             cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
         ],
-        // The first keeps what is recorded today from being read by a quantum computer later.
+        // The first protects traffic recorded today against a later quantum computer.
         kx_groups: vec![kx_group::X25519MLKEM768, kx_group::X25519],
         ..aws_lc_rs::default_provider()
     }

@@ -1,10 +1,32 @@
-//! Who belongs to a ring, and TLS between its hosts.
+//! Membership in a ring, and TLS between its hosts.
 //!
-//! An [`Authority`] issues a certificate for each host of its ring, in which the ring's and the host's names stand. An [`Identity`]
-//! is what a host shows, and what it checks others by. [`connect`] and [`accept`] make a TCP connection a [`Secure`] one: TLS 1.3
+//! An [`Authority`] issues a certificate for each member of its ring, which names the ring, the member and its [`Role`]: hosts join,
+//! submitters order joins. An [`Identity`] is what a member shows, and what it checks others by. [`connect`] and [`accept`] make a TCP connection a [`Secure`] one: TLS 1.3
 //! alone, both sides prove who they are, and both know that the other side has accepted them before either returns.
 //!
-//! All of TLS is rustls's; what is ours is whom it accepts, and how it uses the socket.
+//! rustls implements TLS; this module decides which certificates it accepts, and how it uses the socket.
+//!
+//! ```
+//! use std::{net::{TcpListener, TcpStream}, thread};
+//!
+//! use annulus_roundabout::secure::{Authority, Identity, accept, connect};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let authority = Authority::create(folder.path(), "sales".parse()?)?;
+//! let identity = |name: &str| -> Result<Identity, Box<dyn std::error::Error>> {
+//!     let files = authority.add_host(&name.parse()?, &[])?;
+//!     Ok(Identity::load(&files.authority, &files.certificate, &files.key)?)
+//! };
+//! let (alpha, beta) = (identity("alpha")?, identity("beta")?);
+//!
+//! let listener = TcpListener::bind("127.0.0.1:0")?;
+//! let stream = TcpStream::connect(listener.local_addr()?)?;
+//! let accepting = thread::spawn(move || accept(listener.accept().unwrap().0, &beta));
+//! let connection = connect(stream, &alpha, &"beta".parse()?)?;
+//! let (_, peer) = accepting.join().unwrap()?;
+//! assert_eq!((connection.peer().as_str(), peer.as_str()), ("beta", "alpha"));
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
 
 mod authority;
 mod error;
@@ -18,7 +40,7 @@ mod verify;
 
 pub use authority::{Authority, HostFiles};
 pub use error::{FileError, Refusal, SecureError};
-pub use handshake::{HANDSHAKE_TIME_MAX, accept, accept_within, connect, connect_within};
+pub use handshake::{HANDSHAKE_TIME_MAX, accept, accept_submitter, accept_within, connect, connect_within};
 pub use identity::Identity;
-pub use names::{HostName, Member, NameError, RingName};
+pub use names::{HostName, Member, NameError, RingName, Role};
 pub use stream::Secure;

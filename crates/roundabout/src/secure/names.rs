@@ -1,8 +1,8 @@
-//! Names of rings and hosts, as they stand in certificates and in file names.
+//! The names of rings and hosts, as used in certificates and file names.
 
 use std::{fmt, str::FromStr};
 
-/// A name that is not one.
+/// An invalid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{name:?} is no name of a {kind}: choose 1 to 63 letters, digits, '-', '_' or '.', the first a letter or a digit"
@@ -12,7 +12,7 @@ pub struct NameError {
     kind: &'static str,
 }
 
-/// Most characters of a name.
+/// The largest length of a name.
 const LENGTH_MAX: usize = 63;
 
 fn is_name(name: &str) -> bool {
@@ -29,13 +29,14 @@ macro_rules! name {
         pub struct $type(String);
 
         impl $type {
-            /// The name, if it is one: 1 to 63 letters, digits, `-`, `_` or `.`, the first a letter or a digit.
+            /// Returns the name if it is valid: 1 to 63 letters, digits, `-`, `_` or `.`, of which the first
+            /// is a letter or a digit.
             pub fn new(name: impl Into<String>) -> Result<Self, NameError> {
                 let name = name.into();
                 if is_name(&name) { Ok(Self(name)) } else { Err(NameError { name, kind: $kind }) }
             }
 
-            /// The name.
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -63,41 +64,77 @@ name! {
 }
 
 name! {
-    /// The name of a host in its ring. It need not be one that a name server knows.
+    /// The name of a member in its ring, a host as a rule. It need not be one that a name server knows.
     HostName, "host"
 }
 
-/// A host of a ring, as its certificate names it.
+/// What a member of a ring may do. No member has both roles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Joins rows with the other hosts. It cannot give hosts orders.
+    Host,
+    /// Gives the hosts orders. It cannot take a host's place.
+    Submitter,
+}
+
+impl Role {
+    /// The role as it stands in file names and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Submitter => "submitter",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A member of a ring, as its certificate names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
     /// The ring.
     pub ring: RingName,
-    /// The host.
+    /// What the member may do.
+    pub role: Role,
+    /// The member's name.
     pub host: HostName,
 }
 
 const SCHEME: &str = "annulus://";
+const SUBMITTER: &str = "submitter";
 
 impl Member {
-    /// As it stands in a certificate: `annulus://RING/HOST`.
+    /// The member as it stands in a certificate: `annulus://RING/HOST` or `annulus://RING/submitter/NAME`.
     pub(super) fn uri(&self) -> String {
-        format!("{SCHEME}{}/{}", self.ring, self.host)
+        match self.role {
+            Role::Host => format!("{SCHEME}{}/{}", self.ring, self.host),
+            Role::Submitter => format!("{SCHEME}{}/{SUBMITTER}/{}", self.ring, self.host),
+        }
     }
 
     pub(super) fn from_uri(uri: &str) -> Option<Self> {
-        let (ring, host) = uri.strip_prefix(SCHEME)?.split_once('/')?;
-        Some(Self { ring: ring.parse().ok()?, host: host.parse().ok()? })
+        let (ring, name) = uri.strip_prefix(SCHEME)?.split_once('/')?;
+        let (role, name) = match name.split_once('/') {
+            Some((SUBMITTER, name)) => (Role::Submitter, name),
+            Some(_) => return None,
+            None => (Role::Host, name),
+        };
+        Some(Self { ring: ring.parse().ok()?, role, host: name.parse().ok()? })
     }
 }
 
 impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "host {} of ring {}", self.host, self.ring)
+        write!(f, "{} {} of ring {}", self.role, self.host, self.ring)
     }
 }
 
 impl RingName {
-    /// As it stands in the certificate of the ring's authority: `annulus://RING`.
+    /// Returns the URI in the certificate of the ring's authority: `annulus://RING`.
     pub(super) fn uri(&self) -> String {
         format!("{SCHEME}{self}")
     }

@@ -1,4 +1,4 @@
-//! A connection whose both ends have proved who they are.
+//! A secure connection.
 
 use std::{
     fmt,
@@ -10,45 +10,46 @@ use rustls::{Connection, Error as TlsError};
 
 use super::{error::SecureError, names::HostName};
 
-/// Bytes that are read from the socket at once. rustls alone asks for a quarter of a record.
+/// The number of bytes read from the socket at once. rustls itself asks for a quarter of a record.
 const READ: usize = 128 << 10;
 
-/// A connection over which both sides have proved who they are.
+/// A TLS connection whose two ends have authenticated each other.
 ///
-/// Reads and writes may mix, but neither needs the other: whoever only writes need not read, and the other way round. A write takes all
-/// it is given, and nothing is held back to be flushed; one that fails may have sent some of it.
+/// Reads and writes may mix, but neither needs the other: a side may only write, or only read. A
+/// write takes all data and holds nothing back; a failed write may have sent a part.
 ///
-/// `Ok(0)` from a read says that the other side called [`close`](Self::close). If the connection merely ends, data may be missing,
-/// and that is an error of the kind `UnexpectedEof`. What failed for good is a [`SecureError`](super::SecureError) inside the [`io::Error`].
+/// `Ok(0)` from a read means that the other side called [`close`](Self::close). If the connection
+/// ends without that, data may be missing, and the read fails with the kind `UnexpectedEof`. A
+/// permanent error is a [`SecureError`](super::SecureError) inside the [`io::Error`].
 pub struct Secure {
     socket: BufReader<TcpStream>,
     peer: HostName,
     connection: Connection,
-    /// This side has said farewell.
+    /// Whether this side has closed its direction.
     closed: bool,
-    /// Why nothing more is read: the other side has given up, or what came in is not what it sealed.
+    /// The permanent read error: the other side gave up, or the data is not what it sealed.
     failed: Option<TlsError>,
 }
 
 impl Secure {
-    /// After a handshake.
+    /// Wraps a connection after its handshake.
     pub(super) fn new(stream: TcpStream, peer: HostName, connection: Connection) -> Self {
         let socket = BufReader::with_capacity(READ, stream);
         Self { socket, peer, connection, closed: false, failed: None }
     }
 
-    /// The host at the other end.
+    /// Returns the host at the other end.
     pub fn peer(&self) -> &HostName {
         &self.peer
     }
 
-    /// The socket, to set its limits. Not to be read or written.
+    /// Returns the socket, to set its time limits. Do not read or write it.
     pub fn stream(&self) -> &TcpStream {
         self.socket.get_ref()
     }
 
-    /// A key that both ends of this connection can have, and nobody else: each label and context gives another. It is that of TLS's
-    /// keying material exporter (RFC 8446, section 7.5).
+    /// Derives a key that only the two ends of this connection know, with TLS's keying material
+    /// exporter (RFC 8446, section 7.5). Each label and context gives another key.
     ///
     /// # Errors
     /// If rustls exports none.
@@ -56,7 +57,7 @@ impl Secure {
         self.connection.export_keying_material([0; 32], label, Some(context)).map_err(SecureError::Tls)
     }
 
-    /// Says that nothing more will be written, and ends this direction of the connection. The other can go on.
+    /// Ends this direction of the connection: nothing more will be written. The other can go on.
     pub fn close(&mut self) -> io::Result<()> {
         if !self.closed {
             self.closed = true;
@@ -70,7 +71,7 @@ impl Secure {
 impl Read for Secure {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
-            // What came before an error is read before it.
+            // Data that arrived before an error is read before it is reported.
             match (self.connection.reader().read(into), &self.failed) {
                 (Ok(bytes), _) => return Ok(bytes),
                 (Err(_), Some(error)) => return Err(failure(error.clone())),
@@ -86,7 +87,7 @@ impl Read for Secure {
             };
             if let Err(error) = self.connection.process_new_packets() {
                 self.failed = Some(error);
-                // The other side is told, if it still listens.
+                // Tells the other side, if it still listens.
                 let _ = self.flush();
             }
         }
@@ -100,7 +101,7 @@ impl Write for Secure {
         }
         let mut rest = data;
         while !rest.is_empty() {
-            // As much as rustls holds at once.
+            // The most that rustls buffers at once.
             let sealed = self.connection.writer().write(rest)?;
             rest = &rest[sealed..];
             self.flush()?;

@@ -8,13 +8,13 @@ use std::{
 
 use super::error::SecureError;
 
-/// A socket whose reads and writes must all be over at some time, however many there are.
+/// A socket with one time limit for all of its reads and writes.
 pub(super) struct Timed {
     stream: TcpStream,
     limit: Duration,
-    /// `None` if that is further off than clocks go.
+    /// `None` if the end lies beyond the range of the clock.
     end: Option<Instant>,
-    /// The limits that it had, for reads and for writes.
+    /// The previous limits, for reads and for writes.
     before: [Option<Duration>; 2],
 }
 
@@ -32,7 +32,7 @@ impl Timed {
         }
     }
 
-    /// What an error of the socket means during a handshake.
+    /// Converts an error of the socket during a handshake.
     pub(super) fn explain(&self, error: io::Error) -> SecureError {
         match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => SecureError::TooSlow { limit: self.limit },
@@ -44,7 +44,7 @@ impl Timed {
         }
     }
 
-    /// The socket, with the limits that it had.
+    /// Returns the socket with its previous limits.
     pub(super) fn finish(self) -> io::Result<TcpStream> {
         self.stream.set_read_timeout(self.before[0])?;
         self.stream.set_write_timeout(self.before[1])?;

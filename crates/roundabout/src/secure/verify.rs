@@ -1,4 +1,4 @@
-//! Who is accepted: hosts of the ring, by certificates that its authority issued.
+//! The check of certificates: accepts hosts of the ring whose certificates its authority issued.
 
 use std::{
     fmt,
@@ -18,10 +18,10 @@ use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyUsage, anchor_from_tru
 use super::{
     error::{FileError, Refusal},
     files,
-    names::{HostName, Member, RingName},
+    names::{HostName, Member, RingName, Role},
 };
 
-/// A ring's authority, as hosts know it.
+/// A ring's authority, as trusted by its hosts.
 #[derive(Debug)]
 pub(super) struct Trust {
     ring: RingName,
@@ -51,24 +51,24 @@ impl Trust {
         &self.ring
     }
 
-    /// The host that a certificate is for, if this authority issued it for a host of its ring, and it is valid now.
+    /// The member that a certificate is for, if this authority issued it for a member of its ring, and it is valid now.
     pub(super) fn check(
         &self,
         certificate: &CertificateDer<'_>,
         now: UnixTime,
         usage: impl ExtendedKeyUsageValidator,
         provider: &CryptoProvider,
-    ) -> Result<HostName, Refusal> {
+    ) -> Result<Member, Refusal> {
         let parsed = EndEntityCert::try_from(certificate).map_err(|error| Refusal::Unusable(error.to_string()))?;
         let claim = parsed.valid_uri_names().find_map(Member::from_uri).map(Box::new);
         let algorithms = provider.signature_verification_algorithms.all;
         let anchors = std::slice::from_ref(&self.anchor);
-        // Authorities issue hosts' certificates themselves, so that nothing is between them.
+        // An authority issues its hosts' certificates itself, without intermediates.
         parsed
             .verify_for_usage(algorithms, anchors, &[], now, usage, None, None)
             .map_err(|error| self.refusal(error, claim.clone()))?;
         match claim {
-            Some(member) if member.ring == self.ring => Ok(member.host),
+            Some(member) if member.ring == self.ring => Ok(*member),
             claim => Err(Refusal::NotOfRing { ring: self.ring.clone(), claim }),
         }
     }
@@ -89,31 +89,55 @@ impl Trust {
     }
 }
 
+/// Who may be at the other end of a connection.
+#[derive(Clone, Debug)]
+pub(super) enum Expected {
+    /// This host.
+    Host(HostName),
+    /// Any member with this role.
+    Any(Role),
+}
+
+impl Expected {
+    fn check(&self, found: Member) -> Result<HostName, Refusal> {
+        let role = match self {
+            Self::Host(_) => Role::Host,
+            Self::Any(role) => *role,
+        };
+        if found.role != role {
+            return Err(Refusal::WrongRole { expected: role, found: Box::new(found) });
+        }
+        match self {
+            Self::Host(expected) if *expected != found.host => {
+                Err(Refusal::WrongHost { expected: expected.clone(), found: found.host })
+            }
+            _ => Ok(found.host),
+        }
+    }
+}
+
 /// Checks the other side of one connection, and remembers who it is, or why it was refused.
 pub(super) struct Verifier {
     trust: Arc<Trust>,
     provider: Arc<CryptoProvider>,
-    expected: Option<HostName>,
+    expected: Expected,
     peer: OnceLock<Result<HostName, Refusal>>,
 }
 
 impl Verifier {
-    /// For a connection with `expected`, or with any host of the ring.
-    pub(super) fn new(trust: Arc<Trust>, provider: Arc<CryptoProvider>, expected: Option<HostName>) -> Arc<Self> {
+    /// For a connection with `expected`.
+    pub(super) fn new(trust: Arc<Trust>, provider: Arc<CryptoProvider>, expected: Expected) -> Arc<Self> {
         Arc::new(Self { trust, provider, expected, peer: OnceLock::new() })
     }
 
-    /// What came of it; `None` before the other side has shown a certificate.
+    /// Returns the outcome, or `None` before the other side has shown a certificate.
     pub(super) fn peer(&self) -> Option<Result<HostName, Refusal>> {
         self.peer.get().cloned()
     }
 
     fn verify(&self, certificate: &CertificateDer<'_>, now: UnixTime, usage: KeyUsage) -> Result<(), TlsError> {
-        let checked =
-            self.trust.check(certificate, now, usage, &self.provider).and_then(|found| match &self.expected {
-                Some(expected) if *expected != found => Err(Refusal::WrongHost { expected: expected.clone(), found }),
-                _ => Ok(found),
-            });
+        let found = self.trust.check(certificate, now, usage, &self.provider);
+        let checked = found.and_then(|found| self.expected.check(found));
         self.peer.get_or_init(|| checked).as_ref().map(|_| ()).map_err(Refusal::as_tls)
     }
 
@@ -137,7 +161,7 @@ impl fmt::Debug for Verifier {
     }
 }
 
-/// What TLS 1.2 would ask for, which is never spoken.
+/// Refuses TLS 1.2, which is never negotiated.
 fn no_tls12() -> Result<HandshakeSignatureValid, TlsError> {
     Err(TlsError::General("TLS 1.2 is not spoken".to_owned()))
 }

@@ -10,7 +10,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use annulus_roundabout::secure::{Authority, HostName, Identity, Secure, SecureError, accept_within, connect_within};
+use annulus_roundabout::secure::{
+    Authority, HostName, Identity, Secure, SecureError, accept_submitter, accept_within, connect_within,
+};
 use rcgen::{Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, SanType};
 use rustls::{
     ClientConfig, ClientConnection, ConnectionCommon, ServerConfig, ServerConnection, SideData,
@@ -45,6 +47,11 @@ impl Ring {
 
     pub fn identity(&self, name: &str) -> Identity {
         let files = self.authority.add_host(&host(name), &[]).unwrap();
+        Identity::load(&files.authority, &files.certificate, &files.key).unwrap()
+    }
+
+    pub fn submitter(&self, name: &str) -> Identity {
+        let files = self.authority.add_submitter(&host(name)).unwrap();
         Identity::load(&files.authority, &files.certificate, &files.key).unwrap()
     }
 
@@ -112,9 +119,22 @@ pub fn sockets() -> (TcpStream, TcpStream) {
 pub type Outcome = (Result<Secure, SecureError>, Result<(Secure, HostName), SecureError>);
 
 pub fn meet(near: &Identity, expected: &str, far: &Identity) -> Outcome {
+    handshake(near, expected, |socket| accept_within(socket, far, LONG))
+}
+
+/// The same where `far` takes orders.
+pub fn order(near: &Identity, expected: &str, far: &Identity) -> Outcome {
+    handshake(near, expected, |socket| accept_submitter(socket, far, LONG))
+}
+
+fn handshake(
+    near: &Identity,
+    expected: &str,
+    accept: impl FnOnce(TcpStream) -> Result<(Secure, HostName), SecureError> + Send,
+) -> Outcome {
     let (near_socket, far_socket) = sockets();
     thread::scope(|scope| {
-        let accepting = scope.spawn(|| accept_within(far_socket, far, LONG));
+        let accepting = scope.spawn(|| accept(far_socket));
         let connected = connect_within(near_socket, near, &host(expected), LONG);
         (connected, accepting.join().unwrap())
     })

@@ -3,6 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use annulus_roundabout::secure::{Authority, FileError, HostName, Identity, Refusal, RingName};
+use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
 
 use crate::common::{Ring, host};
 
@@ -33,6 +34,19 @@ fn what_is_made_can_be_loaded_and_keys_are_private() {
     assert_eq!(again.ring().as_str(), "one");
     let files = again.add_host(&host("b"), &[]).unwrap();
     Identity::load(&files.authority, &files.certificate, &files.key).unwrap();
+}
+
+/// OpenSSL before 3.2 and Python's cryptography read no other version of Ed25519 keys.
+#[test]
+fn keys_are_pkcs8_of_version_1() {
+    let ring = Ring::new("one");
+    let host = ring.authority.add_host(&host("a"), &[]).unwrap();
+    for path in [host.key, ring.folder.path().join("ca-key.pem")] {
+        let key = PrivatePkcs8KeyDer::from_pem_file(&path).unwrap();
+        // SEQUENCE { INTEGER version, .. }: version 1 is written 0, and version 2 is written 1.
+        let [0x30, _, 0x02, 0x01, version, ..] = key.secret_pkcs8_der() else { panic!("not a PKCS#8 key") };
+        assert_eq!(*version, 0, "{}", path.display());
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_roundabout::secure::{Identity, Refusal, SecureError, accept_within, connect_within};
+use annulus_roundabout::secure::{Identity, Refusal, Role, SecureError, accept_within, connect_within};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rustls::{
     AlertDescription as Alert, Error as TlsError,
@@ -14,8 +14,8 @@ use rustls::{
 };
 
 use crate::common::{
-    Credentials, LONG, Ring, SHORT, accept_from, client, client_for, connect_to, host, meet, name, run, self_signed,
-    server, sockets,
+    Credentials, LONG, Ring, SHORT, accept_from, client, client_for, connect_to, host, meet, name, order, run,
+    self_signed, server, sockets,
 };
 
 #[test]
@@ -36,6 +36,29 @@ fn the_wrong_host_of_the_right_ring() {
     assert!(matches!(&error, SecureError::Refused(found) if *found == refusal), "{error}");
     let error = accepted.unwrap_err();
     assert!(matches!(error, SecureError::RefusedUs(Alert::AccessDenied)), "{error}");
+}
+
+/// A submitter orders hosts, which take orders from nobody else, and takes no host's place.
+#[test]
+fn members_keep_to_their_roles() {
+    let ring = Ring::new("one");
+    let (a, b, submitter) = (ring.identity("a"), ring.identity("b"), ring.submitter("b"));
+    assert_eq!(submitter.member().to_string(), "submitter b of ring one");
+    let (connected, accepted) = order(&submitter, "a", &a);
+    assert_eq!(*connected.unwrap().peer(), host("a"));
+    assert_eq!(accepted.unwrap().1, host("b"));
+
+    let is_role = |error: &SecureError, role: Role| matches!(error, SecureError::Refused(Refusal::WrongRole { expected, .. }) if *expected == role);
+    let (connected, accepted) = order(&b, "a", &a);
+    assert!(matches!(connected.unwrap_err(), SecureError::RefusedUs(Alert::AccessDenied)));
+    let error = accepted.unwrap_err();
+    assert!(is_role(&error, Role::Submitter), "{error}");
+    let (_, accepted) = meet(&submitter, "a", &a);
+    assert!(is_role(&accepted.unwrap_err(), Role::Host));
+    let (connected, _) = meet(&a, "b", &submitter);
+    let error = connected.unwrap_err();
+    assert!(is_role(&error, Role::Host), "{error}");
+    assert!(error.to_string().contains("it is that of submitter b, and this connection is for a host"), "{error}");
 }
 
 #[test]

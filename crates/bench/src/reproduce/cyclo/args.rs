@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
+use annulus_terminal::units;
 use clap::Args;
-
-use crate::units;
 
 /// What is measured for the paper's figures.
 #[derive(Args, Clone, Debug)]

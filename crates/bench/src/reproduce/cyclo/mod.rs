@@ -6,7 +6,8 @@ mod page;
 mod paper;
 mod record;
 
-use annulus_roundabout::config::Config;
+use annulus_roundabout::RingConfig;
+use annulus_terminal::{Stop, machine::Machine, progress};
 use anyhow::{Context, Result};
 pub use args::{CycloJoinArgs, Figure};
 use indicatif::ProgressBar;
@@ -18,11 +19,8 @@ use self::{
 };
 use super::Files;
 use crate::{
-    Stop, join,
-    join::{Data, Ring, Tables},
-    machine::Machine,
-    progress, roundabout,
-    roundabout::{RoundaboutArgs, Way},
+    join::{self, Data, Ring, Tables},
+    roundabout::{self, RoundaboutArgs, Way},
 };
 
 const ELEMENT: u32 = 1 << 20;
@@ -80,7 +78,7 @@ fn measure_cells(
             link,
             hosts,
             threads,
-            config: join::config(element, Config::default().buffers()),
+            config: join::config(element, RingConfig::default().buffers()),
         };
         let line = join::measure(&ring, one_at_a_time, args.rounds, &|| bar.inc(1), stop)?;
         records.push(Record { figure, what: What::Join(line.into()) });

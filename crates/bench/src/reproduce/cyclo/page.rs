@@ -1,5 +1,14 @@
 //! The page with the figures.
 
+use annulus_terminal::{
+    machine::cores,
+    report::{
+        chart::{BarGroup, bars},
+        lines::{self, Series, Stroke},
+        page::{self, table},
+    },
+};
+
 use super::{
     args::{CycloJoinArgs, Figure},
     cells::PAPER_HOSTS,
@@ -8,12 +17,6 @@ use super::{
 };
 use crate::{
     join::Line,
-    machine::cores,
-    report::{
-        chart::{BarGroup, bars},
-        lines::{self, Series, Stroke},
-        page::{self, table},
-    },
     roundabout::{self, Way},
 };
 

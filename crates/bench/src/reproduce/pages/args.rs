@@ -2,14 +2,12 @@
 
 use std::path::PathBuf;
 
-use annulus_pages::{generator::Keys, page::Layout};
+use annulus_baselines::generator::Keys;
+use annulus_pages::page::Layout;
+use annulus_terminal::{machine, units};
 use clap::Args;
 
-use crate::{
-    machine,
-    pages::{DEFAULT_BUFFER_BYTES, LIMIT_BYTES, Setting, default_memory_bytes},
-    units,
-};
+use crate::pages::{DEFAULT_BUFFER_BYTES, LIMIT_BYTES, Setting, default_memory_bytes};
 
 /// What is measured for the paper's figures.
 #[derive(Args, Clone, Debug)]

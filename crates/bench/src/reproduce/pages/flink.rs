@@ -7,12 +7,13 @@ use std::{
     process::{Command, Stdio},
 };
 
+use annulus_terminal::Stop;
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
 use super::figures::FLINK_PARTITIONS;
-use crate::{Stop, statistics::median};
+use crate::statistics::median;
 
 /// Where the benchmark is in the repository.
 const SCRIPT: &str = "bench/flink/run";

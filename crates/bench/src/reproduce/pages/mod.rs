@@ -5,6 +5,7 @@ mod figures;
 mod flink;
 mod page;
 
+use annulus_terminal::{Stop, progress};
 use anyhow::{Result, bail};
 pub use args::ReproduceArgs;
 use figures::{FLINK_PARTITIONS, FLINK_TUPLE_BYTES};
@@ -13,9 +14,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 use crate::{
-    Stop,
     pages::{Cell, Line, Measurer, Setting, Variant, csv, lead, say_skipped, tuples_that_fit},
-    progress,
     reproduce::Files,
 };
 
@@ -59,7 +58,7 @@ fn measure(args: &ReproduceArgs, stop: &Stop) -> Result<Results> {
     let mut results = Results {
         setting: lead(&setting, most_threads),
         paper_machine: PAPER_MACHINE,
-        cores: crate::machine::cores(),
+        cores: annulus_terminal::machine::cores(),
         cells: Vec::new(),
         flink: Vec::new(),
         skipped: Vec::new(),

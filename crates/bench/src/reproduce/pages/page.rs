@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use annulus_terminal::report::{
+    chart::{BarGroup, bars},
+    lines::{Series, Stroke, lines},
+    page::{self, escape},
+};
+
 use super::{
     Results,
     figures::{FIGURES, FLINK_PARTITIONS, FLINK_TUPLE_BYTES, Figure, MEMORY, of},
 };
-use crate::{
-    pages::{Comparison, Line, all_lines, html_table, verdict},
-    report::{
-        chart::{BarGroup, bars},
-        lines::{Series, Stroke, lines},
-        page::{self, escape},
-    },
-};
+use crate::pages::{Comparison, Line, all_lines, html_table, verdict};
 
 /// The paper's fastest variant against Flink.
 const AGAINST_FLINK: &str = "SmbLockFreeBatched";

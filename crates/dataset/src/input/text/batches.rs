@@ -38,15 +38,14 @@ impl LineBatches {
 
     /// The places behind the next records, at most a batch of them.
     fn next_records(&self) -> Vec<usize> {
-        let syntax = self.file.borders.syntax();
-        let mut scanner = Scanner::new(syntax);
+        let mut scanner = Scanner::new(self.file.syntax);
         let mut ends = vec![];
         let mut at = self.at;
         while ends.len() < self.file.batch_rows {
             match scanner.end_of_record(&self.bytes[at..]) {
                 Some(end) => at += end,
-                // A quote is not closed before the end of the file: all that follows it is one record.
-                None if scanner.is_quoted() => at = self.bytes.len(),
+                // A quote or a bracket is not closed before the end of the file: all that follows it is one record.
+                None if scanner.is_open() => at = self.bytes.len(),
                 None => break,
             }
             ends.push(at);
@@ -77,7 +76,10 @@ impl LineBatches {
         // Empty lines before it, but not what its own line begins with.
         let bytes = &self.bytes[record.clone()];
         let first = bytes.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(0);
-        let blank = bytes[..first].iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).map_or(0, |end| end + 1);
+        let blank = match self.file.syntax {
+            Syntax::Array => Scanner::new(Syntax::Array).blanks(bytes),
+            _ => bytes[..first].iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).map_or(0, |end| end + 1),
+        };
         let line = self.line + lines_in(&self.bytes[self.at..record.start + blank]);
         let bytes = &bytes[blank..];
         let (column, reason) = self.diagnose(bytes);
@@ -93,9 +95,9 @@ impl LineBatches {
     }
 
     fn diagnose(&self, record: &[u8]) -> (Option<String>, String) {
-        if let Syntax::Csv { .. } = self.file.borders.syntax() {
-            let mut scanner = Scanner::new(self.file.borders.syntax());
-            if scanner.end_of_record(record).is_none() && scanner.is_quoted() {
+        if let Syntax::Csv { .. } = self.file.syntax {
+            let mut scanner = Scanner::new(self.file.syntax);
+            if scanner.end_of_record(record).is_none() && scanner.is_open() {
                 return (None, "a quote is not closed before the end of the file".to_owned());
             }
         }

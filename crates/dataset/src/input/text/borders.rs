@@ -7,16 +7,13 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{
-    Body, lines_in,
-    records::{Scanner, Syntax},
-};
+use super::{Body, lines_in, records::Scanner};
 use crate::{error::DatasetError, input::paths::InputFile};
 
 /// Bytes that are read at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 /// A longer record is taken for a quote that was not closed, since a record is held in memory.
-const MAX_RECORD_BYTES: u64 = 64 << 20;
+pub(super) const MAX_RECORD_BYTES: u64 = 64 << 20;
 
 /// Cuts a file into units of whole records: unit `i` begins with the first record that begins at or after byte
 /// `i * unit_bytes`.
@@ -66,10 +63,6 @@ impl Borders {
         let pass = Pass { found: vec![first], file: None, scanner, at: body.start, line: body.line, record: first };
         let unit_bytes = unit_bytes.max(1) as u64;
         Self { path: file.path.clone(), body, size: file.bytes, unit_bytes, pass: Mutex::new(pass) }
-    }
-
-    pub(super) fn syntax(&self) -> Syntax {
-        self.body.syntax
     }
 
     /// Number of units.

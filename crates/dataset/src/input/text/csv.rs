@@ -1,32 +1,32 @@
 //! Separated values.
 
-use std::{collections::HashMap, path::Path, str, sync::Arc};
+use std::{collections::HashMap, str, sync::Arc};
 
 use arrow::{
     array::RecordBatch,
-    csv::{ReaderBuilder, reader::Decoder, reader::Format},
+    csv::{ReaderBuilder, reader::Decoder},
     datatypes::{DataType, Field, Schema, SchemaRef},
     error::ArrowError,
 };
-use regex::Regex;
 
 use super::{
     Body, Decode, Head, MakeDecode, TextFile,
+    dialect::Dialect,
     exact::{as_texts, parse},
-    infer_rows, lines_in,
-    records::Syntax,
+    infer_rows, lines_in, sample, windows,
 };
 use crate::{
     error::DatasetError,
     input::{
         CsvOptions, InputOptions,
         paths::InputFile,
+        types::{infer, widen},
         unit::{Part, Source},
     },
 };
 
-/// Reads the beginning of each file: its columns' names, and their types as far as they can be told there. Each column gets one
-/// type in all files.
+/// Reads parts of each file: its columns' names, and their types as far as they can be told there. Each column gets one type in all
+/// files.
 pub(in crate::input) fn open(
     files: &[&InputFile],
     options: &InputOptions,
@@ -41,8 +41,9 @@ pub(in crate::input) fn open(
     }
     for file in &mut files {
         let field = |field: &Arc<Field>| {
-            let data_type = types.get(field.name()).filter(|data_type| **data_type != DataType::Null);
-            Field::new(field.name(), data_type.cloned().unwrap_or(DataType::Utf8), true)
+            let inferred = || types.get(field.name()).filter(|data_type| **data_type != DataType::Null).cloned();
+            let data_type = options.types.of(field.name()).or_else(inferred).unwrap_or(DataType::Utf8);
+            Field::new(field.name(), data_type, true)
         };
         file.schema = Arc::new(Schema::new(file.schema.fields().iter().map(field).collect::<Vec<_>>()));
     }
@@ -54,14 +55,8 @@ struct CsvFile {
     dialect: Dialect,
     body: Body,
     schema: SchemaRef,
-}
-
-/// How a file is written.
-#[derive(Clone, Debug)]
-struct Dialect {
-    delimiter: u8,
-    quote: u8,
-    null: Regex,
+    /// Whether each line ends with a delimiter, behind which there is no column.
+    ends_with_delimiter: bool,
 }
 
 impl Source for CsvFile {
@@ -70,27 +65,32 @@ impl Source for CsvFile {
     }
 
     fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>> {
-        let Self { file, dialect, body, schema: columns } = *self;
-        // Dates and times are decoded as texts: their decoders cut off what a type does not hold.
-        let texts = as_texts(&columns, |of| matches!(of, DataType::Date32 | DataType::Timestamp(..)));
+        let Self { file, dialect, body, schema: columns, ends_with_delimiter } = *self;
+        let behind = ends_with_delimiter.then(|| Arc::new(Field::new("", DataType::Utf8, true)));
+        let columns = columns.fields().iter().cloned().chain(behind).collect::<Vec<_>>();
+        let columns = Arc::new(Schema::new(columns));
+        // The decoders of times and decimals cut off what a type does not hold, and some types have none.
+        let texts = as_texts(&columns, |of| !(of.is_integer() || of.is_floating() || *of == DataType::Boolean));
         TextFile::parts(&file, body, Box::new(Columns { dialect, columns, texts }), schema, options)
     }
 }
 
 impl CsvFile {
     fn open(file: &InputFile, options: &CsvOptions, rows: usize) -> Result<Self, DatasetError> {
-        let dialect = Dialect::new(options, &file.path)?;
-        let syntax = Syntax::Csv { delimiter: dialect.delimiter, quote: dialect.quote };
+        let mut dialect = Dialect::new(options, file)?;
         let head = Head::read(file)?;
+        let no_record = || {
+            let reason = "its first record does not end within 1 MiB; is it CSV, and is every quote closed?";
+            DatasetError::corrupt(&file.path, reason)
+        };
+        if options.delimiter.is_none() {
+            dialect.sniff(&head);
+        }
+        let syntax = dialect.syntax();
         let mut records = head.records(syntax);
-        let first = records.next().ok_or_else(|| {
-            DatasetError::corrupt(
-                &file.path,
-                "its first record does not end within 1 MiB; is it CSV, and is every quote closed?",
-            )
-        })?;
+        let first = records.next().ok_or_else(no_record)?;
         let fields = dialect.fields(first);
-        let (names, skipped) = if options.header {
+        let (mut names, skipped) = if options.header {
             let name = |field: &Vec<u8>| String::from_utf8_lossy(field).into_owned();
             (fields.iter().map(name).collect::<Vec<_>>(), first)
         } else {
@@ -98,80 +98,70 @@ impl CsvFile {
             ((1..=fields.len()).map(|column| format!("column_{column}")).collect(), &first[..0])
         };
 
-        let whole = records.take(rows).filter(|record| dialect.fields(record).len() == names.len());
-        let sample: Vec<u8> = whole.flatten().copied().collect();
-        let schema = dialect.infer(&sample, &names).map_err(|error| DatasetError::corrupt(&file.path, error))?;
+        let sampled: usize = records.take(rows).map(<[u8]>::len).sum();
+        let before = if options.header { first.len() } else { 0 };
+        let mut types = Types::new(names.len());
+        types.add(&dialect, &head.bytes[before..before + sampled]);
+        let seen = head.mark + (before + sampled) as u64;
+        windows(file, rows, seen)?.iter().for_each(|window| types.add_window(&dialect, window));
+        let may_end = file.extension() == "tbl" || options.header && fields.last().is_some_and(Vec::is_empty);
+        let ends_with_delimiter =
+            may_end && dialect.delimiter == b'|' && names.len() > 1 && types.0.last() == Some(&DataType::Null);
+        if ends_with_delimiter {
+            names.pop();
+        }
+        let fields = names.iter().zip(types.0).map(|(name, of)| Field::new(name, of, true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let body = Body { syntax, start: head.mark + skipped.len() as u64, line: 1 + lines_in(skipped) };
-        Ok(Self { file: file.clone(), dialect, body, schema })
+        Ok(Self { file: file.clone(), dialect, body, schema, ends_with_delimiter })
     }
 }
 
-impl Dialect {
-    fn new(options: &CsvOptions, path: &str) -> Result<Self, DatasetError> {
-        let extension = Path::new(path).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-        let delimiter = options.delimiter.unwrap_or(match extension.to_ascii_lowercase().as_str() {
-            "tsv" => b'\t',
-            "tbl" => b'|',
-            _ => b',',
-        });
-        let quote = options.quote;
-        if delimiter == quote || [delimiter, quote].iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
-            return Err(DatasetError::Config {
-                option: "--delimiter",
-                value: format!("'{}' with quote '{}'", delimiter.escape_ascii(), quote.escape_ascii()),
-                remedy: "choose two different characters, none of them a line end".to_owned(),
-            });
+/// The types of columns by the records that have been seen; null where there was no value.
+struct Types(Vec<DataType>);
+
+impl Types {
+    fn new(columns: usize) -> Self {
+        Self(vec![DataType::Null; columns])
+    }
+
+    /// Takes the records that have as many fields as there are columns; others are bad rows. Returns whether all have.
+    fn add(&mut self, dialect: &Dialect, records: &[u8]) -> bool {
+        let (mut reader, mut fields, mut all) = (dialect.reader(records), csv::ByteRecord::new(), true);
+        while reader.read_byte_record(&mut fields).unwrap_or(false) {
+            if fields.len() != self.0.len() {
+                all = false;
+                continue;
+            }
+            for (known, field) in self.0.iter_mut().zip(&fields) {
+                let text = String::from_utf8_lossy(field);
+                if *known != DataType::Utf8 && !dialect.null.is_match(&text) {
+                    *known = widen(known, &infer(&text));
+                }
+            }
         }
-        let null = options.null.as_ref().map_or("^$".to_owned(), |null| format!("^(?:{})?$", regex::escape(null)));
-        let null = Regex::new(&null).map_err(|error| DatasetError::Config {
-            option: "--null",
-            value: options.null.clone().unwrap_or_default(),
-            remedy: format!("choose a shorter text: {error}"),
-        })?;
-        Ok(Self { delimiter, quote, null })
+        all
     }
 
-    fn format(&self) -> Format {
-        Format::default().with_delimiter(self.delimiter).with_quote(self.quote).with_null_regex(self.null.clone())
-    }
-
-    /// The fields of one record.
-    fn fields(&self, record: &[u8]) -> Vec<Vec<u8>> {
-        let mut reader = csv::ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .delimiter(self.delimiter)
-            .quote(self.quote)
-            .from_reader(record);
-        let mut fields = csv::ByteRecord::new();
-        // Reading from memory, of any number of fields, does not fail.
-        let _ = reader.read_byte_record(&mut fields);
-        fields.iter().map(<[u8]>::to_vec).collect()
-    }
-
-    /// Types by records that have as many fields as there are names; null where there is no value.
-    fn infer(&self, records: &[u8], names: &[String]) -> Result<SchemaRef, ArrowError> {
-        let text = String::from_utf8_lossy(records);
-        let (inferred, _) = self.format().infer_schema(text.as_bytes(), None)?;
-        let data_type =
-            |column: usize| inferred.fields().get(column).map_or(DataType::Null, |field| field.data_type().clone());
-        let fields = names.iter().enumerate().map(|(column, name)| Field::new(name, data_type(column), true));
-        Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
-    }
-}
-
-/// The type that has the values of both.
-fn widen(left: &DataType, right: &DataType) -> DataType {
-    match (left, right) {
-        (left, right) if left == right => left.clone(),
-        (DataType::Null, other) | (other, DataType::Null) => other.clone(),
-        (DataType::Int64, DataType::Float64) | (DataType::Float64, DataType::Int64) => DataType::Float64,
-        (DataType::Timestamp(left, None), DataType::Timestamp(right, None)) => {
-            DataType::Timestamp(*left.max(right), None)
+    /// Takes what is in `window`, which may begin within quotes: from the first of its lines behind which all records have as many
+    /// fields as there are columns.
+    fn add_window(&mut self, dialect: &Dialect, window: &[u8]) {
+        let starts = memchr::memchr_iter(b'\n', window).map(|end| end + 1);
+        for start in [0].into_iter().chain(starts).take(STARTS) {
+            let whole: usize = sample::records(&window[start..], dialect.syntax()).map(<[u8]>::len).sum();
+            let mut types = Self::new(self.0.len());
+            if types.add(dialect, &window[start..start + whole]) {
+                for (known, found) in self.0.iter_mut().zip(&types.0) {
+                    *known = widen(known, found);
+                }
+                return;
+            }
         }
-        _ => DataType::Utf8,
     }
 }
+
+/// Lines of a window with which its records may begin.
+const STARTS: usize = 8;
 
 /// A file's columns.
 #[derive(Clone)]

@@ -54,6 +54,10 @@ fn is_more_than(text: &str, data_type: &DataType) -> bool {
             let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction).bytes();
             fraction.take_while(u8::is_ascii_digit).skip(digits(*unit)).any(|digit| digit != b'0')
         }
+        DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => {
+            let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction).bytes();
+            fraction.skip((*scale).max(0) as usize).any(|digit| digit != b'0')
+        }
         _ => false,
     }
 }

@@ -1,18 +1,20 @@
-//! CSV and JSON: files of lines. A unit is a range of whole records, which are found in one pass.
+//! CSV and JSON: files of records. A unit is a range of whole records, which are found in one pass; of a compressed file, all of them.
 
 mod batches;
 mod borders;
+mod compressed;
 mod csv;
+mod dialect;
 mod exact;
 mod json;
 mod records;
+mod sample;
 #[cfg(test)]
 mod tests;
 
 use std::{
     fs::File,
     io::{Read, Seek, SeekFrom},
-    iter,
     sync::Arc,
 };
 
@@ -28,10 +30,12 @@ use crate::error::DatasetError;
 
 use batches::LineBatches;
 use borders::{Borders, Range};
+use compressed::Compressed;
 
 pub(super) use csv::open as open_csv;
 pub(super) use json::open as open_json;
-use records::{Scanner, Syntax};
+use records::Syntax;
+use sample::{Head, infer_rows, windows};
 
 /// Decodes records. One for each unit that is being read.
 trait Decode: Send {
@@ -55,7 +59,7 @@ trait MakeDecode: Send + Sync {
 /// A file of records.
 struct TextFile {
     path: String,
-    borders: Borders,
+    syntax: Syntax,
     format: Box<dyn MakeDecode>,
     schema: SchemaRef,
     on_bad_row: BadRows,
@@ -80,22 +84,26 @@ impl TextFile {
         schema: &SchemaRef,
         options: &InputOptions,
     ) -> Vec<Box<dyn Part>> {
-        let borders = Borders::new(file, body, options.unit_bytes);
-        let units = borders.units();
-        let file = Arc::new(Self {
+        let text = Arc::new(Self {
             path: file.path.clone(),
-            borders,
+            syntax: body.syntax,
             format,
             schema: Arc::clone(schema),
             on_bad_row: options.on_bad_row,
             batch_rows: options.batch_rows.max(1),
         });
-        (0..units).map(|unit| Box::new(Lines { file: Arc::clone(&file), unit }) as Box<dyn Part>).collect()
+        if let Some(compression) = file.compression {
+            return vec![Box::new(Compressed::new(text, compression, body, file.bytes, options.unit_bytes))];
+        }
+        let borders = Arc::new(Borders::new(file, body, options.unit_bytes));
+        let lines = |unit| Lines { file: Arc::clone(&text), borders: Arc::clone(&borders), unit };
+        (0..borders.units()).map(|unit| Box::new(lines(unit)) as Box<dyn Part>).collect()
     }
 }
 
 struct Lines {
     file: Arc<TextFile>,
+    borders: Arc<Borders>,
     unit: usize,
 }
 
@@ -105,13 +113,13 @@ impl Part for Lines {
     }
 
     fn bytes(&self) -> u64 {
-        self.file.borders.bytes(self.unit)
+        self.borders.bytes(self.unit)
     }
 
     fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
         let schema = project(&self.file.schema, columns)?;
         let decoder = self.file.format.decoder(schema, self.file.batch_rows)?;
-        let range = self.file.borders.range(self.unit)?;
+        let range = self.borders.range(self.unit)?;
         let mut bytes = read_range(&self.file.path, &range)?;
         if bytes.last().is_some_and(|last| *last != b'\n') {
             bytes.push(b'\n');
@@ -131,43 +139,6 @@ fn read_range(path: &str, range: &Range) -> Result<Vec<u8>, DatasetError> {
     }
     Ok(bytes)
 }
-
-/// The beginning of a file: what its columns are told by.
-struct Head {
-    bytes: Vec<u8>,
-    /// Bytes of a byte order mark before them.
-    mark: u64,
-}
-
-impl Head {
-    fn read(file: &InputFile) -> Result<Self, DatasetError> {
-        let mut bytes = read_range(&file.path, &Range { start: 0, end: file.bytes.min(HEAD_BYTES), line: 1 })?;
-        if file.bytes <= HEAD_BYTES {
-            bytes.push(b'\n');
-        }
-        let mark = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
-        bytes.drain(..mark);
-        Ok(Self { bytes, mark: mark as u64 })
-    }
-
-    /// The whole records in it, with their line ends.
-    fn records(&self, syntax: Syntax) -> impl Iterator<Item = &[u8]> {
-        let (mut scanner, mut rest) = (Scanner::new(syntax), &self.bytes[..]);
-        iter::from_fn(move || {
-            let (record, others) = rest.split_at(scanner.end_of_record(rest)?);
-            rest = others;
-            Some(record)
-        })
-    }
-}
-
-/// Lines of each of `files` files that types are inferred from: fewer where there are many.
-fn infer_rows(options: &InputOptions, files: usize) -> usize {
-    (options.infer_rows * FULL_INFER_FILES / files.max(FULL_INFER_FILES)).max(1)
-}
-
-const HEAD_BYTES: u64 = 1 << 20;
-const FULL_INFER_FILES: usize = 64;
 
 /// Line ends.
 fn lines_in(bytes: &[u8]) -> u64 {

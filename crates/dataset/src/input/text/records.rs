@@ -1,12 +1,14 @@
 //! Where records end.
 
-use memchr::{memchr, memchr3};
+use memchr::{memchr, memchr2, memchr3};
 
 /// How records are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Syntax {
     /// A record a line; lines of nothing but white space are none.
     Lines,
+    /// The values of one JSON array; its brackets and the commas between them belong to none.
+    Array,
     /// Separated values: a line end within quotes is part of a field. A quote that does not begin its field is like any
     /// other byte. Empty lines are no records.
     Csv {
@@ -36,6 +38,11 @@ enum State {
     Quoted,
     /// Behind a quote within quotes: the field's end, or the first of two that stand for one.
     QuoteSeen,
+    /// Within a value of an array, in so many brackets of its own.
+    Value(u32),
+    /// Within a text there, or behind a backslash in it.
+    Text(u32),
+    Escape(u32),
 }
 
 impl Scanner {
@@ -44,9 +51,14 @@ impl Scanner {
         Self { syntax, state: State::Between }
     }
 
-    /// Whether the bytes seen so far end within quotes.
-    pub(super) fn is_quoted(&self) -> bool {
-        self.state == State::Quoted
+    /// Whether the bytes seen so far end within quotes, or within a value of an array.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.state, State::Quoted | State::Value(_) | State::Text(_) | State::Escape(_))
+    }
+
+    /// How many of the first of `bytes`, which are between records, belong to none.
+    pub(super) fn blanks(&self, bytes: &[u8]) -> usize {
+        bytes.iter().position(|byte| !self.is_blank(*byte)).unwrap_or(bytes.len())
     }
 
     /// Goes on with `bytes` up to the end of the current record: returns the place behind its line end, or nothing if it does
@@ -59,6 +71,7 @@ impl Scanner {
         }
         let end = match self.syntax {
             Syntax::Lines => memchr(b'\n', &bytes[at..]).map(|end| at + end + 1),
+            Syntax::Array => self.end_of_value(bytes, at),
             Syntax::Csv { delimiter, quote } => self.end_of_csv(bytes, at, delimiter, quote),
         };
         if end.is_some() {
@@ -91,6 +104,35 @@ impl Scanner {
                     at += 1;
                 }
                 State::QuoteSeen => self.state = State::Field,
+                State::Value(_) | State::Text(_) | State::Escape(_) => return None,
+            }
+        }
+        None
+    }
+
+    /// The end of an object. A value that is none ends with the comma or bracket behind it.
+    fn end_of_value(&mut self, bytes: &[u8], mut at: usize) -> Option<usize> {
+        while at < bytes.len() {
+            match self.state {
+                State::Value(depth) => {
+                    at += 1;
+                    self.state = match (bytes[at - 1], depth) {
+                        (b'}' | b']', 0 | 1) | (b',', 0) => return Some(at),
+                        (b'}' | b']', _) => State::Value(depth - 1),
+                        (b'{' | b'[', _) => State::Value(depth + 1),
+                        (b'"', _) => State::Text(depth),
+                        _ => self.state,
+                    };
+                }
+                State::Text(depth) => {
+                    at += memchr2(b'"', b'\\', &bytes[at..])? + 1;
+                    self.state = if bytes[at - 1] == b'"' { State::Value(depth) } else { State::Escape(depth) };
+                }
+                State::Escape(depth) => {
+                    at += 1;
+                    self.state = State::Text(depth);
+                }
+                _ => self.state = State::Value(0),
             }
         }
         None
@@ -98,6 +140,10 @@ impl Scanner {
 
     /// Whether a byte between records belongs to none.
     fn is_blank(&self, byte: u8) -> bool {
-        matches!(byte, b'\n' | b'\r') || (self.syntax == Syntax::Lines && matches!(byte, b' ' | b'\t'))
+        match self.syntax {
+            Syntax::Lines => matches!(byte, b'\n' | b'\r' | b' ' | b'\t'),
+            Syntax::Array => matches!(byte, b'\n' | b'\r' | b' ' | b'\t' | b'[' | b',' | b']'),
+            Syntax::Csv { .. } => matches!(byte, b'\n' | b'\r'),
+        }
     }
 }

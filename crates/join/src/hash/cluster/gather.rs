@@ -3,8 +3,8 @@
 
 use std::{mem::replace, ops::Range, sync::Arc};
 
-use annulus_exchange::{
-    error::ExchangeError,
+use annulus_rows::{
+    error::RowsError,
     gather::{BatchBuilder, SourceBatch},
     partition::Rows,
     pool::BufferPool,
@@ -154,6 +154,6 @@ fn put_together(
     Ok(batches)
 }
 
-fn outside(error: ExchangeError) -> JoinError {
+fn outside(error: RowsError) -> JoinError {
     JoinError::Outside(Box::new(error))
 }

@@ -173,8 +173,8 @@ pub fn match_bits(bytes: &[u8]) -> Result<Range<usize>, JoinError> {
     Ok(ALIGN..ALIGN + (heading.rows as usize).div_ceil(8))
 }
 
-/// Changes the match bits of an encoded fragment in place: to what [`Fragment::into_matched`](super::Fragment::into_matched) gave
-/// when it had been probed.
+/// Changes the match bits of an encoded fragment in place: to what [`Fragment::matched`](super::Fragment::matched) had when
+/// it had been probed.
 ///
 /// # Errors
 /// [`JoinError::Fragment`] if these are no fragment's bytes, or it has not as many rows.

@@ -1,5 +1,5 @@
-//! libfabric's endpoint, by ownership: a buffer is the endpoint's from when it is handed over until it is done. Used by one thread at
-//! a time.
+//! An endpoint of libfabric. It owns a buffer from the start of an operation until its end. Used by
+//! one thread at a time.
 
 use std::{
     cell::UnsafeCell,
@@ -16,13 +16,13 @@ use crate::{
     wire::MESSAGE_BYTES,
 };
 
-/// The C side's.
+/// The endpoint on the C side.
 #[repr(C)]
 struct Raw {
     _opaque: [u8; 0],
 }
 
-/// One operation that has ended.
+/// A completed operation.
 #[repr(C)]
 struct Done {
     context: *mut c_void,
@@ -30,10 +30,12 @@ struct Done {
     error: c_int,
 }
 
-/// Takes away what libraries below libfabric do on Ctrl-C, SIGTERM and SIGHUP from the moment on at which they are loaded: libpsm ends
-/// the process, and whoever handles a signal calls the handler before it first. For a program to call when it starts.
+/// Restores the default handling of Ctrl-C, SIGTERM and SIGHUP, which libraries below libfabric
+/// change when they are loaded: libpsm installs handlers that end the process. Call it at the start
+/// of a program, before the program sets handlers of its own.
 pub fn leave_signals() {
-    // SAFETY: it asks for and sets what the process does on three signals, which is allowed at any time.
+    // SAFETY: it asks for and sets what the process does on three signals, which is allowed at any
+    // time.
     unsafe { annulus_fabric_leave_signals() }
 }
 
@@ -65,43 +67,46 @@ unsafe extern "C" {
     fn annulus_fabric_reason(error: c_int) -> *const c_char;
 }
 
-/// Not now: FI_EAGAIN.
+/// FI_EAGAIN: the operation must be retried later.
 const AGAIN: c_int = -11;
-/// Most bytes of an endpoint's address.
+/// The largest size of an endpoint's address.
 pub(super) const ADDRESS_MAX: usize = 512;
 
-/// What libfabric uses while an operation is in progress: a `fi_context2`.
+/// The memory that libfabric uses while an operation is in progress: a `fi_context2`.
 type Context = UnsafeCell<[u64; 8]>;
 
-/// Another endpoint.
+/// The address of another endpoint.
 #[derive(Clone, Copy)]
 pub(super) struct Peer(u64);
 
-/// One endpoint, and the buffers of an arena that it sends from and receives into. Each buffer may be in one operation.
+/// An endpoint that sends from the buffers of an arena and receives into them. Each buffer is in at
+/// most one operation.
 pub(super) struct Endpoint {
     raw: NonNull<Raw>,
     tells: bool,
-    /// By the number of the buffer.
+    /// By buffer.
     contexts: Box<[Context]>,
     in_progress: Box<[Option<Buffer>]>,
     _arena: Arc<Arena>,
 }
 
-// SAFETY: libfabric's objects may be used from any thread, one at a time; contexts are libfabric's alone.
+// SAFETY: libfabric's objects may be used from any thread, one at a time; contexts are libfabric's
+// alone.
 unsafe impl Send for Endpoint {}
 
 impl Endpoint {
-    /// Opens one of a provider's, at an address of this machine's if there are several.
+    /// Opens an endpoint of a provider, at the local address `node` if there are several.
     pub(super) fn open(provider: &str, node: Option<&str>, arena: Arc<Arena>) -> Result<Self, FabricError> {
-        let refused = |_| FabricError::new("use a name with a zero in it", "it is no name");
+        let refused = |_| FabricError::new("use this name", "expected a name without zeros");
         let name = CString::new(provider).map_err(refused)?;
         let node = node.map(CString::new).transpose().map_err(refused)?;
         let buffers = arena.buffers() as usize;
         let (start, bytes) = arena.memory();
-        // The provider for shared memory has none that works.
+        // The provider for shared memory has no events that work.
         let tells = !provider.starts_with("shm");
         let (mut raw, mut step) = (std::ptr::null_mut(), null());
-        // SAFETY: strings that end, the arena's memory, which outlives the endpoint, and where to put what comes of it.
+        // SAFETY: the strings are terminated, the arena's memory outlives the endpoint, and the results are
+        // written to live variables.
         let error = unsafe {
             let node = node.as_ref().map_or(null(), |node| node.as_ptr());
             annulus_fabric_open(name.as_ptr(), node, tells.into(), buffers, start.as_ptr(), bytes, &mut raw, &mut step)
@@ -115,41 +120,42 @@ impl Endpoint {
                 _arena: arena,
             }),
             None if step.is_null() => Err(FabricError::new("open an endpoint", reason(error))),
-            // SAFETY: a constant of the C side's.
+            // SAFETY: a string constant of the C side.
             None => Err(FabricError::new(unsafe { CStr::from_ptr(step) }.to_string_lossy(), reason(error))),
         }
     }
 
-    /// Whether waiting ends when something may be done; else the endpoint must be looked at.
+    /// Returns whether the provider signals events. Otherwise the endpoint must be polled.
     pub(super) fn tells(&self) -> bool {
         self.tells
     }
 
-    /// What others reach it by.
+    /// Returns the address at which others reach the endpoint.
     pub(super) fn address(&self) -> Result<Vec<u8>, FabricError> {
         let mut address = vec![0; ADDRESS_MAX];
         let mut bytes = address.len();
-        // SAFETY: an open endpoint, and room for so many bytes.
+        // SAFETY: an open endpoint, and room for `bytes` bytes.
         let error = unsafe { annulus_fabric_address(self.raw.as_ptr(), address.as_mut_ptr(), &mut bytes) };
         checked("tell its address", error)?;
         address.truncate(bytes);
         Ok(address)
     }
 
-    /// Another endpoint, by its address.
+    /// Adds another endpoint by its address.
     pub(super) fn add(&mut self, address: &[u8]) -> Result<Peer, FabricError> {
-        // An address has the length that its kind has: what is missing is read as zeros.
+        // The kind of an address fixes its length: missing bytes are read as zeros.
         let mut whole = [0; ADDRESS_MAX + 1];
         let known = address.len().min(ADDRESS_MAX);
         whole[..known].copy_from_slice(&address[..known]);
         let mut peer = 0;
-        // SAFETY: an open endpoint, and an address that ends.
+        // SAFETY: an open endpoint, and a terminated address.
         let error = unsafe { annulus_fabric_add(self.raw.as_ptr(), whole.as_ptr(), &mut peer) };
         checked("use the address of another one", error)?;
         Ok(Peer(peer))
     }
 
-    /// Begins to send so many bytes of a buffer, the message's among them. Gives the buffer back if that must wait.
+    /// Starts to send the first `bytes` bytes of a buffer, its message included. Returns the buffer
+    /// if the send must be retried.
     pub(super) fn send(&mut self, mut buffer: Buffer, bytes: usize, to: Peer) -> Result<Option<Buffer>, FabricError> {
         let start = buffer.whole()[..bytes].as_ptr();
         let context = self.context(&buffer);
@@ -158,17 +164,17 @@ impl Endpoint {
         self.begun("send", error, buffer)
     }
 
-    /// Begins to receive into a buffer. Gives the buffer back if that must wait.
+    /// Starts to receive into a buffer. Returns the buffer if the receive must be retried.
     pub(super) fn receive(&mut self, mut buffer: Buffer) -> Result<Option<Buffer>, FabricError> {
         let whole = buffer.whole();
         let (start, bytes) = (whole.as_mut_ptr(), whole.len());
         let context = self.context(&buffer);
-        // SAFETY: as above.
+        // SAFETY: as for `send`.
         let error = unsafe { annulus_fabric_receive(self.raw.as_ptr(), start, bytes, context) };
         self.begun("receive", error, buffer)
     }
 
-    /// A buffer whose operation is done, and the bytes that were received, the message's among them.
+    /// Returns a buffer whose operation is complete, and the bytes received, its message included.
     pub(super) fn done(&mut self) -> Result<Option<(Buffer, usize)>, FabricError> {
         let mut done = Done { context: std::ptr::null_mut(), bytes: 0, error: 0 };
         // SAFETY: an open endpoint.
@@ -179,15 +185,15 @@ impl Endpoint {
         checked("move a fragment", done.error)?;
         let at = done.context.addr().wrapping_sub(self.contexts.as_ptr().addr()) / size_of::<Context>();
         let buffer = self.in_progress.get_mut(at).and_then(Option::take);
-        let buffer = buffer.ok_or_else(|| FabricError::new("say what is done", "it names no operation of ours"))?;
-        // Never more than there was room for.
+        let buffer = buffer.ok_or_else(|| FabricError::new("say what is done", "it names an unknown operation"))?;
+        // Never more than the buffer holds.
         let room = MESSAGE_BYTES + buffer.len();
         Ok(Some((buffer, done.bytes.min(room))))
     }
 
-    /// Waits until something may be done, or `wake` can be read, at most so long.
+    /// Waits until an operation may be complete or `wake` is readable, at most for `most`.
     pub(super) fn wait(&mut self, wake: BorrowedFd<'_>, most: Duration) -> Result<(), FabricError> {
-        // At least one millisecond, which is the least there is.
+        // One millisecond is the shortest wait.
         let milliseconds = most.as_millis().clamp(1, 1000) as c_int;
         // SAFETY: an open endpoint and an open descriptor.
         checked("wait", unsafe { annulus_fabric_wait(self.raw.as_ptr(), wake.as_raw_fd(), milliseconds) })
@@ -210,7 +216,7 @@ impl Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // SAFETY: nobody uses it after this; contexts and buffers are dropped later.
+        // SAFETY: the endpoint is not used after this; contexts and buffers are dropped later.
         unsafe { annulus_fabric_close(self.raw.as_ptr()) }
     }
 }

@@ -1,19 +1,22 @@
-//! What an endpoint in shared memory leaves behind if its process is killed: nobody but its neighbours knows the name.
+//! Removing the file that an endpoint in shared memory leaves if its process is killed. Only its
+//! neighbours know its name.
 
 use std::{fs, path::Path};
 
 const SCHEME: &str = "fi_shm://";
 const FOLDER: &str = "/dev/shm";
 
-/// Removes it, if the address is of such an endpoint, and it has not been removed. Who still uses it can go on.
+/// Removes the file of an endpoint in shared memory, if `address` names one. Processes that have it
+/// open can go on.
 pub(super) fn remove(address: &[u8]) {
     if let Some(name) = name(address) {
-        // Most are gone: a host that ends removes its own.
+        // Usually it is gone: a host that ends removes its own.
         let _ = fs::remove_file(Path::new(FOLDER).join(name));
     }
 }
 
-/// The name of its file: numbers of its process, user and endpoint. Another address is none of ours to remove.
+/// Returns the name of the file: the numbers of its process, user and endpoint. Returns `None` for
+/// any other address, which must not be removed.
 fn name(address: &[u8]) -> Option<&str> {
     let address = str::from_utf8(address).ok()?.trim_end_matches('\0');
     let name = address.strip_prefix(SCHEME)?;

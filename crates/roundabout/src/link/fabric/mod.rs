@@ -1,6 +1,7 @@
-//! Neighbours by libfabric: RDMA where there is such a network (`verbs`, `efa`), and the same over TCP or within a machine (`tcp`,
-//! `shm`). Fragments alone go through the fabric, from one registered buffer into another that was offered for it; everything else
-//! stays on the greeted connections, whose end tells of a neighbour's death. No memory can be read or written from afar.
+//! Links by libfabric: RDMA where the network has it (`verbs`, `efa`), and the same over TCP or
+//! within a machine (`tcp`, `shm`). Only fragments use the fabric, from one registered buffer into
+//! another that was offered for it. All other messages stay on the sockets, whose end reveals the
+//! death of a neighbour. No host can read or write the memory of another.
 
 use std::{
     io::{self, Write},
@@ -26,7 +27,7 @@ use super::{
 use crate::{
     alarm::Failure,
     arena::{Arena, Buffer},
-    config::Config,
+    config::RingConfig,
     error::RoundaboutError,
     host::Opened,
     ring::{HostId, Place},
@@ -39,7 +40,7 @@ mod left_behind;
 mod pump;
 mod seal;
 
-/// What libfabric cannot do, and why.
+/// A step that libfabric cannot do, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{step}: {reason}")]
 pub struct FabricError {
@@ -53,19 +54,39 @@ impl FabricError {
     }
 }
 
-/// Which network, and how.
+/// The settings of links by libfabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options<'a> {
-    /// libfabric's name of it: `verbs;ofi_rxm`, `efa`, `tcp`, `shm`.
+#[non_exhaustive]
+pub struct FabricOptions<'a> {
+    /// The provider, by libfabric's name: `verbs;ofi_rxm`, `efa`, `tcp`, `shm`.
     pub provider: &'a str,
-    /// The address of this machine's that is used, if the provider has such.
+    /// The local address to use, if the provider has several.
     pub node: Option<&'a str>,
-    /// Whether fragments are sealed (AES-256-GCM), with keys of the connections' TLS. Without, they go in the clear, whatever the
-    /// connections are.
+    /// Whether fragments are sealed (AES-256-GCM) with keys from the connections' TLS. Unsealed
+    /// fragments travel in the clear, even if the connections use TLS.
     pub sealed: bool,
 }
 
-/// An endpoint that can be reached, and a host's buffers.
+impl<'a> FabricOptions<'a> {
+    /// Returns options for `provider`, at an address of its choice, with unsealed fragments.
+    pub fn new(provider: &'a str) -> Self {
+        Self { provider, node: None, sealed: false }
+    }
+
+    /// Sets the [local address](Self::node).
+    #[must_use]
+    pub fn with_node(self, node: impl Into<Option<&'a str>>) -> Self {
+        Self { node: node.into(), ..self }
+    }
+
+    /// Sets whether fragments are [sealed](Self::sealed).
+    #[must_use]
+    pub fn with_sealed(self, sealed: bool) -> Self {
+        Self { sealed, ..self }
+    }
+}
+
+/// An open endpoint with a host's registered buffers.
 pub struct Fabric {
     endpoint: Endpoint,
     own: Vec<Buffer>,
@@ -74,12 +95,13 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Opens the endpoint and registers the buffers, which takes a while: to be done before the ring is put together.
+    /// Opens the endpoint and registers the buffers. Slow: call it before connecting to the
+    /// neighbours.
     ///
     /// # Errors
-    /// If there is no such provider, it refuses, or there is not enough memory.
-    pub fn open(options: &Options<'_>, config: &Config) -> Result<Self, RoundaboutError> {
-        let Config { own, places, .. } = config.checked()?;
+    /// If the provider does not exist or refuses, or memory is short.
+    pub fn open(options: &FabricOptions<'_>, config: &RingConfig) -> Result<Self, RoundaboutError> {
+        let RingConfig { own, places, .. } = config.checked()?;
         let bytes = config.fragment_bytes as usize;
         let memory = |source| RoundaboutError::Memory { buffers: own + places, bytes, source };
         let arena = Arena::private(own + places, bytes).map_err(memory)?;
@@ -87,27 +109,27 @@ impl Fabric {
         let mut endpoint = Endpoint::open(options.provider, options.node, Arc::clone(&arena)).map_err(failed)?;
         let mut buffers = arena.take_all();
         let mut receiving = Vec::new();
-        // Nobody may send before there is room for it.
+        // No host may send before the places are offered.
         for buffer in buffers.split_off(own as usize) {
             receiving.push(buffer.number());
             if endpoint.receive(buffer).map_err(failed)?.is_some() {
-                let reason = format!("it takes {} at a time", receiving.len() - 1);
+                let reason = format!("must be at most {} with this provider", receiving.len() - 1);
                 return Err(RoundaboutError::Option { option: "places", reason });
             }
         }
         Ok(Self { endpoint, own: buffers, receiving, sealed: options.sealed })
     }
 
-    /// Serves connections that were made, and the fabric beside them.
+    /// Starts the threads that serve `connections` and the fabric.
     ///
     /// # Errors
-    /// If a neighbour's endpoint is not told, or cannot be used; fragments are to be sealed, and the connections are in the clear, or
-    /// threads cannot be started.
+    /// If a neighbour sends no usable endpoint, if fragments are to be sealed over connections in
+    /// the clear, or if threads cannot be started.
     pub fn start<S: Carrier>(
         mut self,
         place: Place,
         session: Session,
-        config: &Config,
+        config: &RingConfig,
         mut connections: Connections<S>,
         inbox: &Arc<dyn Inbox>,
     ) -> Result<Opened<FabricLink>, RoundaboutError> {
@@ -158,7 +180,7 @@ impl Fabric {
         Ok(Opened { link, own: self.own, credits })
     }
 
-    /// The address of a neighbour's endpoint.
+    /// Reads the address of a neighbour's endpoint.
     fn neighbour<S: Carrier>(
         &self,
         host: HostId,
@@ -184,12 +206,14 @@ impl Fabric {
                 connection.stream.read_exact(&mut address).map_err(failed)?;
                 Ok(address)
             }
-            _ => Err(wire(WireError::Damaged("another message than where its endpoint is; is the fabric used there?"))),
+            _ => Err(wire(WireError::Damaged(
+                "expected the address of its endpoint, got another message; use libfabric on all hosts",
+            ))),
         }
     }
 }
 
-/// To seal what goes to the successor, and to open what comes from the predecessor.
+/// Returns the seals for fragments to the successor, and for those from the predecessor.
 fn seals<S: Carrier>(connections: &Connections<S>, session: Session) -> Result<(Seals, Seals), RoundaboutError> {
     let seals = |connection: &Connection<S>| {
         let key = connection.stream.export(b"EXPORTER-annulus-roundabout-slots", &session.to_le_bytes());
@@ -197,26 +221,26 @@ fn seals<S: Carrier>(connections: &Connections<S>, session: Session) -> Result<(
     };
     let both = seals(&connections.forward_out).zip(seals(&connections.forward_in));
     both.ok_or_else(|| {
-        let reason = "need connections by TLS, from which their keys come".to_owned();
+        let reason = "need TLS connections, which provide the keys".to_owned();
         RoundaboutError::Option { option: "sealed fragments", reason }
     })
 }
 
-/// The way to the neighbours: fragments by the fabric, the rest by sockets.
+/// A link by libfabric for fragments, and by sockets for the rest.
 pub struct FabricLink {
     sockets: Arc<Sockets>,
     jobs: Sender<Job>,
     wake: UnixStream,
     timeout: Duration,
-    /// The thread, and what ends with it.
+    /// The thread, and a receiver that disconnects when it has ended.
     pumping: Mutex<Option<(JoinHandle<()>, Receiver<()>)>>,
-    /// The addresses of their endpoints.
+    /// The addresses of the neighbours' endpoints.
     neighbours: [Vec<u8>; 2],
 }
 
 impl FabricLink {
     fn post(&self, job: Job) {
-        // One that has ended has told the host why. If it cannot be woken, it has been.
+        // A thread that has ended has told the host why. If the pipe is full, it is awake already.
         let _ = self.jobs.send(job);
         let _ = (&self.wake).write(&[0]);
     }
@@ -240,13 +264,13 @@ impl Link for FabricLink {
     }
 
     fn close(&self) {
-        // First the goodbye, after which the end of the endpoint is no failure.
+        // Says goodbye first: after that the end of the endpoint is not a failure.
         self.sockets.close();
         self.post(Job::End);
         let pumping = self.pumping.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((thread, ended)) = pumping {
-            // A provider may wait for ever for a neighbour that was killed in the middle of shared memory; the thread is then left
-            // with what it owns.
+            // A provider may wait forever for a neighbour that was killed while it used shared memory.
+            // The thread is then abandoned with what it owns.
             if ended.recv_timeout(self.timeout) == Err(RecvTimeoutError::Disconnected) {
                 let _ = thread.join();
             }
@@ -257,7 +281,7 @@ impl Link for FabricLink {
     }
 }
 
-/// A link that is dropped without having been closed takes its host out of the ring.
+/// A link dropped before it is closed makes its host give up.
 impl Drop for FabricLink {
     fn drop(&mut self) {
         self.sockets.give_up();

@@ -26,30 +26,30 @@ use crate::{
     wire::{MESSAGE_BYTES, Message, Session, WireError},
 };
 
-/// Between two looks when there should be nothing to see: a provider may need to be asked before it goes on.
+/// The longest wait between two polls: some providers progress only when polled.
 const IDLE: Duration = Duration::from_millis(20);
-/// The same when a provider takes nothing now, or tells nobody when there is something.
+/// The wait when a provider is busy, or does not signal events.
 const SOON: Duration = Duration::from_millis(1);
-/// Looks in vain at a provider that tells nobody, before they are further apart.
+/// The number of empty polls of a provider without events before waits begin.
 const LOOKS: u32 = 100;
 
-/// What is to be done.
+/// A job for the thread.
 pub(super) enum Job {
     Send(Buffer, Frame, usize),
-    /// A buffer whose fragment is needed no more: there is room for another one.
+    /// A buffer whose fragment is no longer needed: it can receive another one.
     Free(Buffer),
     End,
 }
 
 pub(super) struct Pump {
-    /// Dropped when this one has ended.
+    /// Dropped when the thread has ended.
     pub(super) _pumping: Sender<()>,
     pub(super) endpoint: Endpoint,
     pub(super) successor: Peer,
     pub(super) jobs: Receiver<Job>,
-    /// Readable if there are new jobs.
+    /// Readable when there are new jobs.
     pub(super) wake: UnixStream,
-    /// Seals what goes out, and opens what comes in.
+    /// Seals outgoing fragments, and opens incoming ones.
     pub(super) seals: Option<(Seals, Seals)>,
     pub(super) sockets: Arc<Sockets>,
     pub(super) inbox: Arc<dyn Inbox>,
@@ -58,35 +58,35 @@ pub(super) struct Pump {
     pub(super) timeout: Duration,
     /// Buffers with smaller numbers are the host's own.
     pub(super) own: Slot,
-    /// Sealed fragments that the provider has yet to take, and all their bytes.
+    /// Messages that the provider has yet to take, and their sizes.
     pub(super) to_send: VecDeque<(Buffer, usize)>,
     pub(super) to_receive: VecDeque<Buffer>,
     pub(super) credits: Credits,
-    /// By the number of the buffer.
+    /// By buffer: whether it is being sent.
     pub(super) sending: Vec<bool>,
-    /// Buffers that are being sent.
+    /// The number of buffers being sent.
     pub(super) outgoing: u32,
-    /// Those in which fragments come, in the order in which they do; later ones may be there before.
+    /// The places offered, in the order in which fragments arrive; later ones may complete earlier.
     pub(super) receiving: VecDeque<(Slot, Option<(Buffer, usize)>)>,
 }
 
-/// Why nothing more is moved.
+/// The reason why the thread stops.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PumpError {
     #[error("the fabric cannot {0}")]
     Fabric(#[from] FabricError),
     #[error(transparent)]
     Wire(#[from] WireError),
-    #[error("it sends through the fabric what is no whole fragment")]
+    #[error("it sent something other than a whole fragment through the fabric")]
     NoFragment,
-    #[error("it sends a fragment that cannot be opened with the agreed key")]
+    #[error("it sent a fragment that the agreed key cannot open")]
     Sealed,
-    #[error("it has taken no fragment for {0:?}")]
+    #[error("it accepted no fragment for {0:?}")]
     Silent(Duration),
 }
 
 impl Pump {
-    /// Until the end is asked for, or nothing more can be moved.
+    /// Runs until the end is requested, or until it fails.
     pub(super) fn run(mut self) {
         let Err(error) = self.pump() else { return };
         let (host, reason) = match &error {
@@ -98,7 +98,8 @@ impl Pump {
         self.inbox.put(Incoming::Failed(Failure { host, reason }, Some(error.to_string())));
     }
 
-    /// A neighbour that is gone may have said why, or goodbye; who reads what it says knows, and ends this thread in time.
+    /// Returns whether the host ends this thread soon. A neighbour that is gone may have said why,
+    /// or goodbye: the reader of its connection knows, and then ends this thread in time.
     fn ends_soon(&self) -> bool {
         let end = Instant::now() + self.timeout;
         loop {
@@ -135,7 +136,7 @@ impl Pump {
         }
     }
 
-    /// Whether this is the end.
+    /// Takes all waiting jobs. Returns true at the end.
     fn take_jobs(&mut self) -> Result<bool, PumpError> {
         loop {
             match self.jobs.try_recv() {
@@ -156,7 +157,7 @@ impl Pump {
         }
     }
 
-    /// Begins what the provider takes now.
+    /// Starts the operations that the provider accepts now.
     fn begin(&mut self) -> Result<(), PumpError> {
         while let Some(buffer) = self.to_receive.pop_front() {
             let number = buffer.number();
@@ -165,7 +166,7 @@ impl Pump {
                 break;
             }
             self.receiving.push_back((number, None));
-            // Only now is there room for it.
+            // Only now is there room for a fragment.
             self.sockets.credit(self.credits.give(self.receiving.len() as u32));
         }
         while let Some((buffer, bytes)) = self.to_send.pop_front() {
@@ -225,7 +226,7 @@ impl Pump {
         let blocked = !self.to_send.is_empty() || !self.to_receive.is_empty();
         let most = if blocked || !self.endpoint.tells() { SOON } else { IDLE };
         self.endpoint.wait(self.wake.as_fd(), most)?;
-        // What wakes is one byte a job, and all jobs are taken next.
+        // One byte per job woke it; all jobs are taken next.
         let _ = self.wake.read(&mut [0; 64]);
         Ok(())
     }

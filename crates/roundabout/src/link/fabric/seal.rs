@@ -1,4 +1,4 @@
-//! Slots that are sealed before they go out and opened in place, for networks that encrypt nothing themselves.
+//! Sealing slots before they are sent, and opening them in place, for networks without encryption.
 
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey},
@@ -8,24 +8,26 @@ use aws_lc_rs::{
 
 use crate::wire::MESSAGE_BYTES;
 
-/// Where the tag is in a message, whose fields end before it. What is before it is not sealed, and proved by the tag.
+/// The offset of the tag in a message, after its fields. The fields are not encrypted, but the tag
+/// authenticates them.
 const TAG: usize = MESSAGE_BYTES - 16;
-/// Bytes that are sealed with one key. AES-GCM's margin shrinks with the square of their number.
+/// The number of bytes sealed with one key. AES-GCM's margin shrinks with the square of this
+/// number.
 const KEY_BYTES: u64 = 64 << 30;
 
-/// One direction's slots in their order, at either end.
+/// The state of sealing or opening the slots of one direction, in order.
 pub(super) struct Seals {
-    /// What this key and the next come from.
+    /// The secret from which this key and the next are derived.
     secret: [u8; 32],
     key: LessSafeKey,
-    /// Slots that were sealed, or opened: each has a nonce of its own.
+    /// The number of slots sealed or opened, which gives each its own nonce.
     slots: u64,
-    /// Bytes that may still be sealed with the key.
+    /// The bytes that may still be sealed with the key.
     left: u64,
 }
 
 impl Seals {
-    /// From a secret that both ends have, and nobody else.
+    /// Creates the state from a secret that only both ends know.
     pub(super) fn new(secret: [u8; 32]) -> Result<Self, Unspecified> {
         Ok(Self { key: key(&secret)?, secret, slots: 0, left: KEY_BYTES })
     }
@@ -39,7 +41,7 @@ impl Seals {
         Ok(())
     }
 
-    /// Opens a slot that is the next one. Only the other end can have sealed it.
+    /// Opens the next slot. Fails unless the other end sealed exactly this one.
     pub(super) fn open(&mut self, slot: &mut [u8]) -> Result<(), Unspecified> {
         let nonce = self.next(slot.len())?;
         let (message, data) = slot.split_at_mut_checked(MESSAGE_BYTES).ok_or(Unspecified)?;

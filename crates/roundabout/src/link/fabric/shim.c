@@ -1,5 +1,5 @@
-// What endpoint.rs needs of libfabric, most of whose calls are inline functions over structs of function pointers. Errors are
-// libfabric's, negative.
+// The calls of libfabric that endpoint.rs needs. Most of them are inline functions over structs of
+// function pointers. Errors are libfabric's, negative.
 
 #include <poll.h>
 #include <signal.h>
@@ -21,11 +21,11 @@ struct annulus_endpoint {
     struct fid_cq *queue;
     struct fid_mr *memory;
     struct fid_ep *endpoint;
-    // Of the queue, or -1.
+    // The descriptor of the queue, or -1.
     int descriptor;
 };
 
-// As `Done` in endpoint.rs.
+// Same layout as `Done` in endpoint.rs.
 struct annulus_done {
     void *context;
     size_t bytes;
@@ -36,7 +36,7 @@ void annulus_fabric_leave_signals(void) {
     const int signals[] = {SIGHUP, SIGINT, SIGTERM};
     for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
         struct sigaction action;
-        // One that was ignored when the program started stays so.
+        // A signal that was ignored when the program started stays ignored.
         if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
             signal(signals[i], SIG_DFL);
     }
@@ -48,7 +48,7 @@ static void close_one(struct fid *object) {
 }
 
 void annulus_fabric_close(struct annulus_endpoint *self) {
-    // First the endpoint, so that nothing uses the memory any more.
+    // The endpoint first, so that nothing uses the memory any more.
     close_one(self->endpoint ? &self->endpoint->fid : NULL);
     close_one(self->memory ? &self->memory->fid : NULL);
     close_one(self->queue ? &self->queue->fid : NULL);
@@ -72,7 +72,7 @@ static int find(struct annulus_endpoint *self, const char *provider, const char 
     hints->rx_attr->msg_order = FI_ORDER_SAS;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
-    // What a provider may ask of registered memory; remote keys and addresses are not used.
+    // The modes of registered memory that a provider may ask for; remote keys and addresses are not used.
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
     hints->fabric_attr->prov_name = strdup(provider);
@@ -92,7 +92,8 @@ static int open_queue(struct annulus_endpoint *self, size_t operations, int wait
 }
 
 static int register_memory(struct annulus_endpoint *self, void *start, size_t bytes) {
-    // Whether the provider needs it or not, so that all are used alike. Nobody else may read or write it.
+    // Registered even if the provider does not need it, so that all are used alike. No other host may
+    // read or write it.
     int error = fi_mr_reg(self->domain, start, bytes, FI_SEND | FI_RECV, 0, 1, 0, &self->memory, NULL);
     if (error || !(self->info->domain_attr->mr_mode & FI_MR_ENDPOINT))
         return error;
@@ -100,7 +101,8 @@ static int register_memory(struct annulus_endpoint *self, void *start, size_t by
     return error ? error : fi_mr_enable(self->memory);
 }
 
-// Opens an endpoint that sends from some memory and receives into it, so many operations at a time. `step` says what failed.
+// Opens an endpoint that sends from the given memory and receives into it, with up to `operations`
+// operations at a time. On failure `step` names the failed step.
 int annulus_fabric_open(const char *provider, const char *node, int waits, size_t operations, void *start, size_t bytes,
                         struct annulus_endpoint **out, const char **step) {
     struct annulus_endpoint *self = calloc(1, sizeof *self);
@@ -132,7 +134,7 @@ failed:
     return error;
 }
 
-// Writes the endpoint's address, of at most `*bytes` bytes.
+// Writes the endpoint's address of at most `*bytes` bytes.
 int annulus_fabric_address(struct annulus_endpoint *self, void *address, size_t *bytes) {
     return fi_getname(&self->endpoint->fid, address, bytes);
 }
@@ -150,7 +152,7 @@ int annulus_fabric_receive(struct annulus_endpoint *self, void *start, size_t by
     return (int)fi_recv(self->endpoint, start, bytes, fi_mr_desc(self->memory), FI_ADDR_UNSPEC, context);
 }
 
-// What is done, one operation at a time: 1, or 0 if there is none.
+// Reports one completed operation and returns 1, or returns 0 if there is none.
 int annulus_fabric_done(struct annulus_endpoint *self, struct annulus_done *done) {
     struct fi_cq_msg_entry entry;
     ssize_t count = fi_cq_read(self->queue, &entry, 1);
@@ -169,7 +171,7 @@ int annulus_fabric_done(struct annulus_endpoint *self, struct annulus_done *done
     return count == -FI_EAGAIN || count == -FI_EINTR ? 0 : (int)count;
 }
 
-// Waits until something may be done, `wake` can be read, or the time is over.
+// Waits until an operation may be complete, `wake` is readable, or the time is over.
 int annulus_fabric_wait(struct annulus_endpoint *self, int wake, int milliseconds) {
     struct pollfd waited[2] = {{.fd = wake, .events = POLLIN}, {.fd = self->descriptor, .events = POLLIN}};
     if (self->descriptor >= 0) {
@@ -178,7 +180,7 @@ int annulus_fabric_wait(struct annulus_endpoint *self, int wake, int millisecond
         if (error)
             return error == -FI_EAGAIN ? 0 : error;
     }
-    // Whatever happens, the caller looks.
+    // The caller polls in any case.
     poll(waited, self->descriptor >= 0 ? 2 : 1, milliseconds);
     return 0;
 }

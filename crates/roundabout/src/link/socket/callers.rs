@@ -1,5 +1,5 @@
-//! Who connects to a host: several are heard at a time, each on a thread of its own, so that who says nothing keeps nobody else from
-//! being heard.
+//! Accepting connections. Several callers are heard at a time, each on its own thread, so that a
+//! silent caller does not keep others from being heard.
 
 use std::{
     collections::VecDeque,
@@ -16,20 +16,21 @@ use socket2::Socket;
 use super::{Connection, greeting::left_until};
 use crate::{error::RoundaboutError, wire::Lane};
 
-/// So many are heard at a time, and so many threads there are at most.
+/// The number of callers heard at a time, and of their threads.
 const CALLERS: usize = 32;
 
-/// So long each is heard at least. After that it is hung up on if others wait, the oldest first.
+/// The time that each caller is heard at least. After that it is disconnected if others wait, the
+/// oldest first.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// What comes from the predecessor, and what goes to it.
+/// The connections from the predecessor and to it.
 pub(super) type Both<S> = (Connection<S>, Connection<S>);
 
-/// Why a connection that was accepted is no good.
+/// The reason why an accepted connection is refused.
 pub(super) enum Greeted {
-    /// It is not the predecessor's, or has broken off; the predecessor's may yet come.
+    /// It is not from the predecessor, or broke off. The predecessor may still connect.
     Stranger(io::Error),
-    /// It is, and the ring cannot be.
+    /// It is from the predecessor, whose options do not fit.
     Differs(RoundaboutError),
 }
 
@@ -39,14 +40,15 @@ impl From<io::Error> for Greeted {
     }
 }
 
-/// What `greet` says of somebody who has connected.
+/// The outcome of greeting a caller.
 pub(super) type Heard<S> = Result<(Lane, Connection<S>), Greeted>;
 
-/// The predecessor's connections, one for each lane, as soon as both are there. `greet` hears somebody out; who is still being heard at
-/// the end is hung up on, and is not waited for. The listener is of no use afterwards.
+/// Accepts the predecessor's two connections, one for each lane. `greet` greets one caller. Callers
+/// that are still being heard at the end are disconnected. The listener is of no use afterwards.
 ///
 /// # Errors
-/// [`Greeted::Differs`] as soon as somebody does. At `deadline` the last stranger, and before if nobody can connect any more.
+/// [`Greeted::Differs`] as soon as the options of the predecessor differ. At `deadline`, or when
+/// the listener fails, the error of the last stranger.
 pub(super) fn hear<S: Send>(
     listener: &Socket,
     deadline: Instant,
@@ -70,29 +72,29 @@ struct Callers<'a, S> {
     listener: &'a Socket,
     deadline: Instant,
     state: Mutex<State<S>>,
-    /// Somebody has been heard.
+    /// Notified when a caller has been heard.
     fewer: Condvar,
 }
 
 struct State<S> {
-    /// Who is being heard, the oldest first.
+    /// The callers being heard, the oldest first.
     hearing: VecDeque<Caller>,
-    /// Of the next caller.
+    /// The number of the next caller.
     number: u64,
     forward: Option<Connection<S>>,
     back: Option<Connection<S>>,
     differs: Option<RoundaboutError>,
-    /// What came instead of the predecessor, the last time.
+    /// The error of the last stranger.
     last: io::Error,
-    /// Nobody is heard any more.
+    /// Whether accepting is over.
     over: bool,
 }
 
-/// Somebody who has not said yet who it is.
+/// A caller that has not identified itself yet.
 struct Caller {
     number: u64,
     since: Instant,
-    /// To hang up.
+    /// The socket, to disconnect it.
     socket: Socket,
     hung_up: bool,
 }
@@ -111,7 +113,7 @@ impl<'a, S> Callers<'a, S> {
         Self { listener, deadline, state: Mutex::new(state), fewer: Condvar::new() }
     }
 
-    /// Waits until one more can be heard. `false` at the end.
+    /// Waits until one more caller can be heard. Returns false at the end.
     fn has_room(&self) -> bool {
         let mut state = self.lock();
         while let (false, Ok(left)) = (state.over, left_until(self.deadline)) {
@@ -124,7 +126,7 @@ impl<'a, S> Callers<'a, S> {
         false
     }
 
-    /// One more, which can be hung up on. None if there is none, or no socket for that: there may be another, until the end.
+    /// Accepts one caller. Returns `None` if none came in time, or its socket cannot be cloned.
     fn accept(&self) -> Option<(u64, Socket)> {
         let left = left_until(self.deadline).ok()?;
         let accepted = self.listener.set_read_timeout(Some(left)).and_then(|()| self.listener.accept());
@@ -143,18 +145,18 @@ impl<'a, S> Callers<'a, S> {
         }
     }
 
-    /// Somebody has been heard out, or cannot be heard.
+    /// Records the outcome of a caller.
     fn has_said(&self, number: u64, heard: Heard<S>) {
         let mut state = self.lock();
         state.note(number, heard);
         if state.over {
-            // Wakes who accepts.
+            // Wakes the thread that accepts.
             let _ = self.listener.shutdown(Shutdown::Both);
         }
         self.fewer.notify_all();
     }
 
-    /// Whoever is still being heard ends at once.
+    /// Disconnects all callers that are still being heard.
     fn hang_up(&self) {
         let mut state = self.lock();
         state.over = true;
@@ -183,7 +185,7 @@ impl<S> State<S> {
         Ok(number)
     }
 
-    /// Hangs up on the oldest if it has had its time. When to look again.
+    /// Disconnects the oldest caller if it has had its time. Returns the time until the next look.
     fn make_room(&mut self) -> Duration {
         let Some(oldest) = self.hearing.front_mut() else { return Duration::ZERO };
         let left = GRACE.saturating_sub(oldest.since.elapsed());
@@ -196,7 +198,7 @@ impl<S> State<S> {
 
     fn note(&mut self, number: u64, heard: Heard<S>) {
         let place = self.hearing.iter().position(|caller| caller.number == number);
-        // From here on nobody hangs up on it.
+        // Removed, it is not disconnected any more.
         let caller = place.and_then(|place| self.hearing.remove(place));
         if self.over {
             return;
@@ -204,7 +206,8 @@ impl<S> State<S> {
         match heard {
             Err(Greeted::Differs(error)) => self.differs = Some(error),
             _ if caller.is_none_or(|caller| caller.hung_up) => {
-                self.last = io::Error::new(ErrorKind::TimedOut, "many have connected, and have not said who they are");
+                self.last =
+                    io::Error::new(ErrorKind::TimedOut, "too many callers connected without identifying themselves");
             }
             Err(Greeted::Stranger(error)) => self.last = error,
             Ok((Lane::Forward, connection)) => self.forward = Some(connection),
@@ -215,9 +218,9 @@ impl<S> State<S> {
 }
 
 impl Caller {
-    /// Its thread, which may wait for it, ends.
+    /// Disconnects the caller, which ends its thread.
     fn hang_up(&mut self) {
-        // It may have gone already.
+        // It may be closed already.
         let _ = self.socket.shutdown(Shutdown::Both);
         self.hung_up = true;
     }

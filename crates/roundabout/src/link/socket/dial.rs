@@ -1,4 +1,4 @@
-//! How a successor is reached that may not listen yet.
+//! Connecting to a successor that may not listen yet.
 
 use std::{
     io,
@@ -10,10 +10,10 @@ use socket2::{SockAddr, Socket, Type};
 use super::greeting::left_until;
 use crate::host::Stopper;
 
-/// Between two tries to reach a host that does not listen yet.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A connection to it, tried again and again until the deadline, or `gives_up` says that there is no use in it.
+/// Connects to `address`. Retries until the deadline, or until `gives_up` returns true.
 pub(super) fn dial(
     address: &SockAddr,
     deadline: Instant,
@@ -23,7 +23,7 @@ pub(super) fn dial(
     loop {
         match left_until(deadline).and_then(|left| try_once(address, left, stopper)) {
             Err(_) if left_until(deadline).is_ok() && !gives_up() && !stopper.is_stopped() => {
-                // Not listening yet. There is nothing to wait for but time.
+                // It does not listen yet, and nothing signals when it does.
                 stopper.pause(PAUSE);
             }
             tried => return tried,
@@ -38,7 +38,7 @@ fn try_once(address: &SockAddr, within: Duration, stopper: &Stopper) -> io::Resu
     Ok(socket)
 }
 
-/// An address as people read it.
+/// Returns an address as text.
 pub(super) fn shown(address: &SockAddr) -> String {
     let path = address.as_pathname().map(|path| path.display().to_string());
     path.or_else(|| address.as_socket().map(|address| address.to_string())).unwrap_or_default()

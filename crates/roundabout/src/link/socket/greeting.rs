@@ -1,4 +1,5 @@
-//! How a host finds its neighbours: it connects to its successor, twice, while its predecessor connects to it.
+//! Finding the neighbours: a host connects to its successor, twice, while its predecessor connects
+//! to it.
 
 use std::{
     io::{self, Read, Write},
@@ -25,54 +26,55 @@ use super::{
     protect::Protect,
 };
 use crate::{
-    config::Config,
+    config::RingConfig,
     error::RoundaboutError,
     host::Stopper,
     ring::{HostId, Place},
     wire::{Hello, Lane, MESSAGE_BYTES, Message, Session, WireError},
 };
 
-/// So long who has connected may take to say who it is, at most.
+/// The time within which a caller must identify itself.
 const HEARING: Duration = Duration::from_secs(5);
 
-/// Where a host and its successor are.
+/// The listening socket of a host, and the address of its successor.
 #[derive(Debug)]
 pub enum Address {
-    /// Any machine.
+    /// Hosts on any machines, connected by TCP.
     Tcp {
-        /// What the predecessor connects to.
+        /// The socket that the predecessor connects to.
         listener: TcpListener,
-        /// Where the successor listens.
+        /// The address of the successor.
         successor: SocketAddr,
     },
-    /// One machine, whose hosts hand their buffers over.
+    /// Hosts of one machine, connected by Unix sockets. They hand buffers over instead of copying.
     Unix {
-        /// What the predecessor connects to.
+        /// The socket that the predecessor connects to.
         listener: UnixListener,
-        /// Where the successor listens.
+        /// The address of the successor.
         successor: PathBuf,
     },
 }
 
-/// Connects to both neighbours. Who connects and is not the predecessor is turned away, and does not disturb.
+/// Connects to both neighbours. Callers other than the predecessor are turned away.
 ///
 /// # Errors
-/// If one of them is not there within [`Config::connect_timeout`], is another than it should be, or runs with other options.
+/// If a neighbour is not reached within [`RingConfig::connect_timeout`], is not the expected host,
+/// or runs with other options.
 pub fn connect<P: Protect>(
     place: Place,
     session: Session,
-    config: &Config,
+    config: &RingConfig,
     address: Address,
     protect: &P,
 ) -> Result<Connections<P::Stream>, RoundaboutError> {
     connect_until(place, session, config, address, protect, &Stopper::default())
 }
 
-/// As [`connect`], or until the host is stopped, which is some error then.
+/// Like [`connect`], but fails with any error once the host is stopped.
 pub(crate) fn connect_until<P: Protect>(
     place: Place,
     session: Session,
-    config: &Config,
+    config: &RingConfig,
     address: Address,
     protect: &P,
     stopper: &Stopper,
@@ -92,7 +94,7 @@ pub(crate) fn connect_until<P: Protect>(
             let forward = greeting.connect(&successor, Lane::Forward);
             let both = forward.and_then(|forward| Ok((forward, greeting.connect(&successor, Lane::Back)?)));
             if both.is_err() {
-                // Wakes who accepts.
+                // Wakes the thread that accepts.
                 let _ = listener.shutdown(Shutdown::Both);
             }
             both
@@ -103,7 +105,7 @@ pub(crate) fn connect_until<P: Protect>(
     });
     let (out, incoming) = match (out.unwrap_or_else(|panic| panic::resume_unwind(panic)), incoming) {
         (Ok(out), Ok(incoming)) => (out, incoming),
-        // One that is not there may have been given up for what the other one is.
+        // The successor may have been given up because of the predecessor.
         (Err(RoundaboutError::Connect { .. }), Err(error)) if !matches!(error, RoundaboutError::Accept { .. }) => {
             return Err(error);
         }
@@ -127,16 +129,16 @@ pub(crate) fn connect_until<P: Protect>(
 struct Greeting<'a, P> {
     place: Place,
     session: Session,
-    config: &'a Config,
+    config: &'a RingConfig,
     protect: &'a P,
     stopper: &'a Stopper,
     deadline: Instant,
-    /// The predecessor is there and cannot be: there is no use in waiting for the successor.
+    /// The predecessor was refused: there is no use in waiting for the successor.
     refused: AtomicBool,
 }
 
 impl<P: Protect> Greeting<'_, P> {
-    /// A connection to the successor, and how many frames it has room for.
+    /// Connects to the successor. Returns the number of frames that it has room for, too.
     fn connect(&self, address: &SockAddr, lane: Lane) -> Result<(Connection<P::Stream>, u32), RoundaboutError> {
         let host = self.place.successor();
         let failed = |source| RoundaboutError::Connect {
@@ -149,7 +151,7 @@ impl<P: Protect> Greeting<'_, P> {
         let left = self.set_up(&socket).map_err(failed)?;
         let below = socket.try_clone()?;
         let _waiting = self.stopper.waits(&[&below])?;
-        // The successor may be busy with others before it comes to this one.
+        // The successor may hear others first, so this may take all of the time left.
         let stream = self.protect.outgoing(socket, left);
         let mut stream = stream.map_err(|source| RoundaboutError::Secure { host, address: shown(address), source })?;
         let (from, hosts) = (self.place.me(), self.place.hosts());
@@ -162,16 +164,19 @@ impl<P: Protect> Greeting<'_, P> {
             Message::Welcome { places, fragment_bytes, timeout_ms } => {
                 self.same_options(host, fragment_bytes, timeout_ms)?;
                 if !(2..=1 << 16).contains(&places) {
-                    let source = WireError::Damaged("a welcome to too few frames, or too many");
+                    let source = WireError::Damaged("a welcome with too few frames, or too many");
                     return Err(RoundaboutError::Wire { host, source });
                 }
                 Ok((Connection { stream, socket: below }, places))
             }
-            _ => Err(RoundaboutError::Wire { host, source: WireError::Damaged("another message than a welcome") }),
+            _ => Err(RoundaboutError::Wire {
+                host,
+                source: WireError::Damaged("expected a welcome, got another message"),
+            }),
         }
     }
 
-    /// The predecessor's two connections: what it sends, and what is sent to it.
+    /// Accepts the predecessor's two connections: for what it sends, and for what is sent to it.
     fn accept_both(&self, listener: &Socket) -> Result<Both<P::Stream>, RoundaboutError> {
         let (host, within) = (self.place.predecessor(), self.config.connect_timeout);
         hear(listener, self.deadline, |socket| self.greet(socket)).map_err(|why| match why {
@@ -180,7 +185,7 @@ impl<P: Protect> Greeting<'_, P> {
         })
     }
 
-    /// Hears out who has connected, for a short time.
+    /// Greets a caller, for a short time.
     fn greet(&self, socket: Socket) -> Heard<P::Stream> {
         let host = self.place.predecessor();
         let end = Instant::now() + self.set_up(&socket)?.min(HEARING);
@@ -188,46 +193,47 @@ impl<P: Protect> Greeting<'_, P> {
         let mut stream = self.protect.incoming(socket, left_until(end)?).map_err(io::Error::from)?;
         let message = self.read(&mut stream, &below, left_until(end)?)?.map_err(io::Error::other)?;
         let Message::Hello(Hello { from, hosts, fragment_bytes, timeout_ms, lane }) = message else {
-            return Err(io::Error::other("another message than a greeting").into());
+            return Err(io::Error::other("expected a greeting, got another message").into());
         };
         if from != host {
             return Err(
-                io::Error::other(format!("host {from} has connected, for which this is not the next one")).into()
+                io::Error::other(format!("host {from} connected, which is not the predecessor of this host")).into()
             );
         }
         same(host, "hosts", hosts.into(), self.place.hosts().into()).map_err(Greeted::Differs)?;
-        let Config { places, fragment_bytes: ours, .. } = *self.config;
+        let RingConfig { places, fragment_bytes: ours, .. } = *self.config;
         let welcome = Message::Welcome { places, fragment_bytes: ours, timeout_ms: self.timeout_ms() };
-        // The predecessor is told before this host gives up, so that both can say what differs.
+        // Answers before checking the options, so that both hosts can report the difference.
         stream.write_all(&welcome.encode(self.session))?;
         stream.flush()?;
         self.same_options(host, fragment_bytes, timeout_ms).map_err(Greeted::Differs)?;
         Ok((lane, Connection { stream, socket: below }))
     }
 
-    /// Waits until the whole ring is there: a word goes around twice, the first time past hosts that have both neighbours, and then
-    /// past hosts that know of all. From then on nobody is silent.
+    /// Waits until all hosts are connected: a message travels around the ring twice. In the first
+    /// round each host passes it on once it has both neighbours; the second round tells all
+    /// hosts that all are connected. From then on the timeout for silence holds.
     fn meet(&self, to: &mut Connection<P::Stream>, from: &mut Connection<P::Stream>) -> Result<(), RoundaboutError> {
         let host = self.place.predecessor();
         let failed = |source| RoundaboutError::Accept { host, within: self.config.connect_timeout, source };
         for round in 1..=2 {
             let word = Message::Ready(round);
-            let mut say = || {
+            let mut send = || {
                 to.stream.write_all(&word.encode(self.session))?;
                 to.stream.flush()
             };
             let first = self.place.me().index() == 0;
             if first {
-                say().map_err(failed)?;
+                send().map_err(failed)?;
             }
             let left = self.left().map_err(failed)?;
             let heard = self.read(&mut from.stream, &from.socket, left).map_err(failed)?;
             if heard.map_err(|source| RoundaboutError::Wire { host, source })? != word {
-                let source = WireError::Damaged("another message than that all are there");
+                let source = WireError::Damaged("expected the message that all hosts are connected, got another one");
                 return Err(RoundaboutError::Wire { host, source });
             }
             if !first {
-                say().map_err(failed)?;
+                send().map_err(failed)?;
             }
         }
         Ok(())
@@ -243,7 +249,7 @@ impl<P: Protect> Greeting<'_, P> {
         same(host, "a timeout in milliseconds of", timeout_ms.into(), self.timeout_ms().into())
     }
 
-    /// A message that comes within that time as a whole.
+    /// Reads one whole message within the given time.
     fn read(&self, stream: &mut P::Stream, below: &Socket, within: Duration) -> io::Result<Result<Message, WireError>> {
         let end = Instant::now() + within;
         let (mut bytes, mut read) = ([0; MESSAGE_BYTES], 0);
@@ -259,7 +265,7 @@ impl<P: Protect> Greeting<'_, P> {
         Ok(Message::decode(&bytes, self.session))
     }
 
-    /// For the greeting, which has to be over in the time that is given back.
+    /// Prepares a socket for the greeting. Returns the time left for it.
     fn set_up(&self, socket: &Socket) -> io::Result<Duration> {
         if socket.local_addr()?.domain() == Domain::UNIX {
             check_user(socket)?;
@@ -276,19 +282,19 @@ impl<P: Protect> Greeting<'_, P> {
     }
 }
 
-/// Who is handed this host's memory must be the same user.
+/// Checks that the host at the other end, which is handed memory, runs as the same user.
 fn check_user(socket: &Socket) -> io::Result<()> {
     let (other, own) = (getsockopt(socket, PeerCredentials)?.uid(), geteuid().as_raw());
     if other == own {
         return Ok(());
     }
     let what = format!(
-        "user {other} is at the other end, and this host runs as user {own}; run all hosts of a machine as one"
+        "the host at the other end runs as user {other}, this host as user {own}; run all hosts of a machine as one user"
     );
     Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
 }
 
-/// What is left until then, if anything is.
+/// Returns the time left until `end`, or a timeout error.
 pub(super) fn left_until(end: Instant) -> io::Result<Duration> {
     let left = end.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }

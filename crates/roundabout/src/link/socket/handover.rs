@@ -1,5 +1,5 @@
-//! How the hosts of a machine get each other's arenas: every descriptor goes around the ring once, over the Unix sockets that
-//! connect neighbours.
+//! Sharing arenas among the hosts of a machine: every file descriptor travels around the ring once,
+//! over the Unix sockets that connect neighbours.
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -12,16 +12,16 @@ use socket2::Socket;
 
 use crate::{
     arena::Arena,
-    config::Config,
+    config::RingConfig,
     ring::{HostId, Place},
     wire::{MESSAGE_BYTES, Message, Session},
 };
 
-/// Makes this host's arena, and maps those of all others.
+/// Creates this host's arena, and maps those of all others.
 pub(super) fn share(
     place: Place,
     session: Session,
-    config: &Config,
+    config: &RingConfig,
     from: &Socket,
     to: &Socket,
 ) -> io::Result<Vec<Arc<Arena>>> {
@@ -36,7 +36,7 @@ pub(super) fn share(
         if origin != expected {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                format!("the arena of host {origin} came for that of {expected}"),
+                format!("it sent the arena of host {origin} instead of that of host {expected}"),
             ));
         }
         arenas[origin.index()] = Some(Arena::of_other(&memory, buffers, config.fragment_bytes as usize)?);
@@ -62,7 +62,7 @@ fn receive(socket: &Socket, session: Session) -> io::Result<(HostId, u32, OwnedF
     for control in received.cmsgs()? {
         if let ControlMessageOwned::ScmRights(descriptors) = control {
             for descriptor in descriptors {
-                // SAFETY: the kernel has just made the descriptor for this process. One too many is closed.
+                // SAFETY: the kernel has just created the descriptor for this process. An extra one is closed.
                 memory = Some(unsafe { OwnedFd::from_raw_fd(descriptor) });
             }
         }
@@ -73,6 +73,6 @@ fn receive(socket: &Socket, session: Session) -> io::Result<(HostId, u32, OwnedF
         (Some(Ok(Message::Arena { origin, buffers })), Some(memory)) => Ok((origin, buffers, memory)),
         (Some(Err(error)), _) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
         (None, _) => Err(io::ErrorKind::UnexpectedEof.into()),
-        _ => Err(invalid("another message than a shared arena")),
+        _ => Err(invalid("expected a shared arena, got another message")),
     }
 }

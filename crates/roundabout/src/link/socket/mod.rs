@@ -1,7 +1,8 @@
-//! Neighbours by sockets, each connection with a thread of its own at either end: to the successor fragments and announcements, from
-//! it credits. A connection carries messages one way after its greeting, so that it may be encrypted by whoever writes and reads
-//! it. Between machines (TCP) a fragment's bytes are copied to a buffer of the successor's; within one (Unix sockets) all hosts
-//! map each other's arenas, and the buffer itself is handed over.
+//! Links by sockets. Each connection has a thread at either end. Fragments and announcements travel
+//! to the successor, and credits come back. After its greeting a connection carries messages one
+//! way, so the two threads at its ends can encrypt and decrypt it. Between machines (TCP) a
+//! fragment is copied to a buffer of the successor. Within a machine (Unix sockets) all hosts map
+//! each other's arenas, and the buffer itself is handed over.
 
 use std::{
     io::{self, ErrorKind},
@@ -26,7 +27,7 @@ use super::{Inbox, Link};
 use crate::{
     alarm::{Failure, Reason},
     arena::{Arena, Buffer},
-    config::Config,
+    config::RingConfig,
     error::RoundaboutError,
     host::Opened,
     ring::{HostId, Place},
@@ -47,12 +48,12 @@ pub(crate) use greeting::connect_until;
 pub use greeting::{Address, connect};
 pub use protect::{Carrier, Clear, Protect, Tls};
 
-/// A connection that has been greeted: what is read and written, and the socket below, to end it.
+/// A connection after its greeting.
 #[derive(Debug)]
 pub struct Connection<S> {
-    /// What carries the bytes.
+    /// The stream to read and write.
     pub stream: S,
-    /// The socket that `stream` uses.
+    /// The socket below `stream`, to shut it down.
     pub socket: Socket,
 }
 
@@ -67,9 +68,10 @@ pub struct Connections<S> {
     pub forward_in: Connection<S>,
     /// To the predecessor: credits.
     pub back_out: Connection<S>,
-    /// Frames that the successor has room for.
+    /// The number of frames that the successor has room for.
     pub credits: u32,
-    /// The arenas of all hosts, in order, if buffers are handed over. This host's own has [`Config::own`] buffers.
+    /// The arenas of all hosts, in order, if buffers are handed over. This host's own arena has
+    /// [`RingConfig::own`] buffers.
     pub(crate) arenas: Option<Vec<Arc<Arena>>>,
 }
 
@@ -80,7 +82,7 @@ impl<S> Connections<S> {
     }
 }
 
-/// Connections to both neighbours, and the threads that serve them.
+/// A link by sockets: the connections to both neighbours, and the threads that serve them.
 pub struct Sockets {
     me: HostId,
     timeout: Duration,
@@ -88,23 +90,23 @@ pub struct Sockets {
     back: Sender<Out>,
     places: Arc<Places>,
     sockets: Vec<Socket>,
-    /// A host is out: fragments that wait are not written any more.
+    /// Whether a host failed. Waiting fragments are then not written any more.
     alarmed: Arc<AtomicBool>,
-    /// Until all writers have ended.
+    /// Disconnects when all writers have ended.
     written: Mutex<Receiver<()>>,
     writers: Mutex<Vec<JoinHandle<()>>>,
     readers: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Sockets {
-    /// Serves connections that were made.
+    /// Starts the threads that serve `connections`.
     ///
     /// # Errors
-    /// If there is not enough memory for the buffers, or threads cannot be started.
+    /// If memory is short, or threads cannot be started.
     pub fn start<S: Carrier>(
         place: Place,
         session: Session,
-        config: &Config,
+        config: &RingConfig,
         mut connections: Connections<S>,
         inbox: &Arc<dyn Inbox>,
     ) -> Result<Opened<Self>, RoundaboutError> {
@@ -121,12 +123,12 @@ impl Sockets {
         Ok(Opened { link: Self::serve(place, session, config, connections, places, inbox)?, own, credits })
     }
 
-    /// Serves connections beside which fragments go another way: none can come on them.
+    /// Starts the threads for connections without fragments, which travel another way.
     #[cfg(feature = "ofi")]
     pub(super) fn serve_beside<S: Carrier>(
         place: Place,
         session: Session,
-        config: &Config,
+        config: &RingConfig,
         connections: Connections<S>,
         inbox: &Arc<dyn Inbox>,
     ) -> Result<Self, RoundaboutError> {
@@ -136,7 +138,7 @@ impl Sockets {
     fn serve<S: Carrier>(
         place: Place,
         session: Session,
-        config: &Config,
+        config: &RingConfig,
         connections: Connections<S>,
         places: Places,
         inbox: &Arc<dyn Inbox>,
@@ -179,7 +181,7 @@ impl Sockets {
         let from_predecessor = reader(forward_in.stream, predecessor, Carries::Fragments);
         let from_successor = reader(back_in.stream, successor, Carries::Credits(credits));
         drop(writing);
-        // Dropped, it ends the threads that are started, if one cannot be.
+        // If a thread cannot be started, dropping the link ends the others.
         let link = Self {
             me: place.me(),
             timeout: config.timeout,
@@ -199,18 +201,18 @@ impl Sockets {
         Ok(link)
     }
 
-    /// Tells the predecessor that there is room for so many frames more.
+    /// Gives the predecessor credits for `frames` frames.
     pub(super) fn credit(&self, frames: u32) {
         credit(&self.back, frames);
     }
 
-    /// Whether a host is out.
+    /// Returns whether a host failed.
     #[cfg(feature = "ofi")]
     pub(super) fn are_alarmed(&self) -> bool {
         self.alarmed.load(Relaxed)
     }
 
-    /// This host goes without having come to its end.
+    /// Reports that this host gives up.
     pub(super) fn give_up(&self) {
         self.alarm(Failure { host: self.me, reason: Reason::GaveUp });
     }
@@ -228,7 +230,7 @@ impl Sockets {
     }
 }
 
-/// A writer that has ended has told the host why; what is posted to it is dropped.
+/// Posts to a writer. A writer that has ended has told the host why, and the message is dropped.
 fn post(queue: &Sender<Out>, out: Out) {
     let _ = queue.send(out);
 }
@@ -239,7 +241,7 @@ fn credit(back: &Sender<Out>, frames: u32) {
     }
 }
 
-/// What an error of a connection says about who is at its other end.
+/// Returns the failure of the neighbour that an error of its connection means.
 fn reason(error: &io::Error) -> Reason {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Reason::Silent,
@@ -277,7 +279,7 @@ impl Link for Sockets {
         for queue in [&self.forward, &self.back] {
             post(queue, Out::End);
         }
-        // A neighbour that takes next to nothing is not waited for.
+        // Does not wait longer for a neighbour that reads next to nothing.
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = written.recv_timeout(self.timeout);
         for socket in &self.sockets {
@@ -288,7 +290,7 @@ impl Link for Sockets {
     }
 }
 
-/// A link that is dropped without having been closed takes its host out of the ring.
+/// A link dropped before it is closed makes its host give up.
 impl Drop for Sockets {
     fn drop(&mut self) {
         self.give_up();

@@ -1,4 +1,4 @@
-//! Where fragments lie that come from the predecessor.
+//! The places for fragments from the predecessor.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,16 +8,17 @@ use crate::{
     rotation::{Credits, Slot},
 };
 
-/// Room for so many frames as the predecessor has credits, those that are kept back or on their way included. Slots have numbers from
-/// that of the last own one on.
+/// Room for as many frames as the predecessor has credits, including those kept back or in transit.
+/// The slots are numbered after the own ones.
 pub(super) enum Places {
-    /// In buffers of this host.
+    /// Places in buffers of this host.
     Copied { own: Slot, free: Mutex<Free> },
-    /// In the buffers of their origins, which this machine's hosts share; only the slots' numbers are this host's.
+    /// Places for fragments in the buffers of their origins, which the hosts of this machine share.
+    /// Only the slot numbers belong to this host.
     Handed { free: Mutex<Vec<Slot>>, arenas: Vec<Arc<Arena>> },
 }
 
-/// Buffers that nobody uses.
+/// The free buffers, and the credits owed for them.
 pub(super) struct Free {
     buffers: Vec<Buffer>,
     credits: Credits,
@@ -33,27 +34,27 @@ impl Places {
         Self::Handed { free: Mutex::new((own..own + places).collect()), arenas }
     }
 
-    /// For a fragment whose bytes follow.
+    /// Takes a place for a fragment whose bytes follow.
     pub(super) fn take(&self) -> Option<(Slot, Buffer)> {
         let Self::Copied { own, free } = self else { return None };
         let buffer = lock(free).buffers.pop()?;
         Some((own + buffer.number(), buffer))
     }
 
-    /// For a fragment in a buffer of its origin.
+    /// Takes a place for a fragment in a buffer of its origin.
     pub(super) fn take_handed(&self, origin: HostId, number: u32) -> Option<(Slot, Buffer)> {
         let Self::Handed { free, arenas } = self else { return None };
         let buffer = arenas.get(origin.index())?.take(number)?;
         Some((lock(free).pop()?, buffer))
     }
 
-    /// One of this host's own buffers that is back.
+    /// Takes one of this host's own buffers that came back.
     pub(super) fn take_home(&self, me: HostId, number: u32) -> Option<Buffer> {
         let Self::Handed { arenas, .. } = self else { return None };
         arenas.get(me.index())?.take(number)
     }
 
-    /// The place of a fragment that is not here any more. The credits to be sent to the predecessor.
+    /// Frees the place of a fragment that left. Returns the credits to send to the predecessor.
     pub(super) fn give(&self, slot: Slot, buffer: Buffer) -> u32 {
         match self {
             Self::Copied { free, .. } => {
@@ -62,7 +63,7 @@ impl Places {
                 let count = free.buffers.len() as u32;
                 free.credits.give(count)
             }
-            // A message of a machine's own costs little, and a place no memory.
+            // Within a machine a message costs little, and a place no memory.
             Self::Handed { free, .. } => {
                 lock(free).push(slot);
                 1

@@ -1,4 +1,4 @@
-//! What a connection is wrapped in before anything is said on it.
+//! The protection of connections, applied before the first message.
 
 use std::{
     io::{Read, Write},
@@ -10,9 +10,10 @@ use socket2::Socket;
 
 use crate::secure::{self, HostName, Identity, Refusal, Secure, SecureError};
 
-/// What carries a connection's bytes.
+/// A stream that carries a connection's bytes.
 pub trait Carrier: Read + Write + Send + 'static {
-    /// A key that both ends of the connection can have, and nobody else: each label and context gives another. None in the clear.
+    /// Derives a key that only the two ends of the connection know. Each label and context gives
+    /// another key. Returns `None` for a connection in the clear.
     fn export(&self, label: &[u8], context: &[u8]) -> Option<[u8; 32]>;
 }
 
@@ -28,25 +29,25 @@ impl Carrier for Secure {
     }
 }
 
-/// How connections are protected.
+/// The protection of connections: [`Clear`] or [`Tls`].
 pub trait Protect: Sync {
-    /// What carries the bytes.
+    /// The stream that carries the bytes.
     type Stream: Carrier;
 
-    /// A connection that this host has made to its successor.
+    /// Protects a connection that this host made to its successor.
     ///
     /// # Errors
-    /// If the successor is not who it should be, or does not take this host for who it is.
+    /// If the successor is not the expected host, or refuses this one.
     fn outgoing(&self, socket: Socket, within: Duration) -> Result<Self::Stream, SecureError>;
 
-    /// A connection that somebody has made to this host.
+    /// Protects a connection that a caller made to this host.
     ///
     /// # Errors
-    /// If it is not the predecessor: it is turned away.
+    /// If the caller is not the predecessor.
     fn incoming(&self, socket: Socket, within: Duration) -> Result<Self::Stream, SecureError>;
 }
 
-/// Not at all: for networks whose every host is trusted, and within a machine.
+/// No protection: for networks in which every host is trusted, and within a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Clear;
 
@@ -62,14 +63,16 @@ impl Protect for Clear {
     }
 }
 
-/// By TLS 1.3, with certificates on both sides. For TCP alone.
+/// TLS 1.3 with certificates on both sides. For TCP only.
+///
+/// [`Authority`](crate::secure::Authority) issues the certificates.
 #[derive(Debug)]
 pub struct Tls<'a> {
-    /// This host.
+    /// The identity of this host.
     pub identity: &'a Identity,
-    /// Who may connect to it.
+    /// The host that may connect to this one.
     pub predecessor: HostName,
-    /// Whom it connects to.
+    /// The host that this one connects to.
     pub successor: HostName,
 }
 

@@ -27,32 +27,32 @@ pub(super) struct Reader<S> {
     pub(super) inbox: Arc<dyn Inbox>,
 }
 
-/// What a connection is for.
+/// The content of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Carries {
-    /// What comes from the predecessor.
+    /// Fragments and announcements from the predecessor.
     Fragments,
-    /// What the successor promises, at most so many frames.
+    /// Credits from the successor, at most this number in one message.
     Credits(u32),
 }
 
-/// Why reading ended.
+/// The reason why reading ended.
 #[derive(Debug, thiserror::Error)]
 enum ReadError {
     #[error("while reading from it: {0}")]
     Io(#[from] io::Error),
     #[error(transparent)]
     Wire(#[from] WireError),
-    #[error("it says what its connection does not carry: {0:?}")]
+    #[error("it sent a message that its connection does not carry: {0:?}")]
     Unexpected(Message),
-    #[error("it sends a fragment of {0} bytes, more than was agreed on")]
+    #[error("it sent a fragment of {0} bytes, more than the agreed size")]
     TooLong(u32),
-    #[error("it sends more than there is room for, or a buffer that is not its own")]
+    #[error("it sent more than there is room for, or a buffer that it does not own")]
     NoRoom,
 }
 
 impl<S: Read> Reader<S> {
-    /// Until the neighbour says goodbye, or is out.
+    /// Runs until the neighbour says goodbye or fails.
     pub(super) fn run(mut self) {
         let Err(error) = self.read_all() else {
             return self.inbox.put(match self.carries {

@@ -20,16 +20,16 @@ use crate::{
     wire::{Message, Session},
 };
 
-/// What is to be written.
+/// What to write.
 pub(super) enum Out {
     Fragment(Slot, Buffer, Frame, usize),
     Message(Message),
-    /// Nothing follows.
+    /// The end of the queue.
     End,
 }
 
 pub(super) struct Writer<S> {
-    /// Dropped when this one has ended.
+    /// Dropped when this writer has ended.
     pub(super) _writing: Sender<()>,
     pub(super) alarmed: Arc<AtomicBool>,
     pub(super) stream: S,
@@ -45,10 +45,10 @@ pub(super) struct Writer<S> {
 }
 
 impl<S: Write> Writer<S> {
-    /// Until the end is asked for, or the neighbour is out.
+    /// Runs until the end of the queue, or until the neighbour fails.
     pub(super) fn run(mut self) {
         let Err(error) = self.write_all() else { return };
-        // A neighbour that is gone may have said goodbye: it had all it needed. Who reads what it says knows.
+        // A closed connection is no failure if the neighbour said goodbye: the reader knows.
         if reason(&error) == Reason::Silent {
             let failure = Failure { host: self.peer, reason: Reason::Silent };
             self.inbox.put(Incoming::Failed(failure, Some(format!("while writing to it: {error}"))));
@@ -78,7 +78,7 @@ impl<S: Write> Writer<S> {
         self.stream.flush()
     }
 
-    /// Credits that wait one after the other are one message. Gives what waits behind them.
+    /// Merges consecutive credits into one message. Returns what follows them.
     fn credits(&mut self, mut frames: u32) -> io::Result<Option<Out>> {
         let next = loop {
             match self.queue.try_recv() {
@@ -90,7 +90,7 @@ impl<S: Write> Writer<S> {
         Ok(next)
     }
 
-    /// The fragment's bytes go to the successor, and its buffer is used again.
+    /// Sends the bytes of a fragment, and reuses its buffer.
     fn copy(&mut self, slot: Slot, mut buffer: Buffer, frame: Frame, bytes: usize) -> io::Result<()> {
         let message = Message::Fragment(frame, bytes as u32).encode(self.session);
         self.stream.write_all(buffer.with_message(&message, bytes))?;
@@ -104,10 +104,10 @@ impl<S: Write> Writer<S> {
         Ok(())
     }
 
-    /// The buffer itself goes to the successor.
+    /// Hands the buffer itself to the successor.
     fn hand(&mut self, slot: Slot, buffer: Buffer, frame: Frame, bytes: usize) -> io::Result<()> {
         let number = buffer.number();
-        // First: it may be back before this thread goes on.
+        // Done first: the buffer may come back before this thread continues.
         if slot < self.own {
             drop(buffer);
         } else {

@@ -11,8 +11,11 @@ use arrow::{
 };
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::{build, decode};
-use crate::{error::DatasetError, input::text::exact::as_texts};
+use super::{build, decode, objects};
+use crate::{
+    error::DatasetError,
+    input::text::{exact::as_texts, records::Syntax},
+};
 
 /// Lines that columns are told by.
 #[derive(Default)]
@@ -24,10 +27,14 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Takes `line`, with its line end, if it is an object.
-    pub(super) fn add(&mut self, line: &[u8]) {
+    /// Takes `record`, with its line end, if it is an object.
+    pub(super) fn add(&mut self, record: &[u8], syntax: Syntax) {
+        let line = &*objects(syntax, record);
         if infer_json_schema(line, None).is_ok() {
             self.lines.extend_from_slice(line);
+            if syntax == Syntax::Array {
+                self.lines.push(b'\n');
+            }
             self.ends.push(self.lines.len());
             self.names.add(line);
         }
@@ -39,7 +46,7 @@ impl Sample {
             DatasetError::corrupt(path, format!("columns cannot be told by the first lines: {error}"))
         })?;
         if schema.fields().is_empty() {
-            let reason = "none of the first lines is a JSON object with fields; write one object a line";
+            let reason = "none of its first records is a JSON object with fields; write one object a line, or one array of objects";
             return Err(DatasetError::corrupt(path, reason));
         }
         let mut fields: Vec<FieldRef> = schema.fields().iter().map(settled).collect();

@@ -1,21 +1,23 @@
-//! JSON, an object a line.
+//! JSON: an object a line, or all in an array.
 
 mod infer;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use arrow::{
     array::RecordBatch,
-    datatypes::{DataType, Schema, SchemaRef},
+    datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
     error::ArrowError,
     json::{ReaderBuilder, reader::Decoder},
 };
 
 use super::{
-    Body, Decode, Head, MakeDecode, TextFile,
+    Body, Decode, Head, MakeDecode, Range, TextFile,
     exact::{as_texts, parse},
-    infer_rows,
-    records::Syntax,
+    infer_rows, read_range,
+    records::{Scanner, Syntax},
+    sample::records,
+    windows,
 };
 use crate::{
     error::DatasetError,
@@ -28,29 +30,82 @@ use crate::{
 
 use infer::Sample;
 
-/// Reads the beginning of each file to infer the columns; every file gets those of all. A line that has others is a bad row.
+/// Objects of each file that columns are told by: each is parsed for that.
+const MOST_OBJECTS: usize = 16 << 10;
+
+/// Reads parts of each file to infer the columns; every file gets those of all. A line that has others is a bad row.
 pub(in crate::input) fn open(
     files: &[&InputFile],
     options: &InputOptions,
 ) -> Result<Vec<Box<dyn Source>>, DatasetError> {
     let Some(first) = files.first() else { return Ok(vec![]) };
     let rows = infer_rows(options, files.len());
-    let (mut marks, mut sample) = (vec![], Sample::default());
+    let (mut bodies, mut sample) = (vec![], Sample::default());
     for file in files {
         let head = Head::read(file)?;
-        if head.bytes.trim_ascii_start().starts_with(b"[") {
-            let reason = "it holds a JSON array; write one object a line, as by: jq -c '.[]'";
-            return Err(DatasetError::corrupt(&file.path, reason));
+        let syntax = if head.bytes.trim_ascii_start().starts_with(b"[") { Syntax::Array } else { Syntax::Lines };
+        let mut seen = head.mark;
+        for record in head.records(syntax).take(rows.min(MOST_OBJECTS)) {
+            sample.add(record, syntax);
+            seen += record.len() as u64;
         }
-        head.records(Syntax::Lines).take(rows).for_each(|line| sample.add(line));
-        marks.push(head.mark);
+        if syntax == Syntax::Lines {
+            let windows = windows(file, rows, seen)?;
+            windows.iter().flat_map(|window| records(window, syntax)).for_each(|line| sample.add(line, syntax));
+        } else {
+            check_closed(file)?;
+        }
+        bodies.push(Body { syntax, start: head.mark, line: 1 });
     }
-    let schema = sample.schema(&first.path)?;
-    let file = |(file, mark): (&&InputFile, u64)| {
-        let body = Body { syntax: Syntax::Lines, start: mark, line: 1 };
+    let schema = given(sample.schema(&first.path)?.as_ref(), options);
+    let file = |(file, body): (&&InputFile, Body)| {
         Box::new(JsonFile { file: (*file).clone(), body, schema: Arc::clone(&schema) }) as Box<dyn Source>
     };
-    Ok(files.iter().zip(marks).map(file).collect())
+    Ok(files.iter().zip(bodies).map(file).collect())
+}
+
+/// The columns, with the types that are given for them. Objects and lists stay what they are.
+fn given(schema: &Schema, options: &InputOptions) -> SchemaRef {
+    let field = |field: &FieldRef| match options.types.of(field.name()) {
+        Some(given) if !field.data_type().is_nested() => Arc::new(Field::new(field.name(), given, true)),
+        _ => Arc::clone(field),
+    };
+    Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
+}
+
+/// An array ends with a bracket, unless the file is cut short. The end of a compressed file is checked by its decoder.
+fn check_closed(file: &InputFile) -> Result<(), DatasetError> {
+    if file.compression.is_some() {
+        return Ok(());
+    }
+    let start = file.bytes.saturating_sub(END_BYTES);
+    let end = read_range(&file.path, &Range { start, end: file.bytes, line: 1 })?;
+    if end.trim_ascii_end().ends_with(b"]") {
+        return Ok(());
+    }
+    Err(DatasetError::corrupt(&file.path, "its JSON array does not end with ']'; is the file cut short?"))
+}
+
+/// Bytes at the end of a file that have its last bracket.
+const END_BYTES: u64 = 4 << 10;
+
+/// The records of `bytes` without what stands between them in an array, nor line ends within.
+fn spaced(bytes: &[u8]) -> Vec<u8> {
+    let without_end = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
+    let mut spaced: Vec<u8> = bytes.iter().map(without_end).collect();
+    let (mut scanner, mut at) = (Scanner::new(Syntax::Array), 0);
+    while at < bytes.len() {
+        let blanks = scanner.blanks(&bytes[at..]);
+        spaced[at..at + blanks].fill(b' ');
+        at += blanks;
+        at += scanner.end_of_record(&bytes[at..]).unwrap_or(bytes.len() - at);
+    }
+    spaced
+}
+
+/// What is decoded as a text first: the decoders of integers and times cut off what they do not hold.
+fn is_rounded(data_type: &DataType) -> bool {
+    data_type.is_integer() || data_type.is_temporal() || data_type.is_decimal()
 }
 
 struct JsonFile {
@@ -65,7 +120,7 @@ impl Source for JsonFile {
     }
 
     fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>> {
-        let objects = Objects { columns: schema.fields().len() };
+        let objects = Objects { columns: schema.fields().len(), syntax: self.body.syntax };
         TextFile::parts(&self.file, self.body, Box::new(objects), schema, options)
     }
 }
@@ -73,16 +128,16 @@ impl Source for JsonFile {
 /// Objects of a dataset with so many columns.
 struct Objects {
     columns: usize,
+    syntax: Syntax,
 }
 
 impl MakeDecode for Objects {
     fn decoder(&self, schema: SchemaRef, rows: usize) -> Result<Box<dyn Decode>, DatasetError> {
         // Where some of the columns are asked for, the others are no mistake.
         let strict = schema.fields().len() == self.columns;
-        // Integers are decoded as texts: a decoder of integers cuts off fractions.
-        let texts = as_texts(&schema, DataType::is_integer);
+        let texts = as_texts(&schema, is_rounded);
         let decoder = build(&texts, rows, strict)?;
-        Ok(Box::new(JsonDecode { schema, texts, rows, strict, decoder }))
+        Ok(Box::new(JsonDecode { schema, texts, syntax: self.syntax, rows, strict, decoder }))
     }
 }
 
@@ -96,6 +151,7 @@ struct JsonDecode {
     schema: SchemaRef,
     /// The columns as they are decoded, before they are parsed.
     texts: SchemaRef,
+    syntax: Syntax,
     rows: usize,
     strict: bool,
     decoder: Decoder,
@@ -107,7 +163,7 @@ impl Decode for JsonDecode {
     }
 
     fn decode(&mut self, bytes: &[u8], records: usize) -> Result<RecordBatch, ArrowError> {
-        match decode(&mut self.decoder, bytes, records) {
+        match decode(&mut self.decoder, &objects(self.syntax, bytes), records) {
             Ok(batch) => parse(&batch, &self.schema),
             Err(error) => {
                 self.decoder = build(&self.texts, self.rows, self.strict)?;
@@ -117,11 +173,12 @@ impl Decode for JsonDecode {
     }
 
     fn diagnose(&self, record: &[u8]) -> (Option<String>, String) {
+        let record = &*objects(self.syntax, record);
         let try_it = |schema: &SchemaRef, strict| {
             let one =
                 |schema: &SchemaRef| build(schema, 1, strict).and_then(|mut decoder| decode(&mut decoder, record, 1));
             // A decoder of its type says best what a value is, unless it takes it.
-            let parsed = || one(&as_texts(schema, DataType::is_integer)).and_then(|batch| parse(&batch, schema));
+            let parsed = || one(&as_texts(schema, is_rounded)).and_then(|batch| parse(&batch, schema));
             one(schema).and_then(|_| parsed()).err().map(text)
         };
         if let Some(reason) = try_it(&Arc::new(Schema::empty()), false) {
@@ -137,6 +194,11 @@ impl Decode for JsonDecode {
     }
 }
 
+/// `bytes` as the decoder takes them.
+fn objects(syntax: Syntax, bytes: &[u8]) -> Cow<'_, [u8]> {
+    if syntax == Syntax::Array { Cow::Owned(spaced(bytes)) } else { Cow::Borrowed(bytes) }
+}
+
 /// What an error says, without its kind.
 fn text(error: ArrowError) -> String {
     match error {
@@ -148,7 +210,7 @@ fn text(error: ArrowError) -> String {
 fn decode(decoder: &mut Decoder, bytes: &[u8], records: usize) -> Result<RecordBatch, ArrowError> {
     let used = decoder.decode(bytes)?;
     if decoder.has_partial_record() || !bytes[used..].trim_ascii().is_empty() || decoder.len() != records {
-        return Err(ArrowError::JsonError("it is not one JSON object a line".to_owned()));
+        return Err(ArrowError::JsonError("it is not a JSON object".to_owned()));
     }
     decoder.flush()?.ok_or_else(|| ArrowError::JsonError("there is no object".to_owned()))
 }

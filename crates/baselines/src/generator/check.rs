@@ -1,0 +1,192 @@
+//! Whether a shuffle put every tuple where it belongs, whole and once.
+
+use annulus_pages::{
+    page::{HEADER_BYTES, Header, Layout, MAGIC, Page, PageShape, VERSION},
+    target::Target,
+};
+use annulus_rows::partition::Modulo;
+
+use super::{Generator, splitmix64, words};
+use crate::partitioner::Shuffled;
+
+/// Where tuples may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// In partition `key % partitions`, on full pages but for the last.
+    ByKey,
+    /// In any partition, on pages that need not be full.
+    Any,
+}
+
+/// Checks the pages of a shuffle of all the generator's tuples: headers; that all pages but each partition's last are full and
+/// tuples lie on them without gaps; that keys belong to their partition; every byte of every payload; and that each tuple is
+/// there once. Payloads of less than four bytes do not name their tuple: of these, the keys and payloads are compared as
+/// multisets, by a 128-bit sum. Takes a bit for each tuple.
+///
+/// # Errors
+/// What was found first, in words.
+pub fn check(
+    shuffled: &Shuffled,
+    generator: &Generator,
+    shape: &PageShape,
+    partitions: Modulo,
+    placement: Placement,
+) -> Result<(), String> {
+    if shuffled.partitions.len() != partitions.consumers() {
+        return Err(format!("{} partitions instead of {}", shuffled.partitions.len(), partitions.consumers()));
+    }
+    let mut checker = Checker {
+        generator,
+        shape,
+        partitions,
+        placement,
+        seen: vec![0; generator.tuples().div_ceil(64) as usize],
+        unnamed: Multiset::default(),
+        expected: vec![0; generator.most_payload()],
+        tuples: 0,
+    };
+    for (partition, pages) in shuffled.partitions.iter().enumerate() {
+        for (sequence, page) in pages.iter().enumerate() {
+            let last = sequence + 1 == pages.len();
+            checker
+                .page(page, partition, sequence, last)
+                .map_err(|what| format!("partition {partition}, page {sequence}: {what}"))?;
+        }
+    }
+    checker.finish()
+}
+
+struct Checker<'a> {
+    generator: &'a Generator,
+    shape: &'a PageShape,
+    partitions: Modulo,
+    placement: Placement,
+    /// A bit for each tuple whose payload names it.
+    seen: Vec<u64>,
+    /// The tuples whose payload is too short for that.
+    unnamed: Multiset,
+    expected: Vec<u8>,
+    tuples: u64,
+}
+
+impl Checker<'_> {
+    fn page(&mut self, page: &Page, partition: usize, sequence: usize, last: bool) -> Result<(), String> {
+        let (header, bytes, shape) = (page.header(), page.bytes(), self.shape);
+        let tuples = header.claimed as usize;
+        let payload_bytes = header.payload_bytes as usize;
+        let whole = Header::complete(shape, partition as u32, sequence as u32, header.claimed, header.payload_bytes);
+        if header != whole || bytes.len() != shape.page_bytes() || tuples == 0 || !shape.fits(tuples, payload_bytes) {
+            return Err(format!("its header is {header:?}"));
+        }
+        debug_assert_eq!((header.magic, header.version), (MAGIC, VERSION));
+        if !last && self.placement == Placement::ByKey {
+            let full = match self.generator.payload {
+                super::Payload::Fixed(_) => tuples == shape.capacity(),
+                super::Payload::UpTo(most) => !shape.fits(tuples + 1, payload_bytes + most as usize),
+            };
+            if !full {
+                return Err(format!(
+                    "{tuples} tuples with {payload_bytes} bytes do not fill it, and it is not the last"
+                ));
+            }
+        }
+        let mut offset = shape.page_bytes();
+        for tuple in 0..tuples {
+            let fail = |what: String| format!("tuple {tuple}: {what}");
+            let (key, payload) = self.tuple(bytes, tuple, &mut offset).map_err(fail)?;
+            let belongs = self.partitions.of(key);
+            if belongs != partition && self.placement == Placement::ByKey {
+                return Err(fail(format!("its key {key} belongs to partition {belongs}")));
+            }
+            self.once(key, payload).map_err(fail)?;
+        }
+        if shape.page_bytes() - offset != payload_bytes {
+            return Err(format!("{} bytes of data instead of {payload_bytes}", shape.page_bytes() - offset));
+        }
+        self.tuples += tuples as u64;
+        Ok(())
+    }
+
+    /// Key and payload of a tuple whose payload ends at `offset`, which is moved to where it begins.
+    fn tuple<'p>(&self, page: &'p [u8], tuple: usize, offset: &mut usize) -> Result<(u32, &'p [u8]), String> {
+        let slot = HEADER_BYTES + tuple * self.shape.slot_bytes();
+        let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| page[slot + at + i]));
+        let size = match (self.shape.layout(), self.generator.payload) {
+            (Layout::Compact, super::Payload::Fixed(size)) => size as usize,
+            _ => word(8) as usize,
+        };
+        let end = *offset;
+        *offset = end.checked_sub(size).ok_or_else(|| format!("its length is {size}, more than the page has"))?;
+        if self.shape.layout() == Layout::Slotted && word(4) as usize != *offset {
+            return Err(format!("its offset is {} instead of {offset}", word(4)));
+        }
+        Ok((word(0), &page[*offset..end]))
+    }
+
+    /// That the tuple is one of the generator's, and was not there yet.
+    fn once(&mut self, key: u32, payload: &[u8]) -> Result<(), String> {
+        let Some(name) = payload.first_chunk::<4>() else {
+            self.unnamed.add(key, payload);
+            return Ok(());
+        };
+        let number = u32::from_le_bytes(*name);
+        if u64::from(number) >= self.generator.tuples() {
+            return Err(format!("its payload names tuple {number}, which there is not"));
+        }
+        let (expected_key, size) = (self.generator.key(number.into()), self.generator.payload_bytes(number.into()));
+        if (key, payload.len()) != (expected_key, size) {
+            let found = payload.len();
+            return Err(format!(
+                "key {key} and {found} bytes, but tuple {number} has key {expected_key} and {size} bytes"
+            ));
+        }
+        let expected = &mut self.expected[..size];
+        words::payload(number, expected);
+        if payload != expected {
+            return Err(format!("the payload of tuple {number} is damaged"));
+        }
+        let (word, bit) = (&mut self.seen[number as usize / 64], 1 << (number % 64));
+        if *word & bit != 0 {
+            return Err(format!("tuple {number} was there already"));
+        }
+        *word |= bit;
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), String> {
+        let all = self.generator.tuples();
+        if self.tuples != all {
+            return Err(format!("{} tuples instead of {all}", self.tuples));
+        }
+        let mut unnamed = Multiset::default();
+        let mut payload = [0; 4];
+        for number in 0..all {
+            let size = self.generator.payload_bytes(number);
+            if size < 4 {
+                words::payload(number as u32, &mut payload[..size]);
+                unnamed.add(self.generator.key(number), &payload[..size]);
+            } else if self.seen[number as usize / 64] & (1 << (number % 64)) == 0 {
+                return Err(format!("tuple {number} is missing"));
+            }
+        }
+        if unnamed != self.unnamed {
+            return Err("tuples with less than four bytes of payload are others than were generated".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Tuples in any order.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Multiset {
+    sums: [u64; 2],
+}
+
+impl Multiset {
+    fn add(&mut self, key: u32, payload: &[u8]) {
+        let short = payload.iter().rev().fold(payload.len() as u64, |word, &byte| word << 8 | u64::from(byte));
+        let tuple = short << 32 | u64::from(key);
+        self.sums[0] = self.sums[0].wrapping_add(splitmix64(tuple));
+        self.sums[1] = self.sums[1].wrapping_add(splitmix64(!tuple));
+    }
+}

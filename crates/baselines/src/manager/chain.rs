@@ -1,0 +1,168 @@
+//! The atomics of the lock-free page manager: a list of pages, of which the last is open. PROTOCOL.md states the protocol.
+
+use std::ptr::null_mut;
+
+use annulus_pages::page::write::Extent;
+use annulus_sync::{
+    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed},
+    yield_now,
+};
+use crossbeam_utils::CachePadded;
+
+use super::order;
+
+/// The pages of a partition, of which the last is open.
+pub(super) struct Chain<P: Send + Sync> {
+    open: AtomicPtr<Node<P>>,
+    /// No page will be added any more.
+    failed: AtomicBool,
+}
+
+/// A page in a chain, which does not move while the chain lives.
+pub(super) struct Node<P> {
+    pub(super) page: P,
+    /// [`Word`]: the extent of the places taken, and whether the page is closed.
+    taken: CachePadded<AtomicU64>,
+    /// Tuples written, and [`CLOSED`] once the claim that closed the page was.
+    completed: CachePadded<AtomicU32>,
+    previous: *mut Node<P>,
+}
+
+/// What a thread may write.
+#[must_use = "places that are not written keep their page from being complete"]
+pub(super) struct Claim<'c, P: Send + Sync> {
+    pub(super) node: &'c Node<P>,
+    pub(super) at: Extent,
+    pub(super) room: Extent,
+    /// It closed the page: it owes the chain another one.
+    pub(super) closer: Option<Closer<'c, P>>,
+}
+
+/// The duty to add a page. Dropping it fails the chain.
+pub(super) struct Closer<'c, P: Send + Sync> {
+    chain: &'c Chain<P>,
+}
+
+/// A page that is out of its chain.
+pub(super) struct Done<P> {
+    pub(super) page: P,
+    pub(super) taken: Extent,
+    /// Tuples written.
+    pub(super) completed: usize,
+}
+
+/// In `taken` and `completed`: no place will be taken any more.
+const CLOSED: u32 = 1 << 31;
+
+/// The value of `taken`: tuples (31 bits), closed (1 bit), bytes of data (32 bits).
+#[derive(Clone, Copy)]
+struct Word(u64);
+
+impl Word {
+    fn new(taken: Extent, closed: bool) -> Self {
+        let closed = if closed { CLOSED } else { 0 };
+        Self((taken.bytes as u64) << 32 | u64::from(taken.tuples as u32 | closed))
+    }
+
+    fn closed(self) -> bool {
+        self.0 as u32 & CLOSED != 0
+    }
+
+    fn taken(self) -> Extent {
+        Extent { tuples: (self.0 as u32 & !CLOSED) as usize, bytes: (self.0 >> 32) as usize }
+    }
+}
+
+impl<P: Send + Sync> Chain<P> {
+    /// A chain of one page.
+    pub(super) fn new(page: P) -> Self {
+        Self { open: AtomicPtr::new(Node::boxed(page, null_mut())), failed: AtomicBool::new(false) }
+    }
+
+    /// Takes a place on the open page. `fitting` says what would fit behind what is taken, and whether that closes the page;
+    /// it may be asked again. `None` if the chain failed. Waits while another thread adds a page.
+    #[inline(always)]
+    pub(super) fn claim(&self, fitting: impl Fn(Extent) -> (Extent, bool)) -> Option<Claim<'_, P>> {
+        loop {
+            // SAFETY: nodes live as long as the chain, and the Acquire shows what was written before this one was installed.
+            let node = unsafe { &*self.open.load(order::look()) };
+            let mut word = Word(node.taken.load(Relaxed));
+            while !word.closed() {
+                let at = word.taken();
+                let (room, closes) = fitting(at);
+                match node.taken.compare_exchange_weak(word.0, Word::new(at + room, closes).0, Relaxed, Relaxed) {
+                    Ok(_) => {
+                        let closer = closes.then(|| Closer { chain: self });
+                        return Some(Claim { node, at, room, closer });
+                    }
+                    Err(now) => word = Word(now),
+                }
+            }
+            if self.failed.load(order::give_up()) {
+                return None;
+            }
+            yield_now();
+        }
+    }
+
+    /// All pages, in order.
+    pub(super) fn into_pages(mut self) -> Vec<Done<P>> {
+        self.take_pages()
+    }
+
+    fn take_pages(&mut self) -> Vec<Done<P>> {
+        let mut pages = Vec::new();
+        let mut node = self.open.load(order::look());
+        self.open.store(null_mut(), Relaxed);
+        while !node.is_null() {
+            // SAFETY: nodes come from boxes, and nobody else has the chain.
+            let Node { page, taken, completed, previous } = *unsafe { Box::from_raw(node) };
+            // The Acquire is that of whoever got the chain back from its writers.
+            let completed = (completed.load(Relaxed) & !CLOSED) as usize;
+            pages.push(Done { page, taken: Word(taken.load(Relaxed)).taken(), completed });
+            node = previous;
+        }
+        pages.reverse();
+        pages
+    }
+}
+
+impl<P: Send + Sync> Drop for Chain<P> {
+    fn drop(&mut self) {
+        drop(self.take_pages());
+    }
+}
+
+impl<P> Node<P> {
+    fn boxed(page: P, previous: *mut Self) -> *mut Self {
+        let (taken, completed) = (AtomicU64::new(0), AtomicU32::new(0));
+        let node = Self { page, taken: CachePadded::new(taken), completed: CachePadded::new(completed), previous };
+        Box::into_raw(Box::new(node))
+    }
+
+    /// Says that `tuples` of a claim have been written, all of it, and whether it closed the page. True for one claim only:
+    /// the page is closed, and all that was taken has been written and can be read.
+    #[inline]
+    pub(super) fn complete(&self, tuples: usize, closed: bool) -> bool {
+        let more = tuples as u32 + if closed { CLOSED } else { 0 };
+        let completed = self.completed.fetch_add(more, order::complete()).wrapping_add(more);
+        // Once CLOSED shows here, so does the last value of `taken`.
+        completed & CLOSED != 0 && completed == self.taken.load(Relaxed) as u32
+    }
+}
+
+impl<P: Send + Sync> Closer<'_, P> {
+    /// Adds an empty page and opens it.
+    pub(super) fn install(self, page: P) {
+        // Only the closer of the open page stores here.
+        let previous = self.chain.open.load(Relaxed);
+        self.chain.open.store(Node::boxed(page, previous), order::install());
+        std::mem::forget(self);
+    }
+}
+
+impl<P: Send + Sync> Drop for Closer<'_, P> {
+    fn drop(&mut self) {
+        self.chain.failed.store(true, order::fail());
+    }
+}

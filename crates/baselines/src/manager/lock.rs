@@ -1,0 +1,23 @@
+//! The lock-based page manager (paper, section 3.3.1): insertion of one tuple or a batch.
+
+use annulus_pages::{error::PagesError, page::write::Run};
+
+use super::{Writer, places::Places};
+
+/// Places are taken under the partition's lock, for as much of a run as fits on the page, and written without it.
+pub(crate) struct Lock<'m, 'a>(pub(crate) &'m Places<'a>);
+
+impl Writer for Lock<'_, '_> {
+    #[inline(always)]
+    fn insert(&mut self, partition: usize, mut run: Run<'_>) -> Result<(), PagesError> {
+        while !run.is_empty() {
+            let claim = self.0.claim(partition, &run.need())?;
+            let (first, others) = run.split(claim.room);
+            // SAFETY: the claim has room for these tuples, and is ours.
+            unsafe { claim.page.write(self.0.shape(), claim.at, &first) };
+            claim.page.complete(claim.room.tuples);
+            run = others;
+        }
+        Ok(())
+    }
+}

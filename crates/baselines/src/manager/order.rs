@@ -1,0 +1,16 @@
+//! The memory orderings of the lock-free page manager, by name. PROTOCOL.md says which Acquire reads which Release.
+
+use annulus_sync::orderings;
+
+orderings! {
+    /// Store of the open page, after it was made.
+    install = Release;
+    /// Load of the open page, before places on it are taken.
+    look = Acquire;
+    /// The `fetch_add` that says that places were written, and of the last one, before the page is read.
+    complete = AcqRel;
+    /// Store that no page will be added, after the error was.
+    fail = Release;
+    /// Load of that, before the error is read.
+    give_up = Acquire;
+}

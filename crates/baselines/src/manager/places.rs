@@ -1,0 +1,147 @@
+//! Places on shared pages, taken under a lock for each partition and written after it (paper, sections 3.3.1 and 3.3.5).
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU32, Ordering},
+};
+
+use annulus_pages::{
+    error::PagesError,
+    memory::PageMemory,
+    page::{
+        Block, Page, PageShape,
+        write::{self, Extent, Need, Run},
+    },
+};
+use crossbeam_utils::CachePadded;
+
+use super::{complete, take_block};
+
+/// The pages of all partitions. Whoever takes a place on one writes it, alone and without a lock.
+pub(crate) struct Places<'a> {
+    shape: PageShape,
+    memory: &'a dyn PageMemory,
+    partitions: Vec<CachePadded<Mutex<Partition>>>,
+}
+
+/// A place that was taken.
+#[derive(Clone, Copy)]
+pub(super) struct Claim<'m> {
+    pub(super) page: &'m SharedPage,
+    pub(super) at: Extent,
+    /// What it has room for.
+    pub(super) room: Extent,
+}
+
+/// A page that several threads write, each its own places.
+pub(super) struct SharedPage {
+    block: Block,
+    /// Tuples that have been written.
+    completed: AtomicU32,
+}
+
+#[derive(Default)]
+struct Partition {
+    /// Where places are taken.
+    open: Option<Listed>,
+    full: Vec<Listed>,
+    /// Pages for later.
+    prepared: Vec<Block>,
+}
+
+struct Listed {
+    /// Never moves, so that places on it can be written without the lock.
+    page: Arc<CachePadded<SharedPage>>,
+    /// Places before this one are taken.
+    end: Extent,
+}
+
+impl<'a> Places<'a> {
+    /// A manager of as many partitions as `prepared` has lists. These blocks are used before new ones are taken.
+    pub(crate) fn new(shape: PageShape, memory: &'a dyn PageMemory, prepared: Vec<Vec<Block>>) -> Self {
+        let partition = |prepared| CachePadded::new(Mutex::new(Partition { prepared, ..Partition::default() }));
+        Self { shape, memory, partitions: prepared.into_iter().map(partition).collect() }
+    }
+
+    /// The shape of the pages.
+    pub(super) fn shape(&self) -> &PageShape {
+        &self.shape
+    }
+
+    /// Takes a place for the first of the tuples, at least one. A new page is taken under the lock.
+    ///
+    /// # Errors
+    /// If page memory runs out.
+    #[inline(always)]
+    pub(super) fn claim(&self, partition: usize, need: &Need<'_>) -> Result<Claim<'_>, PagesError> {
+        let mut pages = self.lock(partition);
+        let fitting = match &pages.open {
+            Some(open) => need.fitting(&self.shape, open.end),
+            None => Extent::default(),
+        };
+        let room = if fitting.tuples == 0 { self.add_page(&mut pages, need)? } else { fitting };
+        let open = pages.open.as_mut().expect("a page was added if there was none");
+        let at = open.end;
+        open.end = at + room;
+        let page: *const CachePadded<SharedPage> = Arc::as_ptr(&open.page);
+        // SAFETY: the list keeps the page until the manager is moved or dropped, which the claim's borrow forbids.
+        Ok(Claim { page: unsafe { &*page }, at, room })
+    }
+
+    /// Puts an empty page in the open one's place. Returns what fits there.
+    #[cold]
+    fn add_page(&self, pages: &mut Partition, need: &Need<'_>) -> Result<Extent, PagesError> {
+        let block = match pages.prepared.pop() {
+            Some(block) => block,
+            None => take_block(self.memory, &self.shape)?,
+        };
+        let page = Arc::new(CachePadded::new(SharedPage { block, completed: AtomicU32::new(0) }));
+        pages.full.extend(pages.open.replace(Listed { page, end: Extent::default() }));
+        Ok(need.fitting(&self.shape, Extent::default()))
+    }
+
+    /// The pages of each partition; empty ones are given back.
+    ///
+    /// # Panics
+    /// If a place was taken and not written, as after an error.
+    pub(crate) fn finish(self) -> Vec<Vec<Page>> {
+        let Self { shape, partitions, .. } = self;
+        let pages = |(partition, pages): (usize, CachePadded<Mutex<Partition>>)| {
+            let pages = pages.into_inner().into_inner().unwrap_or_else(PoisonError::into_inner);
+            let used = pages.full.into_iter().chain(pages.open).filter(|listed| listed.end.tuples > 0).enumerate();
+            used.map(|(sequence, listed)| {
+                let page = Arc::into_inner(listed.page).expect("only the list owns pages").into_inner();
+                let completed = page.completed.load(Ordering::Acquire) as usize;
+                assert_eq!(completed, listed.end.tuples, "a place was taken and not written");
+                complete(page.block, &shape, partition, sequence, listed.end)
+            })
+            .collect()
+        };
+        partitions.into_iter().enumerate().map(pages).collect()
+    }
+
+    #[inline]
+    fn lock(&self, partition: usize) -> MutexGuard<'_, Partition> {
+        // The list is whole even if the memory panics under the lock.
+        self.partitions[partition].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SharedPage {
+    /// Writes a run to a place.
+    ///
+    /// # Safety
+    /// The place is part of a claim on this page, is the caller's alone, and has room for the run.
+    #[inline(always)]
+    pub(super) unsafe fn write(&self, shape: &PageShape, at: Extent, run: &Run<'_>) {
+        // SAFETY: the caller promises this; blocks have the shape's size.
+        unsafe { write::run(self.block.start(), shape, at, run) };
+    }
+
+    /// Says that `tuples` have been written.
+    #[inline(always)]
+    pub(super) fn complete(&self, tuples: usize) {
+        // Release, for whoever finds the page complete.
+        self.completed.fetch_add(tuples as u32, Ordering::Release);
+    }
+}

@@ -1,0 +1,88 @@
+//! Upper bounds: buffers that are always full (paper, section 4.2.2). Tuples go to the partitions in turn, whatever their keys.
+
+use annulus_pages::{error::PagesError, target::Target};
+
+use super::{
+    Job, Partitioner, Shuffled,
+    buffers::Buffers,
+    check_job,
+    crew::{Stop, blocks, each_batch, on_threads},
+};
+use crate::manager::{Writer, local::LocalPages, lock::Lock, places::Places};
+
+/// Full buffers to pages of each thread's own: a partition has a page that is not full from each thread.
+#[derive(Clone, Copy, Debug)]
+pub struct BestCase;
+
+/// Full buffers to shared pages, over the lock-based page manager.
+#[derive(Clone, Copy, Debug)]
+pub struct BestCaseSynchronised;
+
+impl Partitioner for BestCase {
+    fn name(&self) -> &'static str {
+        "BestCase"
+    }
+
+    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
+        check_job(job)?;
+        let partitions = job.partitions.consumers();
+        let local = on_threads(job.threads, |thread, stop| {
+            let mut pages = LocalPages::new(job.shape, job.memory, 0..partitions)?;
+            in_turn(job, thread, stop, &mut pages)?;
+            Ok(pages)
+        })?;
+        let mut all: Vec<Vec<_>> = (0..partitions).map(|_| Vec::new()).collect();
+        for pages in local {
+            for (partition, (all, pages)) in all.iter_mut().zip(pages.into_pages()).enumerate() {
+                for page in pages {
+                    all.push(page.complete(&job.shape, partition, all.len()));
+                }
+            }
+        }
+        Ok(Shuffled { partitions: all })
+    }
+}
+
+impl Partitioner for BestCaseSynchronised {
+    fn name(&self) -> &'static str {
+        "BestCaseSynchronised"
+    }
+
+    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
+        check_job(job)?;
+        let places = Places::new(job.shape, job.memory, blocks(job, |_| 1)?);
+        on_threads(job.threads, |thread, stop| in_turn(job, thread, stop, &mut Lock(&places)))?;
+        Ok(Shuffled { partitions: places.finish() })
+    }
+}
+
+/// One partition, whatever the key.
+#[derive(Clone, Copy)]
+struct Only(usize);
+
+impl Target for Only {
+    #[inline(always)]
+    fn of(self, _: u32) -> usize {
+        self.0
+    }
+}
+
+/// Fills the buffer of one partition after the other.
+fn in_turn(job: &Job<'_>, thread: usize, stop: &Stop, writer: &mut impl Writer) -> Result<(), PagesError> {
+    let partitions = job.partitions.consumers();
+    let mut buffers = Buffers::new(job, 0..partitions);
+    let (mut turn, mut left) = (0, buffers.capacity());
+    each_batch(job, thread, stop, |tuples| {
+        let mut rows = 0..tuples.len();
+        while !rows.is_empty() {
+            let now = rows.start..rows.end.min(rows.start + left);
+            buffers.append(tuples, now.clone(), Only(turn), writer)?;
+            (rows.start, left) = (now.end, left - now.len());
+            if left == 0 {
+                (turn, left) = ((turn + 1) % partitions, buffers.capacity());
+            }
+        }
+        Ok(())
+    })?;
+    buffers.flush(writer)
+}

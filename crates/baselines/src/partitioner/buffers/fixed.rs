@@ -1,0 +1,133 @@
+//! Buffers of tuples of one size.
+
+use std::ops::Range;
+
+use annulus_pages::{
+    error::PagesError,
+    page::write::{Run, Sizes},
+    target::Target,
+};
+
+use crate::manager::Writer;
+
+/// The bytes of a tuple's data, as a type where the loop is to be compiled for it.
+pub(super) trait Width: Copy {
+    fn bytes(self) -> usize;
+}
+
+/// `N` bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Const<const N: usize>;
+
+impl<const N: usize> Width for Const<N> {
+    #[inline(always)]
+    fn bytes(self) -> usize {
+        N
+    }
+}
+
+/// So many bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Any(pub(super) usize);
+
+impl Width for Any {
+    #[inline(always)]
+    fn bytes(self) -> usize {
+        self.0
+    }
+}
+
+pub(in crate::partitioner) struct FixedBuffers {
+    /// The first partition.
+    first: usize,
+    /// Tuples in a buffer.
+    capacity: usize,
+    /// Bytes of a tuple's data.
+    size: usize,
+    fills: Vec<Fill>,
+    /// By partition.
+    keys: Vec<u32>,
+    /// In the opposite order: the data of `keys[i]` is the `i`th piece from the end.
+    data: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+struct Fill {
+    /// Where the next key goes.
+    next: u32,
+    /// Behind the partition's last place.
+    end: u32,
+}
+
+impl FixedBuffers {
+    /// Buffers of `bytes` for each partition.
+    pub(super) fn new(range: Range<usize>, bytes: usize, size: usize) -> Self {
+        let partitions = range.len();
+        let capacity = (bytes / (4 + size)).clamp(1, u32::MAX as usize / partitions.max(1));
+        let fill = |partition| Fill { next: (partition * capacity) as u32, end: ((partition + 1) * capacity) as u32 };
+        let slots = partitions * capacity;
+        let fills = (0..partitions).map(fill).collect();
+        Self { first: range.start, capacity, size, fills, keys: vec![0; slots], data: vec![0; slots * size] }
+    }
+
+    #[inline]
+    pub(super) fn append(
+        &mut self,
+        keys: &[u32],
+        payloads: &[u8],
+        width: impl Width,
+        rows: impl Iterator<Item = usize>,
+        target: impl Target,
+        writer: &mut impl Writer,
+    ) -> Result<(), PagesError> {
+        let size = width.bytes();
+        // Borrowed apart, so that the loop keeps them in registers.
+        let Self { first, capacity, fills, keys: buffer, data, .. } = self;
+        let (fills, buffer, data) = (&mut fills[..], &mut buffer[..], &mut data[..]);
+        let slots = buffer.len();
+        for row in rows {
+            let key = keys[row];
+            let partition = target.of(key);
+            let fill = &mut fills[partition];
+            let slot = fill.next as usize;
+            fill.next += 1;
+            buffer[slot] = key;
+            let piece = (slots - 1 - slot) * size;
+            data[piece..piece + size].copy_from_slice(&payloads[row * size..row * size + size]);
+            if fill.next == fill.end {
+                fill.next -= *capacity as u32;
+                let (begin, end) = (fill.next as usize, fill.end as usize);
+                let data = &data[(slots - end) * size..(slots - begin) * size];
+                put_out(writer, *first + partition, &buffer[begin..end], size, data)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub(super) fn flush(&mut self, writer: &mut impl Writer) -> Result<(), PagesError> {
+        let slots = self.keys.len();
+        for (partition, fill) in self.fills.iter_mut().enumerate() {
+            let (begin, end) = (partition * self.capacity, fill.next as usize);
+            fill.next = begin as u32;
+            let data = &self.data[(slots - end) * self.size..(slots - begin) * self.size];
+            put_out(writer, self.first + partition, &self.keys[begin..end], self.size, data)?;
+        }
+        Ok(())
+    }
+}
+
+/// Kept out of the loop that it ends a turn of.
+#[inline(never)]
+fn put_out(
+    writer: &mut impl Writer,
+    partition: usize,
+    keys: &[u32],
+    size: usize,
+    data: &[u8],
+) -> Result<(), PagesError> {
+    writer.insert(partition, Run::new(keys, Sizes::fixed(size), data))
+}

@@ -1,0 +1,214 @@
+//! Collaborative morsel processing: threads read the same batches, and each keeps the tuples of its own range of partitions
+//! (paper, section 3.6).
+
+use std::{
+    ops::Range,
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+};
+
+use annulus_pages::{
+    error::PagesError,
+    target::{Target, with_target},
+    tuples::{TupleBatch, TupleReader},
+};
+
+use super::{
+    Job, Partitioner, Shuffled,
+    buffers::Buffers,
+    check_job,
+    crew::{Stop, blocks, on_threads, share},
+};
+use crate::manager::{
+    Writer,
+    local::{LocalPage, LocalPages},
+    lock::Lock,
+    places::Places,
+};
+
+/// Every thread, or as many as there are partitions, has a range of them to itself, writes it without synchronisation, and
+/// processes all batches. They read in turns.
+#[derive(Clone, Copy, Debug)]
+pub struct CmpExclusivePartitionRanges;
+
+/// Units of up to four threads share the batches, over the lock-based page manager. One thread of a unit reads; each of the
+/// others has a range of the partitions.
+#[derive(Clone, Copy, Debug)]
+pub struct CmpProcessingUnits;
+
+/// Threads of a processing unit.
+const UNIT_THREADS: usize = 4;
+/// Batches that may wait for a thread.
+const BATCHES_AHEAD: usize = 1;
+
+type Batch = Arc<TupleBatch>;
+
+impl Partitioner for CmpExclusivePartitionRanges {
+    fn name(&self) -> &'static str {
+        "CmpExclusivePartitionRanges"
+    }
+
+    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
+        check_job(job)?;
+        let partitions = job.partitions.consumers();
+        let local = on_peers(all_to_all(partitions, job.threads.min(partitions)), |peer, stop| {
+            let mut pages = LocalPages::new(job.shape, job.memory, peer.range.clone())?;
+            peer.process(job, &mut pages, stop)?;
+            Ok(pages)
+        })?;
+        let complete = |(partition, pages): (usize, Vec<LocalPage>)| {
+            let pages = pages.into_iter().enumerate();
+            pages.map(|(sequence, page)| page.complete(&job.shape, partition, sequence)).collect()
+        };
+        Ok(Shuffled {
+            partitions: local.into_iter().flat_map(LocalPages::into_pages).enumerate().map(complete).collect(),
+        })
+    }
+}
+
+impl Partitioner for CmpProcessingUnits {
+    fn name(&self) -> &'static str {
+        "CmpProcessingUnits"
+    }
+
+    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
+        check_job(job)?;
+        let places = Places::new(job.shape, job.memory, blocks(job, |_| 1)?);
+        let units = job.threads.div_ceil(UNIT_THREADS);
+        let peers = (0..units).flat_map(|number| {
+            unit(job.partitions.consumers(), share(job.threads, number, units).len(), (number, units))
+        });
+        on_peers(peers.collect(), |peer, stop| peer.process(job, &mut Lock(&places), stop))?;
+        Ok(Shuffled { partitions: places.finish() })
+    }
+}
+
+/// A thread that reads batches, or is sent them, or both, and keeps the tuples of its range.
+struct Peer {
+    range: Range<usize>,
+    /// Its number among the readers, and theirs.
+    reads: Option<(usize, usize)>,
+    /// Who is sent what it reads.
+    to: Vec<SyncSender<Batch>>,
+    from: Vec<Receiver<Batch>>,
+}
+
+/// Everybody reads for everybody. In every round a peer sends one batch to each of the others and receives one from each, so
+/// one that waits is behind nobody, and somebody can always go on.
+fn all_to_all(partitions: usize, threads: usize) -> Vec<Peer> {
+    let peer = |thread| Peer {
+        range: share(partitions, thread, threads),
+        reads: Some((thread, threads)),
+        to: Vec::new(),
+        from: Vec::new(),
+    };
+    let mut peers: Vec<_> = (0..threads).map(peer).collect();
+    for sender in 0..threads {
+        for receiver in (0..threads).filter(|&receiver| receiver != sender) {
+            let (to, from) = sync_channel(BATCHES_AHEAD);
+            peers[sender].to.push(to);
+            peers[receiver].from.push(from);
+        }
+    }
+    peers
+}
+
+/// One peer reads, the others have a range each. A single one does both.
+fn unit(partitions: usize, threads: usize, reads: (usize, usize)) -> Vec<Peer> {
+    let members = (threads - 1).min(partitions);
+    let range = if members == 0 { 0..partitions } else { 0..0 };
+    let mut peers = vec![Peer { range, reads: Some(reads), to: Vec::new(), from: Vec::new() }];
+    for member in 0..members {
+        let (to, from) = sync_channel(BATCHES_AHEAD);
+        peers[0].to.push(to);
+        peers.push(Peer { range: share(partitions, member, members), reads: None, to: Vec::new(), from: vec![from] });
+    }
+    peers
+}
+
+fn on_peers<T: Send>(
+    peers: Vec<Peer>,
+    work: impl Fn(Peer, &Stop) -> Result<T, PagesError> + Sync,
+) -> Result<Vec<T>, PagesError> {
+    let peers: Vec<_> = peers.into_iter().map(|peer| Mutex::new(Some(peer))).collect();
+    on_threads(peers.len(), |thread, stop| {
+        let peer = peers[thread].lock().unwrap_or_else(PoisonError::into_inner).take();
+        work(peer.expect("each is taken once"), stop)
+    })
+}
+
+impl Peer {
+    /// Reads and receives all batches, and puts the tuples of its range out. Peers that fail hang up, which ends the others.
+    fn process(mut self, job: &Job<'_>, writer: &mut impl Writer, stop: &Stop) -> Result<(), PagesError> {
+        let mut buffers = Buffers::new(job, self.range.clone());
+        let (mut batches, mut rows) = (Vec::new(), Vec::new());
+        let mut keep = |batch: &TupleBatch| {
+            let tuples = batch.tuples(job.shape.payload())?;
+            with_target!(job.partitions, |target| {
+                let target = Within { target, first: self.range.start };
+                select(tuples.keys(), target, self.range.len(), &mut rows);
+                buffers.append(&tuples, rows.iter().map(|&row| row as usize), target, writer)
+            })
+        };
+        let mut reader = self.reads.map(|(number, readers)| job.source.reader(number, readers));
+        while reader.is_some() || !self.from.is_empty() {
+            if let Some(open) = &mut reader {
+                match read(&mut **open, &mut batches) {
+                    Some(batch) if !stop.is_set() && self.to.iter().all(|to| to.send(Arc::clone(&batch)).is_ok()) => {
+                        keep(&batch)?;
+                    }
+                    _ => {
+                        reader = None;
+                        self.to.clear();
+                    }
+                }
+            }
+            let mut received = Ok(());
+            self.from.retain(|from| {
+                from.recv().is_ok_and(|batch| {
+                    received = received.clone().and_then(|()| keep(&batch));
+                    true
+                })
+            });
+            received?;
+        }
+        buffers.flush(writer)
+    }
+}
+
+/// The next batch, in memory that nobody reads any more.
+fn read(reader: &mut dyn TupleReader, batches: &mut Vec<Batch>) -> Option<Batch> {
+    let free = batches.iter_mut().position(|batch| Arc::get_mut(batch).is_some());
+    let mut batch = free.map_or_else(Batch::default, |free| batches.swap_remove(free));
+    let read = Arc::get_mut(&mut batch).is_some_and(|batch| reader.fill(batch));
+    batches.push(Arc::clone(&batch));
+    read.then_some(batch)
+}
+
+/// Partitions counted from the first of a range.
+#[derive(Clone, Copy)]
+struct Within<T> {
+    target: T,
+    first: usize,
+}
+
+impl<T: Target> Target for Within<T> {
+    #[inline(always)]
+    fn of(self, key: u32) -> usize {
+        self.target.of(key).wrapping_sub(self.first)
+    }
+}
+
+/// Sets `rows` to the tuples whose partition is one of the first `partitions`.
+fn select(keys: &[u32], target: impl Target, partitions: usize, rows: &mut Vec<u32>) {
+    rows.resize(keys.len(), 0);
+    let mut kept = 0;
+    for (row, &key) in keys.iter().enumerate() {
+        // Written in any case, kept if it is ours: no branch to mispredict.
+        rows[kept] = row as u32;
+        kept += usize::from(target.of(key) < partitions);
+    }
+    rows.truncate(kept);
+}

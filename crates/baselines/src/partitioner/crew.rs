@@ -1,0 +1,92 @@
+//! The threads of a shuffle. When one fails or panics, the others end at their next batch.
+
+use std::{
+    ops::Range,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+};
+
+use annulus_pages::{
+    error::PagesError,
+    page::Block,
+    tuples::{TupleBatch, Tuples},
+};
+
+use super::Job;
+use crate::manager::take_block;
+
+/// Tells threads to end.
+#[derive(Default)]
+pub(super) struct Stop(AtomicBool);
+
+impl Stop {
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Sets the stop when dropped, unless forgotten.
+struct StopOnDrop<'a>(&'a Stop);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(true, Relaxed);
+    }
+}
+
+/// Runs `work` on threads 0 to `threads` and returns what they return, in this order.
+///
+/// # Errors
+/// The first thread's that has one.
+///
+/// # Panics
+/// If a thread does, when all have ended.
+pub(super) fn on_threads<T: Send>(
+    threads: usize,
+    work: impl Fn(usize, &Stop) -> Result<T, PagesError> + Sync,
+) -> Result<Vec<T>, PagesError> {
+    let stop = Stop::default();
+    let guarded = |thread| {
+        let guard = StopOnDrop(&stop);
+        let result = work(thread, &stop)?;
+        std::mem::forget(guard);
+        Ok(result)
+    };
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|thread| scope.spawn(move || guarded(thread))).collect();
+        let first = catch_unwind(AssertUnwindSafe(|| guarded(0)));
+        let results: Vec<_> = std::iter::once(first).chain(others.into_iter().map(|other| other.join())).collect();
+        results.into_iter().map(|result| result.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
+}
+
+/// Hands every batch of a thread's share of the source to `take`, until the stop is set.
+pub(super) fn each_batch(
+    job: &Job<'_>,
+    thread: usize,
+    stop: &Stop,
+    mut take: impl FnMut(&Tuples<'_>) -> Result<(), PagesError>,
+) -> Result<(), PagesError> {
+    let mut reader = job.source.reader(thread, job.threads);
+    let mut batch = TupleBatch::default();
+    while !stop.is_set() && reader.fill(&mut batch) {
+        take(&batch.tuples(job.shape.payload())?)?;
+    }
+    Ok(())
+}
+
+/// The partitions of thread `thread` of `threads`: as many as any other's, or one more.
+pub(super) fn share(partitions: usize, thread: usize, threads: usize) -> Range<usize> {
+    partitions * thread / threads..partitions * (thread + 1) / threads
+}
+
+/// Takes blocks for each partition, as many as `count` says, on all threads.
+pub(super) fn blocks(job: &Job<'_>, count: impl Fn(usize) -> usize + Sync) -> Result<Vec<Vec<Block>>, PagesError> {
+    let partitions = job.partitions.consumers();
+    let parts = on_threads(job.threads, |thread, _| {
+        let take = |partition| (0..count(partition)).map(|_| take_block(job.memory, &job.shape)).collect();
+        share(partitions, thread, job.threads).map(take).collect::<Result<Vec<_>, _>>()
+    })?;
+    Ok(parts.into_iter().flatten().collect())
+}

@@ -1,0 +1,42 @@
+//! Ad-hoc radix partitioning (paper, section 3.5.3).
+
+use annulus_pages::{error::PagesError, target::with_target};
+
+use super::{
+    Job, Partitioner, Shuffled,
+    buffers::Buffers,
+    check_job,
+    crew::{blocks, each_batch, on_threads, share},
+};
+use crate::manager::{chunks::Chunks, histogram::Histogram, places::Places};
+
+/// A histogram of each batch, chunks of pages for it, and buffers over these.
+#[derive(Clone, Copy, Debug)]
+pub struct Hybrid;
+
+impl Partitioner for Hybrid {
+    fn name(&self) -> &'static str {
+        "Hybrid"
+    }
+
+    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
+        check_job(job)?;
+        let partitions = job.partitions.consumers();
+        let places = Places::new(job.shape, job.memory, blocks(job, |_| 1)?);
+        on_threads(job.threads, |thread, stop| {
+            let mut histogram = Histogram::new(partitions, &job.shape);
+            let (mut buffers, mut chunks) = (Buffers::new(job, 0..partitions), Chunks::new(&places, partitions));
+            let first = share(partitions, thread, job.threads).start;
+            each_batch(job, thread, stop, |tuples| {
+                with_target!(job.partitions, |target| {
+                    histogram.clear();
+                    histogram.add(tuples, target)?;
+                    chunks.take(&histogram, first)?;
+                    buffers.append(tuples, 0..tuples.len(), target, &mut chunks)
+                })
+            })?;
+            buffers.flush(&mut chunks)
+        })?;
+        Ok(Shuffled { partitions: places.finish() })
+    }
+}

@@ -1,0 +1,92 @@
+//! Radix partitioning (paper, section 3.5.2).
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use annulus_pages::{error::PagesError, target::with_target, tuples::TupleBatch};
+
+use super::{
+    Job, Partitioner, Shuffled,
+    buffers::Buffers,
+    check_job,
+    crew::{Stop, blocks, on_threads, share},
+};
+use crate::manager::{
+    chunks::Chunks,
+    histogram::{Histogram, pages_needed},
+    places::Places,
+};
+
+/// All tuples are kept in memory, with a histogram of each thread's; then pages are taken for all of them, then written
+/// through buffers. Keeps the memory for the tuples until it is dropped, as a warm allocator would.
+#[derive(Debug, Default)]
+pub struct Radix {
+    spare: Mutex<Vec<TupleBatch>>,
+}
+
+impl Partitioner for Radix {
+    fn name(&self) -> &'static str {
+        "Radix"
+    }
+
+    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
+        check_job(job)?;
+        let (batches, histograms): (Vec<_>, Vec<_>) =
+            on_threads(job.threads, |thread, stop| self.materialise(job, thread, stop))?.into_iter().unzip();
+        let prepared = blocks(job, |partition| pages_needed(&histograms, &job.shape, partition))?;
+        let places = Places::new(job.shape, job.memory, prepared);
+        on_threads(job.threads, |thread, stop| {
+            write_out(job, &places, thread, &batches[thread], &histograms[thread], stop)
+        })?;
+        self.spare().extend(batches.into_iter().flatten());
+        Ok(Shuffled { partitions: places.finish() })
+    }
+}
+
+impl Radix {
+    fn materialise(
+        &self,
+        job: &Job<'_>,
+        thread: usize,
+        stop: &Stop,
+    ) -> Result<(Vec<TupleBatch>, Histogram), PagesError> {
+        let mut reader = job.source.reader(thread, job.threads);
+        let mut histogram = Histogram::new(job.partitions.consumers(), &job.shape);
+        let mut batches = Vec::new();
+        while !stop.is_set() {
+            let mut batch = self.spare().pop().unwrap_or_default();
+            if !reader.fill(&mut batch) {
+                self.spare().push(batch);
+                break;
+            }
+            let tuples = batch.tuples(job.shape.payload())?;
+            with_target!(job.partitions, |target| histogram.add(&tuples, target))?;
+            batches.push(batch);
+        }
+        Ok((batches, histogram))
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<TupleBatch>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn write_out(
+    job: &Job<'_>,
+    places: &Places<'_>,
+    thread: usize,
+    batches: &[TupleBatch],
+    histogram: &Histogram,
+    stop: &Stop,
+) -> Result<(), PagesError> {
+    let partitions = job.partitions.consumers();
+    let (mut buffers, mut chunks) = (Buffers::new(job, 0..partitions), Chunks::new(places, partitions));
+    chunks.take(histogram, share(partitions, thread, job.threads).start)?;
+    for batch in batches {
+        if stop.is_set() {
+            return Ok(());
+        }
+        let tuples = batch.tuples(job.shape.payload())?;
+        with_target!(job.partitions, |target| buffers.append(&tuples, 0..tuples.len(), target, &mut chunks))?;
+    }
+    buffers.flush(&mut chunks)
+}

@@ -1,0 +1,141 @@
+//! Carries out statements.
+
+use anyhow::{Context, Error, Result, anyhow, bail};
+use datafusion::{
+    dataframe::DataFrame,
+    datasource::listing::ListingTableUrl,
+    execution::SendableRecordBatchStream,
+    logical_expr::{DdlStatement, LogicalPlan},
+    prelude::SessionContext,
+    sql::parser::Statement,
+};
+use object_store::ObjectStoreExt;
+
+use super::{
+    output::OutputFile,
+    script, stores,
+    view::{View, row_count},
+};
+use crate::errors;
+
+/// Runs the statements of `text` in order, up to the first that fails. Results are shown in `view`; with an `output`, that of
+/// the last statement goes there.
+pub async fn run_all(ctx: &SessionContext, text: &str, view: &View, output: Option<OutputFile>) -> Result<()> {
+    match run(ctx, text, view, output).await {
+        Ok(()) => Ok(()),
+        Err(error) => Err(explain(ctx, error).await),
+    }
+}
+
+async fn run(ctx: &SessionContext, text: &str, view: &View, output: Option<OutputFile>) -> Result<()> {
+    let mut statements = script::parse(ctx, text)?;
+    let last = match output {
+        None => None,
+        Some(file) => match statements.pop_if(|statement| statement.is_query()) {
+            Some(query) => Some((query, file)),
+            None => bail!("an output file needs a query as the last statement, and there is none"),
+        },
+    };
+    for statement in statements {
+        let query = statement.is_query();
+        let rows = execute(ctx, statement.parsed).await?;
+        view.show(ctx, rows, query).await?;
+    }
+    if let Some((query, file)) = last {
+        let target = file.target().display().to_string();
+        let rows = execute(ctx, query.parsed).await?;
+        let count = file.write(rows).await.with_context(|| format!("cannot write '{target}'"))?;
+        eprintln!("{} in {target}", row_count(count));
+    }
+    Ok(())
+}
+
+/// Begins a statement, and returns its rows to come.
+async fn execute(ctx: &SessionContext, statement: Statement) -> Result<SendableRecordBatchStream> {
+    let mut state = ctx.state();
+    let mut plan = state.statement_to_plan(statement).await?;
+    if let LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) = &mut plan {
+        let options = stores::take_options(&mut table.options);
+        for location in table.locations.iter().filter(|_| !options.is_empty()) {
+            let url = ListingTableUrl::parse(location)?;
+            ctx.register_object_store(url.as_ref(), stores::open(url.as_ref(), &options)?);
+        }
+    }
+    if asks_for_first_rows(&plan) {
+        // Several threads would read from as many places in a file, and the fastest would fill the limit.
+        state.config_mut().options_mut().execution.target_partitions = 1;
+        return Ok(DataFrame::new(state, plan).execute_stream().await?);
+    }
+    Ok(ctx.execute_logical_plan(plan).await?.execute_stream().await?)
+}
+
+/// Whether `plan` is a limit on the rows of one table as they are stored: without a condition, an order or a join.
+fn asks_for_first_rows(plan: &LogicalPlan) -> bool {
+    fn as_stored(plan: &LogicalPlan) -> bool {
+        match plan {
+            LogicalPlan::Projection(projection) => as_stored(&projection.input),
+            LogicalPlan::SubqueryAlias(alias) => as_stored(&alias.input),
+            LogicalPlan::TableScan(_) => true,
+            _ => false,
+        }
+    }
+    matches!(plan, LogicalPlan::Limit(limit) if as_stored(&limit.input))
+}
+
+/// Adds what to do to errors that can be mended outside the statement.
+async fn explain(ctx: &SessionContext, error: Error) -> Error {
+    if errors::is_closed_pipe(&error) {
+        return error;
+    }
+    let mut text = errors::text(&error);
+    if let Some(name) = missing_table(&text) {
+        match reach(ctx, name).await {
+            Err(cause) if name.contains("://") => text = format!("cannot read '{name}': {}", errors::text(&cause)),
+            _ => {
+                let shown = text.replace("table 'datafusion.public.", "table '");
+                return anyhow!("{shown}; check the name or the path, or give the table with -t NAME=PATH");
+            }
+        }
+    } else if stores::remedy(&text).is_none() {
+        return error;
+    }
+    match stores::remedy(&text) {
+        Some(remedy) => anyhow!("{text}; {remedy}"),
+        None => anyhow!(text),
+    }
+}
+
+/// The name in an error about a missing table.
+fn missing_table(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("table '")?;
+    let (name, _) = rest.split_once("' not found")?;
+    Some(name.strip_prefix("datafusion.public.").unwrap_or(name))
+}
+
+/// Asks the store of `url` for it: the planner only says that there is no such table.
+async fn reach(ctx: &SessionContext, url: &str) -> Result<()> {
+    let url = ListingTableUrl::parse(url)?;
+    ctx.runtime_env().object_store(&url)?.head(url.prefix()).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_bare_limit_asks_for_the_first_rows() {
+        let ctx = SessionContext::new();
+        ctx.sql("CREATE TABLE t AS VALUES (1), (2)").await.expect("a table");
+        let first = async |sql: &str| {
+            let plan = ctx.state().create_logical_plan(sql).await.expect(sql);
+            asks_for_first_rows(&plan)
+        };
+        assert!(first("SELECT * FROM t LIMIT 1").await);
+        assert!(first("SELECT a.column1 + 1 FROM t AS a LIMIT 1 OFFSET 1").await);
+        for other in ["SELECT * FROM t", "SELECT * FROM t ORDER BY 1 LIMIT 1", "SELECT sum(column1) FROM t LIMIT 1"] {
+            assert!(!first(other).await, "{other}");
+        }
+        assert!(!first("SELECT * FROM t WHERE column1 > 1 LIMIT 1").await);
+    }
+}

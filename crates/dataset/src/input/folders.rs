@@ -1,0 +1,198 @@
+//! Columns whose values are in the names of folders: `year=2013/month=1/part.csv`.
+
+use std::{path::Path, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray, UInt32Array},
+    compute::{CastOptions, cast_with_options, take},
+    datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
+    error::ArrowError,
+};
+use parquet::file::metadata::ParquetMetaData;
+
+use super::{
+    InputOptions,
+    paths::InputFile,
+    schema::project,
+    types::{infer, widen},
+    unit::{Batches, Decoded, Part, Source},
+};
+use crate::error::DatasetError;
+
+/// A folder's name that stands for null.
+const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// A column that the names of a file's folders give, and its value there; `None` is null.
+pub(super) type FolderValue = (String, Option<String>);
+
+/// The values in the names of `folders` that are `column=value`, from the outermost.
+pub(super) fn values_of<'a>(folders: impl Iterator<Item = &'a str>) -> Vec<FolderValue> {
+    let pairs = folders.filter_map(|folder| folder.split_once('=')).filter(|(column, _)| !column.is_empty());
+    let value = |text: &str| (!text.is_empty() && text != NULL).then(|| decoded(text));
+    pairs.map(|(column, text)| (decoded(column), value(text))).collect()
+}
+
+/// The names of the folders between `root` and the file `path`.
+pub(super) fn folders_below<'a>(root: &Path, path: &'a Path) -> impl Iterator<Item = &'a str> {
+    let folder = path.strip_prefix(root).ok().and_then(Path::parent).unwrap_or(Path::new(""));
+    folder.iter().filter_map(|name| name.to_str())
+}
+
+/// `text` with the bytes that `%41` and the like stand for.
+fn decoded(text: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let [first, others @ ..] = rest {
+        let code = (*first == b'%').then(|| others.get(..2)).flatten();
+        let code = code.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let code = code.and_then(|digits| str::from_utf8(digits).ok()).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &others[2..] } else { others };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Adds to each source the columns of its file's folders. A column that the file itself has is the file's.
+///
+/// # Errors
+/// If a value is not one of the type that is given for its column.
+pub(super) fn with_columns(
+    files: &[InputFile],
+    sources: Vec<Box<dyn Source>>,
+    options: &InputOptions,
+) -> Result<Vec<Box<dyn Source>>, DatasetError> {
+    let with_column = |(file, source): (&InputFile, Box<dyn Source>)| {
+        if file.folder_values.is_empty() {
+            return Ok(source);
+        }
+        let own = source.schema();
+        let values = file.folder_values.iter().filter(|(column, _)| own.field_with_name(column).is_err());
+        let constants = values.map(|(column, value)| {
+            constant(column, value.as_deref(), &column_type(files, column, options))
+                .map_err(|reason| DatasetError::Schema { path: file.path.clone(), column: column.clone(), reason })
+        });
+        let constants = constants.collect::<Result<_, _>>()?;
+        Ok(Box::new(InFolders { source, constants }) as Box<dyn Source>)
+    };
+    files.iter().zip(sources).map(with_column).collect()
+}
+
+/// The type of a column in the folders of all files: an integer, a date, or else a text, unless one is given.
+fn column_type(files: &[InputFile], column: &str, options: &InputOptions) -> DataType {
+    if let Some(given) = options.types.of(column) {
+        return given;
+    }
+    let values = files.iter().flat_map(|file| &file.folder_values).filter(|(name, _)| name == column);
+    let inferred = values.filter_map(|(_, value)| value.as_deref()).map(infer);
+    match inferred.fold(DataType::Null, |left, right| widen(&left, &right)) {
+        kept @ (DataType::Int64 | DataType::Date32) => kept,
+        _ => DataType::Utf8,
+    }
+}
+
+/// A column with its one value.
+fn constant(column: &str, value: Option<&str>, data_type: &DataType) -> Result<(FieldRef, ArrayRef), String> {
+    let text: ArrayRef = Arc::new(StringArray::from(vec![value]));
+    let options = CastOptions { safe: false, ..Default::default() };
+    let array = cast_with_options(&text, data_type, &options)
+        .map_err(|_| format!("the folder's value '{}' is not a {data_type}", value.unwrap_or_default()))?;
+    Ok((Arc::new(Field::new(column, data_type.clone(), true)), array))
+}
+
+/// A file with columns of one value each.
+struct InFolders {
+    source: Box<dyn Source>,
+    constants: Vec<(FieldRef, ArrayRef)>,
+}
+
+impl Source for InFolders {
+    fn schema(&self) -> SchemaRef {
+        let own = self.source.schema();
+        let fields = own.fields().iter().chain(self.constants.iter().map(|(field, _)| field)).cloned();
+        Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), own.metadata().clone()))
+    }
+
+    fn dictionary_columns(&self) -> Option<Vec<bool>> {
+        let mut told = self.source.dictionary_columns()?;
+        told.resize(told.len() + self.constants.len(), true);
+        Some(told)
+    }
+
+    fn constants(&self) -> Vec<(FieldRef, ArrayRef)> {
+        self.constants.clone()
+    }
+
+    fn parquet_metadata(&self) -> Option<Arc<ParquetMetaData>> {
+        self.source.parquet_metadata()
+    }
+
+    fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>> {
+        let Self { source, constants } = *self;
+        let place = |field: &FieldRef| constants.iter().position(|(constant, _)| constant.name() == field.name());
+        let places: Vec<Option<usize>> = schema.fields().iter().map(place).collect();
+        let own: Vec<_> = schema.fields().iter().zip(&places).filter(|(_, place)| place.is_none()).collect();
+        let own = Schema::new_with_metadata(
+            own.into_iter().map(|(field, _)| Arc::clone(field)).collect::<Vec<_>>(),
+            schema.metadata().clone(),
+        );
+        let constants: Arc<[ArrayRef]> = constants.into_iter().map(|(_, value)| value).collect();
+        let places: Arc<[Option<usize>]> = places.into();
+        let parts = source.parts(&Arc::new(own), options).into_iter();
+        let part = |part| {
+            Box::new(InFolder {
+                part,
+                schema: Arc::clone(schema),
+                places: Arc::clone(&places),
+                constants: Arc::clone(&constants),
+            }) as Box<dyn Part>
+        };
+        parts.map(part).collect()
+    }
+}
+
+/// A part of a file, to whose batches the columns are added.
+struct InFolder {
+    part: Box<dyn Part>,
+    /// The columns of the dataset.
+    schema: SchemaRef,
+    /// For each of them its place among `constants`, unless it is the file's own.
+    places: Arc<[Option<usize>]>,
+    constants: Arc<[ArrayRef]>,
+}
+
+impl Part for InFolder {
+    fn path(&self) -> &str {
+        self.part.path()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.part.bytes()
+    }
+
+    fn rows(&self) -> Option<u64> {
+        self.part.rows()
+    }
+
+    fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
+        let schema = project(&self.schema, columns)?;
+        let all: Vec<usize> = (0..self.places.len()).collect();
+        let columns = columns.unwrap_or(&all).to_vec();
+        let own_place = |column: &usize| self.places[..*column].iter().filter(|place| place.is_none()).count();
+        let own: Vec<usize> = columns.iter().filter(|column| self.places[**column].is_none()).map(own_place).collect();
+        let (places, constants) = (Arc::clone(&self.places), Arc::clone(&self.constants));
+        Ok(Box::new(self.part.read(Some(&own))?.map(move |decoded| {
+            let Decoded { batch, input_bytes, bad } = decoded?;
+            let mut found = batch.columns().iter().cloned();
+            let repeat = UInt32Array::from(vec![0; batch.num_rows()]);
+            let column = |column: &usize| match places[*column] {
+                Some(place) => take(&constants[place], &repeat, None),
+                None => {
+                    found.next().ok_or_else(|| ArrowError::SchemaError("a column of the file is missing".to_owned()))
+                }
+            };
+            let arrays = columns.iter().map(column).collect::<Result<Vec<_>, _>>()?;
+            let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+            let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), arrays, &rows)?;
+            Ok(Decoded { batch, input_bytes, bad })
+        })))
+    }
+}

@@ -1,0 +1,92 @@
+//! How separated values are written: delimiter, quotes, and what stands for null.
+
+use arrow::csv::reader::Format;
+use regex::Regex;
+
+use super::{records::Syntax, sample::Head};
+use crate::{
+    error::DatasetError,
+    input::{CsvOptions, paths::InputFile},
+};
+
+/// How a file is written.
+#[derive(Clone, Debug)]
+pub(super) struct Dialect {
+    pub(super) delimiter: u8,
+    quote: u8,
+    pub(super) null: Regex,
+}
+
+impl Dialect {
+    pub(super) fn new(options: &CsvOptions, file: &InputFile) -> Result<Self, DatasetError> {
+        let delimiter = options.delimiter.unwrap_or(match file.extension().as_str() {
+            "tsv" => b'\t',
+            "tbl" => b'|',
+            _ => b',',
+        });
+        let quote = options.quote;
+        if delimiter == quote || [delimiter, quote].iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+            return Err(DatasetError::Config {
+                option: "--delimiter",
+                value: format!("'{}' with quote '{}'", delimiter.escape_ascii(), quote.escape_ascii()),
+                remedy: "choose two different characters, none of them a line end".to_owned(),
+            });
+        }
+        let null = options.null.as_ref().map_or("^$".to_owned(), |null| format!("^(?:{})?$", regex::escape(null)));
+        let null = Regex::new(&null).map_err(|error| DatasetError::Config {
+            option: "--null",
+            value: options.null.clone().unwrap_or_default(),
+            remedy: format!("choose a shorter text: {error}"),
+        })?;
+        Ok(Self { delimiter, quote, null })
+    }
+
+    /// Takes another delimiter, if this one finds a single name in the first line, and the other divides every line into equally many.
+    pub(super) fn sniff(&mut self, head: &Head) {
+        let first = |dialect: &Self| head.records(dialect.syntax()).next().map(|record| dialect.fields(record).len());
+        let columns = |dialect: &Self| {
+            let mut counts =
+                head.records(dialect.syntax()).take(SNIFFED_LINES).map(|record| dialect.fields(record).len());
+            let first = counts.next()?;
+            counts.all(|count| count == first).then_some(first)
+        };
+        if first(self) != Some(1) {
+            return;
+        }
+        let others = [b';', b'\t', b'|'].into_iter().filter(|other| *other != self.quote);
+        let others = others.map(|delimiter| Self { delimiter, ..self.clone() });
+        let counted = others.filter_map(|dialect| Some((columns(&dialect).filter(|count| *count > 1)?, dialect)));
+        if let Some((_, dialect)) = counted.max_by_key(|(count, _)| *count) {
+            *self = dialect;
+        }
+    }
+
+    pub(super) fn syntax(&self) -> Syntax {
+        Syntax::Csv { delimiter: self.delimiter, quote: self.quote }
+    }
+
+    pub(super) fn format(&self) -> Format {
+        Format::default().with_delimiter(self.delimiter).with_quote(self.quote).with_null_regex(self.null.clone())
+    }
+
+    /// The fields of one record.
+    pub(super) fn fields(&self, record: &[u8]) -> Vec<Vec<u8>> {
+        self.record(record).iter().map(<[u8]>::to_vec).collect()
+    }
+
+    fn record(&self, record: &[u8]) -> csv::ByteRecord {
+        let mut fields = csv::ByteRecord::new();
+        // Reading from memory, of any number of fields, does not fail.
+        let _ = self.reader(record).read_byte_record(&mut fields);
+        fields
+    }
+
+    pub(super) fn reader<'a>(&self, records: &'a [u8]) -> csv::Reader<&'a [u8]> {
+        let mut reader = csv::ReaderBuilder::new();
+        reader.has_headers(false).flexible(true).delimiter(self.delimiter).quote(self.quote);
+        reader.from_reader(records)
+    }
+}
+
+/// Lines that a delimiter is told by.
+const SNIFFED_LINES: usize = 100;

@@ -1,0 +1,93 @@
+//! What the columns of a text file are told by: its beginning, and pieces of the rest.
+
+use std::{io::Read, iter};
+
+use super::{
+    borders::Range,
+    read_range,
+    records::{Scanner, Syntax},
+};
+use crate::{
+    error::DatasetError,
+    input::{InputOptions, paths::InputFile},
+};
+
+/// Bytes at the beginning of each file that are looked at.
+const HEAD_BYTES: u64 = 1 << 20;
+/// Pieces of the rest that are looked at, one for so many lines of the head, and their size.
+const MOST_WINDOWS: usize = 16;
+const WINDOW_ROWS: usize = 4096;
+const WINDOW_BYTES: u64 = 64 << 10;
+/// More files are looked at less.
+const FULL_INFER_FILES: usize = 16;
+
+/// Lines of each of `files` files that types are inferred from: fewer where there are many.
+pub(super) fn infer_rows(options: &InputOptions, files: usize) -> usize {
+    (options.infer_rows * FULL_INFER_FILES / files.max(FULL_INFER_FILES)).max(1)
+}
+
+/// The beginning of a file.
+pub(super) struct Head {
+    pub(super) bytes: Vec<u8>,
+    /// Bytes of a byte order mark before them.
+    pub(super) mark: u64,
+}
+
+impl Head {
+    pub(super) fn read(file: &InputFile) -> Result<Self, DatasetError> {
+        let mut bytes = match file.compression {
+            None => read_range(&file.path, &Range { start: 0, end: file.bytes.min(HEAD_BYTES), line: 1 })?,
+            Some(compression) => {
+                let mut bytes = vec![];
+                let reader = compression.open(&file.path).map_err(DatasetError::io("open", &file.path))?;
+                let read = reader.take(HEAD_BYTES).read_to_end(&mut bytes);
+                read.map_err(|error| DatasetError::corrupt(&file.path, error))?;
+                bytes
+            }
+        };
+        let is_whole =
+            if file.compression.is_some() { (bytes.len() as u64) < HEAD_BYTES } else { file.bytes <= HEAD_BYTES };
+        if is_whole {
+            bytes.push(b'\n');
+        }
+        let mark = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+        bytes.drain(..mark);
+        Ok(Self { bytes, mark: mark as u64 })
+    }
+
+    /// The whole records in it, with their line ends.
+    pub(super) fn records(&self, syntax: Syntax) -> impl Iterator<Item = &[u8]> {
+        records(&self.bytes, syntax)
+    }
+}
+
+/// The whole records of `bytes`, with their line ends.
+pub(super) fn records(bytes: &[u8], syntax: Syntax) -> impl Iterator<Item = &[u8]> {
+    let (mut scanner, mut rest) = (Scanner::new(syntax), bytes);
+    iter::from_fn(move || {
+        let (record, others) = rest.split_at(scanner.end_of_record(rest)?);
+        rest = others;
+        Some(record)
+    })
+}
+
+/// Pieces of what is behind the first `seen` bytes, spread evenly up to the end, for `rows` lines that may be looked at. Each begins behind a line end, which may
+/// be one within quotes. None of a compressed file, of which nothing can be skipped.
+pub(super) fn windows(file: &InputFile, rows: usize, seen: u64) -> Result<Vec<Vec<u8>>, DatasetError> {
+    let count = (rows / WINDOW_ROWS).min(MOST_WINDOWS) as u64;
+    if file.compression.is_some() || file.bytes <= seen {
+        return Ok(vec![]);
+    }
+    let window = |number: u64| {
+        let end = seen + ((file.bytes - seen) as u128 * (number + 1) as u128 / count as u128) as u64;
+        let start = end.saturating_sub(WINDOW_BYTES).max(seen.saturating_sub(1));
+        let mut bytes = read_range(&file.path, &Range { start, end, line: 1 })?;
+        let first = memchr::memchr(b'\n', &bytes).map_or(bytes.len(), |end| end + 1);
+        bytes.drain(..first);
+        if end == file.bytes {
+            bytes.push(b'\n');
+        }
+        Ok(bytes)
+    };
+    (0..count).map(window).collect()
+}

@@ -1,0 +1,94 @@
+//! How rows are placed, as text: equal for equal placements, and the same from one version of this crate to the next.
+
+use arrow::{
+    array::{Array, ArrayRef},
+    util::display::{ArrayFormatter, FormatOptions},
+};
+use serde::Serialize;
+
+use super::{Placement, Rule};
+
+/// Raised when the meaning of a field changes.
+const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Canonical {
+    version: u32,
+    #[serde(flatten)]
+    rule: Named,
+}
+
+/// The names are part of what is stored.
+#[derive(Serialize)]
+#[serde(tag = "rule", rename_all = "snake_case")]
+enum Named {
+    Hash { texts_as_views: bool },
+    KeyGroups { groups: usize },
+    Ranges { points: Vec<Vec<Option<String>>> },
+    Values { buckets: usize },
+    RoundRobin,
+}
+
+impl Placement {
+    /// A JSON object that names the rule and what belongs to it. The number of partitions is not in it.
+    pub(crate) fn canonical(&self) -> String {
+        let rule = match &self.rule {
+            Rule::Hash(hasher, _) => Named::Hash { texts_as_views: hasher.casts() },
+            Rule::KeyGroups(_, groups) => Named::KeyGroups { groups: groups.count() },
+            Rule::Ranges(ranges) => Named::Ranges { points: points_text(ranges.points()) },
+            Rule::Values(_, modulo) => Named::Values { buckets: modulo.consumers() },
+            Rule::RoundRobin => Named::RoundRobin,
+        };
+        serde_json::to_string(&Canonical { version: VERSION, rule }).expect("texts and numbers have a JSON form")
+    }
+}
+
+/// The values of each split point.
+fn points_text(columns: &[ArrayRef]) -> Vec<Vec<Option<String>>> {
+    let options = FormatOptions::default().with_display_error(true);
+    let value = |column: &ArrayRef, row: usize| match ArrayFormatter::try_new(column, &options) {
+        Ok(shown) => column.is_valid(row).then(|| shown.value(row).to_string()),
+        Err(error) => Some(error.to_string()),
+    };
+    let points = columns.first().map_or(0, |column| column.len());
+    (0..points).map(|row| columns.iter().map(|column| value(column, row)).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::{
+        array::{Int64Array, StringArray},
+        datatypes::{DataType, Field, Schema},
+    };
+
+    use super::*;
+    use crate::placement::PlacementSpec;
+
+    /// What older versions have stored must be read as it was meant.
+    #[test]
+    fn the_text_of_each_rule_does_not_change() {
+        let field = |name, of| Field::new(name, of, true);
+        let schema = Arc::new(Schema::new(vec![field("k", DataType::Int64), field("t", DataType::Utf8)]));
+        let text = |spec: PlacementSpec, keys: &[&str]| {
+            let keys: Vec<_> = keys.iter().map(|&key| key.to_owned()).collect();
+            Placement::new(&spec, &schema, &keys, 3).unwrap().canonical()
+        };
+        let hash = r#"{"version":1,"rule":"hash","texts_as_views":false}"#;
+        assert_eq!(text(PlacementSpec::Hash, &["t"]), hash);
+        assert_eq!(text(PlacementSpec::HashAsViews, &["k"]), hash, "it places numbers as the other does");
+        let views = r#"{"version":1,"rule":"hash","texts_as_views":true}"#;
+        assert_eq!(text(PlacementSpec::HashAsViews, &["k", "t"]), views);
+        assert_eq!(text(PlacementSpec::KeyGroups(64), &["k"]), r#"{"version":1,"rule":"key_groups","groups":64}"#);
+        assert_eq!(text(PlacementSpec::RoundRobin, &[]), r#"{"version":1,"rule":"round_robin"}"#);
+        assert_eq!(text(PlacementSpec::Values, &["k"]), r#"{"version":1,"rule":"values","buckets":3}"#);
+        let given = PlacementSpec::Ranges(vec![vec!["5".into(), "a,b".into()], vec!["07".into(), "\"".into()]]);
+        let points = r#"{"version":1,"rule":"ranges","points":[["5","a,b"],["7","\""]]}"#;
+        assert_eq!(text(given, &["k", "t"]), points);
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(5), Some(5)]));
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![None, Some("null")]));
+        let points = r#"{"version":1,"rule":"ranges","points":[["5",null],["5","null"]]}"#;
+        assert_eq!(text(PlacementSpec::Splits(vec![numbers, texts]), &["k", "t"]), points);
+    }
+}

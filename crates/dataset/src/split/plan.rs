@@ -1,0 +1,120 @@
+//! From what is asked for to a job: the inputs are opened, and what a sample decides is decided.
+
+use super::{HotFiles, Job, SMALL_SPILL_BYTES, SortColumn};
+use crate::{
+    error::DatasetError,
+    input::{BadRows, Dataset, InputOptions},
+    output::OutputOptions,
+    placement::{Placement, PlacementSpec, VALUE_BUCKETS, sample_ranges},
+};
+
+/// What is to be split, how, and where to, before the inputs have been looked at.
+#[derive(Clone, Debug)]
+pub struct JobSpec {
+    /// Files, folders or globs; `-` for standard input. See [`Dataset::open`].
+    pub inputs: Vec<String>,
+    /// How they are read.
+    pub input: InputOptions,
+    /// The key columns; none if rows are placed by turns.
+    pub by: Vec<String>,
+    /// Number of partitions; none if values have folders of their own.
+    pub into: Option<usize>,
+    /// Where rows go.
+    pub placing: Placing,
+    /// As [`Job::sort_by`].
+    pub sort_by: Vec<SortColumn>,
+    /// As [`Job::hot_key_share`].
+    pub hot_key_share: f64,
+    /// Whether hot keys get extra files, and how many if that is given; see [`HotFiles::sample`].
+    pub split_hot_keys: Option<Option<usize>>,
+    /// Where files go.
+    pub output: OutputOptions,
+    /// Number of worker threads, at least one.
+    pub threads: usize,
+    /// As [`Job::memory_limit`]; at least 16 MiB, which pages and buffers may take within any limit.
+    pub memory_limit: usize,
+}
+
+/// How rows are placed.
+#[derive(Clone, Debug)]
+pub enum Placing {
+    /// By a rule that is given.
+    By(PlacementSpec),
+    /// By ranges whose split points are found in a sample; see [`sample_ranges`].
+    SampledRanges,
+}
+
+impl JobSpec {
+    /// Opens the inputs, and finds split points and hot keys in samples where that is asked for.
+    ///
+    /// # Errors
+    /// If the inputs cannot be read, or options do not fit to them or to each other.
+    pub fn plan(self) -> Result<Job, DatasetError> {
+        if matches!(self.placing, Placing::By(PlacementSpec::RoundRobin)) && !self.by.is_empty() {
+            return Err(DatasetError::Config {
+                option: "--by",
+                value: format!("'{}' together with --round-robin", self.by.join(",")),
+                remedy: "rows that are placed by turns have no key; leave one of the two out".to_owned(),
+            });
+        }
+        if self.memory_limit < SMALL_SPILL_BYTES {
+            let mib = SMALL_SPILL_BYTES >> 20;
+            return Err(DatasetError::Config {
+                option: "--memory-limit",
+                value: format!("{} bytes", self.memory_limit),
+                remedy: format!("batches, pages and open files take more than that; allow at least {mib}M"),
+            });
+        }
+        let into = self.partitions()?;
+        let dataset = Dataset::open(&self.inputs, &self.input)?;
+        let is_there = |column: &str| dataset.schema.field_with_name(column).is_ok();
+        if let Some((column, _)) = self.input.types.columns.iter().find(|(column, _)| !is_there(column)) {
+            return Err(DatasetError::Config {
+                option: "--types",
+                value: format!("a type for column '{column}'"),
+                remedy: "the inputs have no column of that name; check the name".to_owned(),
+            });
+        }
+        let spec = match self.placing {
+            Placing::By(spec) => spec,
+            Placing::SampledRanges => sample_ranges(&dataset, &self.by, into)?,
+        };
+        let placement = Placement::new(&spec, &dataset.schema, &self.by, into)?;
+        let hot_files = match self.split_hot_keys {
+            Some(files) => HotFiles::sample(&dataset, &spec, &self.by, into, self.hot_key_share, files)?,
+            None => HotFiles::default(),
+        };
+        Ok(Job {
+            dataset,
+            placement,
+            by: self.by,
+            sort_by: self.sort_by,
+            hot_files,
+            hot_key_share: self.hot_key_share,
+            output: self.output,
+            threads: self.threads,
+            memory_limit: self.memory_limit,
+            quarantine: self.input.on_bad_row == BadRows::Quarantine,
+        })
+    }
+
+    /// Checks what is asked for together with the number of partitions, and returns it.
+    fn partitions(&self) -> Result<usize, DatasetError> {
+        let refused = |option, value: String, remedy: &str| {
+            Err(DatasetError::Config { option, value, remedy: remedy.to_owned() })
+        };
+        match (matches!(self.placing, Placing::By(PlacementSpec::Values)), self.into) {
+            (true, Some(into)) => {
+                let remedy = "each value has a folder of its own, whatever their number; leave one of the two out";
+                refused("--into", format!("{into} together with --by-value"), remedy)
+            }
+            (true, None) if self.split_hot_keys.is_some() => {
+                let remedy = "no partition has several keys; leave one of the two out";
+                refused("--split-hot-keys", "given together with --by-value".to_owned(), remedy)
+            }
+            (true, None) => Ok(VALUE_BUCKETS),
+            (false, Some(into)) => Ok(into),
+            (false, None) => refused("--into", "not given".to_owned(), "give a number of partitions"),
+        }
+    }
+}

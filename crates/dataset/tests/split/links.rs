@@ -1,0 +1,89 @@
+//! Links in an output folder, which lead to what belongs to somebody else.
+
+use std::{fs, os::unix::fs::symlink, path::Path};
+
+use annulus_dataset::output::{Existing, OutputError, OutputFormat};
+
+use crate::support::*;
+
+/// The names and the content of the files below a folder.
+fn content(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all = vec![];
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        match path.is_dir() {
+            true => all.extend(content(&path)),
+            false => all.push((text(&path), fs::read(&path).unwrap())),
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn a_hidden_folder_that_is_a_link_is_refused_and_not_followed() {
+    let (temporary, inputs) = setup();
+    let (dir, precious) = (out_dir(&temporary), temporary.path().join("precious"));
+    fs::create_dir_all(precious.join("work")).unwrap();
+    for name in ["lock", "journal.jsonl", "work/notes.txt"] {
+        fs::write(precious.join(name), "mine").unwrap();
+    }
+    let before = content(&precious);
+    fs::create_dir(&dir).unwrap();
+    symlink(&precious, dir.join(".annulus")).unwrap();
+    let mut job = job(&inputs, &["id"], 2, &dir, OutputFormat::Parquet);
+    for existing in [Existing::Refuse, Existing::Resume, Existing::Overwrite] {
+        job.output.existing = existing;
+        let error = output_error(run_silently(&job));
+        assert!(matches!(error, OutputError::NotOwn { .. }) && error.is_refusal(), "{error}");
+        assert!(error.to_string().contains(".annulus") && error.to_string().contains("remove it"), "{error}");
+        assert!(content(&precious) == before, "what the link leads to has changed");
+    }
+    fs::remove_file(dir.join(".annulus")).unwrap();
+    run_silently(&job).unwrap();
+    check_complete(&dir, &expected(&job, &inputs));
+}
+
+#[test]
+fn links_in_the_hidden_folder_are_not_followed() {
+    for name in ["lock", "journal.jsonl", "journal.new", "work"] {
+        let (temporary, inputs) = setup();
+        let (dir, precious) = (out_dir(&temporary), temporary.path().join("precious"));
+        fs::create_dir_all(dir.join(".annulus")).unwrap();
+        if name == "work" {
+            fs::create_dir(&precious).unwrap();
+            fs::write(precious.join("notes.txt"), "mine").unwrap();
+        } else {
+            fs::write(&precious, "mine").unwrap();
+        }
+        symlink(&precious, dir.join(".annulus").join(name)).unwrap();
+        let mut job = job(&inputs, &["id"], 2, &dir, OutputFormat::Parquet);
+        job.output.existing = Existing::Overwrite;
+        let result = run_silently(&job);
+        let kept = if name == "work" { precious.join("notes.txt") } else { precious };
+        assert_eq!(fs::read(&kept).unwrap(), b"mine", "{name}");
+        // The link itself is removed where its name is to be used.
+        match name {
+            "lock" | "journal.jsonl" => {
+                let error = output_error(result);
+                assert!(matches!(error, OutputError::NotOwn { .. }), "{name}: {error}");
+            }
+            _ => assert!(result.is_ok(), "{name}: {result:?}"),
+        }
+    }
+}
+
+/// As root, the hidden folder of another user is at hand.
+#[test]
+fn a_hidden_folder_of_another_user_is_refused() {
+    let (temporary, inputs) = setup();
+    let dir = out_dir(&temporary);
+    fs::create_dir_all(dir.join(".annulus")).unwrap();
+    if std::os::unix::fs::chown(dir.join(".annulus"), Some(12345), None).is_err() {
+        println!("skipped: only root can give a folder away");
+        return;
+    }
+    let job = job(&inputs, &["id"], 2, &dir, OutputFormat::Parquet);
+    let error = output_error(run_silently(&job));
+    assert!(matches!(error, OutputError::NotOwn { .. }) && error.to_string().contains("another user"), "{error}");
+}

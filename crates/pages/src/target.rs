@@ -1,0 +1,48 @@
+//! The partition of a key, compiled apart for powers of two (paper, section 3.1).
+
+use annulus_rows::partition::Modulo;
+
+/// Keys to partitions.
+pub trait Target: Copy + Sync {
+    /// `key % partitions`.
+    fn of(self, key: u32) -> usize;
+}
+
+/// For a power of two.
+#[derive(Clone, Copy)]
+pub struct Mask(
+    /// The number of partitions less one.
+    pub u32,
+);
+
+impl Target for Mask {
+    #[inline(always)]
+    fn of(self, key: u32) -> usize {
+        (key & self.0) as usize
+    }
+}
+
+/// For any number.
+impl Target for Modulo {
+    #[inline(always)]
+    fn of(self, key: u32) -> usize {
+        usize::from(self.target(u64::from(key)))
+    }
+}
+
+/// Evaluates an expression with the best [`Target`] for a [`Modulo`] bound to a name.
+#[macro_export]
+macro_rules! with_target {
+    ($modulo:expr, |$target:ident| $body:expr) => {{
+        let modulo = $modulo;
+        if modulo.consumers().is_power_of_two() {
+            let $target = $crate::target::Mask(modulo.consumers() as u32 - 1);
+            $body
+        } else {
+            let $target = modulo;
+            $body
+        }
+    }};
+}
+
+pub use with_target;

@@ -1,0 +1,193 @@
+//! Recycled output buffers: a buffer that its reader has dropped serves the next output batch, already faulted in.
+//!
+//! Fresh memory costs a page fault every 4 KiB, which on wide output is a large part of the copy itself.
+
+use std::{
+    alloc::{Layout, alloc, dealloc, handle_alloc_error},
+    collections::BTreeMap,
+    ptr::NonNull,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use arrow::buffer::Buffer;
+
+/// Alignment of every buffer: a cache line, which is also what Arrow asks for.
+const ALIGN: usize = 64;
+
+/// Buffers of one size begin at this many different cache lines of a 4 KiB page, in turn. Buffers that are filled in step,
+/// as those of N consumers are, would else compete for the few ways of a single set of the first-level cache.
+const COLOURS: usize = 64;
+
+/// Buffers of a few fixed sizes, kept for reuse up to a limit per size.
+///
+/// When the pool is dropped its idle buffers are freed, and those still in use are freed by their last reader.
+#[derive(Debug)]
+pub struct BufferPool {
+    classes: Vec<Class>,
+}
+
+#[derive(Debug)]
+struct Class {
+    bytes: usize,
+    /// Used from the end: what came back last is most likely still in the cache.
+    idle: Mutex<Vec<Allocation>>,
+    keep: usize,
+    /// Fresh buffers so far.
+    fresh: AtomicUsize,
+}
+
+impl BufferPool {
+    /// A pool for buffers of the given sizes (in bytes) that keeps at most `keep` idle ones for each time a size is given.
+    pub fn new(sizes: impl IntoIterator<Item = usize>, keep: usize) -> Arc<Self> {
+        let mut counts = BTreeMap::new();
+        for bytes in sizes.into_iter().filter(|&bytes| bytes > 0) {
+            *counts.entry(bytes).or_insert(0) += keep;
+        }
+        let class = |(bytes, keep): (usize, usize)| Class {
+            bytes,
+            idle: Mutex::new(Vec::new()),
+            keep,
+            fresh: AtomicUsize::new(0),
+        };
+        Arc::new(Self { classes: counts.into_iter().map(class).collect() })
+    }
+
+    /// A buffer of at least `bytes` bytes with whatever content: recycled if one of that size is idle, else fresh.
+    ///
+    /// # Panics
+    /// If `bytes` is near `isize::MAX` or above, as for any collection.
+    pub fn take(self: &Arc<Self>, bytes: usize) -> PooledBuffer {
+        let memory = match self.class(bytes).map(|class| &self.classes[class]) {
+            Some(class) => class.idle().pop().unwrap_or_else(|| {
+                let colour = class.fresh.fetch_add(1, Ordering::Relaxed) % COLOURS;
+                Allocation::new(class.bytes, colour * ALIGN)
+            }),
+            None => Allocation::new(bytes, 0),
+        };
+        PooledBuffer { memory: Some(memory), pool: Arc::downgrade(self) }
+    }
+
+    fn class(&self, bytes: usize) -> Option<usize> {
+        self.classes.binary_search_by_key(&bytes, |class| class.bytes).ok()
+    }
+}
+
+impl Class {
+    fn idle(&self) -> MutexGuard<'_, Vec<Allocation>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writable memory that goes back to its pool when it is dropped, also after it has become an Arrow [`Buffer`].
+#[derive(Debug)]
+pub struct PooledBuffer {
+    memory: Option<Allocation>,
+    pool: Weak<BufferPool>,
+}
+
+impl PooledBuffer {
+    /// The first byte; aligned to 64. The content is unspecified until written.
+    #[inline]
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        self.memory.as_ref().map_or(NonNull::dangling(), |memory| memory.ptr)
+    }
+
+    /// Bytes that may be written.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.memory.as_ref().map_or(0, |memory| memory.bytes)
+    }
+
+    /// The first `len` bytes as an Arrow buffer, whose capacity is all that it keeps from being used otherwise: operators
+    /// that hold batches account for it, and some choose by it how they go on.
+    ///
+    /// # Safety
+    /// Those bytes have been written, and nobody writes them from here on.
+    pub unsafe fn into_buffer(self, len: usize) -> Buffer {
+        assert!(len <= self.capacity(), "a buffer of {} bytes cannot hold {len}", self.capacity());
+        let (ptr, capacity) = (self.as_ptr(), self.capacity());
+        // SAFETY: the memory has this capacity, is initialised, and lives as long as `self`, which the buffer owns; nobody
+        // writes it from here on, as the caller promises.
+        unsafe { Buffer::from_custom_allocation(ptr, capacity, Arc::new(self)) }.slice_with_length(0, len)
+    }
+}
+
+impl Drop for PooledBuffer {
+    fn drop(&mut self) {
+        let (Some(memory), Some(pool)) = (self.memory.take(), self.pool.upgrade()) else { return };
+        if let Some(class) = pool.class(memory.bytes) {
+            let class = &pool.classes[class];
+            let mut idle = class.idle();
+            if idle.len() < class.keep {
+                idle.push(memory);
+            }
+        }
+    }
+}
+
+/// One allocation, freed on drop.
+#[derive(Debug)]
+struct Allocation {
+    /// Behind `skipped` bytes of what was allocated.
+    ptr: NonNull<u8>,
+    bytes: usize,
+    skipped: usize,
+}
+
+// SAFETY: an allocation is owned memory without thread affinity, and is only read or written through raw pointers whose
+// users synchronise among themselves.
+unsafe impl Send for Allocation {}
+// SAFETY: see above; a shared reference gives no access but the address.
+unsafe impl Sync for Allocation {}
+
+impl Allocation {
+    fn layout(bytes: usize, skipped: usize) -> Layout {
+        // A sum that overflows is no layout's size either.
+        Layout::from_size_align(bytes.saturating_add(skipped), ALIGN).expect("a buffer size below isize::MAX")
+    }
+
+    fn new(bytes: usize, skipped: usize) -> Self {
+        if bytes == 0 {
+            return Self { ptr: NonNull::<u64>::dangling().cast(), bytes, skipped: 0 };
+        }
+        let layout = Self::layout(bytes, skipped);
+        // SAFETY: the layout has a size above zero.
+        let start = unsafe { alloc(layout) };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        // SAFETY: as many bytes were allocated.
+        unsafe { initialise(start, layout.size()) };
+        // SAFETY: `skipped` bytes lie within the allocation.
+        Self { ptr: unsafe { start.add(skipped) }, bytes, skipped }
+    }
+}
+
+/// Makes fresh memory count as initialised, with whatever it holds: a buffer reports all of it as its capacity, and may be
+/// asked to show it. Writing it would touch every page of chunks that stay almost empty.
+///
+/// # Safety
+/// `bytes` bytes from `start` on are writable.
+unsafe fn initialise(start: NonNull<u8>, bytes: usize) {
+    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+    {
+        let _ = bytes;
+        // SAFETY: an empty block. As far as the compiler knows it writes every byte that the pointer leads to.
+        unsafe { std::arch::asm!("/* {0} */", in(reg) start.as_ptr(), options(nostack, preserves_flags)) };
+    }
+    #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        start.as_ptr().write_bytes(0, bytes);
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            // SAFETY: `new` allocated with this very layout and skipped this many bytes.
+            unsafe { dealloc(self.ptr.as_ptr().sub(self.skipped), Self::layout(self.bytes, self.skipped)) }
+        }
+    }
+}

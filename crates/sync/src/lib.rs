@@ -1,0 +1,46 @@
+//! The atomics and locks of every protocol in the workspace, std's or loom's (`--cfg loom`), and their memory orderings by
+//! name.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod order;
+
+#[cfg(loom)]
+pub use loom::{
+    cell::UnsafeCell,
+    hint,
+    sync::{Arc, Mutex, MutexGuard, atomic},
+    thread::yield_now,
+};
+#[cfg(not(loom))]
+pub use std::{
+    hint,
+    sync::{Arc, Mutex, MutexGuard, atomic},
+    thread::yield_now,
+};
+
+pub use order::weakened;
+
+/// std's `UnsafeCell` with loom's closure-taking access, so that one source serves both.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    /// A cell that holds `value`.
+    #[inline(always)]
+    pub const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+    /// Calls `f` with a pointer to read through.
+    #[inline(always)]
+    pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+    /// Calls `f` with a pointer to write through.
+    #[inline(always)]
+    pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}
