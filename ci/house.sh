@@ -7,6 +7,9 @@ set -u
 shopt -s lastpipe
 source "$(dirname "$0")/env.sh"
 
+# Rust lines beyond rustfmt's width that are still there.
+WIDE_LINES_MAX=112
+
 failed=0
 # Prints a finding's heading and its lines, if there are any.
 found() {
@@ -19,15 +22,19 @@ found() {
 rust=$(git ls-files 'crates/*.rs' | grep -v '/fuzz/target/')
 libraries=$(git ls-files 'crates/*/src/*.rs' | grep -Ev '^crates/(cli|bench|terminal|baselines|conformance)/')
 
+# Columns are characters: bytes that go on with one do not count.
+export LC_ALL=C
 git ls-files '*.md' | xargs awk '
+    { gsub(/[\200-\277]/, "") }
     FNR == 1 { code = 0 }
     /^ *(```|~~~)/ { code = !code }
     length($0) > (code ? 120 : 100) && !/^ *\|/ && !/^ *!?\[[^]]*\]\([^)]*\)/ {
         print FILENAME ":" FNR ": " length($0) " columns"
     }' | found "prose beyond 100 columns, or code beyond 120:"
 
-echo "$rust" | xargs awk 'length($0) > 120 { print FILENAME ":" FNR ": " length($0) " columns" }' |
-    found "Rust lines beyond 120 columns:"
+# Most are words of help and charts. The number may only fall.
+wide=$(echo "$rust" | xargs awk '{ gsub(/[\200-\277]/, "") } length($0) > 120 { print FILENAME ":" FNR ": " length($0) " columns" }')
+[ "$(echo "$wide" | wc -l)" -le "$WIDE_LINES_MAX" ] || echo "$wide" | found "more than $WIDE_LINES_MAX Rust lines beyond 120 columns:"
 
 # The command offers the benchmarks; nothing else of the product knows them or the papers' rivals.
 grep -El '^annulus-(bench|baselines)\b' crates/*/Cargo.toml | grep -Ev '^crates/(cli|bench|baselines)/' |

@@ -1,7 +1,8 @@
 //! Million tuples a second of each partitioner, checked first.
 //!
-//! `variants TUPLE_BYTES PARTITIONS THREADS MILLION_TUPLES [BUFFER_KIB] [BATCH_TUPLES] [PAGE_KIB] [NAME]`: TUPLE_BYTES counts the
-//! 4-byte key. The memory is warm, the median of three runs counts, and what the generator took is shown apart.
+//! `variants TUPLE_BYTES PARTITIONS THREADS MILLION_TUPLES [BUFFER_KIB] [BATCH_TUPLES] [PAGE_KIB]
+//! [NAME]`: TUPLE_BYTES counts the 4-byte key. The memory is warm, the median of three runs counts,
+//! and what the generator took is shown apart.
 
 use std::{env, error::Error, time::Instant};
 

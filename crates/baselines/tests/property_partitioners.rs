@@ -1,5 +1,6 @@
-//! One suite for every partitioner: whatever the shape, the threads and the tuples, each tuple comes out once, whole, in its
-//! place, on full pages; and whatever fails, all threads end and all pages come back.
+//! One suite for every partitioner: whatever the shape, the threads and the tuples, each tuple
+//! comes out once, whole, in its place, on full pages; and whatever fails, all threads end and all
+//! pages come back.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},

@@ -1,4 +1,5 @@
-//! The benchmarks of the `annulus` command that need no engine, without the rest of it, to be built in seconds.
+//! The benchmarks of the `annulus` command that need no engine, without the rest of it, to be built
+//! in seconds.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,7 @@
 //! Medians and their spread.
 
-/// The value below which `share` of the sorted `values` lie, between neighbours by linear interpolation; 0 for none.
+/// The value below which `share` of the sorted `values` lie, between neighbours by linear
+/// interpolation; 0 for none.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
     let position = share * last as f64;

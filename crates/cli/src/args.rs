@@ -14,7 +14,8 @@ use crate::{
     units::{self, QueryList},
 };
 
-/// SQL, datasets and benchmarks on a lock-free ring-buffer exchange, plugged into Apache DataFusion.
+/// SQL, datasets and benchmarks on a lock-free ring-buffer exchange, plugged into Apache
+/// DataFusion.
 #[derive(Parser)]
 #[command(name = "annulus", version, subcommand_required = true, arg_required_else_help = true)]
 #[command(after_help = "Examples:
@@ -37,7 +38,8 @@ pub struct Args {
     pub command: Command,
 }
 
-/// Puts a space before an argument that is SQL and begins with a comment, which no option does: `-- like this`.
+/// Puts a space before an argument that is SQL and begins with a comment, which no option does: `--
+/// like this`.
 pub fn protect_comment(argument: OsString) -> OsString {
     let is_comment = argument
         .to_str()
@@ -93,8 +95,8 @@ pub struct EngineArgs {
     /// Partitions that the optimizer aims at [default: the number of cores]
     #[arg(long, value_name = "P", value_parser = units::parse_count)]
     pub target_partitions: Option<usize>,
-    /// Memory for sorts, joins and aggregates, like 512M or 2G, before they spill or fail; what is read and on its way comes on
-    /// top [default: no limit]
+    /// Memory for sorts, joins and aggregates, like 512M or 2G, before they spill or fail; what is
+    /// read and on its way comes on top [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_limit: Option<usize>,
 }
@@ -218,13 +220,15 @@ pub struct PartitionArgs {
     pub output: PathBuf,
     #[command(flatten)]
     pub placing: PlacingArgs,
-    /// Sort the rows of each file by these columns, each with :desc for the greatest values first; nulls then come first, else last
+    /// Sort the rows of each file by these columns, each with :desc for the greatest values first;
+    /// nulls then come first, else last
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub sort_by: Vec<String>,
     /// Share of an average partition's rows from which on a key is hot
     #[arg(long, value_name = "SHARE", default_value_t = DEFAULT_HOT_SHARE, value_parser = units::parse_share)]
     pub hot_key_share: f64,
-    /// Spread the rows of each partition's hot keys over K extra files [default K: the average partitions that they fill]
+    /// Spread the rows of each partition's hot keys over K extra files [default K: the average
+    /// partitions that they fill]
     #[arg(long, value_name = "K", num_args = 0..=1, require_equals = true, value_parser = units::parse_count, conflicts_with = "round_robin")]
     pub split_hot_keys: Option<Option<usize>>,
     /// Format of the files
@@ -233,13 +237,16 @@ pub struct PartitionArgs {
     /// Compression of the files [default: snappy for Parquet, none for others]
     #[arg(long)]
     pub compression: Option<DatasetCompression>,
-    /// Size of the pages of --format pages, on one of which a row must fit: a multiple of 4K up to 64M [default: 64K]
+    /// Size of the pages of --format pages, on one of which a row must fit: a multiple of 4K up to
+    /// 64M [default: 64K]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub page_size: Option<usize>,
-    /// Begin a further file of a partition, like part-00007-00002.parquet, when one has reached this size; it may be larger by a batch
+    /// Begin a further file of a partition, like part-00007-00002.parquet, when one has reached
+    /// this size; it may be larger by a batch
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub max_file_size: Option<usize>,
-    /// Memory for rows and open files, like 512M or 2G, at least 16M; the process takes some 50M more
+    /// Memory for rows and open files, like 512M or 2G, at least 16M; the process takes some 50M
+    /// more
     #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_limit: usize,
     /// Worker threads [default: the number of cores]
@@ -281,16 +288,19 @@ pub struct VerifyArgs {
 #[derive(clap::Args)]
 #[group(multiple = false)]
 pub struct PlacingArgs {
-    /// Place by G key groups, and ranges of groups to partitions: another N then moves whole groups, and only between neighbours
+    /// Place by G key groups, and ranges of groups to partitions: another N then moves whole
+    /// groups, and only between neighbours
     #[arg(long, value_name = "G")]
     pub key_groups: Option<u32>,
-    /// Place by order of the keys: N - 1 split points, like 10,20,30 (for several columns a,1;b,2), or 'sample' to find them
+    /// Place by order of the keys: N - 1 split points, like 10,20,30 (for several columns a,1;b,2),
+    /// or 'sample' to find them
     #[arg(long, value_name = "POINTS")]
     pub ranges: Option<String>,
     /// Place by turns
     #[arg(long)]
     pub round_robin: bool,
-    /// Place each value in a folder of its own, like DIR/year=2013/month=1 for --by year,month, as Hive, Spark and DuckDB do
+    /// Place each value in a folder of its own, like DIR/year=2013/month=1 for --by year,month, as
+    /// Hive, Spark and DuckDB do
     #[arg(long)]
     pub by_value: bool,
 }
@@ -298,17 +308,20 @@ pub struct PlacingArgs {
 /// How input files are read.
 #[derive(clap::Args)]
 pub struct ReadingArgs {
-    /// Format of the inputs: parquet, csv, json, arrow, avro or pages [default: by the names of the files]
+    /// Format of the inputs: parquet, csv, json, arrow, avro or pages [default: by the names of the
+    /// files]
     #[arg(long, value_name = "FORMAT")]
     pub input_format: Option<String>,
-    /// Types of columns of CSV and JSON files and of key=value folders, like zip=text,price=decimal(10,2): text, int, float, bool,
-    /// date, timestamp, timestamptz, decimal, or an Arrow type [default: what fits a sample of all files]
+    /// Types of columns of CSV and JSON files and of key=value folders, like
+    /// zip=text,price=decimal(10,2): text, int, float, bool, date, timestamp, timestamptz,
+    /// decimal, or an Arrow type [default: what fits a sample of all files]
     #[arg(long, value_name = "COLUMN=TYPE,..")]
     pub types: Option<String>,
     /// Read all other columns of CSV and JSON files and of folders as text
     #[arg(long)]
     pub all_text: bool,
-    /// Character between the fields of a CSV file [default: a comma, a tab in .tsv, | in .tbl, or what divides the lines]
+    /// Character between the fields of a CSV file [default: a comma, a tab in .tsv, | in .tbl, or
+    /// what divides the lines]
     #[arg(long, value_name = "CHAR")]
     pub delimiter: Option<char>,
     /// The first line of a CSV file has values, not names
@@ -317,7 +330,8 @@ pub struct ReadingArgs {
     /// Text that stands for null in a CSV file
     #[arg(long, value_name = "TEXT")]
     pub null: Option<String>,
-    /// What to do with a line that cannot be read as its columns' types: fail, skip, or, in partition, quarantine (to quarantine.jsonl)
+    /// What to do with a line that cannot be read as its columns' types: fail, skip, or, in
+    /// partition, quarantine (to quarantine.jsonl)
     #[arg(long, value_name = "ACTION", default_value = "fail")]
     pub on_bad_row: String,
 }

@@ -3,13 +3,48 @@
 use std::{error::Error as StdError, io};
 
 use anyhow::Error;
+use clap::{Command, CommandFactory};
 use datafusion::{error::DataFusionError, sql::sqlparser::parser::ParserError};
 
-/// The message of `error` and its causes on one line, without repeating a cause that is already part of the message.
+use crate::args::Args;
+
+/// Returns the message of `error` and its causes on one line, without repeating a cause that is
+/// already part of the message.
 pub fn text(error: &Error) -> String {
     let mut text = String::new();
     add(&mut text, error.as_ref());
-    text
+    with_flags(&text)
+}
+
+/// Returns `text` with the flags of the command line in place of fields: libraries write ``
+/// `memory_limit` ``, and users give `--memory-limit`. Arguments without a flag, such as `` `INPUT`
+/// ``, lose their quotes.
+fn with_flags(text: &str) -> String {
+    let mut parts = text.split('`');
+    let mut flagged = parts.next().unwrap_or_default().to_owned();
+    while let Some(quoted) = parts.next() {
+        let Some(after) = parts.next() else {
+            // An odd quote: the rest is as it was.
+            return flagged + "`" + quoted;
+        };
+        let flag = quoted.replace('_', "-");
+        let is_argument = quoted.starts_with(|c: char| c.is_ascii_uppercase()) && !quoted.contains(char::is_lowercase);
+        if has_flag(&Args::command(), &flag) {
+            flagged += &format!("--{flag}");
+        } else if is_argument || quoted == "LEFT and RIGHT" {
+            flagged += quoted;
+        } else {
+            flagged += &format!("`{quoted}`");
+        }
+        flagged += after;
+    }
+    flagged
+}
+
+/// Whether `command` or one of its subcommands has the long option `flag`.
+fn has_flag(command: &Command, flag: &str) -> bool {
+    command.get_arguments().any(|argument| argument.get_long() == Some(flag))
+        || command.get_subcommands().any(|command| has_flag(command, flag))
 }
 
 fn add(text: &mut String, error: &(dyn StdError + 'static)) {
@@ -74,6 +109,13 @@ mod tests {
     fn causes_are_told_once() {
         let error = Error::msg("cannot read").context("cannot read").context("table 't'");
         assert_eq!(text(&error), "table 't': cannot read");
+    }
+
+    #[test]
+    fn fields_are_named_as_flags() {
+        let error = Error::msg("`memory_limit` is 1K: allow more, or fewer files (`into`)");
+        assert_eq!(text(&error), "--memory-limit is 1K: allow more, or fewer files (--into)");
+        assert_eq!(with_flags("`INPUT` is `x`, a `word"), "INPUT is `x`, a `word");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Ctrl-C, SIGTERM and SIGHUP.
 //!
-//! A thread of its own listens: a query may keep all threads of the main runtime busy without a pause, and a signal
-//! must end it even then.
+//! A thread of its own listens: a query may keep all threads of the main runtime busy without a
+//! pause, and a signal must end it even then.
 
 use std::{future::Future, io, thread};
 
@@ -60,7 +60,8 @@ impl Signals {
     }
 }
 
-/// Runs `work` until it ends or the process is asked to end; then `work` is dropped, and with it all that it holds.
+/// Runs `work` until it ends or the process is asked to end; then `work` is dropped, and with it
+/// all that it holds.
 pub async fn until_interrupted(work: impl Future<Output = Result<Outcome>>) -> Result<Outcome> {
     let mut signals = Signals::all()?;
     tokio::select! {
@@ -70,7 +71,8 @@ pub async fn until_interrupted(work: impl Future<Output = Result<Outcome>>) -> R
     }
 }
 
-/// Sends the numbers of signals from a new thread. When this returns, signals no longer end the process.
+/// Sends the numbers of signals from a new thread. When this returns, signals no longer end the
+/// process.
 #[cfg(unix)]
 fn forward(runtime: Runtime, sender: UnboundedSender<u8>, terminate: bool) -> io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};

@@ -1,4 +1,5 @@
-//! What a command line asks for, checked: files that must exist are there, and options fit each other.
+//! What a command line asks for, checked: files that must exist are there, and options fit each
+//! other.
 
 use std::{
     fs,

@@ -32,8 +32,8 @@ pub struct Limits {
 /// Consumers of memory that an error about exhausted memory lists.
 const LISTED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
-/// A fresh session with a runtime of its own, which spills to the folder `spill`. `stores` replaces the default object
-/// stores.
+/// A fresh session with a runtime of its own, which spills to the folder `spill`. `stores` replaces
+/// the default object stores.
 pub fn open(
     engine: Engine,
     limits: Limits,
@@ -64,7 +64,8 @@ pub fn open(
     Ok(SessionContext::new_with_state(state.build()))
 }
 
-/// Sets options as the SQL statement `SET` does, so that those of the runtime and of Annulus are known too.
+/// Sets options as the SQL statement `SET` does, so that those of the runtime and of Annulus are
+/// known too.
 pub async fn set_options(ctx: &SessionContext, settings: &[(String, String)]) -> Result<()> {
     for (key, value) in settings {
         let statement = format!("SET {key} = '{}'", value.replace('\'', "''"));

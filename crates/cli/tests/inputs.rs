@@ -40,7 +40,8 @@ fn columns(folder: &Path, from: &str, options: &[&str]) -> Vec<String> {
     described.lines().map(|line| line.replace("Utf8View", "Utf8")).collect()
 }
 
-/// `input` has these columns and rows in sql, also by its path, and what partition and join write of it has them, too.
+/// `input` has these columns and rows in sql, also by its path, and what partition and join write
+/// of it has them, too.
 fn check(folder: &Path, input: &str, key: &str, options: &[&str], header: &str, rows: &[&str]) {
     let expected: Vec<String> = [header].iter().chain(rows).map(|line| (*line).to_owned()).collect();
     assert_eq!(printed(folder, input, options), expected, "sql: {input}");
@@ -114,7 +115,8 @@ fn every_format_is_read_everywhere() {
     for (name, stored) in [("t.csv.gz", "CSV"), ("t.json.zst", "JSON")] {
         let compression = if name.ends_with("gz") { "gzip" } else { "zstd" };
         let query = format!(
-            "COPY (SELECT * FROM 'array.json') TO '{name}' STORED AS {stored} OPTIONS ('format.compression' '{compression}')"
+            "COPY (SELECT * FROM 'array.json') TO '{name}' STORED AS {stored} OPTIONS ('format.compression' \
+                '{compression}')"
         );
         Annulus::new(["sql", &query]).at(folder.path()).succeeds();
         check(folder.path(), name, "a", &[], "a,b", &rows);

@@ -1,4 +1,5 @@
-//! `annulus bench pages` and `annulus reproduce` as processes. What they measure is tested in `annulus-bench`.
+//! `annulus bench pages` and `annulus reproduce` as processes. What they measure is tested in
+//! `annulus-bench`.
 
 mod support;
 

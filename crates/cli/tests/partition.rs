@@ -6,8 +6,8 @@ use std::{fs, path::Path};
 
 use support::{Annulus, names};
 
-/// A folder with `rows.csv` (1500 good rows, and 2 bad ones in which the id is a text) and `rows.parquet`
-/// (300 rows).
+/// A folder with `rows.csv` (1500 good rows, and 2 bad ones in which the id is a text) and
+/// `rows.parquet` (300 rows).
 fn inputs() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let mut text = "id,name\n".to_owned();

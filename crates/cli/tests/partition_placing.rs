@@ -11,7 +11,8 @@ use arrow::{
 use serde_json::Value;
 use support::{Annulus, names};
 
-/// A folder with `rows.parquet`: `id` from 0 to 1999, `site`, of which every second row has `big`, and `day`.
+/// A folder with `rows.parquet`: `id` from 0 to 1999, `site`, of which every second row has `big`,
+/// and `day`.
 fn inputs() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let query = "COPY (SELECT value AS id, CASE WHEN value % 2 = 0 THEN 'big' ELSE 'site ' || value END AS site,

@@ -7,7 +7,8 @@ use std::path::Path;
 use serde_json::Value;
 use support::{Annulus, names};
 
-/// A folder with `rows.parquet`: `id` from 0 to 999, `day` from 0 to 9, and `site`, which is null in every fifth row.
+/// A folder with `rows.parquet`: `id` from 0 to 999, `day` from 0 to 9, and `site`, which is null
+/// in every fifth row.
 fn inputs() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let query =

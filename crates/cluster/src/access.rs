@@ -9,9 +9,11 @@ use annulus_dataset::input::{input_root, real_path};
 
 use crate::error::ClusterError;
 
-/// The folders of a node that joins may use. A path is compared with them after all links in it have been followed.
+/// The folders of a node that joins may use. A path is compared with them after all links in it
+/// have been followed.
 ///
-/// Whoever may change links below these folders on the node's own machine can lead a join elsewhere between the check and the use.
+/// Whoever may change links below these folders on the node's own machine can lead a join elsewhere
+/// between the check and the use.
 #[derive(Clone, Debug)]
 pub struct Access {
     read: Vec<PathBuf>,
@@ -21,8 +23,8 @@ pub struct Access {
 }
 
 impl Access {
-    /// Lets joins read files below the folders of `read`, and write below those of `write`. Files that lie directly in
-    /// `certificates` are not read even so.
+    /// Lets joins read files below the folders of `read`, and write below those of `write`. Files
+    /// that lie directly in `certificates` are not read even so.
     ///
     /// # Errors
     /// If no folder is given to read from or to write to, or one does not exist.
@@ -41,11 +43,12 @@ impl Access {
             };
             folders.iter().map(real).collect()
         };
-        let (read, write) = (real("--allow-read", read)?, real("--allow-write", write)?);
+        let (read, write) = (real("allow_read", read)?, real("allow_write", write)?);
         Ok(Self { read, write, certificates: certificates.canonicalize().unwrap_or_else(|_| certificates.to_owned()) })
     }
 
-    /// Checks where inputs are looked for. What a refused path leads to, or whether it exists, is not told.
+    /// Checks where inputs are looked for. What a refused path leads to, or whether it exists, is
+    /// not told.
     ///
     /// # Errors
     /// If a path is relative, leads out of the folders, or goes up behind a wildcard.
@@ -165,8 +168,8 @@ mod tests {
     fn folders_must_be_named_and_exist() {
         let (folder, _) = folders();
         let (here, none) = (vec![folder.path().to_owned()], vec![folder.path().join("none")]);
-        assert!(Access::new(&[], &here, folder.path()).unwrap_err().to_string().contains("--allow-read"));
-        assert!(Access::new(&here, &[], folder.path()).unwrap_err().to_string().contains("--allow-write"));
+        assert!(Access::new(&[], &here, folder.path()).unwrap_err().to_string().contains("`allow_read`"));
+        assert!(Access::new(&here, &[], folder.path()).unwrap_err().to_string().contains("`allow_write`"));
         assert!(Access::new(&here, &none, folder.path()).unwrap_err().to_string().contains("none"));
     }
 }

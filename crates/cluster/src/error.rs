@@ -16,7 +16,7 @@ use arrow::error::ArrowError;
 #[non_exhaustive]
 pub enum ClusterError {
     /// An option that cannot be.
-    #[error("{option}: {reason}")]
+    #[error("`{option}`: {reason}")]
     Option {
         /// The option.
         option: &'static str,
@@ -43,9 +43,10 @@ pub enum ClusterError {
     },
     /// More memory is needed than there may be used.
     #[error(
-        "each of {hosts} hosts needs about {} of memory, and may use {} (--memory-limit); allow more, or use at least {enough} hosts{}",
+        "each of {hosts} hosts needs about {} of memory, and may use {} (`memory_limit`); allow more, or use at \
+            least {enough} hosts{}",
         mebibytes(*needed), mebibytes(*limit),
-        if *more_revolutions { ", or let the ring turn more than once (--revolutions auto)" } else { "" }
+        if *more_revolutions { ", or let the ring turn more than once (`revolutions` auto)" } else { "" }
     )]
     Memory {
         /// Hosts of the ring.
@@ -61,7 +62,8 @@ pub enum ClusterError {
     },
     /// A path that the node does not open to joins.
     #[error(
-        "cannot {action} '{}': it is outside the folders that this node opens to joins; use a path inside them, or have its operator add the folder",
+        "cannot {action} '{}': it is outside the folders that this node opens to joins; use a path inside them, \
+            or have its operator add the folder",
         path.display()
     )]
     Access {
@@ -71,7 +73,8 @@ pub enum ClusterError {
         path: PathBuf,
     },
     /// The output would be read as an input.
-    #[error("cannot write to '{}': the input '{input}' would read what is written there; choose a folder outside all inputs", output.display())]
+    #[error("cannot write to '{}': the input '{input}' would read what is written there; choose a folder outside \
+        all inputs", output.display())]
     Nested {
         /// The output folder.
         output: PathBuf,
@@ -88,7 +91,8 @@ pub enum ClusterError {
     },
     /// The key of the ring's authority lies on a host.
     #[error(
-        "'{}' must not be on a host: whoever reads it can add members to the ring; move it to a machine that is not part of the ring",
+        "'{}' must not be on a host: whoever reads it can add members to the ring; move it to a machine that is \
+            not part of the ring",
         path.display()
     )]
     AuthorityKey {
@@ -137,7 +141,8 @@ pub enum ClusterError {
     Cancelled,
     /// It was, and hosts have not said that they have ended.
     #[error(
-        "the join was cancelled, and within {within:?} no word came that it has ended on {hosts}; until it has, its folder in '{}' may grow",
+        "the join was cancelled, and within {within:?} no word came that it has ended on {hosts}; until it has, \
+            its folder in '{}' may grow",
         output.display()
     )]
     Unconfirmed {
@@ -149,7 +154,7 @@ pub enum ClusterError {
         within: Duration,
     },
     /// A host of the ring does not take this join now.
-    #[error("{name} is busy with other joins; let this one wait for its turn (--wait SECONDS), or submit it later")]
+    #[error("{name} is busy with other joins; let this one wait for its turn (`wait` SECONDS), or submit it later")]
     Busy {
         /// How people call it.
         name: String,

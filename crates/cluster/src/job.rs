@@ -42,7 +42,8 @@ pub struct Query {
     pub right: Input,
     /// Columns of the left and the right side that are equal.
     pub on: Vec<(String, String)>,
-    /// A SQL predicate over both sides, whose names qualify their columns. A pair of rows must satisfy it, too.
+    /// A SQL predicate over both sides, whose names qualify their columns. A pair of rows must
+    /// satisfy it, too.
     pub condition: Option<String>,
     /// Which rows come out.
     pub join: JoinKind,
@@ -51,7 +52,8 @@ pub struct Query {
 }
 
 impl Query {
-    /// Refuses an output folder whose files an input would read: hosts open their inputs while others write.
+    /// Refuses an output folder whose files an input would read: hosts open their inputs while
+    /// others write.
     pub(crate) fn refuse_nested(&self, output: &Path, format: OutputFormat) -> Result<(), ClusterError> {
         if output.as_os_str().is_empty() {
             // A plan alone writes nothing.
@@ -87,7 +89,8 @@ pub(crate) fn threads_or_cores(threads: Option<usize>) -> usize {
 /// How hosts join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JoinOptions {
-    /// The side that goes around; if none is named, the one with fewer bytes, or on one host the other one.
+    /// The side that goes around; if none is named, the one with fewer bytes, or on one host the
+    /// other one.
     pub rotate: Option<Side>,
     /// How each host finds pairs; what suits the condition if none is named.
     pub algorithm: Option<Algorithm>,
@@ -113,8 +116,8 @@ pub enum Inputs {
     /// All hosts see the same files, and each reads a part of them.
     #[default]
     Shared,
-    /// Each host has files of its own there, with the same columns, and reads them all. The coordinator has some, too, from which
-    /// it tells how large the inputs are.
+    /// Each host has files of its own there, with the same columns, and reads them all. The
+    /// coordinator has some, too, from which it tells how large the inputs are.
     Each,
 }
 
@@ -190,7 +193,7 @@ impl FromStr for JoinKind {
     fn from_str(text: &str) -> Result<Self, ClusterError> {
         let known = KINDS.iter().find(|(name, _)| *name == text);
         known.map(|(_, join)| Self(*join)).ok_or_else(|| ClusterError::Option {
-            option: "--type",
+            option: "type",
             reason: format!("'{text}' is no join; choose {}", Self::names().collect::<Vec<_>>().join(", ")),
         })
     }

@@ -79,8 +79,8 @@ impl RingFile {
     /// ```
     ///
     /// # Errors
-    /// If it cannot be read, is not such a file, has an invalid or repeated name or address, or asks for libfabric, with which this
-    /// program was not built.
+    /// If it cannot be read, is not such a file, has an invalid or repeated name or address, or
+    /// asks for libfabric, with which this program was not built.
     pub fn load(path: &Path) -> Result<Self, ClusterError> {
         let unfit = |reason: String| ClusterError::RingFile { path: path.to_owned(), reason };
         let text = fs::read_to_string(path).map_err(|error| unfit(error.to_string()))?;
@@ -111,7 +111,8 @@ impl RingFile {
         })
     }
 
-    /// What a member with this role shows to others: the one named, or the only one whose key is in the folder of certificates.
+    /// What a member with this role shows to others: the one named, or the only one whose key is in
+    /// the folder of certificates.
     ///
     /// # Errors
     /// If there is no such key, or several and none is named.
@@ -141,7 +142,7 @@ impl RingFile {
         match (keys.next(), keys.next()) {
             (Some(name), None) => Ok(name),
             (None, _) => Err(unfit(format!("no {role}-NAME-key.pem in '{shown}'; {}", how_to_add(role, "NAME")))),
-            _ => Err(unfit(format!("several keys of {role}s in '{shown}'; say who this is with --name"))),
+            _ => Err(unfit(format!("several keys of {role}s in '{shown}'; say who this is with `name`"))),
         }
     }
 }

@@ -45,8 +45,8 @@ pub fn copy(package: &Path) -> Result<TempDir> {
     Ok(copy)
 }
 
-/// The test files in the working directory, relative to their folder, that contain one of `filters` in their path (all
-/// if there is none), in order.
+/// The test files in the working directory, relative to their folder, that contain one of `filters`
+/// in their path (all if there is none), in order.
 pub fn choose(filters: &[String], only_repartition: bool) -> Result<Vec<PathBuf>> {
     let mut chosen = vec![];
     for path in read_dir_recursive(TESTS)? {

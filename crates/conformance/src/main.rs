@@ -1,4 +1,6 @@
-//! DataFusion's own SQL logic tests, run on stock DataFusion and on Annulus; every file must get the same verdict.
+//! DataFusion's own SQL logic tests, run on stock DataFusion and on Annulus; every file must get
+//! the same verdict.
+#![forbid(unsafe_code)]
 
 mod engine;
 mod files;
@@ -15,7 +17,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{report::Report, session::Replaced};
 
-/// Runs DataFusion's own SQL logic tests on stock DataFusion and on Annulus, and compares the verdicts.
+/// Runs DataFusion's own SQL logic tests on stock DataFusion and on Annulus, and compares the
+/// verdicts.
 ///
 /// Exits with 1 if any file's verdict differs, unless stock alone failed something.
 #[derive(Parser)]
@@ -37,7 +40,8 @@ struct Args {
     /// One JSON object a line instead of text
     #[arg(long)]
     json: bool,
-    /// Folder of the crate that ships the files [default: where cargo unpacked datafusion-sqllogictest]
+    /// Folder of the crate that ships the files [default: where cargo unpacked
+    /// datafusion-sqllogictest]
     #[arg(long, value_name = "DIR")]
     files: Option<PathBuf>,
 }

@@ -47,8 +47,8 @@ impl Verdict {
         }
     }
 
-    /// Whether all that failed here failed in `other`, too, and something else besides: under a memory limit that is nearly too low,
-    /// a file does not always fare the same.
+    /// Whether all that failed here failed in `other`, too, and something else besides: under a
+    /// memory limit that is nearly too low, a file does not always fare the same.
     pub fn is_better_than(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Passed, Self::Failed(_) | Self::Panicked(_) | Self::TimedOut) => true,

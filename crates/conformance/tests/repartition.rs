@@ -1,4 +1,5 @@
-//! DataFusion's own logic tests whose text shows a repartition: the exchange gives each the verdict that stock gives.
+//! DataFusion's own logic tests whose text shows a repartition: the exchange gives each the verdict
+//! that stock gives.
 
 use std::process::Command;
 

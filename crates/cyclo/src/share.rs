@@ -34,7 +34,8 @@ pub struct JoinSpec {
     pub fragment_bytes: usize,
     /// The number of threads that join on this host, including the calling one.
     pub threads: usize,
-    /// Ends the join from another thread, within what [`CancelToken`] says. The join cancels it itself when the ring fails.
+    /// Ends the join from another thread, within what [`CancelToken`] says. The join cancels it
+    /// itself when the ring fails.
     pub cancel: CancelToken,
 }
 
@@ -199,8 +200,8 @@ impl Share {
     }
 }
 
-/// The reason behind an error: a join that was cancelled because another host has failed says so, and one that was asked to stop
-/// does not say that its own host has failed.
+/// The reason behind an error: a join that was cancelled because another host has failed says so,
+/// and one that was asked to stop does not say that its own host has failed.
 fn behind(error: CycloError, host: &Host, cancel: &CancelToken) -> CycloError {
     match (error, host.lost()) {
         (CycloError::Join(JoinError::Cancelled), Some(lost)) => lost.into(),

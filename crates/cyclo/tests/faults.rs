@@ -274,8 +274,8 @@ fn a_feed_without_end_ends_with_its_join() {
     assert_eq!(others, host_1_fails("no space"));
 }
 
-/// A fragment of a cross join that would take long is given up in the middle: by whoever has asked for it, and when another host
-/// has failed, which is named.
+/// A fragment of a cross join that would take long is given up in the middle: by whoever has asked
+/// for it, and when another host has failed, which is named.
 #[test]
 fn a_stop_is_noticed_within_a_fragment() {
     let late = AtomicUsize::new(0);
@@ -292,7 +292,7 @@ fn a_stop_is_noticed_within_a_fragment() {
         };
         share.turn(host, &emit).map(drop)
     });
-    let named = "host 1 has failed: it has given up";
+    let named = "host 1 has failed: it gave up";
     assert_eq!(ended, [named, "the join was cancelled", named].map(|error| Err(error.to_owned())));
     // Each of two threads of three hosts may have been about to hand one on.
     assert!(late.into_inner() <= 6);

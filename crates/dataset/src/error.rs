@@ -9,7 +9,8 @@ use thiserror::Error;
 
 use crate::output::OutputError;
 
-/// Why a dataset cannot be read, placed or written. Each names the file, column or option, and what to do.
+/// Why a dataset cannot be read, placed or written. Each names the file, column or option, and what
+/// to do.
 #[derive(Debug, Error)]
 pub enum DatasetError {
     /// The operating system refused.
@@ -48,9 +49,11 @@ pub enum DatasetError {
     },
     /// A line cannot be read, and bad rows are to fail.
     #[error(
-        "'{file}', line {line}{}: {reason}; correct it{}, or leave such rows out (--on-bad-row skip, or quarantine in partition)",
+        "'{file}', line {line}{}: {reason}; correct it{}, or leave such rows out (`on_bad_row` skip, or \
+            quarantine in partition)",
         column.as_ref().map(|column| format!(", column '{column}'")).unwrap_or_default(),
-        column.as_ref().map(|column| format!(", give the column another type (--types '{column}=text')")).unwrap_or_default()
+        column.as_ref().map(|column| format!(", give the column another type (`types` \
+            '{column}=text')")).unwrap_or_default()
     )]
     BadRow {
         /// The file.
@@ -81,7 +84,7 @@ pub enum DatasetError {
         reason: String,
     },
     /// An option is outside what is possible.
-    #[error("{option} is {value}: {remedy}")]
+    #[error("`{option}` is {value}: {remedy}")]
     Config {
         /// The option's name.
         option: &'static str,
@@ -104,11 +107,11 @@ pub enum DatasetError {
     Pages(#[from] PagesError),
     /// Rows cannot be spilled, or not be read back.
     #[error(
-        "rows cannot be spilled: {0}; with more memory (--memory-limit) or fewer partitions (--into) they need not be"
+        "rows cannot be spilled: {0}; with more memory (`memory_limit`) or fewer partitions (`into`) they need not be"
     )]
     Rows(#[from] CodecError),
     /// The run was asked to stop.
-    #[error("the run was cancelled; go on with --resume if it had finished any partition")]
+    #[error("the run was cancelled; go on with `resume` if it had finished any partition")]
     Cancelled,
 }
 

@@ -32,12 +32,13 @@ pub struct HotSample {
     pub keys: Vec<HotKey>,
 }
 
-/// Finds the keys that have at least `share` of the rows of an average partition in a sample of about `rows` rows of the
-/// dataset, by falling number of rows. The same dataset gives the same keys.
+/// Finds the keys that have at least `share` of the rows of an average partition in a sample of
+/// about `rows` rows of the dataset, by falling number of rows. The same dataset gives the same
+/// keys.
 ///
 /// # Errors
-/// If the dataset can be read only once, is damaged, the keys cannot be placed so, or rows are placed by turns or ranges of
-/// keys that cannot be hashed.
+/// If the dataset can be read only once, is damaged, the keys cannot be placed so, or rows are
+/// placed by turns or ranges of keys that cannot be hashed.
 pub fn sample_hot_keys(
     dataset: &Dataset,
     spec: &PlacementSpec,
@@ -51,7 +52,7 @@ pub fn sample_hot_keys(
     let mut targets = vec![];
     placement.assign(&sample, &mut Scratch::default(), &mut targets)?;
     let hasher = placement.hasher(&sample.schema(), keys).ok_or_else(|| DatasetError::Config {
-        option: "--split-hot-keys",
+        option: "split_hot_keys",
         value: "asked for where rows are placed by turns".to_owned(),
         remedy: "partitions are then equal whatever the keys: leave it out, or place by hash or ranges".to_owned(),
     })?;
@@ -68,16 +69,19 @@ pub(crate) fn hot_from(rows: u64, partitions: usize, share: f64) -> u64 {
     (share * rows as f64 / partitions as f64).ceil() as u64
 }
 
-/// Counters that find hot keys with at most a quarter of their least number of rows missing; fewer if that would be too many.
+/// Counters that find hot keys with at most a quarter of their least number of rows missing; fewer
+/// if that would be too many.
 pub(crate) fn counters(partitions: usize, share: f64) -> usize {
     ((8.0 * partitions as f64 / share) as usize).clamp(*COUNTERS.start(), *COUNTERS.end())
 }
 
-/// Counts rows by key, exactly for keys with many rows but for a bound: the Misra-Gries summary in the form of Anderson et al.,
-/// *A High-Performance Algorithm for Identifying Frequent Items in Data Streams* (IMC 2017). When all counters are taken, the
-/// median of their counts is subtracted from all, and those that are used up are free again. O(1) a row, amortised.
+/// Counts rows by key, exactly for keys with many rows but for a bound: the Misra-Gries summary in
+/// the form of Anderson et al., *A High-Performance Algorithm for Identifying Frequent Items in
+/// Data Streams* (IMC 2017). When all counters are taken, the median of their counts is subtracted
+/// from all, and those that are used up are free again. O(1) a row, amortised.
 ///
-/// Keys are told apart by their 64-bit hash. One for each thread; [`merge`](Self::merge) them at the end.
+/// Keys are told apart by their 64-bit hash. One for each thread; [`merge`](Self::merge) them at
+/// the end.
 #[derive(Debug)]
 pub struct HotKeys {
     columns: Vec<usize>,
@@ -85,7 +89,8 @@ pub struct HotKeys {
     counts: HashMap<u64, Counter, RandomState>,
     /// Of keys that have counters.
     texts: HashMap<u64, Box<str>>,
-    /// What was subtracted from every counter: a key has at most so many rows more than its counter says.
+    /// What was subtracted from every counter: a key has at most so many rows more than its counter
+    /// says.
     subtracted: u64,
     rows: u64,
 }
@@ -112,8 +117,8 @@ pub struct HotKey {
 }
 
 impl HotKeys {
-    /// For keys that `hasher` hashes, with `counters` counters (at least 2). What it counts for a key is at most
-    /// `2 * rows / counters` below the truth, and never above it.
+    /// For keys that `hasher` hashes, with `counters` counters (at least 2). What it counts for a
+    /// key is at most `2 * rows / counters` below the truth, and never above it.
     pub fn new(hasher: &KeyHasher, counters: usize) -> Self {
         let capacity = counters.max(2);
         Self {
@@ -126,7 +131,8 @@ impl HotKeys {
         }
     }
 
-    /// Counts the rows of a batch, with the hashes of their keys and their partitions; as many of each.
+    /// Counts the rows of a batch, with the hashes of their keys and their partitions; as many of
+    /// each.
     pub fn observe(&mut self, batch: &RecordBatch, hashes: &[u64], partitions: &[Target]) {
         for (row, (&hash, &partition)) in hashes.iter().zip(partitions).enumerate() {
             let counter = self.counts.entry(hash).or_insert(Counter { rows: 0, partition });
@@ -159,7 +165,8 @@ impl HotKeys {
         self.rows
     }
 
-    /// The keys that have at least `at_least` rows, by falling number of rows. Keys with a handful of rows are left out.
+    /// The keys that have at least `at_least` rows, by falling number of rows. Keys with a handful
+    /// of rows are left out.
     pub fn report(&self, at_least: u64) -> Vec<HotKey> {
         let mut hot: Vec<HotKey> = self
             .counts
@@ -193,7 +200,8 @@ impl HotKeys {
     }
 }
 
-/// The key of a row as text: values in the order of the key columns, with a comma between them, cut where that gets long.
+/// The key of a row as text: values in the order of the key columns, with a comma between them, cut
+/// where that gets long.
 fn key_text(batch: &RecordBatch, columns: &[usize], row: usize) -> String {
     let values = columns.iter().map(|&column| batch.column(column).slice(row, 1));
     let mut text = values.map(|value| value_text(&value).unwrap_or("?".to_owned())).collect::<Vec<_>>().join(", ");

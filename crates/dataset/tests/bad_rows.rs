@@ -51,8 +51,10 @@ fn bad_csv_rows_are_named_by_line_and_column() {
     }
 }
 
-const JSON: &[u8] = b"{\"id\": 1, \"n\": 1, \"s\": \"a\"}\n{\"id\": 2, \"n\": \"x\"}\n\n{\"id\": 3\n{\"id\": 4} {\"id\": 4}\n \
-    \n{\"id\": 5, \"other\": 1}\n{\"id\": 6, \"s\": \"\xff\"}\nnull\n7\n{\"id\": 8, \"n\": {}}\n{\"id\": 9, \"s\": null}";
+const JSON: &[u8] =
+    b"{\"id\": 1, \"n\": 1, \"s\": \"a\"}\n{\"id\": 2, \"n\": \"x\"}\n\n{\"id\": 3\n{\"id\": 4} {\"id\": 4}\n \
+    \n{\"id\": 5, \"other\": 1}\n{\"id\": 6, \"s\": \"\xff\"}\nnull\n7\n{\"id\": 8, \"n\": {}}\n{\"id\": 9, \
+        \"s\": null}";
 
 #[test]
 fn bad_json_rows_are_named_by_line_and_column() {
@@ -79,7 +81,7 @@ fn the_first_bad_row_fails_with_file_line_column_and_remedy() {
         let error = read(&open(&path, &options(BadRows::Fail, 3, 1 << 20)).unwrap()).unwrap_err();
         let told = error.to_string();
         assert!(told.starts_with(&format!("'{}', line {line}", path.display())), "{told}");
-        assert!(told.contains("--on-bad-row skip") && told.contains("quarantine"), "{told}");
+        assert!(told.contains("`on_bad_row` skip") && told.contains("quarantine"), "{told}");
         assert!(matches!(error, DatasetError::BadRow { column: named, .. } if named.as_deref() == column));
     }
 }

@@ -1,4 +1,5 @@
-//! A dataset of several hosts, in a folder that has something already, or one of which is lost and does not know it.
+//! A dataset of several hosts, in a folder that has something already, or one of which is lost and
+//! does not know it.
 
 use std::{
     collections::BTreeSet,
@@ -128,7 +129,7 @@ fn datasets_of_others_are_not_taken_for_a_members() {
     publish(&elsewhere, 7);
     fs::rename(elsewhere.join("host-07"), &other).unwrap();
     let manifest = fs::read_to_string(other.join("manifest.json")).unwrap();
-    fs::write(other.join("manifest.json"), manifest.replace("\"session\"", "\"--by\"")).unwrap();
+    fs::write(other.join("manifest.json"), manifest.replace("\"session\"", "\"by\"")).unwrap();
     let before = tree(&dir);
     assert!(matches!(two(&dir, Existing::Overwrite).err(), Some(OutputError::Foreign { .. })));
     assert_eq!(tree(&dir), before);

@@ -1,4 +1,5 @@
-//! Damaged files give an error that names the file, or, where the damage cannot be told, rows; never a panic that gets out.
+//! Damaged files give an error that names the file, or, where the damage cannot be told, rows;
+//! never a panic that gets out.
 
 mod support;
 

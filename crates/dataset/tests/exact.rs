@@ -26,7 +26,8 @@ fn rows(path: &Path, infer_rows: usize, batch_rows: usize, columns: Option<&[usi
     (arrow::compute::concat_batches(&schema.into(), &batches).unwrap(), bad)
 }
 
-/// The file's bad rows are those of `expected`, by line, with a column and what its reason says, whatever the size of a batch.
+/// The file's bad rows are those of `expected`, by line, with a column and what its reason says,
+/// whatever the size of a batch.
 fn check_bad(path: &Path, expected: &[(u64, &str, &[&str])]) -> RecordBatch {
     let mut good = None;
     for batch_rows in [1, 3, 8192] {

@@ -233,7 +233,7 @@ fn csv_is_read_as_it_is_said_to_be_written() {
 
     let twice = CsvOptions { delimiter: Some(b'"'), ..Default::default() };
     let error = open(&path, &InputOptions { csv: twice, ..Default::default() }).unwrap_err();
-    assert!(matches!(error, DatasetError::Config { option: "--delimiter", .. }));
+    assert!(matches!(error, DatasetError::Config { option: "delimiter", .. }));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What of an input is data: columns that folders name, types that are given or told by a whole file, compressed files, arrays.
+//! What of an input is data: columns that folders name, types that are given or told by a whole
+//! file, compressed files, arrays.
 
 mod support;
 
@@ -139,7 +140,7 @@ fn types_that_are_given_are_checked() {
         [("a", "COLUMN=TYPE"), ("a=words", "'words'"), ("a=decimal(50,2)", "decimal"), ("a=int,a=text", "one type")]
     {
         let error = ColumnTypes::parse(text, false).unwrap_err().to_string();
-        assert!(error.contains("--types") && error.contains(part), "{error}");
+        assert!(error.contains("`types`") && error.contains(part), "{error}");
     }
     let folder = tempdir().unwrap();
     let path = folder.path().join("t.parquet");

@@ -57,7 +57,8 @@ fn hash_and_key_groups_of_every_type_are_remainders_of_the_hash() {
     }
 }
 
-/// DataFusion's placement of these keys, written down: it must never change without somebody noticing.
+/// DataFusion's placement of these keys, written down: it must never change without somebody
+/// noticing.
 #[test]
 fn hashes_are_those_of_the_engine_as_of_version_55() {
     let batch = numbers([Some(0), Some(1), Some(-1), Some(i64::MAX), None]);
@@ -133,13 +134,13 @@ fn what_cannot_be_placed_is_refused_by_name() {
         refused(PlacementSpec::Hash, &batch, &["x"], 2)
             .contains("key column 'x': there is no such column; choose among k")
     );
-    assert!(refused(PlacementSpec::Hash, &batch, &[], 2).contains("--by"));
-    assert!(refused(PlacementSpec::Hash, &batch, &["k"], 0).contains("--into is 0"));
-    assert!(refused(PlacementSpec::Hash, &batch, &["k"], 65_537).contains("--into is 65537"));
-    assert!(refused(PlacementSpec::KeyGroups(1), &batch, &["k"], 2).contains("--key-groups is 1"));
-    assert!(refused(PlacementSpec::KeyGroups(70_000), &batch, &["k"], 2).contains("--key-groups is 70000"));
+    assert!(refused(PlacementSpec::Hash, &batch, &[], 2).contains("`by`"));
+    assert!(refused(PlacementSpec::Hash, &batch, &["k"], 0).contains("`into` is 0"));
+    assert!(refused(PlacementSpec::Hash, &batch, &["k"], 65_537).contains("`into` is 65537"));
+    assert!(refused(PlacementSpec::KeyGroups(1), &batch, &["k"], 2).contains("`key_groups` is 1"));
+    assert!(refused(PlacementSpec::KeyGroups(70_000), &batch, &["k"], 2).contains("`key_groups` is 70000"));
     let ranges = PlacementSpec::Ranges(vec![keys(&["1"])]);
-    assert!(refused(ranges, &maps, &["map"], 2).contains("key column 'map': a value of --ranges is none of its type"));
+    assert!(refused(ranges, &maps, &["map"], 2).contains("key column 'map': a value of `ranges` is none of its type"));
     let splits = PlacementSpec::Splits(vec![Arc::new(Int64Array::from(vec![2, 1]))]);
     assert!(refused(splits.clone(), &batch, &["k"], 3).contains("split_points is unordered"));
     assert!(refused(splits.clone(), &batch, &["k"], 2).contains("2 values for 2 partitions"));
@@ -234,7 +235,8 @@ proptest! {
     }
 }
 
-/// Rows by key as Zipf's law has it: key k has about `rows / (k * ln(keys))` of them, in an order that mixes them.
+/// Rows by key as Zipf's law has it: key k has about `rows / (k * ln(keys))` of them, in an order
+/// that mixes them.
 fn zipf(rows: usize, keys: usize) -> Vec<i64> {
     let mut values: Vec<i64> = vec![];
     let sum: f64 = (1..=keys).map(|key| 1.0 / key as f64).sum();
@@ -305,5 +307,5 @@ fn hot_keys_of_a_sample_are_those_of_the_whole() {
         assert_eq!(hot[0].hash, hashes(&numbers([Some(7)]), &["k"])[0]);
     }
     let by_turns = sample(&PlacementSpec::RoundRobin);
-    assert!(matches!(by_turns, Err(DatasetError::Config { option: "--split-hot-keys", .. })), "{by_turns:?}");
+    assert!(matches!(by_turns, Err(DatasetError::Config { option: "split_hot_keys", .. })), "{by_turns:?}");
 }

@@ -4,9 +4,10 @@ use annulus_sync::atomic::{AtomicUsize, Ordering};
 
 /// Counts of producers.
 ///
-/// A producer turns idle (or ends), then looks who waits; a consumer begins to wait, then looks who is idle; one of the two
-/// must see the other. So each side has a fence between the two steps. The counters are SeqCst besides, for the callers
-/// whose own fence comes later than the look at the counters.
+/// A producer turns idle (or ends), then looks who waits; a consumer begins to wait, then looks who
+/// is idle; one of the two must see the other. So each side has a fence between the two steps. The
+/// counters are SeqCst besides, for the callers whose own fence comes later than the look at the
+/// counters.
 #[derive(Debug)]
 pub(crate) struct Activity {
     live: AtomicUsize,
@@ -35,7 +36,8 @@ impl Activity {
 
     /// Whether nothing will come for now. A hint: producers may resume at any time.
     pub(crate) fn all_idle(&self) -> bool {
-        // In this order: a producer that ends leaves `idle` before `live`, so that neither is counted too often.
+        // In this order: a producer that ends leaves `idle` before `live`, so that neither is counted too
+        // often.
         let live = self.live.load(Ordering::SeqCst);
         live > 0 && self.idle.load(Ordering::SeqCst) >= live
     }

@@ -25,24 +25,28 @@ pub struct ExchangeConfig {
     pub consumers: usize,
     /// Rows of an output batch (the last one of a consumer may be shorter).
     pub batch_rows: usize,
-    /// Whether output batches are full but for each consumer's last one. If not, waiting consumers get what there is while
-    /// no producer has anything ready: for inputs that pause for long, or have no end.
+    /// Whether output batches are full but for each consumer's last one. If not, waiting consumers
+    /// get what there is while no producer has anything ready: for inputs that pause for long,
+    /// or have no end.
     pub full_batches: bool,
     /// Published groups that the ring holds, K.
     pub groups: usize,
     /// Slots of a group, G; 0 takes one for each producer.
     pub slots: usize,
-    /// Bytes that the consumers' open chunks may take together where producers reserve ranges of them. Where N batches of
-    /// `batch_rows` rows would take more, batches get shorter, down to 128 rows: high fan-out costs no more memory.
+    /// Bytes that the consumers' open chunks may take together where producers reserve ranges of
+    /// them. Where N batches of `batch_rows` rows would take more, batches get shorter, down to
+    /// 128 rows: high fan-out costs no more memory.
     pub open_bytes: usize,
-    /// Bytes that rows for slow consumers may take in memory beyond the bound of the exchange before they are spilled.
+    /// Bytes that rows for slow consumers may take in memory beyond the bound of the exchange
+    /// before they are spilled.
     pub overflow_bytes: usize,
     /// Which side copies.
     pub path: DataPath,
 }
 
 impl ExchangeConfig {
-    /// The defaults: batches of 8192 rows, fewer where inputs pause, K = 1, G = M, the path by measurement.
+    /// The defaults: batches of 8192 rows, fewer where inputs pause, K = 1, G = M, the path by
+    /// measurement.
     pub fn new(producers: usize, consumers: usize) -> Self {
         Self {
             producers,

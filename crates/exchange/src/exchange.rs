@@ -50,7 +50,8 @@ pub fn exchange(
 /// The path that [`exchange`] takes for this configuration and schema.
 ///
 /// # Errors
-/// If the configuration asks for reserved ranges, which hold fixed-width values, booleans and views only.
+/// If the configuration asks for reserved ranges, which hold fixed-width values, booleans and views
+/// only.
 pub fn choose(config: &ExchangeConfig, schema: &SchemaRef) -> Result<DataPath, ExchangeError> {
     match config.path {
         DataPath::Auto if reserve::supports(config, schema) => Ok(DataPath::Reserve),
@@ -86,7 +87,8 @@ macro_rules! on_path {
 }
 
 impl ProducerPath {
-    /// Calls `f`. If it panics, as the embedder's code may, rows can be missing, so that the exchange is stopped.
+    /// Calls `f`. If it panics, as the embedder's code may, rows can be missing, so that the
+    /// exchange is stopped.
     fn guarded<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
         struct Guard<'a>(&'a mut ProducerPath);
         impl Drop for Guard<'_> {
@@ -101,7 +103,8 @@ impl ProducerPath {
     }
 }
 
-/// Sends batches. A call that panics in the embedder's code stops the exchange. One thread or task owns it; dropping it before [`finish`](Self::finish) stops the exchange with
+/// Sends batches. A call that panics in the embedder's code stops the exchange. One thread or task
+/// owns it; dropping it before [`finish`](Self::finish) stops the exchange with
 /// [`ExchangeError::ProducerLost`].
 pub struct Producer {
     schema: SchemaRef,
@@ -109,8 +112,9 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// [`Admission::Granted`] when a batch may be sent: the exchange has room, or one of its consumers starves.
-    /// [`Admission::Yield`] if there may be room once the consumers had their turn: let other tasks run, then call again.
+    /// [`Admission::Granted`] when a batch may be sent: the exchange has room, or one of its
+    /// consumers starves. [`Admission::Yield`] if there may be room once the consumers had
+    /// their turn: let other tasks run, then call again.
     ///
     /// # Errors
     /// If the exchange was stopped, or no consumer is left.
@@ -121,11 +125,12 @@ impl Producer {
         })
     }
 
-    /// Sends each row of `batch` to consumer `hash % N`. Never waits; call it after [`poll_ready`](Self::poll_ready).
+    /// Sends each row of `batch` to consumer `hash % N`. Never waits; call it after
+    /// [`poll_ready`](Self::poll_ready).
     ///
     /// # Errors
-    /// Gives the batch back if the exchange was stopped, no consumer is left, the schema is another one, or there is not
-    /// one hash a row.
+    /// Gives the batch back if the exchange was stopped, no consumer is left, the schema is another
+    /// one, or there is not one hash a row.
     pub fn send_hashed(&mut self, batch: RecordBatch, hashes: &[u64]) -> Result<(), SendError<RecordBatch>> {
         match self.check(&batch, hashes) {
             Ok(()) => self.path.guarded(|path| on_path!(ProducerPath, path, path => path.send_hashed(batch, hashes))),
@@ -148,14 +153,16 @@ impl Producer {
         }
     }
 
-    /// Whether rows beyond the bound of the exchange wait for slow consumers. Sending is still right while some consumer
-    /// starves, but a task had better yield first, so that consumers on its thread get their turn.
+    /// Whether rows beyond the bound of the exchange wait for slow consumers. Sending is still
+    /// right while some consumer starves, but a task had better yield first, so that consumers
+    /// on its thread get their turn.
     pub fn is_crowded(&self) -> bool {
         on_path!(ProducerPath, &self.path, path => path.is_crowded())
     }
 
-    /// Says that the input has nothing ready, so that what was sent becomes visible to those who wait for it; as incomplete
-    /// batches only if [`full_batches`](ExchangeConfig::full_batches) is off and all producers are idle.
+    /// Says that the input has nothing ready, so that what was sent becomes visible to those who
+    /// wait for it; as incomplete batches only if
+    /// [`full_batches`](ExchangeConfig::full_batches) is off and all producers are idle.
     pub fn idle(&mut self) {
         self.path.guarded(|path| on_path!(ProducerPath, path, path => path.idle()));
     }
@@ -203,8 +210,8 @@ fn same_columns(found: &SchemaRef, expected: &SchemaRef) -> bool {
     found.fields().len() == expected.fields().len() && found.fields().iter().zip(expected.fields()).all(same)
 }
 
-/// Receives the rows of one consumer. One thread or task owns it; dropping it tells the producers that these rows are not
-/// wanted.
+/// Receives the rows of one consumer. One thread or task owns it; dropping it tells the producers
+/// that these rows are not wanted.
 pub struct Consumer {
     path: ConsumerPath,
 }

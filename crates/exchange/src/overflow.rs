@@ -1,4 +1,5 @@
-//! Where rows go that a slow consumer has not taken: accounted memory, else disk. Both belong to the embedder.
+//! Where rows go that a slow consumer has not taken: accounted memory, else disk. Both belong to
+//! the embedder.
 
 use std::{
     any::Any,
@@ -17,7 +18,8 @@ pub trait Overflow: Send + Sync + 'static {
     fn try_reserve(&self, bytes: usize) -> bool;
     /// Give `bytes` back.
     fn release(&self, bytes: usize);
-    /// Write `batch`, which belongs to `consumer`, elsewhere, and return what it takes to read it back.
+    /// Write `batch`, which belongs to `consumer`, elsewhere, and return what it takes to read it
+    /// back.
     ///
     /// # Errors
     /// If it cannot be written (no disk, or a full one): the exchange stops with that error.
@@ -42,7 +44,8 @@ pub enum Delivery {
     Spilled(SpilledBatch),
 }
 
-/// Bytes in memory beyond the bound of an exchange, within the limit that its configuration sets for them.
+/// Bytes in memory beyond the bound of an exchange, within the limit that its configuration sets
+/// for them.
 #[derive(Debug)]
 pub(crate) struct Beyond {
     held: AtomicUsize,

@@ -2,8 +2,8 @@
 
 use std::ops::AddAssign;
 
-/// Counters of one handle, or the sum over several handles. A handle owns its counters and writes them without
-/// synchronisation; they are plain additions.
+/// Counters of one handle, or the sum over several handles. A handle owns its counters and writes
+/// them without synchronisation; they are plain additions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExchangeStats {
     /// Batches sent (producers) or received (consumers).

@@ -25,7 +25,8 @@ impl AllCalls {
         }
     }
 
-    /// Goes on with the first panic, if there was one. A thread that unwinds already has a panic of its own.
+    /// Goes on with the first panic, if there was one. A thread that unwinds already has a panic of
+    /// its own.
     pub(crate) fn finish(self) {
         if let Some(panic) = self.panic
             && !thread::panicking()

@@ -1,4 +1,5 @@
-//! Code of the embedder that panics, or comes back, at the worst moment: nothing is lost without an error, and nobody hangs.
+//! Code of the embedder that panics, or comes back, at the worst moment: nothing is lost without an
+//! error, and nobody hangs.
 #![cfg(not(loom))]
 use annulus_exchange::{
     Consumer, Producer,
@@ -48,7 +49,8 @@ fn hooked() -> Waker {
     unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &VT)) }
 }
 
-/// The clone of D's waker stands for "between D's first look and its push": what the hook does may happen on another thread.
+/// The clone of D's waker stands for "between D's first look and its push": what the hook does may
+/// happen on another thread.
 #[test]
 fn a_consumer_that_finds_something_at_its_second_look_passes_the_news_on() {
     let (mut producers, mut consumers) = ring::<u32>(RingConfig { producers: 1, consumers: 3, groups: 1, slots: 2 });
@@ -163,7 +165,8 @@ fn a_panic_in_a_reservation_makes_no_rows_up() {
     );
 }
 
-/// The same with views: stale bytes are taken for views, and their buffer numbers for indices (get_unchecked).
+/// The same with views: stale bytes are taken for views, and their buffer numbers for indices
+/// (get_unchecked).
 #[test]
 fn a_panic_in_a_reservation_makes_no_views_up() {
     let o = Arc::new(Armed::default());
@@ -195,7 +198,8 @@ fn a_panic_in_a_reservation_makes_no_views_up() {
     cs.clear();
 }
 
-/// A panic of the first try_reserve of a flush: batches that were sent with Ok are dropped, and nobody is told.
+/// A panic of the first try_reserve of a flush: batches that were sent with Ok are dropped, and
+/// nobody is told.
 #[test]
 fn batches_held_when_a_flush_panics_are_not_lost_silently() {
     let o = Arc::new(Armed::default());
@@ -225,7 +229,8 @@ fn a_spill_that_panics_leaves_nothing_reserved() {
     assert_eq!(o.used.load(SeqCst), 0, "bytes still reserved");
 }
 
-/// The last chunk of a call is lost if its spill panics, without an error for anybody; and the gate counts it for ever.
+/// The last chunk of a call is lost if its spill panics, without an error for anybody; and the gate
+/// counts it for ever.
 #[test]
 fn a_spill_that_panics_at_the_last_chunk_stops_the_exchange() {
     let o = Arc::new(Armed::default());
@@ -361,7 +366,8 @@ impl Wake for Eager {
     }
 }
 
-/// No memory, and a disk that takes three rows; then its consumer asks for rows, and the spill fails or panics.
+/// No memory, and a disk that takes three rows; then its consumer asks for rows, and the spill
+/// fails or panics.
 struct ThreeRows {
     reader: Arc<Eager>,
     left: AtomicUsize,
@@ -383,8 +389,8 @@ impl Overflow for ThreeRows {
     }
 }
 
-/// A hand-over that ends in the middle of a batch: its consumer hears of it before it can see that batch in the ring, or
-/// what follows rows that were lost with the hand-over.
+/// A hand-over that ends in the middle of a batch: its consumer hears of it before it can see that
+/// batch in the ring, or what follows rows that were lost with the hand-over.
 #[test]
 fn a_hand_over_that_fails_half_way_is_an_error_before_any_later_row() {
     for (path, panics) in [DataPath::Gather, DataPath::Cluster].map(|path| [(path, false), (path, true)]).concat() {

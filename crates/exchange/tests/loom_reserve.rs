@@ -1,6 +1,7 @@
-//! Models of the reserved-range path's handles, run by loom through every interleaving up to a number of preemptions:
-//! admission, waking, flushing, ends and departures. A handle that nobody wakes is a deadlock to loom. The lanes' own
-//! models are inside the crate, where rows can be watched.
+//! Models of the reserved-range path's handles, run by loom through every interleaving up to a
+//! number of preemptions: admission, waking, flushing, ends and departures. A handle that nobody
+//! wakes is a deadlock to loom. The lanes' own models are inside the crate, where rows can be
+//! watched.
 #![cfg(loom)]
 
 use std::{
@@ -153,7 +154,8 @@ fn starve(consumer: &mut Consumer) {
     assert!(consumer.poll_recv(&mut Context::from_waker(Waker::noop())).is_pending());
 }
 
-/// The last producer to end hands over what another one left, also if it has never sent anything itself.
+/// The last producer to end hands over what another one left, also if it has never sent anything
+/// itself.
 #[test]
 fn last_to_finish_hands_over() {
     model(4, || {
@@ -169,8 +171,8 @@ fn last_to_finish_hands_over() {
     });
 }
 
-/// A producer that ends finds all others idle and takes an open chunk, while the last of them ends, too: the stream may
-/// not end before that chunk is queued.
+/// A producer that ends finds all others idle and takes an open chunk, while the last of them ends,
+/// too: the stream may not end before that chunk is queued.
 #[test]
 fn end_waits_for_a_flush() {
     model(2, || {
@@ -203,7 +205,8 @@ fn idle_meets_starving() {
     });
 }
 
-/// One consumer waits for a flush while another is fed before it has begun to wait: who starves is not miscounted.
+/// One consumer waits for a flush while another is fed before it has begun to wait: who starves is
+/// not miscounted.
 #[test]
 fn feeding_one_leaves_the_other_counted() {
     model(2, || {
@@ -259,7 +262,8 @@ fn half_empty_wakes() {
     });
 }
 
-/// The queues are full of what nobody takes: the producer goes on when another consumer begins to wait.
+/// The queues are full of what nobody takes: the producer goes on when another consumer begins to
+/// wait.
 #[test]
 fn starving_wakes() {
     model(4, || {
@@ -327,7 +331,8 @@ fn consumer_leaves_amid_delivery() {
     });
 }
 
-/// Rows are lost for want of memory and disk: the consumer hears of it, however soon the end follows.
+/// Rows are lost for want of memory and disk: the consumer hears of it, however soon the end
+/// follows.
 #[test]
 fn error_comes_before_the_end() {
     model(4, || {
@@ -344,7 +349,8 @@ fn error_comes_before_the_end() {
     });
 }
 
-/// A producer panics with rows claimed that it never writes, in a chunk that another one completes: nobody sees them.
+/// A producer panics with rows claimed that it never writes, in a chunk that another one completes:
+/// nobody sees them.
 #[test]
 fn unwritten_rows_are_never_shown() {
     model(2, || {

@@ -1,5 +1,6 @@
-//! Models of the ring's protocol, run by loom through every interleaving up to a number of preemptions. `ci/loom.sh` runs
-//! them, and runs them again with each memory ordering weakened in turn, which a model must notice.
+//! Models of the ring's protocol, run by loom through every interleaving up to a number of
+//! preemptions. `ci/loom.sh` runs them, and runs them again with each memory ordering weakened in
+//! turn, which a model must notice.
 #![cfg(loom)]
 
 use std::{
@@ -40,7 +41,8 @@ fn block_on<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
     }
 }
 
-/// What a consumer was handed over, by consumer. Behind std's mutex, which is never contended in a model's step.
+/// What a consumer was handed over, by consumer. Behind std's mutex, which is never contended in a
+/// model's step.
 type Overflow = Arc<Vec<Mutex<Vec<u32>>>>;
 
 /// Check `body` with every interleaving of at most so many preemptions.
@@ -61,7 +63,8 @@ fn handles(
     (senders, receivers, Arc::new((0..consumers).map(|_| Mutex::new(Vec::new())).collect()))
 }
 
-/// Where it is told to yield it asks again at once: others may have had their turn in between, or not.
+/// Where it is told to yield it asks again at once: others may have had their turn in between, or
+/// not.
 fn poll_ready(
     cx: &mut Context<'_>,
     producer: &mut RingProducer<u32>,
@@ -141,7 +144,8 @@ fn receive_some(consumer: &mut RingConsumer<u32>, count: usize, overflow: &Overf
     seen
 }
 
-/// Claim, publish, read, release; a slot is written again by a producer that has not seen it freed itself.
+/// Claim, publish, read, release; a slot is written again by a producer that has not seen it freed
+/// itself.
 #[test]
 fn claim_publish_read_release() {
     model(1, || {
@@ -171,7 +175,8 @@ fn full_ring() {
     });
 }
 
-/// The ring is full until both consumers have passed, whichever is the last; then its value is dropped.
+/// The ring is full until both consumers have passed, whichever is the last; then its value is
+/// dropped.
 #[test]
 fn last_to_pass_frees() {
     model(2, || {
@@ -209,7 +214,8 @@ fn sweep_changes_hands() {
     });
 }
 
-/// Three consumers within one group: a sweeper that frees nothing still passes on what the one before it did.
+/// Three consumers within one group: a sweeper that frees nothing still passes on what the one
+/// before it did.
 #[test]
 fn sweep_changes_hands_within_a_group() {
     model(2, || {
@@ -253,7 +259,8 @@ fn finish_with_a_partial_group() {
     });
 }
 
-/// A consumer that was told by `idle` sees a partial group although the producer neither fills it nor ends.
+/// A consumer that was told by `idle` sees a partial group although the producer neither fills it
+/// nor ends.
 #[test]
 fn idle_wakes() {
     model(3, || {
@@ -326,8 +333,8 @@ fn producer_lost() {
     });
 }
 
-/// The ring is full for a consumer that is in and out of calls while the other starves: what it has not taken is
-/// handed over, each value once and in order.
+/// The ring is full for a consumer that is in and out of calls while the other starves: what it has
+/// not taken is handed over, each value once and in order.
 #[test]
 fn overflow_hand_over() {
     model(3, || {
@@ -345,7 +352,8 @@ fn overflow_hand_over() {
     });
 }
 
-/// The same within a group: the producer goes on where the consumer's last call ended, not where its group began.
+/// The same within a group: the producer goes on where the consumer's last call ended, not where
+/// its group began.
 #[test]
 fn hand_over_goes_on_within_a_group() {
     model(2, || {
@@ -366,7 +374,8 @@ fn hand_over_goes_on_within_a_group() {
     });
 }
 
-/// A consumer starves only after the producer went to wait: it has to wake it, for the laggard never will.
+/// A consumer starves only after the producer went to wait: it has to wake it, for the laggard
+/// never will.
 #[test]
 fn starving_wakes_the_producer() {
     model(2, || {
@@ -382,7 +391,8 @@ fn starving_wakes_the_producer() {
     });
 }
 
-/// Two consumers come to starve at once after the producer went to wait: whichever is the first wakes it.
+/// Two consumers come to starve at once after the producer went to wait: whichever is the first
+/// wakes it.
 #[test]
 fn the_first_to_starve_wakes_the_producer() {
     model(1, || {
@@ -404,8 +414,8 @@ fn the_first_to_starve_wakes_the_producer() {
     });
 }
 
-/// Two producers wake a consumer while it comes to wait again, each time with another waker: the list, its node and the
-/// waker change hands, and no wake-up is lost.
+/// Two producers wake a consumer while it comes to wait again, each time with another waker: the
+/// list, its node and the waker change hands, and no wake-up is lost.
 #[test]
 fn wakes_meet_registrations() {
     model(3, || {
@@ -482,7 +492,8 @@ fn relieve_and_fail(producer: &mut RingProducer<u32>, overflow: &Overflow) -> Re
     })
 }
 
-/// An overflow fails when it has taken a part of a value: the consumer reads the value before that, or not at all.
+/// An overflow fails when it has taken a part of a value: the consumer reads the value before that,
+/// or not at all.
 #[test]
 fn hand_over_that_fails() {
     model(3, || {

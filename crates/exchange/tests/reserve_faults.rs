@@ -63,8 +63,9 @@ impl Overflow for Panics {
     }
 }
 
-/// A panic between the claims of a batch: everybody gets an error, later batches are refused, nothing stays reserved, and
-/// no row of the chunks that the others complete is shown, since some were never written.
+/// A panic between the claims of a batch: everybody gets an error, later batches are refused,
+/// nothing stays reserved, and no row of the chunks that the others complete is shown, since some
+/// were never written.
 #[test]
 fn panic_between_claims() {
     let budget = Arc::new(Panics { grants: AtomicUsize::new(1), used: AtomicUsize::new(0) });
@@ -93,7 +94,8 @@ fn owner_of(producer: Producer) -> Waker {
     Waker::from(Arc::new(OwnsProducer(Mutex::new(Some(producer)))))
 }
 
-/// A consumer's new waker replaces one whose drop ends a producer, which looks into that consumer's queue.
+/// A consumer's new waker replaces one whose drop ends a producer, which looks into that consumer's
+/// queue.
 #[test]
 fn replaced_waker_of_a_consumer_owns_a_producer() {
     let (mut producers, mut consumers) = handles(1, 1, 4, Arc::new(Unlimited));
@@ -106,7 +108,8 @@ fn replaced_waker_of_a_consumer_owns_a_producer() {
     assert!(matches!(consumer.recv_blocking(), Some(Err(ExchangeError::ProducerLost { producer: 0 })) | None));
 }
 
-/// The same for a parked producer: the waker's drop ends another producer, which wakes those who are parked.
+/// The same for a parked producer: the waker's drop ends another producer, which wakes those who
+/// are parked.
 #[test]
 fn replaced_waker_of_a_producer_owns_another() {
     let (mut producers, _consumers) = handles(2, 1, 1, Arc::new(Unlimited));
@@ -216,7 +219,8 @@ impl Overflow for Budget {
     }
 }
 
-/// Where the budget refuses everything the backlog goes to disk; producers wait for their consumers all the same.
+/// Where the budget refuses everything the backlog goes to disk; producers wait for their consumers
+/// all the same.
 #[test]
 fn a_spilled_backlog_holds_producers_back() {
     let budget = Budget::new(0);
@@ -235,7 +239,8 @@ fn a_spilled_backlog_holds_producers_back() {
     assert!(ready(producer));
 }
 
-/// Batches that a producer holds back to make runs longer are accounted for; where the budget refuses, it holds none.
+/// Batches that a producer holds back to make runs longer are accounted for; where the budget
+/// refuses, it holds none.
 #[test]
 fn batches_held_back_are_accounted_for() {
     const CONSUMERS: usize = 256;

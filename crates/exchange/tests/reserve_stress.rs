@@ -1,5 +1,5 @@
-//! Many seeded schedules of the whole exchange on real threads, small and odd shapes, every path. A run ends by itself or
-//! the test hangs.
+//! Many seeded schedules of the whole exchange on real threads, small and odd shapes, every path. A
+//! run ends by itself or the test hangs.
 #![cfg(not(loom))]
 
 use std::{
@@ -35,7 +35,8 @@ struct Schedule {
     budget: usize,
     /// One thread drains the consumers one after another, instead of one thread each.
     in_turn: bool,
-    /// Chance in 1000, per call, that a consumer leaves; that a handle fails or a producer is lost; that a disk is full.
+    /// Chance in 1000, per call, that a consumer leaves; that a handle fails or a producer is lost;
+    /// that a disk is full.
     leave: u32,
     fail: u32,
     full: u32,

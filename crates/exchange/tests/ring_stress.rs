@@ -1,4 +1,5 @@
-//! Many seeded schedules of the ring on real threads, small and odd shapes. A run ends by itself or the test hangs.
+//! Many seeded schedules of the ring on real threads, small and odd shapes. A run ends by itself or
+//! the test hangs.
 #![cfg(not(loom))]
 
 use std::{

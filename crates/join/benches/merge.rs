@@ -1,8 +1,8 @@
-//! The whole merge join, sorting of both sides included, with two columns a side; pairs are counted and their payloads added up,
-//! and no output is put together.
+//! The whole merge join, sorting of both sides included, with two columns a side; pairs are counted
+//! and their payloads added up, and no output is put together.
 //!
-//! `cargo bench -p annulus-join --bench merge [-- THREADS]`. Each figure is the median of five runs, in milliseconds, after the
-//! answer has been checked against one found otherwise.
+//! `cargo bench -p annulus-join --bench merge [-- THREADS]`. Each figure is the median of five
+//! runs, in milliseconds, after the answer has been checked against one found otherwise.
 
 use std::{
     collections::HashMap,

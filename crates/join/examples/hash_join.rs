@@ -1,7 +1,8 @@
-//! The paper's tuples (an i32 key, an i64 payload) through the hash join on one host: its phases' seconds, after the answer is
-//! checked against one that is computed without it.
+//! The paper's tuples (an i32 key, an i64 payload) through the hash join on one host: its phases'
+//! seconds, after the answer is checked against one that is computed without it.
 //!
-//! `cargo run --release -p annulus-join --example hash_join -- [million rows of each side] [threads] [rounds] [partitions]`
+//! `cargo run --release -p annulus-join --example hash_join -- [million rows of each side]
+//! [threads] [rounds] [partitions]`
 
 use std::{
     error::Error,

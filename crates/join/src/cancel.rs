@@ -10,13 +10,15 @@ use crate::error::JoinError;
 /// Given to a join and kept by whoever may want to end it; clones are the same token.
 ///
 /// # Bound
-/// From [`cancel`](Self::cancel) on no thread of the join hands on another batch, and each makes at most
-/// [`MOST_PAIRS`](crate::sink::MOST_PAIRS) more pairs. A thread that finds no pairs goes through at most
-/// [`MOST_UNCHECKED_ROWS`] more rows. What a caller's own filter or sink is at is not interrupted.
+/// From [`cancel`](Self::cancel) on no thread of the join hands on another batch, and each makes at
+/// most [`MOST_PAIRS`](crate::sink::MOST_PAIRS) more pairs. A thread that finds no pairs goes
+/// through at most [`MOST_UNCHECKED_ROWS`] more rows. What a caller's own filter or sink is at is
+/// not interrupted.
 #[derive(Clone, Debug, Default)]
 pub struct CancelToken(Arc<AtomicBool>);
 
-/// Rows of a fragment that a thread goes through at most before it looks at its token again, if none of them gives a pair.
+/// Rows of a fragment that a thread goes through at most before it looks at its token again, if
+/// none of them gives a pair.
 pub const MOST_UNCHECKED_ROWS: u32 = 1 << 19;
 
 impl CancelToken {

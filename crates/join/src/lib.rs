@@ -1,5 +1,6 @@
-//! Local joins whose preparation is apart from probing: one side stays and is prepared once (the build side), fragments of the
-//! other come by (the probe side), prepared as well, and each is joined with what stays.
+//! Local joins whose preparation is apart from probing: one side stays and is prepared once (the
+//! build side), fragments of the other come by (the probe side), prepared as well, and each is
+//! joined with what stays.
 #![warn(missing_docs)]
 
 pub mod cancel;

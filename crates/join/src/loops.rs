@@ -1,5 +1,5 @@
-//! The block nested-loops join: every pair, for conditions that only a filter understands (the fallback of cyclo-join, section
-//! IV.C).
+//! The block nested-loops join: every pair, for conditions that only a filter understands (the
+//! fallback of cyclo-join, section IV.C).
 
 use std::ops::Range;
 
@@ -9,8 +9,8 @@ use crate::{
     sink::PairSink,
 };
 
-/// Rows of the build side that meet a range of the probe side before the next ones do: few enough that the columns which a
-/// condition looks at stay in the first-level cache.
+/// Rows of the build side that meet a range of the probe side before the next ones do: few enough
+/// that the columns which a condition looks at stay in the first-level cache.
 const BLOCK_ROWS: u32 = 1024;
 
 /// A build side of so many rows; there is nothing else to prepare.
@@ -28,9 +28,9 @@ impl LoopsBuild {
         Ok(Self { rows: u32::try_from(rows).map_err(|_| JoinError::TooManyRows { rows })? })
     }
 
-    /// Gives each row of `probe`, a range of a fragment's rows, with each row of the build side to `sink`, or as many pairs as
-    /// are wanted, and says how many. O(build rows * probe rows), without memory but for [`MOST_PAIRS`](crate::sink::MOST_PAIRS)
-    /// pairs.
+    /// Gives each row of `probe`, a range of a fragment's rows, with each row of the build side to
+    /// `sink`, or as many pairs as are wanted, and says how many. O(build rows * probe rows),
+    /// without memory but for [`MOST_PAIRS`](crate::sink::MOST_PAIRS) pairs.
     ///
     /// # Errors
     /// The first one of the sink.

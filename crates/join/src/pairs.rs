@@ -43,7 +43,8 @@ impl<'a, S: PairSink> PairBuffer<'a, S> {
         loop {
             let pairs = LANES.min(build.end.saturating_sub(next) as usize).min(MOST_PAIRS - self.len);
             let slots = self.len..self.len + LANES;
-            // Even if there is none, as nobody could predict that; what is beyond the pairs is written over by the next ones.
+            // Even if there is none, as nobody could predict that; what is beyond the pairs is written over by
+            // the next ones.
             self.build[slots.clone()]
                 .copy_from_slice(&std::array::from_fn::<u32, LANES, _>(|i| next.wrapping_add(i as u32)));
             self.probe[slots].copy_from_slice(&[probe; LANES]);

@@ -10,8 +10,8 @@ use std::{
 /// Fewer items than this are sorted by the calling thread.
 const MIN_PARALLEL: usize = 1 << 14;
 
-/// Calls `work` with each item on up to `threads` threads, each of which takes the next item when it is done with one. The
-/// results are in the items' order.
+/// Calls `work` with each item on up to `threads` threads, each of which takes the next item when
+/// it is done with one. The results are in the items' order.
 pub(crate) fn map<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = threads.clamp(1, items.len().max(1));
     if threads == 1 {
@@ -55,9 +55,9 @@ pub(crate) fn part(items: usize, threads: usize) -> usize {
     if items < MIN_PARALLEL { items } else { items.div_ceil(threads.max(1)) }
 }
 
-/// Sorts `rows` items stably on up to `threads` threads: each fills its part with `fill`, which is given the number of the first
-/// item, and sorts it with `sort`, which may use as much scratch memory; then all of them merge by `less`. Takes the items' memory
-/// twice.
+/// Sorts `rows` items stably on up to `threads` threads: each fills its part with `fill`, which is
+/// given the number of the first item, and sorts it with `sort`, which may use as much scratch
+/// memory; then all of them merge by `less`. Takes the items' memory twice.
 pub(crate) fn sort<T: Copy + Default + Send + Sync>(
     rows: usize,
     threads: usize,
@@ -89,7 +89,8 @@ pub(crate) fn sort<T: Copy + Default + Send + Sync>(
     items
 }
 
-/// Merges each two neighbouring runs of `run` items, all but the last of which have as many. Each thread writes an equal share.
+/// Merges each two neighbouring runs of `run` items, all but the last of which have as many. Each
+/// thread writes an equal share.
 fn merge_runs<T: Copy + Send + Sync>(
     from: &[T],
     to: &mut [T],
@@ -130,7 +131,8 @@ fn cut<T>(left: &[T], right: &[T], place: usize, less: &impl Fn(&T, &T) -> bool)
     let (mut low, mut high) = (place.saturating_sub(right.len()), place.min(left.len()));
     while low < high {
         let l = low + (high - low) / 2;
-        // Left items go first among equals, so this one is among them unless the right one at the cut is less.
+        // Left items go first among equals, so this one is among them unless the right one at the cut is
+        // less.
         if less(&right[place - l - 1], &left[l]) { high = l } else { low = l + 1 }
     }
     (low, place - low)

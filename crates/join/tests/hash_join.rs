@@ -1,4 +1,5 @@
-//! The hash join against a nested loop over the same rows, before and after its fragments have been bytes.
+//! The hash join against a nested loop over the same rows, before and after its fragments have been
+//! bytes.
 
 mod support;
 
@@ -203,7 +204,8 @@ fn memory_is_that_of_rows_and_tables() {
 
 #[test]
 fn a_key_that_comes_very_often_is_found_by_bisection() {
-    // One hundred thousand rows of one key; as many rows of others look in its bucket, if there is but one.
+    // One hundred thousand rows of one key; as many rows of others look in its bucket, if there is but
+    // one.
     let heavy = std::iter::repeat_n(7, 100_000);
     let build: ArrayRef = Arc::new(heavy.chain(0..1000).collect::<Int64Array>());
     let probe: ArrayRef = Arc::new((0..100_000).chain([7]).collect::<Int64Array>());

@@ -102,7 +102,8 @@ fn large_sides_are_sorted() {
     }
 }
 
-/// The same rows by their keys, and by number where these are equal, as sorts are stable; those with a null come last.
+/// The same rows by their keys, and by number where these are equal, as sorts are stable; those
+/// with a null come last.
 fn assert_sorted(found: &RecordBatch, of: &RecordBatch, keys: usize) {
     let nulls = (0..of.num_rows()).map(|row| (0..keys).any(|key| of.column(key).is_null(row)));
     let nulls: ArrayRef = Arc::new(nulls.map(|null| Some(i32::from(null))).collect::<Int32Array>());

@@ -1,8 +1,9 @@
-//! Batches to rows and back on one thread: this crate's format beside arrow-row's, Arrow's own stream of batches (which an
-//! exchange spills, whole batches or small ones), and a memcpy of the rows.
+//! Batches to rows and back on one thread: this crate's format beside arrow-row's, Arrow's own
+//! stream of batches (which an exchange spills, whole batches or small ones), and a memcpy of the
+//! rows.
 //!
-//! `cargo bench -p annulus-pages --bench codec`. Throughput is in rows, and in bytes of the format's rows. Each run takes the
-//! next one of a few batches.
+//! `cargo bench -p annulus-pages --bench codec`. Throughput is in rows, and in bytes of the
+//! format's rows. Each run takes the next one of a few batches.
 
 use std::sync::Arc;
 

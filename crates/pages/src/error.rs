@@ -26,7 +26,8 @@ pub enum PagesError {
     },
     /// There is no memory for another page.
     #[error(
-        "the page memory is exhausted: {pages} pages of {page_bytes} bytes are in use; raise its limit or take pages out"
+        "the page memory is exhausted: {pages} pages of {page_bytes} bytes are in use; raise its limit or take \
+            pages out"
     )]
     Exhausted {
         /// Pages in use.

@@ -32,7 +32,8 @@ impl<'a> Tuples<'a> {
     /// A batch of `keys` with `payloads`. O(tuples) for payloads of any size, else O(1).
     ///
     /// # Errors
-    /// [`PagesError::Batch`] if there are not as many payloads as keys, or offsets decrease or point beyond the bytes.
+    /// [`PagesError::Batch`] if there are not as many payloads as keys, or offsets decrease or
+    /// point beyond the bytes.
     pub fn new(keys: &'a [u32], payloads: Payloads<'a>) -> Result<Self, PagesError> {
         let bad = |what| Err(PagesError::Batch { what });
         match payloads {

@@ -67,7 +67,8 @@ fn kept_keys(keep: &Keep) -> Vec<u32> {
     keys
 }
 
-/// Two writers of one thread, in turns: the claims of both lie on the same pages, and whoever finishes first leaves a hole.
+/// Two writers of one thread, in turns: the claims of both lie on the same pages, and whoever
+/// finishes first leaves a hole.
 #[test]
 fn holes_are_filled_when_the_last_writer_finishes() {
     for turns in [1, 7, 40, 333] {
@@ -93,7 +94,8 @@ fn holes_are_filled_when_the_last_writer_finishes() {
     }
 }
 
-/// Two writers of one lane. The second one has filled a page, and half of its claim on the next; the first one then fills many.
+/// Two writers of one lane. The second one has filled a page, and half of its claim on the next;
+/// the first one then fills many.
 fn beside_a_claim(order: PageOrder) -> (Writer<Keep>, Writer<Keep>, Keep, Pool) {
     let keep = Keep::default();
     let (mut writers, pool) = writers_to(keep.clone(), 1, 2, PayloadSize::Fixed(0), 64, order);
@@ -159,7 +161,8 @@ fn a_parked_page_with_a_hole_comes_back_once() {
     let keep = Keep::default();
     let (mut writers, pool) = writers_to(keep.clone(), 1, 3, PayloadSize::Fixed(0), 64, PageOrder::Written);
     let keys: Vec<u32> = (0..384).collect();
-    // A page takes 336 tuples, in claims of 32: each of the first two writers leaves half a claim, on pages 2 and 3.
+    // A page takes 336 tuples, in claims of 32: each of the first two writers leaves half a claim, on
+    // pages 2 and 3.
     writers[0].write(&keys_only(&keys)).unwrap();
     writers[1].write(&keys_only(&keys)).unwrap();
     writers[2].write(&keys_only(&keys[..128])).unwrap();
@@ -206,7 +209,8 @@ fn a_page_that_another_writer_is_about_to_give_is_not_missing() {
     }
 }
 
-/// Keeps the page that it took until a writer finds no memory, or waits for it, and then lets another one have it.
+/// Keeps the page that it took until a writer finds no memory, or waits for it, and then lets
+/// another one have it.
 struct Other {
     page: Mutex<Option<Page>>,
     waits: bool,
@@ -298,7 +302,8 @@ fn a_sink_that_panics_in_the_end_keeps_no_page() {
         let sink = Faulty(AtomicUsize::new(takes));
         let (mut writers, pool) = writers_to(sink, 2, 2, PayloadSize::Fixed(0), 64, PageOrder::Completed);
         let keys: Vec<u32> = (0..2 * 384).collect();
-        // A page takes 336 tuples, in claims of 32: of three pages of each lane one is full, and one has a hole.
+        // A page takes 336 tuples, in claims of 32: of three pages of each lane one is full, and one has a
+        // hole.
         writers.iter_mut().for_each(|writer| writer.write(&keys_only(&keys)).unwrap());
         writers.pop().unwrap().finish().unwrap();
         let last = writers.pop().unwrap();

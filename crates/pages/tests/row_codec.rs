@@ -83,7 +83,8 @@ fn is_plain(data_type: &DataType) -> bool {
     }
 }
 
-/// Both columns have the same values, by Arrow's own rows and, where that is about values, by its `==`.
+/// Both columns have the same values, by Arrow's own rows and, where that is about values, by its
+/// `==`.
 fn expect_equal(found: &ArrayRef, expected: &ArrayRef) {
     assert_eq!(found.data_type(), expected.data_type());
     assert_eq!(found.len(), expected.len());

@@ -334,7 +334,8 @@ fn a_page_for_each_partition_is_enough_for_one_writer() {
     });
 }
 
-/// The page that one writer waits for goes to another one, which leaves room on it and then does nothing.
+/// The page that one writer waits for goes to another one, which leaves room on it and then does
+/// nothing.
 #[test]
 fn a_writer_that_waits_for_memory_finds_the_room_that_another_has_made() {
     // Whether it waits when the page comes is up to the scheduler, so again and again.

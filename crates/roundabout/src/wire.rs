@@ -105,7 +105,8 @@ pub enum WireError {
     Foreign,
     /// The other host speaks another version of the protocol.
     #[error(
-        "the other host speaks version {0} of the protocol, this host version {VERSION}; run the same release on all hosts"
+        "the other host speaks version {0} of the protocol, this host version {VERSION}; run the same release on \
+            all hosts"
     )]
     Version(u16),
     /// The message belongs to another run of the ring.

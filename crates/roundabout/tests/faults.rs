@@ -203,6 +203,7 @@ fn a_slow_successor_does_not_hold_up_the_end() {
             let mut bytes = vec![0; 128 << 10];
             while slow.read(&mut bytes).is_ok_and(|read| read > 0) {
                 let _ = alive.each_mut().map(|stream| stream.write_all(&Message::Heartbeat.encode(SESSION)));
+                // A real delay: this host is slow.
                 thread::sleep(Duration::from_millis(100));
             }
         });
@@ -354,7 +355,7 @@ fn other_timeouts_are_refused_or_agreed_on() {
             let mut left = 1 + me;
             let fill = |_: &mut [u8]| {
                 left -= 1;
-                // Host 1 takes its time for its one fragment, as it may.
+                // A real delay: host 1 takes its time for its one fragment, as it may.
                 thread::sleep(Duration::from_secs(me as u64));
                 Ok::<_, RoundaboutError>((left > 0).then_some(0))
             };
@@ -386,6 +387,7 @@ fn a_long_join_is_no_silence() {
                 host.revolve(fill, |_| {
                     joined += 1;
                     if me == 1 && joined == 2 {
+                        // A real delay: a fragment takes longer than the others wait for heartbeats.
                         thread::sleep(3 * config().timeout);
                     }
                     Ok(())

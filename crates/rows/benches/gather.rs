@@ -1,6 +1,7 @@
 //! One thread's cost of hash -> index -> gather, against a plain memcpy of the same bytes.
 //!
-//! `cargo bench -p annulus-rows --bench gather`. Throughput is in rows: 100 Mitem/s are 10 ns a row.
+//! `cargo bench -p annulus-rows --bench gather`. Throughput is in rows: 100 Mitem/s are 10 ns a
+//! row.
 
 use std::sync::Arc;
 

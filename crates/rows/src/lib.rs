@@ -1,5 +1,5 @@
-//! Rows of Arrow batches: which target each one goes to ([`partition`]), and one copy of chosen rows into output batches
-//! ([`gather`]) made of recycled memory ([`pool`]).
+//! Rows of Arrow batches: which target each one goes to ([`partition`]), and one copy of chosen
+//! rows into output batches ([`gather`]) made of recycled memory ([`pool`]).
 //!
 //! Nothing here knows of threads: the exchange, the joins and the split of a dataset drive it.
 #![warn(missing_docs)]

@@ -1,6 +1,8 @@
-//! Recycled output buffers: a buffer that its reader has dropped serves the next output batch, already faulted in.
+//! Recycled output buffers: a buffer that its reader has dropped serves the next output batch,
+//! already faulted in.
 //!
-//! Fresh memory costs a page fault every 4 KiB, which on wide output is a large part of the copy itself.
+//! Fresh memory costs a page fault every 4 KiB, which on wide output is a large part of the copy
+//! itself.
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
@@ -17,13 +19,15 @@ use arrow::buffer::Buffer;
 /// Alignment of every buffer: a cache line, which is also what Arrow asks for.
 const ALIGN: usize = 64;
 
-/// Buffers of one size begin at this many different cache lines of a 4 KiB page, in turn. Buffers that are filled in step,
-/// as those of N consumers are, would else compete for the few ways of a single set of the first-level cache.
+/// Buffers of one size begin at this many different cache lines of a 4 KiB page, in turn. Buffers
+/// that are filled in step, as those of N consumers are, would else compete for the few ways of a
+/// single set of the first-level cache.
 const COLOURS: usize = 64;
 
 /// Buffers of a few fixed sizes, kept for reuse up to a limit per size.
 ///
-/// When the pool is dropped its idle buffers are freed, and those still in use are freed by their last reader.
+/// When the pool is dropped its idle buffers are freed, and those still in use are freed by their
+/// last reader.
 #[derive(Debug)]
 pub struct BufferPool {
     classes: Vec<Class>,
@@ -40,7 +44,8 @@ struct Class {
 }
 
 impl BufferPool {
-    /// A pool for buffers of the given sizes (in bytes) that keeps at most `keep` idle ones for each time a size is given.
+    /// A pool for buffers of the given sizes (in bytes) that keeps at most `keep` idle ones for
+    /// each time a size is given.
     pub fn new(sizes: impl IntoIterator<Item = usize>, keep: usize) -> Arc<Self> {
         let mut counts = BTreeMap::new();
         for bytes in sizes.into_iter().filter(|&bytes| bytes > 0) {
@@ -55,7 +60,8 @@ impl BufferPool {
         Arc::new(Self { classes: counts.into_iter().map(class).collect() })
     }
 
-    /// A buffer of at least `bytes` bytes with whatever content: recycled if one of that size is idle, else fresh.
+    /// A buffer of at least `bytes` bytes with whatever content: recycled if one of that size is
+    /// idle, else fresh.
     ///
     /// # Panics
     /// If `bytes` is near `isize::MAX` or above, as for any collection.
@@ -81,7 +87,8 @@ impl Class {
     }
 }
 
-/// Writable memory that goes back to its pool when it is dropped, also after it has become an Arrow [`Buffer`].
+/// Writable memory that goes back to its pool when it is dropped, also after it has become an Arrow
+/// [`Buffer`].
 #[derive(Debug)]
 pub struct PooledBuffer {
     memory: Option<Allocation>,
@@ -101,16 +108,17 @@ impl PooledBuffer {
         self.memory.as_ref().map_or(0, |memory| memory.bytes)
     }
 
-    /// The first `len` bytes as an Arrow buffer, whose capacity is all that it keeps from being used otherwise: operators
-    /// that hold batches account for it, and some choose by it how they go on.
+    /// The first `len` bytes as an Arrow buffer, whose capacity is all that it keeps from being
+    /// used otherwise: operators that hold batches account for it, and some choose by it how
+    /// they go on.
     ///
     /// # Safety
     /// Those bytes have been written, and nobody writes them from here on.
     pub unsafe fn into_buffer(self, len: usize) -> Buffer {
         assert!(len <= self.capacity(), "a buffer of {} bytes cannot hold {len}", self.capacity());
         let (ptr, capacity) = (self.as_ptr(), self.capacity());
-        // SAFETY: the memory has this capacity, is initialised, and lives as long as `self`, which the buffer owns; nobody
-        // writes it from here on, as the caller promises.
+        // SAFETY: the memory has this capacity, is initialised, and lives as long as `self`, which the
+        // buffer owns; nobody writes it from here on, as the caller promises.
         unsafe { Buffer::from_custom_allocation(ptr, capacity, Arc::new(self)) }.slice_with_length(0, len)
     }
 }
@@ -137,8 +145,8 @@ struct Allocation {
     skipped: usize,
 }
 
-// SAFETY: an allocation is owned memory without thread affinity, and is only read or written through raw pointers whose
-// users synchronise among themselves.
+// SAFETY: an allocation is owned memory without thread affinity, and is only read or written
+// through raw pointers whose users synchronise among themselves.
 unsafe impl Send for Allocation {}
 // SAFETY: see above; a shared reference gives no access but the address.
 unsafe impl Sync for Allocation {}
@@ -164,8 +172,9 @@ impl Allocation {
     }
 }
 
-/// Makes fresh memory count as initialised, with whatever it holds: a buffer reports all of it as its capacity, and may be
-/// asked to show it. Writing it would touch every page of chunks that stay almost empty.
+/// Makes fresh memory count as initialised, with whatever it holds: a buffer reports all of it as
+/// its capacity, and may be asked to show it. Writing it would touch every page of chunks that stay
+/// almost empty.
 ///
 /// # Safety
 /// `bytes` bytes from `start` on are writable.
@@ -173,7 +182,8 @@ unsafe fn initialise(start: NonNull<u8>, bytes: usize) {
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
     {
         let _ = bytes;
-        // SAFETY: an empty block. As far as the compiler knows it writes every byte that the pointer leads to.
+        // SAFETY: an empty block. As far as the compiler knows it writes every byte that the pointer leads
+        // to.
         unsafe { std::arch::asm!("/* {0} */", in(reg) start.as_ptr(), options(nostack, preserves_flags)) };
     }
     #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]

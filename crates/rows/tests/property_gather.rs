@@ -113,7 +113,8 @@ fn plain(array: &ArrayRef) -> ArrayRef {
 
 fn expect_column(output: &[RecordBatch], expected: &[ArrayRef], column: usize) {
     if expected.iter().any(|array| *array.data_type() == DataType::FixedSizeBinary(0)) {
-        // Arrow's take and concat lose rows without width, so there is nothing to compare with; the rows are counted.
+        // Arrow's take and concat lose rows without width, so there is nothing to compare with; the rows
+        // are counted.
         return;
     }
     let parts: Vec<ArrayRef> = output.iter().map(|batch| plain(batch.column(column))).collect();

@@ -1,5 +1,5 @@
-//! The atomics and locks of every protocol in the workspace, std's or loom's (`--cfg loom`), and their memory orderings by
-//! name.
+//! The atomics and locks of every protocol in the workspace, std's or loom's (`--cfg loom`), and
+//! their memory orderings by name.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,7 +1,9 @@
-//! The memory orderings of a protocol, by name, so that its `PROTOCOL.md` can say which Acquire reads which Release.
+//! The memory orderings of a protocol, by name, so that its `PROTOCOL.md` can say which Acquire
+//! reads which Release.
 //!
-//! Under loom the one that the environment variable `ANNULUS_WEAKEN` names becomes `Relaxed` (a fence: nothing), so that
-//! `ci/loom.sh` can show that a model fails without it. Otherwise each is a constant.
+//! Under loom the one that the environment variable `ANNULUS_WEAKEN` names becomes `Relaxed` (a
+//! fence: nothing), so that `ci/loom.sh` can show that a model fails without it. Otherwise each is
+//! a constant.
 
 /// Functions that return an ordering: `name = Ordering;`.
 #[macro_export]
@@ -25,7 +27,8 @@ macro_rules! fences {
     };
 }
 
-/// Whether the ordering of this name is to be weakened; only a program built with `--cfg loom` can ask for it.
+/// Whether the ordering of this name is to be weakened; only a program built with `--cfg loom` can
+/// ask for it.
 #[cfg(not(loom))]
 #[inline(always)]
 pub const fn weakened(_name: &str) -> bool {

@@ -1,5 +1,5 @@
-//! How much heap memory a piece of work takes at most. A program that wants to know has [`CountingAllocator`] as its global
-//! allocator; in others nothing is counted.
+//! How much heap memory a piece of work takes at most. A program that wants to know has
+//! [`CountingAllocator`] as its global allocator; in others nothing is counted.
 
 use std::{
     alloc::{GlobalAlloc, Layout},
@@ -8,8 +8,8 @@ use std::{
 
 use mimalloc::MiMalloc;
 
-/// The allocator of the whole command: mimalloc, which counts while a [`PeakCounter`] lives. Otherwise the price is one
-/// load of a flag that nobody writes.
+/// The allocator of the whole command: mimalloc, which counts while a [`PeakCounter`] lives.
+/// Otherwise the price is one load of a flag that nobody writes.
 #[derive(Debug)]
 pub struct CountingAllocator;
 
@@ -52,7 +52,8 @@ fn count(bytes: isize) {
     }
 }
 
-// SAFETY: every call goes to mimalloc with the caller's own arguments; counting neither allocates nor unwinds.
+// SAFETY: every call goes to mimalloc with the caller's own arguments; counting neither allocates
+// nor unwinds.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);

@@ -1,5 +1,6 @@
-//! What the command and the benchmarks share: sizes as people write them ([`units`]), progress bars, pages with charts
-//! ([`report`]), files that appear when they are whole, the machine's facts, heap peaks, and the end that was asked for.
+//! What the command and the benchmarks share: sizes as people write them ([`units`]), progress
+//! bars, pages with charts ([`report`]), files that appear when they are whole, the machine's
+//! facts, heap peaks, and the end that was asked for.
 #![warn(missing_docs)]
 
 pub mod heap;

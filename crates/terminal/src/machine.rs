@@ -36,7 +36,8 @@ pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// Bytes of memory of this machine, or of the container that this process runs in; `None` where the system does not tell.
+/// Bytes of memory of this machine, or of the container that this process runs in; `None` where the
+/// system does not tell.
 pub fn memory_bytes() -> Option<u64> {
     let total = meminfo("MemTotal:")?;
     let limit = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
@@ -79,7 +80,8 @@ impl Busy {
         Self { start: Instant::now(), on_cores: on_cores() }
     }
 
-    /// Seconds on cores since the start, of all threads; `None` where the system does not tell, as Linux does to a hundredth.
+    /// Seconds on cores since the start, of all threads; `None` where the system does not tell, as
+    /// Linux does to a hundredth.
     pub fn seconds(&self) -> Option<f64> {
         Some(on_cores()? - self.on_cores?)
     }
@@ -100,7 +102,8 @@ impl OnCore {
         Some(Self(Duration::from_nanos(text.split_ascii_whitespace().next()?.parse().ok()?)))
     }
 
-    /// The time since then, for the thread that began; `None` if it was too short for the system, which counts now and then.
+    /// The time since then, for the thread that began; `None` if it was too short for the system,
+    /// which counts now and then.
     pub fn elapsed(&self) -> Option<Duration> {
         Some(Self::start()?.0.checked_sub(self.0)?).filter(|time| !time.is_zero())
     }
@@ -111,7 +114,8 @@ fn on_cores() -> Option<f64> {
     /// Linux counts in these for whoever asks (`USER_HZ`).
     const TICKS: f64 = 100.0;
     let text = fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is a name in parentheses, which may have spaces; user and system time are the 14th and 15th.
+    // The second field is a name in parentheses, which may have spaces; user and system time are the
+    // 14th and 15th.
     let fields = text.rsplit_once(')')?.1.split_ascii_whitespace().skip(11).take(2);
     Some(fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / TICKS)
 }

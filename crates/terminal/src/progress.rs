@@ -16,7 +16,8 @@ pub fn bar(total: u64, what: &'static str) -> ProgressBar {
     bar
 }
 
-/// A bar over `total` bytes of input, with the time left; a spinner if nobody knows how many there are.
+/// A bar over `total` bytes of input, with the time left; a spinner if nobody knows how many there
+/// are.
 pub fn bytes(total: u64) -> ProgressBar {
     let (bar, template) = match total {
         0 => (ProgressBar::new_spinner(), "{spinner} {bytes} {elapsed} {msg}"),

@@ -11,7 +11,8 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// Tells a measurement to end. Runs end at their next batch, and a process that is waited for is killed.
+/// Tells a measurement to end. Runs end at their next batch, and a process that is waited for is
+/// killed.
 #[derive(Debug, Default)]
 pub struct Stop {
     set: AtomicBool,

@@ -8,7 +8,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use tempfile::{Builder, NamedTempFile};
 
-/// A file in the making, under a temporary name in the folder of its target. Dropped, it is removed.
+/// A file in the making, under a temporary name in the folder of its target. Dropped, it is
+/// removed.
 #[derive(Debug)]
 pub struct Unfinished {
     temporary: NamedTempFile,
@@ -28,7 +29,8 @@ impl Unfinished {
         };
         let mut builder = Builder::new();
         builder.prefix(".annulus-").suffix(".tmp");
-        // A temporary file is private by default; this one becomes an ordinary file, within the user's umask.
+        // A temporary file is private by default; this one becomes an ordinary file, within the user's
+        // umask.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let temporary = builder.tempfile_in(folder).with_context(|| {

@@ -1,7 +1,7 @@
 //! Values of command-line options: sizes and counts.
 
-/// Reads bytes as a number with an optional unit: `1024`, `64K`, `1.5GiB`. Units are powers of 1024; their case and a
-/// trailing `B` or `iB` do not matter.
+/// Reads bytes as a number with an optional unit: `1024`, `64K`, `1.5GiB`. Units are powers of
+/// 1024; their case and a trailing `B` or `iB` do not matter.
 pub fn parse_size(text: &str) -> Result<usize, String> {
     let wrong =
         || format!("'{text}' is no size; write a number of bytes with an optional K, M, G or T, like 512M or 2G");

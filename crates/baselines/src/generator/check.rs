@@ -18,10 +18,11 @@ pub enum Placement {
     Any,
 }
 
-/// Checks the pages of a shuffle of all the generator's tuples: headers; that all pages but each partition's last are full and
-/// tuples lie on them without gaps; that keys belong to their partition; every byte of every payload; and that each tuple is
-/// there once. Payloads of less than four bytes do not name their tuple: of these, the keys and payloads are compared as
-/// multisets, by a 128-bit sum. Takes a bit for each tuple.
+/// Checks the pages of a shuffle of all the generator's tuples: headers; that all pages but each
+/// partition's last are full and tuples lie on them without gaps; that keys belong to their
+/// partition; every byte of every payload; and that each tuple is there once. Payloads of less than
+/// four bytes do not name their tuple: of these, the keys and payloads are compared as multisets,
+/// by a 128-bit sum. Takes a bit for each tuple.
 ///
 /// # Errors
 /// What was found first, in words.
@@ -107,7 +108,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Key and payload of a tuple whose payload ends at `offset`, which is moved to where it begins.
+    /// Key and payload of a tuple whose payload ends at `offset`, which is moved to where it
+    /// begins.
     fn tuple<'p>(&self, page: &'p [u8], tuple: usize, offset: &mut usize) -> Result<(u32, &'p [u8]), String> {
         let slot = HEADER_BYTES + tuple * self.shape.slot_bytes();
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| page[slot + at + i]));

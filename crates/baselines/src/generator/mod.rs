@@ -1,7 +1,9 @@
-//! Tuples from a formula: cheap to make, and every byte of them can be checked on the pages ([`check()`]).
+//! Tuples from a formula: cheap to make, and every byte of them can be checked on the pages
+//! ([`check()`]).
 //!
-//! Tuple `i` has the upper 32 bits of `splitmix64(seed + i)` as its key. Word `w` of its payload (32 bits, little-endian) is
-//! `i + w * 0x9E3779B9`, wrapping; a payload that is no multiple of four bytes ends within a word.
+//! Tuple `i` has the upper 32 bits of `splitmix64(seed + i)` as its key. Word `w` of its payload
+//! (32 bits, little-endian) is `i + w * 0x9E3779B9`, wrapping; a payload that is no multiple of
+//! four bytes ends within a word.
 
 mod check;
 mod words;
@@ -28,8 +30,8 @@ use zipf::Zipf;
 pub enum Keys {
     /// Evenly over all 32-bit numbers.
     Uniform,
-    /// By Zipf's law with this exponent over 2^20 keys; 0 is even. The keys are well mixed: a partition is as frequent as the
-    /// keys that fall into it.
+    /// By Zipf's law with this exponent over 2^20 keys; 0 is even. The keys are well mixed: a
+    /// partition is as frequent as the keys that fall into it.
     Zipf(f64),
 }
 
@@ -58,8 +60,8 @@ impl Generator {
     /// `tuples` tuples in batches of `batch_tuples`.
     ///
     /// # Errors
-    /// If there are 2^32 tuples or more, batches are empty or their payloads could reach 4 GiB, or a Zipf exponent is negative
-    /// or no number.
+    /// If there are 2^32 tuples or more, batches are empty or their payloads could reach 4 GiB, or
+    /// a Zipf exponent is negative or no number.
     pub fn new(tuples: u64, seed: u64, keys: Keys, payload: Payload, batch_tuples: usize) -> Result<Self, PagesError> {
         let refuse = |option, value, reason| Err(PagesError::Option { option, value, reason });
         if tuples > u64::from(u32::MAX) {
@@ -157,8 +159,8 @@ impl Generator {
 }
 
 impl TupleSource for Generator {
-    /// Readers take batches by turns, so threads that are fast take more. All readers of a generator together give its tuples
-    /// once.
+    /// Readers take batches by turns, so threads that are fast take more. All readers of a
+    /// generator together give its tuples once.
     fn reader(&self, _: usize, _: usize) -> Box<dyn TupleReader + '_> {
         Box::new(Reader { generator: self, time: Duration::ZERO })
     }

@@ -1,4 +1,5 @@
-//! The atomics of the lock-free page manager: a list of pages, of which the last is open. PROTOCOL.md states the protocol.
+//! The atomics of the lock-free page manager: a list of pages, of which the last is open.
+//! PROTOCOL.md states the protocol.
 
 use std::ptr::null_mut;
 
@@ -79,12 +80,14 @@ impl<P: Send + Sync> Chain<P> {
         Self { open: AtomicPtr::new(Node::boxed(page, null_mut())), failed: AtomicBool::new(false) }
     }
 
-    /// Takes a place on the open page. `fitting` says what would fit behind what is taken, and whether that closes the page;
-    /// it may be asked again. `None` if the chain failed. Waits while another thread adds a page.
+    /// Takes a place on the open page. `fitting` says what would fit behind what is taken, and
+    /// whether that closes the page; it may be asked again. `None` if the chain failed. Waits
+    /// while another thread adds a page.
     #[inline(always)]
     pub(super) fn claim(&self, fitting: impl Fn(Extent) -> (Extent, bool)) -> Option<Claim<'_, P>> {
         loop {
-            // SAFETY: nodes live as long as the chain, and the Acquire shows what was written before this one was installed.
+            // SAFETY: nodes live as long as the chain, and the Acquire shows what was written before this one
+            // was installed.
             let node = unsafe { &*self.open.load(order::look()) };
             let mut word = Word(node.taken.load(Relaxed));
             while !word.closed() {
@@ -140,8 +143,9 @@ impl<P> Node<P> {
         Box::into_raw(Box::new(node))
     }
 
-    /// Says that `tuples` of a claim have been written, all of it, and whether it closed the page. True for one claim only:
-    /// the page is closed, and all that was taken has been written and can be read.
+    /// Says that `tuples` of a claim have been written, all of it, and whether it closed the page.
+    /// True for one claim only: the page is closed, and all that was taken has been written and
+    /// can be read.
     #[inline]
     pub(super) fn complete(&self, tuples: usize, closed: bool) -> bool {
         let more = tuples as u32 + if closed { CLOSED } else { 0 };

@@ -1,5 +1,6 @@
-//! Models of the chain, run by loom through every interleaving up to a number of preemptions. The places of a page are cells
-//! that loom watches, so a page that is used before it was made, or read before it was written, fails the model.
+//! Models of the chain, run by loom through every interleaving up to a number of preemptions. The
+//! places of a page are cells that loom watches, so a page that is used before it was made, or read
+//! before it was written, fails the model.
 
 use std::sync::Arc;
 
@@ -80,7 +81,8 @@ fn model(body: impl Fn() + Send + Sync + 'static) {
     builder.check(body);
 }
 
-/// Two threads insert so many tuples each; every page that was closed came out whole once, and with the last page all is there.
+/// Two threads insert so many tuples each; every page that was closed came out whole once, and with
+/// the last page all is there.
 fn two_threads<F: Fn(Extent) -> (Extent, bool)>(tuples: [usize; 2], fit: fn(usize) -> F)
 where
     F: 'static,

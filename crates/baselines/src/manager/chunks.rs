@@ -1,5 +1,5 @@
-//! The histogram-based page managers (paper, section 3.3.3): a thread takes places for a whole histogram, and then writes
-//! there without synchronisation.
+//! The histogram-based page managers (paper, section 3.3.3): a thread takes places for a whole
+//! histogram, and then writes there without synchronisation.
 
 use std::collections::VecDeque;
 
@@ -32,7 +32,8 @@ impl<'m, 'a> Chunks<'m, 'a> {
         Self { places, partitions: (0..partitions).map(|_| VecDeque::new()).collect() }
     }
 
-    /// Takes chunks for all tuples of the histogram, from partition `first` on and then from 0, so that threads do not meet.
+    /// Takes chunks for all tuples of the histogram, from partition `first` on and then from 0, so
+    /// that threads do not meet.
     ///
     /// # Errors
     /// If page memory runs out.
@@ -60,7 +61,8 @@ impl Writer for Chunks<'_, '_> {
             let now = need.first(need.all.tuples.min(claim.room.tuples - written.tuples));
             assert!(written.bytes + now.bytes <= claim.room.bytes, "the histogram measured these tuples");
             let (first, others) = run.split(now);
-            // SAFETY: the chunk is ours, and has room left for these tuples and their bytes, as was just checked.
+            // SAFETY: the chunk is ours, and has room left for these tuples and their bytes, as was just
+            // checked.
             unsafe { claim.page.write(self.places.shape(), claim.at + *written, &first) };
             *written = *written + now;
             if written.tuples == claim.room.tuples {

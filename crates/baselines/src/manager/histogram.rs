@@ -94,7 +94,8 @@ impl Histogram {
     }
 }
 
-/// Pages that a partition's tuples of all histograms need; with payloads of any size, at least these.
+/// Pages that a partition's tuples of all histograms need; with payloads of any size, at least
+/// these.
 pub(crate) fn pages_needed(histograms: &[Histogram], shape: &PageShape, partition: usize) -> usize {
     let needs = histograms.iter().map(|histogram| histogram.need(partition).all);
     let Extent { tuples, bytes } = needs.fold(Extent::default(), |sum, need| sum + need);

@@ -84,8 +84,9 @@ impl LocalPage {
     }
 }
 
-/// Moves the tuples of emptier pages to fuller ones, until only the last page is not full. What is moved is the end of the
-/// emptiest page, so that no gap comes to be and no page needs to be reordered.
+/// Moves the tuples of emptier pages to fuller ones, until only the last page is not full. What is
+/// moved is the end of the emptiest page, so that no gap comes to be and no page needs to be
+/// reordered.
 pub(crate) fn merge(mut pages: Vec<LocalPage>, shape: &PageShape) -> Vec<LocalPage> {
     pages.sort_by_key(|page| std::cmp::Reverse((page.end.tuples, page.end.bytes)));
     let mut fuller = 0;

@@ -4,7 +4,8 @@ use annulus_pages::{error::PagesError, page::write::Run};
 
 use super::{Writer, places::Places};
 
-/// Places are taken under the partition's lock, for as much of a run as fits on the page, and written without it.
+/// Places are taken under the partition's lock, for as much of a run as fits on the page, and
+/// written without it.
 pub(crate) struct Lock<'m, 'a>(pub(crate) &'m Places<'a>);
 
 impl Writer for Lock<'_, '_> {

@@ -14,7 +14,8 @@ use crossbeam_utils::CachePadded;
 
 use super::{Writer, chain::Chain, complete, take_block};
 
-/// The pages of all partitions. Places are taken by compare-and-swap; whoever takes a page's last place adds the next page.
+/// The pages of all partitions. Places are taken by compare-and-swap; whoever takes a page's last
+/// place adds the next page.
 pub(crate) struct LockFree<'a> {
     shape: PageShape,
     memory: &'a dyn PageMemory,

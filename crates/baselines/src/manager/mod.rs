@@ -1,9 +1,10 @@
 //! Page managers: who may write where (paper, section 3.3).
 //!
-//! - `lock`: a lock for each partition; the place is taken under it (`places`), the tuples are written after it.
+//! - `lock`: a lock for each partition; the place is taken under it (`places`), the tuples are
+//!   written after it.
 //! - `lock_free`: a compare-and-swap on the page's count; `PROTOCOL.md` states the protocol.
-//! - `chunks`: places for a whole `histogram`, taken under the partition's lock: on pages made ahead (radix) or when they
-//!   are needed (hybrid).
+//! - `chunks`: places for a whole `histogram`, taken under the partition's lock: on pages made
+//!   ahead (radix) or when they are needed (hybrid).
 //! - `local`: pages of one thread's own, merged in the end.
 
 mod chain;
@@ -35,7 +36,8 @@ pub(crate) trait Writer {
     fn insert(&mut self, partition: usize, run: Run<'_>) -> Result<(), PagesError>;
 }
 
-/// A block for a page of this shape. All blocks enter a manager through here, since tuples are written to them unchecked.
+/// A block for a page of this shape. All blocks enter a manager through here, since tuples are
+/// written to them unchecked.
 ///
 /// # Errors
 /// If page memory runs out, or gives a block of another size.

@@ -1,4 +1,5 @@
-//! The memory orderings of the lock-free page manager, by name. PROTOCOL.md says which Acquire reads which Release.
+//! The memory orderings of the lock-free page manager, by name. PROTOCOL.md says which Acquire
+//! reads which Release.
 
 use annulus_sync::orderings;
 

@@ -1,4 +1,5 @@
-//! Places on shared pages, taken under a lock for each partition and written after it (paper, sections 3.3.1 and 3.3.5).
+//! Places on shared pages, taken under a lock for each partition and written after it (paper,
+//! sections 3.3.1 and 3.3.5).
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -57,7 +58,8 @@ struct Listed {
 }
 
 impl<'a> Places<'a> {
-    /// A manager of as many partitions as `prepared` has lists. These blocks are used before new ones are taken.
+    /// A manager of as many partitions as `prepared` has lists. These blocks are used before new
+    /// ones are taken.
     pub(crate) fn new(shape: PageShape, memory: &'a dyn PageMemory, prepared: Vec<Vec<Block>>) -> Self {
         let partition = |prepared| CachePadded::new(Mutex::new(Partition { prepared, ..Partition::default() }));
         Self { shape, memory, partitions: prepared.into_iter().map(partition).collect() }
@@ -84,7 +86,8 @@ impl<'a> Places<'a> {
         let at = open.end;
         open.end = at + room;
         let page: *const CachePadded<SharedPage> = Arc::as_ptr(&open.page);
-        // SAFETY: the list keeps the page until the manager is moved or dropped, which the claim's borrow forbids.
+        // SAFETY: the list keeps the page until the manager is moved or dropped, which the claim's borrow
+        // forbids.
         Ok(Claim { page: unsafe { &*page }, at, room })
     }
 

@@ -1,4 +1,5 @@
-//! Upper bounds: buffers that are always full (paper, section 4.2.2). Tuples go to the partitions in turn, whatever their keys.
+//! Upper bounds: buffers that are always full (paper, section 4.2.2). Tuples go to the partitions
+//! in turn, whatever their keys.
 
 use annulus_pages::{error::PagesError, target::Target};
 
@@ -10,7 +11,8 @@ use super::{
 };
 use crate::manager::{Writer, local::LocalPages, lock::Lock, places::Places};
 
-/// Full buffers to pages of each thread's own: a partition has a page that is not full from each thread.
+/// Full buffers to pages of each thread's own: a partition has a page that is not full from each
+/// thread.
 #[derive(Clone, Copy, Debug)]
 pub struct BestCase;
 

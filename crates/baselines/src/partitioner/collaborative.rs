@@ -1,5 +1,5 @@
-//! Collaborative morsel processing: threads read the same batches, and each keeps the tuples of its own range of partitions
-//! (paper, section 3.6).
+//! Collaborative morsel processing: threads read the same batches, and each keeps the tuples of its
+//! own range of partitions (paper, section 3.6).
 
 use std::{
     ops::Range,
@@ -28,13 +28,13 @@ use crate::manager::{
     places::Places,
 };
 
-/// Every thread, or as many as there are partitions, has a range of them to itself, writes it without synchronisation, and
-/// processes all batches. They read in turns.
+/// Every thread, or as many as there are partitions, has a range of them to itself, writes it
+/// without synchronisation, and processes all batches. They read in turns.
 #[derive(Clone, Copy, Debug)]
 pub struct CmpExclusivePartitionRanges;
 
-/// Units of up to four threads share the batches, over the lock-based page manager. One thread of a unit reads; each of the
-/// others has a range of the partitions.
+/// Units of up to four threads share the batches, over the lock-based page manager. One thread of a
+/// unit reads; each of the others has a range of the partitions.
 #[derive(Clone, Copy, Debug)]
 pub struct CmpProcessingUnits;
 
@@ -95,8 +95,8 @@ struct Peer {
     from: Vec<Receiver<Batch>>,
 }
 
-/// Everybody reads for everybody. In every round a peer sends one batch to each of the others and receives one from each, so
-/// one that waits is behind nobody, and somebody can always go on.
+/// Everybody reads for everybody. In every round a peer sends one batch to each of the others and
+/// receives one from each, so one that waits is behind nobody, and somebody can always go on.
 fn all_to_all(partitions: usize, threads: usize) -> Vec<Peer> {
     let peer = |thread| Peer {
         range: share(partitions, thread, threads),
@@ -140,7 +140,8 @@ fn on_peers<T: Send>(
 }
 
 impl Peer {
-    /// Reads and receives all batches, and puts the tuples of its range out. Peers that fail hang up, which ends the others.
+    /// Reads and receives all batches, and puts the tuples of its range out. Peers that fail hang
+    /// up, which ends the others.
     fn process(mut self, job: &Job<'_>, writer: &mut impl Writer, stop: &Stop) -> Result<(), PagesError> {
         let mut buffers = Buffers::new(job, self.range.clone());
         let (mut batches, mut rows) = (Vec::new(), Vec::new());

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::manager::local::{LocalPage, LocalPages, merge};
 
-/// Buffers over pages of each thread's own, which the threads merge in the end, each its share of the partitions. Takes a page
-/// for each partition and thread at once.
+/// Buffers over pages of each thread's own, which the threads merge in the end, each its share of
+/// the partitions. Takes a page for each partition and thread at once.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalPagesAndMerge;
 

@@ -1,8 +1,8 @@
 //! Partitioners: how tuples get to their partition's pages (paper, sections 3.4 to 3.7).
 //!
-//! Whatever the variant, all pages of a partition but its last are full, and the tuples on each page are contiguous from the
-//! first slot on (paper, section 4.2.1). With payloads of any size a page is full when the tuple that its writer placed next
-//! did not fit.
+//! Whatever the variant, all pages of a partition but its last are full, and the tuples on each
+//! page are contiguous from the first slot on (paper, section 4.2.1). With payloads of any size a
+//! page is full when the tuple that its writer placed next did not fit.
 
 mod best_case;
 mod buffered;
@@ -66,8 +66,8 @@ pub trait Partitioner: Sync {
     /// Reads the source to its end on the job's threads and places every tuple.
     ///
     /// # Errors
-    /// If page memory runs out, a tuple is larger than a page, or a batch does not have the shape's payload. The threads
-    /// have ended then, and all pages are back.
+    /// If page memory runs out, a tuple is larger than a page, or a batch does not have the shape's
+    /// payload. The threads have ended then, and all pages are back.
     fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError>;
 }
 

@@ -16,8 +16,9 @@ use crate::manager::{
     places::Places,
 };
 
-/// All tuples are kept in memory, with a histogram of each thread's; then pages are taken for all of them, then written
-/// through buffers. Keeps the memory for the tuples until it is dropped, as a warm allocator would.
+/// All tuples are kept in memory, with a histogram of each thread's; then pages are taken for all
+/// of them, then written through buffers. Keeps the memory for the tuples until it is dropped, as a
+/// warm allocator would.
 #[derive(Debug, Default)]
 pub struct Radix {
     spare: Mutex<Vec<TupleBatch>>,

@@ -14,8 +14,8 @@ use super::{
     crew::{each_batch, on_threads},
 };
 
-/// Claimed ranges of recycled pages. Its pages come from `pool` instead of the job's memory, and it has buffers of its own
-/// size.
+/// Claimed ranges of recycled pages. Its pages come from `pool` instead of the job's memory, and it
+/// has buffers of its own size.
 #[derive(Clone, Debug)]
 pub struct Ranges {
     /// Where pages come from; they have the size of the job's shape.

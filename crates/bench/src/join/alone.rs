@@ -1,5 +1,5 @@
-//! The hosts of a ring one at a time: each is in a ring of two, whose other host gives it the fragments of all others and joins
-//! nothing. So it works as if it had a machine for itself.
+//! The hosts of a ring one at a time: each is in a ring of two, whose other host gives it the
+//! fragments of all others and joins nothing. So it works as if it had a machine for itself.
 
 use std::thread;
 

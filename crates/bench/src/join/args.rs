@@ -55,7 +55,8 @@ pub struct JoinArgs {
     /// Scale of TPC-H, instead of rows
     #[arg(long, value_name = "SF", default_value = "1", value_parser = parse_scale)]
     pub scale: f64,
-    /// Keys by Zipf's law with this exponent, over 2^20 keys [default: even, over as many keys as rows]
+    /// Keys by Zipf's law with this exponent, over 2^20 keys [default: even, over as many keys as
+    /// rows]
     #[arg(long, value_name = "S")]
     pub zipf: Option<f64>,
     /// How rows are found; a band always by sorting
@@ -82,8 +83,9 @@ pub struct JoinArgs {
     /// Timed runs
     #[arg(long, default_value = "3", value_name = "R", value_parser = units::parse_count)]
     pub rounds: usize,
-    /// Be one host of a ring of processes, the one at --place: where all its hosts listen, in order, like 10.0.0.1:7000,10.0.0.2:7000.
-    /// Connected by TCP in the clear, so for networks of your own; joins once and prints a line of JSON
+    /// Be one host of a ring of processes, the one at --place: where all its hosts listen, in
+    /// order, like 10.0.0.1:7000,10.0.0.2:7000. Connected by TCP in the clear, so for networks
+    /// of your own; joins once and prints a line of JSON
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', requires = "place", conflicts_with_all = ["one_at_a_time", "save"])]
     pub ring: Vec<SocketAddr>,
     /// Which host of --ring this is, from 0

@@ -55,7 +55,8 @@ impl Line {
     /// Medians of the rounds, at least one.
     pub(super) fn new(ring: &Ring<'_>, one_at_a_time: bool, rounds: &[Joined]) -> Self {
         let of = |value: &dyn Fn(&Joined) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
-        // The median of each host, of that host which has most: the most of each round would grow with the hosts by chance alone.
+        // The median of each host, of that host which has most: the most of each round would grow with the
+        // hosts by chance alone.
         let most = |value: &dyn Fn(&HostTurn) -> f64| {
             let host = |host: usize| of(&|joined| value(&joined.hosts[host]));
             (0..usize::from(ring.hosts)).map(host).fold(0.0, f64::max)
@@ -106,7 +107,8 @@ impl Line {
         }
     }
 
-    /// Seconds of setup: those on a core, if they are known, which other work on the machine leaves alone.
+    /// Seconds of setup: those on a core, if they are known, which other work on the machine leaves
+    /// alone.
     pub(crate) fn own_setup_s(&self) -> f64 {
         self.setup_cpu_s.unwrap_or(self.setup_s)
     }

@@ -74,8 +74,8 @@ pub(crate) fn config(element: u32, buffers: u32) -> RingConfig {
     config.with_timeout(PATIENCE).with_connect_timeout(PATIENCE)
 }
 
-/// Memory of a host's buffers, however hosts are connected: where buffers are handed over, those of what comes in are its own. Nothing
-/// comes in to one that is alone.
+/// Memory of a host's buffers, however hosts are connected: where buffers are handed over, those of
+/// what comes in are its own. Nothing comes in to one that is alone.
 pub(super) fn buffer_bytes(hosts: u16, config: &RingConfig) -> u64 {
     let buffers = if hosts == 1 { config.own } else { config.buffers() };
     u64::from(buffers) * u64::from(config.fragment_bytes)

@@ -48,7 +48,8 @@ pub fn run(args: &JoinArgs, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-/// Joins once to warm up and then `rounds` times, and calls `ran` after each. Every answer is checked.
+/// Joins once to warm up and then `rounds` times, and calls `ran` after each. Every answer is
+/// checked.
 ///
 /// # Errors
 /// If an answer is not the expected one, a host fails, or `stop` is set meanwhile.

@@ -52,7 +52,8 @@ Columns of --json and --csv, times being medians of the rounds:
   layout, zipf   if they are not the default
   .._per_tuple   with --counters, from one more run")]
 pub struct PagesArgs {
-    /// Tuples of each run, like 500k or 67.2M [default: 67.2M, or as many as have room on pages in half of the memory]
+    /// Tuples of each run, like 500k or 67.2M [default: 67.2M, or as many as have room on pages in
+    /// half of the memory]
     #[arg(long, value_name = "N", value_parser = units::parse_tuples)]
     pub tuples: Option<u64>,
     /// Bytes of a tuple, with its key of 4 bytes
@@ -108,7 +109,8 @@ pub struct Tuning {
     /// Most memory of a cell [default: 60 % of the machine's, and 90 % of what is free]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub memory: Option<usize>,
-    /// Count events of the processor for each tuple: instructions, cycles, and misses of branches, caches and the TLB
+    /// Count events of the processor for each tuple: instructions, cycles, and misses of branches,
+    /// caches and the TLB
     #[arg(long)]
     pub counters: bool,
 }

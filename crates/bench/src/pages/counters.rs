@@ -46,8 +46,8 @@ mod linux {
             }
         }
 
-        /// Counts what `work` causes, on threads that it starts, too. Where there are more events than the processor counts at
-        /// once, they are scaled by the share of the time.
+        /// Counts what `work` causes, on threads that it starts, too. Where there are more events
+        /// than the processor counts at once, they are scaled by the share of the time.
         ///
         /// # Errors
         /// If a counter cannot be read.

@@ -17,7 +17,8 @@ use super::stream;
 const MOST_BLOCK_BYTES: u64 = 64 << 20;
 const ALIGNMENT: u64 = 4 << 10;
 
-/// Streams to warm memory on huge pages, as the system gives them. The memory is held as long as this lives.
+/// Streams to warm memory on huge pages, as the system gives them. The memory is held as long as
+/// this lives.
 pub struct Limit {
     blocks: Vec<Block>,
 }
@@ -37,7 +38,8 @@ impl Limit {
         Ok(limit)
     }
 
-    /// Bytes a second that `threads` threads write together when each writes about `bytes`, or its memory once.
+    /// Bytes a second that `threads` threads write together when each writes about `bytes`, or its
+    /// memory once.
     pub fn bytes_per_second(&mut self, threads: usize, bytes: u64) -> f64 {
         let threads = threads.min(self.blocks.len());
         let once: u64 = self.blocks[..threads].iter().map(|block| block.len() as u64).sum();

@@ -82,7 +82,8 @@ impl Line {
         }
     }
 
-    /// Name and value of each column, in order. Beyond the usual ones there is what is not the default, and what was counted.
+    /// Name and value of each column, in order. Beyond the usual ones there is what is not the
+    /// default, and what was counted.
     pub fn fields(&self) -> Vec<(String, Value)> {
         let Cell { tuple_bytes, partitions, threads, tuples } = self.cell;
         let mut fields = vec![
@@ -124,7 +125,8 @@ impl Serialize for Line {
     }
 }
 
-/// Lines as comma-separated values, with a header. All of them come from one run, so they have the same columns.
+/// Lines as comma-separated values, with a header. All of them come from one run, so they have the
+/// same columns.
 pub fn csv<'a>(lines: impl IntoIterator<Item = &'a Line>) -> String {
     let mut text = String::new();
     for line in lines {

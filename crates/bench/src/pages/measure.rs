@@ -48,8 +48,8 @@ pub struct Measurer<'a> {
 }
 
 impl<'a> Measurer<'a> {
-    /// For cells of up to `threads` threads; each run moves `bar` by one. Without hardware counters, if they were asked for, a line
-    /// on the standard error says so.
+    /// For cells of up to `threads` threads; each run moves `bar` by one. Without hardware
+    /// counters, if they were asked for, a line on the standard error says so.
     ///
     /// # Errors
     /// If there is no memory to measure the limit with.
@@ -76,7 +76,8 @@ impl<'a> Measurer<'a> {
     /// Measures one cell.
     ///
     /// # Errors
-    /// If a variant puts a tuple into a wrong place, memory runs out, or the measurement is stopped.
+    /// If a variant puts a tuple into a wrong place, memory runs out, or the measurement is
+    /// stopped.
     pub fn cell(&mut self, cell: Cell) -> Result<Measured> {
         let (variants, skipped) = self.setting.fitting(&cell, self.variants)?;
         self.bar.inc(skipped.len() as u64 * Self::runs(self.setting, &self.variants[..1]));
@@ -153,7 +154,8 @@ struct Run {
     time: Time,
 }
 
-/// A cell's page memory. What a checked run took stays and is taken again, so the timed runs find as many warm pages as they need.
+/// A cell's page memory. What a checked run took stays and is taken again, so the timed runs find
+/// as many warm pages as they need.
 struct CellBench<'a> {
     setting: &'a Setting,
     cell: Cell,
@@ -172,7 +174,8 @@ impl<'a> CellBench<'a> {
         Ok(Self { setting, cell, heap: Heap::new(setting.paper_page_bytes), pool, stop })
     }
 
-    /// Checks what a first run leaves, and counts the memory of a second one that finds warm pages and nothing else.
+    /// Checks what a first run leaves, and counts the memory of a second one that finds warm pages
+    /// and nothing else.
     fn candidate(&self, variant: Variant) -> Result<Candidate> {
         let shape = self.setting.shape(variant, &self.cell)?;
         let new = || Candidate {

@@ -25,7 +25,8 @@ pub use variant::{OURS, Variant};
 /// Runs the benchmark that `args` ask for, prints its result and writes its files.
 ///
 /// # Errors
-/// If a variant puts a tuple into a wrong place, nothing fits in memory, a file cannot be written, or `stop` is set meanwhile.
+/// If a variant puts a tuple into a wrong place, nothing fits in memory, a file cannot be written,
+/// or `stop` is set meanwhile.
 pub fn run(args: &PagesArgs, stop: &Stop) -> Result<()> {
     // At once, so that a file that cannot be written is known before the work.
     let csv_file = args.csv.clone().map(|file| Unfinished::create("--csv", file)).transpose()?;
@@ -51,7 +52,8 @@ pub fn run(args: &PagesArgs, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-/// All cells, tuple size by tuple size. A number of tuples that memory decided is told on the standard error.
+/// All cells, tuple size by tuple size. A number of tuples that memory decided is told on the
+/// standard error.
 fn cells(args: &PagesArgs, setting: &Setting, variants: &[Variant]) -> Vec<Cell> {
     let threads = if args.threads.is_empty() { args::default_threads() } else { args.threads.clone() };
     let mut cells = Vec::new();
@@ -64,12 +66,14 @@ fn cells(args: &PagesArgs, setting: &Setting, variants: &[Variant]) -> Vec<Cell>
     cells
 }
 
-/// As [`Setting::default_tuples`]; if these are fewer than the paper's, a line on the standard error says so.
+/// As [`Setting::default_tuples`]; if these are fewer than the paper's, a line on the standard
+/// error says so.
 pub fn tuples_that_fit(setting: &Setting, tuple_bytes: u32, variants: &[Variant]) -> u64 {
     let tuples = setting.default_tuples(tuple_bytes, variants);
     if tuples < PAPER_TUPLES {
         eprintln!(
-            "{tuple_bytes}-byte tuples: {:.1} million instead of {:.1}, so that their pages fit in the memory that may be used",
+            "{tuple_bytes}-byte tuples: {:.1} million instead of {:.1}, so that their pages fit in the memory \
+                that may be used",
             tuples as f64 / 1e6,
             PAPER_TUPLES as f64 / 1e6
         );

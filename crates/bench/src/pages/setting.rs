@@ -12,7 +12,8 @@ use super::variant::Variant;
 
 /// Tuples of the paper's benchmark of memory.
 pub const PAPER_TUPLES: u64 = 67_200_000;
-/// The share of memory that a cell may take, and the share that full pages and tuples may take by default.
+/// The share of memory that a cell may take, and the share that full pages and tuples may take by
+/// default.
 const MEMORY_SHARE: f64 = 0.6;
 const TUPLE_SHARE: f64 = 0.5 / MEMORY_SHARE;
 /// Bytes of a batch of tuples, by default.
@@ -59,15 +60,17 @@ pub struct Cell {
     pub tuples: u64,
 }
 
-/// The most memory that a cell may take unless the user says so: 60 % of the machine's, and 90 % of what is free.
+/// The most memory that a cell may take unless the user says so: 60 % of the machine's, and 90 % of
+/// what is free.
 pub fn default_memory_bytes(total: Option<u64>, available: Option<u64>) -> u64 {
     let share = total.map_or(u64::MAX, |total| (total as f64 * MEMORY_SHARE) as u64);
     available.map_or(share, |available| share.min(available / 10 * 9))
 }
 
 impl Setting {
-    /// The tuples of the paper, or as many as have room on pages in half of the memory, once for the paper's variants and once
-    /// for ours, besides what materialising them takes. In whole hundred thousands, if there is one.
+    /// The tuples of the paper, or as many as have room on pages in half of the memory, once for
+    /// the paper's variants and once for ours, besides what materialising them takes. In whole
+    /// hundred thousands, if there is one.
     pub fn default_tuples(&self, tuple_bytes: u32, variants: &[Variant]) -> u64 {
         let on_page = self.bytes_on_page(tuple_bytes);
         let materialised = if variants.iter().any(|variant| variant.materialises()) { tuple_bytes.into() } else { 0 };
@@ -108,15 +111,17 @@ impl Setting {
         let (partitions, threads) = (cell.partitions as u64, cell.threads as u64);
         let open = match variant {
             _ if variant.has_local_pages() => partitions * threads,
-            // A writer's claim, at most an eighth of a page, may be missing from full pages; a turn takes a page too many.
+            // A writer's claim, at most an eighth of a page, may be missing from full pages; a turn takes a page too
+            // many.
             _ if variant.is_ours() => partitions * (1 + threads.div_ceil(8)) + threads,
             _ => partitions,
         };
         cell.tuples.div_ceil(shape.capacity() as u64) + open
     }
 
-    /// The variants whose memory fits, and a line for each that does not. Pages of the paper's variants are kept for the next one
-    /// and those of ours beside them, so that memory stays warm.
+    /// The variants whose memory fits, and a line for each that does not. Pages of the paper's
+    /// variants are kept for the next one and those of ours beside them, so that memory stays
+    /// warm.
     ///
     /// # Errors
     /// If pages cannot have the size asked for.

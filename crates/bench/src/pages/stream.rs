@@ -5,7 +5,8 @@ use std::arch::x86_64::*;
 
 const LINE: usize = 64;
 
-/// Writes all of `bytes`, past the cache where the machine can (x86-64) and as far as they are whole, aligned cache lines.
+/// Writes all of `bytes`, past the cache where the machine can (x86-64) and as far as they are
+/// whole, aligned cache lines.
 pub(super) fn write(bytes: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -29,7 +30,8 @@ pub(super) fn write(bytes: &mut [u8]) {
 }
 
 /// # Safety
-/// `bytes` bytes from `start` on are whole lines, aligned, and can be written; the processor has AVX-512.
+/// `bytes` bytes from `start` on are whole lines, aligned, and can be written; the processor has
+/// AVX-512.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn wide(start: *mut u8, bytes: usize) {

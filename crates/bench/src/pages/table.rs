@@ -108,13 +108,15 @@ fn behind(comparison: &Comparison<'_>) -> Option<String> {
     let Cell { tuple_bytes, partitions, threads, .. } = comparison.cell;
     (ratio < 1.0).then(|| {
         format!(
-            "  {tuple_bytes} B, {partitions} partitions, {threads} threads: {:.1} against {:.1} M/s of {}, ratio {ratio:.2}",
+            "  {tuple_bytes} B, {partitions} partitions, {threads} threads: {:.1} against {:.1} M/s of {}, ratio \
+                {ratio:.2}",
             ours.mtuples_per_s, best.mtuples_per_s, best.variant
         )
     })
 }
 
-/// A page with bars for each tuple size and number of threads, the comparison as a table, and all lines.
+/// A page with bars for each tuple size and number of threads, the comparison as a table, and all
+/// lines.
 pub fn html(lead: &str, lines: &[Line]) -> String {
     let comparisons = Comparison::all(lines);
     let mut groups: Vec<(u32, usize)> =

@@ -45,7 +45,8 @@ pub struct RoundaboutArgs {
     /// How they are sent
     #[arg(long, value_name = "WAY", value_delimiter = ',', default_value = DEFAULT_WAYS)]
     pub ways: Vec<Way>,
-    /// Which of libfabric's providers the ways ofi and ofi-sealed use, and at which address, if it has such
+    /// Which of libfabric's providers the ways ofi and ofi-sealed use, and at which address, if it
+    /// has such
     #[cfg(feature = "ofi")]
     #[arg(long, value_name = "PROVIDER[@ADDRESS]", default_value = "tcp@127.0.0.1")]
     pub fabric: String,

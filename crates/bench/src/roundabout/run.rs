@@ -111,7 +111,8 @@ impl Run<'_> {
         })
     }
 
-    /// Host 0 sends everything, and host 1 reads it. Gives the time from the first element to the last one.
+    /// Host 0 sends everything, and host 1 reads it. Gives the time from the first element to the
+    /// last one.
     fn host(&self, me: u16, address: Address, identities: Option<&[Identity; 2]>) -> Result<Duration> {
         let Some(identities) = identities else { return self.protected_host(me, address, &Clear) };
         let identity = &identities[usize::from(me)];

@@ -19,19 +19,22 @@ use futures::{TryStreamExt, future::try_join_all};
 
 use super::args::Consumers;
 
-/// What an output partition held: two sums of row hashes tell apart what is not the same multiset of rows.
+/// What an output partition held: two sums of row hashes tell apart what is not the same multiset
+/// of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub rows: usize,
-    /// Sums of independent hashes, the same in any order of the rows. Complete only if the run was checked.
+    /// Sums of independent hashes, the same in any order of the rows. Complete only if the run was
+    /// checked.
     pub sums: [u64; CHECK_HASHES],
 }
 
 /// Independent hashes of each row in a checked run.
 const CHECK_HASHES: usize = 2;
 
-/// Executes all partitions of `plan` and reads them to their end as `consumers` says. Returns the time that took and
-/// what each partition held; rows are hashed into the tallies if `checked`. Dropped, it stops all tasks.
+/// Executes all partitions of `plan` and reads them to their end as `consumers` says. Returns the
+/// time that took and what each partition held; rows are hashed into the tallies if `checked`.
+/// Dropped, it stops all tasks.
 pub async fn drain(
     plan: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,

@@ -26,7 +26,8 @@ pub struct Input {
 }
 
 impl Input {
-    /// Generates lineitem at `scale` with all columns that a payload has, on all cores. Stops when dropped.
+    /// Generates lineitem at `scale` with all columns that a payload has, on all cores. Stops when
+    /// dropped.
     pub async fn generate(scale: f64) -> Result<Self> {
         let orders = OrderGenerator::calculate_row_count(scale, 1, 1);
         let parts = 1 + (orders / PART_ORDERS) as i32;

@@ -103,8 +103,8 @@ impl<'a> Case<'a> {
         Ok(Measured { case: *self, rows: input.rows(), batches: input.batches.len(), memcpy_times, stock, ours })
     }
 
-    /// Compares the rows of each output partition with those of stock's operator, which it returns. Stock reads evenly
-    /// and in unlimited memory, as its answer must not fail.
+    /// Compares the rows of each output partition with those of stock's operator, which it returns.
+    /// Stock reads evenly and in unlimited memory, as its answer must not fail.
     async fn check(&self, input: &Input) -> Result<Vec<Tally>> {
         let even = Self { consumers: Consumers::Even, memory_limit: None, ..*self };
         let stock = even.run(Operator::Stock, input, true).await?.tallies;

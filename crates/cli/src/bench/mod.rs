@@ -1,4 +1,5 @@
-//! `annulus bench`: rivals on the same input in the same run, the answers compared before anything is timed.
+//! `annulus bench`: rivals on the same input in the same run, the answers compared before anything
+//! is timed.
 
 mod args;
 mod drain;

@@ -19,7 +19,8 @@ use super::{
 };
 use crate::{errors, interrupt::until_interrupted, run::Outcome};
 
-/// Runs the comparison that `args` ask for on the worker threads of the current runtime; spills to the folder `spill`.
+/// Runs the comparison that `args` ask for on the worker threads of the current runtime; spills to
+/// the folder `spill`.
 pub async fn run(args: RepartitionArgs, spill: &Path) -> Result<Outcome> {
     until_interrupted(compare(&args, spill)).await
 }

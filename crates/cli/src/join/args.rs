@@ -76,10 +76,12 @@ pub struct JoinArgs {
     /// The file of a ring whose hosts run already (annulus node --ring)
     #[arg(long, value_name = "FILE")]
     ring: Option<PathBuf>,
-    /// With --ring, the submitter whose certificate is shown [default: the one whose key is in the folder of certificates]
+    /// With --ring, the submitter whose certificate is shown [default: the one whose key is in the
+    /// folder of certificates]
     #[arg(long, value_name = "NAME", requires = "ring")]
     name: Option<HostName>,
-    /// With --ring, whose files stand under the inputs' paths: shared by all hosts, or each host's own
+    /// With --ring, whose files stand under the inputs' paths: shared by all hosts, or each host's
+    /// own
     #[arg(long, value_name = "WHOSE", requires = "ring", default_value = "shared")]
     inputs: InputsArg,
     /// The side that goes around the ring [default: the smaller one, or on one host the larger one]
@@ -91,10 +93,12 @@ pub struct JoinArgs {
     /// Threads of each host [default: its cores; with --local, the cores divided among the hosts]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     threads: Option<usize>,
-    /// Memory that each host may use, like 512M or 2G: a join that needs more is refused [default: no limit]
+    /// Memory that each host may use, like 512M or 2G: a join that needs more is refused [default:
+    /// no limit]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     memory_limit: Option<usize>,
-    /// Cut what stays into N parts and turn the ring once for each, or 'auto': as often as --memory-limit asks for
+    /// Cut what stays into N parts and turn the ring once for each, or 'auto': as often as
+    /// --memory-limit asks for
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_revolutions)]
     revolutions: Revolutions,
     /// Bytes of the fragments that go around, on one of which a row must fit: from 4K to 1G
@@ -135,7 +139,8 @@ pub struct JoinArgs {
 enum InputsArg {
     /// All hosts see the same files, and each reads a part of them
     Shared,
-    /// Each host reads all files that it sees; there are some here, too, which tell columns and sizes
+    /// Each host reads all files that it sees; there are some here, too, which tell columns and
+    /// sizes
     Each,
 }
 

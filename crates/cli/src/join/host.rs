@@ -18,7 +18,8 @@ pub const HOST_COMMAND: &str = "host";
 /// How long a host that was asked to end may take to remove what it has written.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Carries out the orders on the standard input until they end, or `coordinator` does, or a signal comes.
+/// Carries out the orders on the standard input until they end, or `coordinator` does, or a signal
+/// comes.
 pub async fn serve(coordinator: u32) -> Result<Outcome> {
     // From here on a signal does not end the process before the host's files are gone.
     let mut signals = Signals::all()?;
@@ -44,8 +45,8 @@ pub async fn serve(coordinator: u32) -> Result<Outcome> {
     Ok(Outcome::Interrupted(signal))
 }
 
-/// Has the system send a signal when the coordinator's thread that started this process ends. The closed pipe of orders says the
-/// same, unless another process has inherited its other end.
+/// Has the system send a signal when the coordinator's thread that started this process ends. The
+/// closed pipe of orders says the same, unless another process has inherited its other end.
 #[cfg(target_os = "linux")]
 fn end_with(coordinator: u32, stop: &Stop) -> Result<()> {
     use nix::sys::{prctl::set_pdeathsig, signal::Signal};

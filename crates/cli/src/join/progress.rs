@@ -40,7 +40,8 @@ impl Observe for Shown {
                 // The last one ends before its rows are written.
                 let revolution = (progress.revolutions + 1).min(of as u64);
                 format!(
-                    "host {host}: revolution {revolution} of {of}, {fragments} fragments, {out} rows out, waited {waited:.1} s"
+                    "host {host}: revolution {revolution} of {of}, {fragments} fragments, {out} rows out, waited \
+                        {waited:.1} s"
                 )
             }
             Phase::Writing => format!("host {host}: ends its files, {} rows", HumanCount(progress.rows_out)),

@@ -118,7 +118,8 @@ the key on a safe way. Nothing is overwritten.")]
 pub struct AddHostArgs {
     /// The host's name: 1 to 63 letters, digits, '-', '_' or '.'
     pub host: HostName,
-    /// An address or name of the host, for other tools that look at certificates; as often as needed
+    /// An address or name of the host, for other tools that look at certificates; as often as
+    /// needed
     #[arg(long, value_name = "ADDRESS")]
     pub address: Vec<String>,
     /// Where the authority's files are

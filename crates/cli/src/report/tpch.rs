@@ -90,7 +90,8 @@ pub fn summary(reports: &[QueryReport]) -> String {
     };
     let times = match slowest {
         Some((query, ratio)) => format!(
-            "stock {stock:.0} ms, Annulus {annulus:.0} ms, ratio {:.3}; slowest relative to stock: query {query} ({ratio:.3})",
+            "stock {stock:.0} ms, Annulus {annulus:.0} ms, ratio {:.3}; slowest relative to stock: query {query} \
+                ({ratio:.3})",
             stock / annulus
         ),
         None => "no times".to_owned(),
@@ -111,7 +112,8 @@ pub fn page(reports: &[QueryReport], job: &TpchJob) -> String {
     let partitions = job.limits.target_partitions.map_or("one per core".to_owned(), |count| count.to_string());
     let memory = job.limits.memory_bytes.map_or("unlimited".to_owned(), |bytes| format!("{bytes} bytes"));
     let lead = format!(
-        "Scale factor {}, {} timed runs on each engine in turn, medians; target partitions: {partitions}; memory: {memory}. {}.",
+        "Scale factor {}, {} timed runs on each engine in turn, medians; target partitions: {partitions}; \
+            memory: {memory}. {}.",
         job.scale,
         job.iterations,
         summary(reports)

@@ -9,8 +9,8 @@ use tokio::task::spawn_blocking;
 use super::Outcome;
 use crate::interrupt::until_interrupted;
 
-/// Runs `work` on a thread of its own. When the process is asked to end, `work` is told to stop, and removes the files that it
-/// has not finished.
+/// Runs `work` on a thread of its own. When the process is asked to end, `work` is told to stop,
+/// and removes the files that it has not finished.
 pub async fn run(work: impl FnOnce(&Stop) -> Result<()> + Send + 'static) -> Result<Outcome> {
     let stop = Arc::new(Stop::default());
     let at_drop = StopAtDrop(Arc::clone(&stop));

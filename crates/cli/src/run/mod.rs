@@ -27,8 +27,8 @@ pub enum Outcome {
     Interrupted(u8),
 }
 
-/// How long the tasks of an interrupted job may take to stop. One that computes without a pause cannot be stopped; the
-/// end of the process does it.
+/// How long the tasks of an interrupted job may take to stop. One that computes without a pause
+/// cannot be stopped; the end of the process does it.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Runs `job` to its end.

@@ -20,7 +20,8 @@ use tokio::task::spawn_blocking;
 use super::{GRACE, Outcome};
 use crate::{interrupt::Signals, job::PartitionJob, report};
 
-/// Splits the dataset that `job` names. A signal stops it at the next batch; what is finished by then stays.
+/// Splits the dataset that `job` names. A signal stops it at the next batch; what is finished by
+/// then stays.
 pub async fn run(job: PartitionJob) -> Result<Outcome> {
     let mut signals = Signals::all()?;
     let cancel = CancelToken::new();

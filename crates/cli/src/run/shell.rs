@@ -23,7 +23,8 @@ const TABLES: &str = "SELECT table_schema AS schema, table_name AS name, table_t
 /// Tables whose columns are completed. More would take long before each prompt.
 const COMPLETED_TABLES: usize = 100;
 
-/// Reads and runs statements until the user leaves. Ctrl-C cancels a running statement and returns to the prompt.
+/// Reads and runs statements until the user leaves. Ctrl-C cancels a running statement and returns
+/// to the prompt.
 pub async fn run(ctx: SessionContext, mut view: View) -> Result<Outcome> {
     view.how_to_see_all = "\\maxrows inf";
     let mut shell = Shell { ctx, view, output: None, interrupts: Signals::interrupts()? };

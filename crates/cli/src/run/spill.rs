@@ -1,4 +1,5 @@
-//! The folder for spill files, which outlasts no process: what a killed one left is removed by the next.
+//! The folder for spill files, which outlasts no process: what a killed one left is removed by the
+//! next.
 
 use std::{
     fs::{self, File},
@@ -16,7 +17,8 @@ const LOCK: &str = "lock";
 /// A folder for spill files, removed when dropped.
 #[derive(Debug)]
 pub struct SpillFolder {
-    /// Below the folder that has the lock, so that an engine that looks into it finds only its own files.
+    /// Below the folder that has the lock, so that an engine that looks into it finds only its own
+    /// files.
     files: PathBuf,
     _lock: File,
     _folder: TempDir,
@@ -63,7 +65,8 @@ fn lock(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Removes the folders of this user beside `own` that no process has locked. What cannot be removed stays.
+/// Removes the folders of this user beside `own` that no process has locked. What cannot be removed
+/// stays.
 fn sweep(temporary: &Path, own: &Path) {
     let Ok(entries) = fs::read_dir(temporary) else { return };
     for folder in entries.flatten().map(|entry| entry.path()) {

@@ -1,4 +1,5 @@
-//! `annulus tpch`: the queries on stock DataFusion and on Annulus, answers compared first, then timed in turn.
+//! `annulus tpch`: the queries on stock DataFusion and on Annulus, answers compared first, then
+//! timed in turn.
 
 use std::{
     io::{Write, stdout},
@@ -67,7 +68,8 @@ async fn compare(job: &TpchJob, spill: &Path) -> Result<Outcome> {
 /// A session of `engine` with the tables in `folder`.
 async fn open(job: &TpchJob, engine: Engine, folder: &Path, spill: &Path) -> Result<SessionContext> {
     let mut config = SessionConfig::new();
-    // The standard's meaning of 0.06 + 0.01; as binary fractions they would miss the discount of 0.07 in query 6.
+    // The standard's meaning of 0.06 + 0.01; as binary fractions they would miss the discount of 0.07
+    // in query 6.
     config.options_mut().sql_parser.parse_float_as_decimal = true;
     let ctx = session::open(engine, job.limits, spill, config, None)?;
     tables::register(&ctx, folder).await?;
@@ -109,7 +111,8 @@ impl Engines {
         stock.difference(&annulus.answer()?, query.ordered_by)
     }
 
-    /// Runs the query on both in turn, each engine first as often as the other, and keeps the medians.
+    /// Runs the query on both in turn, each engine first as often as the other, and keeps the
+    /// medians.
     async fn time(&self, query: &Query, job: &TpchJob, report: &mut QueryReport) -> Result<()> {
         let (mut stock, mut annulus) = (Vec::new(), Vec::new());
         for iteration in 0..job.iterations {

@@ -235,8 +235,8 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
     Tokenizer::new(dialect, text).with_unescape(false).tokenize().map_err(|error| error.message)
 }
 
-/// Whether nothing more must be typed: a command, or statements that end with a semicolon. What cannot be read is complete too, so
-/// that its error is shown.
+/// Whether nothing more must be typed: a command, or statements that end with a semicolon. What
+/// cannot be read is complete too, so that its error is shown.
 fn is_complete(text: &str) -> bool {
     let text = text.trim();
     if text.is_empty() || text.starts_with('\\') || ["exit", "quit"].iter().any(|word| text.eq_ignore_ascii_case(word))

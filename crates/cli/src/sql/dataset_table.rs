@@ -1,4 +1,5 @@
-//! A dataset as a table: Parquet is read by DataFusion, which leaves out what a query does not need, and all else by the dataset.
+//! A dataset as a table: Parquet is read by DataFusion, which leaves out what a query does not
+//! need, and all else by the dataset.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -129,8 +130,8 @@ impl TableProvider for DatasetTable {
     }
 }
 
-/// The columns of the files and those that their folders name, if DataFusion can read them: all are Parquet, and have the same
-/// columns in their folders' names.
+/// The columns of the files and those that their folders name, if DataFusion can read them: all are
+/// Parquet, and have the same columns in their folders' names.
 fn parquet_schema(dataset: &Dataset) -> Option<(Schema, Vec<FieldRef>)> {
     let constants: Vec<&str> =
         dataset.files.first()?.constants.iter().map(|(field, _)| field.name().as_str()).collect();

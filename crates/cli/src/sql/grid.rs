@@ -50,7 +50,8 @@ impl<'a, W: Write> GridWriter<'a, W> {
         Self { sink, schema, options, limits, waiting: Vec::new(), widths: None, rows: GridRows::default() }
     }
 
-    /// Prints the rows of `batch`, up to the limit, or keeps them until there are enough to choose widths.
+    /// Prints the rows of `batch`, up to the limit, or keeps them until there are enough to choose
+    /// widths.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.rows.total += batch.num_rows();
         let left = self.limits.max_rows.saturating_sub(self.rows.printed + self.waiting.len());
@@ -113,7 +114,8 @@ impl<'a, W: Write> GridWriter<'a, W> {
         Ok(self.sink.write_all(b"+\n")?)
     }
 
-    /// One row, which has as many lines as its highest cell. Numbers end, and other values begin, in one column.
+    /// One row, which has as many lines as its highest cell. Numbers end, and other values begin,
+    /// in one column.
     fn row(&mut self, cells: &[String], values: bool) -> Result<()> {
         let widths = self.widths.as_deref().unwrap_or_default();
         let height = cells.iter().map(|cell| cell.lines().count()).max().unwrap_or(0).max(1);

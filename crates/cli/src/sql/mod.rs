@@ -1,4 +1,5 @@
-//! What `annulus sql` is made of: tables from files and URLs, statements from text, results to the screen and to files.
+//! What `annulus sql` is made of: tables from files and URLs, statements from text, results to the
+//! screen and to files.
 
 mod dataset_table;
 pub mod format;

@@ -25,7 +25,8 @@ impl ScriptStatement {
     }
 }
 
-/// Splits `text` at the semicolons between statements and parses each in the SQL dialect of the session.
+/// Splits `text` at the semicolons between statements and parses each in the SQL dialect of the
+/// session.
 pub fn parse(ctx: &SessionContext, text: &str) -> Result<Vec<ScriptStatement>> {
     let name = ctx.copied_config().options().sql_parser.dialect;
     let dialect = dialect_from_str(name).ok_or_else(|| anyhow!("unknown SQL dialect '{name}'"))?;

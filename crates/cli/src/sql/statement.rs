@@ -18,8 +18,8 @@ use super::{
 };
 use crate::errors;
 
-/// Runs the statements of `text` in order, up to the first that fails. Results are shown in `view`; with an `output`, that of
-/// the last statement goes there.
+/// Runs the statements of `text` in order, up to the first that fails. Results are shown in `view`;
+/// with an `output`, that of the last statement goes there.
 pub async fn run_all(ctx: &SessionContext, text: &str, view: &View, output: Option<OutputFile>) -> Result<()> {
     match run(ctx, text, view, output).await {
         Ok(()) => Ok(()),
@@ -69,7 +69,8 @@ async fn execute(ctx: &SessionContext, statement: Statement) -> Result<SendableR
     Ok(ctx.execute_logical_plan(plan).await?.execute_stream().await?)
 }
 
-/// Whether `plan` is a limit on the rows of one table as they are stored: without a condition, an order or a join.
+/// Whether `plan` is a limit on the rows of one table as they are stored: without a condition, an
+/// order or a join.
 fn asks_for_first_rows(plan: &LogicalPlan) -> bool {
     fn as_stored(plan: &LogicalPlan) -> bool {
         match plan {

@@ -1,4 +1,5 @@
-//! Object stores for the URLs in statements, made when a URL first needs one. Credentials come from the environment.
+//! Object stores for the URLs in statements, made when a URL first needs one. Credentials come from
+//! the environment.
 
 use std::{collections::HashMap, env, fs, str::FromStr, sync::Arc, time::Duration};
 

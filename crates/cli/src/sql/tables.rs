@@ -58,8 +58,8 @@ impl TableSpec {
     }
 }
 
-/// Lets queries name tables by their paths. What is on this machine is read as a [`TableSpec`]'s, what else a URL names as
-/// DataFusion does.
+/// Lets queries name tables by their paths. What is on this machine is read as a [`TableSpec`]'s,
+/// what else a URL names as DataFusion does.
 pub fn name_by_path(ctx: &SessionContext, options: InputOptions) {
     let urls = DynamicListTableFactory::default();
     urls.session_store().with_state(ctx.state_weak_ref());

@@ -24,7 +24,8 @@ pub struct View {
     pub format: Format,
     /// Rows of a table that are printed.
     pub max_rows: usize,
-    /// Whether a person is looking: then lines end where the terminal does, and the rows are counted.
+    /// Whether a person is looking: then lines end where the terminal does, and the rows are
+    /// counted.
     pub terminal: bool,
     /// Whether times stand beside the number of rows.
     pub timing: bool,
@@ -33,7 +34,8 @@ pub struct View {
 }
 
 impl View {
-    /// Prints `rows`, batch by batch. Those of a `query` may be cut; what describes the session is printed whole.
+    /// Prints `rows`, batch by batch. Those of a `query` may be cut; what describes the session is
+    /// printed whole.
     pub async fn show(&self, ctx: &SessionContext, rows: SendableRecordBatchStream, query: bool) -> Result<()> {
         let start = Instant::now();
         let sink = PipeSink::new(BufWriter::new(stdout()));

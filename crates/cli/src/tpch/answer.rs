@@ -11,7 +11,8 @@ use arrow::{
     util::display::array_value_to_string,
 };
 
-/// How far floating-point values may differ, relative to the larger one: sums depend on the order of their terms.
+/// How far floating-point values may differ, relative to the larger one: sums depend on the order
+/// of their terms.
 const TOLERANCE: f64 = 1e-9;
 
 /// The rows of a query, in the order in which they came.
@@ -28,8 +29,8 @@ impl Answer {
         self.0.num_rows()
     }
 
-    /// The first difference to `other`, in words; none if both hold the same rows, and in the same order as far as the
-    /// columns `ordered_by` tell. Sorts both: O(n log n).
+    /// The first difference to `other`, in words; none if both hold the same rows, and in the same
+    /// order as far as the columns `ordered_by` tell. Sorts both: O(n log n).
     pub fn difference(&self, other: &Self, ordered_by: &[usize]) -> Result<Option<String>> {
         let (left, right) = (&self.0, &other.0);
         let columns = |batch: &RecordBatch| -> Vec<_> {
@@ -49,7 +50,8 @@ impl Answer {
     }
 }
 
-/// Compares rows of the same columns and number, one by one, each side sorted before if that is asked for.
+/// Compares rows of the same columns and number, one by one, each side sorted before if that is
+/// asked for.
 fn compare_rows(left: &RecordBatch, right: &RecordBatch, sorted: bool) -> Result<Option<String>> {
     let (is_float, is_exact): (Vec<_>, Vec<_>) =
         (0..left.num_columns()).partition(|column| left.column(*column).data_type().is_floating());
@@ -71,8 +73,8 @@ fn compare_rows(left: &RecordBatch, right: &RecordBatch, sorted: bool) -> Result
     Ok(None)
 }
 
-/// Rows apart in what must be equal and what may differ a little. Sorting looks at the exact part first, so that a
-/// small difference does not change the order of rows.
+/// Rows apart in what must be equal and what may differ a little. Sorting looks at the exact part
+/// first, so that a small difference does not change the order of rows.
 struct SplitRows {
     exact: Option<Rows>,
     floats: Vec<ArrayRef>,

@@ -7,7 +7,8 @@ pub struct Query {
     /// 1 to 22.
     pub number: u8,
     text: &'static str,
-    /// The columns by which the answer is ordered, by position. Rows equal in them may come in any order.
+    /// The columns by which the answer is ordered, by position. Rows equal in them may come in any
+    /// order.
     pub ordered_by: &'static [usize],
 }
 

@@ -67,8 +67,8 @@ const FILE_ROWS: f64 = 1_000_000.0;
 /// Rows of a row group: small enough for 64 scans to share the larger tables at scale factor 1.
 const ROW_GROUP_ROWS: usize = 1 << 17;
 
-/// The folder below `root` with the tables of `scale`, which are made if they are not there yet. Dropped before it is
-/// done, it stops and leaves nothing behind.
+/// The folder below `root` with the tables of `scale`, which are made if they are not there yet.
+/// Dropped before it is done, it stops and leaves nothing behind.
 pub async fn ensure(root: &Path, scale: f64) -> Result<PathBuf> {
     let folder = root.join(format!("sf{scale}"));
     if folder.exists() {
@@ -97,7 +97,8 @@ pub async fn register(ctx: &SessionContext, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A thread that is told to stop, and waited for, when this is dropped: what it writes is removed by itself.
+/// A thread that is told to stop, and waited for, when this is dropped: what it writes is removed
+/// by itself.
 struct Maker {
     cancelled: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -166,7 +167,8 @@ fn write_parts(folder: &Path, parts: &[Part], scale: f64, bar: &ProgressBar, can
     thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let results = workers.into_iter().map(|worker| worker.join().map_err(|_| anyhow!("a generator panicked"))?);
-        // All threads are joined before an error leaves the scope; the first cause is reported, not its echo.
+        // All threads are joined before an error leaves the scope; the first cause is reported, not its
+        // echo.
         let results: Vec<Result<()>> = results.collect();
         let (cancellations, causes): (Vec<_>, Vec<_>) =
             results.into_iter().filter_map(Result::err).partition(|error| error.is::<Cancelled>());
@@ -240,7 +242,8 @@ impl Table {
         }
     }
 
-    /// Rows at a scale factor; an order has 1 to 7 lines, so that the largest number is an estimate.
+    /// Rows at a scale factor; an order has 1 to 7 lines, so that the largest number is an
+    /// estimate.
     fn rows(self, scale: f64) -> f64 {
         match self {
             Self::LineItem => 6_001_215.0 * scale,

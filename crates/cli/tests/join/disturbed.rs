@@ -140,6 +140,7 @@ impl Ended {
         let disturbed = Instant::now();
         while !running.has_ended() {
             assert!(disturbed.elapsed() < 3 * TIMEOUT + SLACK, "it goes on and on");
+            // A real delay: another process ends without a signal to this one.
             thread::sleep(Duration::from_millis(5));
         }
         Self { after: disturbed.elapsed(), code: running.exit_code(), stderr: running.stderr() }

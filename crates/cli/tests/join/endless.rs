@@ -1,5 +1,5 @@
-//! Joins that would run for minutes, stopped at a random moment: by Ctrl-C, by the end of a host, or of the coordinator. Nothing of them
-//! runs on or is left when they say so.
+//! Joins that would run for minutes, stopped at a random moment: by Ctrl-C, by the end of a host,
+//! or of the coordinator. Nothing of them runs on or is left when they say so.
 //!
 //! `ANNULUS_JOIN_STOPS` sets the number of seeds (4) of each test.
 

@@ -181,7 +181,8 @@ async fn random_joins_are_those_of_datafusion() {
     assert!(most > 100, "all results were small");
 }
 
-/// What goes around is read in many waves, once for each revolution, and bits say which rows have met a partner in an earlier one.
+/// What goes around is read in many waves, once for each revolution, and bits say which rows have
+/// met a partner in an earlier one.
 #[tokio::test]
 async fn sides_of_many_waves_are_joined_as_by_datafusion() {
     let mut rng = StdRng::seed_from_u64(3);

@@ -1,4 +1,5 @@
-//! Joins whose hosts or coordinator are killed, frozen or interrupted, or whose disk is full: what is left is nothing.
+//! Joins whose hosts or coordinator are killed, frozen or interrupted, or whose disk is full: what
+//! is left is nothing.
 //!
 //! `ANNULUS_JOIN_FAULTS` sets the number of seeds (2).
 
@@ -28,7 +29,8 @@ struct Moment {
 }
 
 impl Moment {
-    /// Starts a join, and waits until its hosts are there and then for some of the time that a join takes.
+    /// Starts a join, and waits until its hosts are there and then for some of the time that a join
+    /// takes.
     fn reach(scene: &Scene, rng: &mut StdRng, hosts: usize, whole: Duration, options: &[&str]) -> Self {
         let mut running = scene.join(hosts, options).start();
         let mut found = Vec::new();
@@ -39,7 +41,8 @@ impl Moment {
             found = scene.hosts(running.id());
             thread::yield_now();
         }
-        // More often early: a signal comes late on a busy machine.
+        // A real delay: the fault comes at a random moment, more often early, as a signal comes late on a
+        // busy machine.
         thread::sleep(whole.mul_f64(rng.random_range(0.0f64..0.9).powi(3)));
         Self { running, hosts: found }
     }
@@ -74,7 +77,8 @@ fn signal(pid: u32, name: &str) {
     Command::new("kill").args(["-s", name, &pid.to_string()]).stderr(Stdio::null()).status().expect("kill runs");
 }
 
-/// A host of each seed gets a signal. How many joins fail of it depends on the machine, and is printed.
+/// A host of each seed gets a signal. How many joins fail of it depends on the machine, and is
+/// printed.
 fn disturb_hosts(name: &str) {
     let scene = Scene::new();
     let undisturbed = Undisturbed::of(&scene);
@@ -183,6 +187,7 @@ fn a_coordinator_that_stood_still_goes_on() {
     let mut rng = StdRng::seed_from_u64(0);
     let Moment { mut running, .. } = Moment::reach(&scene, &mut rng, 3, Duration::ZERO, &[]);
     running.signal("STOP");
+    // A real delay: the coordinator stands still for longer than the hosts wait.
     thread::sleep(crate::disturbed::TIMEOUT.mul_f64(1.5));
     running.signal("CONT");
     assert_eq!(running.exit_code(), Some(0), "{}", running.stderr());

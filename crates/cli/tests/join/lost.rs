@@ -146,6 +146,7 @@ fn a_coordinator_that_stands_still_for_too_long_does_not_take_the_join_for_done(
         }
         if !running.has_ended() {
             running.signal("STOP");
+            // A real delay: it stands still for longer than the others wait.
             thread::sleep(TIMEOUT.mul_f64(1.5));
             running.signal("CONT");
         }

@@ -154,11 +154,13 @@ fn a_ring_file_that_is_none_says_what_is_missing() {
         ("[[host]]\nname = 'a'\ncontrol = 'fd00::1:7400'\ndata = 'x:1'\n", "[fd00::1]:7400"),
         ("[[host]]\nname = 'a'\ncontrol = 'x:1'\ndata = 'x:1'\n", "'x:1' is control of host 'a' in line 3, too"),
         (
-            "[[host]]\nname = 'a'\ncontrol = 'x:1'\ndata = 'x:2'\n[[host]]\nname = 'b'\ncontrol = 'x:3'\ndata = 'x:1'\n",
+            "[[host]]\nname = 'a'\ncontrol = 'x:1'\ndata = 'x:2'\n[[host]]\nname = 'b'\ncontrol = 'x:3'\ndata = \
+                'x:1'\n",
             "line 8: data of host 'b': 'x:1' is control of host 'a' in line 3, too",
         ),
         (
-            "[[host]]\nname = 'a'\ncontrol = 'x:1'\ndata = 'x:2'\n[[host]]\nname = 'a'\ncontrol = 'x:3'\ndata = 'x:4'\n",
+            "[[host]]\nname = 'a'\ncontrol = 'x:1'\ndata = 'x:2'\n[[host]]\nname = 'a'\ncontrol = 'x:3'\ndata = \
+                'x:4'\n",
             "line 6: host 'a' is in line 2, too",
         ),
     ] {

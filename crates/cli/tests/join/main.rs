@@ -1,4 +1,5 @@
-//! `annulus join`: what comes out, as stock DataFusion has it, and what is left when something fails.
+//! `annulus join`: what comes out, as stock DataFusion has it, and what is left when something
+//! fails.
 
 #[path = "../support/mod.rs"]
 mod support;

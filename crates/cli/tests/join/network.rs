@@ -1,4 +1,5 @@
-//! A network around a machine that can be cut: what is sent then arrives nowhere, and nobody is told.
+//! A network around a machine that can be cut: what is sent then arrives nowhere, and nobody is
+//! told.
 
 use std::{
     io::{Read, Write},
@@ -68,7 +69,8 @@ impl Network {
     }
 }
 
-/// A connection to who may not listen yet: that would be asked again, and here it is the network that asks.
+/// A connection to who may not listen yet: that would be asked again, and here it is the network
+/// that asks.
 fn connect(to: SocketAddr) -> Option<TcpStream> {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {

@@ -40,7 +40,8 @@ impl Scene {
         Annulus::new(arguments.iter().chain(&timeout).chain(options)).at(self.ring.path())
     }
 
-    /// Runs `disturb` when alpha has connected to nobody, and waits for the end of the join, which comes soon.
+    /// Runs `disturb` when alpha has connected to nobody, and waits for the end of the join, which
+    /// comes soon.
     fn disturbed(&mut self, options: &[&str], disturb: impl FnOnce(&Running, &mut [Running; 3])) -> Ended {
         let (mut running, connected) = (self.join(options).start(), Cell::new(None));
         running.wait_until(|| self.silent.accept().map(|stream| connected.set(Some(stream))).is_ok());

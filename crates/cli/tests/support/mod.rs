@@ -122,7 +122,8 @@ impl Running {
     #[cfg(target_os = "linux")]
     pub fn wait_until_busy(&mut self) {
         let stat = format!("/proc/{}/stat", self.child.id());
-        // Time in user mode is field 14; the name, field 2, ends in a bracket. A tick is a hundredth of a second.
+        // Time in user mode is field 14; the name, field 2, ends in a bracket. A tick is a hundredth of a
+        // second.
         let ticks =
             || -> Option<u64> { fs::read_to_string(&stat).ok()?.split_once(") ")?.1.split(' ').nth(11)?.parse().ok() };
         self.wait_until(|| ticks() > Some(200));

@@ -79,7 +79,8 @@ impl Files {
         Self { fingerprint: dataset.fingerprint.clone(), outline: dataset.outline }
     }
 
-    /// Whether a host sees the same. On another machine files lie elsewhere, and have times of change of their own.
+    /// Whether a host sees the same. On another machine files lie elsewhere, and have times of
+    /// change of their own.
     fn are(&self, dataset: &Dataset, neighbours: &Neighbours) -> bool {
         match neighbours {
             Neighbours::Folder(_) => self.fingerprint == dataset.fingerprint,
@@ -228,7 +229,8 @@ pub struct HostSummary {
     pub join_ms: f64,
     /// Waiting for data.
     pub wait_ms: f64,
-    /// Most memory of the process since this join began, in bytes; 0 where the system does not tell.
+    /// Most memory of the process since this join began, in bytes; 0 where the system does not
+    /// tell.
     pub peak_bytes: u64,
 }
 

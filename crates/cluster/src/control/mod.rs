@@ -13,8 +13,9 @@
 //!   Keep      ─────────────────▶   the manifest of all is written
 //!             ◀─────────────────   Kept, and ends
 //! ```
-//! Between these a host says that it is alive, and how far it is. Each step begins when all hosts have done the one before. A host
-//! that fails says why and ends; when orders end early, so does the host, and leaves nothing.
+//! Between these a host says that it is alive, and how far it is. Each step begins when all hosts
+//! have done the one before. A host that fails says why and ends; when orders end early, so does
+//! the host, and leaves nothing.
 
 mod lines;
 mod message;

@@ -15,8 +15,8 @@ pub(super) enum Seen {
     Obeyed,
 }
 
-/// The host to blame, and why. Who says what went wrong with itself knows best; who is gone or silent cannot say; and what others
-/// say of a host comes last.
+/// The host to blame, and why. Who says what went wrong with itself knows best; who is gone or
+/// silent cannot say; and what others say of a host comes last.
 pub(super) fn root(seen: &[(usize, Seen)]) -> Option<(usize, String)> {
     let blamed = seen.iter().filter_map(|(host, seen)| {
         Some(match seen {
@@ -32,7 +32,8 @@ pub(super) fn root(seen: &[(usize, Seen)]) -> Option<(usize, String)> {
     Some((host, reason.to_owned()))
 }
 
-/// Whoever is blamed and blames another one has ended because of that. If they blame each other in turn, it is the first.
+/// Whoever is blamed and blames another one has ended because of that. If they blame each other in
+/// turn, it is the first.
 fn behind<'a>(seen: &'a [(usize, Seen)], first: usize, reason: &'a str) -> (usize, &'a str) {
     let mut last = (first, reason);
     for _ in seen {
@@ -54,7 +55,7 @@ mod tests {
 
     #[test]
     fn who_knows_best_is_believed() {
-        let blames = (0, Seen::Blames(1, "host 1 has failed: it has given up".into()));
+        let blames = (0, Seen::Blames(1, "host 1 has failed: it gave up".into()));
         let said = (1, Seen::Said("no space".into()));
         assert_eq!(root(&[blames.clone(), said]), Some((1, "no space".into())));
         let gone = root(&[blames.clone(), (2, Seen::Gone("broke off".into()))]).unwrap();
@@ -66,7 +67,8 @@ mod tests {
         assert_eq!(root(&[]), None);
     }
 
-    /// A host that ends while the ring is put together takes its neighbours along, and these theirs.
+    /// A host that ends while the ring is put together takes its neighbours along, and these
+    /// theirs.
     #[test]
     fn who_is_behind_the_others_is_blamed() {
         let blames = |host, other| (host, Seen::Blames(other, format!("{host} lost {other}")));

@@ -20,8 +20,8 @@ pub trait Launch {
         format!("host {host}")
     }
 
-    /// The number of its folder of the result. A host that was lost may still have its own in its hands, so that none of those that
-    /// start over has its number.
+    /// The number of its folder of the result. A host that was lost may still have its own in its
+    /// hands, so that none of those that start over has its number.
     fn member(&self, host: usize) -> usize {
         host
     }
@@ -56,7 +56,8 @@ pub struct HostProcess {
 
 /// Ends a host.
 pub trait HostHandle: Send {
-    /// Waits for it to end, at once if it is told to be killed; says how it ended, if that was not well.
+    /// Waits for it to end, at once if it is told to be killed; says how it ended, if that was not
+    /// well.
     fn end(&mut self, kill: bool) -> Option<String>;
 
     /// Whether it does nothing any more once it has been [ended](Self::end).
@@ -77,7 +78,8 @@ pub struct LocalProcesses {
 const LONGEST_FOLDER: usize = 95;
 
 impl LocalProcesses {
-    /// So many processes of a program that calls [`host::serve`](crate::host::serve) on its standard input and output.
+    /// So many processes of a program that calls [`host::serve`](crate::host::serve) on its
+    /// standard input and output.
     ///
     /// # Errors
     /// If there can be no folder for their sockets.

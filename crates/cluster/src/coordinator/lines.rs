@@ -1,5 +1,5 @@
-//! What hosts report on its way to the coordinator, and orders on their way to hosts, each with a thread of its own. However much a
-//! host says, and however little it takes, few of them wait.
+//! What hosts report on its way to the coordinator, and orders on their way to hosts, each with a
+//! thread of its own. However much a host says, and however little it takes, few of them wait.
 
 use std::{
     io::{self, Read, Write},
@@ -47,7 +47,8 @@ impl OneWaits {
     }
 }
 
-/// Sends what a host reports, to its end. A sign of life waits until the one before has [been taken](OneWaits::ends), and is lost.
+/// Sends what a host reports, to its end. A sign of life waits until the one before has [been
+/// taken](OneWaits::ends), and is lost.
 pub(super) fn follow(host: usize, reports: impl Read + Send + 'static, events: Sender<Event>) -> io::Result<OneWaits> {
     let alive = OneWaits::default();
     let follow = {

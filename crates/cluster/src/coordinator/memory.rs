@@ -98,11 +98,11 @@ impl Needs {
         if limit <= without_rows {
             let reason = format!(
                 "is {}, and a host needs {} besides the rows that stay there; allow more, or have fewer threads, or fewer or \
-                 smaller buffers (--threads, --buffers, --fragment-size)",
+                 smaller buffers (`threads`, `buffers`, `fragment_size`)",
                 mebibytes(limit),
                 mebibytes(without_rows)
             );
-            return Err(ClusterError::Option { option: "--memory-limit", reason });
+            return Err(ClusterError::Option { option: "memory_limit", reason });
         }
         let revolutions = match options.revolutions {
             Revolutions::Exactly(revolutions) => revolutions as u64,

@@ -42,7 +42,8 @@ pub struct Planned {
     /// What `now()` is on all hosts, in nanoseconds since 1970.
     pub(super) now_ns: i64,
     pub(super) schemas: [Vec<u8>; 2],
-    /// For each host its units of the left and the right side; all of what it sees if none are named.
+    /// For each host its units of the left and the right side; all of what it sees if none are
+    /// named.
     pub(super) units: Vec<[Option<Vec<usize>>; 2]>,
     pub(super) files: [Files; 2],
 }
@@ -50,7 +51,8 @@ pub struct Planned {
 /// Looks at both inputs, and plans their join on so many hosts.
 ///
 /// # Errors
-/// If an input cannot be read, or lies in the output folder, the condition is none, or hosts would need more memory than they may use.
+/// If an input cannot be read, or lies in the output folder, the condition is none, or hosts would
+/// need more memory than they may use.
 pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     if !(1..=MOST_HOSTS).contains(&hosts) {
         return Err(ClusterError::Option { option: "hosts", reason: format!("must be from 1 to {MOST_HOSTS}") });
@@ -58,7 +60,7 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     check(&job.options)?;
     if job.query.suffix.is_empty() {
         let reason = "must not be empty: columns of both sides may have the same name".to_owned();
-        return Err(ClusterError::Option { option: "--suffix", reason });
+        return Err(ClusterError::Option { option: "suffix", reason });
     }
     let query = &in_small_units(&job.query);
     let [left, right] = [open(&query.left)?, open(&query.right)?];
@@ -127,7 +129,7 @@ fn check_types(query: &Query, sides: [&Dataset; 2]) -> Result<(), ClusterError> 
         None => Ok(()),
         Some(column) => {
             let reason = format!("names a column '{column}', and neither side has one of that name");
-            Err(ClusterError::Option { option: "--types", reason })
+            Err(ClusterError::Option { option: "types", reason })
         }
     }
 }
@@ -135,17 +137,17 @@ fn check_types(query: &Query, sides: [&Dataset; 2]) -> Result<(), ClusterError> 
 fn check(options: &JoinOptions) -> Result<(), ClusterError> {
     let refuse = |option, reason: String| Err(ClusterError::Option { option, reason });
     if options.timeout < LEAST_TIMEOUT {
-        return refuse("--timeout", format!("must be at least {} s", LEAST_TIMEOUT.as_secs()));
+        return refuse("timeout", format!("must be at least {} s", LEAST_TIMEOUT.as_secs()));
     }
     if options.threads.is_some_and(|threads| !(1..=MOST_THREADS).contains(&threads)) {
-        return refuse("--threads", format!("must be from 1 to {MOST_THREADS}"));
+        return refuse("threads", format!("must be from 1 to {MOST_THREADS}"));
     }
     if !FRAGMENT_BYTES.contains(&options.fragment_bytes) {
-        return refuse("--fragment-size", "must be from 4K to 1G".to_owned());
+        return refuse("fragment_size", "must be from 4K to 1G".to_owned());
     }
     match options.revolutions {
         Revolutions::Exactly(revolutions) if !(1..=MOST_REVOLUTIONS).contains(&revolutions) => {
-            refuse("--revolutions", format!("must be from 1 to {MOST_REVOLUTIONS}"))
+            refuse("revolutions", format!("must be from 1 to {MOST_REVOLUTIONS}"))
         }
         _ => Ok(()),
     }
@@ -180,7 +182,8 @@ fn open(input: &Input) -> Result<Dataset, ClusterError> {
     Err(ClusterError::Option { option: "LEFT and RIGHT", reason })
 }
 
-/// Each host's units, of about the same number of rows, or bytes where rows are not known: the largest first, to whoever has least.
+/// Each host's units, of about the same number of rows, or bytes where rows are not known: the
+/// largest first, to whoever has least.
 fn shares(units: &[Unit], hosts: usize) -> Vec<Vec<usize>> {
     let weight = |unit: &Unit| unit.rows().unwrap_or_else(|| unit.bytes());
     let mut order: Vec<&Unit> = units.iter().collect();

@@ -25,7 +25,8 @@ pub struct RemoteHosts {
 }
 
 impl RemoteHosts {
-    /// `identity` is who orders them: any member of the ring. Whoever cannot be reached within `timeout` has failed.
+    /// `identity` is who orders them: any member of the ring. Whoever cannot be reached within
+    /// `timeout` has failed.
     pub fn new(file: RingFile, identity: Identity, timeout: Duration) -> Self {
         Self { file, identity, timeout }
     }

@@ -43,12 +43,14 @@ struct Asked {
 }
 
 impl Cancel {
-    /// The join ends as soon as its hosts have, which leave nothing; one that has not begun does not.
+    /// The join ends as soon as its hosts have, which leave nothing; one that has not begun does
+    /// not.
     pub fn cancel(&self) {
         self.ask(false);
     }
 
-    /// The join ends at once: hosts that are processes of this machine are killed, and others are not waited for.
+    /// The join ends at once: hosts that are processes of this machine are killed, and others are
+    /// not waited for.
     pub fn cancel_at_once(&self) {
         self.ask(true);
     }
@@ -97,10 +99,12 @@ pub struct Summary {
     pub elapsed: Duration,
 }
 
-/// Carries out a join as planned: all rows of the result are in the output folder then, or an error says why not, and nothing is.
+/// Carries out a join as planned: all rows of the result are in the output folder then, or an error
+/// says why not, and nothing is.
 ///
 /// # Errors
-/// If the output folder cannot be used, a host fails ([`ClusterError::Host`] names it), or the join is cancelled.
+/// If the output folder cannot be used, a host fails ([`ClusterError::Host`] names it), or the join
+/// is cancelled.
 pub fn run(
     job: &JoinJob,
     planned: &Planned,
@@ -118,7 +122,8 @@ pub fn run(
     let mut ring = ring.map_err(|error| if cancel.is_asked() { ClusterError::Cancelled } else { error })?;
     let done = join(&mut ring, job, planned, launch).and_then(|(manifests, hosts)| {
         let manifest = collection.complete(settings(job, planned), &manifests)?;
-        // Hosts that end before there is a manifest take their files away, for nobody else would if this process was killed.
+        // Hosts that end before there is a manifest take their files away, for nobody else would if this
+        // process was killed.
         ring.keep()?;
         Ok((manifest, hosts))
     });
@@ -143,9 +148,9 @@ fn settings(job: &JoinJob, planned: &Planned) -> Settings {
     let settings = [
         ("left", query.left.paths.join(" ")),
         ("right", query.right.paths.join(" ")),
-        ("--on", on.join(",")),
-        ("--where", query.condition.clone().unwrap_or_default()),
-        ("--type", query.join.to_string()),
+        ("on", on.join(",")),
+        ("where", query.condition.clone().unwrap_or_default()),
+        ("type", query.join.to_string()),
         ("hosts", planned.hosts.to_string()),
     ];
     settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -210,7 +215,8 @@ fn task(job: &JoinJob, planned: &Planned, launch: &dyn Launch, host: usize, sess
     }
 }
 
-/// A number that no other join has, so that hosts of different joins do not take each other for neighbours.
+/// A number that no other join has, so that hosts of different joins do not take each other for
+/// neighbours.
 fn session() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

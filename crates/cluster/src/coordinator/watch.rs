@@ -174,8 +174,8 @@ impl<'a> Ring<'a> {
         ClusterError::Host { host, name: self.hosts[host].name.clone(), reason: ended.unwrap_or(reason), lost }
     }
 
-    /// Ends all hosts: in good order, or at once. Names those that may still be at something, for they have not said that they have
-    /// ended.
+    /// Ends all hosts: in good order, or at once. Names those that may still be at something, for
+    /// they have not said that they have ended.
     pub(super) fn end(&mut self, failed: bool) -> Vec<String> {
         for host in &mut self.hosts {
             host.orders = None;
@@ -188,7 +188,8 @@ impl<'a> Ring<'a> {
         unconfirmed.map(|host| host.name.clone()).collect()
     }
 
-    /// Hosts that are alive take away what they have written, and are given the time, unless nobody wants to wait for it.
+    /// Hosts that are alive take away what they have written, and are given the time, unless nobody
+    /// wants to wait for it.
     fn wait_for_ends(&mut self) {
         let deadline = Instant::now() + self.timeout;
         while self.hosts.iter().any(|host| !host.ended) {
@@ -209,7 +210,7 @@ enum Next {
 
 /// A host that has ended and was not told to.
 fn stopped() -> Seen {
-    Seen::Gone("it was stopped, or has heard nothing from here for its --timeout".to_owned())
+    Seen::Gone("it was stopped, or has heard nothing from here for its `timeout`".to_owned())
 }
 
 fn said(reason: String, other: Option<u16>) -> Seen {

@@ -83,7 +83,8 @@ impl Reader<'_> {
         self.units(&self.side.units[border(part)..border(part + 1)], true)
     }
 
-    /// Reads all of this host's rows, and gives them as soon as they take `bytes` bytes. Counts them.
+    /// Reads all of this host's rows, and gives them as soon as they take `bytes` bytes. Counts
+    /// them.
     ///
     /// # Errors
     /// If others come than `before`, when they were given first.
@@ -144,7 +145,7 @@ impl Reader<'_> {
     fn check_memory(&self, bytes: u64) -> Result<(), ClusterError> {
         match self.memory_bytes {
             Some(limit) if bytes > limit => Err(ClusterError::Option {
-                option: "--memory-limit",
+                option: "memory_limit",
                 reason: format!(
                     "this host's rows of '{}' alone take more than {limit} bytes; allow more, or use more hosts",
                     self.side.name

@@ -41,8 +41,9 @@ use crate::{
 /// How often a host says that it is alive.
 const ALIVE: Duration = Duration::from_millis(200);
 
-/// Does what `orders` say until they end, or an error has been reported. Orders that end early end the join, which leaves nothing.
-/// `member` is what a host of a ring of machines is; those of one machine need none. `stop` ends it from another thread.
+/// Does what `orders` say until they end, or an error has been reported. Orders that end early end
+/// the join, which leaves nothing. `member` is what a host of a ring of machines is; those of one
+/// machine need none. `stop` ends it from another thread.
 ///
 /// # Errors
 /// If threads cannot be started. What else goes wrong is reported.
@@ -64,7 +65,8 @@ pub fn serve(
     let done = host.run();
     tell(host.id.get(), &done);
     drop(ended);
-    // It has nothing left to say but that reports cannot be written, which the next line finds out, too.
+    // It has nothing left to say but that reports cannot be written, which the next line finds out,
+    // too.
     ticker.join().ok();
     if let Err(error) = done {
         // A coordinator that is gone needs to know nothing, and users have been told by it.
@@ -95,8 +97,8 @@ fn tick(reports: &LineWriter<impl Write>, progress: &Progress, until: &Receiver<
     }
 }
 
-/// Reads orders on a thread of its own, so that their end is noticed whatever the host is at. One that comes before its time is their
-/// end, too.
+/// Reads orders on a thread of its own, so that their end is noticed whatever the host is at. One
+/// that comes before its time is their end, too.
 fn follow(orders: impl Read + Send + 'static, stop: Stop) -> Result<Receiver<Order>, ClusterError> {
     // The next one comes when this host has said that it has done the one before.
     let (sender, receiver) = mpsc::sync_channel(1);
@@ -128,7 +130,8 @@ fn report_of(error: &ClusterError) -> Report {
     Report::Failed { reason, other: other.map(|host| host.0) }
 }
 
-/// The other host that has failed, as far as this one can tell; while the ring is put together, a neighbour that it cannot do with.
+/// The other host that has failed, as far as this one can tell; while the ring is put together, a
+/// neighbour that it cannot do with.
 fn blamed(error: &RoundaboutError) -> Option<HostId> {
     use RoundaboutError::{Accept, Connect, Handover, Secure, Wire};
     match error {
@@ -167,7 +170,7 @@ mod tests {
         let failure = Failure { host: HostId(1), reason: Reason::Closed };
         let error = ClusterError::from(RoundaboutError::Failed { failure, detail: Some("broken pipe".to_owned()) });
         let Report::Failed { reason, other } = report_of(&error) else { panic!("it has not failed") };
-        assert_eq!((reason.as_str(), other), ("its connection has ended (broken pipe)", Some(1)));
+        assert_eq!((reason.as_str(), other), ("its connection closed (broken pipe)", Some(1)));
         assert!(matches!(report_of(&ClusterError::from(JoinError::Cancelled)), Report::Stopped));
     }
 

@@ -70,7 +70,8 @@ pub(super) fn reset_peak() -> io::Result<()> {
     fs::write("/proc/self/clear_refs", "5")
 }
 
-/// The most memory that this process has had since [`reset_peak`], in bytes; 0 where the system does not tell.
+/// The most memory that this process has had since [`reset_peak`], in bytes; 0 where the system
+/// does not tell.
 pub(super) fn peak_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

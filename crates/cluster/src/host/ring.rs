@@ -29,7 +29,8 @@ pub struct Member {
     pub identity: Identity,
     /// What joins may read and write here.
     pub access: Access,
-    /// How long this host waits for the next order before it gives the join up. Other hosts may need longer for a step.
+    /// How long this host waits for the next order before it gives the join up. Other hosts may
+    /// need longer for a step.
     pub step_timeout: Duration,
 }
 
@@ -117,7 +118,8 @@ fn join(
     Host::join_ring_until(place, session, config, address, protect, stopper)
 }
 
-/// Takes away this host's socket, and the folder with the last one: a coordinator that is killed takes nothing away.
+/// Takes away this host's socket, and the folder with the last one: a coordinator that is killed
+/// takes nothing away.
 pub(super) fn leave(task: &Task, member: Option<&Member>) {
     let (Neighbours::Folder(folder), None) = (&task.neighbours, member) else { return };
     // They may be gone already, or the folder may hold the sockets of others.

@@ -33,7 +33,8 @@ use crate::{
 const MOST_BYTES: u64 = 256 << 20;
 /// Files take at most this part of what a host may use of memory.
 const WRITERS_SHARE: u64 = 8;
-/// Fragments' worth of rows that go around and are prepared together: each of them then meets few partitions, or values.
+/// Fragments' worth of rows that go around and are prepared together: each of them then meets few
+/// partitions, or values.
 const WAVE_FRAGMENTS: u64 = 32;
 /// Such rows take at most this part of what a host may use of memory.
 const WAVE_SHARE: u64 = 16;
@@ -43,8 +44,8 @@ pub(crate) fn writers_bytes(memory_bytes: Option<u64>) -> u64 {
     (memory_bytes.unwrap_or(u64::MAX) / WRITERS_SHARE).min(MOST_BYTES)
 }
 
-/// Bytes of rows that go around and are read and prepared together. Three times as much is in memory: rows that are read, that
-/// are prepared, and that wait to be sent.
+/// Bytes of rows that go around and are read and prepared together. Three times as much is in
+/// memory: rows that are read, that are prepared, and that wait to be sent.
 pub(crate) fn wave_bytes(fragment_bytes: u32, memory_bytes: Option<u64>) -> u64 {
     let fragment = u64::from(fragment_bytes);
     (WAVE_FRAGMENTS * fragment).min(MOST_BYTES).min(memory_bytes.unwrap_or(u64::MAX) / WAVE_SHARE).max(fragment)
@@ -92,7 +93,8 @@ impl<W: Write> Session<W> {
         match self.order() {
             Ok(Order::Keep) => self.reports.write(&Report::Kept).map(|()| Ended::Kept),
             Ok(_) => Err(out_of_order()),
-            // The coordinator has ended too early: the manifest of all says whether it had come so far, where this host can see it.
+            // The coordinator has ended too early: the manifest of all says whether it had come so far, where this host
+            // can see it.
             Err(_) => {
                 Collection::remove_unless_in(&task.output.dir, task.output.member, &manifest)?;
                 Ok(Ended::Unconfirmed)
@@ -107,7 +109,8 @@ impl<W: Write> Session<W> {
             RecvTimeoutError::Disconnected => ClusterError::Cancelled,
             RecvTimeoutError::Timeout => ClusterError::Control {
                 reason: format!(
-                    "the next step was not ordered within {} s; other hosts may need longer for theirs: allow more on this node",
+                    "the next step was not ordered within {} s; other hosts may need longer for theirs: allow \
+                        more on this node",
                     limit.as_secs_f64()
                 ),
             },

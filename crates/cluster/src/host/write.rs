@@ -1,5 +1,5 @@
-//! Files that are written while the join goes on. Encoding a batch takes longer than joining it: a thread that did both would keep
-//! those that share a fragment with it waiting.
+//! Files that are written while the join goes on. Encoding a batch takes longer than joining it: a
+//! thread that did both would keep those that share a fragment with it waiting.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -33,8 +33,8 @@ struct Failed {
     first: Mutex<Option<ClusterError>>,
 }
 
-/// Runs `join`, whose batches go to `count` files by a thread for each, and waits until all are written. Batches that wait when
-/// `cancel` asks for a stop are not.
+/// Runs `join`, whose batches go to `count` files by a thread for each, and waits until all are
+/// written. Batches that wait when `cancel` asks for a stop are not.
 ///
 /// # Errors
 /// The first one of a file, or else that of `join`.
@@ -62,7 +62,8 @@ pub(super) fn write_while<T>(
     }
 }
 
-/// Writes what nobody else has taken. After an error or a stop nothing is written, but all is taken, so that nobody waits.
+/// Writes what nobody else has taken. After an error or a stop nothing is written, but all is
+/// taken, so that nobody waits.
 fn write(
     (files, file): (&WholeDataset, usize),
     batches: &Mutex<Receiver<RecordBatch>>,

@@ -1,4 +1,5 @@
-//! A host of a ring of machines: it waits for coordinators, and does what they say, one join at a time.
+//! A host of a ring of machines: it waits for coordinators, and does what they say, one join at a
+//! time.
 
 mod callers;
 
@@ -54,12 +55,12 @@ impl Node {
     /// Listens where the ring's file says that this host takes orders.
     ///
     /// # Errors
-    /// If the file does not have this host, the key of the ring's authority lies beside the host's certificate, or its address cannot
-    /// be listened at.
+    /// If the file does not have this host, the key of the ring's authority lies beside the host's
+    /// certificate, or its address cannot be listened at.
     pub fn listen(member: Member, timeout: Duration) -> Result<Self, ClusterError> {
         if timeout < LEAST_TIMEOUT {
             let reason = format!("must be at least {} s", LEAST_TIMEOUT.as_secs());
-            return Err(ClusterError::Option { option: "--timeout", reason });
+            return Err(ClusterError::Option { option: "timeout", reason });
         }
         let host = member.file.host(&member.identity.member().host)?;
         let authority_key = Authority::key_path(&member.file.certificates);
@@ -81,7 +82,7 @@ impl Node {
                     Ok(accepted) => accepted,
                     Err(error) => {
                         error!("cannot accept connections: {error}");
-                        // There may be too many open files, and there is nothing to wait for but time.
+                        // A real delay: with too many open files, nothing signals when one is free.
                         thread::sleep(PAUSE);
                         continue;
                     }
@@ -102,7 +103,8 @@ impl Node {
         })
     }
 
-    /// Ends the join that runs, which leaves nothing of this host's; waits no longer than a coordinator may be silent.
+    /// Ends the join that runs, which leaves nothing of this host's; waits no longer than a
+    /// coordinator may be silent.
     pub fn stop(&self) {
         let orders = self.join.orders();
         if let Some(orders) = &*orders {
@@ -207,7 +209,8 @@ fn meet(heard: Heard, waiting: &Mutex<VecDeque<Heard>>) -> Option<(Secure, Secur
     None
 }
 
-/// What a join reports. Whoever sees its end finds the host idle: fields are dropped in their order.
+/// What a join reports. Whoever sees its end finds the host idle: fields are dropped in their
+/// order.
 struct Reports {
     _running: IdleAtDrop,
     stream: Secure,

@@ -100,7 +100,8 @@ impl BandParts {
         true
     }
 
-    /// The same with `build` staying, over key columns at these places; `None` where that would be rounded otherwise.
+    /// The same with `build` staying, over key columns at these places; `None` where that would be
+    /// rounded otherwise.
     pub(super) fn band(&self, build: Side, keys: KeyPair) -> Option<Band> {
         // The band is `probe + offset`.
         if self.offset_side == Some(build) {

@@ -74,7 +74,8 @@ impl Bound {
     }
 }
 
-/// Plans what hosts do if `rotate` goes around and they find pairs by `algorithm`, which must go with the condition.
+/// Plans what hosts do if `rotate` goes around and they find pairs by `algorithm`, which must go
+/// with the condition.
 ///
 /// # Errors
 /// If an expression cannot be evaluated.
@@ -202,7 +203,8 @@ impl<'a> Binder<'a> {
             columns.filter(|column| column.0 == side).map(|column| column.1).collect()
         };
         let is_column = |expr: &&Expr| matches!(expr, Expr::Column(_));
-        // All columns come out in their order; what else is needed follows, and last what only decides which rows there are.
+        // All columns come out in their order; what else is needed follows, and last what only decides
+        // which rows there are.
         let mut kept: Vec<usize> = (0..self.out(side)).collect();
         let plain = columns_of(&mut keys.clone().filter(is_column));
         let wanted = columns_of(&mut self.filter.iter());
@@ -259,8 +261,8 @@ impl<'a> Binder<'a> {
     }
 }
 
-/// What the columns of the right side are called beside those of the left one: a name that the left one has gets the suffix, as often
-/// as it takes until no other column has it.
+/// What the columns of the right side are called beside those of the left one: a name that the left
+/// one has gets the suffix, as often as it takes until no other column has it.
 fn names_beside(left: &Schema, right: &Schema, suffix: &str) -> Vec<String> {
     let names = |schema: &Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
     let mut taken: HashSet<String> = names(left).into_iter().chain(names(right)).collect();

@@ -57,8 +57,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Chooses what was not asked for; `extents` are those of the left and the right side. What goes around is joined by every host,
-/// and is to be the smaller side, but on one host nothing is sent.
+/// Chooses what was not asked for; `extents` are those of the left and the right side. What goes
+/// around is joined by every host, and is to be the smaller side, but on one host nothing is sent.
 ///
 /// # Errors
 /// If what was asked for does not go with the condition.
@@ -84,10 +84,10 @@ pub fn choose(
         None => (Algorithm::Loops, Reason::NoKeys),
     };
     let unfit = |reason: &str| {
-        Err(ClusterError::Option { option: "--algorithm", reason: format!("{} needs {reason}", algorithm.name()) })
+        Err(ClusterError::Option { option: "algorithm", reason: format!("{} needs {reason}", algorithm.name()) })
     };
     match algorithm {
-        Algorithm::Hash if condition.equal.is_empty() => unfit("equal keys (--on, or = in the predicate)"),
+        Algorithm::Hash if condition.equal.is_empty() => unfit("equal keys (`on`, or = in the predicate)"),
         Algorithm::Merge if condition.equal.is_empty() && !has_band => unfit("equal keys, or a band in the predicate"),
         _ => Ok(Choice { rotate, rotate_reason, algorithm, algorithm_reason }),
     }

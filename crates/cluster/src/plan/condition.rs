@@ -37,8 +37,9 @@ pub(super) struct Equal {
 }
 
 impl Condition {
-    /// Takes a query's condition apart. Keys of different types are made the same, as DataFusion does. `now_ns` is the time that
-    /// functions like `now()` return, in nanoseconds since 1970: all hosts need the same.
+    /// Takes a query's condition apart. Keys of different types are made the same, as DataFusion
+    /// does. `now_ns` is the time that functions like `now()` return, in nanoseconds since
+    /// 1970: all hosts need the same.
     ///
     /// # Errors
     /// If a column is not there, keys cannot be compared, or the predicate is not one.
@@ -142,7 +143,7 @@ fn check_column(side: &str, schema: &SchemaRef, column: &str) -> Result<(), Clus
     {
         // A CSV file that was read with commas.
         let delimiter = if delimiter == '\t' { "$'\\t'".to_owned() } else { format!("'{delimiter}'") };
-        columns += &format!(" (if these are several, give --delimiter {delimiter})");
+        columns += &format!(" (if these are several, give `delimiter` {delimiter})");
     }
     Err(ClusterError::Column { column: column.to_owned(), side: side.to_owned(), columns })
 }

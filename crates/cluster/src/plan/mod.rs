@@ -1,4 +1,5 @@
-//! From what a user asks for to what each host does. Pure but for the predicates, which DataFusion parses and evaluates.
+//! From what a user asks for to what each host does. Pure but for the predicates, which DataFusion
+//! parses and evaluates.
 //!
 //! ```text
 //! --on, --where -> condition.rs: equal keys, a band (band.rs), predicates of one side, the rest

@@ -11,7 +11,8 @@ use datafusion::{error::DataFusionError, physical_expr::PhysicalExpr};
 
 use crate::error::ClusterError;
 
-/// The columns of a side that are read, which of its rows are of use, and the keys that are made of them.
+/// The columns of a side that are read, which of its rows are of use, and the keys that are made of
+/// them.
 pub struct Scan {
     /// Columns of the dataset, in the order in which they are read.
     pub columns: Vec<usize>,

@@ -72,7 +72,8 @@ impl Sql {
         simplifier.coerce(simplifier.simplify(coerced)?, &self.joined)
     }
 
-    /// What can be evaluated over rows with these columns, each of which is named by its side and its number there.
+    /// What can be evaluated over rows with these columns, each of which is named by its side and
+    /// its number there.
     pub(super) fn physical(
         &self,
         expr: &Expr,

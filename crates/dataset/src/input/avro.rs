@@ -27,7 +27,8 @@ pub(super) fn open(file: &InputFile) -> Result<Box<dyn Source>, DatasetError> {
     })
 }
 
-/// Every block ends with the file's marker; the decoder does not miss a last block that is cut short.
+/// Every block ends with the file's marker; the decoder does not miss a last block that is cut
+/// short.
 fn check_whole(file: &InputFile, marker: &[u8]) -> Result<(), DatasetError> {
     let mut end = vec![0; marker.len()];
     let mut reader = File::open(&file.path).map_err(DatasetError::io("open", &file.path))?;

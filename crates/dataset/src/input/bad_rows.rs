@@ -8,8 +8,8 @@ use crate::error::DatasetError;
 
 /// What to do with a row that cannot be read.
 ///
-/// Only lines of text can be bad rows. Where a Parquet row group or an Arrow batch cannot be read, nobody can tell which
-/// rows were lost, so that is an error whatever is asked for here.
+/// Only lines of text can be bad rows. Where a Parquet row group or an Arrow batch cannot be read,
+/// nobody can tell which rows were lost, so that is an error whatever is asked for here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BadRows {
     /// The first one is an error that names file, line and column.
@@ -30,7 +30,7 @@ impl FromStr for BadRows {
             "skip" => Ok(Self::Skip),
             "quarantine" => Ok(Self::Quarantine),
             other => Err(DatasetError::Config {
-                option: "--on-bad-row",
+                option: "on_bad_row",
                 value: other.to_owned(),
                 remedy: "choose fail, skip or quarantine".to_owned(),
             }),

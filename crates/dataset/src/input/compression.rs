@@ -22,7 +22,8 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// Splits a file name at the extension that names its compression: `a.csv.gz` into `a.csv` and [`Compression::Gzip`].
+    /// Splits a file name at the extension that names its compression: `a.csv.gz` into `a.csv` and
+    /// [`Compression::Gzip`].
     pub fn split(path: &Path) -> (&Path, Option<Self>) {
         let compression = match extension(path).as_str() {
             "gz" => Self::Gzip,
@@ -34,7 +35,8 @@ impl Compression {
         (Path::new(path.file_stem().unwrap_or_default()), Some(compression))
     }
 
-    /// Opens a file to read what it holds decompressed, also where several compressed streams follow each other.
+    /// Opens a file to read what it holds decompressed, also where several compressed streams
+    /// follow each other.
     pub(super) fn open(self, path: &str) -> io::Result<Box<dyn Read + Send>> {
         let file = BufReader::new(File::open(path)?);
         Ok(match self {

@@ -35,10 +35,12 @@ pub struct Dataset {
     pub total_bytes: u64,
     /// What the files tell about how to write their columns.
     pub hints: ColumnHints,
-    /// Names what was opened: each file's absolute path, size and time of change, and the options that decide about its
-    /// rows and units. Equal fingerprints give equal units and rows. `None` for standard input, which cannot be read again.
+    /// Names what was opened: each file's absolute path, size and time of change, and the options
+    /// that decide about its rows and units. Equal fingerprints give equal units and rows.
+    /// `None` for standard input, which cannot be read again.
     pub fingerprint: Option<String>,
-    /// The same without what differs from machine to machine, which is where the files really lie and their times of change; as a hash.
+    /// The same without what differs from machine to machine, which is where the files really lie
+    /// and their times of change; as a hash.
     pub outline: Option<u64>,
 }
 
@@ -64,7 +66,8 @@ pub struct ColumnHints {
 }
 
 impl ColumnHints {
-    /// Whether the column was dictionary encoded throughout, so that it pays to try; `None` where the format does not tell.
+    /// Whether the column was dictionary encoded throughout, so that it pays to try; `None` where
+    /// the format does not tell.
     pub fn dictionary(&self, column: usize) -> Option<bool> {
         self.dictionary.get(column).copied()
     }
@@ -85,10 +88,12 @@ impl ColumnHints {
 impl Dataset {
     /// Finds the files and reads as much of each as its schema needs.
     ///
-    /// An input is a file, a folder (all files of known formats below it; names that begin with `.` or `_` are passed over, and the
-    /// manifest and the bad rows of a dataset that was written there, whose files must be those of the manifest),
-    /// a glob, or, alone, `-` for an Arrow IPC stream on standard input. CSV and JSON files without a byte are passed over.
-    /// Folders below an input, or behind a glob's first wildcard, that are named `column=value` are columns, after those of the files.
+    /// An input is a file, a folder (all files of known formats below it; names that begin with `.`
+    /// or `_` are passed over, and the manifest and the bad rows of a dataset that was written
+    /// there, whose files must be those of the manifest), a glob, or, alone, `-` for an Arrow
+    /// IPC stream on standard input. CSV and JSON files without a byte are passed over. Folders
+    /// below an input, or behind a glob's first wildcard, that are named `column=value` are
+    /// columns, after those of the files.
     ///
     /// # Errors
     /// If an input names no file, a file cannot be read, or the files do not have the same columns.
@@ -96,7 +101,8 @@ impl Dataset {
         Self::open_checked(inputs, options, |_| Ok(()))
     }
 
-    /// As [`open`](Self::open), if `check` allows each file, which it sees before the file is opened.
+    /// As [`open`](Self::open), if `check` allows each file, which it sees before the file is
+    /// opened.
     ///
     /// # Errors
     /// As `open`, or the first of `check`.
@@ -176,8 +182,8 @@ impl Dataset {
     }
 }
 
-/// Each file, looked at; in their order. CSV and JSON files are looked at together, because what their columns are is told
-/// by all.
+/// Each file, looked at; in their order. CSV and JSON files are looked at together, because what
+/// their columns are is told by all.
 fn sources(files: &[InputFile], options: &InputOptions) -> Result<Vec<Box<dyn Source>>, DatasetError> {
     let of = |format| files.iter().filter(|file| file.format == format).collect::<Vec<_>>();
     let mut csv = text::open_csv(&of(Format::Csv), options)?.into_iter();

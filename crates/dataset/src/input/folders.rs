@@ -51,7 +51,8 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Adds to each source the columns of its file's folders. A column that the file itself has is the file's.
+/// Adds to each source the columns of its file's folders. A column that the file itself has is the
+/// file's.
 ///
 /// # Errors
 /// If a value is not one of the type that is given for its column.
@@ -76,7 +77,8 @@ pub(super) fn with_columns(
     files.iter().zip(sources).map(with_column).collect()
 }
 
-/// The type of a column in the folders of all files: an integer, a date, or else a text, unless one is given.
+/// The type of a column in the folders of all files: an integer, a date, or else a text, unless one
+/// is given.
 fn column_type(files: &[InputFile], column: &str, options: &InputOptions) -> DataType {
     if let Some(given) = options.types.of(column) {
         return given;

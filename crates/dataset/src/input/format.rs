@@ -21,14 +21,16 @@ pub enum Format {
     Json,
     /// Arrow IPC, file or stream.
     Ipc,
-    /// Page files with rows, as [`OutputFormat::Pages`](crate::output::OutputFormat::Pages) writes them.
+    /// Page files with rows, as [`OutputFormat::Pages`](crate::output::OutputFormat::Pages) writes
+    /// them.
     Pages,
     /// Apache Avro.
     Avro,
 }
 
 impl Format {
-    /// The format that a file name's extension stands for; that of text may be followed by one of a [`Compression`].
+    /// The format that a file name's extension stands for; that of text may be followed by one of a
+    /// [`Compression`].
     pub fn of_path(path: &Path) -> Option<Self> {
         let (path, compression) = Compression::split(path);
         let format: Self = extension(path).parse().ok()?;
@@ -72,7 +74,7 @@ impl FromStr for Format {
             "pages" => Ok(Self::Pages),
             "avro" => Ok(Self::Avro),
             _ => Err(DatasetError::Config {
-                option: "--input-format",
+                option: "input_format",
                 value: text.to_owned(),
                 remedy: "choose parquet, csv, json, arrow, avro or pages".to_owned(),
             }),
@@ -83,8 +85,9 @@ impl FromStr for Format {
 /// How a CSV file is written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CsvOptions {
-    /// Between fields. `None` takes a tab for `.tsv` files, `|` for `.tbl` files and a comma for others; or, where that
-    /// finds a single column, the one of `;`, tab and `|` that every line has equally often.
+    /// Between fields. `None` takes a tab for `.tsv` files, `|` for `.tbl` files and a comma for
+    /// others; or, where that finds a single column, the one of `;`, tab and `|` that every
+    /// line has equally often.
     pub delimiter: Option<u8>,
     /// Around fields that hold delimiters, line ends or quotes; a quote within is doubled.
     pub quote: u8,
@@ -107,18 +110,21 @@ pub struct InputOptions {
     pub format: Option<Format>,
     /// For CSV files.
     pub csv: CsvOptions,
-    /// Types of columns of CSV and JSON files, and of those that folders name, which are otherwise inferred.
+    /// Types of columns of CSV and JSON files, and of those that folders name, which are otherwise
+    /// inferred.
     pub types: ColumnTypes,
     /// What becomes of rows that cannot be read.
     pub on_bad_row: BadRows,
-    /// Most rows of a batch that is decoded from Parquet, CSV, JSON or pages; those of Arrow IPC keep their size.
+    /// Most rows of a batch that is decoded from Parquet, CSV, JSON or pages; those of Arrow IPC
+    /// keep their size.
     pub batch_rows: usize,
     /// Bytes of a CSV or JSON file that a unit has, about.
     pub unit_bytes: usize,
     /// Most rows of a Parquet file that a unit has; without it a unit is a whole row group.
     pub unit_rows: Option<usize>,
-    /// Lines at the beginning of each CSV or JSON file that column types are inferred from, within its first MiB. For 4096 of them, up
-    /// to 64 KiB are looked at elsewhere, spread up to its end. Fewer where there are many files.
+    /// Lines at the beginning of each CSV or JSON file that column types are inferred from, within
+    /// its first MiB. For 4096 of them, up to 64 KiB are looked at elsewhere, spread up to its
+    /// end. Fewer where there are many files.
     pub infer_rows: usize,
 }
 

@@ -3,8 +3,9 @@
 //! ```text
 //! paths, folders, globs -> files -> schema of all -> units -> batches, bad rows
 //! ```
-//! A unit is a Parquet row group, a range of whole records of a CSV or JSON file, batches of an Arrow IPC file, pages of a page file, or a whole
-//! Avro or compressed text file; units are read by any thread, in any order, and reading one twice gives the same rows.
+//! A unit is a Parquet row group, a range of whole records of a CSV or JSON file, batches of an
+//! Arrow IPC file, pages of a page file, or a whole Avro or compressed text file; units are read by
+//! any thread, in any order, and reading one twice gives the same rows.
 
 mod avro;
 mod bad_rows;

@@ -38,7 +38,7 @@ impl PageFile {
             let header = reader.header().clone();
             if header.row_format != ROW_FORMAT {
                 let reason = format!(
-                    "its tuples have format {}, which is none of rows: write it with `annulus partition --format pages`",
+                    "its tuples have format {}, which is none of rows: write it as a dataset of page files",
                     header.row_format
                 );
                 return Err(DatasetError::corrupt(&path, reason));

@@ -84,8 +84,8 @@ impl ParquetFile {
     }
 }
 
-/// Whether the chunk's data pages are all dictionary encoded, as far as its metadata tells: without statistics of pages, a
-/// dictionary that was given up for plain pages looks the same.
+/// Whether the chunk's data pages are all dictionary encoded, as far as its metadata tells: without
+/// statistics of pages, a dictionary that was given up for plain pages looks the same.
 fn is_dictionary(chunk: &ColumnChunkMetaData) -> bool {
     let throughout = match chunk.page_encoding_stats_mask() {
         Some(pages) => pages.is_only(Encoding::RLE_DICTIONARY) || pages.is_only(Encoding::PLAIN_DICTIONARY),
@@ -94,8 +94,9 @@ fn is_dictionary(chunk: &ColumnChunkMetaData) -> bool {
     throughout && saves_half(chunk)
 }
 
-/// Whether the chunk is less than half as large as its values without a dictionary, as far as its metadata tells. Otherwise
-/// most values are rare, and looking each up costs more time than its bytes are worth.
+/// Whether the chunk is less than half as large as its values without a dictionary, as far as its
+/// metadata tells. Otherwise most values are rare, and looking each up costs more time than its
+/// bytes are worth.
 fn saves_half(chunk: &ColumnChunkMetaData) -> bool {
     let values = chunk.num_values();
     let plain = match chunk.column_type() {

@@ -38,9 +38,10 @@ impl InputFile {
     }
 }
 
-/// The files that `inputs` name, in the order of the inputs, and of names within a folder or glob; each once, whatever globs and
-/// links lead to it. A folder stands for all files below it but for those whose path from there has a part that begins with `.`
-/// or `_`; a glob's wildcards for no such parts either.
+/// The files that `inputs` name, in the order of the inputs, and of names within a folder or glob;
+/// each once, whatever globs and links lead to it. A folder stands for all files below it but for
+/// those whose path from there has a part that begins with `.` or `_`; a glob's wildcards for no
+/// such parts either.
 pub(super) fn files(inputs: &[String], format: Option<Format>) -> Result<Vec<InputFile>, DatasetError> {
     let mut search = Search { format, ..Search::default() };
     for input in inputs {
@@ -125,7 +126,8 @@ impl Search {
         Ok(())
     }
 
-    /// The files below a folder. Those without a known extension are passed over: a folder may hold notes, too.
+    /// The files below a folder. Those without a known extension are passed over: a folder may hold
+    /// notes, too.
     fn walk(&mut self, folder: &Path) -> Result<(), DatasetError> {
         let shown = folder.display().to_string();
         if !self.walked.insert(fs::canonicalize(folder).map_err(DatasetError::io("list", &shown))?) {
@@ -183,7 +185,8 @@ impl Search {
 /// The manifest of a folder, if it is a dataset that a run of ours wrote, which must be all there.
 fn check_whole(folder: &Path, shown: String) -> Result<Option<Manifest>, DatasetError> {
     if is_unfinished(folder) {
-        let reason = "the run that writes it has not finished; wait for it, start a split again with --resume, or name the files that are there";
+        let reason = "the run that writes it has not finished; wait for it, start a split again with `resume`, \
+            or name the files that are there";
         return Err(DatasetError::corrupt(&shown, reason));
     }
     let Some(manifest) = Manifest::find_in(folder) else { return Ok(None) };
@@ -193,7 +196,8 @@ fn check_whole(folder: &Path, shown: String) -> Result<Option<Manifest>, Dataset
     }
 }
 
-/// The entry of a folder that a path leads to, which may be a link; the folder is told by its path without links.
+/// The entry of a folder that a path leads to, which may be a link; the folder is told by its path
+/// without links.
 fn entry(path: &Path) -> PathBuf {
     let folder = path.parent().and_then(|folder| fs::canonicalize(folder).ok());
     folder.zip(path.file_name()).map_or_else(|| path.to_owned(), |(folder, name)| folder.join(name))
@@ -204,7 +208,8 @@ fn is_beside_rows(path: &Path) -> bool {
     path.ends_with(MANIFEST_NAME) || path.ends_with(QUARANTINE_NAME)
 }
 
-/// Whether a part of the path that `pattern` has wildcards for is hidden. Parts are not that the pattern asks for.
+/// Whether a part of the path that `pattern` has wildcards for is hidden. Parts are not that the
+/// pattern asks for.
 fn is_hidden_from(pattern: &str, path: &Path) -> bool {
     let pattern = Path::new(pattern);
     let literal = parts(pattern).take_while(|part| !part.contains(WILDCARDS)).count();
@@ -239,7 +244,7 @@ fn named(path: &Path, format: Option<Format>) -> Result<(InputFile, PathBuf), Da
 }
 
 const KNOWN_FORMATS: &str = "its extension is none of parquet, csv, tsv, tbl, json, jsonl, ndjson, arrow, arrows, ipc, feather, avro, \
-     pages, nor that of text with gz, bz2, xz or zst behind it; name the format (--input-format)";
+     pages, nor that of text with gz, bz2, xz or zst behind it; name the format (`input_format`)";
 
 /// Nanoseconds since 1970; 0 where the file system does not keep the time.
 fn modified_ns(metadata: &Metadata) -> u128 {

@@ -15,9 +15,10 @@ const MAX_UNITS: usize = 512;
 const ROWS_PER_UNIT: usize = 64;
 
 impl Dataset {
-    /// A random sample of `rows` rows, about, or of all that there are; of the columns at `columns`, in that order. It is taken
-    /// from up to 512 units that are spread evenly over the dataset, of which only these columns are read. The same dataset
-    /// gives the same sample. Bad rows are left out, if they are not to fail.
+    /// A random sample of `rows` rows, about, or of all that there are; of the columns at
+    /// `columns`, in that order. It is taken from up to 512 units that are spread evenly over
+    /// the dataset, of which only these columns are read. The same dataset gives the same
+    /// sample. Bad rows are left out, if they are not to fail.
     ///
     /// # Errors
     /// If the dataset can be read only once, or a unit cannot be read.
@@ -26,7 +27,7 @@ impl Dataset {
             return Err(DatasetError::Config {
                 option: "INPUT",
                 value: "standard input, which can be read only once".to_owned(),
-                remedy: "a sample is needed first: give split points (--ranges), or put the input into a file"
+                remedy: "a sample is needed first: give split points (`ranges`), or put the input into a file"
                     .to_owned(),
             });
         }
@@ -46,7 +47,8 @@ impl Dataset {
     }
 }
 
-/// Keeps the rows whose random number is below a threshold, which is halved whenever they are too many.
+/// Keeps the rows whose random number is below a threshold, which is halved whenever they are too
+/// many.
 struct Sampler {
     rows: usize,
     threshold: u64,
@@ -81,7 +83,8 @@ impl Sampler {
     }
 }
 
-/// SplitMix64 (Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*, OOPSLA 2014).
+/// SplitMix64 (Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*, OOPSLA
+/// 2014).
 pub(crate) fn random(number: u64) -> u64 {
     let mut bits = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

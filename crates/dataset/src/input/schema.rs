@@ -15,8 +15,8 @@ use crate::error::DatasetError;
 /// The schema of all files: the columns of the first in its order, nullable where one file's are.
 ///
 /// # Errors
-/// If a file has a column twice, lacks one, has one more, or has one of another type. Texts and bytes are the same however they
-/// lie in memory.
+/// If a file has a column twice, lacks one, has one more, or has one of another type. Texts and
+/// bytes are the same however they lie in memory.
 pub(super) fn unify(files: &[(String, SchemaRef)]) -> Result<SchemaRef, DatasetError> {
     let Some((first_path, first)) = files.first() else { return Ok(Arc::new(Schema::empty())) };
     let mut fields: Vec<Arc<Field>> = first.fields().iter().cloned().collect();
@@ -67,7 +67,7 @@ pub(super) fn check_given(schema: &Schema, types: &ColumnTypes) -> Result<(), Da
             && field.data_type() != given
         {
             return Err(DatasetError::Config {
-                option: "--types",
+                option: "types",
                 value: format!("'{column}={given}'"),
                 remedy: format!("its files store {}; cast it in a query", field.data_type()),
             });
@@ -97,7 +97,8 @@ pub(super) struct Projection {
 }
 
 impl Projection {
-    /// From batches with the columns named `from`, to those of `to`; the names that are missing are left out.
+    /// From batches with the columns named `from`, to those of `to`; the names that are missing are
+    /// left out.
     pub(super) fn new<'a>(from: impl IntoIterator<Item = &'a String>, to: &SchemaRef) -> Self {
         let from: HashMap<&str, usize> =
             from.into_iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::DatasetError;
 
-/// The type of a column as a user gives it: `text`, `int`, `float`, `bool`, `date`, `timestamp`, `decimal(p,s)`, or an Arrow
-/// type by its name, like `Int32`.
+/// The type of a column as a user gives it: `text`, `int`, `float`, `bool`, `date`, `timestamp`,
+/// `decimal(p,s)`, or an Arrow type by its name, like `Int32`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ColumnType(pub DataType);
@@ -22,13 +22,12 @@ impl FromStr for ColumnType {
 
     fn from_str(text: &str) -> Result<Self, DatasetError> {
         let name = text.trim().to_ascii_lowercase();
-        let invalid = || {
-            DatasetError::Config {
-            option: "--types",
+        let invalid = || DatasetError::Config {
+            option: "types",
             value: format!("'{text}'"),
-            remedy: "choose text, int, float, bool, date, timestamp, timestamptz, decimal(PRECISION,SCALE), or an Arrow type"
+            remedy: "choose text, int, float, bool, date, timestamp, timestamptz, decimal(PRECISION,SCALE), or \
+                an Arrow type"
                 .to_owned(),
-        }
         };
         let data_type = match name.as_str() {
             "text" | "string" | "varchar" => DataType::Utf8,
@@ -93,7 +92,7 @@ impl ColumnTypes {
         let mut columns: Vec<(String, ColumnType)> = vec![];
         for given in split_outside_parentheses(text) {
             let invalid = |remedy: &str| DatasetError::Config {
-                option: "--types",
+                option: "types",
                 value: format!("'{given}'"),
                 remedy: remedy.to_owned(),
             };
@@ -134,8 +133,8 @@ fn split_outside_parentheses(text: &str) -> Vec<&str> {
     parts
 }
 
-/// The type that keeps `text` as it is written. Numbers with leading zeros, a plus sign, or more digits than their type holds are texts:
-/// they may be codes.
+/// The type that keeps `text` as it is written. Numbers with leading zeros, a plus sign, or more
+/// digits than their type holds are texts: they may be codes.
 pub(super) fn infer(text: &str) -> DataType {
     let bytes = text.as_bytes();
     match bytes.first() {
@@ -167,7 +166,8 @@ fn infer_number(text: &str) -> Option<DataType> {
     text.parse::<f64>().is_ok_and(f64::is_finite).then_some(DataType::Float64)
 }
 
-/// `Date32`, or a timestamp with the digits that it has, microseconds at least: Parquet has none of seconds.
+/// `Date32`, or a timestamp with the digits that it has, microseconds at least: Parquet has none of
+/// seconds.
 fn infer_time(text: &str) -> Option<DataType> {
     let bytes = text.as_bytes();
     let is_date = bytes.len() >= 10 && bytes[4] == b'-' && bytes[7] == b'-';

@@ -16,8 +16,9 @@ use parquet::file::metadata::ParquetMetaData;
 use super::{BadRow, InputOptions};
 use crate::error::DatasetError;
 
-/// A part of a dataset that is read on its own. Units are read by any thread in any order, and reading one again gives
-/// the same rows in the same order (but for standard input, which is read once).
+/// A part of a dataset that is read on its own. Units are read by any thread in any order, and
+/// reading one again gives the same rows in the same order (but for standard input, which is read
+/// once).
 pub struct Unit {
     index: usize,
     part: Box<dyn Part>,
@@ -41,7 +42,8 @@ pub(super) trait Part: Send + Sync {
 pub(super) trait Source {
     /// Its columns.
     fn schema(&self) -> SchemaRef;
-    /// For each column whether it is dictionary encoded throughout; `None` if the format does not tell.
+    /// For each column whether it is dictionary encoded throughout; `None` if the format does not
+    /// tell.
     fn dictionary_columns(&self) -> Option<Vec<bool>> {
         None
     }
@@ -65,7 +67,8 @@ pub(super) type Batches = Box<dyn Iterator<Item = Result<Decoded, DatasetError>>
 pub struct Decoded {
     /// Rows, of the dataset's schema; may be none.
     pub batch: RecordBatch,
-    /// Bytes of the file that this took. Those of all batches of a unit add up to about the unit's bytes.
+    /// Bytes of the file that this took. Those of all batches of a unit add up to about the unit's
+    /// bytes.
     pub input_bytes: u64,
     /// Rows that could not be read, if they are not to fail: `batch` has the others.
     pub bad: Vec<BadRow>,
@@ -151,7 +154,8 @@ impl fmt::Debug for UnitReader {
     }
 }
 
-/// Runs a decoder, which may panic on bytes that are damaged. What it worked on must not be used again after an error.
+/// Runs a decoder, which may panic on bytes that are damaged. What it worked on must not be used
+/// again after an error.
 pub(super) fn guard<T>(path: &str, decode: impl FnOnce() -> Result<T, DatasetError>) -> Result<T, DatasetError> {
     catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().map(String::as_str);

@@ -14,7 +14,8 @@ use super::{
     whole::{remove, remove_locked},
 };
 
-/// A folder that is to hold a dataset of each host. Dropped, it leaves nothing of what this process can reach.
+/// A folder that is to hold a dataset of each host. Dropped, it leaves nothing of what this process
+/// can reach.
 pub struct Collection {
     folder: Option<Folder>,
     members: Vec<usize>,
@@ -35,8 +36,8 @@ pub(super) fn is_member_name(name: &str) -> bool {
 }
 
 impl Collection {
-    /// Locks the folder, which may hold no other dataset, or with [`Existing::Overwrite`] loses it. `members` are the numbers of
-    /// their folders.
+    /// Locks the folder, which may hold no other dataset, or with [`Existing::Overwrite`] loses it.
+    /// `members` are the numbers of their folders.
     ///
     /// # Errors
     /// If it holds what is not allowed, another run uses it, or the file system refuses.
@@ -60,8 +61,8 @@ impl Collection {
             .into()
     }
 
-    /// Removes what a member has published to its folder in `dir`, unless that has been completed with it, or another run has written to
-    /// the member's folder since.
+    /// Removes what a member has published to its folder in `dir`, unless that has been completed
+    /// with it, or another run has written to the member's folder since.
     ///
     /// # Errors
     /// If the file system refuses.
@@ -88,10 +89,12 @@ impl Collection {
         dir.join(member_name(member))
     }
 
-    /// Writes the manifest of all members, in their order, which are complete. Nothing of it is left unless it is [kept](Self::keep).
+    /// Writes the manifest of all members, in their order, which are complete. Nothing of it is
+    /// left unless it is [kept](Self::keep).
     ///
     /// # Errors
-    /// If the file system refuses, or a member's manifest names files that are none of its folder's.
+    /// If the file system refuses, or a member's manifest names files that are none of its
+    /// folder's.
     pub fn complete(&self, settings: Settings, members: &[Manifest]) -> Result<Manifest, OutputError> {
         for (number, member) in self.members.iter().zip(members) {
             let is_elsewhere = |name: &&str| name.contains('/');
@@ -152,7 +155,8 @@ pub(super) fn remove_members(folder: &Folder) -> Result<(), OutputError> {
     clear(folder, |_| false, Existing::Overwrite)
 }
 
-/// Takes away what may go, if all of it may. Members for which `may_be_busy` holds stay if a run is writing to them.
+/// Takes away what may go, if all of it may. Members for which `may_be_busy` holds stay if a run is
+/// writing to them.
 fn clear(folder: &Folder, may_be_busy: impl Fn(&str) -> bool, existing: Existing) -> Result<(), OutputError> {
     let replaces = existing == Existing::Overwrite;
     if !replaces && Manifest::load(folder)?.is_some() {
@@ -180,7 +184,8 @@ fn clear(folder: &Folder, may_be_busy: impl Fn(&str) -> bool, existing: Existing
     if replaces { remove_files(folder) } else { Ok(()) }
 }
 
-/// The folders of members, of this dataset or what a run that was killed has left; nothing else may be there.
+/// The folders of members, of this dataset or what a run that was killed has left; nothing else may
+/// be there.
 fn lock_members(
     folder: &Folder,
     may_be_busy: impl Fn(&str) -> bool,
@@ -216,5 +221,5 @@ fn foreign(folder: &Folder, member: &Folder) -> OutputError {
 }
 
 fn taken(folder: &Folder, state: &'static str) -> OutputError {
-    OutputError::Taken { path: folder.dir().to_owned(), state, remedy: "--overwrite to replace it" }
+    OutputError::Taken { path: folder.dir().to_owned(), state, remedy: "`overwrite` to replace it" }
 }

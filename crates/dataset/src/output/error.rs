@@ -35,7 +35,8 @@ pub enum OutputError {
     Broken(String),
     /// A row does not fit on a page.
     #[error(
-        "row {row} of '{}', from 0, takes {bytes} bytes, and a page holds rows of up to {most}; {remedy}", path.display()
+        "row {row} of '{}', from 0, takes {bytes} bytes, and a page holds rows of up to {most}; \
+            {remedy}", path.display()
     )]
     RowTooLarge {
         /// The file.
@@ -50,10 +51,10 @@ pub enum OutputError {
         remedy: String,
     },
     /// Another run writes there.
-    #[error("another run is writing to '{}'; wait until it ends, or choose another --output", .0.display())]
+    #[error("another run is writing to '{}'; wait until it ends, or choose another `output`", .0.display())]
     InUse(PathBuf),
     /// The folder has a dataset already.
-    #[error("'{}' holds {state}; give {remedy}, or choose another --output", path.display())]
+    #[error("'{}' holds {state}; give {remedy}, or choose another `output`", path.display())]
     Taken {
         /// The folder.
         path: PathBuf,
@@ -63,15 +64,16 @@ pub enum OutputError {
         remedy: &'static str,
     },
     /// An input lies in the folder, where a run would replace it or read what it wrote.
-    #[error("'{input}' is an input, and lies in '{}'; choose another --output", path.display())]
+    #[error("'{input}' is an input, and lies in '{}'; choose another `output`", path.display())]
     HoldsInput {
         /// The folder.
         path: PathBuf,
         /// One of the inputs.
         input: String,
     },
-    /// The folder has files of somebody else, which readers of the folder would take for a part of the dataset.
-    #[error("'{}' has '{file}', which no run of annulus wrote; choose an empty folder for --output", path.display())]
+    /// The folder has files of somebody else, which readers of the folder would take for a part of
+    /// the dataset.
+    #[error("'{}' has '{file}', which no run of annulus wrote; choose an empty folder for `output`", path.display())]
     Foreign {
         /// The folder.
         path: PathBuf,
@@ -79,7 +81,7 @@ pub enum OutputError {
         file: String,
     },
     /// What a run keeps hidden in the folder is not a real folder or file of the own user.
-    #[error("'{}' {found}; remove it, or choose another --output", path.display())]
+    #[error("'{}' {found}; remove it, or choose another `output`", path.display())]
     NotOwn {
         /// The hidden folder, or a file in it.
         path: PathBuf,
@@ -88,8 +90,8 @@ pub enum OutputError {
     },
     /// What is to be resumed was started otherwise.
     #[error(
-        "'{}' cannot be resumed: {setting} is {now}, but was {before}; repeat the options of the first run, or start \
-         again with --overwrite", path.display()
+        "'{}' cannot be resumed: `{setting}` is {now}, but was {before}; repeat the options of the first run, or start \
+         again with `overwrite`", path.display()
     )]
     ResumeDiffers {
         /// The folder.
@@ -102,10 +104,10 @@ pub enum OutputError {
         before: String,
     },
     /// The inputs cannot be read again.
-    #[error("--resume needs inputs that can be read again, and standard input cannot; use --overwrite")]
+    #[error("`resume` needs inputs that can be read again, and standard input cannot; use `overwrite`")]
     ResumeOnce,
     /// A journal or manifest is not what this version writes.
-    #[error("'{}' cannot be read: {message}; {}, or choose another --output", path.display(), start_again(path))]
+    #[error("'{}' cannot be read: {message}; {}, or choose another `output`", path.display(), start_again(path))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -113,7 +115,7 @@ pub enum OutputError {
         message: String,
     },
     /// The rows of a partition that was kept are not those that the inputs give now.
-    #[error("{name} was kept with {kept} rows, but the inputs now have {found} for it; start again with --overwrite")]
+    #[error("{name} was kept with {kept} rows, but the inputs now have {found} for it; start again with `overwrite`")]
     RowsDiffer {
         /// The partition's files.
         name: String,
@@ -153,16 +155,17 @@ fn remedy(error: &io::Error) -> &'static str {
         io::ErrorKind::StorageFull => "; free some space, or choose a folder on a larger disk",
         io::ErrorKind::QuotaExceeded => "; free some of your quota",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "; choose a folder you may write to",
-        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => "; choose a folder for --output",
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => "; choose a folder for `output`",
         _ if error.raw_os_error() == Some(TOO_MANY_OPEN) => "; raise the limit of open files (ulimit -n)",
         _ => "",
     }
 }
 
-/// Which files are a dataset's can be told from the lines of a damaged journal, but not from a damaged manifest.
+/// Which files are a dataset's can be told from the lines of a damaged journal, but not from a
+/// damaged manifest.
 fn start_again(damaged: &Path) -> &'static str {
     if damaged.ends_with(JOURNAL_NAME) {
-        "start again with --overwrite"
+        "start again with `overwrite`"
     } else {
         "remove the folder if nothing in it is needed"
     }

@@ -25,8 +25,8 @@ pub enum OutputFormat {
     /// Parquet.
     #[default]
     Parquet,
-    /// Arrow IPC files. Dictionaries are written out as their values, since a file of this format has one dictionary for
-    /// all its batches.
+    /// Arrow IPC files. Dictionaries are written out as their values, since a file of this format
+    /// has one dictionary for all its batches.
     Ipc,
     /// Page files of `annulus_pages`: sealed pages of one size, with rows that keep every type.
     Pages,
@@ -97,7 +97,8 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// For files of `schema` of so many partitions. In Parquet, column `i` begins with a dictionary if `dictionary(i)` says so.
+    /// For files of `schema` of so many partitions. In Parquet, column `i` begins with a dictionary
+    /// if `dictionary(i)` says so.
     ///
     /// # Errors
     /// If the format cannot hold a column's type, or does not know the compression.
@@ -130,7 +131,7 @@ impl Encoding {
                 Ok(Self::Ipc { schema, options })
             }
             OutputFormat::Pages if compression != Compression::None => {
-                Err(unfit("page files are not compressed; leave --compression out".into()))
+                Err(unfit("page files are not compressed; leave `compression` out".into()))
             }
             OutputFormat::Pages => {
                 let encoding = PagesEncoding::new(schema, page_bytes, partitions).map_err(unfit)?;
@@ -172,8 +173,8 @@ impl Encoding {
     }
 }
 
-/// Every column of every open file holds a page that is not full yet, so pages are shorter than usual. Compression does not
-/// suffer: that of Snappy reaches back 64 KiB.
+/// Every column of every open file holds a page that is not full yet, so pages are shorter than
+/// usual. Compression does not suffer: that of Snappy reaches back 64 KiB.
 const PAGE_BYTES: usize = 256 << 10;
 const PAGE_ROWS: usize = 8192;
 
@@ -205,7 +206,8 @@ fn parquet_options(
     Ok(ArrowWriterOptions::new().with_properties(properties.build()))
 }
 
-/// The columns as Parquet keeps them: timestamps of seconds, for which it has no type, become such of milliseconds.
+/// The columns as Parquet keeps them: timestamps of seconds, for which it has no type, become such
+/// of milliseconds.
 pub fn for_parquet(schema: &Schema) -> SchemaRef {
     let milliseconds = |of: &DataType| match of {
         DataType::Timestamp(TimeUnit::Second, zone) => Some(DataType::Timestamp(TimeUnit::Millisecond, zone.clone())),

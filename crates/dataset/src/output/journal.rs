@@ -1,6 +1,6 @@
-//! What is finished of a dataset that is not: a line of JSON for each finished slot, written *before* the slot's files
-//! get their final names. A file under a final name is therefore always known, and a run that was killed between the line
-//! and the rename can be taken up there.
+//! What is finished of a dataset that is not: a line of JSON for each finished slot, written
+//! *before* the slot's files get their final names. A file under a final name is therefore always
+//! known, and a run that was killed between the line and the rename can be taken up there.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -51,7 +51,8 @@ struct Header {
 }
 
 impl Journal {
-    /// Begins a journal that says that `entries` are finished; one that was there is replaced, as a whole.
+    /// Begins a journal that says that `entries` are finished; one that was there is replaced, as a
+    /// whole.
     pub(crate) fn create(folder: &Folder, settings: &Settings, entries: &[Entry]) -> Result<Self, OutputError> {
         let path = folder.journal_path();
         let mut text = Vec::new();
@@ -74,7 +75,8 @@ impl Journal {
         Ok(Self { file, bytes: text.len() as u64, path, sync: folder.syncs() })
     }
 
-    /// Adds finished slots. After an error none of them is added: what there is of them goes with the next that are.
+    /// Adds finished slots. After an error none of them is added: what there is of them goes with
+    /// the next that are.
     pub(crate) fn append(&mut self, entries: &[Entry]) -> Result<(), OutputError> {
         let mut text = Vec::new();
         for entry in entries {
@@ -117,8 +119,8 @@ impl Recorded {
         self.entries.iter().flat_map(|entry| &entry.files).map(|file| file.name.clone()).collect()
     }
 
-    /// The entries whose files are all whole, one for a slot, after renaming those that were on their way; all other
-    /// files are removed. Reads every file to verify its checksum.
+    /// The entries whose files are all whole, one for a slot, after renaming those that were on
+    /// their way; all other files are removed. Reads every file to verify its checksum.
     pub(crate) fn keep_whole(self, folder: &Folder) -> Result<Vec<Entry>, OutputError> {
         let recorded = self.file_names();
         let mut kept = BTreeMap::new();
@@ -139,7 +141,8 @@ impl Recorded {
     }
 }
 
-/// The files that the journal of a folder knows, if it has one; of a damaged one, those in the lines that can be read.
+/// The files that the journal of a folder knows, if it has one; of a damaged one, those in the
+/// lines that can be read.
 pub(crate) fn known_files(folder: &Folder) -> Result<Option<Vec<String>>, OutputError> {
     let Some(bytes) = read(folder)? else { return Ok(None) };
     let entries = whole_lines(&bytes).filter_map(|line| serde_json::from_slice::<Entry>(line).ok());
@@ -157,8 +160,8 @@ fn read(folder: &Folder) -> Result<Option<Vec<u8>>, OutputError> {
     }
 }
 
-/// A line without its end was being written when the run was killed, and may end within a character: its slot was not
-/// renamed yet.
+/// A line without its end was being written when the run was killed, and may end within a
+/// character: its slot was not renamed yet.
 fn whole_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"))
 }

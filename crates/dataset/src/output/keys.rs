@@ -92,7 +92,8 @@ fn compared_bounds(values: &ArrayRef) -> Result<(ArrayRef, ArrayRef), ArrowError
     Ok((copied(values, low)?, copied(values, high)?))
 }
 
-/// The value of a row without what it may share with others: its batch or dictionary must not be kept for its sake.
+/// The value of a row without what it may share with others: its batch or dictionary must not be
+/// kept for its sake.
 fn copied(values: &ArrayRef, row: usize) -> Result<ArrayRef, ArrowError> {
     let mut one = take(values, &UInt32Array::from(vec![row as u32]), None)?;
     if let DataType::Dictionary(_, value_type) = values.data_type() {
@@ -109,7 +110,8 @@ fn is_less(a: &ArrayRef, b: &ArrayRef) -> Result<bool, ArrowError> {
     Ok(make_comparator(a, b, SortOptions::default())?(0, 0).is_lt())
 }
 
-/// The first value as text. Dates and times that no calendar has, often an "infinity", are the numbers they are stored as.
+/// The first value as text. Dates and times that no calendar has, often an "infinity", are the
+/// numbers they are stored as.
 pub(crate) fn value_text(one: &ArrayRef) -> Option<String> {
     // An error within a nested value would else be its text.
     let options = FormatOptions::default().with_null("null").with_display_error(false);

@@ -1,4 +1,5 @@
-//! `manifest.json`: what a finished dataset consists of. Written last, so it is there only when everything else is.
+//! `manifest.json`: what a finished dataset consists of. Written last, so it is there only when
+//! everything else is.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,7 +34,8 @@ pub struct Manifest {
     pub settings: Settings,
     /// The columns of every file.
     pub columns: Vec<ColumnEntry>,
-    /// The columns whose values name the folders of the files, and which the files have not; none if there are no such folders.
+    /// The columns whose values name the folders of the files, and which the files have not; none
+    /// if there are no such folders.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub folder_columns: Vec<ColumnEntry>,
     /// Rows of all partitions.
@@ -54,14 +56,15 @@ pub struct Manifest {
 /// A key with many rows against an average partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HotKeyEntry {
-    /// The values of the key columns as people read them, with a comma between them; cut after 200 characters.
+    /// The values of the key columns as people read them, with a comma between them; cut after 200
+    /// characters.
     pub key: String,
     /// Its partition.
     pub partition: usize,
     /// Extra files that its rows are spread over; 0 if they are in the partition's own.
     pub files: usize,
-    /// It has at least so many rows. Exact for keys that were spread; else told from one row in 32, and true but
-    /// for one time in ten thousand.
+    /// It has at least so many rows. Exact for keys that were spread; else told from one row in 32,
+    /// and true but for one time in ten thousand.
     pub rows_min: u64,
     /// It has at most so many rows; as `rows_min`.
     pub rows_max: u64,
@@ -97,7 +100,8 @@ pub struct PartitionEntry {
 pub struct FileEntry {
     /// Its name in the folder, with the folders between them if values name some.
     pub name: String,
-    /// Which of its partition's extra files for hot keys it belongs to, from 1; none for the partition's own.
+    /// Which of its partition's extra files for hot keys it belongs to, from 1; none for the
+    /// partition's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hot: Option<usize>,
     /// Number of rows.
@@ -106,13 +110,14 @@ pub struct FileEntry {
     pub bytes: u64,
     /// `xxh64:` and the XXH64 of its bytes, with seed 0, in hexadecimal.
     pub checksum: String,
-    /// The least and the greatest value of each key column; none for a key whose values have no order, or no text.
+    /// The least and the greatest value of each key column; none for a key whose values have no
+    /// order, or no text.
     pub keys: Vec<KeyEntry>,
 }
 
-/// The values of a key column in a file, as text; `None` if all are null. A date or time that cannot be written as one,
-/// because no calendar has it or its time zone is not known, is the number that Arrow stores: 2147483647 for the last
-/// `Date32`.
+/// The values of a key column in a file, as text; `None` if all are null. A date or time that
+/// cannot be written as one, because no calendar has it or its time zone is not known, is the
+/// number that Arrow stores: 2147483647 for the last `Date32`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyEntry {
     /// The column.
@@ -203,7 +208,8 @@ impl Manifest {
         Ok(true)
     }
 
-    /// The folders that hold its files, if these are not beside the manifest: those of a [`Collection`](super::Collection).
+    /// The folders that hold its files, if these are not beside the manifest: those of a
+    /// [`Collection`](super::Collection).
     pub fn members(&self) -> BTreeSet<&str> {
         let folders = self.file_names().filter_map(|name| name.split_once('/')).map(|(folder, _)| folder);
         folders.filter(|folder| is_member_name(folder)).collect()

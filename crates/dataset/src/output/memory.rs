@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Larger waves leave the last-level cache before they are gathered, and their memory goes back to the system and comes
-/// again: a third more processor time with 64 MiB.
+/// Larger waves leave the last-level cache before they are gathered, and their memory goes back to
+/// the system and comes again: a third more processor time with 64 MiB.
 const MAX_WAVE_BYTES: usize = 16 << 20;
 
 /// With less, the batches of runs have a few rows only.
@@ -11,14 +11,16 @@ const MIN_SORT_BYTES: usize = 256 << 10;
 /// Longer runs are merged no faster.
 const MAX_SORT_BYTES: usize = 256 << 20;
 
-/// The shares of a memory limit, in bytes. The rest is for what is decoded and gathered, and for what the allocator keeps.
+/// The shares of a memory limit, in bytes. The rest is for what is decoded and gathered, and for
+/// what the allocator keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shares {
     /// Decoded rows that each worker may hold.
     pub(crate) wave: usize,
     /// All open files together.
     pub(crate) writers: usize,
-    /// Rows that each worker may hold to sort them. It takes about as much again meanwhile; waves are empty then.
+    /// Rows that each worker may hold to sort them. It takes about as much again meanwhile; waves
+    /// are empty then.
     pub(crate) sort: usize,
 }
 

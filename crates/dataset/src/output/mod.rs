@@ -1,4 +1,5 @@
-//! A dataset being written: files by slot, published when they are whole, in memory that is accounted for.
+//! A dataset being written: files by slot, published when they are whole, in memory that is
+//! accounted for.
 //!
 //! ```text
 //! write(slot, batch) -> slot.rs -> encode.rs -> work folder --finish(slot)--> journal.rs, then final names (publish.rs)
@@ -57,12 +58,14 @@ use slot::{Common, SlotWriter};
 
 use crate::input::BadRow;
 
-/// Finished slots wait for company, so that the journal and the folder are put on disk once for many.
+/// Finished slots wait for company, so that the journal and the folder are put on disk once for
+/// many.
 const PUBLISH_SLOTS: usize = 64;
 /// As many bytes do not wait.
 const PUBLISH_BYTES: u64 = 64 << 20;
 
-/// An output folder that takes rows. Any number of threads may write; rows of one slot wait for each other.
+/// An output folder that takes rows. Any number of threads may write; rows of one slot wait for
+/// each other.
 pub(crate) struct Output {
     folder: Folder,
     common: Common,
@@ -173,8 +176,8 @@ impl Output {
         Ok(manifest)
     }
 
-    /// Gives up: publishes what is finished, and removes what is not, or could not get its name. The journal stays if
-    /// it knows of any file.
+    /// Gives up: publishes what is finished, and removes what is not, or could not get its name.
+    /// The journal stays if it knows of any file.
     pub(crate) fn abandon(self) -> Result<(), OutputError> {
         drop(self.writers);
         let mut finished = self.finished.into_inner().unwrap_or_else(PoisonError::into_inner);

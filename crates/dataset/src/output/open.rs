@@ -33,10 +33,11 @@ pub struct OutputOptions {
     pub compression: Compression,
     /// A file that has reached so many bytes is followed by a further one.
     pub max_file_bytes: Option<u64>,
-    /// The size of pages in page files, in bytes: a multiple of 4 KiB from 4 KiB to 64 MiB. A row must fit on one.
+    /// The size of pages in page files, in bytes: a multiple of 4 KiB from 4 KiB to 64 MiB. A row
+    /// must fit on one.
     pub page_bytes: usize,
-    /// Whether files are put on disk before they get their names, so that they outlast a failure of the whole machine, too. Without
-    /// it, checksums tell [`Existing::Resume`] what did not.
+    /// Whether files are put on disk before they get their names, so that they outlast a failure of
+    /// the whole machine, too. Without it, checksums tell [`Existing::Resume`] what did not.
     pub sync: bool,
     /// What is done about a dataset that is there.
     pub existing: Existing,
@@ -105,7 +106,8 @@ impl Output {
     /// Locks the folder and prepares it.
     ///
     /// # Errors
-    /// If the folder holds what `existing` does not allow, another run uses it, or the file system refuses.
+    /// If the folder holds what `existing` does not allow, another run uses it, or the file system
+    /// refuses.
     pub(crate) fn open(spec: OutputSpec<'_>) -> Result<Opened, OutputError> {
         let OutputOptions { dir, format, max_file_bytes, sync, existing, .. } = spec.options.clone();
         let partitions = spec.slots.iter().map(|slot| slot.partition + 1).max().unwrap_or(0);
@@ -174,14 +176,14 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings, whole: bool) -
     }
     if let Some(manifest) = Manifest::load(folder)? {
         if existing == Existing::Refuse {
-            return taken("a finished dataset", "--overwrite to replace it");
+            return taken("a finished dataset", "`overwrite` to replace it");
         }
         same_settings(folder.dir(), settings, &manifest.settings)?;
         if manifest.is_whole(folder)? {
             folder.dismantle()?;
             return Ok(Found::Complete(manifest));
         }
-        return taken("a finished dataset with damaged files", "--overwrite to write it again");
+        return taken("a finished dataset with damaged files", "`overwrite` to write it again");
     }
     let recorded = Recorded::load(folder)?;
     // A run that was killed before it finished anything leaves nothing to go on with.
@@ -192,7 +194,7 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings, whole: bool) -
     if existing == Existing::Refuse {
         // What appears as a whole cannot be resumed.
         let remedy =
-            if whole { "--overwrite to replace it" } else { "--resume to go on with it or --overwrite to start again" };
+            if whole { "`overwrite` to replace it" } else { "`resume` to go on with it or `overwrite` to start again" };
         return taken("an unfinished dataset", remedy);
     }
     same_settings(folder.dir(), settings, &recorded.settings)?;
@@ -224,7 +226,8 @@ pub(super) fn remove_dataset(folder: &Folder) -> Result<(), OutputError> {
     remove_files(folder)
 }
 
-/// Removes the files of a dataset, finished or not. The manifest and the journal, which know them, go last.
+/// Removes the files of a dataset, finished or not. The manifest and the journal, which know them,
+/// go last.
 pub(super) fn remove_files(folder: &Folder) -> Result<(), OutputError> {
     if let Some(files) = known_files(folder)? {
         folder.remove(files.iter().map(String::as_str))?;

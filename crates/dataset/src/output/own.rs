@@ -1,5 +1,5 @@
-//! Hidden folders and files that belong to the run's own user, opened through no link: whoever may write to an output folder
-//! could else have a run delete or overwrite what is elsewhere.
+//! Hidden folders and files that belong to the run's own user, opened through no link: whoever may
+//! write to an output folder could else have a run delete or overwrite what is elsewhere.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -12,7 +12,8 @@ use super::OutputError;
 /// Creates the folder `path`, if it is not there, and what is missing above it.
 ///
 /// # Errors
-/// [`OutputError::NotOwn`] if something else has the name, or another user's folder; or if the file system refuses.
+/// [`OutputError::NotOwn`] if something else has the name, or another user's folder; or if the file
+/// system refuses.
 pub(super) fn create_folder(path: &Path) -> Result<(), OutputError> {
     if let Some(above) = path.parent() {
         fs::create_dir_all(above).map_err(OutputError::io("create", path))?;
@@ -45,7 +46,8 @@ pub(super) fn open_error(action: &'static str, path: &Path, error: io::Error) ->
     }
 }
 
-/// Creates a file in place of the one that has its name, if there is one. A link goes, and what it leads to stays.
+/// Creates a file in place of the one that has its name, if there is one. A link goes, and what it
+/// leads to stays.
 pub(super) fn create_anew(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -40,7 +40,7 @@ impl PagesEncoding {
         let codec = RowCodec::new(schema.clone()).map_err(|error| error.to_string())?;
         let payload = codec.payload_size();
         let layout = if payload == PayloadSize::Variable { Layout::Slotted } else { Layout::Compact };
-        let shape = PageShape::new(page_bytes, layout, payload).map_err(|error| format!("{error} (--page-size)"))?;
+        let shape = PageShape::new(page_bytes, layout, payload).map_err(|error| format!("{error} (`page_size`)"))?;
         let header =
             FileHeader { shape, partitions: partitions as u32, row_format: ROW_FORMAT, schema: schema.clone() };
         Ok(Self { header, codec, heap: Heap::new(page_bytes) })
@@ -147,9 +147,9 @@ impl PagesWriter {
 fn remedy_for(row_bytes: usize) -> String {
     match (row_bytes + HEADER_BYTES + SLOT_BYTES).next_power_of_two() {
         page_bytes if page_bytes <= MAX_PAGE_BYTES => {
-            format!("start again with --page-size {}K or more, and --overwrite", page_bytes >> 10)
+            format!("start again with `page_size` {}K or more, and `overwrite`", page_bytes >> 10)
         }
-        _ => "no page is as large: choose another --format, and --overwrite".to_owned(),
+        _ => "no page is as large: choose another `format`, and `overwrite`".to_owned(),
     }
 }
 

@@ -1,4 +1,5 @@
-//! A folder in which files appear under their final names only when they are whole, and on disk if that is asked for.
+//! A folder in which files appear under their final names only when they are whole, and on disk if
+//! that is asked for.
 //!
 //! ```text
 //! DIR/.annulus/lock             held while a run uses DIR
@@ -144,7 +145,8 @@ impl Folder {
         self.publish([name])
     }
 
-    /// Removes whole files by name, and the folders that were for them alone; those that are not there are fine.
+    /// Removes whole files by name, and the folders that were for them alone; those that are not
+    /// there are fine.
     pub(crate) fn remove<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
         for name in names {
             let path = self.final_path(name);
@@ -189,7 +191,8 @@ impl Folder {
         }
     }
 
-    /// Removes all that is hidden, and `DIR` itself if it was made for this and nothing else is in it.
+    /// Removes all that is hidden, and `DIR` itself if it was made for this and nothing else is in
+    /// it.
     pub(crate) fn dismantle(&self) -> Result<(), OutputError> {
         self.remove_work()?;
         fs::remove_dir_all(&self.hidden).map_err(OutputError::io("remove", &self.hidden))?;
@@ -201,8 +204,8 @@ impl Folder {
     }
 }
 
-/// An error unless all are plain names as a run gives them, or those in a plain folder of this one: what is read from a folder must
-/// not lead out of it.
+/// An error unless all are plain names as a run gives them, or those in a plain folder of this one:
+/// what is read from a folder must not lead out of it.
 pub(super) fn checked_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     let is_part = |part: &str| !part.is_empty() && !part.starts_with('.') && part.chars().all(is_plain);

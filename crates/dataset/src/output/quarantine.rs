@@ -1,4 +1,5 @@
-//! The file of the rows that could not be read: a JSON object a line, with file, line, reason and text.
+//! The file of the rows that could not be read: a JSON object a line, with file, line, reason and
+//! text.
 
 use std::io::{BufWriter, Write};
 

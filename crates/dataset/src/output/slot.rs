@@ -123,7 +123,8 @@ impl SlotWriter {
         })
     }
 
-    /// Nothing follows an error: another thread would get what is left of it, in place of the reason.
+    /// Nothing follows an error: another thread would get what is left of it, in place of the
+    /// reason.
     fn attempt<T>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, OutputError>) -> Result<T, OutputError> {
         if self.failed {
             return Err(OutputError::Broken(self.slot.stem()));

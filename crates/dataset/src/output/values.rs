@@ -1,4 +1,5 @@
-//! Folders that are named by the values of their rows, as Hive names them: `year=2013/month=1`. Files have the other columns.
+//! Folders that are named by the values of their rows, as Hive names them: `year=2013/month=1`.
+//! Files have the other columns.
 
 use std::{fmt::Write, ops::Range, sync::Arc};
 

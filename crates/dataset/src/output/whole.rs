@@ -19,12 +19,12 @@ pub struct SealedDataset(Unseen);
 struct Unseen(Option<Output>);
 
 impl WholeDataset {
-    /// Begins a dataset of so many files, numbered from 0, in whose manifest `settings` stand. Files that are open take about
-    /// `memory_bytes` bytes of memory.
+    /// Begins a dataset of so many files, numbered from 0, in whose manifest `settings` stand.
+    /// Files that are open take about `memory_bytes` bytes of memory.
     ///
     /// # Errors
-    /// If the folder holds what [`OutputOptions::existing`] does not allow, another run uses it, or the file system refuses;
-    /// [`OutputError::ResumeOnce`] for [`Existing::Resume`].
+    /// If the folder holds what [`OutputOptions::existing`] does not allow, another run uses it, or
+    /// the file system refuses; [`OutputError::ResumeOnce`] for [`Existing::Resume`].
     pub fn create(
         options: &OutputOptions,
         settings: Settings,
@@ -108,10 +108,12 @@ impl Drop for Unseen {
     }
 }
 
-/// Removes a dataset from its folder, finished or not, and the folder if nothing else is in it. A folder that is not there is fine.
+/// Removes a dataset from its folder, finished or not, and the folder if nothing else is in it. A
+/// folder that is not there is fine.
 ///
 /// # Errors
-/// [`OutputError::InUse`], [`OutputError::Foreign`] if other files are there, which stay, or if the file system refuses.
+/// [`OutputError::InUse`], [`OutputError::Foreign`] if other files are there, which stay, or if the
+/// file system refuses.
 pub fn remove(dir: &Path) -> Result<(), OutputError> {
     if !dir.exists() {
         return Ok(());

@@ -1,4 +1,5 @@
-//! How rows are placed, as text: equal for equal placements, and the same from one version of this crate to the next.
+//! How rows are placed, as text: equal for equal placements, and the same from one version of this
+//! crate to the next.
 
 use arrow::{
     array::{Array, ArrayRef},
@@ -30,7 +31,8 @@ enum Named {
 }
 
 impl Placement {
-    /// A JSON object that names the rule and what belongs to it. The number of partitions is not in it.
+    /// A JSON object that names the rule and what belongs to it. The number of partitions is not in
+    /// it.
     pub(crate) fn canonical(&self) -> String {
         let rule = match &self.rule {
             Rule::Hash(hasher, _) => Named::Hash { texts_as_views: hasher.casts() },

@@ -12,11 +12,12 @@ use datafusion_common::hash_utils::{RandomState, create_hashes};
 
 use crate::error::DatasetError;
 
-/// The state of DataFusion's `REPARTITION_RANDOM_STATE` (`datafusion_physical_plan::repartition`), which is
-/// `SeededRandomState::with_seed(0)`. By value, because that crate is the whole engine.
+/// The state of DataFusion's `REPARTITION_RANDOM_STATE` (`datafusion_physical_plan::repartition`),
+/// which is `SeededRandomState::with_seed(0)`. By value, because that crate is the whole engine.
 const SEED: u64 = 0;
 
-/// Hashes the key columns of batches, bit for bit as DataFusion's `RepartitionExec` does for columns of the same types.
+/// Hashes the key columns of batches, bit for bit as DataFusion's `RepartitionExec` does for
+/// columns of the same types.
 ///
 /// Types matter: the same text hashes differently in a `Utf8` and in a `Utf8View` column.
 #[derive(Clone, Debug)]
@@ -46,8 +47,9 @@ impl KeyHasher {
         Ok(Self { cast: vec![None; columns.len()], columns, state: RandomState::with_seed(SEED) })
     }
 
-    /// With texts and bytes hashed as views. DataFusion reads them from Parquet as views unless told otherwise
-    /// (`datafusion.execution.parquet.schema_force_view_types`), so this is how it hashes what it reads from there.
+    /// With texts and bytes hashed as views. DataFusion reads them from Parquet as views unless
+    /// told otherwise (`datafusion.execution.parquet.schema_force_view_types`), so this is how
+    /// it hashes what it reads from there.
     pub fn as_views(mut self, schema: &Schema) -> Self {
         let view = |&column: &usize| match schema.field(column).data_type() {
             DataType::Utf8 | DataType::LargeUtf8 => Some(DataType::Utf8View),
@@ -95,7 +97,7 @@ impl KeyHasher {
 pub(super) fn key_columns(schema: &Schema, keys: &[String]) -> Result<Vec<usize>, DatasetError> {
     if keys.is_empty() {
         return Err(DatasetError::Config {
-            option: "--by",
+            option: "by",
             value: "empty".to_owned(),
             remedy: "name at least one key column".to_owned(),
         });
@@ -121,7 +123,8 @@ pub(super) fn keys_of(batch: &RecordBatch, columns: &[usize]) -> Result<Vec<Arra
     columns.iter().map(key).collect()
 }
 
-/// Asks the hash function itself; it refuses a type by an error, or by a panic where a type is nested.
+/// Asks the hash function itself; it refuses a type by an error, or by a panic where a type is
+/// nested.
 fn is_hashable(data_type: &DataType) -> bool {
     let try_it = || create_hashes([&new_empty_array(data_type)], &RandomState::with_seed(SEED), &mut []).is_ok();
     catch_unwind(AssertUnwindSafe(try_it)).unwrap_or(false)

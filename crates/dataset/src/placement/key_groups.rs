@@ -4,10 +4,12 @@ use annulus_rows::partition::{MAX_CONSUMERS, Modulo, Target};
 
 use crate::error::DatasetError;
 
-/// Key group to partition as Apache Flink's `KeyGroupRangeAssignment` does it: group `g` of G goes to partition `g * N / G`.
+/// Key group to partition as Apache Flink's `KeyGroupRangeAssignment` does it: group `g` of G goes
+/// to partition `g * N / G`.
 ///
-/// From N to N + 1 partitions half of the groups change their partition, whatever N is (by `hash % N` it is
-/// N / (N + 1) of the rows); what counts is that each partition then has one run of groups, which comes from at most two.
+/// From N to N + 1 partitions half of the groups change their partition, whatever N is (by `hash %
+/// N` it is N / (N + 1) of the rows); what counts is that each partition then has one run of
+/// groups, which comes from at most two.
 #[derive(Debug)]
 pub(super) struct KeyGroups {
     group: Modulo,
@@ -19,7 +21,7 @@ impl KeyGroups {
         let count = groups as usize;
         if count < partitions || count > MAX_CONSUMERS {
             return Err(DatasetError::Config {
-                option: "--key-groups",
+                option: "key_groups",
                 value: groups.to_string(),
                 remedy: format!(
                     "choose at least as many as partitions ({partitions}) and at most {MAX_CONSUMERS}, and keep to it: \

@@ -1,7 +1,7 @@
 //! Rows to partitions.
 //!
-//! Where a row goes depends on nothing but its key (or, by turns, its unit and its place there), so two runs over the same
-//! input agree, whichever thread reads what.
+//! Where a row goes depends on nothing but its key (or, by turns, its unit and its place there), so
+//! two runs over the same input agree, whichever thread reads what.
 
 mod canonical;
 mod hash;
@@ -24,38 +24,42 @@ use ranges::Ranges;
 pub use hash::KeyHasher;
 pub use ranges::sample_ranges;
 
-/// Where values have folders of their own, rows go to this number of buckets first, each with the rows of some values. A run that
-/// is resumed keeps whole buckets.
+/// Where values have folders of their own, rows go to this number of buckets first, each with the
+/// rows of some values. A run that is resumed keeps whole buckets.
 pub const VALUE_BUCKETS: usize = 256;
 
 /// How rows are placed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum PlacementSpec {
-    /// By the keys' hash, where DataFusion's `RepartitionExec` puts columns of the same types: `hash % N`. See
-    /// [`hash_for`](Self::hash_for).
+    /// By the keys' hash, where DataFusion's `RepartitionExec` puts columns of the same types:
+    /// `hash % N`. See [`hash_for`](Self::hash_for).
     #[default]
     Hash,
-    /// Like `Hash`, with texts and bytes hashed as views, which is how DataFusion reads them from Parquet files; see
-    /// [`KeyHasher::as_views`].
+    /// Like `Hash`, with texts and bytes hashed as views, which is how DataFusion reads them from
+    /// Parquet files; see [`KeyHasher::as_views`].
     HashAsViews,
-    /// By a fixed number of key groups, at least as many as partitions: group `hash % G`, and of groups in ascending order the
-    /// same number (but for one) to each partition. Other numbers of partitions then keep or split runs of whole groups.
+    /// By a fixed number of key groups, at least as many as partitions: group `hash % G`, and of
+    /// groups in ascending order the same number (but for one) to each partition. Other numbers
+    /// of partitions then keep or split runs of whole groups.
     KeyGroups(u32),
-    /// By split points between the partitions, one fewer than partitions, ascending; each has a value for each key
-    /// column, as text. Partition `i` has the keys from the `i`-th point on, up to before the next. Nulls come first.
+    /// By split points between the partitions, one fewer than partitions, ascending; each has a
+    /// value for each key column, as text. Partition `i` has the keys from the `i`-th point on,
+    /// up to before the next. Nulls come first.
     Ranges(Vec<Vec<String>>),
-    /// By split points as columns, ascending; see [`sample_ranges`]. If there are too few, the last partitions stay empty.
+    /// By split points as columns, ascending; see [`sample_ranges`]. If there are too few, the last
+    /// partitions stay empty.
     Splits(Vec<ArrayRef>),
-    /// By value: rows with equal keys go to the same partition. The output has a folder for each value, whatever the number
-    /// of partitions, which should be [`VALUE_BUCKETS`].
+    /// By value: rows with equal keys go to the same partition. The output has a folder for each
+    /// value, whatever the number of partitions, which should be [`VALUE_BUCKETS`].
     Values,
-    /// By turns: the rows of a unit go to one partition after the other, and unit `i` begins with partition `i % N`.
+    /// By turns: the rows of a unit go to one partition after the other, and unit `i` begins with
+    /// partition `i % N`.
     RoundRobin,
 }
 
 impl PlacementSpec {
-    /// By hash, as DataFusion hashes the keys when it reads files of this format with its default options: it can then join two
-    /// datasets partition by partition.
+    /// By hash, as DataFusion hashes the keys when it reads files of this format with its default
+    /// options: it can then join two datasets partition by partition.
     pub fn hash_for(format: OutputFormat) -> Self {
         match format {
             OutputFormat::Parquet => Self::HashAsViews,
@@ -89,7 +93,8 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Begins the unit with this number. Without this call rows go on by turns where the batch before ended.
+    /// Begins the unit with this number. Without this call rows go on by turns where the batch
+    /// before ended.
     pub fn begin_unit(&mut self, unit: usize) {
         self.turn = unit;
     }
@@ -101,11 +106,12 @@ impl Scratch {
 }
 
 impl Placement {
-    /// For the columns `keys` of `schema`, and `partitions` partitions. By turns, `keys` may be empty.
+    /// For the columns `keys` of `schema`, and `partitions` partitions. By turns, `keys` may be
+    /// empty.
     ///
     /// # Errors
-    /// If a key column does not exist or its type cannot be hashed or ordered, there are no or too many partitions, or what
-    /// `spec` holds does not fit to them.
+    /// If a key column does not exist or its type cannot be hashed or ordered, there are no or too
+    /// many partitions, or what `spec` holds does not fit to them.
     pub fn new(
         spec: &PlacementSpec,
         schema: &SchemaRef,
@@ -114,7 +120,7 @@ impl Placement {
     ) -> Result<Self, DatasetError> {
         if partitions == 0 || partitions > MAX_CONSUMERS {
             return Err(DatasetError::Config {
-                option: "--into",
+                option: "into",
                 value: partitions.to_string(),
                 remedy: format!("choose 1 to {MAX_CONSUMERS} partitions"),
             });
@@ -156,8 +162,8 @@ impl Placement {
         }
     }
 
-    /// What hashes the columns `keys` of `schema` as this does where it places by hash; `None` by turns, which have no keys, and
-    /// for ranges of keys that cannot be hashed.
+    /// What hashes the columns `keys` of `schema` as this does where it places by hash; `None` by
+    /// turns, which have no keys, and for ranges of keys that cannot be hashed.
     pub(crate) fn hasher(&self, schema: &Schema, keys: &[String]) -> Option<KeyHasher> {
         match &self.rule {
             Rule::Hash(hasher, _) | Rule::KeyGroups(hasher, _) => Some(hasher.clone()),
@@ -167,8 +173,8 @@ impl Placement {
         }
     }
 
-    /// Writes the partition of each row to `targets`, in place of what was there. O(rows), by ranges
-    /// O(rows * log(partitions)).
+    /// Writes the partition of each row to `targets`, in place of what was there. O(rows), by
+    /// ranges O(rows * log(partitions)).
     ///
     /// # Errors
     /// If the batch does not have the schema that this was made for.

@@ -37,7 +37,7 @@ impl Ranges {
         if points[0].len() >= partitions {
             return Err(wrong(
                 format!("{} values for {partitions} partitions", points[0].len()),
-                "give one value fewer than partitions (--into)",
+                "give one value fewer than partitions (`into`)",
             ));
         }
         converter(schema, &columns)?;
@@ -56,7 +56,7 @@ impl Ranges {
         let columns = key_columns(schema, keys)?;
         if points.len() + 1 != partitions {
             let given = format!("{} values for {partitions} partitions", points.len());
-            return Err(wrong(given, "give exactly one value fewer than partitions (--into)"));
+            return Err(wrong(given, "give exactly one value fewer than partitions (`into`)"));
         }
         if let Some(point) = points.iter().find(|point| point.len() != keys.len()) {
             return Err(wrong(format!("'{}'", point.join(",")), "give each split point one value for each key column"));
@@ -101,12 +101,14 @@ impl Ranges {
     }
 }
 
-/// Finds split points that cut the rows of `dataset` into `partitions` parts of about the same size, from a bounded sample of
-/// keys that is spread over its units. The same dataset gives the same points.
+/// Finds split points that cut the rows of `dataset` into `partitions` parts of about the same
+/// size, from a bounded sample of keys that is spread over its units. The same dataset gives the
+/// same points.
 ///
-/// At least 16,384 keys are sampled, and 64 for each partition, up to a million. With s keys in a range, its share of the
-/// rows is off by about `1 / sqrt(s)` of itself, and, where the rows are in the keys' order and not all units are sampled, by
-/// up to two of those that are. Where few keys have most rows there are fewer points: rows of one key stay together.
+/// At least 16,384 keys are sampled, and 64 for each partition, up to a million. With s keys in a
+/// range, its share of the rows is off by about `1 / sqrt(s)` of itself, and, where the rows are in
+/// the keys' order and not all units are sampled, by up to two of those that are. Where few keys
+/// have most rows there are fewer points: rows of one key stay together.
 ///
 /// # Errors
 /// If the dataset can be read only once, is damaged, or its keys cannot be ordered.
@@ -127,8 +129,8 @@ const SAMPLE_PER_PARTITION: usize = 64;
 const MIN_SAMPLE: usize = 1 << 14;
 const MAX_SAMPLE: usize = 1 << 20;
 
-/// Rows that begin ranges of about equal size, strictly ascending, none with the smallest key; at most `partitions - 1`.
-/// `sorted` has the rows of `keys` in order.
+/// Rows that begin ranges of about equal size, strictly ascending, none with the smallest key; at
+/// most `partitions - 1`. `sorted` has the rows of `keys` in order.
 fn quantiles(keys: &Rows, sorted: &[u32], partitions: usize) -> Vec<u32> {
     let key = |place: usize| keys.row(sorted[place] as usize);
     let (mut points, mut last) = (vec![], 0);
@@ -157,7 +159,7 @@ fn typed(schema: &Schema, column: usize, points: &[Vec<String>], key: usize) -> 
     }
     cast_with_options(&text, field.data_type(), &options).map_err(|error| DatasetError::Key {
         column: field.name().clone(),
-        reason: format!("a value of --ranges is none of its type, {}: {error}", field.data_type()),
+        reason: format!("a value of `ranges` is none of its type, {}: {error}", field.data_type()),
     })
 }
 
@@ -171,5 +173,5 @@ fn converter(schema: &Schema, columns: &[usize]) -> Result<RowConverter, Dataset
 }
 
 fn wrong(value: String, remedy: &str) -> DatasetError {
-    DatasetError::Config { option: "--ranges", value, remedy: remedy.to_owned() }
+    DatasetError::Config { option: "ranges", value, remedy: remedy.to_owned() }
 }

@@ -2,7 +2,8 @@
 
 use annulus_rows::partition::Target;
 
-/// Appends the partitions of `rows` rows, the first of which goes to `turn % partitions`; returns the turn of the next.
+/// Appends the partitions of `rows` rows, the first of which goes to `turn % partitions`; returns
+/// the turn of the next.
 pub(super) fn append_targets(turn: usize, rows: usize, partitions: usize, targets: &mut Vec<Target>) -> usize {
     let mut turn = turn % partitions;
     targets.extend((0..rows).map(|_| {

@@ -5,8 +5,8 @@ use arrow::datatypes::{DataType, Schema};
 use super::hash::key_columns;
 use crate::error::DatasetError;
 
-/// Checks that the columns `keys` can name folders, so that other engines read the very values from the names, and that other
-/// columns are left for the files.
+/// Checks that the columns `keys` can name folders, so that other engines read the very values from
+/// the names, and that other columns are left for the files.
 pub(super) fn check(schema: &Schema, keys: &[String]) -> Result<(), DatasetError> {
     let columns = key_columns(schema, keys)?;
     for (number, (key, &column)) in keys.iter().zip(&columns).enumerate() {
@@ -24,9 +24,9 @@ pub(super) fn check(schema: &Schema, keys: &[String]) -> Result<(), DatasetError
     }
     if columns.len() == schema.fields().len() {
         return Err(DatasetError::Config {
-            option: "--by-value",
+            option: "by_value",
             value: format!("given with all columns as keys ({})", keys.join(",")),
-            remedy: "no column is left for the files; leave one out of --by".to_owned(),
+            remedy: "no column is left for the files; leave one out of `by`".to_owned(),
         });
     }
     Ok(())

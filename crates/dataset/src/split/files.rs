@@ -2,12 +2,14 @@
 
 use std::fs;
 
-/// Files that the process has open besides the output: inputs, runs, standard streams, the embedder's.
+/// Files that the process has open besides the output: inputs, runs, standard streams, the
+/// embedder's.
 const OTHER_FILES: usize = 128;
 /// Where the limit cannot be told: the least that systems begin with.
 const FEW_FILES: usize = 256;
 
-/// Whether `files` open files of at least `floor_bytes` each fit in `memory_bytes`, and may be open at once.
+/// Whether `files` open files of at least `floor_bytes` each fit in `memory_bytes`, and may be open
+/// at once.
 pub(crate) fn fit(files: usize, floor_bytes: usize, memory_bytes: usize) -> bool {
     files.saturating_mul(floor_bytes) <= memory_bytes && files + OTHER_FILES <= max_open_files()
 }

@@ -24,8 +24,9 @@ impl FirstError {
     }
 }
 
-/// How much an error says. A worker that fails leaves its end of the spill, which fails for all others then, and so do the files
-/// that it was writing to; and who sees that others stop says that it was cancelled: all that maybe before the error itself is here.
+/// How much an error says. A worker that fails leaves its end of the spill, which fails for all
+/// others then, and so do the files that it was writing to; and who sees that others stop says that
+/// it was cancelled: all that maybe before the error itself is here.
 fn weight(error: &DatasetError) -> u8 {
     match error {
         DatasetError::Pages(PagesError::Failed) | DatasetError::Output(OutputError::Broken(_)) => 0,

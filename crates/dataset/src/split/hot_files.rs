@@ -1,4 +1,5 @@
-//! Rows of hot keys by turns over extra files of their partition, so that none is much larger than the others.
+//! Rows of hot keys by turns over extra files of their partition, so that none is much larger than
+//! the others.
 
 use std::ops::Range;
 
@@ -13,14 +14,15 @@ use crate::{
     placement::{KeyHasher, Placement, PlacementSpec},
 };
 
-const OPTION: &str = "--split-hot-keys";
+const OPTION: &str = "split_hot_keys";
 /// Rows of the sample: a hot key has a few hundred, and its share is off by a tenth.
 const SAMPLE_PER_PARTITION: usize = 256;
 const SAMPLE_ROWS: Range<usize> = 1 << 16..1 << 20;
 /// Most extra files of a partition, if their number is not given.
 const MAX_DEFAULT_FILES: usize = 64;
 
-/// Which keys' rows go to extra files of their partition, and how many there are. By default there are none.
+/// Which keys' rows go to extra files of their partition, and how many there are. By default there
+/// are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HotFiles {
     groups: Vec<Group>,
@@ -41,13 +43,13 @@ struct Group {
 }
 
 impl HotFiles {
-    /// Finds the keys that have at least `share` of an average partition's rows in a sample of the dataset, and gives their
-    /// partitions `files` extra files each, or as many as the hot keys' rows fill average partitions (up to 64). The same
-    /// dataset gives the same.
+    /// Finds the keys that have at least `share` of an average partition's rows in a sample of the
+    /// dataset, and gives their partitions `files` extra files each, or as many as the hot
+    /// keys' rows fill average partitions (up to 64). The same dataset gives the same.
     ///
     /// # Errors
-    /// If the dataset can be read only once, is damaged, rows are placed by turns or cannot be placed so, or there would be
-    /// more than 65,536 files at a time.
+    /// If the dataset can be read only once, is damaged, rows are placed by turns or cannot be
+    /// placed so, or there would be more than 65,536 files at a time.
     pub fn sample(
         dataset: &Dataset,
         spec: &PlacementSpec,
@@ -83,7 +85,7 @@ impl HotFiles {
         }
         if first_slot > MAX_CONSUMERS {
             let remedy =
-                format!("with {partitions} partitions (--into) that is more than {MAX_CONSUMERS} files; choose fewer");
+                format!("with {partitions} partitions (`into`) that is more than {MAX_CONSUMERS} files; choose fewer");
             return Err(refused(&format!("{} files for each partition with hot keys", all.groups[0].files), &remedy));
         }
         Ok(all)
@@ -129,8 +131,9 @@ impl Group {
     }
 }
 
-/// Sends the rows of hot keys to the extra files of their partition, one after the other: unit `i` begins with file `i % K`, so that
-/// where a row goes depends on its unit and on the rows before it there.
+/// Sends the rows of hot keys to the extra files of their partition, one after the other: unit `i`
+/// begins with file `i % K`, so that where a row goes depends on its unit and on the rows before it
+/// there.
 pub(super) struct HotTurns<'a> {
     files: &'a HotFiles,
     hasher: KeyHasher,

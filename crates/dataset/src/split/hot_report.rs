@@ -15,8 +15,8 @@ use crate::{
     placement::KeyHasher,
 };
 
-/// Of so many rows that follow each other in a unit, one is counted, chosen at random by its place: patterns in the data do
-/// not matter, and a run over the same input counts the same rows.
+/// Of so many rows that follow each other in a unit, one is counted, chosen at random by its place:
+/// patterns in the data do not matter, and a run over the same input counts the same rows.
 const EVERY: usize = 32;
 
 /// One worker's count.
@@ -83,8 +83,8 @@ impl HotReport {
     }
 }
 
-/// The keys with many rows, by falling number of rows: those that were spread over `files`, with the `spread` rows of each,
-/// and those that were counted in part.
+/// The keys with many rows, by falling number of rows: those that were spread over `files`, with
+/// the `spread` rows of each, and those that were counted in part.
 pub(super) fn entries(job: &Job, counts: Option<&HotKeys>, spread: &[u64], partition_rows: &[u64]) -> Vec<HotKeyEntry> {
     let files: &HotFiles = &job.hot_files;
     let of_split = files.keys().zip(spread).map(|((key, files), &rows)| HotKeyEntry {
@@ -104,8 +104,9 @@ pub(super) fn entries(job: &Job, counts: Option<&HotKeys>, spread: &[u64], parti
     entries
 }
 
-/// The rows of a key of which so many were counted. Each is counted with chance 1 / [`EVERY`], so with m expected the count's
-/// standard deviation is at most the root of m; the bounds are the m for which the count would be off by four of them.
+/// The rows of a key of which so many were counted. Each is counted with chance 1 / [`EVERY`], so
+/// with m expected the count's standard deviation is at most the root of m; the bounds are the m
+/// for which the count would be off by four of them.
 fn estimate(key: &HotKey, partition_rows: u64) -> HotKeyEntry {
     let root = |count: u64| (count as f64 + 4.0).sqrt();
     let rows = |root: f64| (root * root * EVERY as f64) as u64;

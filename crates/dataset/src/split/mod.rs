@@ -4,12 +4,14 @@
 //! unit -> batches -> partitions -> slots (rows of hot keys take turns) -> wave (one for each worker) --full--> each slot's rows, gathered --> its open file
 //!                                                              or, where that many files do not fit: spill, then file by file
 //! ```
-//! Rows that are sorted within their files, or have a folder for each value, are all spilled, and sorted slot by slot (sort/): rows
-//! of one value then follow each other, and one file is open at a time.
-//! There are no queues: a worker that has read writes what it read, and waits only for the lock of the file it writes to.
+//! Rows that are sorted within their files, or have a folder for each value, are all spilled, and
+//! sorted slot by slot (sort/): rows of one value then follow each other, and one file is open at a
+//! time. There are no queues: a worker that has read writes what it read, and waits only for the
+//! lock of the file it writes to.
 //!
-//! Memory: a fifth of the limit for waves, a quarter for open files, the rest for what is decoded and gathered. A row
-//! group of the input that takes more than that, decoded, takes more memory than the limit.
+//! Memory: a fifth of the limit for waves, a quarter for open files, the rest for what is decoded
+//! and gathered. A row group of the input that takes more than that, decoded, takes more memory
+//! than the limit.
 
 mod cancel;
 mod files;
@@ -90,13 +92,15 @@ pub struct Summary {
     pub bytes_spilled: u64,
 }
 
-/// Carries out a job: all rows of the dataset are in the folder then, each in its partition, or an error says why not.
+/// Carries out a job: all rows of the dataset are in the folder then, each in its partition, or an
+/// error says why not.
 ///
 /// After an error, and after a cancellation, which is one, finished files stay, and so does what
 /// [`Existing::Resume`] needs; everything else is removed.
 ///
 /// # Errors
-/// If inputs cannot be read, the output cannot be written, or `cancel` asked to stop ([`DatasetError::Cancelled`]).
+/// If inputs cannot be read, the output cannot be written, or `cancel` asked to stop
+/// ([`DatasetError::Cancelled`]).
 pub fn run(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result<Summary, DatasetError> {
     let slots = slots_of(job);
     let slots_count = slots.len();
@@ -139,7 +143,8 @@ fn order_of(job: &Job, keys: &[(String, usize)]) -> Result<Option<Order>, Datase
     any.then(|| Order::new(&job.dataset.schema, &groups, &job.sort_by)).transpose()
 }
 
-/// What is in the folder then, and the numbers of rows that were read and of bytes that were spilled.
+/// What is in the folder then, and the numbers of rows that were read and of bytes that were
+/// spilled.
 fn write(
     job: &Job,
     order: Option<Order>,
@@ -210,11 +215,11 @@ fn check_spill(job: &Job, slots: usize) -> Result<(), DatasetError> {
     let mib = |bytes: usize| format!("{}M", bytes.div_ceil(1 << 20));
     let (workers, takes, allow) = (job.threads, mib(least), mib(least * SPILL_SHARE));
     Err(DatasetError::Config {
-        option: "--memory-limit",
+        option: "memory_limit",
         value: mib(job.memory_limit),
         remedy: format!(
             "{slots} files cannot be open within it, and to spill for them with {workers} threads takes {takes}, \
-             of which it has half; allow {allow}, or fewer partitions (--into) or threads (--threads)"
+             of which it has half; allow {allow}, or fewer partitions (`into`) or threads (`threads`)"
         ),
     })
 }
@@ -275,19 +280,19 @@ fn settings_of(job: &Job) -> Settings {
     let max_file_size = output.max_file_bytes.map_or("none".to_owned(), |bytes| bytes.to_string());
     let on_bad_row = if job.quarantine { "quarantine" } else { "fail or skip" };
     let settings = [
-        ("--by", by.join(",")),
+        ("by", by.join(",")),
         ("placement", placement.canonical()),
-        ("--format", output.format.name().to_owned()),
-        ("--compression", output.compression.name().to_owned()),
-        ("--max-file-size", max_file_size),
-        ("--on-bad-row", on_bad_row.to_owned()),
+        ("format", output.format.name().to_owned()),
+        ("compression", output.compression.name().to_owned()),
+        ("max_file_size", max_file_size),
+        ("on_bad_row", on_bad_row.to_owned()),
         ("input", dataset.fingerprint.clone().unwrap_or_default()),
     ];
-    let page_size = (output.format == OutputFormat::Pages).then(|| ("--page-size", output.page_bytes.to_string()));
+    let page_size = (output.format == OutputFormat::Pages).then(|| ("page_size", output.page_bytes.to_string()));
     // Where values have folders, nobody has chosen a number.
-    let into = (!placement.is_by_value()).then(|| ("--into", placement.partitions().to_string()));
+    let into = (!placement.is_by_value()).then(|| ("into", placement.partitions().to_string()));
     let order: Vec<String> = job.sort_by.iter().map(SortColumn::to_string).collect();
-    let sort_by = (!order.is_empty()).then(|| ("--sort-by", order.join(",")));
+    let sort_by = (!order.is_empty()).then(|| ("sort_by", order.join(",")));
     let settings = settings.into_iter().chain(into).chain(sort_by).chain(page_size).chain(job.hot_files.setting());
     settings.map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -31,7 +31,8 @@ pub struct JobSpec {
     pub output: OutputOptions,
     /// Number of worker threads, at least one.
     pub threads: usize,
-    /// As [`Job::memory_limit`]; at least 16 MiB, which pages and buffers may take within any limit.
+    /// As [`Job::memory_limit`]; at least 16 MiB, which pages and buffers may take within any
+    /// limit.
     pub memory_limit: usize,
 }
 
@@ -52,15 +53,15 @@ impl JobSpec {
     pub fn plan(self) -> Result<Job, DatasetError> {
         if matches!(self.placing, Placing::By(PlacementSpec::RoundRobin)) && !self.by.is_empty() {
             return Err(DatasetError::Config {
-                option: "--by",
-                value: format!("'{}' together with --round-robin", self.by.join(",")),
+                option: "by",
+                value: format!("'{}' together with `round_robin`", self.by.join(",")),
                 remedy: "rows that are placed by turns have no key; leave one of the two out".to_owned(),
             });
         }
         if self.memory_limit < SMALL_SPILL_BYTES {
             let mib = SMALL_SPILL_BYTES >> 20;
             return Err(DatasetError::Config {
-                option: "--memory-limit",
+                option: "memory_limit",
                 value: format!("{} bytes", self.memory_limit),
                 remedy: format!("batches, pages and open files take more than that; allow at least {mib}M"),
             });
@@ -70,7 +71,7 @@ impl JobSpec {
         let is_there = |column: &str| dataset.schema.field_with_name(column).is_ok();
         if let Some((column, _)) = self.input.types.columns.iter().find(|(column, _)| !is_there(column)) {
             return Err(DatasetError::Config {
-                option: "--types",
+                option: "types",
                 value: format!("a type for column '{column}'"),
                 remedy: "the inputs have no column of that name; check the name".to_owned(),
             });
@@ -106,15 +107,15 @@ impl JobSpec {
         match (matches!(self.placing, Placing::By(PlacementSpec::Values)), self.into) {
             (true, Some(into)) => {
                 let remedy = "each value has a folder of its own, whatever their number; leave one of the two out";
-                refused("--into", format!("{into} together with --by-value"), remedy)
+                refused("into", format!("{into} together with `by_value`"), remedy)
             }
             (true, None) if self.split_hot_keys.is_some() => {
                 let remedy = "no partition has several keys; leave one of the two out";
-                refused("--split-hot-keys", "given together with --by-value".to_owned(), remedy)
+                refused("split_hot_keys", "given together with `by_value`".to_owned(), remedy)
             }
             (true, None) => Ok(VALUE_BUCKETS),
             (false, Some(into)) => Ok(into),
-            (false, None) => refused("--into", "not given".to_owned(), "give a number of partitions"),
+            (false, None) => refused("into", "not given".to_owned(), "give a number of partitions"),
         }
     }
 }

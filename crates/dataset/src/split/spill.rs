@@ -1,5 +1,6 @@
-//! Rows on disk until their file's turn comes, for more files than memory can keep open: as tuples on pages, which all workers
-//! fill together and which go to one file when they are full. Rows larger than a page go to another file.
+//! Rows on disk until their file's turn comes, for more files than memory can keep open: as tuples
+//! on pages, which all workers fill together and which go to one file when they are full. Rows
+//! larger than a page go to another file.
 
 use std::{
     fs::{self, File},
@@ -28,8 +29,8 @@ use crate::{error::DatasetError, output::OutputError};
 
 /// Larger pages are no faster to write.
 const MAX_PAGE_BYTES: usize = 256 << 10;
-/// Pages that a worker may hold besides each slot's current one: one that it writes to, one that goes to the file, one that
-/// another worker's page came before.
+/// Pages that a worker may hold besides each slot's current one: one that it writes to, one that
+/// goes to the file, one that another worker's page came before.
 const PAGES_PER_WORKER: usize = 3;
 /// Rows of a batch that is read back, and how many bytes of pages are read for it at once.
 const READ_ROWS: usize = 8192;
@@ -87,8 +88,8 @@ impl Spill {
         (slots + PAGES_PER_WORKER * workers) * MIN_PAGE_BYTES + workers * variable_writer_bytes(slots)
     }
 
-    /// Begins files in `folder`, for rows of `schema` that `workers` workers write to `slots` slots, with pages in about
-    /// `memory_bytes` of memory.
+    /// Begins files in `folder`, for rows of `schema` that `workers` workers write to `slots`
+    /// slots, with pages in about `memory_bytes` of memory.
     pub(super) fn create(
         folder: impl Fn(&str) -> PathBuf,
         schema: &SchemaRef,
@@ -99,8 +100,8 @@ impl Spill {
         let codec = RowCodec::new(schema.clone())?;
         let pages = slots + PAGES_PER_WORKER * workers;
         let page_bytes = (memory_bytes / pages).clamp(MIN_PAGE_BYTES, MAX_PAGE_BYTES) / MIN_PAGE_BYTES * MIN_PAGE_BYTES;
-        // Rows of one size, too, are written as if each had its own: claims are then for what is there, and no more pages are
-        // needed than these.
+        // Rows of one size, too, are written as if each had its own: claims are then for what is there, and
+        // no more pages are needed than these.
         let shape = PageShape::new(page_bytes, Layout::Slotted, PayloadSize::Variable)?;
         let (path, large) = (folder("spill.pages"), folder("spill.large"));
         let file = File::create(&path).map_err(OutputError::io("create", &path))?;
@@ -142,7 +143,8 @@ impl Spill {
 }
 
 impl SpillWriter<'_> {
-    /// Adds the rows of a batch to the slots that `targets` names, but those of slots that `skip` names.
+    /// Adds the rows of a batch to the slots that `targets` names, but those of slots that `skip`
+    /// names.
     pub(super) fn append(
         &mut self,
         batch: &RecordBatch,

@@ -73,8 +73,8 @@ impl Wave {
         Ok(())
     }
 
-    /// Hands each slot's rows to `sink`, in a few batches each, beginning with slot `first`, and holds nothing then. Rows of
-    /// slots that `skip` names are dropped.
+    /// Hands each slot's rows to `sink`, in a few batches each, beginning with slot `first`, and
+    /// holds nothing then. Rows of slots that `skip` names are dropped.
     pub(crate) fn write(
         &mut self,
         first: usize,

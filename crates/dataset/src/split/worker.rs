@@ -79,7 +79,8 @@ impl Shared<'_> {
         reading.end()
     }
 
-    /// Ends slots until there are no more, with their spilled rows. Returns the bytes that were spilled to sort them.
+    /// Ends slots until there are no more, with their spilled rows. Returns the bytes that were
+    /// spilled to sort them.
     pub(super) fn finish(&self, spilled: Option<&Spilled>) -> Result<u64, DatasetError> {
         let mut spilled = spilled.map(Spilled::reader).transpose()?;
         let mut in_runs = 0;
@@ -99,7 +100,8 @@ impl Shared<'_> {
         }
     }
 
-    /// Writes the spilled rows of a slot, sorted if they have an order, and returns the bytes that it took to sort them.
+    /// Writes the spilled rows of a slot, sorted if they have an order, and returns the bytes that
+    /// it took to sort them.
     fn write_spilled(&self, slot: usize, spilled: &mut SpillReader<'_>) -> Result<u64, DatasetError> {
         let mut write = |batch: RecordBatch| {
             self.check()?;

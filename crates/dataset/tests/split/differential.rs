@@ -1,4 +1,5 @@
-//! Every row comes out once, in its partition, whatever the format, the number of partitions and the memory.
+//! Every row comes out once, in its partition, whatever the format, the number of partitions and
+//! the memory.
 
 use std::{
     fs::{self, File},
@@ -77,7 +78,7 @@ fn more_files_than_can_be_spilled_for_are_refused() {
     let mut job = job(&inputs, &["id"], 65_536, &dir, OutputFormat::Parquet);
     (job.memory_limit, job.threads) = (64 << 20, 2);
     let error = run_silently(&job).unwrap_err().to_string();
-    for part in ["--memory-limit is 64M", "65536 files", "--into", "--threads", "allow "] {
+    for part in ["`memory_limit` is 64M", "65536 files", "`into`", "`threads`", "allow "] {
         assert!(error.contains(part), "{error}");
     }
     assert!(!dir.exists(), "nothing is left");
@@ -230,7 +231,7 @@ fn rows_that_no_page_holds_are_named_with_a_remedy() {
     let mut job = job(&inputs, &["id"], 1, &dir, OutputFormat::Pages);
     job.threads = 1;
     let error = run_silently(&job).unwrap_err().to_string();
-    for part in ["row 17 of", "part-00000.pages", "takes 2000", "--page-size 256K"] {
+    for part in ["row 17 of", "part-00000.pages", "takes 2000", "`page_size` 256K"] {
         assert!(error.contains(part), "no {part} in: {error}");
     }
     assert!(!dir.exists());
@@ -241,5 +242,5 @@ fn rows_that_no_page_holds_are_named_with_a_remedy() {
     job.output.existing = Existing::Overwrite;
     job.output.page_bytes = 5000;
     let error = run_silently(&job).unwrap_err().to_string();
-    assert!(error.contains("multiple of 4 KiB") && error.contains("--page-size"), "{error}");
+    assert!(error.contains("multiple of 4 KiB") && error.contains("`page_size`"), "{error}");
 }

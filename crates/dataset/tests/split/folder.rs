@@ -26,7 +26,7 @@ fn a_finished_dataset_is_refused_kept_or_replaced() {
 
     (job.output.format, job.output.compression) = (OutputFormat::Ipc, Compression::None);
     assert!(
-        matches!(output_error(run_silently(&job)), OutputError::ResumeDiffers { setting, .. } if setting == "--compression")
+        matches!(output_error(run_silently(&job)), OutputError::ResumeDiffers { setting, .. } if setting == "compression")
     );
     job.output.existing = Existing::Overwrite;
     run_silently(&job).unwrap();
@@ -113,7 +113,7 @@ fn what_a_run_has_left_unfinished_is_no_input() {
     fs::write(dir.join(".annulus/journal.jsonl"), "").unwrap();
     for path in [&*dir, temporary.path()] {
         let error = open(path).unwrap_err().to_string();
-        assert!(error.contains(&dir.display().to_string()) && error.contains("--resume"), "{error}");
+        assert!(error.contains(&dir.display().to_string()) && error.contains("`resume`"), "{error}");
     }
     assert!(open(&dir.join("*.parquet")).is_ok(), "files that are named");
 }
@@ -149,7 +149,7 @@ fn other_options_or_inputs_cannot_be_resumed() {
         run_silently(&job)
     };
     for (inputs, by, into, named) in
-        [(&inputs[..], "int", 100, "--by"), (&inputs[..], "id", 101, "--into"), (&inputs[..1], "id", 100, "input")]
+        [(&inputs[..], "int", 100, "by"), (&inputs[..], "id", 101, "into"), (&inputs[..1], "id", 100, "input")]
     {
         let error = output_error(resume(inputs, by, into, 2));
         assert!(matches!(&error, OutputError::ResumeDiffers { setting, .. } if setting == named), "{error}");

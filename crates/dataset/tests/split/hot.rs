@@ -161,7 +161,7 @@ fn by_turns_no_key_is_hot() {
     job.placement = Placement::new(&PlacementSpec::RoundRobin, &job.dataset.schema, &[], PARTITIONS).unwrap();
     assert!(run_silently(&job).unwrap().manifest.hot_keys.is_empty());
     let sampled = HotFiles::sample(&job.dataset, &PlacementSpec::RoundRobin, &job.by, PARTITIONS, 0.5, None);
-    assert!(matches!(sampled, Err(DatasetError::Config { option: "--split-hot-keys", .. })), "{sampled:?}");
+    assert!(matches!(sampled, Err(DatasetError::Config { option: "split_hot_keys", .. })), "{sampled:?}");
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_run_is_not_resumed_with_other_hot_files() {
     other.output.existing = Existing::Resume;
     for job in [plain, other] {
         let error = run_silently(&job).unwrap_err();
-        let differs = |setting: &str| setting == "--split-hot-keys";
+        let differs = |setting: &str| setting == "split_hot_keys";
         assert!(
             matches!(&error, DatasetError::Output(OutputError::ResumeDiffers { setting, .. }) if differs(setting)),
             "{error}"
@@ -198,7 +198,7 @@ fn an_input_that_is_read_once_has_no_sample() {
     drop(writer);
     let dataset = Dataset::from_stream("standard input", Box::new(std::io::Cursor::new(stream))).unwrap();
     let error = HotFiles::sample(&dataset, &PlacementSpec::Hash, &["key".to_owned()], 4, 0.5, None).unwrap_err();
-    assert!(matches!(error, DatasetError::Config { option: "--split-hot-keys", .. }), "{error}");
+    assert!(matches!(error, DatasetError::Config { option: "split_hot_keys", .. }), "{error}");
     assert!(error.to_string().contains("put the input into a file"), "{error}");
 }
 
@@ -210,7 +210,7 @@ fn more_files_than_can_be_told_apart_are_refused() {
     let files = |files| HotFiles::sample(&dataset, &PlacementSpec::Hash, &["key".to_owned()], 16, 0.5, Some(files));
     assert!(files(100).is_ok());
     let error = files(usize::MAX).unwrap_err();
-    assert!(matches!(error, DatasetError::Config { option: "--split-hot-keys", .. }), "{error}");
+    assert!(matches!(error, DatasetError::Config { option: "split_hot_keys", .. }), "{error}");
 }
 
 #[test]

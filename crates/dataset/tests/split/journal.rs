@@ -1,4 +1,5 @@
-//! What is known of the files of a run that did not end: nothing is lost, and nothing is there twice.
+//! What is known of the files of a run that did not end: nothing is lost, and nothing is there
+//! twice.
 
 use std::{
     fs,
@@ -111,7 +112,7 @@ fn a_damaged_journal_can_be_overwritten() {
         fs::write(journal_path(&dir), damage(&journal_lines(&dir))).unwrap();
         let names = visible(&dir);
         let error = output_error(run_silently(&job));
-        assert!(matches!(error, OutputError::Damaged { .. }) && error.to_string().contains("--overwrite"), "{error}");
+        assert!(matches!(error, OutputError::Damaged { .. }) && error.to_string().contains("`overwrite`"), "{error}");
         job.output.existing = Existing::Overwrite;
         fs::write(dir.join("notes.txt"), "mine").unwrap();
         let error = output_error(run_silently(&job));
@@ -152,7 +153,7 @@ fn what_helps_with_a_damaged_manifest_is_said() {
         assert!(matches!(error, OutputError::Damaged { .. }), "{error}");
         // Which files are of the dataset cannot be told without it.
         let told = error.to_string();
-        assert!(told.contains("remove the folder") && !told.contains("--overwrite"), "{told}");
+        assert!(told.contains("remove the folder") && !told.contains("`overwrite`"), "{told}");
         assert_eq!(visible(&dir).len(), 3);
     }
     fs::remove_dir_all(&dir).unwrap();

@@ -1,5 +1,5 @@
-//! Runs that are killed, that fill the disk, and that meet damaged input: what users see is whole at every moment, and a
-//! resumed run gives what an undisturbed one gives.
+//! Runs that are killed, that fill the disk, and that meet damaged input: what users see is whole
+//! at every moment, and a resumed run gives what an undisturbed one gives.
 //!
 //! `ANNULUS_FAULT_SEEDS` sets the number of seeds (20).
 

@@ -17,7 +17,8 @@ use tempfile::tempdir;
 
 use crate::support::*;
 
-/// Checks that a folder has a folder for each value and nothing else, with the rows that it must have.
+/// Checks that a folder has a folder for each value and nothing else, with the rows that it must
+/// have.
 fn check_folders(job: &Job, inputs: &[String]) {
     let expected = expected_folders(job, inputs);
     check_complete(&job.output.dir, &expected.values().cloned().collect::<Vec<_>>());
@@ -83,9 +84,7 @@ fn a_run_by_value_that_is_cancelled_is_resumed_or_replaced() {
     // Nothing of the folders is left.
     job.by = vec!["flag".to_owned()];
     job = by_value(job);
-    assert!(
-        matches!(output_error(run_silently(&job)), OutputError::ResumeDiffers { setting, .. } if setting == "--by")
-    );
+    assert!(matches!(output_error(run_silently(&job)), OutputError::ResumeDiffers { setting, .. } if setting == "by"));
     job.output.existing = Existing::Overwrite;
     run_silently(&job).unwrap();
     check_folders(&job, &inputs);
@@ -141,7 +140,8 @@ fn columns_that_cannot_name_folders_are_refused() {
     assert!(error.to_string().contains("no column is left"), "{error}");
 }
 
-/// Checks that the rows of a partition's files, one after the other, ascend by `word` with nulls last, and then fall by `price`.
+/// Checks that the rows of a partition's files, one after the other, ascend by `word` with nulls
+/// last, and then fall by `price`.
 fn check_sorted(dir: &Path) {
     for partition in manifest(dir).partitions.iter().filter(|partition| partition.rows > 0) {
         let batches: Vec<_> = partition.files.iter().flat_map(|file| read_file(&dir.join(&file.name))).collect();
@@ -175,7 +175,7 @@ fn rows_are_sorted_within_their_files() {
             job.sort_by.pop();
             job.output.existing = Existing::Resume;
             let error = output_error(run_silently(&job));
-            assert!(matches!(&error, OutputError::ResumeDiffers { setting, .. } if setting == "--sort-by"), "{error}");
+            assert!(matches!(&error, OutputError::ResumeDiffers { setting, .. } if setting == "sort_by"), "{error}");
         }
     }
 }

@@ -95,7 +95,8 @@ impl PublishConsumer {
         failed.map_or(next, |error| Poll::Ready(Err(error)))
     }
 
-    /// Moves what was taken off the ring for us, behind what we had collected before, to `whole`; false if that is all.
+    /// Moves what was taken off the ring for us, behind what we had collected before, to `whole`;
+    /// false if that is all.
     fn take_relieved(&mut self) -> Result<bool, ExchangeError> {
         if let Some(batch) = self.collected()? {
             self.whole.push_back(batch);

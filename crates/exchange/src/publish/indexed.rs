@@ -26,7 +26,8 @@ pub(super) struct IndexedBatch {
 }
 
 impl IndexedBatch {
-    /// The batch grouped by `hash % N`. Its memory is accounted for if the budget allows; the ring bounds it anyway.
+    /// The batch grouped by `hash % N`. Its memory is accounted for if the budget allows; the ring
+    /// bounds it anyway.
     pub(super) fn try_new(
         batch: &RecordBatch,
         hashes: &[u64],
@@ -40,7 +41,8 @@ impl IndexedBatch {
             let mut builder = BatchBuilder::new(Arc::clone(&shared.schema), batch.num_rows(), Arc::clone(&shared.pool));
             let appended = builder.append(&source, index.rows())?;
             stats.bytes_copied += appended.bytes as u64;
-            // Where offsets or keys would overflow the builder takes fewer rows: the batch then stays as it came.
+            // Where offsets or keys would overflow the builder takes fewer rows: the batch then stays as it
+            // came.
             if appended.rows == batch.num_rows()
                 && let Some(grouped) = builder.finish()?
             {
@@ -57,7 +59,8 @@ impl IndexedBatch {
         Self { source, index, clustered, reserved, overflow: Arc::clone(&shared.overflow) }
     }
 
-    /// Appends the rows of `consumer` to its builder, and hands full batches to `emit`. Returns the bytes copied.
+    /// Appends the rows of `consumer` to its builder, and hands full batches to `emit`. Returns the
+    /// bytes copied.
     pub(super) fn copy_rows(
         &self,
         consumer: usize,

@@ -11,7 +11,8 @@ use arrow::array::RecordBatch;
 use super::{Shared, indexed::IndexedBatch};
 use crate::{error::ExchangeError, overflow::Delivery, ring::HandOver, stats::ExchangeStats};
 
-/// The overflow of one consumer. Locked only while the ring is full and somebody starves, and when it is emptied.
+/// The overflow of one consumer. Locked only while the ring is full and somebody starves, and when
+/// it is emptied.
 #[derive(Default)]
 pub(super) struct Laggard(Mutex<Queue>);
 
@@ -27,15 +28,17 @@ impl Laggard {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies the rows of `consumer` out of batches of the ring: to memory that is accounted for, else to disk.
+    /// Copies the rows of `consumer` out of batches of the ring: to memory that is accounted for,
+    /// else to disk.
     pub(super) fn push(
         consumer: usize,
         batches: &mut HandOver<'_, IndexedBatch>,
         shared: &Shared,
         stats: &mut ExchangeStats,
     ) -> Result<(), ExchangeError> {
-        // Not under the lock: what is taken off the ring wakes others, whose code may come here. Only one producer at a time
-        // is in a hand-over of this consumer, and the consumer sees none of it before it ends.
+        // Not under the lock: what is taken off the ring wakes others, whose code may come here. Only one
+        // producer at a time is in a hand-over of this consumer, and the consumer sees none of it
+        // before it ends.
         let fresh = || BatchBuilder::new(Arc::clone(&shared.schema), shared.batch_rows, Arc::clone(&shared.pool));
         let builder = {
             let mut queue = shared.laggards[consumer].lock();
@@ -46,7 +49,8 @@ impl Laggard {
         let mut builder = builder.unwrap_or_else(fresh);
         let mut kept = Kept { shared, items: VecDeque::new() };
         let mut whole = Vec::new();
-        // If this fails, nothing of it is delivered: the exchange stops before its consumer sees anything that follows.
+        // If this fails, nothing of it is delivered: the exchange stops before its consumer sees anything
+        // that follows.
         batches.try_for_each(|batch| {
             stats.bytes_copied += batch.copy_rows(consumer, &mut builder, |batch| {
                 whole.push(batch);

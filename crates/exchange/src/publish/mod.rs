@@ -1,9 +1,10 @@
-//! The ring's paths: producers publish indexed batches, every consumer copies its rows from each of them.
+//! The ring's paths: producers publish indexed batches, every consumer copies its rows from each of
+//! them.
 //!
 //! A publish costs one shared read-modify-write operation, whatever M and N. Two ways to copy:
 //! - *gather*: the batch is published as it came, and each consumer gathers its rows, the one copy;
-//! - *cluster*: the producer first groups the batch by consumer, and each consumer copies one contiguous range. Two
-//!   copies, but consumers read nothing of what belongs to others.
+//! - *cluster*: the producer first groups the batch by consumer, and each consumer copies one
+//!   contiguous range. Two copies, but consumers read nothing of what belongs to others.
 //!
 //! ```text
 //! batch -> IndexedBatch (indexed.rs) -> Ring<IndexedBatch> -> BatchBuilder of each consumer -> output batch

@@ -1,4 +1,5 @@
-//! The memory of a chunk: one buffer a column, written by several producers at disjoint rows, read once as a batch.
+//! The memory of a chunk: one buffer a column, written by several producers at disjoint rows, read
+//! once as a batch.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -20,7 +21,8 @@ use crate::config::ExchangeConfig;
 pub(crate) enum Layout {
     /// Values of this many bytes.
     Fixed(usize),
-    /// One byte a row while the chunk fills, one bit in the batch: bits of a byte cannot be written by two producers.
+    /// One byte a row while the chunk fills, one bit in the batch: bits of a byte cannot be written
+    /// by two producers.
     Bool,
     /// Sixteen bytes a row; strings longer than twelve bytes lie in the column's heap.
     View,
@@ -61,7 +63,8 @@ pub(crate) struct ChunkShape {
     /// The open chunks together are larger than the cache, so they are written past it.
     pub(crate) past_cache: bool,
     pool: Arc<BufferPool>,
-    /// For each column, bytes that the heap of the next chunk gets: what earlier chunks needed, and some more.
+    /// For each column, bytes that the heap of the next chunk gets: what earlier chunks needed, and
+    /// some more.
     heap_hint: Vec<AtomicUsize>,
 }
 
@@ -75,8 +78,8 @@ const MIN_HEAP: usize = 4 << 10;
 const MAX_HEAP: usize = 16 << 20;
 
 impl ChunkShape {
-    /// The shape for a schema of columns that chunks hold, one chunk being filled for each consumer. Keeps the buffers of
-    /// `keep` idle chunks.
+    /// The shape for a schema of columns that chunks hold, one chunk being filled for each
+    /// consumer. Keeps the buffers of `keep` idle chunks.
     pub(crate) fn new(schema: SchemaRef, config: &ExchangeConfig, keep: usize) -> Self {
         let layout =
             |field: &Arc<Field>| Layout::of(field.data_type()).expect("the facade asked whether it is supported");
@@ -116,7 +119,8 @@ impl ChunkShape {
         self.capacity * (nulls + self.layouts.iter().map(|layout| layout.width()).sum::<usize>())
     }
 
-    /// Sizes the first heaps of a column by a batch that has `bytes` of long strings in `rows` rows.
+    /// Sizes the first heaps of a column by a batch that has `bytes` of long strings in `rows`
+    /// rows.
     pub(crate) fn learn_heap(&self, column: usize, bytes: usize, rows: usize) {
         let expected = bytes * self.capacity / rows.max(1);
         self.heap_hint[column].store((expected + expected / 4).min(MAX_HEAP), Ordering::Relaxed);
@@ -158,8 +162,9 @@ struct Column {
     heap: Option<Heap>,
 }
 
-/// The long strings of a column: one block that producers claim ranges of, and where it is missing or too small further
-/// ones, each twice as large as the one before, since nobody knows how many rows will come.
+/// The long strings of a column: one block that producers claim ranges of, and where it is missing
+/// or too small further ones, each twice as large as the one before, since nobody knows how many
+/// rows will come.
 #[derive(Debug)]
 struct Heap {
     block: Option<PooledBuffer>,
@@ -190,15 +195,18 @@ impl Chunk {
         self.columns[column].values.as_ptr().as_ptr()
     }
 
-    /// The first of the column's null bytes, which the caller is about to set. Only for nullable fields.
+    /// The first of the column's null bytes, which the caller is about to set. Only for nullable
+    /// fields.
     pub(crate) fn nulls(&self, column: usize) -> *mut u8 {
         let column = &self.columns[column];
         column.has_nulls.store(true, Ordering::Relaxed);
-        // Arrow checks that a field without nulls has none when a batch is made, and the facade that fields agree.
+        // Arrow checks that a field without nulls has none when a batch is made, and the facade that fields
+        // agree.
         column.nulls.as_ref().expect("only nullable fields have nulls").as_ptr().as_ptr()
     }
 
-    /// Claims `bytes` of the column's heap: one shared operation, or a lock where the first block turned out too small.
+    /// Claims `bytes` of the column's heap: one shared operation, or a lock where the first block
+    /// turned out too small.
     pub(crate) fn claim_heap(&self, shape: &ChunkShape, column: usize, bytes: usize) -> HeapRange {
         let heap = self.columns[column].heap.as_ref().expect("only columns of views have long strings");
         if let Some(block) = &heap.block {
@@ -241,7 +249,8 @@ impl Chunk {
     /// The first `rows` rows as a batch.
     ///
     /// # Safety
-    /// Those rows were written in every column, by writers that are done and whose writes are visible here.
+    /// Those rows were written in every column, by writers that are done and whose writes are
+    /// visible here.
     pub(crate) unsafe fn into_batch(self, shape: &ChunkShape, rows: usize) -> Result<RecordBatch, ArrowError> {
         let columns = self.columns.into_vec().into_iter().enumerate().map(|(index, column)| {
             // SAFETY: passed on to the caller.

@@ -1,9 +1,11 @@
-//! Rows of a batch into claimed ranges of chunks: the one copy, column by column; `kernels.rs` has the loops.
+//! Rows of a batch into claimed ranges of chunks: the one copy, column by column; `kernels.rs` has
+//! the loops.
 //!
-//! Two ways. With few consumers each one's rows are *gathered*: neighbouring rows share cache lines, and the output is
-//! written in one run. With more, every consumer's pass would touch most of the column's cache lines again, and N chunks
-//! that are written a value at a time cost a cache miss a line. So the column is read once from front to back and
-//! *combined* in a buffer that stays in the cache, and each consumer's run goes out from there in whole lines (software
+//! Two ways. With few consumers each one's rows are *gathered*: neighbouring rows share cache
+//! lines, and the output is written in one run. With more, every consumer's pass would touch most
+//! of the column's cache lines again, and N chunks that are written a value at a time cost a cache
+//! miss a line. So the column is read once from front to back and *combined* in a buffer that stays
+//! in the cache, and each consumer's run goes out from there in whole lines (software
 //! write-combining; past the cache, where the open chunks together are larger than it).
 
 use arrow::array::{Array, AsArray, RecordBatch};
@@ -31,14 +33,17 @@ pub(crate) struct Segment {
 pub(crate) enum Order<'a> {
     /// The batch's row numbers, grouped by consumer.
     Gather(&'a [u32]),
-    /// For each row of the batch its position in the grouped order, and the end of that order, which may have gaps.
+    /// For each row of the batch its position in the grouped order, and the end of that order,
+    /// which may have gaps.
     Combine(&'a [u32], u32),
 }
 
-/// So many segments ahead of the copy, their memory is fetched: no two of them are neighbours, so the hardware cannot know.
+/// So many segments ahead of the copy, their memory is fetched: no two of them are neighbours, so
+/// the hardware cannot know.
 const AHEAD: usize = 4;
 
-/// The most bytes of long strings in one claim of a heap: a view's offset has 32 bits, and readers take it as signed.
+/// The most bytes of long strings in one claim of a heap: a view's offset has 32 bits, and readers
+/// take it as signed.
 const MAX_HEAP_RANGE: usize = i32::MAX as usize;
 
 /// What a copy cost.
@@ -68,12 +73,12 @@ impl Combiner {
     }
 }
 
-/// Copies every row that `order` names into its segment. Several batches only in [`Order::Combine`], whose positions
-/// then are those of all rows, batch after batch.
+/// Copies every row that `order` names into its segment. Several batches only in
+/// [`Order::Combine`], whose positions then are those of all rows, batch after batch.
 ///
 /// # Safety
-/// Every row number and position is below the number of rows, positions differ, the segments' ranges lie below it, and
-/// the columns have the types of the shape.
+/// Every row number and position is below the number of rows, positions differ, the segments'
+/// ranges lie below it, and the columns have the types of the shape.
 pub(crate) unsafe fn copy_batches(
     batches: &[RecordBatch],
     shape: &ChunkShape,
@@ -164,7 +169,8 @@ impl Target<'_> {
     /// Copies to the buffer that `out` finds in each chunk.
     ///
     /// # Safety
-    /// The sources together have a value for every row, and `T` is as wide as the values of that buffer.
+    /// The sources together have a value for every row, and `T` is as wide as the values of that
+    /// buffer.
     unsafe fn copy<T: Copy>(
         &mut self,
         mut sources: impl Iterator<Item = Values<T>>,
@@ -231,7 +237,8 @@ impl Target<'_> {
                 prefetch_run(out.cast(), soon.claim.len as usize * size_of::<u128>(), self.shape.past_cache);
             }
             let (first, len) = (segment.first as usize, segment.claim.len as usize);
-            // SAFETY: as in `copy`; each heap range has room for exactly the long strings of its part of the run.
+            // SAFETY: as in `copy`; each heap range has room for exactly the long strings of its part of the
+            // run.
             unsafe {
                 let out = segment.claim.chunk().values(self.column).cast::<u128>().add(segment.claim.start as usize);
                 let run = match self.order {

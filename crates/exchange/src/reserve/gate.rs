@@ -1,4 +1,5 @@
-//! When a producer may send: the queues have room, or a consumer starves. Waiting producers are parked here.
+//! When a producer may send: the queues have room, or a consumer starves. Waiting producers are
+//! parked here.
 
 use std::{sync::PoisonError, task::Waker};
 
@@ -10,14 +11,16 @@ use annulus_sync::{
 use super::order;
 use crate::{stats::ExchangeStats, wake::AllCalls};
 
-/// The admission of all producers of an exchange (R5, R6). Its counters decide nothing but who goes on and who is woken,
-/// so they are Relaxed; the fences that go with them see to it that nobody waits for ever.
+/// The admission of all producers of an exchange (R5, R6). Its counters decide nothing but who goes
+/// on and who is woken, so they are Relaxed; the fences that go with them see to it that nobody
+/// waits for ever.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// Chunks in the consumers' queues, also those that were spilled: disk is no reason to read ahead of everybody.
+    /// Chunks in the consumers' queues, also those that were spilled: disk is no reason to read
+    /// ahead of everybody.
     queued: AtomicUsize,
-    /// Consumers that left a waker in their queue. Never less than there are: counted before the waker can be seen, and
-    /// no longer counted after it was taken.
+    /// Consumers that left a waker in their queue. Never less than there are: counted before the
+    /// waker can be seen, and no longer counted after it was taken.
     starving: AtomicUsize,
     /// Producers that are parked, so that nobody takes the lock for nothing.
     parked: AtomicUsize,
@@ -48,8 +51,8 @@ impl Gate {
         self.queued.fetch_add(1, Relaxed) >= self.limit
     }
 
-    /// A chunk left its queue, or did not get there. Producers are woken at half the limit, so that each finds work for a
-    /// while.
+    /// A chunk left its queue, or did not get there. Producers are woken at half the limit, so that
+    /// each finds work for a while.
     pub(crate) fn dequeue(&self, stats: &mut ExchangeStats) {
         let left = self.queued.fetch_sub(1, Relaxed) - 1;
         stats.shared_ops += 1;
@@ -74,7 +77,8 @@ impl Gate {
         self.starving.load(Relaxed) > 0
     }
 
-    /// Leaves a waker; the caller must look again afterwards, since the gate may have opened in between.
+    /// Leaves a waker; the caller must look again afterwards, since the gate may have opened in
+    /// between.
     pub(crate) fn park(&self, producer: usize, waker: &Waker, stats: &mut ExchangeStats) {
         let waker = waker.clone();
         stats.locks += 1;

@@ -12,7 +12,8 @@ use super::chunk::HeapRange;
 #[cfg(target_arch = "x86_64")]
 const MIN_STREAMED_BYTES: usize = 1024;
 
-/// How far ahead of a read its column is fetched: enough to hide memory, and few columns' ends are overshot by much.
+/// How far ahead of a read its column is fetched: enough to hide memory, and few columns' ends are
+/// overshot by much.
 #[cfg(target_arch = "x86_64")]
 const READ_AHEAD_BYTES: usize = 2048;
 
@@ -55,8 +56,8 @@ pub(super) fn long_bytes(view: u128) -> usize {
     if len > 12 { len } else { 0 }
 }
 
-/// How many of the views, from the first on, have long strings of at most `limit` bytes together, at least one view; and
-/// these bytes.
+/// How many of the views, from the first on, have long strings of at most `limit` bytes together,
+/// at least one view; and these bytes.
 pub(super) fn strings_within(views: &[u128], limit: usize) -> (usize, usize) {
     let all = views.iter().map(|view| long_bytes(*view)).sum();
     if all <= limit {
@@ -73,7 +74,8 @@ pub(super) fn strings_within(views: &[u128], limit: usize) -> (usize, usize) {
     (views.len(), bytes)
 }
 
-/// One value, by bytes: a move of a wide integer would go through two general registers, or through the stack.
+/// One value, by bytes: a move of a wide integer would go through two general registers, or through
+/// the stack.
 ///
 /// # Safety
 /// `source` is readable and `out` writable for a value, aligned or not, and they do not overlap.
@@ -84,7 +86,8 @@ unsafe fn copy_value<T>(source: *const T, out: *mut T) {
 }
 
 /// # Safety
-/// `source[row]` is readable for each row, aligned or not (fixed-size binaries need not be), and `out` is writable for `rows.len()` values.
+/// `source[row]` is readable for each row, aligned or not (fixed-size binaries need not be), and
+/// `out` is writable for `rows.len()` values.
 #[inline]
 pub(super) unsafe fn gather<T: Copy>(source: *const T, rows: &[u32], out: *mut T) {
     for (position, row) in rows.iter().enumerate() {
@@ -109,7 +112,8 @@ unsafe fn scatter<T: Copy>(source: *const T, positions: &[u32], out: *mut T) {
     }
 }
 
-/// Fetches what a loop over the values from `from` on will read soon: the hardware stops at the end of each page.
+/// Fetches what a loop over the values from `from` on will read soon: the hardware stops at the end
+/// of each page.
 #[inline]
 fn prefetch_source<T>(from: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -160,10 +164,12 @@ pub(super) unsafe fn scatter_views(sources: &[ViewSource<'_>], mut positions: &[
     }
 }
 
-/// Copies the long strings of `views`, of `bytes` bytes together, to the heap range and points the views there.
+/// Copies the long strings of `views`, of `bytes` bytes together, to the heap range and points the
+/// views there.
 ///
 /// # Safety
-/// The views are those of a valid array with these buffers, and the range has room for their long strings.
+/// The views are those of a valid array with these buffers, and the range has room for their long
+/// strings.
 pub(super) unsafe fn move_strings(views: &mut [u128], buffers: &[&[u8]], heap: HeapRange, bytes: usize) {
     /// What is copied at once of a short string: whatever follows is overwritten by the next one.
     const STRIDE: usize = 64;
@@ -175,7 +181,8 @@ pub(super) unsafe fn move_strings(views: &mut [u128], buffers: &[&[u8]], heap: H
             continue;
         }
         let mut long = ByteView::from(*view);
-        // SAFETY: the caller's promise. A stride stays within the buffer, and within what is left of the range.
+        // SAFETY: the caller's promise. A stride stays within the buffer, and within what is left of the
+        // range.
         unsafe {
             let buffer = buffers.get_unchecked(long.buffer_index as usize);
             let start = long.offset as usize;
@@ -196,11 +203,12 @@ pub(super) unsafe fn move_strings(views: &mut [u128], buffers: &[&[u8]], heap: H
     }
 }
 
-/// Copies a string of more than twelve bytes where nothing beyond it may be touched: most are short, and two overlapping
-/// moves are cheaper than a call.
+/// Copies a string of more than twelve bytes where nothing beyond it may be touched: most are
+/// short, and two overlapping moves are cheaper than a call.
 ///
 /// # Safety
-/// `len` is at least 8; `source` is readable and `out` writable for as many bytes, and they do not overlap.
+/// `len` is at least 8; `source` is readable and `out` writable for as many bytes, and they do not
+/// overlap.
 #[inline]
 unsafe fn copy_string(source: *const u8, out: *mut u8, len: usize) {
     /// # Safety
@@ -241,7 +249,8 @@ pub(super) unsafe fn copy_run(source: *const u8, out: *mut u8, bytes: usize, pas
     unsafe { std::ptr::copy_nonoverlapping(source, out, bytes) }
 }
 
-/// Fetches the lines that [`copy_run`] will write through the cache: all of a short run, the two ends of one that goes past it.
+/// Fetches the lines that [`copy_run`] will write through the cache: all of a short run, the two
+/// ends of one that goes past it.
 #[inline]
 pub(super) fn prefetch_run(out: *const u8, bytes: usize, past_cache: bool) {
     #[cfg(target_arch = "x86_64")]
@@ -257,8 +266,8 @@ pub(super) fn prefetch_run(out: *const u8, bytes: usize, past_cache: bool) {
     let _ = (out, bytes, past_cache);
 }
 
-/// Copies with non-temporal stores of whole lines. The stores are ordered before later ones only by an `sfence`, which
-/// [`copy_batches`](super::copy::copy_batches) ends with.
+/// Copies with non-temporal stores of whole lines. The stores are ordered before later ones only by
+/// an `sfence`, which [`copy_batches`](super::copy::copy_batches) ends with.
 ///
 /// # Safety
 /// As [`copy_run`].

@@ -1,5 +1,5 @@
-//! Claims on a consumer's open chunk: every atomic of the row protocol, free of Arrow. `PROTOCOL.md` beside this file
-//! states the rules (R1..R9) that the comments cite.
+//! Claims on a consumer's open chunk: every atomic of the row protocol, free of Arrow.
+//! `PROTOCOL.md` beside this file states the rules (R1..R9) that the comments cite.
 
 use std::{marker::PhantomData, ptr::NonNull};
 
@@ -40,7 +40,8 @@ impl<C> Open<C> {
     }
 }
 
-/// Rows `start .. start + len` of a chunk, which the holder alone may write, and which it must complete.
+/// Rows `start .. start + len` of a chunk, which the holder alone may write, and which it must
+/// complete.
 #[derive(Debug)]
 #[must_use = "a claim that is not completed keeps its chunk from the consumer for ever"]
 pub(crate) struct Claim<C> {
@@ -54,24 +55,28 @@ pub(crate) struct Claim<C> {
 impl<C> Claim<C> {
     /// The chunk that the rows lie in.
     pub(crate) fn chunk(&self) -> &C {
-        // SAFETY: by R2 an open chunk lives until its completed count is full, which this claim's rows still lack.
+        // SAFETY: by R2 an open chunk lives until its completed count is full, which this claim's rows
+        // still lack.
         unsafe { &self.open.as_ref().chunk }
     }
 
-    /// Says that the rows are written. The last claim of a chunk to complete receives the chunk, whole (R3).
+    /// Says that the rows are written. The last claim of a chunk to complete receives the chunk,
+    /// whole (R3).
     pub(crate) fn complete(self, capacity: u32) -> Option<Box<Open<C>>> {
         // SAFETY: as in `chunk`.
         let before = unsafe { self.open.as_ref() }.completed.fetch_add(self.len, order::lane_complete());
-        // SAFETY: the count has reached the capacity, so no other claim exists and the lane no longer names the chunk
-        // (R2): this is the only pointer to what `Box::into_raw` gave.
+        // SAFETY: the count has reached the capacity, so no other claim exists and the lane no longer names
+        // the chunk (R2): this is the only pointer to what `Box::into_raw` gave.
         (before + self.len == capacity).then(|| unsafe { Box::from_raw(self.open.as_ptr()) })
     }
 }
 
-// SAFETY: a claim is the exclusive right to some rows of a chunk; chunks are shared between the producers' threads.
+// SAFETY: a claim is the exclusive right to some rows of a chunk; chunks are shared between the
+// producers' threads.
 unsafe impl<C: Send + Sync> Send for Claim<C> {}
 
-/// The open chunk of one consumer: its address (48 bits) and the rows claimed of it (16 bits) in one word; 0 is none.
+/// The open chunk of one consumer: its address (48 bits) and the rows claimed of it (16 bits) in
+/// one word; 0 is none.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Lane<C> {
@@ -87,9 +92,9 @@ impl<C: Send + Sync> Lane<C> {
         Self { word: AtomicU64::new(0), capacity, owns: PhantomData }
     }
 
-    /// Claims `rows` rows (at most the capacity) and pushes one claim, or two where they cross into a new chunk, which
-    /// `fresh` makes; `spare` takes that chunk back if others made it unnecessary. Lock-free; returns the number of
-    /// read-modify-write operations it took.
+    /// Claims `rows` rows (at most the capacity) and pushes one claim, or two where they cross into
+    /// a new chunk, which `fresh` makes; `spare` takes that chunk back if others made it
+    /// unnecessary. Lock-free; returns the number of read-modify-write operations it took.
     pub(crate) fn claim(
         &self,
         rows: u32,
@@ -98,7 +103,8 @@ impl<C: Send + Sync> Lane<C> {
         claims: &mut Vec<Claim<C>>,
     ) -> u64 {
         debug_assert!(rows >= 1 && rows <= self.capacity);
-        // Not a Box any more: the lane and the claims copy this pointer, and moving a Box would invalidate the copies.
+        // Not a Box any more: the lane and the claims copy this pointer, and moving a Box would invalidate
+        // the copies.
         let mut next: Option<NonNull<Open<C>>> = None;
         let mut word = self.word.load(Relaxed);
         let mut operations = 0;
@@ -114,7 +120,8 @@ impl<C: Send + Sync> Lane<C> {
                 pack((word >> ROW_BITS) as usize, used + here, self.capacity)
             };
             operations += 1;
-            // R1. Acquire pairs with the release of whoever installed the open chunk; Release is for the one we install.
+            // R1. Acquire pairs with the release of whoever installed the open chunk; Release is for the one we
+            // install.
             match self.word.compare_exchange_weak(word, target, order::lane_claim(), Relaxed) {
                 Ok(_) if there > 0 => {
                     claims.extend(claim_at(word, here));
@@ -134,8 +141,8 @@ impl<C: Send + Sync> Lane<C> {
         }
     }
 
-    /// Takes the open chunk out of the lane with the rows it has; returns it if they are all written, else whoever
-    /// completes the last claim gets it (R4).
+    /// Takes the open chunk out of the lane with the rows it has; returns it if they are all
+    /// written, else whoever completes the last claim gets it (R4).
     pub(crate) fn seal(&self) -> Option<Box<Open<C>>> {
         let mut word = self.word.load(Relaxed);
         while word != 0 {
@@ -176,8 +183,8 @@ fn unpack<C>(word: u64) -> (Option<NonNull<Open<C>>>, u32) {
     (NonNull::new(open), (word & (MAX_ROWS as u64 - 1)) as u32)
 }
 
-/// The claim of `len` rows from a word that was just replaced. Only then is the pointer made: before, the chunk at this
-/// address may have been another one, with as many rows.
+/// The claim of `len` rows from a word that was just replaced. Only then is the pointer made:
+/// before, the chunk at this address may have been another one, with as many rows.
 fn claim_at<C>(word: u64, len: u32) -> Option<Claim<C>> {
     let (open, start) = unpack::<C>(word);
     (len > 0).then_some(())?;

@@ -1,6 +1,6 @@
-//! Models of the lane, run by loom through every interleaving up to a number of preemptions. The rows are cells that loom
-//! watches, so a chunk that is handed over before its rows can be seen fails the model. The handles have their models in
-//! `tests/loom_reserve.rs`.
+//! Models of the lane, run by loom through every interleaving up to a number of preemptions. The
+//! rows are cells that loom watches, so a chunk that is handed over before its rows can be seen
+//! fails the model. The handles have their models in `tests/loom_reserve.rs`.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ const CAPACITY: u32 = 2;
 /// A chunk of the tiniest kind.
 struct Rows([UnsafeCell<u32>; CAPACITY as usize]);
 
-// SAFETY: each row is written under the claim on it alone, and read by whoever owns the whole chunk.
+// SAFETY: each row is written under the claim on it alone, and read by whoever owns the whole
+// chunk.
 unsafe impl Sync for Rows {}
 
 type TestLane = Arc<Lane<Rows>>;
@@ -63,7 +64,8 @@ fn assert_rows(parts: impl IntoIterator<Item = Vec<u32>>, expected: &[u32]) {
     assert_eq!(all, expected);
 }
 
-/// Two producers claim across the end of a chunk: its rows and those of the next one are handed over once, all written.
+/// Two producers claim across the end of a chunk: its rows and those of the next one are handed
+/// over once, all written.
 #[test]
 fn claims_cross_a_chunk() {
     model(|| {

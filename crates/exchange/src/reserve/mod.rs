@@ -1,8 +1,10 @@
-//! The reserved-range path: producers gather rows straight into ranges of each consumer's open chunk.
+//! The reserved-range path: producers gather rows straight into ranges of each consumer's open
+//! chunk.
 //!
-//! One copy, from the input batch to the output batch. For each consumer that a batch has rows for, a producer takes one
-//! compare-and-swap to claim rows of the consumer's open chunk and one `fetch_add` to complete them; a whole chunk is an
-//! output batch and moves to the consumer's queue. `PROTOCOL.md` beside this file has the rules.
+//! One copy, from the input batch to the output batch. For each consumer that a batch has rows for,
+//! a producer takes one compare-and-swap to claim rows of the consumer's open chunk and one
+//! `fetch_add` to complete them; a whole chunk is an output batch and moves to the consumer's
+//! queue. `PROTOCOL.md` beside this file has the rules.
 //!
 //! ```text
 //! batch -> RowIndex -> claim (lane.rs) -> copy (copy.rs) into the chunk (chunk.rs) -> complete -> queue.rs -> consumer

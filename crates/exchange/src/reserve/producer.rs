@@ -24,11 +24,12 @@ use crate::{
 
 /// From this many consumers on, combining beats gathering.
 const COMBINE_MIN_CONSUMERS: usize = 8;
-/// Rows that are left free between consumers in the combining buffer. Their runs are of about the same length, often a
-/// power of two, and without gaps all of them would be written in the same few sets of the first-level cache.
+/// Rows that are left free between consumers in the combining buffer. Their runs are of about the
+/// same length, often a power of two, and without gaps all of them would be written in the same few
+/// sets of the first-level cache.
 const COMBINE_GAP: u32 = 8;
-/// A producer holds batches back until they have so many rows for each consumer on average: shorter runs cost more to
-/// place than to copy.
+/// A producer holds batches back until they have so many rows for each consumer on average: shorter
+/// runs cost more to place than to copy.
 const RUN_ROWS: usize = 256;
 /// And at most so many batches, as far as the budget allows.
 const MAX_HELD: usize = 8;
@@ -40,8 +41,8 @@ pub(crate) struct ReserveProducer {
     claims: Vec<Claim<Chunk>>,
     segments: Vec<Segment>,
     combiner: Combiner,
-    /// Batches that are not copied yet, so that runs get longer; `rows` knows their rows, and so many bytes are accounted
-    /// for them.
+    /// Batches that are not copied yet, so that runs get longer; `rows` knows their rows, and so
+    /// many bytes are accounted for them.
     held: Vec<RecordBatch>,
     held_bytes: usize,
     /// Copy as soon as so many rows are held.
@@ -229,9 +230,9 @@ impl Drop for ReserveProducer {
     }
 }
 
-/// Batches that are being copied, and their claims until these are completed. A claim that is left when this is dropped
-/// was left by a panic: its rows are not what they should be, so the exchange is stopped, and the claim is completed after
-/// that (R7).
+/// Batches that are being copied, and their claims until these are completed. A claim that is left
+/// when this is dropped was left by a panic: its rows are not what they should be, so the exchange
+/// is stopped, and the claim is completed after that (R7).
 struct InFlight<'a> {
     producer: &'a mut ReserveProducer,
 }
@@ -244,8 +245,8 @@ impl InFlight<'_> {
         } else {
             Order::Gather(rows.rows().as_slice())
         };
-        // SAFETY: the order was made from one hash a row and the segments cover it; the facade has checked the number of
-        // hashes and the schema; only with `combine` is more than one batch held.
+        // SAFETY: the order was made from one hash a row and the segments cover it; the facade has checked
+        // the number of hashes and the schema; only with `combine` is more than one batch held.
         let cost = unsafe { copy_batches(held, &shared.shape, order, segments, combiner) };
         stats.bytes_copied += cost.bytes;
         stats.shared_ops += cost.shared_ops;

@@ -72,7 +72,8 @@ impl<I> Queue<I> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends an item; returns the waker of a consumer that starved, which the caller counts as fed and wakes.
+    /// Appends an item; returns the waker of a consumer that starved, which the caller counts as
+    /// fed and wakes.
     pub(crate) fn push(&self, item: I, stats: &mut ExchangeStats) -> Result<Option<Waker>, Closed<I>> {
         let mut state = self.lock(stats);
         if state.closed {
@@ -94,8 +95,8 @@ impl<I> Queue<I> {
         self.lock(stats).pop()
     }
 
-    /// Takes the next item, else what `make` finds. Nothing is appended meanwhile: what `make` takes out of the lane comes
-    /// before whatever is claimed after it.
+    /// Takes the next item, else what `make` finds. Nothing is appended meanwhile: what `make`
+    /// takes out of the lane comes before whatever is claimed after it.
     pub(crate) fn pop_or_else(&self, make: impl FnOnce() -> Option<I>, stats: &mut ExchangeStats) -> Poll<Found<I>> {
         let mut state = self.lock(stats);
         if state.items.is_empty() && !state.ended {
@@ -104,8 +105,8 @@ impl<I> Queue<I> {
         state.pop()
     }
 
-    /// Takes the next item or leaves the waker; in the latter case says whether the consumer begins to starve, after it
-    /// was counted by `starve` and before anyone can take the waker.
+    /// Takes the next item or leaves the waker; in the latter case says whether the consumer begins
+    /// to starve, after it was counted by `starve` and before anyone can take the waker.
     pub(crate) fn pop_or_wait(
         &self,
         waker: &Waker,
@@ -131,12 +132,14 @@ impl<I> Queue<I> {
         self.lock(stats).waker.is_some()
     }
 
-    /// A waker for the consumer, without an item (the exchange was stopped); it stays counted as starving until it looks.
+    /// A waker for the consumer, without an item (the exchange was stopped); it stays counted as
+    /// starving until it looks.
     pub(crate) fn waker(&self, stats: &mut ExchangeStats) -> Option<Waker> {
         self.lock(stats).waker.clone()
     }
 
-    /// Refuses further items and returns those that wait, and the waker of a consumer that counted as starving.
+    /// Refuses further items and returns those that wait, and the waker of a consumer that counted
+    /// as starving.
     pub(crate) fn close(&self, stats: &mut ExchangeStats) -> (VecDeque<I>, Option<Waker>) {
         let mut state = self.lock(stats);
         state.closed = true;

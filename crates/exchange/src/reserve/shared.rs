@@ -34,7 +34,8 @@ pub(crate) struct Shared {
     consumers: Box<[PerConsumer]>,
     beyond: Beyond,
     activity: Activity,
-    /// Producers that may still hand something over. Other than `activity` counts, which only guess.
+    /// Producers that may still hand something over. Other than `activity` counts, which only
+    /// guess.
     unfinished: AtomicUsize,
     live_consumers: AtomicUsize,
     stopped: OnceLock<ExchangeError>,
@@ -101,7 +102,8 @@ impl Shared {
         self.stopped.get()
     }
 
-    /// Stops the exchange with the first error given; all who wait are woken, whichever waker panics.
+    /// Stops the exchange with the first error given; all who wait are woken, whichever waker
+    /// panics.
     pub(crate) fn stop(&self, error: ExchangeError, stats: &mut ExchangeStats) {
         if self.stopped.set(error).is_err() {
             return;
@@ -140,9 +142,11 @@ impl Shared {
         self.overflow.release(open.chunk.reserved_bytes);
     }
 
-    /// Hands a whole chunk to its consumer: through memory if that is accounted for, else through the embedder's disk.
+    /// Hands a whole chunk to its consumer: through memory if that is accounted for, else through
+    /// the embedder's disk.
     pub(crate) fn deliver(&self, consumer: usize, open: Box<Open<Chunk>>, stats: &mut ExchangeStats) {
-        // R7: a claim that was given up unwritten was completed after the exchange was stopped, so we see the stop.
+        // R7: a claim that was given up unwritten was completed after the exchange was stopped, so we see
+        // the stop.
         if !self.wants(consumer) || self.stop_error().is_some() {
             return self.discard(*open);
         }
@@ -188,7 +192,8 @@ impl Shared {
     /// The rows of a whole chunk.
     pub(crate) fn batch(&self, open: Open<Chunk>) -> Result<RecordBatch, ExchangeError> {
         let rows = open.rows();
-        // SAFETY: the chunk is whole: every claim was completed with Release and the last completion acquired them (R3).
+        // SAFETY: the chunk is whole: every claim was completed with Release and the last completion
+        // acquired them (R3).
         unsafe { open.chunk.into_batch(&self.shape, rows) }.map_err(ExchangeError::from)
     }
 
@@ -222,7 +227,8 @@ impl Shared {
         Some(Item::Chunk { open, reserved, over: 0 })
     }
 
-    /// A producer's input has nothing ready. If that holds for all, rows in open chunks go to those who wait.
+    /// A producer's input has nothing ready. If that holds for all, rows in open chunks go to those
+    /// who wait.
     pub(crate) fn producer_idles(&self, stats: &mut ExchangeStats) {
         self.activity.idle();
         stats.shared_ops += 1;

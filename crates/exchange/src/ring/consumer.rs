@@ -27,8 +27,8 @@ use crate::{
 pub enum Next {
     /// So many values were visited, at least one.
     Visited(usize),
-    /// No value was visited: since the last call, a producer handed values over to the overflow of this consumer. They
-    /// come before those that the next call will visit.
+    /// No value was visited: since the last call, a producer handed values over to the overflow of
+    /// this consumer. They come before those that the next call will visit.
     Relieved,
     /// Every producer finished, and every value was visited or handed over.
     Finished,
@@ -52,16 +52,19 @@ impl<T> RingConsumer<T> {
         Self { shared, index, cursor: 0, finished: false, local: Local::default(), one_thread: PhantomData }
     }
 
-    /// Call `visit` with the next published values, in ticket order, until it breaks, nothing more is published, or one
-    /// revolution of the ring is done. A value counts as read when `visit` returns, whatever it returns.
+    /// Call `visit` with the next published values, in ticket order, until it breaks, nothing more
+    /// is published, or one revolution of the ring is done. A value counts as read when `visit`
+    /// returns, whatever it returns.
     ///
     /// # Order of values that were handed over
-    /// Empty the overflow queue of this consumer whenever this returns [`Next::Relieved`], before calling it again.
-    /// A hand-over needs the lease which this call holds while it visits, and one that came before is reported before
-    /// anything later is visited. So the queue only ever holds values that precede the next visit.
+    /// Empty the overflow queue of this consumer whenever this returns [`Next::Relieved`], before
+    /// calling it again. A hand-over needs the lease which this call holds while it visits, and
+    /// one that came before is reported before anything later is visited. So the queue only
+    /// ever holds values that precede the next visit.
     ///
     /// # Errors
-    /// The first error with which the ring was stopped; it comes at once, ahead of values not yet read.
+    /// The first error with which the ring was stopped; it comes at once, ahead of values not yet
+    /// read.
     pub fn poll_next(
         &mut self,
         cx: &mut Context<'_>,
@@ -72,8 +75,8 @@ impl<T> RingConsumer<T> {
             let first = self.shared.consumers.register(self.index, cx.waker(), &mut self.local);
             order::fence_wait_data();
             if first {
-                // Those that wait for room while we starve must relieve whoever is slow. Whatever the second look finds: we
-                // stay listed, so the next one that starves will not be the first.
+                // Those that wait for room while we starve must relieve whoever is slow. Whatever the second look
+                // finds: we stay listed, so the next one that starves will not be the first.
                 self.shared.producers.wake_all(&mut self.local);
             }
             outcome = self.advance(&mut visit);
@@ -94,8 +97,8 @@ impl<T> RingConsumer<T> {
         block_on(|cx| self.poll_next(cx, &mut visit))
     }
 
-    /// Stop the ring: every call of every handle returns [`ExchangeError::Stopped`] from here on, unless another error
-    /// came first.
+    /// Stop the ring: every call of every handle returns [`ExchangeError::Stopped`] from here on,
+    /// unless another error came first.
     pub fn stop(&mut self, error: StopError) {
         self.shared.stop(ExchangeError::Stopped(error), &mut self.local);
     }

@@ -5,8 +5,9 @@ use std::fmt;
 use super::{shared::Shared, wait::Local};
 use crate::{error::ExchangeError, wake::AllCalls};
 
-/// A consumer's lease while it is held, by the consumer or by a producer that relieves it; never across a return of a
-/// public method. Dropping it stores the cursor and gives the lease back, on a panic of the reader's code too.
+/// A consumer's lease while it is held, by the consumer or by a producer that relieves it; never
+/// across a return of a public method. Dropping it stores the cursor and gives the lease back, on a
+/// panic of the reader's code too.
 #[derive(Debug)]
 pub(super) struct Lease<'a, T> {
     shared: &'a Shared<T>,
@@ -33,11 +34,13 @@ impl<'a, T> Lease<'a, T> {
         if !slot.is_published(self.cursor) {
             return None;
         }
-        // SAFETY: published, as just seen; we hold the consumer's lease, and its cursor is not past this ticket.
+        // SAFETY: published, as just seen; we hold the consumer's lease, and its cursor is not past this
+        // ticket.
         unsafe { slot.read(visit) }
     }
 
-    /// Be done with the value just read. At the end of a group the others learn of it at once. Rule 4.
+    /// Be done with the value just read. At the end of a group the others learn of it at once. Rule
+    /// 4.
     pub(super) fn advance(&mut self) {
         self.cursor += 1;
         if self.cursor.is_multiple_of(self.shared.group) {
@@ -67,7 +70,8 @@ impl<T> Drop for Lease<'_, T> {
             calls.call(|| self.shared.passed(self.consumer, self.local));
         }
         if given.wanted_back {
-            // With all others, for the list knows no single one. They starve, and something will be published soon.
+            // With all others, for the list knows no single one. They starve, and something will be published
+            // soon.
             calls.call(|| self.shared.tell(&self.shared.consumers, self.local));
         }
         if given.wanted {
@@ -100,8 +104,9 @@ impl<'a, T> HandOver<'a, T> {
         outcome.map(|()| self.moved)
     }
 
-    /// Call `take` with each value in ticket order. One for which it fails or panics counts as not taken. If the hand-over
-    /// fails with that, nobody is shown the value again: the ring stops.
+    /// Call `take` with each value in ticket order. One for which it fails or panics counts as not
+    /// taken. If the hand-over fails with that, nobody is shown the value again: the ring
+    /// stops.
     ///
     /// # Errors
     /// The first of `take`.

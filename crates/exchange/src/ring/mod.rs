@@ -1,8 +1,9 @@
 //! `Ring<T>`: groups of slots that every consumer reads.
 //!
-//! M producers publish values, and each of N consumers visits every value by reference, in one common order. A publish is
-//! one `fetch_add` and one store, whatever M and N. The ring knows nothing of Arrow, of runtimes or of partitioning.
-//! `PROTOCOL.md` beside this file has the states, the rules of who may touch what, and why nobody hangs.
+//! M producers publish values, and each of N consumers visits every value by reference, in one
+//! common order. A publish is one `fetch_add` and one store, whatever M and N. The ring knows
+//! nothing of Arrow, of runtimes or of partitioning. `PROTOCOL.md` beside this file has the states,
+//! the rules of who may touch what, and why nobody hangs.
 
 mod consumer;
 mod lease;
@@ -30,17 +31,11 @@ pub struct RingConfig {
     pub producers: usize,
     /// Number of consumers, N.
     pub consumers: usize,
-    /// Groups, K: the ring counts as full with `groups * slots` values in flight.
+    /// Groups, K: the ring counts as full with `groups * slots` values in flight. At most
+    /// `groups * slots + producers - 1` values are ever in it.
     pub groups: usize,
     /// Slots of a group, G: consumers that wait are woken once per so many values.
     pub slots: usize,
-}
-
-impl RingConfig {
-    /// The most values that are ever in the ring: K * G + M - 1, thus less than (K + 1) * G where G >= M.
-    pub fn max_in_flight(&self) -> usize {
-        self.groups.max(1) * self.slots.max(1) + self.producers.max(1) - 1
-    }
 }
 
 /// Make a ring, and the handles of its producers and of its consumers.

@@ -1,4 +1,5 @@
-//! The memory orderings of the ring's protocol, by name. PROTOCOL.md says which Acquire reads which Release.
+//! The memory orderings of the ring's protocol, by name. PROTOCOL.md says which Acquire reads which
+//! Release.
 
 use annulus_sync::{fences, orderings};
 

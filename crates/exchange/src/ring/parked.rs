@@ -1,4 +1,5 @@
-//! Who waits, and waking them: an intrusive list without a lock. Beside `slot.rs`, the ring's only unsafe code.
+//! Who waits, and waking them: an intrusive list without a lock. Beside `slot.rs`, the ring's only
+//! unsafe code.
 
 use std::task::Waker;
 
@@ -14,8 +15,9 @@ use crate::wake::AllCalls;
 /// The end of a list.
 const NOBODY: usize = usize::MAX;
 
-/// The handles of one side that wait: a stack of nodes, one a handle. A handle pushes its own node, and whoever wakes takes
-/// the whole stack with one operation, however many wait; so nothing is popped, and nothing is pushed twice.
+/// The handles of one side that wait: a stack of nodes, one a handle. A handle pushes its own node,
+/// and whoever wakes takes the whole stack with one operation, however many wait; so nothing is
+/// popped, and nothing is pushed twice.
 #[derive(Debug)]
 pub(super) struct Parked {
     /// The handle that was pushed last.
@@ -23,19 +25,20 @@ pub(super) struct Parked {
     nodes: Box<[CachePadded<Node>]>,
 }
 
-/// What a handle waits with. While it is listed, its waker is only read: by the handle, and by whoever took the stack.
-/// Otherwise it belongs to the handle.
+/// What a handle waits with. While it is listed, its waker is only read: by the handle, and by
+/// whoever took the stack. Otherwise it belongs to the handle.
 #[derive(Debug)]
 struct Node {
-    /// Set by the handle before it pushes the node, and cleared by whoever took the stack, just before the waker is called.
+    /// Set by the handle before it pushes the node, and cleared by whoever took the stack, just
+    /// before the waker is called.
     listed: AtomicBool,
     /// The handle that was pushed before this one.
     next: AtomicUsize,
     waker: UnsafeCell<Option<Waker>>,
 }
 
-// SAFETY: a waker may be read on several threads and dropped on any (`Waker` is Send and Sync); `listed` says who may write
-// it, with the orderings `unlist` and `relist`.
+// SAFETY: a waker may be read on several threads and dropped on any (`Waker` is Send and Sync);
+// `listed` says who may write it, with the orderings `unlist` and `relist`.
 unsafe impl Sync for Node {}
 
 impl Parked {
@@ -57,8 +60,9 @@ impl Parked {
         self.nodes[handle].listed.load(Relaxed)
     }
 
-    /// Have `waker` called by the next `wake_all`. The caller's fence and a second look must follow. Only the handle.
-    /// False if others were registered already, and this handle was not.
+    /// Have `waker` called by the next `wake_all`. The caller's fence and a second look must
+    /// follow. Only the handle. False if others were registered already, and this handle was
+    /// not.
     pub(super) fn register(&self, handle: usize, waker: &Waker, local: &mut Local) -> bool {
         let node = &self.nodes[handle];
         if node.listed.load(order::relist()) {
@@ -93,7 +97,8 @@ impl Parked {
         }
     }
 
-    /// Let go of the waker of a handle that goes away. If it is listed, that is left to whoever drops the ring.
+    /// Let go of the waker of a handle that goes away. If it is listed, that is left to whoever
+    /// drops the ring.
     pub(super) fn forget(&self, handle: usize) {
         let node = &self.nodes[handle];
         if !node.listed.load(order::relist()) {
@@ -102,7 +107,8 @@ impl Parked {
         }
     }
 
-    /// Wake every registered handle, whichever waker panics. The fence that belongs to the news must have come before.
+    /// Wake every registered handle, whichever waker panics. The fence that belongs to the news
+    /// must have come before.
     pub(super) fn wake_all(&self, local: &mut Local) {
         if !self.any() {
             return;
@@ -129,7 +135,8 @@ struct Taken<'a> {
 }
 
 impl<'a> Taken<'a> {
-    /// The next node, which [`Node::take_off`] must follow: what comes after it is not looked up again.
+    /// The next node, which [`Node::take_off`] must follow: what comes after it is not looked up
+    /// again.
     fn next(&mut self) -> Option<&'a Node> {
         let node = self.parked.nodes.get(self.next)?;
         self.next = node.next.load(Relaxed);

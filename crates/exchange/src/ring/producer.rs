@@ -29,8 +29,8 @@ pub enum TrySendError<T> {
     Closed(SendError<T>),
 }
 
-/// How often a producer that finds the ring full yields while no consumer reads on. Once is not enough: a runtime that looks
-/// after its timers just then lets it go on at once.
+/// How often a producer that finds the ring full yields while no consumer reads on. Once is not
+/// enough: a runtime that looks after its timers just then lets it go on at once.
 /// Models have no such runtime.
 const YIELDS: u32 = if cfg!(loom) { 1 } else { 2 };
 
@@ -46,12 +46,14 @@ pub enum Admission {
 
 /// The sending handle of one thread or task.
 ///
-/// Dropping it without [`finish`](Self::finish) stops the ring with [`ExchangeError::ProducerLost`].
+/// Dropping it without [`finish`](Self::finish) stops the ring with
+/// [`ExchangeError::ProducerLost`].
 pub struct RingProducer<T> {
     shared: Arc<Shared<T>>,
     index: usize,
     window: Window,
-    /// How far the consumers were when this handle last found the ring full; `None` if it found room since.
+    /// How far the consumers were when this handle last found the ring full; `None` if it found
+    /// room since.
     progress: Option<u64>,
     /// How often it will still yield before it relieves or waits.
     patience: u32,
@@ -78,20 +80,24 @@ impl<T> RingProducer<T> {
         }
     }
 
-    /// [`Admission::Granted`] when the next [`try_send`](Self::try_send) will find room. Takes nothing: not sending after all
-    /// is fine. [`Admission::Yield`] if the ring is full and its consumers may only want their turn: the caller lets other
-    /// tasks run, then calls again. That repeats as long as some consumer reads on in between.
+    /// [`Admission::Granted`] when the next [`try_send`](Self::try_send) will find room. Takes
+    /// nothing: not sending after all is fine. [`Admission::Yield`] if the ring is full and its
+    /// consumers may only want their turn: the caller lets other tasks run, then calls again.
+    /// That repeats as long as some consumer reads on in between.
     ///
-    /// If the ring is full while a consumer starves and none has read on, `overflow(consumer, values)` is called for each
-    /// consumer that lags behind in the oldest group, to take what it has not read of that. These rows are then the caller's
-    /// to deliver; [`RingConsumer::poll_next`](super::RingConsumer::poll_next) says how they stay in order.
-    /// `overflow` runs on this thread, may take its time, and may be called concurrently by other producers, but for one
-    /// consumer by one producer at a time. What it does not take counts as not handed over. If it fails or panics, the ring
-    /// stops, and that consumer sees no value afterwards: it may have taken a part of one.
+    /// If the ring is full while a consumer starves and none has read on, `overflow(consumer,
+    /// values)` is called for each consumer that lags behind in the oldest group, to take what
+    /// it has not read of that. These rows are then the caller's to deliver;
+    /// [`RingConsumer::poll_next`](super::RingConsumer::poll_next) says how they stay in order.
+    /// `overflow` runs on this thread, may take its time, and may be called concurrently by other
+    /// producers, but for one consumer by one producer at a time. What it does not take counts
+    /// as not handed over. If it fails or panics, the ring stops, and that consumer sees no
+    /// value afterwards: it may have taken a part of one.
     ///
     /// # Errors
-    /// The first error with which the ring was stopped, [`ExchangeError::ConsumersGone`], or what `overflow` returned,
-    /// which also stops the ring, as a panic of it does with [`ExchangeError::ProducerLost`].
+    /// The first error with which the ring was stopped, [`ExchangeError::ConsumersGone`], or what
+    /// `overflow` returned, which also stops the ring, as a panic of it does with
+    /// [`ExchangeError::ProducerLost`].
     pub fn poll_ready(
         &mut self,
         cx: &mut Context<'_>,
@@ -110,8 +116,8 @@ impl<T> RingProducer<T> {
         outcome
     }
 
-    /// Send `value` if there is room for it: one `fetch_add` and one store; once a group, the consumers that wait are
-    /// woken. Never waits, and hands nothing over.
+    /// Send `value` if there is room for it: one `fetch_add` and one store; once a group, the
+    /// consumers that wait are woken. Never waits, and hands nothing over.
     ///
     /// # Errors
     /// The value comes back if the ring is full, was stopped, or has no consumers left.
@@ -124,7 +130,8 @@ impl<T> RingProducer<T> {
         }
         // Between these two lines nothing may wait, fail or panic, or the others would meet a hole. Rule 1.
         let ticket = self.shared.state.claim(&mut self.local.stats);
-        // SAFETY: the ticket is ours, and its slot is free since we were admitted (PROTOCOL.md, "Why a slot is free").
+        // SAFETY: the ticket is ours, and its slot is free since we were admitted (PROTOCOL.md, "Why a slot
+        // is free").
         unsafe { self.shared.slot(ticket).publish(ticket, value) };
         self.window.tail = ticket + 1;
         self.local.stats.batches += 1;
@@ -135,7 +142,8 @@ impl<T> RingProducer<T> {
         Ok(())
     }
 
-    /// Send `value`, parking the thread while there is no room. `overflow` as in [`poll_ready`](Self::poll_ready).
+    /// Send `value`, parking the thread while there is no room. `overflow` as in
+    /// [`poll_ready`](Self::poll_ready).
     ///
     /// # Errors
     /// As [`poll_ready`](Self::poll_ready); the value comes back.
@@ -158,8 +166,9 @@ impl<T> RingProducer<T> {
         }
     }
 
-    /// Say that nothing will be sent for a while: consumers that wait are woken for what was sent since the last full
-    /// group. Call it whenever the input has nothing ready; cheap when there is nothing to say.
+    /// Say that nothing will be sent for a while: consumers that wait are woken for what was sent
+    /// since the last full group. Call it whenever the input has nothing ready; cheap when
+    /// there is nothing to say.
     pub fn idle(&mut self) {
         if std::mem::take(&mut self.unannounced) {
             self.shared.flush(&mut self.local);
@@ -171,12 +180,14 @@ impl<T> RingProducer<T> {
         self.shared.tell(&self.shared.consumers, &mut self.local);
     }
 
-    /// End this producer's input. After the last producer's end the consumers see the end of the stream.
+    /// End this producer's input. After the last producer's end the consumers see the end of the
+    /// stream.
     pub fn finish(mut self) -> ExchangeStats {
         self.end()
     }
 
-    /// [`finish`](Self::finish) for an owner that cannot give the handle away; nothing may be sent afterwards.
+    /// [`finish`](Self::finish) for an owner that cannot give the handle away; nothing may be sent
+    /// afterwards.
     pub(crate) fn end(&mut self) -> ExchangeStats {
         self.finished = true;
         if self.shared.state.producer_finished(&mut self.local.stats) {
@@ -187,8 +198,8 @@ impl<T> RingProducer<T> {
         self.local.stats
     }
 
-    /// Stop the ring: every call of every handle returns [`ExchangeError::Stopped`] from here on, unless another error
-    /// came first.
+    /// Stop the ring: every call of every handle returns [`ExchangeError::Stopped`] from here on,
+    /// unless another error came first.
     pub fn stop(&mut self, error: StopError) {
         self.shared.stop(ExchangeError::Stopped(error), &mut self.local);
     }

@@ -1,5 +1,5 @@
-//! What the handles share, and the steps of the protocol that need more than one word. Numbers in comments are the
-//! access rules of PROTOCOL.md.
+//! What the handles share, and the steps of the protocol that need more than one word. Numbers in
+//! comments are the access rules of PROTOCOL.md.
 
 use std::sync::PoisonError;
 
@@ -79,7 +79,8 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Stop everybody with `error`, unless the ring stopped before or its consumers are gone. Rule 8.
+    /// Stop everybody with `error`, unless the ring stopped before or its consumers are gone. Rule
+    /// 8.
     pub(super) fn stop(&self, error: ExchangeError, local: &mut Local) {
         local.stats.locks += 1;
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -110,8 +111,8 @@ impl<T> Shared<T> {
             && (0..self.state.consumers()).any(|consumer| self.consumers.waits(consumer) && caught_up(consumer))
     }
 
-    /// If somebody starves, hand the values of the oldest group over to `overflow` for each consumer that lags there. Where
-    /// that fails the ring is stopped. Rule 10.
+    /// If somebody starves, hand the values of the oldest group over to `overflow` for each
+    /// consumer that lags there. Where that fails the ring is stopped. Rule 10.
     pub(super) fn relieve(
         &self,
         producer: usize,
@@ -119,8 +120,8 @@ impl<T> Shared<T> {
         mut overflow: impl FnMut(usize, &mut HandOver<'_, T>) -> Result<(), ExchangeError>,
     ) -> Result<Relief, ExchangeError> {
         if !self.someone_starves() {
-            // Those that wait all the same have something to read: so the next one that comes to wait is the first, and
-            // wakes whoever waits for room.
+            // Those that wait all the same have something to read: so the next one that comes to wait is the
+            // first, and wakes whoever waits for room.
             self.consumers.wake_all(local);
             return Ok(Relief::Nothing);
         }
@@ -157,8 +158,8 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Drop the values below `cursor`, which every consumer has passed, and let producers use the slots. True if those that
-    /// wait are to be woken. Only the sweeper.
+    /// Drop the values below `cursor`, which every consumer has passed, and let producers use the
+    /// slots. True if those that wait are to be woken. Only the sweeper.
     fn free(&self, cursor: u64) -> bool {
         let released = self.state.released_hint();
         if released == cursor {
@@ -178,8 +179,8 @@ impl<T> Shared<T> {
         self.state.stop(true, &mut local.stats);
         let mut ticket = self.state.released_hint();
         while self.slot(ticket).is_published(ticket) {
-            // SAFETY: we hold the sweep, every consumer is gone, and the slot is never written again since `released`
-            // stays where it is.
+            // SAFETY: we hold the sweep, every consumer is gone, and the slot is never written again since
+            // `released` stays where it is.
             drop(unsafe { self.slot(ticket).clear() });
             ticket += 1;
         }
@@ -196,9 +197,10 @@ impl<T> Shared<T> {
     }
 }
 
-/// The sweep while it is held. Wakers are called when it has been handed on, so that one that panics does not keep it. If
-/// the drop of a value panics, the sweep goes on while that unwinds: values taken out stay out, so nothing is dropped
-/// twice. Should another one panic then, the process aborts, as it does for a vector of such values.
+/// The sweep while it is held. Wakers are called when it has been handed on, so that one that
+/// panics does not keep it. If the drop of a value panics, the sweep goes on while that unwinds:
+/// values taken out stay out, so nothing is dropped twice. Should another one panic then, the
+/// process aborts, as it does for a vector of such values.
 struct Sweeper<'a, T> {
     shared: &'a Shared<T>,
     local: &'a mut Local,

@@ -1,4 +1,5 @@
-//! Every atomic word of the ring and its transitions. Numbers in comments are the access rules of PROTOCOL.md.
+//! Every atomic word of the ring and its transitions. Numbers in comments are the access rules of
+//! PROTOCOL.md.
 
 use annulus_sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crossbeam_utils::CachePadded;
@@ -42,7 +43,8 @@ impl Sequence {
     }
 }
 
-/// What a producer remembers of the ring's two ends. Both may be behind the truth; PROTOCOL.md says why that is safe.
+/// What a producer remembers of the ring's two ends. Both may be behind the truth; PROTOCOL.md says
+/// why that is safe.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
     /// A ticket that had not been taken yet.
@@ -204,12 +206,14 @@ impl State {
         self.ends.open_producers.fetch_sub(1, order::finish()) == 1
     }
 
-    /// Whether every producer finished. Ask before looking at a slot: what is not there then will never be.
+    /// Whether every producer finished. Ask before looking at a slot: what is not there then will
+    /// never be.
     pub(super) fn all_finished(&self) -> bool {
         self.ends.open_producers.load(order::end()) == 0
     }
 
-    /// A consumer's cursor without its lease: maybe behind the truth. `None` if the consumer went away.
+    /// A consumer's cursor without its lease: maybe behind the truth. `None` if the consumer went
+    /// away.
     pub(super) fn cursor_hint(&self, consumer: usize) -> Option<u64> {
         let cursor = self.readers[consumer].cursor.load(Relaxed);
         (cursor != RETIRED).then_some(cursor)
@@ -294,7 +298,8 @@ impl State {
         }
     }
 
-    /// The slowest consumer, looking from `from` on. Stops at the first that holds everything back. Only the sweeper.
+    /// The slowest consumer, looking from `from` on. Stops at the first that holds everything back.
+    /// Only the sweeper.
     pub(super) fn survey(&self, from: usize) -> Survey {
         let released = self.released.load(Relaxed);
         let (mut slowest, mut lowest) = (from, RETIRED);
@@ -315,14 +320,16 @@ impl State {
         self.released.load(Relaxed)
     }
 
-    /// Slots below `released` are cleared and may be written again; returns how many are in use. Only the sweeper.
+    /// Slots below `released` are cleared and may be written again; returns how many are in use.
+    /// Only the sweeper.
     pub(super) fn free(&self, released: u64) -> u64 {
         self.released.store(released, order::free());
         order::fence_freed();
         Window { tail: self.tail.load(Relaxed), released }.used()
     }
 
-    /// Give the sweep to `consumer`, whose cursor was last seen at `cursor`; taken back if it has moved since.
+    /// Give the sweep to `consumer`, whose cursor was last seen at `cursor`; taken back if it has
+    /// moved since.
     pub(super) fn hand_on(&self, consumer: usize, cursor: u64, stats: &mut ExchangeStats) -> Sweep {
         self.sweep.store(consumer, order::sweep_give());
         order::fence_handed_on();

@@ -30,7 +30,8 @@ pub struct HashConfig {
 /// Rows whose keys a thread looks up at a time, where that takes long.
 const PIECE_ROWS: usize = 1 << 16;
 
-/// The side that stays: its rows, and tables by which they are found. Any number of threads may probe it.
+/// The side that stays: its rows, and tables by which they are found. Any number of threads may
+/// probe it.
 #[derive(Debug)]
 pub struct BuildSide {
     keys: Keys,
@@ -49,12 +50,13 @@ pub(super) enum KeyTables {
 }
 
 impl BuildSide {
-    /// Clusters the rows of `batches`, which are let go, and builds the tables. O(rows). Takes the memory of the rows once more while it
-    /// runs (twice more from 4096 partitions on, and for columns without a fixed width), and 12 to 20 bytes a row for the tables.
+    /// Clusters the rows of `batches`, which are let go, and builds the tables. O(rows). Takes the
+    /// memory of the rows once more while it runs (twice more from 4096 partitions on, and for
+    /// columns without a fixed width), and 12 to 20 bytes a row for the tables.
     ///
     /// # Errors
-    /// [`JoinError::TooManyRows`] from 2^32 rows on; if the batches do not have the columns that `keys` knows, or there is too much of
-    /// a column for its 32-bit offsets.
+    /// [`JoinError::TooManyRows`] from 2^32 rows on; if the batches do not have the columns that
+    /// `keys` knows, or there is too much of a column for its 32-bit offsets.
     pub fn prepare(keys: Keys, batches: Vec<RecordBatch>, config: &HashConfig) -> Result<Self, JoinError> {
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         if u32::try_from(rows).is_err() {
@@ -78,13 +80,14 @@ impl BuildSide {
         Ok(Self { keys, partitions: config.partitions, batch, key_bytes, nulls, tables })
     }
 
-    /// How often rows of a side with this schema are in memory while [`prepare`](Self::prepare) runs, about and in halves of
-    /// their memory: the batches, and what they become.
+    /// How often rows of a side with this schema are in memory while [`prepare`](Self::prepare)
+    /// runs, about and in halves of their memory: the batches, and what they become.
     pub fn copies_in_halves(schema: &Schema, partitions: Partitions) -> u64 {
         copies_in_halves(schema, partitions)
     }
 
-    /// All rows, in the order of their partitions; those with null keys are last. Pairs name them by their numbers here.
+    /// All rows, in the order of their partitions; those with null keys are last. Pairs name them
+    /// by their numbers here.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
     }

@@ -15,13 +15,14 @@ use crate::{cancel::MOST_UNCHECKED_ROWS, error::JoinError, key::Keyed, matched::
 const MOST_ROWS: usize = 1 << 31;
 /// Rows of a morsel, at least: enough for the cache to be worth filling.
 const MORSEL_ROWS: u32 = 1 << 10;
-/// And at most: a morsel has fewer than three times as many rows, so that a thread that finds no pairs soon looks at its token again.
+/// And at most: a morsel has fewer than three times as many rows, so that a thread that finds no
+/// pairs soon looks at its token again.
 const MOST_MORSEL_ROWS: u32 = MOST_UNCHECKED_ROWS / 3;
 /// Morsels for each thread, so that all have work until the end where some take longer.
 const MORSELS: usize = 8;
 
-/// Rows of the probe side, clustered: some whole partitions, or parts of them. Besides its rows it has their keys as tables know
-/// them, and says which of them have found a match so far.
+/// Rows of the probe side, clustered: some whole partitions, or parts of them. Besides its rows it
+/// has their keys as tables know them, and says which of them have found a match so far.
 #[derive(Debug)]
 pub struct Fragment {
     pub(super) format: Arc<FragmentFormat>,
@@ -44,13 +45,14 @@ pub struct Morsel {
 }
 
 impl Fragment {
-    /// Clusters the rows of `batches`, which are let go, and cuts them into fragments that take at most `max_bytes` each when
-    /// encoded, and meet few partitions each. No rows are no fragments. O(rows), with memory as
-    /// [`BuildSide::prepare`](super::BuildSide::prepare) takes it, but without tables.
+    /// Clusters the rows of `batches`, which are let go, and cuts them into fragments that take at
+    /// most `max_bytes` each when encoded, and meet few partitions each. No rows are no
+    /// fragments. O(rows), with memory as [`BuildSide::prepare`](super::BuildSide::prepare)
+    /// takes it, but without tables.
     ///
     /// # Errors
-    /// If the batches do not have the columns that the format knows, there is too much of a column for its 32-bit offsets, or a row
-    /// does not fit in a fragment.
+    /// If the batches do not have the columns that the format knows, there is too much of a column
+    /// for its 32-bit offsets, or a row does not fit in a fragment.
     pub fn prepare(
         format: &Arc<FragmentFormat>,
         batches: Vec<RecordBatch>,
@@ -91,7 +93,8 @@ impl Fragment {
     /// Cuts the rows of a batch into fragments, in their order, for joins other than by hash.
     ///
     /// # Errors
-    /// If the batch does not have the columns that the format knows, the format has a key, or a row does not fit in a fragment.
+    /// If the batch does not have the columns that the format knows, the format has a key, or a row
+    /// does not fit in a fragment.
     pub fn in_order(
         format: &Arc<FragmentFormat>,
         batch: &RecordBatch,
@@ -163,13 +166,15 @@ impl Fragment {
         &self.format
     }
 
-    /// Which of its rows have found a match, here or on a host before, as far as somebody has set it: probing does not.
+    /// Which of its rows have found a match, here or on a host before, as far as somebody has set
+    /// it: probing does not.
     pub fn matched(&self) -> &Matched {
         &self.matched
     }
 
-    /// All rows, in parts to be probed in any order, by any of `threads` threads. There are several for each if there are rows
-    /// enough. They are whole partitions, but those of a heavy one share it.
+    /// All rows, in parts to be probed in any order, by any of `threads` threads. There are several
+    /// for each if there are rows enough. They are whole partitions, but those of a heavy one
+    /// share it.
     pub fn morsels(&self, threads: usize) -> Vec<Morsel> {
         let rows = self.batch.num_rows() as u32;
         let step = (rows.div_ceil((threads.max(1) * MORSELS) as u32)).clamp(MORSEL_ROWS, MOST_MORSEL_ROWS);

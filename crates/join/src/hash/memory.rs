@@ -7,7 +7,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::error::JoinError;
 
-/// Transparent huge pages are given for whole, aligned stretches of this size (x86-64, aarch64 with 4 KiB pages).
+/// Transparent huge pages are given for whole, aligned stretches of this size (x86-64, aarch64 with
+/// 4 KiB pages).
 const HUGE_BYTES: usize = 2 << 20;
 /// Alignment of all of it.
 const LINE: usize = 64;
@@ -81,7 +82,8 @@ impl<T: Plain> Zeroed<T> {
     /// The memory as Arrow's.
     pub(super) fn into_buffer(self) -> Buffer {
         let (start, bytes) = (self.start.cast(), self.len * size_of::<T>());
-        // SAFETY: as many bytes are initialised, live as long as the memory, which the buffer owns, and are written no more.
+        // SAFETY: as many bytes are initialised, live as long as the memory, which the buffer owns, and are
+        // written no more.
         unsafe { Buffer::from_custom_allocation(start, bytes, Arc::new(self.memory)) }
     }
 }
@@ -109,7 +111,8 @@ impl Mapping {
         let address = NonNull::new(address.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
         // SAFETY: the mapping is longer than the skipped bytes, which are fewer than a huge page.
         let first = unsafe { address.add(address.as_ptr().align_offset(HUGE_BYTES)) };
-        // SAFETY: the advice is about this mapping alone, and changes no contents. Without huge pages it has no effect.
+        // SAFETY: the advice is about this mapping alone, and changes no contents. Without huge pages it
+        // has no effect.
         let _ = unsafe { madvise(first.as_ptr().cast(), used, Advice::LinuxHugepage) };
         Ok(Self { address, bytes, first })
     }

@@ -1,13 +1,14 @@
-//! The radix-partitioned hash join: both sides are clustered by the hash of their keys into partitions that fit in the
-//! second-level cache, and partitions are joined one by one (Manegold, Boncz and Kersten 2002; section IV.C of the cyclo-join
-//! paper).
+//! The radix-partitioned hash join: both sides are clustered by the hash of their keys into
+//! partitions that fit in the second-level cache, and partitions are joined one by one (Manegold,
+//! Boncz and Kersten 2002; section IV.C of the cyclo-join paper).
 //!
 //! ```text
 //! build side  -> clustered rows, a table for each partition              [`BuildSide`]
 //! probe side  -> clustered rows, cut into [`Fragment`]s of some partitions each   -> bytes -> other hosts
 //! fragment    -> morsels -> pairs of row numbers                         [`BuildSide::probe`]
 //! ```
-//! As fragments are cut from a side that was clustered as a whole, each meets few tables, with many rows for each of them.
+//! As fragments are cut from a side that was clustered as a whole, each meets few tables, with many
+//! rows for each of them.
 
 mod build;
 mod cluster;

@@ -1,7 +1,8 @@
 //! Fragments against the build side's tables.
 //!
-//! A block of rows goes through three loops without hard-to-predict branches: look up the buckets; list the entries of all of
-//! them; keep those whose keys are equal. So the processor waits for many cache misses at once.
+//! A block of rows goes through three loops without hard-to-predict branches: look up the buckets;
+//! list the entries of all of them; keep those whose keys are equal. So the processor waits for
+//! many cache misses at once.
 
 use std::ops::Range;
 
@@ -26,19 +27,23 @@ const BLOCK: usize = 256;
 const FEW: usize = 4;
 
 impl BuildSide {
-    /// Finds the pairs of rows whose keys are equal, for the rows of `morsel`, which is of this fragment, and gives them to `sink` in
-    /// no particular order. Any number of threads may do so at once, each with other morsels. O(rows + pairs), and
-    /// logarithmic in the rows of a build side whose keys fall into few buckets. Says how many pairs of rows it compared: those that
-    /// share a bucket, or a key where a bucket is long. It does not depend on the machine.
+    /// Finds the pairs of rows whose keys are equal, for the rows of `morsel`, which is of this
+    /// fragment, and gives them to `sink` in no particular order. Any number of threads may do
+    /// so at once, each with other morsels. O(rows + pairs), and logarithmic in the rows of a
+    /// build side whose keys fall into few buckets. Says how many pairs of rows it compared: those
+    /// that share a bucket, or a key where a bucket is long. It does not depend on the machine.
     ///
     /// # Errors
-    /// If the fragment was prepared with other keys or partitions, there is no such morsel, or the sink fails.
+    /// If the fragment was prepared with other keys or partitions, there is no such morsel, or the
+    /// sink fails.
     pub fn probe(&self, fragment: &Fragment, morsel: &Morsel, sink: &mut impl PairSink) -> Result<u64, JoinError> {
         self.probe_morsel(fragment, morsel, None, sink)
     }
 
-    /// Sets which rows have a match, in `build` for this side and in [`Fragment::matched`], for the rows of `morsel`, where it is of no
-    /// interest with which rows (no [`pairs`](crate::types::Emits::pairs) come out, and the keys are the whole condition). As [`probe`](Self::probe), but faster where keys come very often on both sides.
+    /// Sets which rows have a match, in `build` for this side and in [`Fragment::matched`], for the
+    /// rows of `morsel`, where it is of no interest with which rows (no
+    /// [`pairs`](crate::types::Emits::pairs) come out, and the keys are the whole condition). As
+    /// [`probe`](Self::probe), but faster where keys come very often on both sides.
     ///
     /// # Errors
     /// As there, or if `build` does not have this side's rows.
@@ -172,7 +177,8 @@ impl Candidates {
         self.len = len;
     }
 
-    /// Gives on the entries whose keys are those of their rows; the block's first row is number `first`.
+    /// Gives on the entries whose keys are those of their rows; the block's first row is number
+    /// `first`.
     fn keep_equal<K: Key>(
         &self,
         table: &Table<'_, K>,

@@ -7,7 +7,8 @@ const ROW_BYTES: usize = 24;
 /// More partitions bring nothing: 2^32 rows make 65,536 rows of each.
 const MOST_BITS: u32 = 16;
 
-/// Into how many partitions both sides are clustered: a power of two, from 1 to 65,536. It must be the same on every host.
+/// Into how many partitions both sides are clustered: a power of two, from 1 to 65,536. It must be
+/// the same on every host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Partitions {
     bits: u32,
@@ -19,8 +20,8 @@ impl Partitions {
         Self { bits: partitions.clamp(1, 1 << MOST_BITS).next_power_of_two().ilog2() }
     }
 
-    /// So many that a partition of a build side of `rows` rows fits in the second-level cache with its table. `rows` are those of
-    /// the host that has most.
+    /// So many that a partition of a build side of `rows` rows fits in the second-level cache with
+    /// its table. `rows` are those of the host that has most.
     pub fn for_rows(rows: usize) -> Self {
         Self::at_least(rows.saturating_mul(ROW_BYTES).div_ceil(PARTITION_BYTES))
     }

@@ -1,5 +1,6 @@
-//! Tables of the build side, one for each partition: its rows' keys and numbers in the order of their buckets, and a directory
-//! of where each bucket begins. Rows of a bucket are neighbours, also where a key comes very often.
+//! Tables of the build side, one for each partition: its rows' keys and numbers in the order of
+//! their buckets, and a directory of where each bucket begins. Rows of a bucket are neighbours,
+//! also where a key comes very often.
 
 use std::{mem::take, ops::Range};
 
@@ -59,8 +60,9 @@ impl<K: Key> Tables<K>
 where
     Entry<K>: Plain,
 {
-    /// For the keys of clustered rows, of which partition p has those from `starts[p]` to `starts[p + 1]`; there are 2^`bits`
-    /// partitions. O(rows * log(rows)) at worst, with almost all keys in one bucket; else O(rows).
+    /// For the keys of clustered rows, of which partition p has those from `starts[p]` to `starts[p
+    /// + 1]`; there are 2^`bits` partitions. O(rows * log(rows)) at worst, with almost all keys
+    /// in one bucket; else O(rows).
     pub(super) fn new(keys: &[K], starts: &[u32], bits: u32, threads: usize) -> Result<Self, JoinError> {
         let mut directories = Vec::with_capacity(starts.len());
         let mut length = 0;
@@ -102,8 +104,9 @@ where
 }
 
 impl<K: Key> Table<'_, K> {
-    /// Brings the table into the cache, where it fits and so many rows are to be looked up that most of it is needed: to read it
-    /// front to back is much faster than to miss its lines one by one.
+    /// Brings the table into the cache, where it fits and so many rows are to be looked up that
+    /// most of it is needed: to read it front to back is much faster than to miss its lines one
+    /// by one.
     pub(super) fn fetch(&self, lookups: usize) {
         let [first, .., last] = self.directory else { return };
         let entries = &self.entries[*first as usize..*last as usize];
@@ -146,7 +149,8 @@ fn bucket_bits(rows: usize) -> u32 {
     rows.max(1).next_power_of_two().ilog2()
 }
 
-/// A counting sort by bucket; the directory counts, then points behind the buckets, then to where they begin.
+/// A counting sort by bucket; the directory counts, then points behind the buckets, then to where
+/// they begin.
 fn fill<K: Key>(keys: &[K], first_row: u32, radix: Radix, entries: &mut [Entry<K>], directory: &mut [u32]) {
     // Zeros are there already: this is to have them in the cache.
     if size_of_val(entries) <= PARTITION_BYTES {

@@ -43,8 +43,8 @@ pub(super) fn hashes_and_bytes(converter: &RowConverter, keys: &[ArrayRef]) -> R
     Ok([Arc::new(hashes), Arc::new(bytes)])
 }
 
-/// A column of floats with 0.0 in place of -0.0, which compare as equal. Only a float itself: within nested values and
-/// dictionaries DataFusion compares floats bit by bit.
+/// A column of floats with 0.0 in place of -0.0, which compare as equal. Only a float itself:
+/// within nested values and dictionaries DataFusion compares floats bit by bit.
 pub(crate) fn one_zero(column: &ArrayRef) -> ArrayRef {
     macro_rules! unary {
         ($type:ty) => {

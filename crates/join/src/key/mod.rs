@@ -66,9 +66,10 @@ pub(crate) enum KeyValues {
 }
 
 impl Keys {
-    /// Columns `columns` of a side that has `schema`. A row with a null among them matches nothing, or with `nulls_equal` those
-    /// whose keys are null in the same places. Keys are equal as DataFusion has it: -0.0 equals 0.0, and a NaN one of the same
-    /// bits; within lists, structs and other nested values all bits count.
+    /// Columns `columns` of a side that has `schema`. A row with a null among them matches nothing,
+    /// or with `nulls_equal` those whose keys are null in the same places. Keys are equal as
+    /// DataFusion has it: -0.0 equals 0.0, and a NaN one of the same bits; within lists,
+    /// structs and other nested values all bits count.
     ///
     /// # Errors
     /// If there is no key or no such column, or a column's type cannot be compared.
@@ -114,7 +115,8 @@ impl Keys {
     /// Whether these, of the build side, can be compared with `probe`, of the probe side.
     ///
     /// # Errors
-    /// [`JoinError::KeyCount`] or [`JoinError::KeyTypes`] if they cannot; [`JoinError::Fragment`] if they differ about nulls.
+    /// [`JoinError::KeyCount`] or [`JoinError::KeyTypes`] if they cannot; [`JoinError::Fragment`]
+    /// if they differ about nulls.
     pub fn check(&self, probe: &Self) -> Result<(), JoinError> {
         if self.columns.len() != probe.columns.len() {
             return Err(JoinError::KeyCount { build: self.columns.len(), probe: probe.columns.len() });
@@ -140,7 +142,8 @@ impl Keys {
         !matches!(self.kind, Kind::Plain)
     }
 
-    /// Whether equal numbers are not yet equal keys: [`key_bytes`](Self::key_bytes) must be compared, too.
+    /// Whether equal numbers are not yet equal keys: [`key_bytes`](Self::key_bytes) must be
+    /// compared, too.
     pub(crate) fn are_hashes(&self) -> bool {
         matches!(self.kind, Kind::Bytes(_))
     }

@@ -14,7 +14,8 @@ pub struct KeyPair {
 /// What makes a pair: all keys equal, and the last within a band.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MergeCondition {
-    /// Columns that are equal: -0.0 to 0.0, and a NaN to one of the same bits. Within nested values all bits count.
+    /// Columns that are equal: -0.0 to 0.0, and a NaN to one of the same bits. Within nested values
+    /// all bits count.
     pub equal: Vec<KeyPair>,
     /// Whether null is equal to null, in these columns.
     pub nulls_equal: bool,
@@ -22,14 +23,17 @@ pub struct MergeCondition {
     pub band: Option<Band>,
 }
 
-/// How far apart two columns may be (the band join of cyclo-join, section IV.C): `probe + low <= build <= probe + high`, less than
-/// where a bound is excluded. Unbounded on one side it is an inequality: `build < probe` is `(Unbounded, Excluded(0))`.
+/// How far apart two columns may be (the band join of cyclo-join, section IV.C): `probe + low <=
+/// build <= probe + high`, less than where a bound is excluded. Unbounded on one side it is an
+/// inequality: `build < probe` is `(Unbounded, Excluded(0))`.
 ///
-/// Sums are those of numbers without limits, so that a sum beyond what the type can hold is above, or below, all of its values;
-/// floats are added as floats of the columns' type. A NaN is greater than all numbers, or less if its sign is set.
+/// Sums are those of numbers without limits, so that a sum beyond what the type can hold is above,
+/// or below, all of its values; floats are added as floats of the columns' type. A NaN is greater
+/// than all numbers, or less if its sign is set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
-    /// The columns: integers, floats of 32 or 64 bits, decimals of 128 bits or fewer, dates, times, timestamps or durations.
+    /// The columns: integers, floats of 32 or 64 bits, decimals of 128 bits or fewer, dates, times,
+    /// timestamps or durations.
     pub keys: KeyPair,
     /// The least that `build - probe` may be.
     pub low: Bound<Offset>,
@@ -40,8 +44,8 @@ pub struct Band {
 /// What is added to a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Offset {
-    /// For integers and floats; in the last digit of a decimal, days of a date, milliseconds of a `Date64`, and the unit of a time,
-    /// timestamp or duration.
+    /// For integers and floats; in the last digit of a decimal, days of a date, milliseconds of a
+    /// `Date64`, and the unit of a time, timestamp or duration.
     Int(i128),
     /// For floats.
     Float(f64),

@@ -1,7 +1,7 @@
 //! Where a row of a fragment has its matches: cursors into the sorted keys of the build side.
 //!
-//! As long as the fragment is sorted the cursors only move forward, most often by a few rows. Of a fragment that is not they
-//! find the same matches, in O(log rows) each.
+//! As long as the fragment is sorted the cursors only move forward, most often by a few rows. Of a
+//! fragment that is not they find the same matches, in O(log rows) each.
 
 use std::{cmp::Ordering, ops::Range};
 
@@ -100,7 +100,8 @@ impl<C: Cursor, W: Word> Cursor for Banded<'_, C, W> {
     }
 }
 
-/// The first row of `rows` that is not `before` what is looked for, which `from` is near. All rows that are come first.
+/// The first row of `rows` that is not `before` what is looked for, which `from` is near. All rows
+/// that are come first.
 #[inline]
 fn advance(from: usize, rows: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
     let mut low = from.clamp(rows.start, rows.end);

@@ -13,7 +13,8 @@ use arrow_select::dictionary::garbage_collect_any_dictionary;
 use super::keys::num_rows;
 use crate::parallel;
 
-/// Batches are put together up to this size: random access goes to few of them, and 32-bit offsets stay within their range.
+/// Batches are put together up to this size: random access goes to few of them, and 32-bit offsets
+/// stay within their range.
 const GROUP_BYTES: usize = 1 << 30;
 
 /// A side's rows, in few batches.
@@ -66,7 +67,8 @@ impl Source {
         record_batch(&self.schema, columns.into_iter().collect::<Result<_, _>>()?, rows)
     }
 
-    /// All rows in this order, in batches of at most `max_bytes` bytes of memory, or of one row, which share none of it.
+    /// All rows in this order, in batches of at most `max_bytes` bytes of memory, or of one row,
+    /// which share none of it.
     ///
     /// # Errors
     /// If an Arrow kernel fails.

@@ -91,7 +91,8 @@ impl Encoder {
         Ok(Self { equal: form, band: Form::of(band.as_slice(), false), nulls_equal, converter })
     }
 
-    /// The keys of all rows of some batches, on up to `threads` threads. 8 or 16 bytes of memory a row for each part, or as many as Arrow's row format takes.
+    /// The keys of all rows of some batches, on up to `threads` threads. 8 or 16 bytes of memory a
+    /// row for each part, or as many as Arrow's row format takes.
     ///
     /// # Errors
     /// If Arrow's row format fails.

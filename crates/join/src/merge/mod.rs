@@ -1,11 +1,13 @@
-//! The sort-merge join (cyclo-join, section IV.C): both sides are sorted once, and each sorted fragment is merged with what stays.
+//! The sort-merge join (cyclo-join, section IV.C): both sides are sorted once, and each sorted
+//! fragment is merged with what stays.
 //!
 //! ```text
 //! build side batches --prepare_build--> MergeBuild ────────────────────────┐
 //! probe side batches --prepare_probe--> sorted batches --(anywhere)--> fragment --probe, by ranges of rows--> pairs
 //! ```
-//! A fragment is nothing but a sorted batch: its keys are derived from its columns wherever it is joined. It is not trusted to be
-//! sorted; if it is not, its pairs are the same and take longer to find.
+//! A fragment is nothing but a sorted batch: its keys are derived from its columns wherever it is
+//! joined. It is not trusted to be sorted; if it is not, its pairs are the same and take longer to
+//! find.
 
 mod condition;
 mod cursor;
@@ -116,13 +118,15 @@ impl MergeJoin {
         Ok(Self { build, probe, encoder, edges: band.map(|(_, edges)| edges) })
     }
 
-    /// Sorts the build side, on up to `threads` threads. O(rows), or O(rows * log rows) for keys without a fixed width. Takes the
-    /// batches' memory once more, 8 or 16 bytes a row for each of equal keys and band (what Arrow's row format takes for keys that
-    /// are neither), which remain, and until it is done up to 36 bytes a row.
+    /// Sorts the build side, on up to `threads` threads. O(rows), or O(rows * log rows) for keys
+    /// without a fixed width. Takes the batches' memory once more, 8 or 16 bytes a row for each
+    /// of equal keys and band (what Arrow's row format takes for keys that are neither), which
+    /// remain, and until it is done up to 36 bytes a row.
     ///
     /// # Errors
-    /// [`JoinError::TooManyRows`], or if a batch has other columns, or all rows do not fit into one batch: more than 2 GiB of
-    /// strings with 32-bit offsets, which views or large strings do not have.
+    /// [`JoinError::TooManyRows`], or if a batch has other columns, or all rows do not fit into one
+    /// batch: more than 2 GiB of strings with 32-bit offsets, which views or large strings do
+    /// not have.
     pub fn prepare_build(&self, batches: Vec<RecordBatch>, threads: usize) -> Result<MergeBuild, JoinError> {
         let (source, order) = self.sort(&self.build, batches, threads)?;
         let batch = source.batch(order, threads)?;
@@ -131,12 +135,13 @@ impl MergeJoin {
         Ok(MergeBuild { rows: batch.num_rows() - unmatched, batch, keys })
     }
 
-    /// Sorts a part of the probe side, and cuts it into fragments of at most `max_bytes` bytes of memory, or of one row, which
-    /// share none of it. Costs as much as [`prepare_build`](Self::prepare_build).
+    /// Sorts a part of the probe side, and cuts it into fragments of at most `max_bytes` bytes of
+    /// memory, or of one row, which share none of it. Costs as much as
+    /// [`prepare_build`](Self::prepare_build).
     ///
     /// # Errors
-    /// [`JoinError::TooManyRows`] if there are more than 4294967295, which a caller avoids by giving them in several parts; or if a
-    /// batch has other columns.
+    /// [`JoinError::TooManyRows`] if there are more than 4294967295, which a caller avoids by
+    /// giving them in several parts; or if a batch has other columns.
     pub fn prepare_probe(
         &self,
         batches: Vec<RecordBatch>,
@@ -147,8 +152,8 @@ impl MergeJoin {
         Ok(source.fragments(&order, max_bytes, threads)?)
     }
 
-    /// A batch of [`prepare_probe`](Self::prepare_probe), made ready to be joined, wherever it has come from. O(rows), with 8 or
-    /// 16 bytes a row for each of equal keys and band.
+    /// A batch of [`prepare_probe`](Self::prepare_probe), made ready to be joined, wherever it has
+    /// come from. O(rows), with 8 or 16 bytes a row for each of equal keys and band.
     ///
     /// # Errors
     /// [`JoinError::Fragment`] if it has other columns than the probe side.
@@ -162,11 +167,13 @@ impl MergeJoin {
         Ok(MergeFragment { batch, keys })
     }
 
-    /// Gives the pairs of `rows`, a range of the fragment's rows, to `sink`, or as many of them as are wanted, and says how many.
-    /// Ranges of a few ten thousand rows are worth a thread's while. O(rows + pairs) if the fragment is sorted.
+    /// Gives the pairs of `rows`, a range of the fragment's rows, to `sink`, or as many of them as
+    /// are wanted, and says how many. Ranges of a few ten thousand rows are worth a thread's
+    /// while. O(rows + pairs) if the fragment is sorted.
     ///
     /// # Errors
-    /// [`JoinError::Fragment`] if build side or fragment were made for another join, or the first error of the sink.
+    /// [`JoinError::Fragment`] if build side or fragment were made for another join, or the first
+    /// error of the sink.
     pub fn probe(
         &self,
         build: &MergeBuild,

@@ -1,7 +1,8 @@
 //! The order of a side's rows by their keys.
 //!
-//! Keys of a fixed width are sorted by their digits (least significant first, which is stable), each with its row number in one
-//! integer; keys in rows by comparison, of their first eight bytes where these differ.
+//! Keys of a fixed width are sorted by their digits (least significant first, which is stable),
+//! each with its row number in one integer; keys in rows by comparison, of their first eight bytes
+//! where these differ.
 
 use arrow::row::Rows;
 
@@ -16,8 +17,9 @@ const DIGIT: u32 = 8;
 const DIGITS: usize = 1 << DIGIT;
 const ROW_BITS: u32 = 32;
 
-/// All rows by equal keys and then by the key of the band, those without a match last, on up to `threads` threads.
-/// O(rows * bytes of keys) for keys of a fixed width, with up to 36 bytes of memory a row.
+/// All rows by equal keys and then by the key of the band, those without a match last, on up to
+/// `threads` threads. O(rows * bytes of keys) for keys of a fixed width, with up to 36 bytes of
+/// memory a row.
 pub(super) fn sorted_rows(keys: &Keys, rows: u32, threads: usize) -> Vec<u32> {
     let (mut order, unmatched): (Vec<u32>, Vec<u32>) = match &keys.nulls {
         Some(nulls) => (0..rows).partition(|&row| nulls.is_valid(row as usize)),

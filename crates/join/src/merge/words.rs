@@ -1,7 +1,9 @@
-//! Values of a fixed width as unsigned integers of the same order, which are what is sorted and compared.
+//! Values of a fixed width as unsigned integers of the same order, which are what is sorted and
+//! compared.
 //!
-//! Floats are ordered as DataFusion's comparisons order them: by IEEE 754's total order, except that -0.0 is equal to 0.0.
-//! So a NaN is greater than all numbers, or less if its sign is set, and equal to a NaN of the same bits.
+//! Floats are ordered as DataFusion's comparisons order them: by IEEE 754's total order, except
+//! that -0.0 is equal to 0.0. So a NaN is greater than all numbers, or less if its sign is set, and
+//! equal to a NaN of the same bits.
 
 use arrow::{
     array::{Array, ArrayData},
@@ -65,7 +67,8 @@ pub(super) enum Kind {
     Float,
 }
 
-/// How values of a type lie in memory: their bits and kind. `None` for types whose values are not single numbers.
+/// How values of a type lie in memory: their bits and kind. `None` for types whose values are not
+/// single numbers.
 pub(super) fn shape(data_type: &DataType) -> Option<(u32, Kind)> {
     use DataType::*;
     Some(match data_type {
@@ -85,7 +88,8 @@ pub(super) fn shape(data_type: &DataType) -> Option<(u32, Kind)> {
     })
 }
 
-/// Appends the values of a column, of a type that has a [`shape`], to the words of its rows. What stands for a null is any value.
+/// Appends the values of a column, of a type that has a [`shape`], to the words of its rows. What
+/// stands for a null is any value.
 pub(super) fn append<W: Word>(array: &dyn Array, words: &mut [W]) {
     let Some((bits, kind)) = shape(array.data_type()) else { return };
     let data = array.to_data();

@@ -20,8 +20,9 @@ use crate::{
 };
 
 impl Output {
-    /// Rows of the build side that come out alone, among those of a range, in their order; when every fragment has come by. Of an
-    /// outer join with nulls for the other side, in batches of at most [`BATCH_ROWS`](super::BATCH_ROWS) rows. O(rows).
+    /// Rows of the build side that come out alone, among those of a range, in their order; when
+    /// every fragment has come by. Of an outer join with nulls for the other side, in batches
+    /// of at most [`BATCH_ROWS`](super::BATCH_ROWS) rows. O(rows).
     ///
     /// # Errors
     /// The first one of `emit`, or [`JoinError::Cancelled`].
@@ -34,7 +35,8 @@ impl Output {
         self.alone((&self.build, &self.probe, self.build_side), self.emits.build, (build, rows), emit)
     }
 
-    /// Rows of a fragment that come out alone, as those of the build side do; when every part of the build side has seen it.
+    /// Rows of a fragment that come out alone, as those of the build side do; when every part of
+    /// the build side has seen it.
     ///
     /// # Errors
     /// The first one of `emit`, or [`JoinError::Cancelled`].

@@ -32,8 +32,8 @@ impl PairGather {
         Self { build: builder(build), probe: builder(probe) }
     }
 
-    /// Takes pairs, and returns how many. If these are not all of them, or [`is_full`](Self::is_full), it must be finished next;
-    /// an empty one takes at least one.
+    /// Takes pairs, and returns how many. If these are not all of them, or
+    /// [`is_full`](Self::is_full), it must be finished next; an empty one takes at least one.
     pub(super) fn append(
         &mut self,
         sources: (&SourceBatch, &SourceBatch),

@@ -35,9 +35,11 @@ pub struct OutputSpec {
     pub left: SchemaRef,
     /// All columns of the right side.
     pub right: SchemaRef,
-    /// Columns of the left side that come out, in this order. They do not if the join gives rows of the right side alone.
+    /// Columns of the left side that come out, in this order. They do not if the join gives rows of
+    /// the right side alone.
     pub left_columns: Vec<usize>,
-    /// Columns of the right side that come out after those. They do not if the join gives rows of the left side alone.
+    /// Columns of the right side that come out after those. They do not if the join gives rows of
+    /// the left side alone.
     pub right_columns: Vec<usize>,
     /// The rest of the condition, if any.
     pub filter: Option<Arc<dyn PairFilter>>,
@@ -96,8 +98,8 @@ impl Output {
         Self { cancel, ..self }
     }
 
-    /// The columns of its batches: the left side's, then the right side's. Those of a side that may be missing from a row are
-    /// nullable.
+    /// The columns of its batches: the left side's, then the right side's. Those of a side that may
+    /// be missing from a row are nullable.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }

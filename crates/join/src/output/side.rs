@@ -6,10 +6,11 @@ use arrow::array::{BooleanArray, RecordBatch};
 use super::columns::SideColumns;
 use crate::{error::JoinError, matched::Matched, types::Rows};
 
-/// The rows of the build side or of a fragment, as pairs name them, and which of them have a match. Any thread may use it.
+/// The rows of the build side or of a fragment, as pairs name them, and which of them have a match.
+/// Any thread may use it.
 ///
-/// What a fragment's rows have met goes with the fragment from host to host: [`matched`](Self::matched) here,
-/// [`mark`](Self::mark) there.
+/// What a fragment's rows have met goes with the fragment from host to host:
+/// [`matched`](Self::matched) here, [`mark`](Self::mark) there.
 #[derive(Debug)]
 pub struct SideRows {
     pub(super) rows: usize,
@@ -34,7 +35,8 @@ impl SideRows {
         self.matched.as_ref()
     }
 
-    /// These rows have a match, as was found elsewhere: one answer a row. Does nothing if the join does not have to know.
+    /// These rows have a match, as was found elsewhere: one answer a row. Does nothing if the join
+    /// does not have to know.
     ///
     /// # Errors
     /// [`JoinError::Fragment`] if there are not as many answers as rows.

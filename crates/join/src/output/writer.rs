@@ -8,8 +8,8 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use super::{columns::FilterPlan, gather::PairGather, plan::Output, side::SideRows};
 use crate::{error::JoinError, matched::Matched, sink::PairSink, types::Side};
 
-/// Collects one thread's pairs, of any number of fragments, into batches of [`BATCH_ROWS`](super::BATCH_ROWS) rows, which it hands
-/// to `emit`.
+/// Collects one thread's pairs, of any number of fragments, into batches of
+/// [`BATCH_ROWS`](super::BATCH_ROWS) rows, which it hands to `emit`.
 pub struct Writer<F> {
     output: Arc<Output>,
     gather: PairGather,

@@ -75,7 +75,8 @@ pub fn rows_of(batch: &RecordBatch) -> Vec<Row> {
     (0..batch.num_rows()).map(|row| (0..columns.len()).map(|column| value(column, row)).collect()).collect()
 }
 
-/// What tells a float, or a list of floats, from others: all its bits, but for the sign of a zero that is in no list.
+/// What tells a float, or a list of floats, from others: all its bits, but for the sign of a zero
+/// that is in no list.
 fn words(column: &ArrayRef, row: usize) -> Option<String> {
     macro_rules! bits {
         ($type:ty) => {{

@@ -1,5 +1,5 @@
-//! The library's joins, with hosts one after another: each has a part of the build side, and fragments go from one to the next with
-//! their match bits.
+//! The library's joins, with hosts one after another: each has a part of the build side, and
+//! fragments go from one to the next with their match bits.
 
 use std::{cell::RefCell, ops::Range, sync::Arc};
 

@@ -7,7 +7,8 @@ use crate::page::MAX_PAGE_BYTES;
 
 /// Widest row of columns that all have a fixed width: no page takes a wider one.
 const MAX_FIXED_BYTES: usize = MAX_PAGE_BYTES;
-/// Most bytes of the rows that stand for the absent children of a sparse union, which each of its rows has.
+/// Most bytes of the rows that stand for the absent children of a sparse union, which each of its
+/// rows has.
 const MAX_ABSENT_BYTES: usize = 4096;
 
 /// A row of these columns; rows nest as columns do.
@@ -114,7 +115,8 @@ impl Layout {
         (self.varying == 0).then_some(self.head_bytes)
     }
 
-    /// Bytes of every element of a list of such rows: at least one, so that a list's bytes bound its elements.
+    /// Bytes of every element of a list of such rows: at least one, so that a list's bytes bound
+    /// its elements.
     pub fn element_bytes(&self) -> Option<usize> {
         self.row_bytes().map(|bytes| bytes.max(1))
     }

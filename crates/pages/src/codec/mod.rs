@@ -3,17 +3,21 @@
 //! ```text
 //! row of columns     | validity bits | fixed-width values | ends: u32 each | values of varying length |
 //! ```
-//! A column that can be null has a validity bit (1: valid). Values of fixed width stand one behind the other, as in Arrow's
-//! buffers, without gaps; below a null are zeros. Of the values of varying length, each but the last has its end, counted
-//! from the row's beginning; the last one ends with the row. If no column varies, all rows have one size. A struct is a row;
-//! a list its elements' rows (with their number and lengths in front, u32 each, if they vary); a union its type and a row; a
-//! dictionary's key the value that it stands for. Rows have no types in them: writer and reader agree on the schema.
+//! A column that can be null has a validity bit (1: valid). Values of fixed width stand one behind
+//! the other, as in Arrow's buffers, without gaps; below a null are zeros. Of the values of varying
+//! length, each but the last has its end, counted from the row's beginning; the last one ends with
+//! the row. If no column varies, all rows have one size. A struct is a row; a list its elements'
+//! rows (with their number and lengths in front, u32 each, if they vary); a union its type and a
+//! row; a dictionary's key the value that it stands for. Rows have no types in them: writer and
+//! reader agree on the schema.
 //!
-//! Numbers are little-endian. Reading trusts nothing: any bytes give an error or a valid batch, and take time and memory in
-//! proportion to their length (and, for sparse unions, to their number times the union's width).
+//! Numbers are little-endian. Reading trusts nothing: any bytes give an error or a valid batch, and
+//! take time and memory in proportion to their length (and, for sparse unions, to their number
+//! times the union's width).
 //!
-//! Why not arrow-row, which is well kept: its rows are made to be compared, which takes about twice as long, and four to five
-//! times with columns of fixed width; and its decoder panics on bytes that are not its own. `benches/codec.rs` runs both.
+//! Why not arrow-row, which is well kept: its rows are made to be compared, which takes about twice
+//! as long, and four to five times with columns of fixed width; and its decoder panics on bytes
+//! that are not its own. `benches/codec.rs` runs both.
 
 mod decode;
 mod encode;
@@ -39,7 +43,8 @@ const _: () = assert!(cfg!(target_endian = "little"), "rows are little-endian");
 /// The format of rows, for files and frames that carry them.
 pub const ROW_FORMAT: u32 = 1;
 
-/// Most payload bytes of one batch of [`RowCodec::batches`]: with more, 32-bit offsets might not do.
+/// Most payload bytes of one batch of [`RowCodec::batches`]: with more, 32-bit offsets might not
+/// do.
 const MAX_BATCH_BYTES: usize = 1 << 30;
 
 /// Encodes the rows of one schema, and decodes them.
@@ -73,8 +78,9 @@ impl RowCodec {
     /// A codec for batches of `schema`.
     ///
     /// # Errors
-    /// [`CodecError::Unsupported`], which names the column: Arrow cannot make use of its type, a row of it is wider than any
-    /// page, or it is a dictionary of nulls, unions, runs or dictionaries.
+    /// [`CodecError::Unsupported`], which names the column: Arrow cannot make use of its type, a
+    /// row of it is wider than any page, or it is a dictionary of nulls, unions, runs or
+    /// dictionaries.
     pub fn new(schema: SchemaRef) -> Result<Self, CodecError> {
         let layout = Arc::new(Layout::new(schema.fields(), "")?);
         Ok(Self { schema, layout })
@@ -94,12 +100,14 @@ impl RowCodec {
         }
     }
 
-    /// Writes the batch's rows, or those that `rows` names, in its order, to `out.bytes` and, unless all have one size, where
-    /// they begin to `out.offsets`, in place of what is there. The keys are the caller's. Buffers are reused; each byte is
-    /// copied once, nested columns a few times.
+    /// Writes the batch's rows, or those that `rows` names, in its order, to `out.bytes` and,
+    /// unless all have one size, where they begin to `out.offsets`, in place of what is there.
+    /// The keys are the caller's. Buffers are reused; each byte is copied once, nested columns
+    /// a few times.
     ///
     /// # Errors
-    /// If the batch's columns are not the schema's, there is no such row, or the rows take 4 GiB or more.
+    /// If the batch's columns are not the schema's, there is no such row, or the rows take 4 GiB or
+    /// more.
     pub fn encode(&self, batch: &RecordBatch, rows: Option<&[u32]>, out: &mut TupleBatch) -> Result<(), CodecError> {
         self.check_columns(batch)?;
         let rows = match rows {
@@ -120,8 +128,9 @@ impl RowCodec {
     /// The rows that were encoded to `payloads`, which may hold anything.
     ///
     /// # Errors
-    /// [`CodecError::Damaged`] or [`CodecError::Invalid`] if they are not rows of the schema; [`CodecError::TooLarge`] if the
-    /// batch would have an offset or a dictionary a key that does not fit its type.
+    /// [`CodecError::Damaged`] or [`CodecError::Invalid`] if they are not rows of the schema;
+    /// [`CodecError::TooLarge`] if the batch would have an offset or a dictionary a key that
+    /// does not fit its type.
     pub fn decode(&self, payloads: &[&[u8]]) -> Result<RecordBatch, CodecError> {
         let columns = decode::decode(&self.layout, payloads)?;
         let options = RecordBatchOptions::new().with_row_count(Some(payloads.len()));
@@ -129,8 +138,8 @@ impl RowCodec {
             .map_err(|error| CodecError::Invalid { column: "of all columns".to_owned(), what: error.to_string() })
     }
 
-    /// Decodes payloads, for example those of a page's tuples, to batches of `rows` rows, at least one, and fewer at the end
-    /// or if they take more than 1 GiB.
+    /// Decodes payloads, for example those of a page's tuples, to batches of `rows` rows, at least
+    /// one, and fewer at the end or if they take more than 1 GiB.
     pub fn batches<'a, I>(&self, payloads: I, rows: usize) -> Batches<'a, I::IntoIter>
     where
         I: IntoIterator<Item = &'a [u8]>,

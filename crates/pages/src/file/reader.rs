@@ -9,7 +9,8 @@ use super::{
 };
 use crate::page::{Header, PageReader, PayloadSize};
 
-/// Reads the pages of a complete file, in any order. Memory: the index (16 bytes a page) and the schema.
+/// Reads the pages of a complete file, in any order. Memory: the index (16 bytes a page) and the
+/// schema.
 #[derive(Debug)]
 pub struct PageFileReader<R> {
     from: R,
@@ -100,7 +101,8 @@ impl<R: Read + Seek> PageFileReader<R> {
     /// Reads a page into `buffer`, in place of what it holds.
     ///
     /// # Errors
-    /// If reading fails, there is no such page, or it is damaged, unsealed or not the one that the index names.
+    /// If reading fails, there is no such page, or it is damaged, unsealed or not the one that the
+    /// index names.
     pub fn read<'b>(&mut self, page: usize, buffer: &'b mut Vec<u8>) -> Result<PageReader<'b>, FileError> {
         let entry = self.entries.get(page).ok_or(FileError::NoPage { page, pages: self.entries.len() })?;
         let bytes = self.header.shape.page_bytes();

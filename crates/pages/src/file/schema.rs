@@ -1,5 +1,5 @@
-//! Schemas as Arrow IPC messages. Arrow's reader of schemas panics on values that it does not know, so these are looked for
-//! first.
+//! Schemas as Arrow IPC messages. Arrow's reader of schemas panics on values that it does not know,
+//! so these are looked for first.
 
 use arrow::{
     datatypes::Schema,

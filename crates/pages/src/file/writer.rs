@@ -8,7 +8,8 @@ use super::{
 };
 use crate::page::{Page, seal};
 
-/// Writes pages to a file, from front to back. What it has written is complete only once it is finished.
+/// Writes pages to a file, from front to back. What it has written is complete only once it is
+/// finished.
 #[derive(Debug)]
 pub struct PageFileWriter<W> {
     to: W,
@@ -42,8 +43,8 @@ impl<W: Write> PageFileWriter<W> {
     /// Seals a page and writes it.
     ///
     /// # Errors
-    /// If the page is not of the file's shape or partitions or its writer broke the rules, and the file stays as it was; or
-    /// if writing fails, and the file cannot be finished any more.
+    /// If the page is not of the file's shape or partitions or its writer broke the rules, and the
+    /// file stays as it was; or if writing fails, and the file cannot be finished any more.
     pub fn write(&mut self, page: &mut Page) -> Result<(), FileError> {
         if self.broken {
             return Err(FileError::Broken);

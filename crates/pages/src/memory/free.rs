@@ -1,5 +1,6 @@
-//! A lock-free stack of numbers: pages that are free. Treiber's stack; each number has its own link, so that nothing is
-//! allocated, and the head carries a count of its changes, so that a head that went and came back is noticed.
+//! A lock-free stack of numbers: pages that are free. Treiber's stack; each number has its own
+//! link, so that nothing is allocated, and the head carries a count of its changes, so that a head
+//! that went and came back is noticed.
 
 use annulus_sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -29,7 +30,8 @@ impl FreeList {
             if top == NONE {
                 return None;
             }
-            // Somebody may pop `top` meanwhile and push it again; then the head has changed, and this link is not used.
+            // Somebody may pop `top` meanwhile and push it again; then the head has changed, and this link is
+            // not used.
             let below = self.links[top as usize].load(Relaxed);
             match self.head.compare_exchange_weak(head, next(head, below), order::pop(), order::pop()) {
                 Ok(_) => return Some(top),

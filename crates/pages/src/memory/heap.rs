@@ -9,8 +9,9 @@ use std::{
 use super::{Home, PageMemory};
 use crate::{error::PagesError, page::Block};
 
-/// Pages from the heap, zeroed each time they are taken. Returned blocks are kept, as a warm allocator would, so that taking
-/// one costs the zeroing and no page fault. The memory goes back to the system when the heap and all its blocks are gone.
+/// Pages from the heap, zeroed each time they are taken. Returned blocks are kept, as a warm
+/// allocator would, so that taking one costs the zeroing and no page fault. The memory goes back to
+/// the system when the heap and all its blocks are gone.
 #[derive(Clone, Debug)]
 pub struct Heap {
     shared: Arc<Shared>,
@@ -36,12 +37,14 @@ struct Free(NonNull<u8>);
 unsafe impl Send for Free {}
 
 impl Heap {
-    /// A heap of pages of `page_bytes` bytes, which a [`PageShape`](crate::page::PageShape) allows. Nothing is allocated yet.
+    /// A heap of pages of `page_bytes` bytes, which a [`PageShape`](crate::page::PageShape) allows.
+    /// Nothing is allocated yet.
     pub fn new(page_bytes: usize) -> Self {
         Self { shared: Arc::new(Shared { page_bytes, state: Mutex::default() }) }
     }
 
-    /// Allocates and touches pages until `pages` are free, so that a measurement does not count page faults.
+    /// Allocates and touches pages until `pages` are free, so that a measurement does not count
+    /// page faults.
     ///
     /// # Errors
     /// As [`PageMemory::take`].

@@ -24,7 +24,8 @@ pub trait PageMemory: Send + Sync {
     /// [`PagesError::Exhausted`] if the source's limit is reached.
     fn take(&self) -> Result<Block, PagesError>;
 
-    /// Bytes of each block. What takes blocks checks the size of each: one of another size is refused.
+    /// Bytes of each block. What takes blocks checks the size of each: one of another size is
+    /// refused.
     fn page_bytes(&self) -> usize;
 
     /// Most blocks that were out at once since the last call, or since the source was made.

@@ -18,9 +18,10 @@ use crate::{
 /// Pages are backed in stretches of this size.
 const STRETCH_BYTES: usize = 8 << 20;
 
-/// A pool of pages of one size. They lie in one stretch of address space, on huge pages where the system has them, and are
-/// backed with memory ahead of their first use; what comes back is given out next, as it is. Taking and returning a page are
-/// a few atomic operations. Memory stays with the pool until it and all its pages are gone.
+/// A pool of pages of one size. They lie in one stretch of address space, on huge pages where the
+/// system has them, and are backed with memory ahead of their first use; what comes back is given
+/// out next, as it is. Taking and returning a page are a few atomic operations. Memory stays with
+/// the pool until it and all its pages are gone.
 #[derive(Clone, Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -41,12 +42,13 @@ struct Shared {
 }
 
 impl Pool {
-    /// A pool of up to `limit_bytes` of pages of `page_bytes`, at least one. Address space is reserved, memory is not; but for each
-    /// page that there can be the pool takes 4 bytes, and a shuffle 64.
+    /// A pool of up to `limit_bytes` of pages of `page_bytes`, at least one. Address space is
+    /// reserved, memory is not; but for each page that there can be the pool takes 4 bytes, and
+    /// a shuffle 64.
     ///
     /// # Errors
-    /// If pages have another size than a [`PageShape`](crate::page::PageShape) allows, the system refuses the address space, or
-    /// there would be more pages than 32 bits can number.
+    /// If pages have another size than a [`PageShape`](crate::page::PageShape) allows, the system
+    /// refuses the address space, or there would be more pages than 32 bits can number.
     pub fn new(page_bytes: usize, limit_bytes: usize) -> io::Result<Self> {
         PageShape::new(page_bytes, Layout::Slotted, PayloadSize::Variable)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -98,7 +100,8 @@ impl Pool {
     /// The block of a page that was taken by number.
     pub(crate) fn block(&self, page: u32) -> Block {
         let home: Arc<dyn Home> = Arc::clone(&self.shared) as _;
-        // SAFETY: the mapping is zeroed or written, pages are aligned to 4 KiB, this one is out, and blocks hold the pool.
+        // SAFETY: the mapping is zeroed or written, pages are aligned to 4 KiB, this one is out, and blocks
+        // hold the pool.
         unsafe { Block::new(self.address(page), self.shared.page_bytes, home) }
     }
 }
@@ -140,7 +143,8 @@ impl Shared {
         Some(page)
     }
 
-    /// Only the thread that raises `backed` calls the system; others that come meanwhile may fault on their pages.
+    /// Only the thread that raises `backed` calls the system; others that come meanwhile may fault
+    /// on their pages.
     fn back(&self, pages: usize) {
         let backed = self.backed.fetch_max(pages, Relaxed);
         if pages > backed {

@@ -4,7 +4,8 @@ use std::{io, ptr::NonNull};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// Transparent huge pages are given for whole, aligned stretches of this size (x86-64, aarch64 with 4 KiB pages).
+/// Transparent huge pages are given for whole, aligned stretches of this size (x86-64, aarch64 with
+/// 4 KiB pages).
 const HUGE_BYTES: usize = 2 << 20;
 
 /// Private zeroed memory, reserved but not backed yet; aligned to a huge page.
@@ -21,7 +22,8 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Reserves `bytes` of address space. Physical memory is taken when it is touched or [`populated`](Self::populate).
+    /// Reserves `bytes` of address space. Physical memory is taken when it is touched or
+    /// [`populated`](Self::populate).
     pub(crate) fn reserve(bytes: usize) -> io::Result<Self> {
         // Whole huge pages, so that the last one is one, too.
         let bytes = bytes.max(1).checked_next_multiple_of(HUGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -34,7 +36,8 @@ impl Region {
         let skipped = mapping.as_ptr().align_offset(HUGE_BYTES);
         // SAFETY: the mapping is longer than the skipped bytes, which are fewer than a huge page.
         let start = unsafe { mapping.add(skipped) };
-        // SAFETY: the advice is about this mapping alone, and changes no contents. Without huge pages it has no effect.
+        // SAFETY: the advice is about this mapping alone, and changes no contents. Without huge pages it
+        // has no effect.
         let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
         Ok(Self { mapping, mapped, start })
     }
@@ -44,8 +47,8 @@ impl Region {
         self.start
     }
 
-    /// Backs `bytes` bytes from `offset` on with memory, so that writing them faults no more; contents stay. Where the system
-    /// cannot, nothing happens, and they fault when written.
+    /// Backs `bytes` bytes from `offset` on with memory, so that writing them faults no more;
+    /// contents stay. Where the system cannot, nothing happens, and they fault when written.
     pub(super) fn populate(&self, offset: usize, bytes: usize) {
         debug_assert!(offset + bytes + HUGE_BYTES <= self.mapped + HUGE_BYTES);
         // SAFETY: within the mapping; populating changes no contents.

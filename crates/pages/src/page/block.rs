@@ -5,7 +5,8 @@ use std::{fmt, ptr::NonNull, slice, sync::Arc};
 use super::{HEADER_BYTES, Header};
 use crate::memory::Home;
 
-/// The memory of one page: initialised, aligned to 64 bytes, owned. Dropping it gives it back to where it came from.
+/// The memory of one page: initialised, aligned to 64 bytes, owned. Dropping it gives it back to
+/// where it came from.
 pub struct Block {
     start: NonNull<u8>,
     bytes: usize,
@@ -21,7 +22,8 @@ impl Block {
     /// Takes over `bytes` bytes at `start`.
     ///
     /// # Safety
-    /// The memory is initialised, aligned to 64 bytes, valid until it is given back to `home`, and nobody else's.
+    /// The memory is initialised, aligned to 64 bytes, valid until it is given back to `home`, and
+    /// nobody else's.
     pub(crate) unsafe fn new(start: NonNull<u8>, bytes: usize, home: Arc<dyn Home>) -> Self {
         debug_assert!(start.as_ptr().addr().is_multiple_of(64));
         Self { start, bytes, home }
@@ -37,8 +39,8 @@ impl Block {
         false
     }
 
-    /// The first byte, for writers that several threads share. Writing through it needs the rights that the page manager
-    /// hands out.
+    /// The first byte, for writers that several threads share. Writing through it needs the rights
+    /// that the page manager hands out.
     #[inline]
     pub fn start(&self) -> NonNull<u8> {
         self.start

@@ -28,8 +28,8 @@ impl PageBuilder {
     /// Adds a tuple; `false` if it does not fit on this page any more.
     ///
     /// # Errors
-    /// [`PagesError::TupleTooLarge`] if it would not fit on an empty page, and [`PagesError::Batch`] if all tuples have one size
-    /// and this one has another.
+    /// [`PagesError::TupleTooLarge`] if it would not fit on an empty page, and
+    /// [`PagesError::Batch`] if all tuples have one size and this one has another.
     pub fn push(&mut self, key: u32, payload: &[u8]) -> Result<bool, PagesError> {
         if let PayloadSize::Fixed(bytes) = self.shape.payload()
             && bytes as usize != payload.len()

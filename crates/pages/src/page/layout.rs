@@ -9,8 +9,9 @@ pub const MIN_PAGE_BYTES: usize = 4 << 10;
 pub const MAX_PAGE_BYTES: usize = 64 << 20;
 /// Bytes of a slot of a slotted page: key, offset, length.
 pub const SLOT_BYTES: usize = 12;
-/// Tuples of one size fill a page in groups of this many, so that slots and data end on cache lines: 16 slots are three
-/// lines, 16 keys one, and 16 tuples of any multiple of four bytes whole lines.
+/// Tuples of one size fill a page in groups of this many, so that slots and data end on cache
+/// lines: 16 slots are three lines, 16 keys one, and 16 tuples of any multiple of four bytes whole
+/// lines.
 pub const GROUP: usize = 16;
 
 /// What a slot holds.
@@ -46,7 +47,8 @@ impl PageShape {
     /// Pages of `page_bytes`, a multiple of 4 KiB from [`MIN_PAGE_BYTES`] to [`MAX_PAGE_BYTES`].
     ///
     /// # Errors
-    /// If the size is another, a compact page is asked for with payloads of any size, or not even one tuple fits.
+    /// If the size is another, a compact page is asked for with payloads of any size, or not even
+    /// one tuple fits.
     pub fn new(page_bytes: usize, layout: Layout, payload: PayloadSize) -> Result<Self, PagesError> {
         let refuse = |reason| Err(PagesError::Shape { page_bytes, reason });
         if !(MIN_PAGE_BYTES..=MAX_PAGE_BYTES).contains(&page_bytes) || !page_bytes.is_multiple_of(MIN_PAGE_BYTES) {
@@ -96,8 +98,8 @@ impl PageShape {
         }
     }
 
-    /// Tuples on a full page of tuples of one size (whole groups of [`GROUP`], if there is room for one); with payloads of
-    /// any size, how many empty ones would fit.
+    /// Tuples on a full page of tuples of one size (whole groups of [`GROUP`], if there is room for
+    /// one); with payloads of any size, how many empty ones would fit.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.capacity as usize

@@ -4,9 +4,10 @@
 //! 0        64                                                             page_bytes
 //! | header | slot 0 | slot 1 | ... -->      free      <-- ... | data 1 | data 0 |
 //! ```
-//! A slotted page's slot is key, offset, length (3 x u32); a compact page, for tuples of one size, has only the keys. All
-//! numbers are little-endian. Tuple `i` of a page of fixed-size tuples has its data at `page_bytes - (i + 1) * size`, so
-//! that position needs no slot; tuples of any size lie in the order in which they were placed, downwards.
+//! A slotted page's slot is key, offset, length (3 x u32); a compact page, for tuples of one size,
+//! has only the keys. All numbers are little-endian. Tuple `i` of a page of fixed-size tuples has
+//! its data at `page_bytes - (i + 1) * size`, so that position needs no slot; tuples of any size
+//! lie in the order in which they were placed, downwards.
 
 mod block;
 mod builder;

@@ -23,8 +23,8 @@ pub struct PageReader<'a> {
 }
 
 impl<'a> PageReader<'a> {
-    /// Reads `bytes`, which need not be a page. O(tuples) for a slotted page, O(1) for a compact one; if there is a checksum,
-    /// also one pass over the page.
+    /// Reads `bytes`, which need not be a page. O(tuples) for a slotted page, O(1) for a compact
+    /// one; if there is a checksum, also one pass over the page.
     ///
     /// # Errors
     /// A [`PageError`] that says what is wrong with them.
@@ -49,7 +49,8 @@ impl<'a> PageReader<'a> {
         Ok(reader)
     }
 
-    /// As [`new`](Self::new), and the page must have been sealed: for bytes that crossed a wire or a disk.
+    /// As [`new`](Self::new), and the page must have been sealed: for bytes that crossed a wire or
+    /// a disk.
     ///
     /// # Errors
     /// As `new`, or [`PageError::Unsealed`].

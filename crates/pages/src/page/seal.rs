@@ -7,8 +7,9 @@ use super::{HEADER_BYTES, Header, Page, PageError, PageReader};
 /// Where the checksum stands in the header.
 const CHECKSUM_AT: usize = 48;
 
-/// Seals a page: says what its data means, zeroes what lies between slots and data, which was another page's, and writes the
-/// checksum. A sealed page can be sealed again. One pass over the page at about the speed of memory.
+/// Seals a page: says what its data means, zeroes what lies between slots and data, which was
+/// another page's, and writes the checksum. A sealed page can be sealed again. One pass over the
+/// page at about the speed of memory.
 ///
 /// # Errors
 /// As [`PageReader::new`], if the page's writer broke the rules.

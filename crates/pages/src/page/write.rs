@@ -1,11 +1,12 @@
-//! Writing tuples to their places on a page. Slots come first and data after them, so that a batch touches one end of the
-//! page at a time (paper, section 3.3.5).
+//! Writing tuples to their places on a page. Slots come first and data after them, so that a batch
+//! touches one end of the page at a time (paper, section 3.3.5).
 
 use std::{ops::Add, ptr::NonNull, slice};
 
 use super::{Block, GROUP, HEADER_BYTES, Layout, PageShape, PayloadSize, SLOT_BYTES};
 
-/// Some tuples, by number and by bytes of data. A place on a page is the extent of what lies before it.
+/// Some tuples, by number and by bytes of data. A place on a page is the extent of what lies before
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// Their number.
@@ -78,7 +79,8 @@ pub struct Need<'a> {
 }
 
 impl Need<'_> {
-    /// The first of the tuples, as many as fit on a page at this place. O(1) if all fit or have one size.
+    /// The first of the tuples, as many as fit on a page at this place. O(1) if all fit or have one
+    /// size.
     #[inline(always)]
     pub fn fitting(&self, shape: &PageShape, at: Extent) -> Extent {
         if let Some(size) = self.sizes.fixed {
@@ -129,7 +131,8 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Tuples with these keys, sizes and data; as many sizes as keys, and as many bytes as they say.
+    /// Tuples with these keys, sizes and data; as many sizes as keys, and as many bytes as they
+    /// say.
     #[inline(always)]
     pub fn new(keys: &'a [u32], sizes: Sizes<'a>, data: &'a [u8]) -> Self {
         debug_assert_eq!(sizes.sum(keys.len()), data.len());
@@ -161,8 +164,8 @@ impl<'a> Run<'a> {
 /// Writes the tuples of `run` to `at` on the page.
 ///
 /// # Safety
-/// `page` is a block of the shape's size. The place has room for the run ([`Need::fitting`]), and nobody else reads or writes
-/// it.
+/// `page` is a block of the shape's size. The place has room for the run ([`Need::fitting`]), and
+/// nobody else reads or writes it.
 #[inline(always)]
 pub unsafe fn run(page: NonNull<u8>, shape: &PageShape, at: Extent, run: &Run<'_>) {
     debug_assert!(shape.fits(at.tuples + run.keys.len(), at.bytes + run.data.len()));
@@ -171,8 +174,8 @@ pub unsafe fn run(page: NonNull<u8>, shape: &PageShape, at: Extent, run: &Run<'_
     let slots = unsafe { page.add(HEADER_BYTES + at.tuples * shape.slot_bytes()) };
     match (shape.layout(), run.sizes) {
         (Layout::Compact, _) => {
-            // SAFETY: the slots are this caller's, and the memory is initialised; pages are aligned to 64 bytes, so slots are
-            // to 4.
+            // SAFETY: the slots are this caller's, and the memory is initialised; pages are aligned to 64
+            // bytes, so slots are to 4.
             let slots = unsafe { slice::from_raw_parts_mut(slots.cast::<u32>().as_ptr(), run.keys.len()) };
             slots.iter_mut().zip(run.keys).for_each(|(slot, key)| *slot = key.to_le());
         }
@@ -217,7 +220,8 @@ fn fixed_slots_from(first: usize, slots: &mut [Slot], keys: &[u32], end: u32, si
 #[target_feature(enable = "avx512f")]
 fn fixed_slots_avx512(slots: &mut [Slot], keys: &[u32], end: u32, size: u32) {
     use std::arch::x86_64::*;
-    // Word `w` of the slots is key (lane w / 3), offset (lane w / 3 of the second vector) or length, by w % 3.
+    // Word `w` of the slots is key (lane w / 3), offset (lane w / 3 of the second vector) or length, by
+    // w % 3.
     const LANES: [[i32; GROUP]; 3] = {
         let mut lanes = [[0; GROUP]; 3];
         let mut word = 0;
@@ -258,7 +262,8 @@ fn each_slots(slots: &mut [Slot], keys: &[u32], end: u32, sizes: &[u32]) {
     }
 }
 
-/// Moves as many of the last tuples of one page as fit to the end of another; where each ends is given. Returns what was moved.
+/// Moves as many of the last tuples of one page as fit to the end of another; where each ends is
+/// given. Returns what was moved.
 pub fn move_last(shape: &PageShape, from: (&Block, Extent), to: (&mut Block, Extent)) -> Extent {
     let ((from, from_end), (to, to_end)) = (from, to);
     let (from, to) = (from.as_slice(), to.as_mut_slice());

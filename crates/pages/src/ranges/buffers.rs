@@ -10,14 +10,15 @@ use std::{
 
 use crate::{memory::Region, page::GROUP};
 
-/// Bytes that all buffers of a writer may take: a core's second-level cache, or its part of the third. What does not fit in the
-/// second is still worth it: scattered stores past the cache gain more from being long than the buffers lose.
+/// Bytes that all buffers of a writer may take: a core's second-level cache, or its part of the
+/// third. What does not fit in the second is still worth it: scattered stores past the cache gain
+/// more from being long than the buffers lose.
 const BYTES: usize = 2 << 20;
 /// Most tuples of a buffer.
 const MOST: usize = 128;
 
-/// Buffers for tuples of one size. Position `lane * room + i` is tuple `i` of a lane's buffer. Payloads lie as on the page,
-/// downwards: that of tuple `i` at `lane * room + (room - 1 - i)`.
+/// Buffers for tuples of one size. Position `lane * room + i` is tuple `i` of a lane's buffer.
+/// Payloads lie as on the page, downwards: that of tuple `i` at `lane * room + (room - 1 - i)`.
 #[derive(Debug)]
 pub(super) struct Buffers {
     /// Tuples of a buffer, a power of two.
@@ -37,7 +38,8 @@ impl Buffers {
     }
 }
 
-/// What a writer keeps for each lane, in cache lines of its own: what two writers write all the time must not share one.
+/// What a writer keeps for each lane, in cache lines of its own: what two writers write all the
+/// time must not share one.
 #[derive(Debug)]
 pub(super) struct Table<T> {
     lines: Lines,
@@ -73,7 +75,8 @@ impl<T> DerefMut for Table<T> {
     }
 }
 
-/// Zeroed bytes, aligned to cache lines, and on huge pages if they are many: buffers are written all over the place.
+/// Zeroed bytes, aligned to cache lines, and on huge pages if they are many: buffers are written
+/// all over the place.
 #[derive(Debug)]
 pub(super) enum Lines {
     Small(Small),

@@ -1,7 +1,9 @@
-//! The end of a shuffle: pages that are not complete become full ones and a last one. Runs in the last writer, alone.
+//! The end of a shuffle: pages that are not complete become full ones and a last one. Runs in the
+//! last writer, alone.
 //!
-//! A page is incomplete because it is the lane's current one, or because a writer left part of a claim unwritten. The fullest
-//! pages are kept, and tuples of the others fill them (the idea of the paper's merge, section 3.3.4).
+//! A page is incomplete because it is the lane's current one, or because a writer left part of a
+//! claim unwritten. The fullest pages are kept, and tuples of the others fill them (the idea of the
+//! paper's merge, section 3.3.4).
 
 use std::{cmp::Reverse, collections::BTreeSet, ops::Range};
 
@@ -24,7 +26,8 @@ struct Run {
     tuples: Range<u32>,
 }
 
-/// Hands on the last pages of all lanes, unless the shuffle has failed. What is not handed on goes back, if the sink panics, too.
+/// Hands on the last pages of all lanes, unless the shuffle has failed. What is not handed on goes
+/// back, if the sink panics, too.
 pub(super) fn close_all<S: PageSink>(shared: &Shared<S>) {
     let mut open = OpenLanes { shared, lanes: 0..shared.lanes() };
     while !shared.has_failed()
@@ -53,7 +56,8 @@ fn close<S: PageSink>(shared: &Shared<S>, lane: usize) {
     settle(shared, lane, lane_state, parts);
 }
 
-/// Closes up the `holes` of a complete page; its tuples keep their order. Returns their number and their payloads' bytes.
+/// Closes up the `holes` of a complete page; its tuples keep their order. Returns their number and
+/// their payloads' bytes.
 pub(super) fn close_up<S: PageSink>(shared: &Shared<S>, page: PageId, mut holes: Vec<Hole>) -> (u32, u32) {
     let PayloadSize::Fixed(size) = shared.shape.payload() else { unreachable!("tuples of any size leave no holes") };
     holes.sort_by_key(|hole| hole.start);

@@ -1,5 +1,5 @@
-//! One thread's way onto the pages, for tuples of one size: they collect in a small buffer for each lane, and full buffers are
-//! copied to the part of a page that this writer has claimed.
+//! One thread's way onto the pages, for tuples of one size: they collect in a small buffer for each
+//! lane, and full buffers are copied to the part of a page that this writer has claimed.
 
 use std::sync::Arc;
 
@@ -15,17 +15,20 @@ use crate::{
     simd::has_avx512,
 };
 
-/// Tuples that all writers together claim in a lane at first, and one of them at least and at most. Small claims cost more than
-/// their operations: each waits for the stores past the cache before it.
+/// Tuples that all writers together claim in a lane at first, and one of them at least and at most.
+/// Small claims cost more than their operations: each waits for the stores past the cache before
+/// it.
 const FIRST_CLAIMED: usize = 1024;
 const LEAST_CLAIMED: u32 = 64;
 const MOST_CLAIMED: u32 = 8192;
-/// Between these, this part of what the writer has placed there: in the end a 16th of a lane is left unwritten and filled.
+/// Between these, this part of what the writer has placed there: in the end a 16th of a lane is
+/// left unwritten and filled.
 const SHARE: u32 = 8;
 /// A claim is at most this part of a page, so that writers share it.
 const PARTS: u32 = 8;
 
-/// A claimed part of a page that is being written. On a line of its own, so that no other writer's is on it.
+/// A claimed part of a page that is being written. On a line of its own, so that no other writer's
+/// is on it.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Open {
@@ -57,7 +60,8 @@ pub(super) struct FixedWriter<S: PageSink> {
     open: Vec<Open>,
 }
 
-// SAFETY: the pointers lead to parts of pages that are this writer's alone, and the shared state keeps the memory.
+// SAFETY: the pointers lead to parts of pages that are this writer's alone, and the shared state
+// keeps the memory.
 unsafe impl<S: PageSink> Send for FixedWriter<S> {}
 
 impl<S: PageSink> FixedWriter<S> {
@@ -235,7 +239,8 @@ impl<S: PageSink> FixedWriter<S> {
         })
     }
 
-    /// Gives back what is claimed and not written: to be filled when the last writer leaves, or `settled` as it is.
+    /// Gives back what is claimed and not written: to be filled when the last writer leaves, or
+    /// `settled` as it is.
     pub(super) fn release_all(&mut self, settled: bool) {
         release_all(&self.shared, &mut self.open, self.size as u32, settled);
     }
@@ -271,7 +276,8 @@ mod wide {
     }
 }
 
-/// Up to `wanted` tuples of `size` payload bytes behind what is claimed, to the end of a group if there is one.
+/// Up to `wanted` tuples of `size` payload bytes behind what is claimed, to the end of a group if
+/// there is one.
 fn whole_groups(before: Claimed, capacity: u32, wanted: u32, size: u32) -> Part {
     let end = before.tuples() + wanted;
     let whole = end / GROUP as u32 * GROUP as u32;

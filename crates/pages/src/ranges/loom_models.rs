@@ -1,6 +1,6 @@
-//! Models of the claims and of the free list, run by loom through every interleaving up to a number of preemptions. Slots are
-//! cells that loom watches, so a page that is handed on before its tuples can be seen fails the model, and so does one that is
-//! used again too early.
+//! Models of the claims and of the free list, run by loom through every interleaving up to a number
+//! of preemptions. Slots are cells that loom watches, so a page that is handed on before its tuples
+//! can be seen fails the model, and so does one that is used again too early.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ struct Model {
     state: State,
     free: FreeList,
     pages: Vec<[UnsafeCell<u32>; CAPACITY as usize]>,
-    /// Tuples of pages that were taken out, by the turn of their page and their slot; checked when the model ends.
+    /// Tuples of pages that were taken out, by the turn of their page and their slot; checked when
+    /// the model ends.
     taken: std::sync::Mutex<Vec<(u32, u32, u32)>>,
 }
 
@@ -59,7 +60,8 @@ impl Model {
         }
     }
 
-    /// Writes and completes the first `count` tuples of a claim; takes the page out if that makes it complete.
+    /// Writes and completes the first `count` tuples of a claim; takes the page out if that makes
+    /// it complete.
     fn write(&self, claim: Claim, count: u32, value: u32) {
         for slot in claim.before.tuples()..claim.before.tuples() + count {
             // SAFETY: claimed.
@@ -106,7 +108,8 @@ fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     builder.check(body);
 }
 
-/// Two writers on one lane, pages used again as soon as they were taken out; the turns of the pages keep each writer's order.
+/// Two writers on one lane, pages used again as soon as they were taken out; the turns of the pages
+/// keep each writer's order.
 #[test]
 fn every_tuple_is_taken_out_once() {
     model(3, || {

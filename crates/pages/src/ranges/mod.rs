@@ -1,10 +1,11 @@
 //! Our own way onto pages.
 //!
-//! Tuples collect in a small buffer for each partition, one set of them a thread. A full buffer is copied, in whole cache
-//! lines and past the cache, to a part of the partition's current page that the thread has claimed; claims are large, so that
-//! the shared state is touched rarely, and grow with the partition, so that little is left unwritten in the end. Pages come
-//! from a [`Pool`], recycled and never zeroed. A page goes to the [`PageSink`] when it is full and all its tuples are
-//! written, while others fill. `PROTOCOL.md` has the rules.
+//! Tuples collect in a small buffer for each partition, one set of them a thread. A full buffer is
+//! copied, in whole cache lines and past the cache, to a part of the partition's current page that
+//! the thread has claimed; claims are large, so that the shared state is touched rarely, and grow
+//! with the partition, so that little is left unwritten in the end. Pages come from a [`Pool`],
+//! recycled and never zeroed. A page goes to the [`PageSink`] when it is full and all its tuples
+//! are written, while others fill. `PROTOCOL.md` has the rules.
 
 mod buffers;
 mod close;
@@ -48,19 +49,21 @@ pub enum Stores {
 /// In which order the pages of a partition go to the sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PageOrder {
-    /// As they become complete: full pages go on while a slow writer holds another one back. In the end tuples are moved, so
-    /// that all pages but a partition's last are full.
+    /// As they become complete: full pages go on while a slow writer holds another one back. In the
+    /// end tuples are moved, so that all pages but a partition's last are full.
     #[default]
     Completed,
-    /// As they were begun, so that the tuples of each writer come in the order in which it wrote them. A page waits for those
-    /// before it: a writer that is given nothing should [flush](Writer::flush), or it holds the others' pages back, and a
-    /// pool's end. Pages that a writer ends on, or on which it waits for memory, need not be full.
+    /// As they were begun, so that the tuples of each writer come in the order in which it wrote
+    /// them. A page waits for those before it: a writer that is given nothing should
+    /// [flush](Writer::flush), or it holds the others' pages back, and a pool's end. Pages that
+    /// a writer ends on, or on which it waits for memory, need not be full.
     Written,
 }
 
-/// Bytes of a page that suit a shuffle into so many partitions: large pages while there are few partitions, since a page costs
-/// a turn of its lane; small ones when there are many, since each partition has one that is not full. A partition's open page
-/// then takes up to 32 MiB altogether for 32 partitions, and 256 MiB for 1,024, where pages of 5 MiB would take 5 GiB.
+/// Bytes of a page that suit a shuffle into so many partitions: large pages while there are few
+/// partitions, since a page costs a turn of its lane; small ones when there are many, since each
+/// partition has one that is not full. A partition's open page then takes up to 32 MiB altogether
+/// for 32 partitions, and 256 MiB for 1,024, where pages of 5 MiB would take 5 GiB.
 pub fn default_page_bytes(partitions: usize) -> usize {
     match partitions {
         0..=32 => 1 << 20,
@@ -72,13 +75,16 @@ pub fn default_page_bytes(partitions: usize) -> usize {
 /// Pools from here on are larger than the caches of most machines.
 const LARGE_POOL_BYTES: usize = 32 << 20;
 
-/// A shuffle into `partitions` partitions with `writers` writers, one for each thread. Pages of `shape` come from `pool`, which
-/// needs at least one for each partition, and go to `sink` when complete.
+/// A shuffle into `partitions` partitions with `writers` writers, one for each thread. Pages of
+/// `shape` come from `pool`, which needs at least one for each partition, and go to `sink` when
+/// complete.
 ///
-/// Memory: the pages, and 0.5 to 2 MiB of buffers a writer (more from about 1,000 partitions with large tuples on).
+/// Memory: the pages, and 0.5 to 2 MiB of buffers a writer (more from about 1,000 partitions with
+/// large tuples on).
 ///
 /// # Errors
-/// If the pool's pages have another size, or it has fewer than there are partitions, or 2^19 and more with [`PageOrder::Written`].
+/// If the pool's pages have another size, or it has fewer than there are partitions, or 2^19 and
+/// more with [`PageOrder::Written`].
 pub fn shuffle<S: PageSink>(
     partitions: Modulo,
     writers: usize,

@@ -1,5 +1,6 @@
-//! The memory orderings of the protocol, by name (`PROTOCOL.md`, "Memory ordering"). Under loom the one that the environment
-//! variable `ANNULUS_WEAKEN` names becomes `Relaxed`, so that `ci/loom.sh` can show that a model fails without it.
+//! The memory orderings of the protocol, by name (`PROTOCOL.md`, "Memory ordering"). Under loom the
+//! one that the environment variable `ANNULUS_WEAKEN` names becomes `Relaxed`, so that `ci/loom.sh`
+//! can show that a model fails without it.
 
 use annulus_sync::orderings;
 

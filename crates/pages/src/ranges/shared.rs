@@ -27,18 +27,20 @@ use crate::{
 
 /// Takes complete pages.
 pub trait PageSink: Send + Sync {
-    /// A complete page of `partition`, from the writer that completed it; pages of a partition come one after the other, in the
-    /// order of their numbers. The writer goes on when this returns.
+    /// A complete page of `partition`, from the writer that completed it; pages of a partition come
+    /// one after the other, in the order of their numbers. The writer goes on when this
+    /// returns.
     fn take(&self, partition: usize, page: Page);
 
-    /// A number that rises with every event after which a writer may find room: a page went back to the pool, or another writer
-    /// did what it was asked.
+    /// A number that rises with every event after which a writer may find room: a page went back to
+    /// the pool, or another writer did what it was asked.
     fn events(&self) -> u64 {
         0
     }
 
-    /// Waits for such an event, if [`events`](Self::events) still gives `since`; false if none will come, and the shuffle fails
-    /// unless there is room meanwhile. A writer tries for room between the two calls, so it misses no event.
+    /// Waits for such an event, if [`events`](Self::events) still gives `since`; false if none will
+    /// come, and the shuffle fails unless there is room meanwhile. A writer tries for room
+    /// between the two calls, so it misses no event.
     fn wait_for_memory(&self, since: u64) -> bool {
         let _ = since;
         false
@@ -74,7 +76,8 @@ pub(super) struct Lane {
     pub(super) holes: Vec<Hole>,
     /// Pages handed on.
     handed: u32,
-    /// Complete pages that wait for those before them, by turn, and the turn of the last one that did not have to.
+    /// Complete pages that wait for those before them, by turn, and the turn of the last one that
+    /// did not have to.
     parked: BTreeMap<u32, PageId>,
     turn: u32,
 }
@@ -95,7 +98,8 @@ pub(super) struct Shared<S> {
     pub(super) store: Store,
     pub(super) order: PageOrder,
     lane_states: Box<[Mutex<Lane>]>,
-    /// Shared by those who turn a lane; alone, nobody has a page that may yet become a lane's, or be given back.
+    /// Shared by those who turn a lane; alone, nobody has a page that may yet become a lane's, or
+    /// be given back.
     turns: RwLock<()>,
     /// Writers that there were in the beginning, and those that have not left.
     pub(super) writers_in_all: usize,
@@ -159,8 +163,8 @@ impl<S: PageSink> Shared<S> {
         self.lane_states.len()
     }
 
-    /// Claims a part of the lane's current page, as `plan` wants it. Before it waits for memory, `settle` gives up what the writer
-    /// keeps back.
+    /// Claims a part of the lane's current page, as `plan` wants it. Before it waits for memory,
+    /// `settle` gives up what the writer keeps back.
     ///
     /// # Errors
     /// If there is no page, and none will come back.
@@ -197,13 +201,15 @@ impl<S: PageSink> Shared<S> {
         }
     }
 
-    /// After a claim found no page: the last ones may have been with writers that were turning lanes.
+    /// After a claim found no page: the last ones may have been with writers that were turning
+    /// lanes.
     fn claim_alone(&self, lane: usize, plan: impl Fn(Claimed) -> Part) -> Option<(Claim, Outcome)> {
         let _alone = self.turns.write().unwrap_or_else(PoisonError::into_inner);
         self.state.claim(lane, &self.pool, plan)
     }
 
-    /// Says that `tuples` tuples on `page` are written, or never will be, and hands the page on if it is complete.
+    /// Says that `tuples` tuples on `page` are written, or never will be, and hands the page on if
+    /// it is complete.
     pub(super) fn complete(&self, lane: usize, page: PageId, tuples: u32) {
         self.store.fence();
         if self.state.complete(page, tuples) == Outcome::Complete {
@@ -211,7 +217,8 @@ impl<S: PageSink> Shared<S> {
         }
     }
 
-    /// Hands on a complete page, which is the caller's alone; or parks it, if it has to wait for those before it.
+    /// Hands on a complete page, which is the caller's alone; or parks it, if it has to wait for
+    /// those before it.
     fn hand_on(&self, lane: usize, page: PageId) {
         let mut lane_state = self.lane(lane);
         if self.order == PageOrder::Completed {
@@ -237,8 +244,9 @@ impl<S: PageSink> Shared<S> {
         }
     }
 
-    /// Gives the lane's next number to a complete page, and the page to the sink; or back to the pool if it has no tuples. Pages reach
-    /// the sink in the order of their numbers, as the lane is locked.
+    /// Gives the lane's next number to a complete page, and the page to the sink; or back to the
+    /// pool if it has no tuples. Pages reach the sink in the order of their numbers, as the
+    /// lane is locked.
     pub(super) fn number(&self, lane: usize, lane_state: &mut Lane, block: Block, tuples: u32, bytes: u32) {
         if tuples == 0 {
             return;
@@ -248,10 +256,12 @@ impl<S: PageSink> Shared<S> {
         self.sink.take(lane, Page::complete(block, &header));
     }
 
-    /// Gives back what a writer claimed and has not written; `bytes` is its payloads' size. `written` tuples of the same claim are
-    /// written. A `settled` hole keeps the page from nothing: it is closed up when the page is complete, which is then not full.
+    /// Gives back what a writer claimed and has not written; `bytes` is its payloads' size.
+    /// `written` tuples of the same claim are written. A `settled` hole keeps the page from
+    /// nothing: it is closed up when the page is complete, which is then not full.
     pub(super) fn leave_hole(&self, lane: usize, hole: Hole, bytes: u32, written: u32, settled: bool) {
-        // First, while the hole keeps the page: a writer that leaves hands nothing on, and calls no sink that may panic.
+        // First, while the hole keeps the page: a writer that leaves hands nothing on, and calls no sink
+        // that may panic.
         self.complete(lane, hole.page, written);
         if self.state.retract(hole.page, hole.start + hole.tuples, hole.tuples, bytes) {
             return;
@@ -279,7 +289,8 @@ impl<S: PageSink> Shared<S> {
         self.pool.address(page)
     }
 
-    /// A writer leaves, after giving back its claims. The last one hands on what is not full, unless one has failed.
+    /// A writer leaves, after giving back its claims. The last one hands on what is not full,
+    /// unless one has failed.
     pub(super) fn leave(&self) {
         // What the others did before they left is visible to the last one.
         if self.writers.fetch_sub(1, AcqRel) == 1 {

@@ -1,5 +1,5 @@
-//! Every atomic of the protocol (`PROTOCOL.md`): who may write which slots and bytes of which page, and when a page is
-//! complete. Knows neither tuples nor memory: pages are numbers.
+//! Every atomic of the protocol (`PROTOCOL.md`): who may write which slots and bytes of which page,
+//! and when a page is complete. Knows neither tuples nor memory: pages are numbers.
 
 use annulus_sync::{
     atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -22,7 +22,8 @@ pub(super) trait Supply {
     fn give_back(&self, page: PageId);
 }
 
-/// What is claimed of a page, in one word: generation (13 bits), closed (1), tuples (24), payload bytes (26).
+/// What is claimed of a page, in one word: generation (13 bits), closed (1), tuples (24), payload
+/// bytes (26).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claimed(u64);
 
@@ -89,7 +90,8 @@ pub(super) enum Outcome {
     Complete,
 }
 
-/// The current page of a lane, in one word: how often the lane was turned (19 bits), the page's generation (13) and number (32).
+/// The current page of a lane, in one word: how often the lane was turned (19 bits), the page's
+/// generation (13) and number (32).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Current(u64);
 
@@ -128,13 +130,14 @@ pub(super) fn turn_after(turn: u32) -> u32 {
     (turn + 1) & TURN_MASK as u32
 }
 
-/// One page's atomics, on a cache line of their own: the current pages of two lanes are often neighbours. Used again and again for
-/// whatever the page holds; `claimed` counts the times.
+/// One page's atomics, on a cache line of their own: the current pages of two lanes are often
+/// neighbours. Used again and again for whatever the page holds; `claimed` counts the times.
 #[derive(Debug)]
 #[repr(align(64))]
 struct PageState {
     claimed: AtomicU64,
-    /// `OPEN` less the tuples that are written; closing turns `OPEN` into the tuples that were claimed.
+    /// `OPEN` less the tuples that are written; closing turns `OPEN` into the tuples that were
+    /// claimed.
     left: AtomicI64,
     /// Which turn of its lane made it current; written before it is published.
     turn: AtomicU32,
@@ -161,9 +164,9 @@ impl State {
         }
     }
 
-    /// Claims what `plan` wants of the lane's current page, given what is claimed of it already; a new page where there is
-    /// none. `plan` may be asked again and again. Closing a page with nothing claimed may complete it, too. `None`: no page
-    /// is left.
+    /// Claims what `plan` wants of the lane's current page, given what is claimed of it already; a
+    /// new page where there is none. `plan` may be asked again and again. Closing a page with
+    /// nothing claimed may complete it, too. `None`: no page is left.
     pub(super) fn claim(
         &self,
         lane: usize,
@@ -178,7 +181,8 @@ impl State {
             };
             let state = &self.pages[page as usize];
             let before = Claimed(state.claimed.load(Relaxed));
-            // Of another generation: the page was completed and is used again, so the lane has another one by now.
+            // Of another generation: the page was completed and is used again, so the lane has another one by
+            // now.
             if before.generation() != current.generation() {
                 hint::spin_loop();
                 continue;
@@ -200,8 +204,8 @@ impl State {
         self.count_down(page, i64::from(tuples))
     }
 
-    /// Takes back the end of the caller's claim on `page`, `tuples` tuples of `bytes` bytes altogether that end before tuple
-    /// `end` of the page, if nothing was claimed after them.
+    /// Takes back the end of the caller's claim on `page`, `tuples` tuples of `bytes` bytes
+    /// altogether that end before tuple `end` of the page, if nothing was claimed after them.
     pub(super) fn retract(&self, page: PageId, end: u32, tuples: u32, bytes: u32) -> bool {
         let state = &self.pages[page as usize];
         let mut now = Claimed(state.claimed.load(Relaxed));
@@ -218,7 +222,8 @@ impl State {
         }
     }
 
-    /// The lane's current page, and what is claimed of it, if it is open. Only when nobody claims any more.
+    /// The lane's current page, and what is claimed of it, if it is open. Only when nobody claims
+    /// any more.
     pub(super) fn last(&self, lane: usize) -> Option<(PageId, Claimed)> {
         let current = Current(self.lanes[lane].load(order::current()));
         let page = current.page()?;
@@ -231,7 +236,8 @@ impl State {
         Claimed(self.pages[page as usize].claimed.load(Relaxed))
     }
 
-    /// Which turn of its lane made the page current, for who took it out. The first is 1, and after 2^19 of them comes 0.
+    /// Which turn of its lane made the page current, for who took it out. The first is 1, and after
+    /// 2^19 of them comes 0.
     pub(super) fn turn_of(&self, page: PageId) -> u32 {
         self.pages[page as usize].turn.load(Relaxed)
     }
@@ -256,8 +262,8 @@ impl State {
         }
     }
 
-    /// After a page was closed. The lane lets go of it before it can be complete: a lane whose current page is used elsewhere again
-    /// would never be turned.
+    /// After a page was closed. The lane lets go of it before it can be complete: a lane whose
+    /// current page is used elsewhere again would never be turned.
     fn close(&self, lane: usize, current: Current, page: PageId) -> Outcome {
         // If this fails, somebody has turned the lane.
         let _ = self.lanes[lane].compare_exchange(current.0, current.without_page().0, order::publish(), Relaxed);
@@ -279,8 +285,8 @@ impl State {
             return (self.lanes[lane].load(order::current()) != old.0).then_some(());
         };
         let state = &self.pages[page as usize];
-        // The page is this thread's alone until it is published: who still has it as some lane's current page finds it closed,
-        // or of another generation.
+        // The page is this thread's alone until it is published: who still has it as some lane's current
+        // page finds it closed, or of another generation.
         let generation = (Claimed(state.claimed.load(Relaxed)).generation() + 1) & GENERATION_MASK;
         state.left.store(OPEN, Relaxed);
         state.claimed.store(generation << GENERATION_SHIFT, Relaxed);

@@ -60,12 +60,12 @@ impl Store {
         }
     }
 
-    /// Writes slots for `count` tuples of one size: their keys, `offset` less `size` for the first and so on downwards, and
-    /// `size`.
+    /// Writes slots for `count` tuples of one size: their keys, `offset` less `size` for the first
+    /// and so on downwards, and `size`.
     ///
     /// # Safety
-    /// `keys` can be read for `count` numbers and `to` be written for as many slots; they do not overlap. `offset` is at least
-    /// `count * size`.
+    /// `keys` can be read for `count` numbers and `to` be written for as many slots; they do not
+    /// overlap. `offset` is at least `count * size`.
     #[inline(always)]
     pub(super) unsafe fn slots(self, keys: *const u32, count: usize, offset: u32, size: u32, to: *mut u8) {
         let lines = to.addr().is_multiple_of(LINE) && count.is_multiple_of(GROUP);
@@ -119,7 +119,8 @@ unsafe fn stream_wide(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Sixteen slots are three lines: each takes keys and offsets from two registers, and the size where neither stands.
+/// Sixteen slots are three lines: each takes keys and offsets from two registers, and the size
+/// where neither stands.
 ///
 /// # Safety
 /// As [`Store::slots`], for one group and whole lines; the processor has AVX-512.

@@ -1,5 +1,6 @@
-//! One thread's way onto the pages, for tuples of any size. They collect like those of one size, but a part of a page is
-//! claimed only when the tuples are there, for their slots and bytes at once, so that nothing is left unwritten.
+//! One thread's way onto the pages, for tuples of any size. They collect like those of one size,
+//! but a part of a page is claimed only when the tuples are there, for their slots and bytes at
+//! once, so that nothing is left unwritten.
 
 use std::sync::Arc;
 
@@ -18,7 +19,8 @@ use crate::{
 const BYTES: usize = 512 << 10;
 /// Bytes of a lane's payload buffer, at least and at most.
 const LANE_BYTES: [usize; 2] = [1 << 10, 16 << 10];
-/// A buffer has room for a tuple for each so many payload bytes, and so is as often full of tuples as of bytes if they are small.
+/// A buffer has room for a tuple for each so many payload bytes, and so is as often full of tuples
+/// as of bytes if they are small.
 const BYTES_PER_TUPLE: usize = 8;
 
 pub(super) struct VariableWriter<S: PageSink> {
@@ -143,7 +145,8 @@ impl<S: PageSink> VariableWriter<S> {
     }
 }
 
-/// As many of the tuples, from the first on, as fit behind what is claimed; the page is closed if that is not all.
+/// As many of the tuples, from the first on, as fit behind what is claimed; the page is closed if
+/// that is not all.
 fn prefix(before: Claimed, sizes: &[u32], bytes: usize, fits: impl Fn(usize, usize) -> bool) -> Part {
     let (tuples_before, bytes_before) = (before.tuples() as usize, before.bytes() as usize);
     if fits(tuples_before + sizes.len(), bytes_before + bytes) {

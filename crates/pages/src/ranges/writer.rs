@@ -19,8 +19,8 @@ use crate::{
 
 /// One thread's end of a shuffle: batches go in, complete pages go to the sink.
 ///
-/// Dropped before it has [finished](Self::finish), or after an error, it fails the shuffle: the tuples of pages that are not
-/// complete are lost, and the other writers' calls fail.
+/// Dropped before it has [finished](Self::finish), or after an error, it fails the shuffle: the
+/// tuples of pages that are not complete are lost, and the other writers' calls fail.
 pub struct Writer<S: PageSink> {
     shared: Arc<Shared<S>>,
     kind: Kind<S>,
@@ -44,8 +44,8 @@ impl<S: PageSink> Writer<S> {
     /// Places each tuple in partition `key % partitions`.
     ///
     /// # Errors
-    /// If the payloads have another size than the pages' tuples, one is larger than a page, memory runs out, or another writer
-    /// failed. All but the first fail the shuffle.
+    /// If the payloads have another size than the pages' tuples, one is larger than a page, memory
+    /// runs out, or another writer failed. All but the first fail the shuffle.
     pub fn write(&mut self, tuples: &Tuples<'_>) -> Result<(), PagesError> {
         with_target!(self.shared.partitions, |target| self.place(tuples, |_, key| target.of(key)))
     }
@@ -53,7 +53,8 @@ impl<S: PageSink> Writer<S> {
     /// Places each tuple in the partition that `targets` names.
     ///
     /// # Errors
-    /// As [`write`](Self::write), or if there are not as many targets as tuples, or one is not below the number of partitions.
+    /// As [`write`](Self::write), or if there are not as many targets as tuples, or one is not
+    /// below the number of partitions.
     pub fn write_to(&mut self, tuples: &Tuples<'_>, targets: &[Target]) -> Result<(), PagesError> {
         let partitions = self.shared.partitions.consumers();
         if targets.len() != tuples.len() {
@@ -65,8 +66,8 @@ impl<S: PageSink> Writer<S> {
         self.place(tuples, |index, _| usize::from(targets[index]))
     }
 
-    /// Places what is buffered, and gives back what is claimed. When the last writer has finished, every page has been handed
-    /// to the sink.
+    /// Places what is buffered, and gives back what is claimed. When the last writer has finished,
+    /// every page has been handed to the sink.
     ///
     /// # Errors
     /// If memory runs out, or another writer failed.
@@ -83,8 +84,9 @@ impl<S: PageSink> Writer<S> {
         Ok(())
     }
 
-    /// Hands on everything that this writer has placed, on pages that need not be full. A page that others write to as well
-    /// follows when they have flushed, too, or used up what they claimed.
+    /// Hands on everything that this writer has placed, on pages that need not be full. A page that
+    /// others write to as well follows when they have flushed, too, or used up what they
+    /// claimed.
     ///
     /// O(partitions), so this is for when nothing else is to be done.
     ///
@@ -152,8 +154,8 @@ impl<S: PageSink> Drop for Writer<S> {
     }
 }
 
-/// After an error, or a panic of the sink, some tuples are placed and others are not, and buffers are full that should be empty:
-/// nothing may follow.
+/// After an error, or a panic of the sink, some tuples are placed and others are not, and buffers
+/// are full that should be empty: nothing may follow.
 struct FailUnlessDone<'a, S: PageSink>(&'a Shared<S>);
 
 impl<S: PageSink> FailUnlessDone<'_, S> {

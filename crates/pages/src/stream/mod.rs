@@ -3,9 +3,11 @@
 //! ```text
 //! batches -> StreamWriter (one a thread) -> complete pages -> PageStream -> StreamedPage, which gives its bytes back when dropped
 //! ```
-//! Pages of a partition come in the order of their numbers; so do the tuples of each writer, if asked for ([`PageOrder`]). What lies in the stream and with its consumers is bounded in bytes: a
-//! writer that completes one page too many waits. Each writer is for a thread of its own, since it may wait for what another one does, and
-//! each stream for a pool of its own. At low rates [`StreamWriter::flush`] hands on what is there.
+//! Pages of a partition come in the order of their numbers; so do the tuples of each writer, if
+//! asked for ([`PageOrder`]). What lies in the stream and with its consumers is bounded in bytes: a
+//! writer that completes one page too many waits. Each writer is for a thread of its own, since it
+//! may wait for what another one does, and each stream for a pool of its own. At low rates
+//! [`StreamWriter::flush`] hands on what is there.
 
 mod queue;
 
@@ -35,7 +37,8 @@ pub struct StreamConfig {
     pub writers: usize,
     /// The shape of all pages.
     pub shape: PageShape,
-    /// Where they come from: at least one for each partition, and `credit_bytes` on top for writers not to wait for memory.
+    /// Where they come from: at least one for each partition, and `credit_bytes` on top for writers
+    /// not to wait for memory.
     pub pool: Pool,
     /// How they are written.
     pub stores: Stores,
@@ -43,7 +46,8 @@ pub struct StreamConfig {
     pub order: PageOrder,
     /// Most bytes of pages that lie in the stream or with its consumers; at least one page may.
     pub credit_bytes: usize,
-    /// How long a tuple may wait for its page to fill, if its writer is called in time ([`StreamWriter::due`]).
+    /// How long a tuple may wait for its page to fill, if its writer is called in time
+    /// ([`StreamWriter::due`]).
     pub flush_after: Option<Duration>,
 }
 
@@ -69,7 +73,8 @@ pub fn stream(config: StreamConfig) -> Result<(Vec<StreamWriter>, PageStream), P
 
 /// One thread's end: batches go in.
 ///
-/// Dropped before it has [finished](Self::finish), it fails the stream: consumers get an error behind the pages that are there.
+/// Dropped before it has [finished](Self::finish), it fails the stream: consumers get an error
+/// behind the pages that are there.
 pub struct StreamWriter {
     writer: Option<Writer<Sink>>,
     queue: Arc<Queue>,
@@ -79,7 +84,8 @@ pub struct StreamWriter {
 }
 
 impl StreamWriter {
-    /// Places each tuple in partition `key % partitions`; waits while consumers hold as many bytes as they may.
+    /// Places each tuple in partition `key % partitions`; waits while consumers hold as many bytes
+    /// as they may.
     ///
     /// # Errors
     /// As [`Writer::write`], and [`PagesError::Closed`] when no consumer is left.
@@ -87,7 +93,8 @@ impl StreamWriter {
         self.step(|writer| writer.write(tuples))
     }
 
-    /// Places each tuple in the partition that `targets` names; otherwise as [`write`](Self::write).
+    /// Places each tuple in the partition that `targets` names; otherwise as
+    /// [`write`](Self::write).
     ///
     /// # Errors
     /// As [`Writer::write_to`], and [`PagesError::Closed`] when no consumer is left.
@@ -95,8 +102,8 @@ impl StreamWriter {
         self.step(|writer| writer.write_to(tuples, targets))
     }
 
-    /// When this writer should be [flushed](Self::flush), or written to again, for its tuples to be in time; nothing waits
-    /// if `None`. For a thread that waits for its input with a timeout.
+    /// When this writer should be [flushed](Self::flush), or written to again, for its tuples to be
+    /// in time; nothing waits if `None`. For a thread that waits for its input with a timeout.
     pub fn due(&self) -> Option<Instant> {
         self.flush_after.and_then(|after| self.oldest?.checked_add(after))
     }
@@ -163,10 +170,12 @@ pub struct PageStream {
 }
 
 impl PageStream {
-    /// The next page and its partition; waits for it. `None` when all writers have finished and every page was taken.
+    /// The next page and its partition; waits for it. `None` when all writers have finished and
+    /// every page was taken.
     ///
     /// # Errors
-    /// [`PagesError::Failed`] if a writer was dropped or had an error, once the pages that came before were taken.
+    /// [`PagesError::Failed`] if a writer was dropped or had an error, once the pages that came
+    /// before were taken.
     pub fn next(&self) -> Result<Option<StreamedPage>, PagesError> {
         let mut state = self.queue.lock();
         loop {

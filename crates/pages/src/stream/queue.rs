@@ -50,7 +50,8 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// A writer has done what it was asked. It may have left room on a page, or given one back, and not come again for long.
+    /// A writer has done what it was asked. It may have left room on a page, or given one back, and
+    /// not come again for long.
     pub(super) fn stepped(&self) {
         let mut state = self.lock();
         state.events += 1;
@@ -65,8 +66,8 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Fails because of a writer's error; returns what to tell its caller. Memory that does not come since the stream has ended is not
-    /// exhausted.
+    /// Fails because of a writer's error; returns what to tell its caller. Memory that does not
+    /// come since the stream has ended is not exhausted.
     pub(super) fn fail_with(&self, error: PagesError) -> PagesError {
         let mut state = self.lock();
         let error = match error {
@@ -87,8 +88,9 @@ pub(super) struct Sink(pub(super) Arc<Queue>);
 impl PageSink for Sink {
     fn take(&self, partition: usize, page: Page) {
         let mut state = self.0.lock();
-        // Consumers need nothing of this writer to take the pages that are there, so waiting ends. A page that nobody will
-        // take is dropped; when the stream fails, nobody may be there to make room.
+        // Consumers need nothing of this writer to take the pages that are there, so waiting ends. A page
+        // that nobody will take is dropped; when the stream fails, nobody may be there to make
+        // room.
         while state.out >= self.0.most && !state.consumers_gone && !state.failed {
             state = self.0.wait(state);
         }
@@ -106,8 +108,8 @@ impl PageSink for Sink {
         self.0.lock().events
     }
 
-    /// Memory comes back from consumers; another writer may leave room with each call of its own. If all writers wait and no page is
-    /// out, the pool is too small.
+    /// Memory comes back from consumers; another writer may leave room with each call of its own.
+    /// If all writers wait and no page is out, the pool is too small.
     fn wait_for_memory(&self, since: u64) -> bool {
         let queue = &self.0;
         let mut state = queue.lock();

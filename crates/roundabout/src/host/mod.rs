@@ -207,9 +207,10 @@ impl Host {
         Stopper::of(&self.shared)
     }
 
-    /// Calls `act` as soon as a host of the ring fails or this one is stopped; at once if that has happened. A join can then
-    /// end what it is doing. `act` is called once, while the ring waits for it: it must neither wait nor panic. It replaces
-    /// an action that was given before.
+    /// Calls `act` as soon as a host of the ring fails or this one is stopped; at once if that has
+    /// happened. A join can then end what it is doing. `act` is called once, while the ring
+    /// waits for it: it must neither wait nor panic. It replaces an action that was given
+    /// before.
     pub fn at_failure(&self, act: impl FnOnce() + Send + 'static) {
         let mut state = self.shared.state();
         if state.alarm.failure().is_some() {

@@ -34,9 +34,10 @@ const CLOCK_SKEW: Duration = DAY;
 
 /// The authority of one ring: whoever has its key says who belongs to the ring.
 ///
-/// It lives in a folder: `ca.pem`, for every member, and `ca-key.pem`, for nobody else. A member needs `ca.pem` and its own two files,
-/// and no member needs the folder.
-/// Certificates are not revoked: members' are valid for a year, and a new authority makes all of the old one useless.
+/// It lives in a folder: `ca.pem`, for every member, and `ca-key.pem`, for nobody else. A member
+/// needs `ca.pem` and its own two files, and no member needs the folder.
+/// Certificates are not revoked: members' are valid for a year, and a new authority makes all of
+/// the old one useless.
 pub struct Authority {
     folder: PathBuf,
     ring: RingName,
@@ -123,8 +124,8 @@ impl Authority {
         self.add_member(Role::Host, host, addresses)
     }
 
-    /// Makes the key and certificate of a submitter, as [`add_host`](Self::add_host) does: `submitter-NAME.pem` and
-    /// `submitter-NAME-key.pem`.
+    /// Makes the key and certificate of a submitter, as [`add_host`](Self::add_host) does:
+    /// `submitter-NAME.pem` and `submitter-NAME-key.pem`.
     pub fn add_submitter(&self, name: &HostName) -> Result<HostFiles, FileError> {
         self.add_member(Role::Submitter, name, &[])
     }

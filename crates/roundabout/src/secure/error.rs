@@ -20,13 +20,15 @@ pub enum FileError {
         source: io::Error,
     },
     /// A file exists already, and is not overwritten.
-    #[error("{} is there already: choose another folder or name, or remove it if it is no longer needed", .path.display())]
+    #[error("{} is there already: choose another folder or name, or remove it if it is no longer \
+        needed", .path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
     /// A key can be read by others.
-    #[error("{} can be read or written by others (mode {mode:04o}): run chmod 600 on it, or replace it if others may have read it", .path.display())]
+    #[error("{} can be read or written by others (mode {mode:04o}): run chmod 600 on it, or replace it if others \
+        may have read it", .path.display())]
     Open {
         /// The file.
         path: PathBuf,
@@ -158,7 +160,8 @@ pub enum SecureError {
     #[error("the other side speaks another protocol over TLS, or another version of Annulus")]
     OtherProtocol,
     /// The other side was silent or slow.
-    #[error("the handshake took longer than {} ms: the other side is silent, overloaded or no Annulus host", .limit.as_millis())]
+    #[error("the handshake took longer than {} ms: the other side is silent, overloaded or no Annulus \
+        host", .limit.as_millis())]
     TooSlow {
         /// The time for the whole handshake.
         limit: Duration,

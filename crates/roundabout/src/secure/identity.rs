@@ -24,7 +24,8 @@ use super::{
 /// The name of the protocol over TLS (ALPN).
 pub(super) const PROTOCOL: &[u8] = b"annulus/1";
 
-/// A member of a ring: its name and role, its certificate and key, and its ring's authority. Cheap to clone.
+/// A member of a ring: its name and role, its certificate and key, and its ring's authority. Cheap
+/// to clone.
 #[derive(Clone)]
 pub struct Identity {
     member: Member,

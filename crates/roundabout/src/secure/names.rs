@@ -108,7 +108,8 @@ const SCHEME: &str = "annulus://";
 const SUBMITTER: &str = "submitter";
 
 impl Member {
-    /// The member as it stands in a certificate: `annulus://RING/HOST` or `annulus://RING/submitter/NAME`.
+    /// The member as it stands in a certificate: `annulus://RING/HOST` or
+    /// `annulus://RING/submitter/NAME`.
     pub(super) fn uri(&self) -> String {
         match self.role {
             Role::Host => format!("{SCHEME}{}/{}", self.ring, self.host),

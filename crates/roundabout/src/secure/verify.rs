@@ -51,7 +51,8 @@ impl Trust {
         &self.ring
     }
 
-    /// The member that a certificate is for, if this authority issued it for a member of its ring, and it is valid now.
+    /// The member that a certificate is for, if this authority issued it for a member of its ring,
+    /// and it is valid now.
     pub(super) fn check(
         &self,
         certificate: &CertificateDer<'_>,

@@ -106,7 +106,8 @@ fn host_params() -> CertificateParams {
     params
 }
 
-/// Two ends of a connection over loopback. The second waits for data for a long time, and not forever, should a test fail.
+/// Two ends of a connection over loopback. The second waits for data for a long time, and not
+/// forever, should a test fail.
 pub fn sockets() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

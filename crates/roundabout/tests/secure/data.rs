@@ -162,7 +162,8 @@ fn relayed(relay: impl FnOnce(&mut dyn FnMut() -> Option<Vec<u8>>, &mut TcpStrea
     })
 }
 
-/// Passes on what belongs to the handshake: all records up to the first full one, which is given back.
+/// Passes on what belongs to the handshake: all records up to the first full one, which is given
+/// back.
 fn first_full(next: &mut dyn FnMut() -> Option<Vec<u8>>, to: &mut TcpStream) -> Vec<u8> {
     loop {
         let record = next().expect("no data was sent");

@@ -1,4 +1,5 @@
-//! With rustls's own streams at the other end: what this crate seals and opens, and the keys it exports, are TLS's.
+//! With rustls's own streams at the other end: what this crate seals and opens, and the keys it
+//! exports, are TLS's.
 
 use std::{
     io::{self, Read, Write},
@@ -52,7 +53,8 @@ impl Write for Counted {
 const DATA_WIRE: usize = FROM_US + FROM_US.div_ceil(16_384) * 22;
 const UPDATE_WIRE: usize = 5 + 22;
 
-/// The peer's part: in each round it sends data, changes its keys, asks for the same, and reads data. Then both say farewell.
+/// The peer's part: in each round it sends data, changes its keys, asks for the same, and reads
+/// data. Then both say farewell.
 fn converse<S: SideData>(connection: &mut impl DerefMut<Target = ConnectionCommon<S>>, socket: TcpStream) -> [u8; 32] {
     let mut socket = Counted(socket, 0);
     let mut stream = Stream::new(connection, &mut socket);

@@ -185,7 +185,8 @@ fn tls_for_something_else() {
 fn plain_text() {
     let ring = Ring::new("one");
     let identity = ring.identity("a");
-    // Nothing more comes after the text, and the connection stays open: that it is no TLS is known by then.
+    // Nothing more comes after the text, and the connection stays open: that it is no TLS is known by
+    // then.
     let talk = |text: &'static [u8]| {
         move |mut socket: TcpStream| {
             socket.write_all(text).unwrap();
@@ -265,7 +266,8 @@ fn a_silent_peer_costs_no_more_than_the_limit() {
 fn a_trickling_peer_costs_no_more_than_the_limit() {
     let ring = Ring::new("one");
     let identity = ring.identity("a");
-    // A byte at a time of a long record: no single read waits for long, and the record would take more than half a minute.
+    // A byte at a time of a long record: no single read waits for long, and the record would take more
+    // than half a minute.
     let trickle = |mut socket: TcpStream| {
         socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
         let mut bytes = [22, 3, 3, 0x40, 0].into_iter().chain(std::iter::repeat(1));

@@ -28,8 +28,8 @@ impl BooleanBuilder {
     /// Appends the selected rows and returns the bytes copied.
     ///
     /// # Safety
-    /// `select` is within `source`, a boolean column; `space` has room for its rows, and its first `at` rows were
-    /// appended here since the last `finish`.
+    /// `select` is within `source`, a boolean column; `space` has room for its rows, and its first
+    /// `at` rows were appended here since the last `finish`.
     pub(super) unsafe fn append(&mut self, source: &SourceColumn, select: Select<'_>, space: Space<'_>) -> usize {
         let values = self.values.get_or_insert_with(|| space.pool.take(bitmap_bytes(space.capacity)));
         // SAFETY: the caller's promises.
@@ -68,8 +68,8 @@ impl Validity {
     /// Appends the validity of the selected rows; `source` is `None` where no row is null.
     ///
     /// # Safety
-    /// `select` is within `source`; `space` has room for its rows, and its first `at` rows were appended here since the
-    /// last `finish`.
+    /// `select` is within `source`; `space` has room for its rows, and its first `at` rows were
+    /// appended here since the last `finish`.
     #[inline]
     pub(super) unsafe fn append(&mut self, source: Option<&NullBuffer>, select: Select<'_>, space: Space<'_>) {
         if source.is_some() || self.bits.is_some() {
@@ -119,10 +119,12 @@ impl Validity {
     }
 }
 
-/// Appends bits of `from`, counted from bit `offset`, after the first `at` bits of `to`; returns how many are ones.
+/// Appends bits of `from`, counted from bit `offset`, after the first `at` bits of `to`; returns
+/// how many are ones.
 ///
 /// # Safety
-/// `select` is within `from`; `to` has room for the bits in whole words, and its first `at` bits were appended before.
+/// `select` is within `from`; `to` has room for the bits in whole words, and its first `at` bits
+/// were appended before.
 unsafe fn append_bits(to: &PooledBuffer, at: usize, from: &[u8], offset: usize, select: Select<'_>) -> usize {
     let words = to.as_ptr().as_ptr().cast::<u64>();
     let (mut at, mut ones) = (at, 0);
@@ -166,8 +168,8 @@ unsafe fn append_ones(to: &PooledBuffer, at: usize, len: usize) {
     }
 }
 
-/// Appends the low `bits` bits of `word`, whose other bits are zero. Bit `i` of the map is bit `i % 8` of byte `i / 8`,
-/// whatever the byte order of the machine.
+/// Appends the low `bits` bits of `word`, whose other bits are zero. Bit `i` of the map is bit `i %
+/// 8` of byte `i / 8`, whatever the byte order of the machine.
 ///
 /// # Safety
 /// `words` has room for `at + bits` bits in whole words, and the first `at` were appended before.
@@ -177,7 +179,8 @@ unsafe fn append_word(words: *mut u64, at: usize, word: u64, bits: usize) {
     if bits == 0 {
         return;
     }
-    // SAFETY: `index` is within the room; a word that is read has been written, since `shift` bits of it are there.
+    // SAFETY: `index` is within the room; a word that is read has been written, since `shift` bits of
+    // it are there.
     unsafe {
         if shift == 0 {
             words.add(index).write(word.to_le());

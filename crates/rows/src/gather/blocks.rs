@@ -8,7 +8,8 @@ use crate::pool::{BufferPool, PooledBuffer};
 const MIN_BYTES: usize = 4 << 10;
 /// The largest block that the pool keeps; larger ones exist, for long values, but are not recycled.
 const MAX_POOLED_BYTES: usize = 4 << 20;
-/// Short values are copied in chunks of constant size, which is a few instructions instead of a call.
+/// Short values are copied in chunks of constant size, which is a few instructions instead of a
+/// call.
 const CHUNK: usize = 32;
 
 /// The sizes of blocks that are worth recycling.
@@ -24,7 +25,8 @@ pub(super) fn take_block(pool: &Arc<BufferPool>, bytes: usize) -> PooledBuffer {
 
 /// The size of block to begin the next batch with, when the last one took `bytes`.
 pub(super) fn block_hint(bytes: usize) -> usize {
-    // An eighth more than last time, so that a batch that is like the last one does not outgrow its block.
+    // An eighth more than last time, so that a batch that is like the last one does not outgrow its
+    // block.
     (bytes + bytes / 8).min(MAX_POOLED_BYTES - SLACK)
 }
 
@@ -34,7 +36,8 @@ pub(super) const SLACK: usize = CHUNK;
 /// Copies `len` bytes, and up to [`SLACK`] more of whatever follows.
 ///
 /// # Safety
-/// `from` is readable for `readable >= len` bytes, `to` writable for `len + SLACK`, and they do not overlap.
+/// `from` is readable for `readable >= len` bytes, `to` writable for `len + SLACK`, and they do not
+/// overlap.
 #[inline]
 pub(super) unsafe fn copy_value(from: *const u8, readable: usize, to: *mut u8, len: usize) {
     // SAFETY: chunks read less than `len + CHUNK` bytes, and write as many.

@@ -14,11 +14,13 @@ use super::{
 };
 use crate::{error::RowsError, partition::Rows, pool::BufferPool};
 
-/// Most rows of a batch. A value in a buffer has at most `i32::MAX` bytes, so that no buffer's size overflows.
+/// Most rows of a batch. A value in a buffer has at most `i32::MAX` bytes, so that no buffer's size
+/// overflows.
 const MAX_ROWS: usize = 1 << 31;
 
-/// The sizes of buffers that a builder for this schema takes from its pool; a size stands there once for each buffer.
-/// A builder takes at most 2^31 rows, so larger numbers give the sizes for these.
+/// The sizes of buffers that a builder for this schema takes from its pool; a size stands there
+/// once for each buffer. A builder takes at most 2^31 rows, so larger numbers give the sizes for
+/// these.
 pub fn pool_sizes(schema: &Schema, batch_rows: usize) -> Vec<usize> {
     let batch_rows = batch_rows.min(MAX_ROWS);
     schema.fields().iter().flat_map(|field| buffer_sizes(field.data_type(), batch_rows)).collect()
@@ -33,7 +35,8 @@ pub struct Appended {
     pub bytes: usize,
 }
 
-/// Collects rows into batches of a fixed number of rows. Memory is taken from the pool with the first row of a batch.
+/// Collects rows into batches of a fixed number of rows. Memory is taken from the pool with the
+/// first row of a batch.
 #[derive(Debug)]
 pub struct BatchBuilder {
     schema: SchemaRef,
@@ -46,8 +49,9 @@ pub struct BatchBuilder {
 }
 
 impl BatchBuilder {
-    /// For batches of `schema` with `batch_rows` rows (at least one), in memory from `pool`, which is best made for
-    /// [`pool_sizes`]. With more than 2^31 rows it takes nothing: every append is an error.
+    /// For batches of `schema` with `batch_rows` rows (at least one), in memory from `pool`, which
+    /// is best made for [`pool_sizes`]. With more than 2^31 rows it takes nothing: every append
+    /// is an error.
     pub fn new(schema: SchemaRef, batch_rows: usize, pool: Arc<BufferPool>) -> Self {
         let columns = new_columns(&schema);
         let unbounded = columns.iter().all(ColumnBuilder::is_unbounded);
@@ -68,13 +72,15 @@ impl BatchBuilder {
 
     /// Appends rows of `source`, as many as the batch has room for.
     ///
-    /// Room is [`remaining`](Self::remaining) rows, or fewer where 32-bit offsets or dictionary keys would overflow; an
-    /// empty builder takes at least one row. If not all rows were taken, or none remain, [`finish`](Self::finish) and
-    /// go on with the rest. O(rows * columns).
+    /// Room is [`remaining`](Self::remaining) rows, or fewer where 32-bit offsets or dictionary
+    /// keys would overflow; an empty builder takes at least one row. If not all rows were
+    /// taken, or none remain, [`finish`](Self::finish) and go on with the rest. O(rows *
+    /// columns).
     ///
     /// # Errors
-    /// If the source was made for other columns, a row is beyond its end, the batch is to have more than 2^31 rows, or an
-    /// Arrow kernel fails. In the last case the rows collected so far are lost.
+    /// If the source was made for other columns, a row is beyond its end, the batch is to have more
+    /// than 2^31 rows, or an Arrow kernel fails. In the last case the rows collected so far are
+    /// lost.
     pub fn append(&mut self, source: &SourceBatch, rows: Rows<'_>) -> Result<Appended, RowsError> {
         self.append_limited(source, Select::Rows(rows))
     }
@@ -87,7 +93,8 @@ impl BatchBuilder {
         self.append_limited(source, Select::Range { start: rows.start, len: rows.len() })
     }
 
-    /// Appends all rows of all runs, and hands each batch that is full to `emit`. Returns the bytes copied.
+    /// Appends all rows of all runs, and hands each batch that is full to `emit`. Returns the bytes
+    /// copied.
     ///
     /// Where they all fit, this goes column by column through all runs: cheaper than as many
     /// [`append`](Self::append)s if each has few rows.
@@ -126,7 +133,8 @@ impl BatchBuilder {
     /// The batch collected so far, if it has any row; the builder begins the next one.
     ///
     /// # Errors
-    /// If an Arrow kernel fails, or a column that must not be null has nulls. The rows are then lost.
+    /// If an Arrow kernel fails, or a column that must not be null has nulls. The rows are then
+    /// lost.
     pub fn finish(&mut self) -> Result<Option<RecordBatch>, RowsError> {
         let rows = std::mem::take(&mut self.rows);
         if rows == 0 {
@@ -158,7 +166,8 @@ impl BatchBuilder {
         Ok(Appended { rows, bytes })
     }
 
-    /// An error unless the source has this builder's columns, and the rows, and a batch can be as long as it is to be.
+    /// An error unless the source has this builder's columns, and the rows, and a batch can be as
+    /// long as it is to be.
     fn check(&self, source: &SourceBatch, select: Select<'_>) -> Result<(), RowsError> {
         if self.batch_rows > MAX_ROWS {
             let (value, remedy) = (self.batch_rows.to_string(), "choose at most 2147483648");
@@ -175,14 +184,16 @@ impl BatchBuilder {
     /// Appends runs of `rows` rows altogether, column by column. Returns the bytes copied.
     ///
     /// # Safety
-    /// All runs are within their sources, which have this builder's columns, and there is room for them.
+    /// All runs are within their sources, which have this builder's columns, and there is room for
+    /// them.
     unsafe fn append_runs<'a>(
         &mut self,
         runs: impl Iterator<Item = (&'a SourceBatch, Select<'a>)> + Clone,
         rows: usize,
     ) -> Result<usize, RowsError> {
         let mut bytes = 0;
-        // Should an Arrow kernel panic, columns of different lengths must not be seen again: none are left then.
+        // Should an Arrow kernel panic, columns of different lengths must not be seen again: none are left
+        // then.
         let mut columns = std::mem::take(&mut self.columns);
         for (index, column) in columns.iter_mut().enumerate() {
             let mut space = Space { pool: &self.pool, capacity: self.batch_rows, at: self.rows };

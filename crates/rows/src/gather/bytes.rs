@@ -14,7 +14,8 @@ use super::{
 };
 use crate::{partition::Rows, pool::PooledBuffer};
 
-/// Gathers one column of byte arrays. Values go to one block, which grows by doubling and begins at the last one's size.
+/// Gathers one column of byte arrays. Values go to one block, which grows by doubling and begins at
+/// the last one's size.
 #[derive(Debug, Default)]
 pub(super) struct BytesBuilder {
     offsets: Option<PooledBuffer>,
@@ -26,7 +27,8 @@ pub(super) struct BytesBuilder {
 }
 
 impl BytesBuilder {
-    /// How many of the selected rows fit before an offset would overflow; at least one in an empty builder.
+    /// How many of the selected rows fit before an offset would overflow; at least one in an empty
+    /// builder.
     ///
     /// # Safety
     /// `select` is within `source`, a column with offsets of type `O`.
@@ -50,8 +52,8 @@ impl BytesBuilder {
     /// Appends the selected rows and returns the bytes copied.
     ///
     /// # Safety
-    /// As [`room`](Self::room), which has allowed these rows; `space` has room for them, and its first `at` rows were
-    /// appended here since the last `finish`.
+    /// As [`room`](Self::room), which has allowed these rows; `space` has room for them, and its
+    /// first `at` rows were appended here since the last `finish`.
     pub(super) unsafe fn append<O: OffsetSizeTrait>(
         &mut self,
         source: &SourceColumn,
@@ -143,12 +145,13 @@ impl BytesBuilder {
     /// The `len` rows appended, as an array of `data_type`.
     ///
     /// # Safety
-    /// `len` rows were appended since the last `finish`, all from columns of `data_type`, whose offsets have type `O`.
+    /// `len` rows were appended since the last `finish`, all from columns of `data_type`, whose
+    /// offsets have type `O`.
     pub(super) unsafe fn finish<O: OffsetSizeTrait>(&mut self, data_type: &DataType, len: usize) -> ArrayRef {
         let used = std::mem::take(&mut self.used);
         self.hint = block_hint(used);
-        // SAFETY: `len + 1` offsets, `used` bytes and `len` validity bits were written; whole values of valid columns
-        // make a valid column.
+        // SAFETY: `len + 1` offsets, `used` bytes and `len` validity bits were written; whole values of
+        // valid columns make a valid column.
         make_array(unsafe {
             let offsets_bytes = (len + 1) * size_of::<O>();
             let offsets = self.offsets.take().map(|offsets| offsets.into_buffer(offsets_bytes)).unwrap_or_default();

@@ -71,8 +71,8 @@ impl ColumnBuilder {
     /// If an Arrow kernel fails. The column is then of no more use.
     ///
     /// # Safety
-    /// `select` is within `source`, a column of this type, and `room` has allowed it; `space` has room for its rows, and
-    /// its first `at` rows were appended here since the last `finish`.
+    /// `select` is within `source`, a column of this type, and `room` has allowed it; `space` has
+    /// room for its rows, and its first `at` rows were appended here since the last `finish`.
     #[inline]
     pub(super) unsafe fn append(
         &mut self,

@@ -13,8 +13,8 @@ use super::{
     source::{Select, SourceColumn, Space},
 };
 
-/// Gathers one dictionary column. While the dictionary stays the same only keys are copied; pieces with different ones
-/// are merged by Arrow when the batch is finished.
+/// Gathers one dictionary column. While the dictionary stays the same only keys are copied; pieces
+/// with different ones are merged by Arrow when the batch is finished.
 #[derive(Debug)]
 pub(super) struct DictionaryBuilder {
     keys: FixedBuilder,
@@ -39,8 +39,8 @@ impl DictionaryBuilder {
         Self { keys, max_values, values: None, pieces: Vec::new(), pieces_rows: 0, values_seen: 0 }
     }
 
-    /// How many of the selected rows can be appended: none if the dictionaries together could have more values than the
-    /// keys can name, which is never so in an empty builder.
+    /// How many of the selected rows can be appended: none if the dictionaries together could have
+    /// more values than the keys can name, which is never so in an empty builder.
     pub(super) fn room(&self, source: &SourceColumn, select: Select<'_>) -> usize {
         let values = &source.data.child_data()[0];
         let fits =
@@ -51,8 +51,9 @@ impl DictionaryBuilder {
     /// Appends the selected rows and returns the bytes copied.
     ///
     /// # Safety
-    /// `select` is within `source`, a dictionary column with keys of this type, and [`room`](Self::room) has allowed it;
-    /// `space` has room for its rows, and its first `at` rows were appended here since the last `finish`.
+    /// `select` is within `source`, a dictionary column with keys of this type, and
+    /// [`room`](Self::room) has allowed it; `space` has room for its rows, and its first `at`
+    /// rows were appended here since the last `finish`.
     pub(super) unsafe fn append(
         &mut self,
         data_type: &DataType,

@@ -15,7 +15,8 @@ use super::source::{Select, SourceColumn};
 /// Pieces of more bytes than this are not joined: their offsets might not fit in 32 bits.
 const MAX_BYTES: usize = 1 << 30;
 
-/// Gathers one column of any type: rows are taken from each source, and the pieces concatenated at the end.
+/// Gathers one column of any type: rows are taken from each source, and the pieces concatenated at
+/// the end.
 #[derive(Debug)]
 pub(super) struct FallbackBuilder {
     pieces: Vec<ArrayRef>,
@@ -28,7 +29,8 @@ impl FallbackBuilder {
         Self { pieces: Vec::new(), bytes: 0, shares: take_shares_memory(data_type) }
     }
 
-    /// How many of the selected rows can be appended: none to a builder that holds very much already.
+    /// How many of the selected rows can be appended: none to a builder that holds very much
+    /// already.
     pub(super) fn room(&self, select: Select<'_>) -> usize {
         if self.bytes > MAX_BYTES { 0 } else { select.len() }
     }
@@ -59,7 +61,8 @@ impl FallbackBuilder {
     /// The rows appended; there are some.
     ///
     /// # Errors
-    /// If Arrow cannot concatenate arrays of this type, or dictionaries within it outgrow their keys.
+    /// If Arrow cannot concatenate arrays of this type, or dictionaries within it outgrow their
+    /// keys.
     pub(super) fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         self.bytes = 0;
         let pieces = std::mem::take(&mut self.pieces);
@@ -68,7 +71,8 @@ impl FallbackBuilder {
     }
 }
 
-/// Whether rows taken from an array of this type refer to the whole array's memory. A dictionary is shared on purpose.
+/// Whether rows taken from an array of this type refer to the whole array's memory. A dictionary is
+/// shared on purpose.
 fn take_shares_memory(data_type: &DataType) -> bool {
     match data_type {
         DataType::Utf8View | DataType::BinaryView | DataType::ListView(_) | DataType::LargeListView(_) => true,

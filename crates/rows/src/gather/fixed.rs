@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{partition::Rows, pool::PooledBuffer};
 
-/// Gathers one fixed-width column: numbers, dates, times, intervals, decimals, fixed-size binary, dictionary keys.
+/// Gathers one fixed-width column: numbers, dates, times, intervals, decimals, fixed-size binary,
+/// dictionary keys.
 #[derive(Debug)]
 pub(super) struct FixedBuilder {
     width: usize,
@@ -29,8 +30,8 @@ impl FixedBuilder {
     /// Appends the selected rows and returns the bytes copied.
     ///
     /// # Safety
-    /// `select` is within `source`, whose first buffer has values of this width; `space` has room for its rows, and its
-    /// first `at` rows were appended here since the last `finish`.
+    /// `select` is within `source`, whose first buffer has values of this width; `space` has room
+    /// for its rows, and its first `at` rows were appended here since the last `finish`.
     pub(super) unsafe fn append(&mut self, source: &SourceColumn, select: Select<'_>, space: Space<'_>) -> usize {
         let width = self.width;
         let values = self.values.get_or_insert_with(|| space.pool.take(space.capacity * width));
@@ -38,7 +39,8 @@ impl FixedBuilder {
         let (from, to) = unsafe {
             (source.buffer(0).add(source.data.offset() * width), values.as_ptr().as_ptr().add(space.at * width))
         };
-        // SAFETY: the caller's promises; source and output are different allocations, as this one is exclusively ours.
+        // SAFETY: the caller's promises; source and output are different allocations, as this one is
+        // exclusively ours.
         unsafe {
             match select {
                 Select::Rows(rows) => gather(width, from, rows, to),
@@ -84,7 +86,8 @@ impl FixedBuilder {
 /// Copies `rows` of `width` bytes each.
 ///
 /// # Safety
-/// `from` is readable for `rows.bound()` values, `to` writable for `rows.len()`, and they do not overlap.
+/// `from` is readable for `rows.bound()` values, `to` writable for `rows.len()`, and they do not
+/// overlap.
 unsafe fn gather(width: usize, from: *const u8, rows: Rows<'_>, to: *mut u8) {
     let rows = rows.as_slice();
     // SAFETY: passed on.
@@ -105,7 +108,8 @@ unsafe fn gather(width: usize, from: *const u8, rows: Rows<'_>, to: *mut u8) {
     }
 }
 
-/// The hot loop. Byte arrays need no alignment, and a constant number of bytes is one load and one store.
+/// The hot loop. Byte arrays need no alignment, and a constant number of bytes is one load and one
+/// store.
 ///
 /// # Safety
 /// As [`gather`], with a width of `W`.

@@ -27,7 +27,8 @@ pub(super) struct SourceColumn {
 }
 
 impl SourceBatch {
-    /// Looks up the columns of `batch`, which must have the columns of `schema`; names and metadata are not compared.
+    /// Looks up the columns of `batch`, which must have the columns of `schema`; names and metadata
+    /// are not compared.
     ///
     /// # Errors
     /// [`RowsError::Schema`] if number or types of the columns differ.
@@ -135,7 +136,8 @@ impl Select<'_> {
         }
     }
 
-    /// Calls `f` with each row in order; monomorphised for either kind, so that the loop has no branch on it.
+    /// Calls `f` with each row in order; monomorphised for either kind, so that the loop has no
+    /// branch on it.
     #[inline]
     pub(super) fn for_each(self, mut f: impl FnMut(usize)) {
         match self {
@@ -154,7 +156,8 @@ impl Select<'_> {
     }
 }
 
-/// Where a copy goes: the rows that an output batch can hold, those already there, and where its memory comes from.
+/// Where a copy goes: the rows that an output batch can hold, those already there, and where its
+/// memory comes from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Space<'a> {
     pub(super) pool: &'a Arc<crate::pool::BufferPool>,

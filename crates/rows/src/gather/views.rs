@@ -18,7 +18,8 @@ use crate::pool::PooledBuffer;
 const MAX_INLINE_BYTES: u32 = 12;
 pub(super) const VIEW_BYTES: usize = size_of::<u128>();
 
-/// Gathers one column of views. Long values are copied too, so that an output of a few rows keeps no source alive.
+/// Gathers one column of views. Long values are copied too, so that an output of a few rows keeps
+/// no source alive.
 #[derive(Debug, Default)]
 pub(super) struct ViewBuilder {
     views: Option<PooledBuffer>,
@@ -42,8 +43,8 @@ impl ViewBuilder {
     /// Appends the selected rows and returns the bytes copied.
     ///
     /// # Safety
-    /// `select` is within `source`, a column of views; `space` has room for its rows, and its first `at` rows were
-    /// appended here since the last `finish`.
+    /// `select` is within `source`, a column of views; `space` has room for its rows, and its first
+    /// `at` rows were appended here since the last `finish`.
     pub(super) unsafe fn append(&mut self, source: &SourceColumn, select: Select<'_>, space: Space<'_>) -> usize {
         let views = self.views.get_or_insert_with(|| space.pool.take(space.capacity * VIEW_BYTES));
         let before = self.heap.total;
@@ -74,7 +75,8 @@ impl ViewBuilder {
     /// # Safety
     /// `len` rows were appended since the last `finish`, all from columns of `data_type`.
     pub(super) unsafe fn finish(&mut self, data_type: &DataType, len: usize) -> ArrayRef {
-        // SAFETY: `len` views and validity bits were written, and the views' long values to the heap's blocks.
+        // SAFETY: `len` views and validity bits were written, and the views' long values to the heap's
+        // blocks.
         make_array(unsafe {
             let views = self.views.take().map(|views| views.into_buffer(len * VIEW_BYTES)).unwrap_or_default();
             ArrayData::builder(data_type.clone())

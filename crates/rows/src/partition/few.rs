@@ -1,4 +1,5 @@
-//! Grouping for a handful of consumers: a pass over the targets for each of them, without counters in memory.
+//! Grouping for a handful of consumers: a pass over the targets for each of them, without counters
+//! in memory.
 
 use super::Target;
 
@@ -7,7 +8,8 @@ pub(super) const MAX_CONSUMERS: usize = 4;
 /// A pass may write so many rows behind those that it keeps.
 const SLACK: usize = 16;
 
-/// Writes the rows grouped by consumer to `rows`, which gets the length of `targets`, and N + 1 `offsets`.
+/// Writes the rows grouped by consumer to `rows`, which gets the length of `targets`, and N + 1
+/// `offsets`.
 pub(super) fn group(targets: &[Target], consumers: usize, rows: &mut Vec<u32>, offsets: &mut Vec<u32>) {
     offsets.clear();
     rows.resize(targets.len() + SLACK, 0);
@@ -20,8 +22,8 @@ pub(super) fn group(targets: &[Target], consumers: usize, rows: &mut Vec<u32>, o
     rows.truncate(targets.len());
 }
 
-/// Writes the numbers of the rows whose target is `wanted`, in order, and returns how many there are. `out` has `SLACK` more
-/// places than there are.
+/// Writes the numbers of the rows whose target is `wanted`, in order, and returns how many there
+/// are. `out` has `SLACK` more places than there are.
 fn select(targets: &[Target], wanted: Target, out: &mut [u32]) -> usize {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx512f")

@@ -5,13 +5,14 @@ use std::ops::Range;
 use super::{MAX_CONSUMERS, Modulo, Target, few};
 use crate::error::RowsError;
 
-/// With few consumers neighbouring rows often share one, and each increment of a counter waits for the store before it.
-/// Up to this many consumers the input is cut into [`STRIPES`] stripes with counters of their own, worked on in turn.
+/// With few consumers neighbouring rows often share one, and each increment of a counter waits for
+/// the store before it. Up to this many consumers the input is cut into [`STRIPES`] stripes with
+/// counters of their own, worked on in turn.
 const STRIPED_MAX_CONSUMERS: usize = 64;
 const STRIPES: usize = 4;
 
-/// The rows of one batch grouped by consumer. Rows of a consumer keep their order. Made to be filled again for batch
-/// after batch: nothing is allocated once it has seen the longest.
+/// The rows of one batch grouped by consumer. Rows of a consumer keep their order. Made to be
+/// filled again for batch after batch: nothing is allocated once it has seen the longest.
 #[derive(Clone, Debug, Default)]
 pub struct RowIndex {
     targets: Vec<Target>,
@@ -54,8 +55,9 @@ impl RowIndex {
         modulo.append_targets(hashes, &mut self.targets);
     }
 
-    /// The inverse of [`group`](Self::group): fills [`positions`](Self::positions) instead of [`rows`](Self::rows), and
-    /// leaves `gap` positions free behind each consumer's. O(rows + N).
+    /// The inverse of [`group`](Self::group): fills [`positions`](Self::positions) instead of
+    /// [`rows`](Self::rows), and leaves `gap` positions free behind each consumer's. O(rows +
+    /// N).
     ///
     /// # Errors
     /// If the positions do not fit in 32 bits. There are then no rows.
@@ -74,7 +76,8 @@ impl RowIndex {
     /// Groups rows whose targets `fill` writes. O(rows + N).
     ///
     /// # Errors
-    /// If `fill` fails, a target is not below `consumers`, or there are 2^32 rows or more. The index is then empty.
+    /// If `fill` fails, a target is not below `consumers`, or there are 2^32 rows or more. The
+    /// index is then empty.
     pub fn fill_from_targets<E: Into<RowsError>>(
         &mut self,
         consumers: usize,
@@ -126,7 +129,8 @@ impl RowIndex {
         Rows { rows: &self.rows, bound: self.rows.len(), distinct: true }
     }
 
-    /// The rows of one consumer, in the order of the batch; none for a consumer that does not exist.
+    /// The rows of one consumer, in the order of the batch; none for a consumer that does not
+    /// exist.
     #[inline]
     pub fn rows_of(&self, consumer: usize) -> Rows<'_> {
         if consumer + 1 >= self.offsets.len() {
@@ -177,7 +181,8 @@ impl RowIndex {
         Err(RowsError::Config { option: "rows", value: rows.to_string(), remedy })
     }
 
-    /// Counts the targets and turns the counts into offsets and cursors; returns the number of stripes.
+    /// Counts the targets and turns the counts into offsets and cursors; returns the number of
+    /// stripes.
     fn count(&mut self, consumers: usize, gap: u32) -> usize {
         let stripes = if consumers <= STRIPED_MAX_CONSUMERS { STRIPES } else { 1 };
         self.cursors.clear();
@@ -193,7 +198,8 @@ impl RowIndex {
     }
 }
 
-/// Row numbers of a batch with the proof that all are below `bound`, so that a copy checks the batch's length once.
+/// Row numbers of a batch with the proof that all are below `bound`, so that a copy checks the
+/// batch's length once.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     rows: &'a [u32],
@@ -251,7 +257,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Whether the positions of this many rows, with a gap behind each consumer's, fit in 32 bits, their end included.
+/// Whether the positions of this many rows, with a gap behind each consumer's, fit in 32 bits,
+/// their end included.
 pub(super) fn positions_fit(rows: usize, consumers: usize, gap: u32) -> bool {
     let gaps = consumers.checked_mul(gap as usize);
     let end = gaps.and_then(|gaps| gaps.checked_add(rows));
@@ -284,7 +291,8 @@ fn count_striped(targets: &[Target], consumers: usize, counts: &mut [u32]) {
     count(&td[len..], cd);
 }
 
-/// Turns counts into the positions of each stripe's first row of each consumer, and writes the consumers' offsets.
+/// Turns counts into the positions of each stripe's first row of each consumer, and writes the
+/// consumers' offsets.
 fn prefix_sums(consumers: usize, gap: u32, cursors: &mut [u32], offsets: &mut Vec<u32>) {
     offsets.clear();
     let mut position = 0;

@@ -1,4 +1,5 @@
-//! Rows to targets, targets to offsets and a permutation. Pure: nothing here knows of threads or channels.
+//! Rows to targets, targets to offsets and a permutation. Pure: nothing here knows of threads or
+//! channels.
 //!
 //! ```text
 //! hashes | split points -> targets: [u16; rows] -> offsets: [u32; N + 1] and rows: [u32; rows], grouped by consumer

@@ -39,8 +39,9 @@ impl Modulo {
         }
     }
 
-    /// The reciprocal is above `2^64 / divisor - 1`, so the estimated quotient is the true one or one less, and the
-    /// estimated remainder is below twice the divisor: one conditional subtraction makes it exact.
+    /// The reciprocal is above `2^64 / divisor - 1`, so the estimated quotient is the true one or
+    /// one less, and the estimated remainder is below twice the divisor: one conditional
+    /// subtraction makes it exact.
     #[inline]
     fn reduce(&self, hash: u64) -> Target {
         let quotient = ((u128::from(hash) * u128::from(self.reciprocal)) >> 64) as u64;

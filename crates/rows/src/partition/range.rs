@@ -12,8 +12,8 @@ use arrow::{
 use super::{MAX_CONSUMERS, Target};
 use crate::error::RowsError;
 
-/// Consumers by key range. Consumer `i` has the keys at or after split point `i - 1` and before split point `i`, in the
-/// given ordering; so there is one consumer more than split points.
+/// Consumers by key range. Consumer `i` has the keys at or after split point `i - 1` and before
+/// split point `i`, in the given ordering; so there is one consumer more than split points.
 pub struct RangePartitioner {
     converter: RowConverter,
     splits: SortKeys,
@@ -21,11 +21,12 @@ pub struct RangePartitioner {
 }
 
 impl RangePartitioner {
-    /// `splits` has one column per key, with ascending split points as rows, and `options` the ordering of each.
+    /// `splits` has one column per key, with ascending split points as rows, and `options` the
+    /// ordering of each.
     ///
     /// # Errors
-    /// If there is no key column, columns differ in length, the points do not ascend strictly, there are too many of
-    /// them, or Arrow cannot order a key's type.
+    /// If there is no key column, columns differ in length, the points do not ascend strictly,
+    /// there are too many of them, or Arrow cannot order a key's type.
     pub fn try_new(splits: &[ArrayRef], options: &[SortOptions]) -> Result<Self, RowsError> {
         let wrong = |value: &str, remedy| RowsError::Config { option: "split_points", value: value.into(), remedy };
         let rows = splits.first().map_or(0, |column| column.len());
@@ -52,7 +53,8 @@ impl RangePartitioner {
         self.splits.num_rows() + 1
     }
 
-    /// Writes the target of each row of the key columns to `targets`. O(rows * log(consumers)) comparisons.
+    /// Writes the target of each row of the key columns to `targets`. O(rows * log(consumers))
+    /// comparisons.
     ///
     /// # Errors
     /// If the columns do not have the types of the split points.

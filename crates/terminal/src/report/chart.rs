@@ -25,7 +25,8 @@ const BAR: f64 = 13.0;
 const GAP: f64 = 9.0;
 const LEGEND: f64 = 28.0;
 
-/// Horizontal bars on a linear scale from zero, with a line down at `mark`. Bars of series `i` have the class `s{i}`.
+/// Horizontal bars on a linear scale from zero, with a line down at `mark`. Bars of series `i` have
+/// the class `s{i}`.
 pub fn bars(title: &str, series: &[&str], unit: &str, mark: Option<f64>, groups: &[BarGroup]) -> String {
     let group_height = BAR * series.len() as f64 + GAP;
     let height = LEGEND + group_height * groups.len() as f64;

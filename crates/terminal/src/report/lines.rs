@@ -38,8 +38,8 @@ const NAME_HEIGHT: f64 = 17.0;
 const COLOURS: usize = 10;
 const TICKS: f64 = 4.0;
 
-/// Lines over a scale from zero, with their names at the right in the order of their last values. Thin lines have the
-/// classes `c0` to `c9`.
+/// Lines over a scale from zero, with their names at the right in the order of their last values.
+/// Thin lines have the classes `c0` to `c9`.
 pub fn lines(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> String {
     let xs: Vec<usize> = {
         let mut xs: Vec<_> = series.iter().flat_map(|series| &series.points).map(|point| point.0).collect();

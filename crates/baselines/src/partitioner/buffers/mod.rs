@@ -1,5 +1,5 @@
-//! Software-managed buffers: a thread's tuples wait here until a partition has enough of them to be written out together
-//! (paper, sections 2.3 and 3.4.2).
+//! Software-managed buffers: a thread's tuples wait here until a partition has enough of them to be
+//! written out together (paper, sections 2.3 and 3.4.2).
 
 mod fixed;
 mod variable;
@@ -18,15 +18,16 @@ use variable::VariableBuffers;
 use super::Job;
 use crate::manager::Writer;
 
-/// One thread's buffers, an equal one for each partition. Tuples lie in them as on a page: keys upwards, data downwards.
+/// One thread's buffers, an equal one for each partition. Tuples lie in them as on a page: keys
+/// upwards, data downwards.
 pub(super) enum Buffers {
     Fixed(FixedBuffers),
     Variable(VariableBuffers),
 }
 
 impl Buffers {
-    /// Empty buffers for a range of the partitions, the share of one of the job's threads (paper, equation 4.1), with room for
-    /// at least one tuple each.
+    /// Empty buffers for a range of the partitions, the share of one of the job's threads (paper,
+    /// equation 4.1), with room for at least one tuple each.
     pub(super) fn new(job: &Job<'_>, range: Range<usize>) -> Self {
         let bytes = job.buffer_bytes / job.threads / range.len().max(1);
         match job.shape.payload() {
@@ -43,8 +44,8 @@ impl Buffers {
         }
     }
 
-    /// Puts the tuples of `rows` into their partitions' buffers, and writes full buffers out. The target counts partitions from
-    /// the first of the range.
+    /// Puts the tuples of `rows` into their partitions' buffers, and writes full buffers out. The
+    /// target counts partitions from the first of the range.
     ///
     /// # Errors
     /// If page memory runs out or a tuple is larger than a page.

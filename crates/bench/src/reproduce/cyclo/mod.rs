@@ -30,7 +30,8 @@ const QUICK_ELEMENT: u32 = 16 << 10;
 /// Measures the figures that `args` ask for and writes the three files.
 ///
 /// # Errors
-/// If a result is not the expected one, a host fails, a file cannot be written, or `stop` is set meanwhile.
+/// If a result is not the expected one, a host fails, a file cannot be written, or `stop` is set
+/// meanwhile.
 pub fn run(args: &CycloJoinArgs, stop: &Stop) -> Result<()> {
     let files = Files::create(&args.out, ["cyclo-join.jsonl", "cyclo-join.csv", "cyclo-join.html"])?;
     let args = args.sized();

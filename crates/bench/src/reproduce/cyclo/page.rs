@@ -141,7 +141,8 @@ fn work(lines: &[&Line]) -> String {
     let header =
         ["hosts", "rows that came by", "pairs compared", "MB", "peak MB in setup", "memory x hosts", "setup x hosts"];
     format!(
-        "<h3>Work and memory of a host</h3>\n<p>The last two columns are by those of one host: 1.00 where they fall as 1/T.</p>\n{}",
+        "<h3>Work and memory of a host</h3>\n<p>The last two columns are by those of one host: 1.00 where they \
+            fall as 1/T.</p>\n{}",
         table(&header, &lines.iter().map(row).collect::<Vec<_>>())
     )
 }

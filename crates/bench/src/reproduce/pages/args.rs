@@ -29,7 +29,8 @@ pub struct ReproduceArgs {
     /// Folder for the files; made if it is not there
     #[arg(long, value_name = "DIR", default_value = "annulus-pages")]
     pub out: PathBuf,
-    /// Tuples of each run, like 500k or 67.2M [default: 67.2M, or as many as have room on pages in half of the memory]
+    /// Tuples of each run, like 500k or 67.2M [default: 67.2M, or as many as have room on pages in
+    /// half of the memory]
     #[arg(long, value_name = "N", value_parser = units::parse_tuples)]
     pub tuples: Option<u64>,
     /// Timed runs of each variant

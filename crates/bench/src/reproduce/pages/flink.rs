@@ -22,7 +22,8 @@ const MISSING: i32 = 3;
 /// Below, its times are lost in the noise.
 const LEAST_TUPLES: u64 = 200_000;
 
-/// What Flink did for one tuple size: medians of its rounds. Columns as those of `annulus bench pages`.
+/// What Flink did for one tuple size: medians of its rounds. Columns as those of `annulus bench
+/// pages`.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub(super) struct FlinkLine {
     pub(super) variant: String,
@@ -55,7 +56,8 @@ pub(super) fn find(given: Option<&Path>) -> Result<PathBuf, String> {
 /// Runs the script for one tuple size.
 ///
 /// # Errors
-/// If it cannot be run, fails, or says what nobody understands; with what it printed on its standard error.
+/// If it cannot be run, fails, or says what nobody understands; with what it printed on its
+/// standard error.
 pub(super) fn run(
     script: &Path,
     (tuple_bytes, tuples, threads): (u32, u64, usize),

@@ -39,7 +39,8 @@ struct Results {
 /// Measures the figures that `args` ask for and writes the three files.
 ///
 /// # Errors
-/// If a variant puts a tuple into a wrong place, nothing fits in memory, a file cannot be written, or `stop` is set meanwhile.
+/// If a variant puts a tuple into a wrong place, nothing fits in memory, a file cannot be written,
+/// or `stop` is set meanwhile.
 pub fn run(args: &ReproduceArgs, stop: &Stop) -> Result<()> {
     let files = Files::create(&args.out, ["pages.json", "pages.csv", "pages.html"])?;
     let results = measure(args, stop)?;
@@ -96,7 +97,8 @@ fn measure_cells(
     Ok(())
 }
 
-/// Flink beside ours. Without Java, Maven or the benchmark the figure is skipped, and a line says why.
+/// Flink beside ours. Without Java, Maven or the benchmark the figure is skipped, and a line says
+/// why.
 fn measure_flink(
     args: &ReproduceArgs,
     sizes: &[(u32, u64)],

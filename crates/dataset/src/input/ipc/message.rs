@@ -14,14 +14,16 @@ use arrow::{
 
 use crate::error::DatasetError;
 
-/// Bytes that are read at a time where a length in the input says how many there are: it may be damaged.
+/// Bytes that are read at a time where a length in the input says how many there are: it may be
+/// damaged.
 const PIECE_BYTES: usize = 4 << 20;
 /// The body begins at a multiple of this in memory, so that its buffers need not be copied.
 const ALIGNMENT: usize = 64;
 const CONTINUATION: [u8; 4] = [0xff; 4];
 /// Bytes of a message's metadata where no mark precedes them, at most.
 const MOST_OLD_METADATA: i32 = 256 << 20;
-/// Of a buffer that says to decompress to more than this, whether there is memory for it is tried first.
+/// Of a buffer that says to decompress to more than this, whether there is memory for it is tried
+/// first.
 const TRIED_BYTES: i64 = 16 << 20;
 
 /// A message as it stands in a file or stream: a prefix, metadata, and a body.
@@ -113,7 +115,8 @@ impl Decoder {
         Ok((Self::new(path, SchemaRef::clone(&schema), message.version()), schema))
     }
 
-    /// The batch that a message holds; none if it holds a dictionary, which is kept for those that follow.
+    /// The batch that a message holds; none if it holds a dictionary, which is kept for those that
+    /// follow.
     pub(super) fn decode(&mut self, message: &Message) -> Result<Option<RecordBatch>, DatasetError> {
         let parsed = message.parse(&self.path)?;
         let body = &message.bytes[message.metadata_bytes.min(message.len())..];
@@ -142,8 +145,8 @@ impl Decoder {
         }
     }
 
-    /// An error where a compressed buffer says to be longer than there is memory, since to fail at allocating it would end the
-    /// process.
+    /// An error where a compressed buffer says to be longer than there is memory, since to fail at
+    /// allocating it would end the process.
     fn try_memory<'a>(
         &self,
         compression: Option<BodyCompression<'_>>,

@@ -56,8 +56,8 @@ impl LineBatches {
         ends
     }
 
-    /// Decodes records that end at `ends`, the first of which begins at `start`. Where they do not all decode, the halves are
-    /// tried: O(records * log(records)) for each bad one at most.
+    /// Decodes records that end at `ends`, the first of which begins at `start`. Where they do not
+    /// all decode, the halves are tried: O(records * log(records)) for each bad one at most.
     fn decode(&mut self, start: usize, ends: &[usize], outcome: &mut Outcome) -> Result<(), DatasetError> {
         let Some(&end) = ends.last() else { return Ok(()) };
         if let Ok(batch) = self.decoder.decode(&self.bytes[start..end], ends.len()) {

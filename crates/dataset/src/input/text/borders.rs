@@ -15,11 +15,12 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// A longer record is taken for a quote that was not closed, since a record is held in memory.
 pub(super) const MAX_RECORD_BYTES: u64 = 64 << 20;
 
-/// Cuts a file into units of whole records: unit `i` begins with the first record that begins at or after byte
-/// `i * unit_bytes`.
+/// Cuts a file into units of whole records: unit `i` begins with the first record that begins at or
+/// after byte `i * unit_bytes`.
 ///
-/// Whether a line end is a record's end depends on all quotes before it, so one pass over the file finds the borders in order,
-/// as far as somebody asks for one. It is far quicker than decoding, and leaves the bytes in the operating system's cache for it.
+/// Whether a line end is a record's end depends on all quotes before it, so one pass over the file
+/// finds the borders in order, as far as somebody asks for one. It is far quicker than decoding,
+/// and leaves the bytes in the operating system's cache for it.
 #[derive(Debug)]
 pub(super) struct Borders {
     path: String,
@@ -98,7 +99,8 @@ impl Borders {
         Ok(pass.found[unit])
     }
 
-    /// The first record that begins at or after the next multiple of the unit's size, or the end of the file.
+    /// The first record that begins at or after the next multiple of the unit's size, or the end of
+    /// the file.
     fn next_border(&self, pass: &mut Pass) -> Result<Border, DatasetError> {
         let wanted = self.body.start + pass.found.len() as u64 * self.unit_bytes;
         if pass.record.offset >= wanted {

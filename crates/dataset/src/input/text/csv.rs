@@ -25,8 +25,8 @@ use crate::{
     },
 };
 
-/// Reads parts of each file: its columns' names, and their types as far as they can be told there. Each column gets one type in all
-/// files.
+/// Reads parts of each file: its columns' names, and their types as far as they can be told there.
+/// Each column gets one type in all files.
 pub(in crate::input) fn open(
     files: &[&InputFile],
     options: &InputOptions,
@@ -125,7 +125,8 @@ impl Types {
         Self(vec![DataType::Null; columns])
     }
 
-    /// Takes the records that have as many fields as there are columns; others are bad rows. Returns whether all have.
+    /// Takes the records that have as many fields as there are columns; others are bad rows.
+    /// Returns whether all have.
     fn add(&mut self, dialect: &Dialect, records: &[u8]) -> bool {
         let (mut reader, mut fields, mut all) = (dialect.reader(records), csv::ByteRecord::new(), true);
         while reader.read_byte_record(&mut fields).unwrap_or(false) {
@@ -143,8 +144,8 @@ impl Types {
         all
     }
 
-    /// Takes what is in `window`, which may begin within quotes: from the first of its lines behind which all records have as many
-    /// fields as there are columns.
+    /// Takes what is in `window`, which may begin within quotes: from the first of its lines behind
+    /// which all records have as many fields as there are columns.
     fn add_window(&mut self, dialect: &Dialect, window: &[u8]) {
         let starts = memchr::memchr_iter(b'\n', window).map(|end| end + 1);
         for start in [0].into_iter().chain(starts).take(STARTS) {

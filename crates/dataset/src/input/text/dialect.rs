@@ -27,21 +27,22 @@ impl Dialect {
         let quote = options.quote;
         if delimiter == quote || [delimiter, quote].iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
             return Err(DatasetError::Config {
-                option: "--delimiter",
+                option: "delimiter",
                 value: format!("'{}' with quote '{}'", delimiter.escape_ascii(), quote.escape_ascii()),
                 remedy: "choose two different characters, none of them a line end".to_owned(),
             });
         }
         let null = options.null.as_ref().map_or("^$".to_owned(), |null| format!("^(?:{})?$", regex::escape(null)));
         let null = Regex::new(&null).map_err(|error| DatasetError::Config {
-            option: "--null",
+            option: "null",
             value: options.null.clone().unwrap_or_default(),
             remedy: format!("choose a shorter text: {error}"),
         })?;
         Ok(Self { delimiter, quote, null })
     }
 
-    /// Takes another delimiter, if this one finds a single name in the first line, and the other divides every line into equally many.
+    /// Takes another delimiter, if this one finds a single name in the first line, and the other
+    /// divides every line into equally many.
     pub(super) fn sniff(&mut self, head: &Head) {
         let first = |dialect: &Self| head.records(dialect.syntax()).next().map(|record| dialect.fields(record).len());
         let columns = |dialect: &Self| {

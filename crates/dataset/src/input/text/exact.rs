@@ -1,4 +1,5 @@
-//! Values that are decoded as texts first, since the decoders of their types would round them without a word.
+//! Values that are decoded as texts first, since the decoders of their types would round them
+//! without a word.
 
 use std::sync::Arc;
 
@@ -24,8 +25,8 @@ fn as_text(field: &FieldRef, rounded: fn(&DataType) -> bool) -> FieldRef {
     Arc::new(Field::new(field.name(), data_type, field.is_nullable()))
 }
 
-/// `batch`, some of whose columns are texts, with the types of `schema`. An error if a text is no value of its type, or more
-/// than that.
+/// `batch`, some of whose columns are texts, with the types of `schema`. An error if a text is no
+/// value of its type, or more than that.
 pub(super) fn parse(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| parse_column(column, field.data_type())).collect::<Result<_, _>>()?;

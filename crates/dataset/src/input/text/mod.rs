@@ -1,4 +1,5 @@
-//! CSV and JSON: files of records. A unit is a range of whole records, which are found in one pass; of a compressed file, all of them.
+//! CSV and JSON: files of records. A unit is a range of whole records, which are found in one pass;
+//! of a compressed file, all of them.
 
 mod batches;
 mod borders;
@@ -42,8 +43,8 @@ trait Decode: Send {
     /// The columns of its batches.
     fn schema(&self) -> &SchemaRef;
 
-    /// `bytes` are whole records, each with its line end, and there are `records` of them. An error, after which this is
-    /// still good to use, unless every one of them gives a row.
+    /// `bytes` are whole records, each with its line end, and there are `records` of them. An
+    /// error, after which this is still good to use, unless every one of them gives a row.
     fn decode(&mut self, bytes: &[u8], records: usize) -> Result<RecordBatch, ArrowError>;
 
     /// Why a single record cannot be decoded, and the column, where one can be blamed.
@@ -52,7 +53,8 @@ trait Decode: Send {
 
 /// What makes decoders for a file.
 trait MakeDecode: Send + Sync {
-    /// For the columns of `schema`, the dataset's or some of it, and batches of at most `rows` rows.
+    /// For the columns of `schema`, the dataset's or some of it, and batches of at most `rows`
+    /// rows.
     fn decoder(&self, schema: SchemaRef, rows: usize) -> Result<Box<dyn Decode>, DatasetError>;
 }
 

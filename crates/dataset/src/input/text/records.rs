@@ -9,8 +9,8 @@ pub(super) enum Syntax {
     Lines,
     /// The values of one JSON array; its brackets and the commas between them belong to none.
     Array,
-    /// Separated values: a line end within quotes is part of a field. A quote that does not begin its field is like any
-    /// other byte. Empty lines are no records.
+    /// Separated values: a line end within quotes is part of a field. A quote that does not begin
+    /// its field is like any other byte. Empty lines are no records.
     Csv {
         /// Between fields.
         delimiter: u8,
@@ -19,8 +19,8 @@ pub(super) enum Syntax {
     },
 }
 
-/// Finds the ends of records, front to back; bytes may come in pieces. For CSV it follows the states of the `csv-core`
-/// crate, which decodes later.
+/// Finds the ends of records, front to back; bytes may come in pieces. For CSV it follows the
+/// states of the `csv-core` crate, which decodes later.
 #[derive(Clone, Debug)]
 pub(super) struct Scanner {
     syntax: Syntax,
@@ -61,8 +61,8 @@ impl Scanner {
         bytes.iter().position(|byte| !self.is_blank(*byte)).unwrap_or(bytes.len())
     }
 
-    /// Goes on with `bytes` up to the end of the current record: returns the place behind its line end, or nothing if it does
-    /// not end here, all bytes being used then.
+    /// Goes on with `bytes` up to the end of the current record: returns the place behind its line
+    /// end, or nothing if it does not end here, all bytes being used then.
     pub(super) fn end_of_record(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         if self.state == State::Between {

@@ -71,8 +71,9 @@ pub(super) fn records(bytes: &[u8], syntax: Syntax) -> impl Iterator<Item = &[u8
     })
 }
 
-/// Pieces of what is behind the first `seen` bytes, spread evenly up to the end, for `rows` lines that may be looked at. Each begins behind a line end, which may
-/// be one within quotes. None of a compressed file, of which nothing can be skipped.
+/// Pieces of what is behind the first `seen` bytes, spread evenly up to the end, for `rows` lines
+/// that may be looked at. Each begins behind a line end, which may be one within quotes. None of a
+/// compressed file, of which nothing can be skipped.
 pub(super) fn windows(file: &InputFile, rows: usize, seen: u64) -> Result<Vec<Vec<u8>>, DatasetError> {
     let count = (rows / WINDOW_ROWS).min(MOST_WINDOWS) as u64;
     if file.compression.is_some() || file.bytes <= seen {

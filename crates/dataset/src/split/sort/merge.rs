@@ -28,7 +28,8 @@ struct Chosen {
     rows: Vec<(usize, usize)>,
 }
 
-/// Hands the rows of all runs to `take` in their order, in batches of `batch_rows` rows, or fewer. Holds two batches of each run.
+/// Hands the rows of all runs to `take` in their order, in batches of `batch_rows` rows, or fewer.
+/// Holds two batches of each run.
 pub(super) fn merge(order: &Order, runs: &[Run], batch_rows: usize, take: &mut Take<'_>) -> Result<(), DatasetError> {
     let mut chosen = Chosen { batches: Vec::new(), rows: Vec::new() };
     let mut cursors = Vec::new();

@@ -25,7 +25,8 @@ use crate::error::DatasetError;
 const FAN_IN: usize = 16;
 /// Most rows of a batch that is sorted or merged.
 const BATCH_ROWS: usize = 8192;
-/// The part of a sorter's memory, one by this, that a batch of a run may have: each run has two in memory while it is merged.
+/// The part of a sorter's memory, one by this, that a batch of a run may have: each run has two in
+/// memory while it is merged.
 const BATCH_SHARE: usize = 2 * FAN_IN;
 
 /// Takes batches one after the other.
@@ -36,7 +37,8 @@ type Take<'a> = dyn FnMut(RecordBatch) -> Result<(), DatasetError> + 'a;
 pub struct SortColumn {
     /// Its name.
     pub column: String,
-    /// Whether the greatest value comes first. Nulls then come before it; otherwise they come last, as in SQL.
+    /// Whether the greatest value comes first. Nulls then come before it; otherwise they come last,
+    /// as in SQL.
     pub descending: bool,
 }
 
@@ -115,7 +117,8 @@ pub(super) struct Sorter<'a> {
 }
 
 impl<'a> Sorter<'a> {
-    /// Holds rows of about `memory_bytes` bytes in memory, and, while they are sorted or merged, about as many again.
+    /// Holds rows of about `memory_bytes` bytes in memory, and, while they are sorted or merged,
+    /// about as many again.
     pub(super) fn new(order: &'a Order, memory_bytes: usize, path: &'a dyn Fn(usize) -> PathBuf) -> Self {
         let (held, runs) = (Vec::new(), Vec::new());
         Self { order, path, memory_bytes, held, held_bytes: 0, runs, runs_written: 0, bytes_written: 0 }
@@ -181,7 +184,7 @@ impl<'a> Sorter<'a> {
 }
 
 fn refused(column: &str, reason: &str) -> DatasetError {
-    DatasetError::Config { option: "--sort-by", value: format!("'{column}'"), remedy: reason.to_owned() }
+    DatasetError::Config { option: "sort_by", value: format!("'{column}'"), remedy: reason.to_owned() }
 }
 
 #[cfg(test)]

@@ -29,7 +29,8 @@ pub(super) struct RunReader {
 }
 
 impl Run {
-    /// Writes a file of the batches that `fill` hands over, at least one, which have at most `batch_rows` rows each.
+    /// Writes a file of the batches that `fill` hands over, at least one, which have at most
+    /// `batch_rows` rows each.
     pub(super) fn write(
         path: PathBuf,
         batch_rows: usize,

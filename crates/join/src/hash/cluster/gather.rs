@@ -1,5 +1,6 @@
-//! Columns that are not scattered. Chunks of rows that fit in the cache are clustered one by one, and then each partition's runs are
-//! put together: rows are copied twice, but never from all over the memory.
+//! Columns that are not scattered. Chunks of rows that fit in the cache are clustered one by one,
+//! and then each partition's runs are put together: rows are copied twice, but never from all over
+//! the memory.
 
 use std::{mem::replace, ops::Range, sync::Arc};
 
@@ -21,7 +22,8 @@ use crate::{error::JoinError, hash::radix::Radix, key::Keyed, parallel};
 
 /// Rows of a chunk, at least.
 const CHUNK_ROWS: usize = 1 << 16;
-/// Rows of a partition in a chunk, on average and at least: shorter runs cost more to look up than to copy.
+/// Rows of a partition in a chunk, on average and at least: shorter runs cost more to look up than
+/// to copy.
 const RUN_ROWS: usize = 32;
 /// Rows that a thread puts together at a time, at least.
 const PART_ROWS: usize = 1 << 16;
@@ -33,7 +35,8 @@ struct Chunk {
     starts: Vec<u32>,
 }
 
-/// The columns that the layout does not scatter; `starts` are the partitions', and `pieces` what the inputs were made from.
+/// The columns that the layout does not scatter; `starts` are the partitions', and `pieces` what
+/// the inputs were made from.
 pub(super) fn columns(
     schema: &Schema,
     pieces: &[Keyed],

@@ -25,7 +25,8 @@ pub(super) struct Layout {
     pub(super) views: Vec<Option<ViewColumn>>,
     /// Other columns.
     pub(super) others: Vec<usize>,
-    /// Whether the number that each row had is scattered, too, behind the columns: some of them has nulls.
+    /// Whether the number that each row had is scattered, too, behind the columns: some of them has
+    /// nulls.
     pub(super) row_numbers: bool,
     /// Which of `fixed` is the key, and whether it is wide.
     key: (usize, bool),

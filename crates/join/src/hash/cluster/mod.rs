@@ -8,8 +8,8 @@
 //!
 //! Within a partition rows keep their order, which is why both ways agree.
 //!
-//! Behind the partitions come the rows with null keys ([`Keyed::nulls`]), as one more. Fan-outs beyond what the first caches and
-//! TLBs bear are clustered in two passes.
+//! Behind the partitions come the rows with null keys ([`Keyed::nulls`]), as one more. Fan-outs
+//! beyond what the first caches and TLBs bear are clustered in two passes.
 
 mod gather;
 mod input;
@@ -40,11 +40,12 @@ pub(super) struct Clustered {
 /// Columns of fixed width, in the layout's order, with the starts of their partitions.
 type Pass = (Vec<Buffer>, Vec<u32>);
 
-/// More partitions are made in two passes: each takes a cache line for each column while rows are scattered.
+/// More partitions are made in two passes: each takes a cache line for each column while rows are
+/// scattered.
 const PASS_BITS: u32 = 11;
 
-/// Clusters fewer than 2^32 rows. Takes the memory of the rows once more than they have (strings that views point to are not
-/// copied), and in two passes twice.
+/// Clusters fewer than 2^32 rows. Takes the memory of the rows once more than they have (strings
+/// that views point to are not copied), and in two passes twice.
 pub(super) fn cluster(
     keys: &Keys,
     pieces: &[Keyed],

@@ -1,5 +1,6 @@
-//! The scatter: values are collected in a cache line for each partition, and whole lines go out, past the cache if there is
-//! much (software-managed write-combining buffers, as in radix joins since Wassenberg and Sanders 2011).
+//! The scatter: values are collected in a cache line for each partition, and whole lines go out,
+//! past the cache if there is much (software-managed write-combining buffers, as in radix joins
+//! since Wassenberg and Sanders 2011).
 
 use std::ptr::copy_nonoverlapping;
 
@@ -65,7 +66,8 @@ pub(super) fn count(share: &[Span<'_>], radix: Radix) -> Vec<u32> {
 /// Writes the share's rows, those of each partition from the position in `begins` on.
 ///
 /// # Safety
-/// As many positions from there on as [`count`] gives are within the targets, and nobody else accesses them.
+/// As many positions from there on as [`count`] gives are within the targets, and nobody else
+/// accesses them.
 pub(super) unsafe fn scatter(share: &[Span<'_>], radix: Radix, begins: &[u32], targets: &[Target]) {
     let mut lines = vec![Line([0; LINE]); begins.len() * COLUMNS.min(targets.len())];
     let (mut groups, mut positions) = ([0; CHUNK], [0; CHUNK]);
@@ -81,7 +83,8 @@ pub(super) unsafe fn scatter(share: &[Span<'_>], radix: Radix, begins: &[u32], t
             }
             let rows = Rows { groups, positions, begins };
             for ((column, target), lines) in targets.iter().enumerate().zip(lines.chunks_mut(begins.len())) {
-                // SAFETY: the positions are those that the caller promises, and groups are numbers of begins and lines.
+                // SAFETY: the positions are those that the caller promises, and groups are numbers of begins and
+                // lines.
                 unsafe { rows.put_column(chunk, block * COLUMNS + column, target, lines) }
             }
         }
@@ -108,8 +111,8 @@ struct Rows<'a> {
 
 impl Rows<'_> {
     /// # Safety
-    /// All positions are within the target, those of a group count from its begin without gaps, and nobody else accesses them.
-    /// There is a line for each group.
+    /// All positions are within the target, those of a group count from its begin without gaps, and
+    /// nobody else accesses them. There is a line for each group.
     unsafe fn put_column(self, chunk: Span<'_>, column: usize, target: &Target, lines: &mut [Line]) {
         let numbers: [u32; CHUNK];
         let from = match chunk.values(column, target.width) {
@@ -133,7 +136,8 @@ impl Rows<'_> {
     }
 
     /// # Safety
-    /// As [`put_column`](Self::put_column), for values of `W` bytes, of which there is one for each row.
+    /// As [`put_column`](Self::put_column), for values of `W` bytes, of which there is one for each
+    /// row.
     #[inline]
     unsafe fn put<const W: usize>(self, from: *const u8, target: &Target, lines: &mut [Line]) {
         let past_cache = target.bytes > PAST_CACHE_BYTES;
@@ -160,7 +164,8 @@ impl Rows<'_> {
 /// These positions can be written.
 #[inline(always)]
 unsafe fn flush<const W: usize>(line: *const Line, first: u32, begin: u32, to: *mut u8, past_cache: bool) {
-    // SAFETY: the caller's promise. The target begins with a line, so that line's worth of positions are one.
+    // SAFETY: the caller's promise. The target begins with a line, so that line's worth of positions
+    // are one.
     unsafe {
         if first >= begin {
             write_line(line, to.add(first as usize * W), past_cache);

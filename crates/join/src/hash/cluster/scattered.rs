@@ -1,4 +1,5 @@
-//! Scattered columns as Arrow's, and their validity, which is gathered by the numbers that the rows had.
+//! Scattered columns as Arrow's, and their validity, which is gathered by the numbers that the rows
+//! had.
 
 use arrow::{
     array::{Array, ArrayData, ArrayRef, BooleanBufferBuilder, make_array},

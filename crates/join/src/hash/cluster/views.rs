@@ -1,5 +1,5 @@
-//! Columns of views, which are scattered as values of 16 bytes. Long values stay in the blocks where they are, unless most of these
-//! would be kept for nothing.
+//! Columns of views, which are scattered as values of 16 bytes. Long values stay in the blocks
+//! where they are, unless most of these would be kept for nothing.
 
 use std::collections::HashMap;
 

@@ -16,12 +16,13 @@ use crate::{
 };
 
 impl Fragment {
-    /// The fragment whose bytes `bytes` begins with, which may be anything. Columns are not copied but for nested ones and dictionaries:
-    /// they keep `bytes`, so that its match bits may only be changed when the fragment is dropped. O(bytes), as strings
-    /// and offsets are checked.
+    /// The fragment whose bytes `bytes` begins with, which may be anything. Columns are not copied
+    /// but for nested ones and dictionaries: they keep `bytes`, so that its match bits may only
+    /// be changed when the fragment is dropped. O(bytes), as strings and offsets are checked.
     ///
     /// # Errors
-    /// [`JoinError::Fragment`] or [`JoinError::Arrow`] if they are no fragment of this format; if `bytes` does not begin at a multiple of 64.
+    /// [`JoinError::Fragment`] or [`JoinError::Arrow`] if they are no fragment of this format; if
+    /// `bytes` does not begin at a multiple of 64.
     pub fn decode(format: &Arc<FragmentFormat>, bytes: Buffer) -> Result<Self, JoinError> {
         if !bytes.as_ptr().addr().is_multiple_of(ALIGN) {
             return Err(JoinError::Fragment { what: "its memory does not begin at a multiple of 64 bytes" });

@@ -19,7 +19,8 @@ impl Fragment {
         sizes.bytes(0..self.batch.num_rows(), self.starts.len() - 1)
     }
 
-    /// Writes the fragment to the first bytes of `out`, and returns how many. Values are copied once, those of views twice.
+    /// Writes the fragment to the first bytes of `out`, and returns how many. Values are copied
+    /// once, those of views twice.
     ///
     /// # Errors
     /// [`JoinError::Fragment`] if there are not [`encoded_bytes`](Self::encoded_bytes).

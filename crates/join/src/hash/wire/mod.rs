@@ -3,13 +3,14 @@
 //! ```text
 //! heading (64 bytes) | match bits | starts of partitions: u32 each | offset and length of each buffer: u64 each | buffers
 //! ```
-//! Each part begins at a multiple of 64 bytes. Numbers are little-endian. Buffers are Arrow's, so that columns are read where they
-//! lie: first validity (empty where no row is null), then values, or offsets and bytes, or views and one buffer of bytes. Columns of
-//! other types (nested ones, dictionaries) are together one column of bytes, by the codec of `annulus-pages`, and are copied
+//! Each part begins at a multiple of 64 bytes. Numbers are little-endian. Buffers are Arrow's, so
+//! that columns are read where they lie: first validity (empty where no row is null), then values,
+//! or offsets and bytes, or views and one buffer of bytes. Columns of other types (nested ones,
+//! dictionaries) are together one column of bytes, by the codec of `annulus-pages`, and are copied
 //! when read. Hidden key columns come last but for that one.
 //!
-//! Reading trusts nothing: any bytes give an error or a valid fragment. Arrow's own stream format is not used, as nothing
-//! says that its reader does so, too.
+//! Reading trusts nothing: any bytes give an error or a valid fragment. Arrow's own stream format
+//! is not used, as nothing says that its reader does so, too.
 
 mod decode;
 mod encode;
@@ -89,7 +90,8 @@ impl FragmentFormat {
         Ok(Self { keys, partitions, native, coded })
     }
 
-    /// For rows of any side that are sent around as they are ([`Fragment::in_order`](super::Fragment::in_order)).
+    /// For rows of any side that are sent around as they are
+    /// ([`Fragment::in_order`](super::Fragment::in_order)).
     ///
     /// # Errors
     /// [`JoinError::Outside`] if a column's type cannot be sent.
@@ -173,8 +175,8 @@ pub fn match_bits(bytes: &[u8]) -> Result<Range<usize>, JoinError> {
     Ok(ALIGN..ALIGN + (heading.rows as usize).div_ceil(8))
 }
 
-/// Changes the match bits of an encoded fragment in place: to what [`Fragment::matched`](super::Fragment::matched) had when
-/// it had been probed.
+/// Changes the match bits of an encoded fragment in place: to what
+/// [`Fragment::matched`](super::Fragment::matched) had when it had been probed.
 ///
 /// # Errors
 /// [`JoinError::Fragment`] if these are no fragment's bytes, or it has not as many rows.

@@ -1,4 +1,5 @@
-//! Rows into columns: column by column, over a few rows at a time that stay in the first cache. The rows may hold anything.
+//! Rows into columns: column by column, over a few rows at a time that stay in the first cache. The
+//! rows may hold anything.
 
 mod builder;
 mod dictionary;
@@ -63,7 +64,8 @@ fn check_lengths(layout: &Layout, rows: &[&[u8]]) -> Result<(), CodecError> {
     }
 }
 
-/// Cuts the cells of varying value `number` out of their rows; they begin at `starts`, which move to their ends.
+/// Cuts the cells of varying value `number` out of their rows; they begin at `starts`, which move
+/// to their ends.
 ///
 /// # Errors
 /// The first row whose cell is not in it.

@@ -10,13 +10,16 @@ use super::{
 };
 use crate::codec::layout::{Layout, Place};
 
-/// Bytes that a copy may write beyond a value's end: into values and heads that are written later, or behind the last row.
+/// Bytes that a copy may write beyond a value's end: into values and heads that are written later,
+/// or behind the last row.
 pub(super) const SLACK: usize = 16;
 
-/// Values up to this length are copied in chunks of [`SLACK`] bytes, which is a few instructions instead of a call.
+/// Values up to this length are copied in chunks of [`SLACK`] bytes, which is a few instructions
+/// instead of a call.
 const SHORT: usize = 64;
 
-/// Finds the rows' places: their offsets, and the bytes of all of them, or none if an offset does not hold it.
+/// Finds the rows' places: their offsets, and the bytes of all of them, or none if an offset does
+/// not hold it.
 pub(super) fn place_rows(
     layout: &Layout,
     sources: &[Source<'_>],
@@ -41,7 +44,8 @@ pub(super) fn place_rows(
     Some(total as usize)
 }
 
-/// Copies the values of some rows to `bytes`. `ends` gets where each value but the rows' last ones ends in its row, by column.
+/// Copies the values of some rows to `bytes`. `ends` gets where each value but the rows' last ones
+/// ends in its row, by column.
 pub(super) fn copy_values(
     layout: &Layout,
     sources: &[Source<'_>],
@@ -52,8 +56,8 @@ pub(super) fn copy_values(
 ) {
     let mut cursors = vec![layout.head_bytes as u32; positions.len()];
     ends.clear();
-    // What a copy writes beyond its value is not yet written: the rest of its row, and the next row's head if that is long
-    // enough or, with one value a row, all of the next rows.
+    // What a copy writes beyond its value is not yet written: the rest of its row, and the next row's
+    // head if that is long enough or, with one value a row, all of the next rows.
     let beyond = layout.head_bytes >= SLACK || layout.varying == 1;
     for (number, source) in varying(layout, sources) {
         visit(source, positions.clone(), CopyCells { offsets, cursors: &mut cursors, bytes, beyond });

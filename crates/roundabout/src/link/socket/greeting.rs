@@ -289,7 +289,8 @@ fn check_user(socket: &Socket) -> io::Result<()> {
         return Ok(());
     }
     let what = format!(
-        "the host at the other end runs as user {other}, this host as user {own}; run all hosts of a machine as one user"
+        "the host at the other end runs as user {other}, this host as user {own}; run all hosts of a machine as \
+            one user"
     );
     Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
 }

@@ -5,7 +5,8 @@ use std::{
 
 use super::*;
 
-/// A program that starts while another one's file is being written keeps that file open for a moment, and then it cannot be run.
+/// A program that starts while another one's file is being written keeps that file open for a
+/// moment, and then it cannot be run.
 fn one_at_a_time() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)

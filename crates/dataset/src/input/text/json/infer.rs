@@ -46,7 +46,8 @@ impl Sample {
             DatasetError::corrupt(path, format!("columns cannot be told by the first lines: {error}"))
         })?;
         if schema.fields().is_empty() {
-            let reason = "none of its first records is a JSON object with fields; write one object a line, or one array of objects";
+            let reason = "none of its first records is a JSON object with fields; write one object a line, or \
+                one array of objects";
             return Err(DatasetError::corrupt(path, reason));
         }
         let mut fields: Vec<FieldRef> = schema.fields().iter().map(settled).collect();
@@ -54,7 +55,8 @@ impl Sample {
         Ok(self.with_large_integers(Schema::new(fields))?)
     }
 
-    /// `schema`, but not with floats for numbers that are integers, and were taken for floats since one of them is too large.
+    /// `schema`, but not with floats for numbers that are integers, and were taken for floats since
+    /// one of them is too large.
     fn with_large_integers(&self, schema: Schema) -> Result<SchemaRef, ArrowError> {
         let floats = |field: &FieldRef| has_floats(field.data_type()).then(|| Arc::clone(field));
         let floats = Schema::new(schema.fields().iter().filter_map(floats).collect::<Vec<_>>());
@@ -94,7 +96,8 @@ impl Sample {
     }
 }
 
-/// `field` with its fields in order, which inference leaves to chance, and with texts where there was no value.
+/// `field` with its fields in order, which inference leaves to chance, and with texts where there
+/// was no value.
 fn settled(field: &FieldRef) -> FieldRef {
     let data_type = match field.data_type() {
         DataType::Null => DataType::Utf8,
@@ -117,7 +120,8 @@ fn has_floats(data_type: &DataType) -> bool {
     }
 }
 
-/// `field` with the types that the numbers of `values` fit, which are texts where `field` has floats.
+/// `field` with the types that the numbers of `values` fit, which are texts where `field` has
+/// floats.
 fn fitting(field: &FieldRef, values: &ArrayRef) -> FieldRef {
     let data_type = match field.data_type() {
         DataType::Struct(fields) => {
@@ -131,7 +135,8 @@ fn fitting(field: &FieldRef, values: &ArrayRef) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(data_type))
 }
 
-/// The type that keeps all of `numbers` as they are written, if they are integers: texts, if no other type does.
+/// The type that keeps all of `numbers` as they are written, if they are integers: texts, if no
+/// other type does.
 fn number<'a>(mut numbers: impl Iterator<Item = &'a str> + Clone) -> DataType {
     let is_integer =
         |number: &str| number.strip_prefix('-').unwrap_or(number).bytes().all(|byte| byte.is_ascii_digit());

@@ -33,7 +33,8 @@ use infer::Sample;
 /// Objects of each file that columns are told by: each is parsed for that.
 const MOST_OBJECTS: usize = 16 << 10;
 
-/// Reads parts of each file to infer the columns; every file gets those of all. A line that has others is a bad row.
+/// Reads parts of each file to infer the columns; every file gets those of all. A line that has
+/// others is a bad row.
 pub(in crate::input) fn open(
     files: &[&InputFile],
     options: &InputOptions,
@@ -73,7 +74,8 @@ fn given(schema: &Schema, options: &InputOptions) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
 }
 
-/// An array ends with a bracket, unless the file is cut short. The end of a compressed file is checked by its decoder.
+/// An array ends with a bracket, unless the file is cut short. The end of a compressed file is
+/// checked by its decoder.
 fn check_closed(file: &InputFile) -> Result<(), DatasetError> {
     if file.compression.is_some() {
         return Ok(());
@@ -103,7 +105,8 @@ fn spaced(bytes: &[u8]) -> Vec<u8> {
     spaced
 }
 
-/// What is decoded as a text first: the decoders of integers and times cut off what they do not hold.
+/// What is decoded as a text first: the decoders of integers and times cut off what they do not
+/// hold.
 fn is_rounded(data_type: &DataType) -> bool {
     data_type.is_integer() || data_type.is_temporal() || data_type.is_decimal()
 }
