@@ -41,8 +41,8 @@ impl Moment {
             found = scene.hosts(running.id());
             thread::yield_now();
         }
-        // A real delay: the fault comes at a random moment, more often early, as a signal comes late on a
-        // busy machine.
+        // More often early: a signal comes late on a busy machine.
+        // A real delay: the fault comes at a random moment.
         thread::sleep(whole.mul_f64(rng.random_range(0.0f64..0.9).powi(3)));
         Self { running, hosts: found }
     }

@@ -60,9 +60,9 @@ impl<K: Key> Tables<K>
 where
     Entry<K>: Plain,
 {
-    /// For the keys of clustered rows, of which partition p has those from `starts[p]` to `starts[p
-    /// + 1]`; there are 2^`bits` partitions. O(rows * log(rows)) at worst, with almost all keys
-    /// in one bucket; else O(rows).
+    /// Makes the tables for the keys of clustered rows. Partition p has those from `starts[p]` to
+    /// `starts[p + 1]`; there are 2^`bits` partitions. O(rows * log(rows)) at worst, with almost
+    /// all keys in one bucket; else O(rows).
     pub(super) fn new(keys: &[K], starts: &[u32], bits: u32, threads: usize) -> Result<Self, JoinError> {
         let mut directories = Vec::with_capacity(starts.len());
         let mut length = 0;
