@@ -1,4 +1,4 @@
-//! Datasets in files: read, split by key in bounded memory, written so that only whole files show.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! A lock-free exchange of Arrow batches between the threads or tasks of a process.
+#![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
 mod activity;
@@ -15,3 +15,5 @@ mod wake;
 pub use config::{DataPath, ExchangeConfig};
 pub use error::{ExchangeError, SendError, StopError};
 pub use exchange::{Consumer, Producer, choose, exchange};
+pub use overflow::{Delivery, Overflow, SpilledBatch, Unlimited};
+pub use stats::ExchangeStats;

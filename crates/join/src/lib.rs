@@ -1,6 +1,4 @@
-//! Local joins whose preparation is apart from probing: one side stays and is prepared once (the
-//! build side), fragments of the other come by (the probe side), prepared as well, and each is
-//! joined with what stays.
+#![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
 pub mod cancel;

@@ -4,6 +4,7 @@ use std::{
     fs,
     net::{SocketAddr, TcpListener, TcpStream},
     path::Path,
+    sync::atomic::{AtomicU16, Ordering::Relaxed},
 };
 
 use rand::{SeedableRng, rngs::StdRng};
@@ -37,9 +38,7 @@ impl Ring {
     pub fn new(settings: &str, rows: usize) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         make_certificates(folder.path(), "certs");
-        // Ports that are free now.
-        let listeners = [(); 6].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
-        let [a, b, c, d, e, f] = listeners.map(|listener| listener.local_addr().expect("an address"));
+        let [a, b, c, d, e, f] = [(); 6].map(|()| free_address());
         let addresses = [(a, b), (c, d), (e, f)].map(|(control, data)| Addresses { control, data });
         let mut rng = StdRng::seed_from_u64(2);
         for name in ["a", "b"] {
@@ -80,6 +79,18 @@ impl Ring {
         let mut node = Annulus::new(arguments.iter().chain(more)).at(self.path()).start();
         node.wait_until(|| TcpStream::connect(self.addresses[place].control).is_ok());
         node
+    }
+}
+
+/// An address that is free until its host binds it. Its port is below those that the system gives
+/// to connections and to port 0, and no two tests of this process get the same one.
+fn free_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let port = 12_000 + (std::process::id() as u16 % 100 * 200 + NEXT.fetch_add(1, Relaxed)) % 20_000;
+        if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
+            return listener.local_addr().expect("an address");
+        }
     }
 }
 

@@ -15,6 +15,8 @@ mod condition;
 mod filter;
 mod scan;
 mod sql;
+#[cfg(test)]
+mod tests;
 
 pub use bind::{Bound, Shown, bind};
 pub use choice::{Choice, Reason, choose};

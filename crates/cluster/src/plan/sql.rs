@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use annulus_join::types::Side;
-use arrow::datatypes::{Field, SchemaRef};
+use arrow::datatypes::{DataType, Field, SchemaRef};
 use chrono::DateTime;
 use datafusion::{
-    common::{Column, DFSchema, TableReference},
+    common::{
+        Column, DFSchema, TableReference,
+        tree_node::{Transformed, TreeNode},
+    },
     error::DataFusionError,
     execution::{SessionState, SessionStateBuilder, context::ExecutionProps},
-    logical_expr::Expr,
+    logical_expr::{Between, BinaryExpr, Expr, cast, expr::InList},
     optimizer::simplify_expressions::{ExprSimplifier, SimplifyContext},
     physical_expr::PhysicalExpr,
     prelude::SessionConfig,
@@ -67,9 +70,47 @@ impl Sql {
             .with_query_execution_start_time(self.state.execution_props().query_execution_start_time)
             .build();
         let simplifier = ExprSimplifier::new(context);
-        let coerced = simplifier.coerce(expr, &self.joined)?;
+        let coerced = simplifier.coerce(self.as_doubles(expr)?, &self.joined)?;
         // Simplifying may have made other types meet.
         simplifier.coerce(simplifier.simplify(coerced)?, &self.joined)
+    }
+
+    /// The expression with decimals as doubles where they are compared with floats. DataFusion
+    /// would compare decimals, which have no infinity, and fail on a row that has one.
+    fn as_doubles(&self, expr: Expr) -> Result<Expr, DataFusionError> {
+        let compared = |expr: Expr| {
+            Ok(match expr {
+                Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() => {
+                    let [left, right] = self.all_doubles([*left, *right])?;
+                    Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
+                }
+                Expr::Between(Between { expr, negated, low, high }) => {
+                    let [expr, low, high] = self.all_doubles([*expr, *low, *high])?.map(Box::new);
+                    Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
+                }
+                Expr::InList(InList { expr, list, negated }) => {
+                    let mut all = self.all_doubles(std::iter::once(*expr).chain(list).collect::<Vec<_>>())?;
+                    let expr = Box::new(all.remove(0));
+                    Transformed::yes(Expr::InList(InList { expr, list: all, negated }))
+                }
+                other => Transformed::no(other),
+            })
+        };
+        Ok(expr.transform_up(compared)?.data)
+    }
+
+    /// Casts all of these to doubles if they are floats and decimals, at least one of each.
+    fn all_doubles<E: AsMut<[Expr]>>(&self, mut exprs: E) -> Result<E, DataFusionError> {
+        let types = exprs.as_mut().iter().map(|expr| self.type_of(expr)).collect::<Result<Vec<_>, _>>()?;
+        let is_number = |data_type: &DataType| data_type.is_floating() || data_type.is_decimal();
+        if types.iter().any(DataType::is_floating) && types.iter().any(DataType::is_decimal) {
+            for (expr, data_type) in exprs.as_mut().iter_mut().zip(&types) {
+                if is_number(data_type) && *data_type != DataType::Float64 {
+                    *expr = cast(std::mem::take(expr), DataType::Float64);
+                }
+            }
+        }
+        Ok(exprs)
     }
 
     /// What can be evaluated over rows with these columns, each of which is named by its side and
@@ -89,7 +130,7 @@ impl Sql {
     }
 
     /// The type of an expression.
-    pub(super) fn type_of(&self, expr: &Expr) -> Result<arrow::datatypes::DataType, DataFusionError> {
+    pub(super) fn type_of(&self, expr: &Expr) -> Result<DataType, DataFusionError> {
         use datafusion::logical_expr::ExprSchemable;
         expr.get_type(&*self.joined)
     }
