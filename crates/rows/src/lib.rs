@@ -1,7 +1,4 @@
-//! Rows of Arrow batches: which target each one goes to ([`partition`]), and one copy of chosen
-//! rows into output batches ([`gather`]) made of recycled memory ([`pool`]).
-//!
-//! Nothing here knows of threads: the exchange, the joins and the split of a dataset drive it.
+#![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
 pub mod error;

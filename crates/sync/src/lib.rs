@@ -1,5 +1,4 @@
-//! The atomics and locks of every protocol in the workspace, std's or loom's (`--cfg loom`), and
-//! their memory orderings by name.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
