@@ -47,12 +47,11 @@ fences! {
     fence_wait_data;
     /// A producer: waker registered, then "is there room? does a consumer starve?".
     fence_wait_room;
-    /// The sweeper: `released` stored, then "does a producer wait?".
-    fence_freed;
     /// Whoever stored a rare event: stop, the last end, a lease that is wanted; then "does anybody wait?".
     fence_tell;
     /// Whoever moved a cursor: cursor stored, then "does the sweep wait for it?".
     fence_passed;
-    /// The sweeper: sweep given to a consumer, then "has its cursor moved?".
+    /// The sweeper: `released` stored and the sweep given to a consumer, then "has its cursor moved?
+    /// does a producer wait? does a consumer?".
     fence_handed_on;
 }

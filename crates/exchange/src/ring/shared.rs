@@ -154,24 +154,22 @@ impl<T> Shared<T> {
     /// A cursor moved: free what every consumer has passed, if that waited for this one. Rule 6.
     pub(super) fn passed(&self, consumer: usize, local: &mut Local) {
         if self.state.passed(consumer, &mut local.stats) == Sweep::Taken {
-            Sweeper { shared: self, local, from: consumer, holds: true, made_room: false }.sweep();
+            Sweeper { shared: self, local, from: consumer, holds: true, in_use: u64::MAX }.sweep();
         }
     }
 
     /// Drop the values below `cursor`, which every consumer has passed, and let producers use the
-    /// slots. True if those that wait are to be woken. Only the sweeper.
-    fn free(&self, cursor: u64) -> bool {
+    /// slots. Returns the slots in use, if any was freed. Only the sweeper.
+    fn free(&self, cursor: u64) -> Option<u64> {
         let released = self.state.released_hint();
         if released == cursor {
-            return false;
+            return None;
         }
         for ticket in released..cursor {
             // SAFETY: we hold the sweep, and the survey saw every cursor at `cursor` or beyond.
             drop(unsafe { self.slot(ticket).clear() });
         }
-        let used = self.state.free(cursor);
-        // Half empty, as the half-occupancy rule says; or a consumer waits, and then any room will do.
-        used <= self.bound / 2 || self.consumers.any()
+        Some(self.state.free(cursor))
     }
 
     /// The last consumer went away. We keep the sweep for good: nobody is left to hand it to.
@@ -207,22 +205,22 @@ struct Sweeper<'a, T> {
     /// The consumer whose cursor moved.
     from: usize,
     holds: bool,
-    /// Producers that wait are to be woken.
-    made_room: bool,
+    /// The fewest slots that were in use when some had been freed.
+    in_use: u64,
 }
 
 impl<T> Sweeper<'_, T> {
     fn sweep(&mut self) {
         let shared = self.shared;
         while let Survey::Slowest { consumer: slowest, cursor } = shared.state.survey(self.from) {
-            self.made_room |= shared.free(cursor);
+            self.in_use = self.in_use.min(shared.free(cursor).unwrap_or(u64::MAX));
             if shared.state.hand_on(slowest, cursor, &mut self.local.stats) == Sweep::NotOurs {
                 self.holds = false;
                 return;
             }
             self.from = slowest;
         }
-        self.made_room = false;
+        self.in_use = u64::MAX;
         shared.all_gone(self.local);
         self.holds = false;
     }
@@ -233,7 +231,10 @@ impl<T> Drop for Sweeper<'_, T> {
         if self.holds {
             self.sweep();
         }
-        if self.made_room {
+        // Half empty, as the half-occupancy rule says; or a consumer waits, and then any room will
+        // do. The fence of `hand_on` stands between what was freed and these looks.
+        let Shared { bound, consumers, .. } = self.shared;
+        if self.in_use != u64::MAX && (self.in_use <= bound / 2 || consumers.any()) {
             self.shared.producers.wake_all(self.local);
         }
     }

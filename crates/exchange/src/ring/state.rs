@@ -324,7 +324,6 @@ impl State {
     /// Only the sweeper.
     pub(super) fn free(&self, released: u64) -> u64 {
         self.released.store(released, order::free());
-        order::fence_freed();
         Window { tail: self.tail.load(Relaxed), released }.used()
     }
 
