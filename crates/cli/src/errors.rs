@@ -20,6 +20,10 @@ pub fn text(error: &Error) -> String {
 /// `memory_limit` ``, and users give `--memory-limit`. Arguments without a flag, such as `` `INPUT`
 /// ``, lose their quotes.
 fn with_flags(text: &str) -> String {
+    if !text.contains('`') {
+        return text.to_owned();
+    }
+    let command = Args::command();
     let mut parts = text.split('`');
     let mut flagged = parts.next().unwrap_or_default().to_owned();
     while let Some(quoted) = parts.next() {
@@ -29,7 +33,7 @@ fn with_flags(text: &str) -> String {
         };
         let flag = quoted.replace('_', "-");
         let is_argument = quoted.starts_with(|c: char| c.is_ascii_uppercase()) && !quoted.contains(char::is_lowercase);
-        if has_flag(&Args::command(), &flag) {
+        if has_flag(&command, &flag) {
             flagged += &format!("--{flag}");
         } else if is_argument || quoted == "LEFT and RIGHT" {
             flagged += quoted;

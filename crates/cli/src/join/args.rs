@@ -97,7 +97,7 @@ pub struct JoinArgs {
     /// no limit]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     memory_limit: Option<usize>,
-    /// Cut what stays into N parts and turn the ring once for each, or 'auto': as often as
+    /// Cut the stationary side into N parts and turn the ring once for each, or 'auto': as often as
     /// --memory-limit asks for
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_revolutions)]
     revolutions: Revolutions,

@@ -139,7 +139,7 @@ fn hosts_text(summary: &Summary) -> String {
     table.trim_fmt()
 }
 
-/// How often the ring turns, and who says so.
+/// The number of revolutions, and what chose it.
 fn revolutions(command: &JoinCommandJob, planned: &Planned) -> String {
     match command.job.options.revolutions {
         Revolutions::Auto => format!("{}, chosen for --memory-limit", planned.revolutions),
