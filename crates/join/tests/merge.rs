@@ -15,7 +15,7 @@ use arrow::{
         Array, ArrayRef, AsArray, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
         StringViewArray, UInt32Array,
     },
-    compute::{SortColumn, concat_batches, lexsort_to_indices, take_record_batch},
+    compute::{SortColumn, cast, concat_batches, lexsort_to_indices, take_record_batch},
     datatypes::{DataType, Int32Type, Int64Type, TimeUnit},
     ipc::{reader::StreamReader, writer::StreamWriter},
 };
@@ -40,6 +40,30 @@ fn band(low: i128, high: i128) -> MergeCondition {
 fn ints(values: impl IntoIterator<Item = i64>) -> RecordBatch {
     let column: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
     RecordBatch::try_from_iter([("key", column)]).unwrap()
+}
+
+/// The sign of a NaN that an addition gives depends on the processor and on the order of operands.
+#[test]
+fn sums_that_are_not_numbers_are_the_same_everywhere() {
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    let column: ArrayRef = Arc::new(Float64Array::from(vec![-nan, -inf, 0.0, inf, nan]));
+    let narrow = cast(&column, &DataType::Float32).unwrap();
+    for column in [column, narrow] {
+        let batch = RecordBatch::try_from_iter([("key", column)]).unwrap();
+        let counts = |high: Bound<f64>| {
+            let high = high.map(Offset::Float);
+            let band = Some(Band { keys: KEYS, low: Bound::Unbounded, high });
+            let condition = MergeCondition { band, ..MergeCondition::default() };
+            let join = MergeJoin::try_new(&condition, &batch.schema(), &batch.schema()).unwrap();
+            let build = join.prepare_build(vec![batch.clone()], 1).unwrap();
+            let pairs = probe(&join, &build, &batch, Wanted::All).pairs;
+            [0, 1, 2, 3, 4].map(|row| pairs.iter().filter(|pair| pair.1 == row).count())
+        };
+        assert_eq!(counts(Bound::Excluded(nan)), [0, 4, 4, 4, 4]);
+        assert_eq!(counts(Bound::Excluded(-nan)), [0, 4, 4, 4, 4]);
+        assert_eq!(counts(Bound::Included(-inf)), [1, 2, 2, 5, 5]);
+        assert_eq!(counts(Bound::Included(inf)), [1, 5, 4, 4, 5]);
+    }
 }
 
 #[derive(Default)]

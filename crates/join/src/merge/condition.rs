@@ -29,7 +29,8 @@ pub struct MergeCondition {
 ///
 /// Sums are those of numbers without limits, so that a sum beyond what the type can hold is above,
 /// or below, all of its values; floats are added as floats of the columns' type. A NaN is greater
-/// than all numbers, or less if its sign is set.
+/// than all numbers, or less if its sign is set. A key that is a NaN is its own sum; where the sum
+/// of two other values is not a number, it is the positive NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
     /// The columns: integers, floats of 32 or 64 bits, decimals of 128 bits or fewer, dates, times,

@@ -101,19 +101,28 @@ impl<W: Word> Shift<W> {
         match self {
             Self::Up(by) => key.checked_add(by).map_or(Sum::Above, Sum::At),
             Self::Down(by) => key.checked_sub(by).map_or(Sum::Below, Sum::At),
-            // A sum may change a NaN's bits.
-            Self::Float { by: 0.0, .. } => Sum::At(key),
             Self::Float { by, bits } => Sum::At(W::MIN.appended(0, float_sum(key.low(), by, bits).into())),
         }
     }
 }
 
+/// The word of a key plus `by`. A NaN that a processor makes differs between processors in its
+/// sign, and between builds where both operands are NaNs: so a NaN stays as it is, and the sum of
+/// others that is not a number is the positive one.
 #[inline]
 fn float_sum(word: u64, by: f64, bits: u32) -> u64 {
     let key = float_bits(word, bits);
     let sum = match bits {
-        32 => (f32::from_bits(key as u32) + by as f32).to_bits().into(),
-        _ => (f64::from_bits(key) + by).to_bits(),
+        32 => match (f32::from_bits(key as u32), by as f32) {
+            (key, _) if key.is_nan() => return word,
+            (key, by) if (key + by).is_nan() => f32::NAN.to_bits().into(),
+            (key, by) => (key + by).to_bits().into(),
+        },
+        _ => match f64::from_bits(key) {
+            key if key.is_nan() => return word,
+            key if (key + by).is_nan() => f64::NAN.to_bits(),
+            key => (key + by).to_bits(),
+        },
     };
     float_word(sum, bits)
 }

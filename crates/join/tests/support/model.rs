@@ -45,7 +45,12 @@ fn plus(kind: Kind, value: &Value, by: Offset) -> Value {
                 Offset::Float(by) => by,
             };
             let float32 = || f64::from(*value as f32 + by as f32);
-            Value::Float(if kind == Kind::Float32 { float32() } else { value + by })
+            let sum = if kind == Kind::Float32 { float32() } else { value + by };
+            Value::Float(match (value.is_nan(), sum.is_nan()) {
+                (true, _) => *value,
+                (false, true) => f64::NAN,
+                (false, false) => sum,
+            })
         }
         _ => Value::Null,
     }
