@@ -2,7 +2,6 @@
 
 use std::{fmt, future::Future, path::Path, sync::Arc, time::Duration};
 
-use annulus_datafusion::config::Path as DataPath;
 use annulus_terminal::heap::PeakCounter;
 use anyhow::{Context, Result, bail, ensure};
 use datafusion::{
@@ -17,7 +16,7 @@ use datafusion::{
 };
 
 use super::{
-    args::{Consumers, Payload, Shape},
+    args::{Consumers, DataPath, Payload, Shape},
     drain::{Tally, drain},
     input::{BATCH_ROWS, Input},
     memcpy::Memcpy,

@@ -2,10 +2,7 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
-use annulus_datafusion::{
-    AnnulusConfig, RingRepartition, RingRepartitionExec,
-    config::{Path, Strategy},
-};
+use annulus_datafusion::{AnnulusConfig, RingRepartition, RingRepartitionExec, config::Strategy};
 use anyhow::{Result, ensure};
 use datafusion::{
     config::ConfigOptions,
@@ -14,7 +11,10 @@ use datafusion::{
     physical_plan::{ExecutionPlan, Partitioning, repartition::RepartitionExec},
 };
 
-use super::{args::Shape, input::Input};
+use super::{
+    args::{DataPath, Shape},
+    input::Input,
+};
 
 /// Who repartitions.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ pub enum Operator {
     /// DataFusion's `RepartitionExec`.
     Stock,
     /// `RingRepartitionExec`, with the option `annulus.path`.
-    Ours(Path),
+    Ours(DataPath),
 }
 
 impl Operator {
@@ -48,8 +48,8 @@ impl fmt::Display for Operator {
 }
 
 /// Puts ours in the place of `stock`, as the optimizer does.
-fn replace(stock: RepartitionExec, path: Path) -> Result<Arc<dyn ExecutionPlan>> {
-    let options = AnnulusConfig { strategy: Strategy::Ring, path, ..AnnulusConfig::default() };
+fn replace(stock: RepartitionExec, path: DataPath) -> Result<Arc<dyn ExecutionPlan>> {
+    let options = AnnulusConfig { strategy: Strategy::Ring, path: path.into(), ..AnnulusConfig::default() };
     let plan = RingRepartition::new(options).optimize(Arc::new(stock), &ConfigOptions::default())?;
     // A downcast through the plan's own method would find the stock operator inside.
     ensure!((plan.as_ref() as &dyn Any).is::<RingRepartitionExec>(), "the rule did not replace the stock operator");

@@ -1,4 +1,13 @@
-//! `annulus bench repartition`: generates the input, measures case by case, and reports.
+//! `annulus bench repartition`: DataFusion's operator and that of Annulus on the same input in the
+//! same run, their answers compared before anything is timed.
+
+mod args;
+mod drain;
+mod input;
+mod measure;
+mod memcpy;
+mod operator;
+mod report;
 
 use std::{
     io::{Write, stdout},
@@ -6,34 +15,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_bench::{join, pages, roundabout};
 use annulus_terminal::{machine::Machine, progress, unfinished::Unfinished};
 use anyhow::{Context, Result};
+pub use args::RepartitionArgs;
 use tokio::runtime::Handle;
 
-use super::{
-    args::{BenchCommand, Consumers, Payload, RepartitionArgs},
+use self::{
+    args::{Consumers, Payload},
     input::Input,
     measure::Case,
     memcpy::Memcpy,
     report::{Line, Setting, page, tables},
 };
-use crate::{blocking, errors, interrupt::until_interrupted, outcome::Outcome, runtime};
-
-/// Runs the benchmark that `command` names.
-pub fn run(command: BenchCommand) -> Result<Outcome> {
-    match command {
-        BenchCommand::Repartition(args) => {
-            let compare = async |spill: &Path| until_interrupted(compare(&args, spill)).await;
-            runtime::run_with_spill(args.threads, compare)
-        }
-        BenchCommand::Pages(args) => runtime::run(blocking::run(move |stop| pages::run(&args, stop))),
-        BenchCommand::Roundabout(args) => runtime::run(blocking::run(move |stop| roundabout::run(&args, stop))),
-        BenchCommand::Join(args) => runtime::run(blocking::run(move |stop| join::run(&args, stop))),
-    }
-}
-
-async fn compare(args: &RepartitionArgs, spill: &Path) -> Result<Outcome> {
+/// Runs the comparison that `args` ask for on the worker threads of the current runtime, and prints
+/// its result. Operators spill to the folder `spill`. Dropped, it stops and leaves nothing behind.
+///
+/// # Errors
+/// If rows differ, the operator of Annulus fails, or a file cannot be written.
+pub async fn run(args: &RepartitionArgs, spill: &Path) -> Result<()> {
     // At once, so that a file that cannot be written is known before the work.
     let html = args.html.clone().map(|file| Unfinished::create("--html", file)).transpose()?;
     let threads = Handle::current().metrics().num_workers();
@@ -55,7 +54,7 @@ async fn compare(args: &RepartitionArgs, spill: &Path) -> Result<Outcome> {
         html.file().write_all(page(&setting, &lines).as_bytes()).context("cannot write --html")?;
         html.finish()?;
     }
-    Ok(Outcome::Done)
+    Ok(())
 }
 
 /// Measures all cases and prints their lines as they come, if as JSON.
@@ -70,7 +69,7 @@ async fn measure(args: &RepartitionArgs, spill: &Path, table: &Input, threads: u
             bar.set_message(case.to_string());
             let measured = case.measure(&input, &mut memcpy, args.rounds).await?;
             if let Err(error) = &measured.stock {
-                bar.suspend(|| eprintln!("{case}: {}", errors::text(error)));
+                bar.suspend(|| eprintln!("{case}: {error:#}"));
             }
             let line = Line::new(&measured);
             if args.json {

@@ -2,8 +2,6 @@
 
 use std::{fmt, time::Duration};
 
-use annulus_bench::statistics::{median, spread};
-use annulus_datafusion::config::Path;
 use annulus_terminal::{
     machine::Machine,
     report::{
@@ -15,9 +13,10 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use super::{
-    args::{Consumers, Payload, serialize_path},
+    args::{Consumers, DataPath, Payload},
     measure::{Measured, Side},
 };
+use crate::statistics::{median, spread};
 
 /// What all lines have in common.
 pub struct Setting {
@@ -37,8 +36,7 @@ pub struct Line {
     pub payload: Payload,
     pub m: usize,
     pub n: usize,
-    #[serde(serialize_with = "serialize_path")]
-    pub path: Path,
+    pub path: DataPath,
     /// This and the two derived from it are missing if stock's operator did not end.
     pub stock_ms: Option<f64>,
     pub ours_ms: f64,

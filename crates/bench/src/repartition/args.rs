@@ -1,25 +1,13 @@
-//! The command line of `annulus bench`.
+//! The command line of `annulus bench repartition`.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
-use annulus_bench::{join::JoinArgs, pages::PagesArgs, roundabout::RoundaboutArgs};
-use annulus_datafusion::config::Path;
-use clap::{Args, Subcommand, ValueEnum};
-use serde::{Serialize, Serializer};
+use annulus_datafusion::config;
+use annulus_terminal::units;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
 
-use crate::units;
-
-#[derive(Subcommand)]
-pub enum BenchCommand {
-    /// Compare DataFusion's RepartitionExec with Annulus on TPC-H lineitem, in memory
-    Repartition(RepartitionArgs),
-    /// Compare ways to shuffle tuples onto pages: the paper's and that of Annulus
-    Pages(PagesArgs),
-    /// Measure how fast elements go from one host of a roundabout to the next
-    Roundabout(RoundaboutArgs),
-    /// Join two tables around rings of different sizes
-    Join(JoinArgs),
-}
+use crate::words::name;
 
 /// Which exchanges are measured, and how often.
 #[derive(Args)]
@@ -56,9 +44,9 @@ pub struct RepartitionArgs {
     /// Columns
     #[arg(long, value_delimiter = ',', default_value = "a,b,c")]
     pub payloads: Vec<Payload>,
-    /// Who copies the rows in Annulus: auto, gather, cluster or reserve
-    #[arg(long, value_name = "PATH", value_delimiter = ',', default_value = "auto", value_parser = parse_path)]
-    pub paths: Vec<Path>,
+    /// Which side copies the rows in Annulus
+    #[arg(long, value_name = "PATH", value_delimiter = ',', default_value = "auto")]
+    pub paths: Vec<DataPath>,
     /// How the output is read
     #[arg(long, value_delimiter = ',', default_value = "even,slow,unpolled")]
     pub consumers: Vec<Consumers>,
@@ -82,8 +70,35 @@ pub struct RepartitionArgs {
     pub html: Option<PathBuf>,
 }
 
-fn parse_path(word: &str) -> Result<Path, String> {
-    word.parse().map_err(|_| format!("'{word}' is no path; choose auto, gather, cluster or reserve"))
+/// The side that copies the rows, as the option `annulus.path` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DataPath {
+    /// The one that measured best
+    Auto,
+    /// Consumers gather
+    Gather,
+    /// Producers cluster
+    Cluster,
+    /// Producers gather into reserved ranges
+    Reserve,
+}
+
+impl From<DataPath> for config::Path {
+    fn from(path: DataPath) -> Self {
+        match path {
+            DataPath::Auto => Self::Auto,
+            DataPath::Gather => Self::Gather,
+            DataPath::Cluster => Self::Cluster,
+            DataPath::Reserve => Self::Reserve,
+        }
+    }
+}
+
+impl fmt::Display for DataPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&name(self))
+    }
 }
 
 /// Columns of lineitem, hashed on l_orderkey.
@@ -121,11 +136,7 @@ impl Payload {
 
 impl fmt::Display for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::A => "a",
-            Self::B => "b",
-            Self::C => "c",
-        })
+        f.write_str(&name(self))
     }
 }
 
@@ -154,11 +165,7 @@ impl Consumers {
 
 impl fmt::Display for Consumers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Even => "even",
-            Self::Slow => "slow",
-            Self::Unpolled => "unpolled",
-        })
+        f.write_str(&name(self))
     }
 }
 
@@ -183,11 +190,6 @@ impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x{}", self.inputs, self.outputs)
     }
-}
-
-/// Writes a path as its word.
-pub fn serialize_path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(path)
 }
 
 #[cfg(test)]
