@@ -149,9 +149,9 @@ fn what_does_not_fit_is_skipped_with_a_line() {
 #[test]
 fn wrong_arguments_say_what_to_write() {
     for (arguments, code, remedy) in [
-        (["--variants", "Smbb"], 2, "choose from OnDemand"),
-        (["--tuple-bytes", "3"], 2, "choose 4 (the key alone)"),
-        (["--tuples", "many"], 2, "like 500k or 67.2M"),
+        (["--variants", "Smbb"], 2, "[possible values: OnDemand"),
+        (["--tuple-bytes", "3"], 2, "expected 4 (the key alone)"),
+        (["--tuples", "many"], 2, "such as 500k or 67.2M"),
         (["--page-size", "5000"], 1, "multiple of 4 KiB"),
         (["--memory", "100K"], 1, "raise --memory"),
         (["--zipf", "-1"], 1, "Zipf's exponent"),
