@@ -1,8 +1,7 @@
-//! Benchmarks of the shuffle onto pages (`annulus bench pages`, `annulus reproduce pages`), of the
-//! roundabout and of joins around a ring, and what they share beside `annulus-terminal`: medians.
+//! Benchmarks of the shuffle onto pages, of the roundabout and of joins around a ring, and the
+//! figures of their papers ([`reproduce`]).
 //!
-//! It does not depend on DataFusion, so the binary of this crate measures the same within seconds
-//! of a change.
+//! This crate does not depend on DataFusion, so its own binary builds in seconds after a change.
 #![warn(missing_docs)]
 
 pub mod join;

@@ -1,5 +1,5 @@
-//! The benchmarks of the `annulus` command that need no engine, without the rest of it, to be built
-//! in seconds.
+//! The benchmarks of the `annulus` command that do not need DataFusion, as a program of their own
+//! that builds in seconds.
 
 use std::process::ExitCode;
 
@@ -11,14 +11,14 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Benchmarks of pages and of the roundabout.
+/// Benchmarks of pages, the roundabout and joins around a ring.
 #[derive(Parser)]
 #[command(name = "annulus-bench", version)]
 enum Args {
     /// Measure parts of Annulus against their rivals
     #[command(subcommand)]
     Bench(Bench),
-    /// Measure what a paper's figures show
+    /// Draw the figures of a paper, measured on this machine
     #[command(subcommand)]
     Reproduce(Reproduce),
 }
@@ -27,7 +27,7 @@ enum Args {
 enum Bench {
     /// Compare ways to shuffle tuples onto pages
     Pages(pages::PagesArgs),
-    /// Measure how fast elements go from one host of a roundabout to the next
+    /// Measure the throughput from one host of a roundabout to the next
     Roundabout(roundabout::RoundaboutArgs),
     /// Join two tables around rings of different sizes
     Join(join::JoinArgs),

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use crate::roundabout::parse_element;
 
-/// What is measured, and how often.
+/// Options of `annulus bench join`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   annulus bench join
@@ -16,65 +16,71 @@ use crate::roundabout::parse_element;
   annulus bench join --data band --rows 1M --hosts 1 --threads 2
   annulus bench join --data tpch --scale 1 --save tables
 
-Two tables are joined around a ring of hosts, an equal part of both on each, as in Frey, Goncalves, Kersten and Teubner, A \
-Spinning Join That Does Not Get Dizzy. Hosts are threads of this process. They prepare one after the other, so that these times \
-do not depend on each other, and then turn together, sharing the cores; with --one-at-a-time each host joins while no other \
-does, and gets the others' fragments from a second thread, as if it had the machine for itself. What comes out is counted and \
-its numbers are summed, and compared with an independent answer.
+Joins two tables around a ring of hosts, with an equal part of both on each host, as in 'A Spinning \
+Join That Does Not Get Dizzy' (Frey, Goncalves, Kersten, Teubner). Hosts are threads of this \
+process. They prepare one after the other, so that their times are independent. Then they turn \
+together and share the cores. With --one-at-a-time, each host joins while no other does, and a \
+second thread sends the others' fragments, as if the host had the machine to itself. The result's \
+rows and the sum of its numbers are compared with an independent answer.
 
 Tables of --data:
-  even   12 bytes a row: a key of 4, even over as many keys as rows or by --zipf, and a number of 8
-  tpch   orders (which stay) and lineitem, by order key, with the number of the customer and of the part
-  band   as even; joined where right.key is from left.key to left.key + 9: ten matches of each row
+  even   12 bytes a row: a key of 4 and a number of 8; as many keys as rows, or --zipf
+  tpch   orders (stationary) and lineitem, by order key, with the numbers of customer and part
+  band   as even, joined where right.key is between left.key and left.key + 9: ten matches a row
 
-Columns of --json, medians of the rounds; those of hosts are of the one that has most:
+Columns of --json. Values are medians of the rounds. Those of hosts are of the host with the most.
   data, by, link, hosts, threads, buffers, zipf, one_at_a_time
-  rows, probe_rows   of the table that stays, and of the one that goes around
+  rows, probe_rows   rows of the stationary table and of the rotating table
   matches, sum       rows of the result, and the sum of all their numbers
   setup_s            seconds to prepare a host's part of both tables
-  setup_cpu_s        of them those on a core, the least of the rounds: other work on the machine weighs less on it
+  setup_cpu_s        the part of setup_s on a core, least of the rounds
                      (--one-at-a-time --threads 1, on Linux)
   join_s             seconds of the revolution
-  waiting_share      time that hosts waited for data, by the time of the revolution, on average
+  waiting_share      time that hosts waited for data, divided by join_s, on average
   waiting_first_share, waiting_last_share
-                     of that, until the first fragment of another host had come, and when a host had joined all its own ones
+                     the parts before the first fragment of another host came, and after a host
+                     had joined all its own fragments
   total_s            setup_s + join_s
-  host_probed        rows that came by a host, whatever the machine
-  host_compared      pairs of rows that it compared: those in one bucket, or in the band; with host_probed the work of a host
-  host_mb            memory of a host: its part prepared, tables and ring buffers; units of 1024 x 1024
-  peak_mb            most memory taken while a host prepared, its input not included (--one-at-a-time, on Linux)
-  cpu_load           time on cores during the revolution, by what all cores have
-  cpu_s              seconds on cores, of setup and revolution of all hosts (both not with --one-at-a-time, on Linux)")]
+  host_probed        rows of the rotating table that a host probed
+  host_compared      pairs that a host compared: rows in one bucket, or in the band
+  host_mb            memory of a host: its prepared part and its ring buffers, in units of
+                     1024 x 1024 bytes
+  peak_mb            most memory taken while a host prepared, without its input
+                     (--one-at-a-time, on Linux)
+  cpu_load           time on cores during the revolution, divided by that of all cores
+  cpu_s              seconds on cores, setup and revolution of all hosts
+                     (cpu_load and cpu_s not with --one-at-a-time, on Linux)")]
 pub struct JoinArgs {
-    /// What is joined
+    /// Tables to join
     #[arg(long, value_name = "TABLES", default_value = "even")]
     pub data: Data,
     /// Rows of each table, like 500k or 20M
     #[arg(long, value_name = "N", default_value = "5M", value_parser = units::parse_tuples)]
     pub rows: u64,
-    /// Scale of TPC-H, instead of rows
+    /// Scale of TPC-H, which decides its rows
     #[arg(long, value_name = "SF", default_value = "1", value_parser = parse_scale)]
     pub scale: f64,
-    /// Keys by Zipf's law with this exponent, over 2^20 keys [default: even, over as many keys as
-    /// rows]
+    /// Draw keys by Zipf's law with this exponent, from 2^20 keys [default: evenly, from as many keys
+    /// as rows]
     #[arg(long, value_name = "S")]
     pub zipf: Option<f64>,
-    /// How rows are found; a band always by sorting
+    /// How matches are found; a band is always joined by sorting
     #[arg(long, value_name = "WAY", default_value = "hash")]
     pub by: By,
     /// Numbers of hosts
-    #[arg(long, value_name = "T", value_delimiter = ',', default_value = "1,2,3,4,5,6", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "T", value_delimiter = ',', default_value = "1,2,3,4,5,6")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub hosts: Vec<u16>,
-    /// Threads that join on each host
+    /// Threads of each host
     #[arg(long, value_name = "N", default_value = "1", value_parser = units::parse_count)]
     pub threads: usize,
     /// How hosts are connected
     #[arg(long, value_name = "LINK", default_value = "shared")]
     pub link: Link,
-    /// Let one host work at a time
+    /// Let only one host work at a time
     #[arg(long)]
     pub one_at_a_time: bool,
-    /// Bytes of a ring's buffer
+    /// Bytes of a ring buffer
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = parse_element)]
     pub element: u32,
     /// Buffers of each host
@@ -83,15 +89,16 @@ pub struct JoinArgs {
     /// Timed runs
     #[arg(long, default_value = "3", value_name = "R", value_parser = units::parse_count)]
     pub rounds: usize,
-    /// Be one host of a ring of processes, the one at --place: where all its hosts listen, in
-    /// order, like 10.0.0.1:7000,10.0.0.2:7000. Connected by TCP in the clear, so for networks
-    /// of your own; joins once and prints a line of JSON
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', requires = "place", conflicts_with_all = ["one_at_a_time", "save"])]
+    /// Run as host --place of a ring of processes. ADDRESS is where each host listens, in order,
+    /// like 10.0.0.1:7000,10.0.0.2:7000. Connections are unencrypted TCP, for trusted networks
+    /// only. Joins once and prints a line of JSON
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    #[arg(requires = "place", conflicts_with_all = ["one_at_a_time", "save"])]
     pub ring: Vec<SocketAddr>,
-    /// Which host of --ring this is, from 0
+    /// This host's place in --ring, from 0
     #[arg(long, value_name = "N", requires = "ring")]
     pub place: Option<u16>,
-    /// Only write both tables into this folder as Arrow files, for others to join
+    /// Only write both tables into this folder as Arrow files, for other programs to join
     #[arg(long, value_name = "DIR")]
     pub save: Option<PathBuf>,
     /// Print one JSON object a line instead of a table
@@ -99,7 +106,7 @@ pub struct JoinArgs {
     pub json: bool,
 }
 
-/// What is joined.
+/// The tables that are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Data {
     /// Tuples of 12 bytes, on equal keys
@@ -110,7 +117,7 @@ pub enum Data {
     Band,
 }
 
-/// How the rows are found that match.
+/// A way to find matching rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum By {
     /// A hash join
@@ -119,10 +126,10 @@ pub enum By {
     Sort,
 }
 
-/// How neighbours are connected.
+/// A way to connect neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Link {
-    /// Buffers in shared memory are handed over
+    /// Handing over buffers in shared memory
     Shared,
     /// TCP
     Tcp,
@@ -130,7 +137,7 @@ pub enum Link {
     Tls,
 }
 
-/// Words of the command line.
+/// Returns a value's word on the command line.
 pub(crate) fn name(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
@@ -138,6 +145,6 @@ pub(crate) fn name(value: &impl ValueEnum) -> String {
 fn parse_scale(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(scale) if (0.001..=100.0).contains(&scale) => Ok(scale),
-        _ => Err(format!("'{text}' is no scale; choose 0.001 to 100")),
+        _ => Err(format!("invalid scale '{text}': expected 0.001 to 100")),
     }
 }

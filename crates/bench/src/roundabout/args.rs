@@ -8,52 +8,55 @@ use clap::{Args, ValueEnum};
 const DEFAULT_WAYS: &str =
     if cfg!(feature = "ofi") { "plain,tcp,rustls,tls,shared,ofi-tcp,ofi-shm" } else { "plain,tcp,rustls,tls,shared" };
 
-/// What is measured, and how often.
+/// Options of `annulus bench roundabout`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   annulus bench roundabout
   annulus bench roundabout --elements 64K,1M,4M --bytes 8G --rounds 9
   annulus bench roundabout --ways plain,tcp --json
 
-Elements go from one host to the next, which is the last hop of the first figure of Frey, Goncalves, Kersten and Teubner, A \
-Spinning Join That Does Not Get Dizzy (figure 5): throughput by the size of a transfer. Both hosts are threads of this process, \
-connected by loopback. Every byte is checked once for each way and size; then all ways run in turn, each round beginning with \
-the next one, and the receiver reads the first and last bytes of every element.
+Measures the throughput from one host to the next by the size of an element, as figure 5 of \
+'A Spinning Join That Does Not Get Dizzy' (Frey, Goncalves, Kersten, Teubner) does. Both hosts are \
+threads of this process, connected by loopback. For each way and size, a first run checks every \
+byte. Then all ways run in turn; each round starts with the next way. In these runs the receiver \
+checks the first and last bytes of every element.
 
 Ways:
-  plain   a TCP stream between two threads, written and read element by element: what the roundabout's is compared with
+  plain   a TCP stream between two threads, element by element: the rival of tcp
   tcp     a roundabout of two hosts over TCP
-  rustls  a TLS 1.3 stream of rustls's own (AES-128-GCM) between two threads, as plain: what tls is compared with
+  rustls  a TLS 1.3 stream of rustls (AES-128-GCM), otherwise as plain: the rival of tls
   tls     a roundabout over TLS 1.3 with certificates on both sides
-  shared  a roundabout of two hosts over Unix sockets, which hand over buffers in shared memory
-  ofi-tcp, ofi-shm, ofi, ofi-sealed
-          if built with the feature ofi, a roundabout over libfabric's providers tcp and shm, over that of --fabric, and over the \
-same with sealed elements
+  shared  a roundabout over Unix sockets, which hand over buffers in shared memory
+With the cargo feature ofi, also roundabouts over libfabric:
+  ofi-tcp, ofi-shm  the providers tcp and shm
+  ofi, ofi-sealed   the provider of --fabric, without and with encryption
 
 Columns of --json:
   way, element_bytes, elements
-  gb_per_s     1e9 bytes of elements a second, median of the rounds
-  ratio        that by the one of the plain stream with elements of the same size
-  spread       interquartile range of the rounds, by the median")]
+  gb_per_s     1e9 bytes of elements per second, median of the rounds
+  ratio        gb_per_s divided by that of plain with elements of the same size
+  spread       interquartile range of the rounds, divided by their median
+  too_short    whether the median round took less than 1 ms: then gb_per_s means little")]
 pub struct RoundaboutArgs {
-    /// Sizes of an element, of which each fills a buffer
-    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "4K,16K,64K,256K,1M,4M", value_parser = parse_element)]
+    /// Sizes of an element, each of which fills a buffer
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "4K,16K,64K,256K,1M,4M")]
+    #[arg(value_parser = parse_element)]
     pub elements: Vec<u32>,
-    /// Bytes that each run sends
+    /// Bytes that each run sends; at least two elements for each buffer of a host
     #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = units::parse_size)]
     pub bytes: usize,
-    /// How they are sent
+    /// Ways to send them
     #[arg(long, value_name = "WAY", value_delimiter = ',', default_value = DEFAULT_WAYS)]
     pub ways: Vec<Way>,
-    /// Which of libfabric's providers the ways ofi and ofi-sealed use, and at which address, if it
-    /// has such
+    /// libfabric's provider for the ways ofi and ofi-sealed, and its address if it has one
     #[cfg(feature = "ofi")]
     #[arg(long, value_name = "PROVIDER[@ADDRESS]", default_value = "tcp@127.0.0.1")]
     pub fabric: String,
-    /// Buffers for what comes in at each host
+    /// Buffers of each host for incoming elements
     #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65536))]
     pub places: u32,
-    /// Buffers that each host injects from; shared, those of --places are its own, too
+    /// Buffers of each host for elements that it injects; with shared, those of --places come on
+    /// top
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub own: u32,
     /// Timed runs of each way
@@ -64,14 +67,14 @@ pub struct RoundaboutArgs {
     pub json: bool,
 }
 
-/// How elements are sent.
+/// A way to send elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Way {
     /// A TCP stream
     Plain,
     /// A roundabout over TCP
     Tcp,
-    /// A TLS stream of rustls's own
+    /// A TLS stream of rustls
     Rustls,
     /// A roundabout over TLS
     Tls,
@@ -86,13 +89,13 @@ pub enum Way {
     /// A roundabout over the provider of --fabric
     #[cfg(feature = "ofi")]
     Ofi,
-    /// The same, sealed
+    /// The same, encrypted
     #[cfg(feature = "ofi")]
     OfiSealed,
 }
 
 impl Way {
-    /// Its word.
+    /// Returns its word on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -111,7 +114,7 @@ impl Way {
         }
     }
 
-    /// Whether hosts show certificates.
+    /// Returns whether hosts have certificates.
     pub(super) fn is_secure(self) -> bool {
         match self {
             Self::Tls => true,
@@ -121,7 +124,7 @@ impl Way {
         }
     }
 
-    /// What libfabric is asked for; `named` is the argument of `--fabric`.
+    /// Returns libfabric's options; `named` is the argument of `--fabric`.
     #[cfg(feature = "ofi")]
     pub(super) fn fabric(self, named: &str) -> Option<FabricOptions<'_>> {
         let (provider, node) = match self {
@@ -140,6 +143,6 @@ impl Way {
 pub fn parse_element(text: &str) -> Result<u32, String> {
     match units::parse_size(text)? {
         bytes @ 4096..=1_073_741_824 => Ok(bytes as u32),
-        _ => Err(format!("'{text}' is out of range; choose from 4K to 1G")),
+        _ => Err(format!("size '{text}' is out of range: expected 4K to 1G")),
     }
 }
