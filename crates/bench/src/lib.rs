@@ -1,12 +1,16 @@
-//! Benchmarks of the shuffle onto pages, of the roundabout and of joins around a ring, and the
-//! figures of their papers ([`reproduce`]).
+//! The benchmarks of the `annulus` command: the shuffle onto pages, the roundabout, joins around a
+//! ring, the figures of papers ([`reproduce`]), and the repartition of DataFusion plans.
 //!
-//! This crate does not depend on DataFusion, so its own binary builds in seconds after a change.
+//! Only the last needs DataFusion, which only the feature `datafusion` builds. Without it, this
+//! crate's own binary builds in seconds after a change.
 #![warn(missing_docs)]
 
 pub mod join;
 pub mod pages;
+#[cfg(feature = "datafusion")]
+pub mod repartition;
 pub mod reproduce;
 pub mod roundabout;
 pub mod statistics;
 mod stop;
+mod words;

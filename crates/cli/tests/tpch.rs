@@ -66,7 +66,7 @@ fn all_answers_are_equal_and_reported() {
 fn wrong_options_name_the_value() {
     let cases: [(&[&str], &str); 5] = [
         (&["--queries", "23"], "'23' is no TPC-H query"),
-        (&["--scale", "0"], "'0' is no scale factor"),
+        (&["--scale", "0"], "invalid scale factor '0'"),
         (&["--iterations", "0"], "invalid count '0'"),
         (&["--html", "none/page.html"], "'none'"),
         (&["--data", "file/data", "--scale", "0.001"], "choose another folder with --data"),

@@ -32,6 +32,15 @@ pub fn parse_count(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Reads a TPC-H scale factor.
+pub fn parse_scale(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        // Below 0.001 the generator has no supplier to choose from.
+        Ok(scale) if (0.001..=100_000.0).contains(&scale) => Ok(scale),
+        _ => Err(format!("invalid scale factor '{text}': expected 0.001 to 100000")),
+    }
+}
+
 /// Reads a number of rows or tuples: `5000`, `64k`, `67.2M`. Units are powers of 1000.
 pub fn parse_tuples(text: &str) -> Result<u64, String> {
     let wrong = || format!("invalid number '{text}': expected one like 500k or 67.2M");
@@ -105,6 +114,13 @@ mod tests {
         ] {
             assert_eq!(counted(count, noun), text);
         }
+    }
+
+    #[test]
+    fn scales_have_bounds() {
+        assert_eq!(parse_scale("0.01"), Ok(0.01));
+        assert!(parse_scale("0").is_err());
+        assert!(parse_scale("NaN").is_err());
     }
 
     #[test]
