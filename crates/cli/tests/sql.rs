@@ -215,7 +215,7 @@ fn errors_name_the_thing_and_the_remedy() {
         (&["SELECT 1", "--output", "out.txt"], &["'out.txt'", ".parquet, .csv"]),
         (&["SELECT 1", "--output", "none/out.csv"], &["'none'", "exist"]),
         (&["SELECT [1, 2] AS list", "--output", "out.csv"], &["'list'", "Parquet"]),
-        (&["SELECT 1", "--memory-limit", "2X"], &["'2X'", "such as 512M"]),
+        (&["SELECT 1", "--memory-limit", "2X"], &["'2X'", "like 512M or 2G"]),
         (&["SELECT 1", "--set", "datafusion.no.such=1"], &["datafusion.no.such", "SHOW ALL"]),
     ];
     let before = names(folder.path());

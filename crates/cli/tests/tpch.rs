@@ -67,7 +67,7 @@ fn wrong_options_name_the_value() {
     let cases: [(&[&str], &str); 5] = [
         (&["--queries", "23"], "invalid query '23'"),
         (&["--scale", "0"], "invalid scale factor '0'"),
-        (&["--iterations", "0"], "invalid number '0'"),
+        (&["--iterations", "0"], "invalid count '0'"),
         (&["--html", "none/page.html"], "'none'"),
         (&["--data", "file/data", "--scale", "0.001"], "name another folder with --data"),
     ];

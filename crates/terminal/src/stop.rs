@@ -1,4 +1,4 @@
-//! Ends a measurement early.
+//! Cancellation of measurements.
 
 use std::{
     io,
@@ -11,8 +11,8 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// Tells a measurement to end. Runs end at their next batch, and a process that is waited for is
-/// killed.
+/// A request to end a measurement. Runs end at their next batch. A process that a measurement
+/// waits for is killed.
 #[derive(Debug, Default)]
 pub struct Stop {
     set: AtomicBool,
@@ -20,24 +20,24 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Asks for the end.
+    /// Requests the end.
     pub fn set(&self) {
         self.set.store(true, Relaxed);
         if let Some(child) = &mut *self.child() {
-            // If it has ended already, all is well.
+            // It may have ended already.
             child.kill().ok();
         }
     }
 
-    /// Whether the end was asked for.
+    /// Returns whether the end was requested.
     pub fn is_set(&self) -> bool {
         self.set.load(Relaxed)
     }
 
-    /// Goes on, unless the end was asked for.
+    /// Checks that the measurement should continue.
     ///
     /// # Errors
-    /// If the end was asked for.
+    /// If the end was requested.
     pub fn check(&self) -> Result<()> {
         if self.is_set() {
             bail!("interrupted");
@@ -45,21 +45,21 @@ impl Stop {
         Ok(())
     }
 
-    /// Starts `command`, whose standard output is a pipe; one at a time.
+    /// Starts `command`, whose standard output must be a pipe. Only one process may run at a time.
     ///
     /// # Errors
-    /// If it cannot be started, or the end was asked for.
+    /// If it cannot be started, or the end was requested.
     pub fn spawn(&self, command: &mut Command) -> Result<(Running<'_>, ChildStdout)> {
         let mut running = self.child();
         self.check()?;
         let mut child = command.spawn()?;
-        let stdout = child.stdout.take().context("its output is no pipe")?;
+        let stdout = child.stdout.take().context("its standard output is not a pipe")?;
         *running = Some(child);
         Ok((Running(self), stdout))
     }
 
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
-        // Nothing panics while the child is locked.
+        // No code panics while it holds this lock.
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -68,10 +68,10 @@ impl Stop {
 pub struct Running<'a>(&'a Stop);
 
 impl Running<'_> {
-    /// Waits for its end, which its closed output has announced.
+    /// Waits for the process, after its output was closed.
     ///
     /// # Errors
-    /// If the system does not say how it ended.
+    /// If the system does not report an exit status.
     pub fn wait(self) -> io::Result<ExitStatus> {
         let child = self.0.child().take();
         child.map_or(Err(io::ErrorKind::NotFound.into()), |mut child| child.wait())

@@ -15,22 +15,22 @@ Examples:
   annulus bench join --data band --rows 1M --hosts 1 --threads 2
   annulus bench join --data tpch --scale 1 --save tables
 
-Two tables are joined around a ring of hosts, as in Frey, Goncalves, Kersten and
-Teubner, A Spinning Join That Does Not Get Dizzy. Each host has an equal part of
-both. Hosts are threads of this process. They prepare their parts one after the
-other, so that these times do not influence each other, and then join together,
-sharing the cores. With --one-at-a-time, each host joins while the others are
-idle, and receives the others' fragments from a second thread, as if it had the
-machine to itself. Result rows are counted and their numbers are added up, and
-both are compared with an independent answer.
+Two tables are joined around a ring of hosts, as in Frey, Goncalves, Kersten
+and Teubner, A Spinning Join That Does Not Get Dizzy. Each host has an equal
+part of both. Hosts are threads of this process. They prepare their parts one
+after the other, so that these times do not influence each other, and then
+join together, sharing the cores. With --one-at-a-time, each host joins while
+the others are idle, and receives the others' fragments from a second thread,
+as if it had the machine to itself. Result rows are counted and their numbers
+are added up, and both are compared with an independent answer.
 
 Columns of --json; medians of the rounds, of the host with the largest value:
   data, by, link, hosts, threads, buffers, zipf, one_at_a_time
   rows, probe_rows   rows of the stationary and of the rotating table
   matches, sum       rows of the result, and the sum of all their numbers
   setup_s            seconds to prepare a host's part of both tables
-  setup_cpu_s        seconds of setup_s on a core, the least of the rounds; other
-                     work on the machine affects it less (Linux, with
+  setup_cpu_s        seconds of setup_s on a core, the least of the rounds;
+                     other work on the machine affects it less (Linux, with
                      --one-at-a-time --threads 1)
   join_s             seconds of the revolution
   waiting_share      average time that hosts waited for data / join_s
@@ -39,8 +39,8 @@ Columns of --json; medians of the rounds, of the host with the largest value:
                      came, and the part after a host had joined all its own
   total_s            setup_s + join_s
   host_probed        rows that a host probed, on any machine
-  host_compared      pairs of rows that it compared, in a bucket or in the band;
-                     with host_probed, the work of a host
+  host_compared      pairs of rows that it compared, in a bucket or in the
+                     band; with host_probed, the work of a host
   host_mb            memory of a host in MiB: its prepared part, tables and
                      ring buffers
   peak_mb            most memory taken while a host prepared, without its input
@@ -155,6 +155,6 @@ pub enum Link {
 fn parse_scale(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(scale) if (0.001..=100.0).contains(&scale) => Ok(scale),
-        _ => Err(format!("invalid scale factor '{text}': expected 0.001 to 100")),
+        _ => Err(format!("invalid scale '{text}': expected 0.001 to 100")),
     }
 }

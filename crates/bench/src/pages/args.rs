@@ -22,16 +22,17 @@ Examples:
   annulus bench pages --csv pages.csv --html pages.html
 
 Tuples are generated, partitioned by key % partitions, and written onto pages.
-The variants are those of Ladner, Implementing an Efficient Shuffle Operator for
-Streaming Database Systems; its two best cases, which ignore the key; and Ranges,
-the way of Annulus.
+The variants are those of Ladner, Implementing an Efficient Shuffle Operator
+for Streaming Database Systems; its two best cases, which ignore the key; and
+Ranges, the way of Annulus.
 
-A cell is a tuple size, a number of partitions and a number of threads. In each
-cell, every variant runs once to check every byte on its pages, and once more to
-count memory. Then all variants run in turn, each round starting with the next
-one. All page memory is touched before it is timed: the paper's variants take
-zeroed pages from a heap, Ranges from a pool, as many as the checked run took. A
-variant whose pages cannot fit is skipped, and a line says so.
+A cell is a tuple size, a number of partitions and a number of threads. In
+each cell, every variant runs once to check every byte on its pages, and once
+more to count memory. Then all variants run in turn, each round starting with
+the next one. All page memory is touched before it is timed: the paper's
+variants take zeroed pages from a heap, Ranges from a pool, as many as the
+checked run took. A variant whose pages cannot fit is skipped, and a line says
+so.
 
 The table has a row for each cell; --json, --csv and --html have all variants:
   ours M/s       mtuples_per_s of Ranges
@@ -53,6 +54,8 @@ Columns of --json and --csv; times are medians of the rounds:
   peak_mb        most page memory and other memory of a run, in MiB
   page_bytes     size of a page
   spread         interquartile range of the rounds' throughput / its median
+  too_short      whether shuffle_s is under 1 ms: then mtuples_per_s means
+                 little
   layout, zipf   if not the default
   .._per_tuple   with --counters, from one more run";
 
@@ -146,13 +149,13 @@ pub enum LayoutArg {
     Compact,
 }
 
-/// Most bytes that each thread writes to measure what the machine can.
+/// Most bytes that each thread writes to measure the machine's write throughput.
 pub const LIMIT_BYTES: u64 = 1 << 30;
-/// Software-managed buffers of the paper's variants, unless the user says so.
+/// Default of `--buffers`: the software-managed buffers of the paper's variants.
 pub const DEFAULT_BUFFER_BYTES: usize = 1 << 20;
 
 impl Tuning {
-    /// The setting that is asked for.
+    /// Returns the setting that these options ask for.
     pub fn setting(&self) -> Setting {
         let default = || default_memory_bytes(machine::memory_bytes(), machine::available_bytes());
         Setting {
@@ -173,7 +176,7 @@ impl Tuning {
     }
 }
 
-/// Reads the bytes of a tuple, at least those of its key.
+/// Reads the bytes of a tuple: at least the 4 of its key.
 pub fn parse_tuple_bytes(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(bytes) if (4..=65_536).contains(&bytes) => Ok(bytes),
@@ -181,7 +184,7 @@ pub fn parse_tuple_bytes(text: &str) -> Result<u32, String> {
     }
 }
 
-/// One thread and as many as there are cores.
+/// Returns the default of `--threads`: 1 and the number of cores.
 pub fn default_threads() -> Vec<usize> {
     let mut threads = vec![1, machine::cores()];
     threads.dedup();

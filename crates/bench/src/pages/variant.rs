@@ -1,4 +1,4 @@
-//! What is compared, by name.
+//! The variants that are compared.
 
 use std::{fmt, sync::LazyLock};
 
@@ -16,7 +16,7 @@ pub struct Variant {
     kind: Kind,
 }
 
-/// Whose a variant is. The paper's have a number in the lists of `annulus_pages`.
+/// The origin of a variant. The paper's have an index in the lists of `annulus_baselines`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Paper(usize),
@@ -24,14 +24,14 @@ enum Kind {
     Ours,
 }
 
-/// The name of ours.
+/// The name of Annulus's partitioner.
 pub const OURS: &str = "Ranges";
 
 impl Variant {
-    /// Ours.
+    /// The partitioner of Annulus.
     pub const OURS: Self = Self { name: OURS, kind: Kind::Ours };
 
-    /// The paper's variants, its best cases, and ours.
+    /// Returns the paper's variants, its best cases, and ours.
     pub fn all() -> Vec<Self> {
         let paper = paper().into_iter().enumerate().map(|(i, way)| Self { name: way.name(), kind: Kind::Paper(i) });
         let best =
@@ -39,22 +39,22 @@ impl Variant {
         paper.chain(best).chain([Self::OURS]).collect()
     }
 
-    /// Its name in reports.
+    /// Returns its name in reports.
     pub fn name(self) -> &'static str {
         self.name
     }
 
-    /// Whether it is Annulus's.
+    /// Returns whether it is Annulus's.
     pub fn is_ours(self) -> bool {
         self.kind == Kind::Ours
     }
 
-    /// Whether it is one of the paper's designs, and neither a best case nor ours.
+    /// Returns whether it is one of the paper's designs, neither a best case nor ours.
     pub fn is_paper(self) -> bool {
         self.paper_number().is_some()
     }
 
-    /// Its number among the paper's designs, if it is one of them.
+    /// Returns its number among the paper's designs, if it is one of them.
     pub fn paper_number(self) -> Option<usize> {
         match self.kind {
             Kind::Paper(number) => Some(number),
@@ -62,7 +62,7 @@ impl Variant {
         }
     }
 
-    /// Where it may put tuples.
+    /// Returns where it may put tuples.
     pub(super) fn placement(self) -> Placement {
         match self.kind {
             Kind::BestCase(_) => Placement::Any,
@@ -70,17 +70,17 @@ impl Variant {
         }
     }
 
-    /// Whether each thread has a page of its own for each partition.
+    /// Returns whether each thread has its own page for each partition.
     pub(super) fn has_local_pages(self) -> bool {
         matches!(self.name, "LocalPagesAndMerge" | "BestCase")
     }
 
-    /// Whether it keeps all tuples in memory before it places them.
+    /// Returns whether it keeps all tuples in memory before it places them.
     pub(super) fn materialises(self) -> bool {
         self.name == "Radix"
     }
 
-    /// A new one, which has kept nothing yet. Ours takes its pages from `pool`.
+    /// Returns a new partitioner. Ours takes its pages from `pool`.
     pub(super) fn partitioner(self, pool: &Pool) -> Box<dyn Partitioner> {
         match self.kind {
             Kind::Paper(index) => paper().swap_remove(index),

@@ -14,18 +14,20 @@ Examples:
   annulus bench roundabout --elements 64K,1M,4M --bytes 8G --rounds 9
   annulus bench roundabout --ways plain,tcp --json
 
-Elements go from one host to the next: figure 5 of Frey, Goncalves, Kersten and
-Teubner, A Spinning Join That Does Not Get Dizzy, which shows the throughput by
-the size of a transfer. Both hosts are threads of this process, connected by
-loopback. Every byte is checked once for each way and size. Then all ways run in
-turn, each round starting with the next one; the receiver reads the first and
-last bytes of every element.
+Elements go from one host to the next: figure 5 of Frey, Goncalves, Kersten
+and Teubner, A Spinning Join That Does Not Get Dizzy, which shows the
+throughput by the size of a transfer. Both hosts are threads of this process,
+connected by loopback. Every byte is checked once for each way and size. Then
+all ways run in turn, each round starting with the next one; the receiver
+reads the first and last bytes of every element.
 
 Columns of --json:
   way, element_bytes, elements
   gb_per_s       10^9 bytes of elements per second, median of the rounds
   ratio          gb_per_s / gb_per_s of the plain stream, for the same size
-  spread         interquartile range of the rounds / their median";
+  spread         interquartile range of the rounds / their median
+  too_short      whether the median round took under 1 ms: then gb_per_s means
+                 little";
 
 /// What the benchmark measures, and how often.
 #[derive(Args, Clone, Debug)]
@@ -41,6 +43,8 @@ pub struct RoundaboutArgs {
     )]
     pub elements: Vec<u32>,
     /// Bytes that each run sends
+    ///
+    /// At least two elements for each buffer of a host.
     #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = units::parse_size)]
     pub bytes: usize,
     /// Ways to send elements
@@ -96,7 +100,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// Returns its word.
+    /// Returns its word on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -115,7 +119,7 @@ impl Way {
         }
     }
 
-    /// Whether hosts authenticate with certificates.
+    /// Returns whether hosts have certificates.
     pub(super) fn is_secure(self) -> bool {
         match self {
             Self::Tls => true,
@@ -125,7 +129,7 @@ impl Way {
         }
     }
 
-    /// Returns the options for libfabric; `named` is the argument of `--fabric`.
+    /// Returns libfabric's options; `named` is the argument of `--fabric`.
     #[cfg(feature = "ofi")]
     pub(super) fn fabric(self, named: &str) -> Option<FabricOptions<'_>> {
         let (provider, node) = match self {
@@ -140,10 +144,10 @@ impl Way {
     }
 }
 
-/// Parses the size of a ring's buffer.
+/// Reads the size of a ring's buffer.
 pub fn parse_element(text: &str) -> Result<u32, String> {
     match units::parse_size(text)? {
         bytes @ 4096..=1_073_741_824 => Ok(bytes as u32),
-        _ => Err(format!("invalid size '{text}': expected 4K to 1G")),
+        _ => Err(format!("size '{text}' is out of range: expected 4K to 1G")),
     }
 }

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// A table of numbers; the columns in `words` are words.
+/// Returns a table. Columns are aligned as numbers, except those in `words`.
 pub fn table(header: &[&str], words: &[usize], rows: impl Iterator<Item = Vec<String>>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);

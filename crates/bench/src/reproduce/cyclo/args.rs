@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use annulus_terminal::units;
+use annulus_terminal::units::{self, counted};
 use clap::Args;
+use indicatif::BinaryBytes;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -11,15 +12,15 @@ Examples:
   annulus reproduce cyclo-join --rows 50M --more-rows 10M --out results
   annulus reproduce cyclo-join --figures 9,12 --zipf-rows 1M
 
-Measures the figures of the evaluation in Frey, Goncalves, Kersten and Teubner, A
-Spinning Join That Does Not Get Dizzy. All hosts are threads of this process. In
-figures 7 to 11, one host works at a time, as if it had the machine to itself,
-which shows the work of each host. In figure 12 and in one line of figure 7, all
-hosts work at once and share the cores.
+Measures the figures of the evaluation in Frey, Goncalves, Kersten and
+Teubner, A Spinning Join That Does Not Get Dizzy. All hosts are threads of
+this process. In figures 7 to 11, one host works at a time, as if it had the
+machine to itself, which shows the work of each host. In figure 12 and in one
+line of figure 7, all hosts work at once and share the cores.
 
 Every result is compared with an independent answer. For the columns, see
-annulus bench join --help. When all is measured, cyclo-join.jsonl, cyclo-join.csv
-and cyclo-join.html are written to the folder.";
+annulus bench join --help. When all is measured, cyclo-join.jsonl,
+cyclo-join.csv and cyclo-join.html are written to the folder.";
 
 /// What is measured for the paper's figures.
 #[derive(Args, Clone, Debug)]
@@ -81,7 +82,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// The paper's number.
+    /// Returns its number in the paper.
     pub(super) fn number(self) -> u8 {
         match self {
             Self::Transfer => 5,
@@ -96,15 +97,32 @@ impl Figure {
 }
 
 impl CycloJoinArgs {
-    /// These, or what a quick run measures.
+    /// Returns these options, with the sizes of a quick run if it is one. Figures are sorted.
     pub(super) fn sized(&self) -> Self {
         let mut args = self.clone();
         args.figures.sort_unstable();
         args.figures.dedup();
         if self.quick {
             (args.rows, args.more_rows, args.zipf_rows, args.link_rows) = (20_000, 5_000, 2_000, 20_000);
-            (args.bytes, args.rounds) = (1 << 20, 1);
+            (args.bytes, args.rounds) = (4 << 20, 1);
         }
         args
+    }
+
+    /// Returns the size of a quick run in words, or `None` if it is not one.
+    pub(super) fn quick_size(&self) -> Option<String> {
+        let rows = |rows: u64| counted(rows, "row");
+        self.quick.then(|| {
+            format!(
+                "tables of {} in figures 7 and 10, {} per host in 8 and 11, {} in 9 and {} in 12; {} a run in \
+                 figure 5; {}",
+                rows(self.rows),
+                rows(self.more_rows),
+                rows(self.zipf_rows),
+                rows(self.link_rows),
+                BinaryBytes(self.bytes as u64),
+                counted(self.rounds as u64, "round")
+            )
+        })
     }
 }

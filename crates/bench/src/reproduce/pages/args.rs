@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use annulus_baselines::generator::Keys;
 use annulus_pages::page::Layout;
-use annulus_terminal::{machine, units};
+use annulus_terminal::{
+    machine,
+    units::{self, counted},
+};
 use clap::Args;
 
 use crate::pages::{DEFAULT_BUFFER_BYTES, LIMIT_BYTES, Setting, default_memory_bytes};
@@ -17,12 +20,13 @@ Examples:
   annulus reproduce pages --flink ~/annulus/bench/flink/run
 
 Measures the figures of the evaluation in Ladner, Implementing an Efficient
-Shuffle Operator for Streaming Database Systems, with Ranges, the way of Annulus,
-beside the paper's variants:
+Shuffle Operator for Streaming Database Systems, with Ranges, the way of
+Annulus, beside the paper's variants:
   4.1, 4.2  throughput by threads; 16-byte tuples, 2, 4, 8 and 16 partitions
   4.3-4.5   the same for tuples of 4, 16 and 100 bytes, 32 and 1024 partitions
   4.6       peak memory; 16-byte tuples, 32 partitions, all cores
-  4.7       Apache Flink's keyBy; 1024 partitions, all cores (needs Java, Maven)
+  4.7       Apache Flink's keyBy; 1024 partitions, all cores; skipped without
+            Java or Maven
 
 Every variant is checked byte by byte before it is timed. For the columns, see
 annulus bench pages --help. When all is measured, pages.json, pages.csv and
@@ -68,12 +72,12 @@ const QUICK_TUPLES: u64 = 20_000;
 const QUICK_PAGE_BYTES: usize = 16 << 10;
 
 impl ReproduceArgs {
-    /// Tuples of each run, if it is not the memory that decides.
+    /// Returns the tuples of each run, unless memory decides.
     pub(super) fn tuples(&self) -> Option<u64> {
         self.tuples.or(self.quick.then_some(QUICK_TUPLES))
     }
 
-    /// The setting of all cells: the paper's.
+    /// Returns the setting of all cells: the paper's, or a quick run's.
     pub(super) fn setting(&self) -> Setting {
         let memory = || default_memory_bytes(machine::memory_bytes(), machine::available_bytes());
         Setting {
@@ -90,7 +94,20 @@ impl ReproduceArgs {
         }
     }
 
-    /// Numbers of threads: from 1 to the cores, or twice as many.
+    /// Returns the size of a quick run in words, or `None` if it is not one.
+    pub(super) fn quick_size(&self) -> Option<String> {
+        let (tuples, setting) = (self.tuples()?, self.setting());
+        self.quick.then(|| {
+            format!(
+                "{} a run, pages of {} KiB, {}",
+                counted(tuples, "tuple"),
+                setting.paper_page_bytes >> 10,
+                counted(setting.rounds as u64, "round")
+            )
+        })
+    }
+
+    /// Returns the numbers of threads: from 1 to the number of cores, or twice as many.
     pub(super) fn threads(&self) -> Vec<usize> {
         let most = machine::cores() * if self.oversubscribe { 2 } else { 1 };
         (1..=most).collect()
