@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{
     commands::{
@@ -42,9 +42,27 @@ pub struct Args {
     pub command: Command,
 }
 
+/// Parses the command line. Help and usage errors come back as an error.
+pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Args, clap::Error> {
+    let arguments: Vec<_> = arguments.map(protect_comment).collect();
+    if arguments.iter().any(|argument| argument == "-h") {
+        short(Args::command()).try_get_matches_from(&arguments)?;
+    }
+    Args::try_parse_from(arguments)
+}
+
+/// Returns `command` for `-h`, which has one line an option and leaves their values to `--help`.
+fn short(command: clap::Command) -> clap::Command {
+    let hide = |argument: clap::Arg| match argument.get_action().takes_values() {
+        true => argument.hide_possible_values(true),
+        false => argument,
+    };
+    command.mut_args(hide).mut_subcommands(short)
+}
+
 /// Returns `argument`, with a space in front if it is SQL that begins with a comment (`-- like
 /// this`): clap would take it for an option.
-pub fn protect_comment(argument: OsString) -> OsString {
+fn protect_comment(argument: OsString) -> OsString {
     let is_comment = argument
         .to_str()
         .and_then(|text| text.strip_prefix("--"))
@@ -104,7 +122,6 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
@@ -131,6 +148,24 @@ mod tests {
             command.build();
             check_help(&mut command, columns);
         }
+    }
+
+    /// Returns the lines of `-h` that go on with an option, of `command` and of the commands below
+    /// it.
+    fn further_lines(command: &mut clap::Command) -> Vec<String> {
+        let help = command.render_help().to_string();
+        let options = help.lines().skip_while(|line| !line.starts_with("Options:"));
+        let further = options.filter(|line| line.starts_with(' ') && !line.trim_start().starts_with('-'));
+        let mut lines: Vec<_> = further.map(|line| format!("{}: {}", command.get_name(), line.trim())).collect();
+        lines.extend(command.get_subcommands_mut().flat_map(further_lines));
+        lines
+    }
+
+    #[test]
+    fn short_help_has_one_line_an_option() {
+        let mut command = short(Args::command()).term_width(100);
+        command.build();
+        assert_eq!(further_lines(&mut command), [""; 0]);
     }
 
     #[test]

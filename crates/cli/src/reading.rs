@@ -4,37 +4,42 @@ use annulus_dataset::input::{BadRows, ColumnTypes, CsvOptions, Format, InputOpti
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
+/// The heading of these options in the help.
+const HEADING: &str = "Reading inputs";
+
 /// The options for reading input files.
 #[derive(clap::Args)]
-#[command(next_help_heading = "Reading inputs")]
 pub struct ReadingArgs {
     /// Format of the inputs [default: from the file names]
-    #[arg(long, value_name = "FORMAT", ignore_case = true)]
+    #[arg(long, help_heading = HEADING, value_name = "FORMAT", ignore_case = true)]
     pub input_format: Option<InputFormat>,
     /// Types of columns, such as zip=text,price=decimal(10,2)
     ///
     /// For columns of CSV and JSON files and of key=value folders. The types are text, int, float,
     /// bool, date, timestamp, timestamptz, decimal(PRECISION,SCALE), or the name of an Arrow type.
     /// By default a type is inferred from a sample of all files.
-    #[arg(long, value_name = "COLUMN=TYPE,..")]
+    #[arg(long, help_heading = HEADING, value_name = "COLUMN=TYPE,..")]
     pub types: Option<String>,
     /// Read all other columns of text files and folders as text
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     pub all_text: bool,
     /// Field delimiter of CSV files [default: detected]
     ///
     /// By default a tab in .tsv files, | in .tbl files, and elsewhere the character that divides
     /// the lines: a comma, a semicolon, a tab or |.
-    #[arg(long, value_name = "CHAR")]
+    #[arg(long, help_heading = HEADING, value_name = "CHAR")]
     pub delimiter: Option<char>,
     /// Treat the first line of CSV files as values, not names
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     pub no_header: bool,
     /// Text that means null in CSV files
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, help_heading = HEADING, value_name = "TEXT")]
     pub null: Option<String>,
-    /// What to do with a row that does not match its columns' types
-    #[arg(long, value_name = "ACTION", default_value = "fail")]
+    /// What to do with a row that cannot be read
+    ///
+    /// That is a row with a value that does not have its column's type, or with too few or too many
+    /// values.
+    #[arg(long, help_heading = HEADING, value_name = "ACTION", default_value = "fail")]
     pub on_bad_row: OnBadRow,
 }
 

@@ -50,7 +50,9 @@ pub struct RepartitionArgs {
     /// Scale factor of the table; 1 has 6 million rows
     #[arg(long, default_value = "1", value_name = "SF", value_parser = units::parse_scale)]
     pub scale: f64,
-    /// Numbers of input and output partitions
+    /// Inputs and outputs
+    ///
+    /// Numbers of partitions before and after the repartition.
     #[arg(long, value_name = "MxN", value_delimiter = ',', default_value = "2x2,4x4,16x16,64x64,16x256,8x1024")]
     pub shapes: Vec<Shape>,
     /// Columns of the rows

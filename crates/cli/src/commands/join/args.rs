@@ -90,7 +90,7 @@ pub struct JoinArgs {
     /// Folder for the result
     #[arg(long, short, value_name = "DIR", required_unless_present = "explain")]
     output: Option<PathBuf>,
-    /// Number of host processes on this machine
+    /// Host processes on this machine
     #[arg(long, value_name = "N", default_value = "1", value_parser = units::parse_count, conflicts_with = "ring")]
     local: usize,
     /// Run the join on the hosts of a ring (see annulus node)
@@ -122,10 +122,10 @@ pub struct JoinArgs {
     /// A size such as 512M or 2G. A join that would need more is refused.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     memory_limit: Option<usize>,
-    /// Parts of the stationary relation, joined in turn, or auto
+    /// Parts of the stationary relation, or auto
     ///
-    /// The other relation rotates once for each part. With auto, the number follows from
-    /// --memory-limit.
+    /// The parts are joined in turn. The other relation rotates once for each part. With auto, the
+    /// number follows from --memory-limit.
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_revolutions)]
     revolutions: Revolutions,
     /// Size of the rotating fragments, from 4K to 1G
@@ -138,7 +138,7 @@ pub struct JoinArgs {
     /// More buffers compensate for hosts whose speed varies.
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u32).range(3..=1 << 16))]
     buffers: u32,
-    /// Seconds of silence after which a host counts as failed
+    /// Seconds of silence after which a host is lost
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = units::parse_seconds)]
     timeout: Duration,
     /// Restart up to N times without a host that is lost
@@ -147,7 +147,7 @@ pub struct JoinArgs {
     /// With --ring, seconds to wait for hosts that are busy
     #[arg(long, value_name = "SECONDS", requires = "ring", value_parser = units::parse_seconds)]
     wait: Option<Duration>,
-    /// Suffix for a column of RIGHT whose name LEFT also has
+    /// Suffix for columns of RIGHT that LEFT also has
     #[arg(long, value_name = "TEXT", default_value = "_right")]
     suffix: String,
     #[command(flatten)]
@@ -301,6 +301,10 @@ impl JoinArgs {
             let (name, path) = named(text).unwrap_or((name, text));
             Input { name: name.to_owned(), paths: vec![path_of(path)], options: options.clone() }
         };
+        let (left, right) = (input(&self.left, "a"), input(&self.right, "b"));
+        if left.name == right.name {
+            bail!("LEFT and RIGHT are both named '{}': give one of them another name (NAME=PATH)", left.name);
+        }
         let output = self.output.unwrap_or_default();
         let output = if ring.is_some() { PathBuf::from(absolute(&output.to_string_lossy())) } else { output };
         let hosts = ring.as_ref().map_or(self.local, |(file, _)| file.hosts.len());
@@ -309,8 +313,8 @@ impl JoinArgs {
             (left.trim().to_owned(), right.trim().to_owned())
         };
         let query = Query {
-            left: input(&self.left, "a"),
-            right: input(&self.right, "b"),
+            left,
+            right,
             on: self.on.iter().map(pair).collect(),
             condition: self.condition,
             join: self.join.into(),

@@ -5,8 +5,9 @@ use annulus_cluster::{
     job::Revolutions,
 };
 use annulus_join::types::Side;
+use annulus_terminal::report::plain;
 use anyhow::Result;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::CellAlignment;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
@@ -61,8 +62,7 @@ fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
 
 /// Returns the plan as a table.
 pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
+    let mut table = plain::list();
     let query = &command.job.query;
     let choice = planned.choice;
     let [left, right] = planned.extents;
@@ -97,8 +97,7 @@ pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
 
 /// Returns the result as tables.
 pub fn text(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
+    let mut table = plain::list();
     let manifest = &summary.manifest;
     let mut row = |name: &str, value: String| {
         table.add_row([name, &value]);
@@ -121,8 +120,7 @@ pub fn text(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> S
 /// Returns a table of the hosts, with times split as in section V of the paper: setup, join,
 /// waiting.
 fn hosts_text(summary: &Summary) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
+    let mut table = plain::list();
     let header = ["", "rows left", "rows right", "rows out", "read s", "setup s", "join s", "waiting s", "memory"];
     table.set_header(header);
     for column in table.column_iter_mut() {

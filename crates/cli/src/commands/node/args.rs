@@ -60,10 +60,10 @@ pub struct NodeArgs {
     /// Folder that joins may write to; can be repeated
     #[arg(long, value_name = "DIR")]
     pub allow_write: Vec<PathBuf>,
-    /// Seconds to wait for the other hosts at each step of a join
+    /// Seconds to wait for the other hosts at each step
     #[arg(long, value_name = "SECONDS", default_value = "3600", value_parser = units::parse_seconds)]
     pub step_timeout: Duration,
-    /// Seconds of silence after which a coordinator counts as failed
+    /// Seconds of silence after which a coordinator is lost
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = units::parse_seconds)]
     pub timeout: Duration,
 }

@@ -4,8 +4,8 @@ use annulus_dataset::{
     output::{HotKeyEntry, MANIFEST_NAME, Manifest, QUARANTINE_NAME},
     split::Summary,
 };
+use annulus_terminal::report::plain;
 use anyhow::Result;
-use comfy_table::{Table, presets};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
@@ -90,8 +90,7 @@ pub fn json(done: &Done) -> Result<String> {
 /// Returns a table of two columns, and one of the hot keys if there are any.
 pub fn text(done: &Done) -> String {
     let report = Report::new(done);
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
+    let mut table = plain::list();
     let mut row = |name: &str, value: String| {
         table.add_row([name, &value]);
     };
@@ -125,8 +124,7 @@ fn hot_keys_text(hot_keys: &[HotKey<'_>]) -> String {
     if hot_keys.is_empty() {
         return String::new();
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
+    let mut table = plain::list();
     table.set_header(["hot key", "partition", "rows", "share", "extra files"]);
     for HotKey { entry, partition_share } in hot_keys.iter().take(SHOWN_HOT_KEYS) {
         let HotKeyEntry { key, partition, files, rows_min, rows_max } = entry;

@@ -53,7 +53,7 @@ pub struct SqlArgs {
     /// Format of printed results
     #[arg(long, default_value = "table", conflicts_with = "output")]
     pub format: Format,
-    /// Rows of a table to print, or inf [default: 40 on a terminal, else inf]
+    /// Rows of a table to print, or inf [default: 40 on a terminal]
     #[arg(long, value_name = "N", value_parser = units::parse_max_rows)]
     pub maxrows: Option<usize>,
     /// Write the result of the last statement to a file

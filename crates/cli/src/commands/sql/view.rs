@@ -52,7 +52,7 @@ impl View {
             _ => {}
         }
         if shown.is_some_and(|rows| rows.cut) {
-            eprintln!("cells that end in … are cut; the formats csv and json have the full text");
+            eprintln!("cut cells end in …; format csv prints them whole");
         }
         Ok(())
     }

@@ -5,9 +5,8 @@ use std::time::Duration;
 use annulus_datafusion::ExchangeReport;
 use annulus_terminal::report::{
     chart::{BarGroup, bars},
-    page,
+    page, plain,
 };
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use super::args::TpchJob;
@@ -67,15 +66,7 @@ const HEADER: [&str; 9] =
 
 /// Returns a table for the terminal.
 pub fn table(reports: &[QueryReport]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(HEADER);
-    for report in reports {
-        table.add_row(cells(report));
-    }
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.to_string()
+    plain::table(&HEADER, &[], reports.iter().map(cells)).to_string()
 }
 
 /// Returns one line: totals, their ratio, and the query with the lowest ratio.
