@@ -150,8 +150,8 @@ impl fmt::Display for Setting {
         let limit_mb = megabytes(*memory_limit as u64);
         write!(
             f,
-            "{machine}; lineitem at scale factor {scale}, {rows} rows, generated in {:.1} s; medians of {rounds} rounds; \
-             slow consumers with a memory pool of {limit_mb} MB",
+            "{machine}; lineitem at scale factor {scale}, {rows} rows, generated in {:.1} s; medians of \
+             {rounds} rounds; slow consumers with a memory pool of {limit_mb} MB",
             generated.as_secs_f64()
         )
     }
