@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{
     commands::{
         bench::{self, BenchCommand},
+        completions::{self, CompletionsArgs},
+        help::{self, HelpArgs, ManArgs},
         join::{self, JoinArgs},
         node::{self, NodeArgs},
         partition::{self, PartitionArgs},
@@ -23,6 +25,7 @@ use crate::{
 /// DataFusion.
 #[derive(Parser)]
 #[command(name = "annulus", version, subcommand_required = true, arg_required_else_help = true)]
+#[command(disable_help_subcommand = true)]
 #[command(after_help = "Examples:
   annulus tpch                                      compare stock DataFusion with Annulus on TPC-H
   annulus sql \"SELECT count(*) FROM 'orders.parquet'\"
@@ -84,6 +87,12 @@ pub enum Command {
     /// Measure again what a paper's figures show
     #[command(subcommand)]
     Reproduce(ReproduceCommand),
+    /// Print a shell's completions of this command line
+    Completions(CompletionsArgs),
+    /// Print manual pages, or write them to a folder
+    Man(ManArgs),
+    /// Print the help of a command, or a page on a topic, such as inputs
+    Help(HelpArgs),
 }
 
 impl Command {
@@ -99,6 +108,9 @@ impl Command {
             Self::Node(args) => node::run(args),
             Self::Bench(command) => bench::run(command),
             Self::Reproduce(command) => reproduce::run(command),
+            Self::Completions(args) => completions::run(args, Args::command()),
+            Self::Man(args) => help::run_man(args, Args::command()),
+            Self::Help(args) => help::run(args, Args::command()),
         }
     }
 }
