@@ -30,8 +30,8 @@ pub struct Limits {
     /// Partitions that the optimizer aims at [default: the number of cores]
     #[arg(long, value_name = "P", value_parser = units::parse_count)]
     pub target_partitions: Option<usize>,
-    /// Memory for sorts, joins and aggregates, like 512M or 2G, before they spill or fail; what is
-    /// read and on its way comes on top [default: no limit]
+    /// Memory for sorts, joins, aggregates and repartitions, like 512M or 2G, before they spill or
+    /// fail; readers and batches in transit come on top [default: no limit]
     #[arg(long = "memory-limit", value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_bytes: Option<usize>,
 }
