@@ -61,8 +61,8 @@ async fn run_job(mut job: SqlJob, spill: &Path) -> Result<Outcome> {
     }
 }
 
-/// Returns a session with the tables and options of `job`. The last statement fails unless tables have
-/// the columns of `types`.
+/// Returns a session with the tables and options of `job`. The last statement fails unless tables
+/// have the columns of `types`.
 async fn prepare(job: &SqlJob, spill: &Path, types: Option<GivenTypes>) -> Result<SessionContext> {
     let mut options = ConfigOptions::from_env()?;
     options.format.null = "NULL".to_owned();
