@@ -8,6 +8,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::{
     commands::{
         bench::{self, BenchCommand},
+        completions::{self, CompletionsArgs},
+        help::{self, HelpArgs, ManArgs},
         join::{self, JoinArgs},
         node::{self, NodeArgs},
         partition::{self, PartitionArgs},
@@ -36,7 +38,7 @@ interrupted (143 by SIGTERM, 129 by SIGHUP).";
 /// SQL, datasets and benchmarks on a lock-free exchange, plugged into Apache DataFusion
 #[derive(Parser)]
 #[command(name = "annulus", version, subcommand_required = true, arg_required_else_help = true)]
-#[command(after_long_help = EXAMPLES)]
+#[command(disable_help_subcommand = true, after_long_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
@@ -101,6 +103,12 @@ pub enum Command {
     /// Reproduce the figures of a paper on this machine
     #[command(subcommand)]
     Reproduce(ReproduceCommand),
+    /// Print a shell's completions of this command line
+    Completions(CompletionsArgs),
+    /// Print manual pages, or write them to a folder
+    Man(ManArgs),
+    /// Print the help of a command, or a page on a topic, such as inputs
+    Help(HelpArgs),
 }
 
 impl Command {
@@ -116,6 +124,9 @@ impl Command {
             Self::Node(args) => node::run(args),
             Self::Bench(command) => bench::run(command),
             Self::Reproduce(command) => reproduce::run(command),
+            Self::Completions(args) => completions::run(args, Args::command()),
+            Self::Man(args) => help::run_man(args, Args::command()),
+            Self::Help(args) => help::run(args, Args::command()),
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct Limits {
     /// Target number of partitions [default: number of cores]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub target_partitions: Option<usize>,
-    /// Memory for sorts, joins and aggregates [default: unlimited]
+    /// Memory for sorts, joins, aggregates and repartitions [default: unlimited]
     ///
     /// A size such as 512M or 2G. Operators that need more spill to disk or fail. Memory for
     /// reading files and for batches in transit is not counted.

@@ -2,6 +2,8 @@
 //! modules beside this one, and no other command.
 
 pub mod bench;
+pub mod completions;
+pub mod help;
 pub mod join;
 pub mod node;
 pub mod partition;

@@ -108,6 +108,9 @@ impl Strategy {
     }
 }
 
+/// The smallest memory limit. A batch of 8,192 rows of one integer column takes this much.
+const LEAST_MEMORY_BYTES: usize = 64 << 10;
+
 /// A checked command: what to run, and how to print it.
 pub struct SqlJob {
     pub source: Source,
@@ -151,6 +154,10 @@ impl SqlArgs {
         let input = self.reading.options()?;
         if input.on_bad_row == BadRows::Quarantine {
             bail!("invalid --on-bad-row 'quarantine': only partition has it; expected fail or skip");
+        }
+        if let Some(bytes) = self.limits.memory_bytes.filter(|bytes| *bytes < LEAST_MEMORY_BYTES) {
+            let least = LEAST_MEMORY_BYTES >> 10;
+            bail!("--memory-limit is {bytes} bytes, less than one batch of rows takes: allow at least {least}K");
         }
         let mut settings = self.set;
         settings.extend(self.strategy.map(|strategy| ("annulus.strategy".to_owned(), strategy.name().to_owned())));

@@ -4,6 +4,7 @@
 mod args;
 mod dataset_table;
 mod format;
+mod given_types;
 mod grid;
 mod output;
 mod pipe;

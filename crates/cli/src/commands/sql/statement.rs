@@ -12,6 +12,7 @@ use datafusion::{
 use object_store::ObjectStoreExt;
 
 use super::{
+    given_types::GivenTypes,
     output::OutputFile,
     script, stores,
     view::{View, row_count},
@@ -36,24 +37,29 @@ async fn run(ctx: &SessionContext, text: &str, view: &View, output: Option<Outpu
             None => bail!("an output file needs a query as the last statement"),
         },
     };
-    for statement in statements {
+    let count = statements.len();
+    for (index, statement) in statements.into_iter().enumerate() {
         let query = statement.is_query();
-        let rows = execute(ctx, statement.parsed).await?;
+        let rows = execute(ctx, statement.parsed, index + 1 == count && last.is_none()).await?;
         view.show(ctx, rows, query).await?;
     }
     if let Some((query, file)) = last {
         let target = file.target().display().to_string();
-        let rows = execute(ctx, query.parsed).await?;
+        let rows = execute(ctx, query.parsed, true).await?;
         let count = file.write(rows).await.with_context(|| format!("cannot write '{target}'"))?;
         eprintln!("{} in {target}", row_count(count));
     }
     Ok(())
 }
 
-/// Starts a statement and returns the stream of its rows.
-async fn execute(ctx: &SessionContext, statement: Statement) -> Result<SendableRecordBatchStream> {
+/// Starts a statement and returns the stream of its rows. When the last one starts, all tables that
+/// are read are known.
+async fn execute(ctx: &SessionContext, statement: Statement, is_last: bool) -> Result<SendableRecordBatchStream> {
     let mut state = ctx.state();
     let mut plan = state.statement_to_plan(statement).await?;
+    if is_last {
+        GivenTypes::check(state.config())?;
+    }
     if let LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) = &mut plan {
         let options = stores::take_options(&mut table.options);
         for location in table.locations.iter().filter(|_| !options.is_empty()) {

@@ -19,7 +19,7 @@ use datafusion::{
 use parking_lot::RwLock;
 use tokio::task::spawn_blocking;
 
-use super::dataset_table::DatasetTable;
+use super::{dataset_table::DatasetTable, given_types::GivenTypes};
 
 /// A table's name and the path of its rows, written `NAME=PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,5 +103,6 @@ async fn table_at(state: &SessionState, path: &str, options: &InputOptions) -> R
     let (inputs, options) = ([path.to_owned()], options.clone());
     let dataset =
         spawn_blocking(move || Dataset::open(&inputs, &options)).await.context("the reader has panicked")??;
+    GivenTypes::found(state.config(), &dataset.schema);
     Ok(Arc::new(DatasetTable::new(dataset, state)?))
 }
