@@ -13,7 +13,7 @@ use annulus_dataset::{
     input::BadRows,
     output::{Existing, OutputFormat},
 };
-use annulus_join::types::Side;
+use annulus_join::Side;
 use annulus_roundabout::secure::{HostName, Identity, Role};
 use annulus_terminal::machine;
 use anyhow::{Result, bail};

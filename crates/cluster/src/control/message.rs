@@ -6,7 +6,7 @@ use annulus_dataset::{
     input::Dataset,
     output::{Compression, Existing, Manifest, OutputFormat},
 };
-use annulus_join::types::Side;
+use annulus_join::Side;
 use arrow::{
     datatypes::SchemaRef,
     ipc::{reader::StreamReader, writer::StreamWriter},

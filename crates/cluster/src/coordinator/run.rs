@@ -9,7 +9,7 @@ use std::{
 };
 
 use annulus_dataset::output::{Collection, Manifest, Settings};
-use annulus_join::types::Side;
+use annulus_join::Side;
 
 use super::{Launch, Planned, lines::Event, watch::Ring};
 use crate::{

@@ -12,7 +12,7 @@ use annulus_dataset::{
     input::InputOptions,
     output::{Compression, Existing, OutputFormat},
 };
-use annulus_join::types::JoinType;
+use annulus_join::JoinType;
 use annulus_roundabout::secure::{Authority, HostFiles, HostName, Identity};
 use tempfile::TempDir;
 

@@ -13,7 +13,6 @@
 //! and gathered. A row group of the input that takes more than that, decoded, takes more memory
 //! than the limit.
 
-mod cancel;
 mod files;
 mod first_error;
 mod hot_files;
@@ -33,7 +32,7 @@ use std::sync::atomic::{
 
 use parking_lot::Mutex;
 
-pub use cancel::CancelToken;
+pub use annulus_sync::CancelToken;
 pub use hot_files::HotFiles;
 pub use plan::{JobSpec, Placing};
 pub use progress::{Progress, Silent};
