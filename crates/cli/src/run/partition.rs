@@ -9,7 +9,7 @@ use std::{
 
 use annulus_dataset::{
     error::DatasetError,
-    output::is_unfinished,
+    output::can_resume,
     split::{self, CancelToken, JobSpec, Progress, Summary},
 };
 use annulus_terminal::progress;
@@ -87,7 +87,7 @@ fn is_refusal(error: &anyhow::Error) -> bool {
 
 /// Returns whether there is something to go on with.
 fn say_how_to_go_on(dir: &Path) -> bool {
-    let unfinished = is_unfinished(dir);
+    let unfinished = can_resume(dir);
     if unfinished {
         eprintln!("'{}' has finished partitions; go on with --resume, or start again with --overwrite", dir.display());
     }
