@@ -42,6 +42,14 @@ grep -El '^annulus-(bench|baselines)\b' crates/*/Cargo.toml | grep -Ev '^crates/
         sed '/^\[dev-dependencies\]/,/^\[/d' "$manifest" | grep -Eq '^annulus-(bench|baselines)\b' && echo "$manifest"
     done | found "crates that depend on the benchmarks or the rivals:"
 
+# One folder a command: it knows its own files and the modules that all share, and those know no command.
+git ls-files 'crates/cli/src/commands/*/*.rs' | while read -r file; do
+    own=${file#crates/cli/src/commands/}
+    grep -nE '\bcommands::|super::super|\bcli::' "$file" | grep -v "commands::${own%%/*}::" | sed "s|^|$file:|"
+done | found "commands that name another command:"
+git ls-files 'crates/cli/src/*.rs' | grep -vE '/(main|cli)\.rs$|/commands/' | xargs grep -nE '\bcommands(::|[;,}])|\bcli::' | grep -vE ':[0-9]+: *//' |
+    found "modules of the command line that name a command:"
+
 # The words of the command line belong to the command, which maps fields to flags.
 echo "$libraries" | xargs grep -nE '"[^"]*(^|[ "`(])--[a-z][a-z-]+' | grep -vE ':[0-9]+: *//' |
     found "libraries that name a command-line flag:"

@@ -1,13 +1,16 @@
-//! Benchmarks of the shuffle onto pages (`annulus bench pages`, `annulus reproduce pages`), of the
-//! roundabout and of joins around a ring, and what they share beside `annulus-terminal`: medians.
+//! The benchmarks of the `annulus` command: the shuffle onto pages, the roundabout, joins around a
+//! ring, the figures of papers (`reproduce`), and the repartition of DataFusion plans.
 //!
-//! It does not depend on DataFusion, so the binary of this crate measures the same within seconds
-//! of a change.
+//! Only the last needs DataFusion, and only the feature `datafusion` builds it. Without it the binary
+//! of this crate measures the others within seconds of a change.
 #![warn(missing_docs)]
 
 pub mod join;
 pub mod pages;
+#[cfg(feature = "datafusion")]
+pub mod repartition;
 pub mod reproduce;
 pub mod roundabout;
 pub mod statistics;
 mod stop;
+mod words;

@@ -1,5 +1,5 @@
-//! The benchmarks of the `annulus` command that need no engine, without the rest of it, to be built
-//! in seconds.
+//! The benchmarks of the `annulus` command without the rest of it. Those that need no engine are
+//! built in seconds; the feature `datafusion` adds the others.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Benchmarks of pages and of the roundabout.
+/// Measures parts of Annulus against their rivals.
 #[derive(Parser)]
 #[command(name = "annulus-bench", version)]
 enum Args {
@@ -25,6 +25,9 @@ enum Args {
 
 #[derive(Subcommand)]
 enum Bench {
+    /// Compare DataFusion's RepartitionExec with Annulus on TPC-H lineitem, in memory
+    #[cfg(feature = "datafusion")]
+    Repartition(annulus_bench::repartition::RepartitionArgs),
     /// Compare ways to shuffle tuples onto pages
     Pages(pages::PagesArgs),
     /// Measure how fast elements go from one host of a roundabout to the next
@@ -54,10 +57,23 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<()> {
     let stop = Stop::default();
     match args {
+        #[cfg(feature = "datafusion")]
+        Args::Bench(Bench::Repartition(args)) => repartition(args),
         Args::Bench(Bench::Pages(args)) => pages::run(args, &stop),
         Args::Bench(Bench::Roundabout(args)) => roundabout::run(args, &stop),
         Args::Bench(Bench::Join(args)) => join::run(args, &stop),
         Args::Reproduce(Reproduce::Pages(args)) => reproduce::pages::run(args, &stop),
         Args::Reproduce(Reproduce::CycloJoin(args)) => reproduce::cyclo::run(args, &stop),
     }
+}
+
+/// Runs the comparison on threads of its own, with a temporary folder to spill to.
+#[cfg(feature = "datafusion")]
+fn repartition(args: &annulus_bench::repartition::RepartitionArgs) -> Result<()> {
+    let spill = tempfile::tempdir()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if let Some(threads) = args.threads {
+        runtime.worker_threads(threads);
+    }
+    runtime.enable_all().build()?.block_on(annulus_bench::repartition::run(args, spill.path()))
 }

@@ -1,29 +1,35 @@
 //! Errors as people read them.
 
-use std::{error::Error as StdError, io};
+use std::{error::Error as StdError, io, sync::OnceLock};
 
 use anyhow::Error;
-use clap::{Command, CommandFactory};
+use clap::Command;
 use datafusion::{error::DataFusionError, sql::sqlparser::parser::ParserError};
 
-use crate::args::Args;
+/// Makes the command line whose flags errors name.
+static COMMAND: OnceLock<fn() -> Command> = OnceLock::new();
+
+/// Has errors name fields by the flags of `command`, which is built where one is named.
+pub fn name_flags_of(command: fn() -> Command) {
+    // Set once, when the program starts.
+    COMMAND.set(command).ok();
+}
 
 /// Returns the message of `error` and its causes on one line, without repeating a cause that is
 /// already part of the message.
 pub fn text(error: &Error) -> String {
     let mut text = String::new();
     add(&mut text, error.as_ref());
-    with_flags(&text)
+    match COMMAND.get() {
+        Some(command) if text.contains('`') => with_flags(&text, &command()),
+        _ => text,
+    }
 }
 
 /// Returns `text` with the flags of the command line in place of fields: libraries write ``
 /// `memory_limit` ``, and users give `--memory-limit`. Arguments without a flag, such as `` `INPUT`
 /// ``, lose their quotes.
-fn with_flags(text: &str) -> String {
-    if !text.contains('`') {
-        return text.to_owned();
-    }
-    let command = Args::command();
+fn with_flags(text: &str, command: &Command) -> String {
     let mut parts = text.split('`');
     let mut flagged = parts.next().unwrap_or_default().to_owned();
     while let Some(quoted) = parts.next() {
@@ -33,7 +39,7 @@ fn with_flags(text: &str) -> String {
         };
         let flag = quoted.replace('_', "-");
         let is_argument = quoted.starts_with(|c: char| c.is_ascii_uppercase()) && !quoted.contains(char::is_lowercase);
-        if has_flag(&command, &flag) {
+        if has_flag(command, &flag) {
             flagged += &format!("--{flag}");
         } else if is_argument || quoted == "LEFT and RIGHT" {
             flagged += quoted;
@@ -107,6 +113,8 @@ pub fn is_closed_pipe(error: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use clap::Arg;
+
     use super::*;
 
     #[test]
@@ -117,9 +125,12 @@ mod tests {
 
     #[test]
     fn fields_are_named_as_flags() {
-        let error = Error::msg("`memory_limit` is 1K: allow more, or fewer files (`into`)");
-        assert_eq!(text(&error), "--memory-limit is 1K: allow more, or fewer files (--into)");
-        assert_eq!(with_flags("`INPUT` is `x`, a `word"), "INPUT is `x`, a `word");
+        let options = ["memory-limit", "into"].map(|flag| Arg::new(flag).long(flag));
+        let command = Command::new("annulus").subcommand(Command::new("partition").args(options));
+        let flagged = |text: &str| with_flags(text, &command);
+        let text = flagged("`memory_limit` is 1K: allow more, or fewer files (`into`)");
+        assert_eq!(text, "--memory-limit is 1K: allow more, or fewer files (--into)");
+        assert_eq!(flagged("`INPUT` is `x`, a `word"), "INPUT is `x`, a `word");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
 };
 
-use crate::run::Outcome;
+use crate::outcome::Outcome;
 
 /// The number of the signal that Ctrl-C sends.
 const INTERRUPT: u8 = 2;

@@ -1,27 +1,26 @@
-//! The `annulus` command. Arguments become a checked [`job::Job`], and [`run`] carries it out.
+//! The `annulus` command. [`cli`] reads the command line and runs one of [`commands`], which share
+//! the other modules.
 #![forbid(unsafe_code)]
 
-mod args;
-mod bench;
+mod blocking;
+mod cli;
+mod commands;
 mod errors;
+mod formats;
 mod interrupt;
-mod job;
-mod join;
-mod node;
-mod report;
-mod run;
+mod outcome;
+mod reading;
+mod runtime;
 mod session;
-mod shell;
-mod sql;
-mod tpch;
+mod spill;
 mod units;
 
 use std::{env, process::ExitCode};
 
 use annulus_terminal::heap::CountingAllocator;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
-use crate::{args::Args, job::Job, run::Outcome};
+use crate::{cli::Args, outcome::Outcome};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -30,7 +29,7 @@ fn main() -> ExitCode {
     // First of all: signals are handled by whoever came before, too.
     #[cfg(feature = "ofi")]
     annulus_roundabout::fabric::leave_signals();
-    let args = match Args::try_parse_from(env::args_os().map(args::protect_comment)) {
+    let args = match Args::try_parse_from(env::args_os().map(cli::protect_comment)) {
         Ok(args) => args,
         Err(usage) => {
             // Help and the version arrive here too, and are no failures. A closed pipe cannot be reported.
@@ -38,7 +37,8 @@ fn main() -> ExitCode {
             return if usage.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
     };
-    match Job::check(args).and_then(run::run) {
+    errors::name_flags_of(Args::command);
+    match args.command.run() {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Differs) => ExitCode::FAILURE,
         Ok(Outcome::Interrupted(signal)) => ExitCode::from(128 + signal),

@@ -15,6 +15,8 @@ use datafusion::{
     prelude::{SessionConfig, SessionContext},
 };
 
+use crate::units;
+
 /// Who repartitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
@@ -22,10 +24,15 @@ pub enum Engine {
     Annulus,
 }
 
-/// What bounds a query; `None` leaves DataFusion's default.
-#[derive(Clone, Copy, Debug, Default)]
+/// What bounds a query, on every engine; `None` leaves DataFusion's default.
+#[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Limits {
+    /// Partitions that the optimizer aims at [default: the number of cores]
+    #[arg(long, value_name = "P", value_parser = units::parse_count)]
     pub target_partitions: Option<usize>,
+    /// Memory for sorts, joins and aggregates, like 512M or 2G, before they spill or fail; what is
+    /// read and on its way comes on top [default: no limit]
+    #[arg(long = "memory-limit", value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_bytes: Option<usize>,
 }
 

@@ -31,6 +31,15 @@ pub fn parse_count(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Reads a TPC-H scale factor.
+pub fn parse_scale(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        // Below 0.001 the generator has no supplier to choose from.
+        Ok(scale) if (0.001..=100_000.0).contains(&scale) => Ok(scale),
+        _ => Err(format!("'{text}' is no scale factor; choose 0.001 to 100000")),
+    }
+}
+
 /// Reads a number of tuples: `5000`, `64k`, `67.2M`. Units are powers of 1000.
 pub fn parse_tuples(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no number of tuples; write one like 500k or 67.2M");
@@ -76,6 +85,13 @@ mod tests {
     fn counts_have_bounds() {
         assert_eq!(parse_count("64"), Ok(64));
         assert!(parse_count("0").is_err());
+    }
+
+    #[test]
+    fn scales_have_bounds() {
+        assert_eq!(parse_scale("0.01"), Ok(0.01));
+        assert!(parse_scale("0").is_err());
+        assert!(parse_scale("NaN").is_err());
     }
 
     #[test]

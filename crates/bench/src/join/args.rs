@@ -130,11 +130,6 @@ pub enum Link {
     Tls,
 }
 
-/// Words of the command line.
-pub(crate) fn name(value: &impl ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-}
-
 fn parse_scale(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(scale) if (0.001..=100.0).contains(&scale) => Ok(scale),

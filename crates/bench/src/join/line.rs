@@ -8,11 +8,10 @@ use comfy_table::Table;
 use serde::Serialize;
 
 use super::{
-    args::name,
     links::buffer_bytes,
     run::{HostTurn, Joined, Ring},
 };
-use crate::statistics::median;
+use crate::{statistics::median, words::name};
 
 const MB: f64 = (1 << 20) as f64;
 

@@ -1,0 +1,57 @@
+//! The two rivals.
+
+use std::{any::Any, fmt, sync::Arc};
+
+use annulus_datafusion::{AnnulusConfig, RingRepartition, RingRepartitionExec, config::Strategy};
+use anyhow::{Result, ensure};
+use datafusion::{
+    config::ConfigOptions,
+    physical_expr::expressions::Column,
+    physical_optimizer::PhysicalOptimizerRule,
+    physical_plan::{ExecutionPlan, Partitioning, repartition::RepartitionExec},
+};
+
+use super::{
+    args::{DataPath, Shape},
+    input::Input,
+};
+
+/// Who repartitions.
+#[derive(Clone, Copy, Debug)]
+pub enum Operator {
+    /// DataFusion's `RepartitionExec`.
+    Stock,
+    /// `RingRepartitionExec`, with the option `annulus.path`.
+    Ours(DataPath),
+}
+
+impl Operator {
+    /// A fresh plan that hashes `input` on its first column.
+    pub fn plan(self, input: &Input, shape: Shape) -> Result<Arc<dyn ExecutionPlan>> {
+        let scan = input.scan(shape.inputs)?;
+        let key = Column::new_with_schema(input.key(), &scan.schema())?;
+        let stock = RepartitionExec::try_new(scan, Partitioning::Hash(vec![Arc::new(key)], shape.outputs))?;
+        match self {
+            Self::Stock => Ok(Arc::new(stock)),
+            Self::Ours(path) => replace(stock, path),
+        }
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stock => "stock's operator",
+            Self::Ours(_) => "the operator of Annulus",
+        })
+    }
+}
+
+/// Puts ours in the place of `stock`, as the optimizer does.
+fn replace(stock: RepartitionExec, path: DataPath) -> Result<Arc<dyn ExecutionPlan>> {
+    let options = AnnulusConfig { strategy: Strategy::Ring, path: path.into(), ..AnnulusConfig::default() };
+    let plan = RingRepartition::new(options).optimize(Arc::new(stock), &ConfigOptions::default())?;
+    // A downcast through the plan's own method would find the stock operator inside.
+    ensure!((plan.as_ref() as &dyn Any).is::<RingRepartitionExec>(), "the rule did not replace the stock operator");
+    Ok(plan)
+}

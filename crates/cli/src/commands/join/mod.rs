@@ -1,0 +1,11 @@
+//! `annulus join`: two datasets joined around a ring of hosts.
+
+mod args;
+mod host;
+mod progress;
+mod report;
+mod run;
+
+pub use args::JoinArgs;
+pub use host::serve as serve_host;
+pub use run::run;

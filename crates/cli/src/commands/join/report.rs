@@ -1,0 +1,162 @@
+//! How a join is to be done, and what it was.
+
+use annulus_cluster::{
+    coordinator::{Planned, Summary},
+    job::Revolutions,
+};
+use annulus_join::Side;
+use anyhow::Result;
+use comfy_table::{CellAlignment, Table, presets};
+use indicatif::{HumanBytes, HumanCount};
+use serde_json::{Value, json};
+
+use super::args::JoinCommandJob;
+
+/// The plan as one JSON object.
+pub fn plan_json(command: &JoinCommandJob, planned: &Planned) -> Result<String> {
+    Ok(serde_json::to_string(&plan(command, planned))?)
+}
+
+/// What was done as one JSON object.
+pub fn json(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> Result<String> {
+    let mut object = plan(command, planned);
+    object["output"] = json!(command.job.output);
+    object["rows_out"] = json!(summary.manifest.rows);
+    object["bytes_out"] = json!(summary.manifest.bytes);
+    object["files"] = json!(summary.manifest.file_names().count());
+    object["rows_bad"] = json!(rows_bad(summary));
+    object["seconds"] = json!((summary.elapsed.as_secs_f64() * 1e3).round() / 1e3);
+    let hosts = summary.names.iter().zip(&summary.hosts).map(|(name, host)| {
+        let mut object = json!(host);
+        object["host"] = json!(name);
+        object
+    });
+    object["per_host"] = hosts.collect();
+    Ok(serde_json::to_string(&object)?)
+}
+
+fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
+    let [left, right] = planned.extents;
+    let shown = &planned.shown;
+    json!({
+        "type": command.job.query.join.name(),
+        "hosts": planned.hosts,
+        "threads": command.job.options.threads,
+        "rotate": side_name(planned.choice.rotate),
+        "rotate_reason": planned.choice.rotate_reason.to_string(),
+        "algorithm": planned.choice.algorithm.name(),
+        "algorithm_reason": planned.choice.algorithm_reason.to_string(),
+        "keys": shown.keys,
+        "filter": shown.filter,
+        "dropped_left": shown.dropped[0],
+        "dropped_right": shown.dropped[1],
+        "rows_left": left.rows,
+        "rows_right": right.rows,
+        "bytes_left": left.bytes,
+        "bytes_right": right.bytes,
+        "revolutions": planned.revolutions,
+        "memory_per_host": planned.memory_per_host,
+    })
+}
+
+/// The plan for people.
+pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let query = &command.job.query;
+    let choice = planned.choice;
+    let [left, right] = planned.extents;
+    let shown = &planned.shown;
+    let mut row = |name: &str, value: String| {
+        table.add_row([name, &value]);
+    };
+    row("join", query.join.to_string());
+    for (name, extent) in [(&query.left.name, left), (&query.right.name, right)] {
+        row(name, format!("about {} rows, {} in memory", HumanCount(extent.rows), HumanBytes(extent.bytes)));
+    }
+    row("goes around", format!("{}: {}", goes_around(command, planned), choice.rotate_reason));
+    row("pairs by", format!("{}: {}", choice.algorithm.name(), choice.algorithm_reason));
+    let mut conditions = |name: &str, conditions: &[String]| {
+        if !conditions.is_empty() {
+            row(name, conditions.join(" AND "));
+        }
+    };
+    conditions("found by the join", &shown.keys);
+    conditions("evaluated for each", &shown.filter);
+    conditions(&format!("read of {}", query.left.name), &shown.dropped[0]);
+    conditions(&format!("read of {}", query.right.name), &shown.dropped[1]);
+    let threads = match command.job.options.threads {
+        Some(threads) => format!("{threads} threads"),
+        None => "as many threads as it has cores".to_owned(),
+    };
+    row("hosts", format!("{}, each of {threads}", planned.hosts));
+    row("revolutions", revolutions(command, planned));
+    row("memory of a host", format!("about {}", HumanBytes(planned.memory_per_host)));
+    table.trim_fmt()
+}
+
+/// What was done, for people.
+pub fn text(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let manifest = &summary.manifest;
+    let mut row = |name: &str, value: String| {
+        table.add_row([name, &value]);
+    };
+    row("output", command.job.output.display().to_string());
+    row("rows", HumanCount(manifest.rows).to_string());
+    row("files", format!("{}, {}", manifest.file_names().count(), HumanBytes(manifest.bytes)));
+    if rows_bad(summary) > 0 {
+        row("bad rows", format!("{} (skipped)", HumanCount(rows_bad(summary))));
+    }
+    let (join, goes) = (command.job.query.join, goes_around(command, planned));
+    row("join", format!("{join} by {}; {goes} went around", planned.choice.algorithm.name()));
+    if planned.revolutions > 1 || command.job.options.revolutions == Revolutions::Auto {
+        row("revolutions", revolutions(command, planned));
+    }
+    row("time", format!("{:.2} s", summary.elapsed.as_secs_f64()));
+    format!("{}\n\n{}", table.trim_fmt(), hosts_text(summary))
+}
+
+/// The paper's split: setup, join, waiting for data (section V).
+fn hosts_text(summary: &Summary) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let header = ["", "rows left", "rows right", "rows out", "read s", "setup s", "join s", "waiting s", "memory"];
+    table.set_header(header);
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let seconds = |milliseconds: f64| format!("{:.3}", milliseconds / 1e3);
+    for (name, summary) in summary.names.iter().zip(&summary.hosts) {
+        let [left, right] = summary.rows.map(|rows| HumanCount(rows).to_string());
+        let times = [summary.load_ms, summary.setup_ms, summary.join_ms, summary.wait_ms].map(seconds);
+        let [load, setup, join, wait] = times;
+        let rows_out = HumanCount(summary.rows_out).to_string();
+        let memory = HumanBytes(summary.peak_bytes).to_string();
+        table.add_row([name.clone(), left, right, rows_out, load, setup, join, wait, memory]);
+    }
+    table.trim_fmt()
+}
+
+/// The number of revolutions, and what chose it.
+fn revolutions(command: &JoinCommandJob, planned: &Planned) -> String {
+    match command.job.options.revolutions {
+        Revolutions::Auto => format!("{}, chosen for --memory-limit", planned.revolutions),
+        Revolutions::Exactly(revolutions) => revolutions.to_string(),
+    }
+}
+
+fn rows_bad(summary: &Summary) -> u64 {
+    summary.hosts.iter().map(|host| host.rows_bad).sum()
+}
+
+/// The input whose rows rotate.
+fn goes_around<'a>(command: &'a JoinCommandJob, planned: &Planned) -> &'a str {
+    let query = &command.job.query;
+    if planned.choice.rotate == Side::Left { &query.left.name } else { &query.right.name }
+}
+
+fn side_name(side: Side) -> &'static str {
+    if side == Side::Left { "left" } else { "right" }
+}

@@ -1,0 +1,21 @@
+//! `annulus sql`: tables from files and URLs, statements from text or a shell, results to the screen
+//! and to files.
+
+mod args;
+mod dataset_table;
+mod format;
+mod grid;
+mod output;
+mod pipe;
+mod run;
+mod script;
+mod shell;
+mod statement;
+mod stores;
+mod tables;
+mod timestamps;
+mod view;
+mod writer;
+
+pub use args::SqlArgs;
+pub use run::run;

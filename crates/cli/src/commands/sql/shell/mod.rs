@@ -1,0 +1,7 @@
+//! The interactive shell: its loop, its commands and its line editor.
+
+mod command;
+mod editor;
+mod run;
+
+pub use run::run;

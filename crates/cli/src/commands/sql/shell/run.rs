@@ -1,0 +1,121 @@
+//! Reads and runs statements and commands until the user leaves.
+
+use std::{fs, sync::Arc};
+
+use anyhow::{Context, Result};
+use datafusion::prelude::SessionContext;
+
+use super::{
+    command::{self, Command, Input},
+    editor::{LineEditor, Typed},
+};
+use crate::{
+    commands::sql::{output::OutputFile, statement, view::View},
+    errors,
+    interrupt::Signals,
+    outcome::Outcome,
+};
+
+/// The tables of the user, for `\d`.
+const TABLES: &str = "SELECT table_schema AS schema, table_name AS name, table_type AS type FROM information_schema.tables \
+                      WHERE table_schema <> 'information_schema' ORDER BY 1, 2";
+
+/// Tables whose columns are completed. More would take long before each prompt.
+const COMPLETED_TABLES: usize = 100;
+
+/// Reads and runs statements until the user leaves. Ctrl-C cancels a running statement and returns
+/// to the prompt.
+pub async fn run(ctx: SessionContext, mut view: View) -> Result<Outcome> {
+    view.how_to_see_all = "\\maxrows inf";
+    let mut shell = Shell { ctx, view, output: None, interrupts: Signals::interrupts()? };
+    let mut editor = LineEditor::new()?;
+    println!("Annulus {} on DataFusion {}; \\? for help", env!("CARGO_PKG_VERSION"), datafusion::DATAFUSION_VERSION);
+    loop {
+        let line = match editor.read(shell.names().await)? {
+            Typed::Line(line) => line,
+            Typed::Interrupted => continue,
+            Typed::End => break,
+        };
+        let done = match line.parse() {
+            Ok(Input::Nothing) => Ok(()),
+            Ok(Input::Command(Command::Quit)) => break,
+            Ok(Input::Command(command)) => shell.command(command).await,
+            Ok(Input::Statements(text)) => shell.statements(text).await,
+            Err(usage) => Err(anyhow::Error::msg(usage)),
+        };
+        if let Err(error) = done {
+            eprintln!("error: {}", errors::text(&error));
+        }
+    }
+    editor.close()?;
+    Ok(Outcome::Done)
+}
+
+struct Shell {
+    ctx: SessionContext,
+    view: View,
+    /// Where the next result goes.
+    output: Option<OutputFile>,
+    interrupts: Signals,
+}
+
+impl Shell {
+    /// Runs statements up to the first that fails, or until Ctrl-C.
+    async fn statements(&mut self, text: String) -> Result<()> {
+        self.interrupts.clear();
+        let (ctx, view, output) = (self.ctx.clone(), self.view, self.output.take());
+        // A task of its own, so that Ctrl-C is noticed while it computes without a pause.
+        let mut work = tokio::spawn(async move { statement::run_all(&ctx, &text, &view, output).await });
+        tokio::select! {
+            biased;
+            _ = self.interrupts.next() => {
+                work.abort();
+                eprintln!("cancelled");
+                Ok(())
+            }
+            done = &mut work => done.context("the statement panicked")?,
+        }
+    }
+
+    async fn command(&mut self, command: Command) -> Result<()> {
+        match command {
+            Command::Quit => {}
+            Command::Help => println!("{}", command::HELP),
+            Command::Tables => self.statements(TABLES.to_owned()).await?,
+            Command::Columns(table) => self.statements(format!("DESCRIBE {table}")).await?,
+            Command::Include(file) => {
+                let text = fs::read_to_string(&file);
+                self.statements(text.with_context(|| format!("cannot read '{}'", file.display()))?).await?;
+            }
+            Command::Output(file) => self.output = Some(OutputFile::create(file)?),
+            Command::Format(format) => self.view.format = format,
+            Command::MaxRows(rows) => self.view.max_rows = rows,
+            Command::Timing(on) => {
+                self.view.timing = on.unwrap_or(!self.view.timing);
+                println!("timing is {}", if self.view.timing { "on" } else { "off" });
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of tables and their columns.
+    async fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        let catalogs = Arc::clone(self.ctx.state().catalog_list());
+        for catalog in catalogs.catalog_names().iter().filter_map(|name| catalogs.catalog(name)) {
+            let schemas = catalog.schema_names();
+            let own = schemas.iter().filter(|name| *name != "information_schema");
+            for schema in own.filter_map(|name| catalog.schema(name)) {
+                for name in schema.table_names().into_iter().take(COMPLETED_TABLES) {
+                    if let Ok(Some(table)) = schema.table(&name).await {
+                        names.extend(table.schema().fields().iter().map(|field| field.name().clone()));
+                    }
+                    names.push(name);
+                }
+            }
+        }
+        names.sort();
+        names.dedup();
+        names
+    }
+}

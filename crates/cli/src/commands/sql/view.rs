@@ -1,0 +1,109 @@
+//! Shows the rows of statements on the standard output.
+
+use std::{
+    io::{BufWriter, stdout},
+    time::Instant,
+};
+
+use anyhow::Result;
+use arrow::util::display::FormatOptions;
+use datafusion::{execution::SendableRecordBatchStream, prelude::SessionContext};
+use futures::TryStreamExt;
+use indicatif::HumanCount;
+
+use super::{
+    args::Format,
+    grid::{GridLimits, GridRows, GridWriter},
+    pipe::PipeSink,
+    writer::{RowFormat, RowWriter},
+};
+
+/// How rows are shown.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    pub format: Format,
+    /// Rows of a table that are printed.
+    pub max_rows: usize,
+    /// Whether a person is looking: then lines end where the terminal does, and the rows are
+    /// counted.
+    pub terminal: bool,
+    /// Whether times stand beside the number of rows.
+    pub timing: bool,
+    /// What to write to see all rows.
+    pub how_to_see_all: &'static str,
+}
+
+impl View {
+    /// Prints `rows`, batch by batch. Those of a `query` may be cut; what describes the session is
+    /// printed whole.
+    pub async fn show(&self, ctx: &SessionContext, rows: SendableRecordBatchStream, query: bool) -> Result<()> {
+        let start = Instant::now();
+        let sink = PipeSink::new(BufWriter::new(stdout()));
+        let closed = sink.closed();
+        let shown = self.print(ctx, rows, sink, query).await.map_err(|error| closed.instead_of(error))?;
+        let time = if self.timing { format!(" ({:.3} s)", start.elapsed().as_secs_f64()) } else { String::new() };
+        match shown {
+            Some(rows) if rows.printed < rows.total => {
+                let (printed, total) = (HumanCount(rows.printed as u64), row_count(rows.total));
+                eprintln!("the first {printed} of {total}{time}; {} shows all", self.how_to_see_all);
+            }
+            Some(rows) if self.terminal => eprintln!("{}{time}", row_count(rows.total)),
+            None if self.terminal => eprintln!("done{time}"),
+            _ => {}
+        }
+        if shown.is_some_and(|rows| rows.cut) {
+            eprintln!("cells that end in … are cut; the formats csv and json have them whole");
+        }
+        Ok(())
+    }
+
+    /// Returns what a table had, or `None` for a statement that has no rows.
+    async fn print(
+        &self,
+        ctx: &SessionContext,
+        mut rows: SendableRecordBatchStream,
+        sink: PipeSink<BufWriter<std::io::Stdout>>,
+        query: bool,
+    ) -> Result<Option<GridRows>> {
+        let schema = rows.schema();
+        if schema.fields().is_empty() {
+            while rows.try_next().await?.is_some() {}
+            return Ok(None);
+        }
+        if let Some(format) = self.row_format() {
+            let total = RowWriter::new(format, sink, &schema)?.write_all(rows).await?;
+            return Ok(Some(GridRows { total, printed: total, cut: false }));
+        }
+        let config = ctx.copied_config();
+        let options = FormatOptions::try_from(&config.options().format)?;
+        let limits = GridLimits {
+            max_rows: if query { self.max_rows } else { usize::MAX },
+            line_width: if query && self.terminal { terminal_width() } else { None },
+        };
+        let mut grid = GridWriter::new(sink, schema, options, limits);
+        while let Some(batch) = rows.try_next().await? {
+            grid.write(&batch)?;
+        }
+        grid.finish().map(Some)
+    }
+
+    /// The format, unless it is a table.
+    fn row_format(&self) -> Option<RowFormat> {
+        match self.format {
+            Format::Table => None,
+            Format::Csv => Some(RowFormat::Separated(b',')),
+            Format::Tsv => Some(RowFormat::Separated(b'\t')),
+            Format::Json => Some(RowFormat::JsonArray),
+            Format::Ndjson => Some(RowFormat::JsonLines),
+        }
+    }
+}
+
+/// A number of rows, as in "1 row" or "2,000 rows".
+pub fn row_count(rows: usize) -> String {
+    format!("{} {}", HumanCount(rows as u64), if rows == 1 { "row" } else { "rows" })
+}
+
+fn terminal_width() -> Option<usize> {
+    comfy_table::Table::new().width().map(usize::from)
+}

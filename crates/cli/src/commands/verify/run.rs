@@ -1,0 +1,39 @@
+//! Checks the files.
+
+use std::io::{Write, stdout};
+
+use annulus_dataset::output::Verification;
+use annulus_terminal::progress;
+use anyhow::{Context, Result};
+use indicatif::HumanBytes;
+use tokio::task::spawn_blocking;
+
+use super::VerifyArgs;
+use crate::{interrupt::until_interrupted, outcome::Outcome, runtime};
+
+/// Reads every file of the dataset, and names those that are not as they were written.
+pub fn run(args: VerifyArgs) -> Result<Outcome> {
+    runtime::run(until_interrupted(async move {
+        let dir = args.dir.clone();
+        let verify = move || {
+            let verification = Verification::begin(&dir)?;
+            let bar = progress::bytes(verification.bytes());
+            let found = verification.run(|bytes| bar.inc(bytes));
+            bar.finish_and_clear();
+            found
+        };
+        let found = spawn_blocking(verify).await.context("the check has panicked")??;
+        let mut out = stdout().lock();
+        if args.json {
+            writeln!(out, "{}", serde_json::to_string(&found)?).context("cannot print")?;
+        } else {
+            for file in &found.bad {
+                writeln!(out, "'{}' {}", args.dir.join(&file.name).display(), file.reason).context("cannot print")?;
+            }
+            let (files, bytes, bad) = (found.files, HumanBytes(found.bytes), found.bad.len());
+            let result = if bad == 0 { "all as written".to_owned() } else { format!("{bad} bad") };
+            writeln!(out, "{files} files of '{}', {bytes}: {result}", args.dir.display()).context("cannot print")?;
+        }
+        Ok(if found.bad.is_empty() { Outcome::Done } else { Outcome::Differs })
+    }))
+}

@@ -1,0 +1,35 @@
+//! The worker threads of a command.
+
+use std::{env, path::Path, time::Duration};
+
+use anyhow::{Context, Result};
+use tokio::runtime::Builder;
+
+use crate::{outcome::Outcome, spill::SpillFolder};
+
+/// How long the tasks of an interrupted command may take to stop. One that computes without a pause
+/// cannot be stopped; the end of the process does it.
+pub const GRACE: Duration = Duration::from_secs(5);
+
+/// Runs `work` to its end, with a worker thread for each core.
+pub fn run(work: impl Future<Output = Result<Outcome>>) -> Result<Outcome> {
+    run_on(None, work)
+}
+
+/// Runs `work`, which may spill to a folder, with `threads` worker threads, or one for each core.
+pub fn run_with_spill(threads: Option<usize>, work: impl AsyncFnOnce(&Path) -> Result<Outcome>) -> Result<Outcome> {
+    // Removed last, when the tasks that write to it have stopped.
+    let spill = SpillFolder::create(&env::temp_dir())?;
+    run_on(threads, work(spill.path()))
+}
+
+fn run_on(threads: Option<usize>, work: impl Future<Output = Result<Outcome>>) -> Result<Outcome> {
+    let mut builder = Builder::new_multi_thread();
+    if let Some(threads) = threads {
+        builder.worker_threads(threads);
+    }
+    let runtime = builder.enable_all().build().context("cannot start the worker threads")?;
+    let outcome = runtime.block_on(work);
+    runtime.shutdown_timeout(GRACE);
+    outcome
+}
