@@ -1,6 +1,6 @@
 //! How the files of inputs are read.
 
-use annulus_dataset::input::{BadRows, ColumnTypes, CsvOptions, InputOptions};
+use annulus_dataset::{BadRows, ColumnTypes, CsvOptions, InputOptions};
 use anyhow::{Result, bail};
 
 /// How input files are read.
@@ -45,12 +45,11 @@ impl ReadingArgs {
             Some(text) => ColumnTypes::parse(text, self.all_text)?,
             None => ColumnTypes { all_text: self.all_text, ..ColumnTypes::default() },
         };
-        Ok(InputOptions {
-            types,
-            format: self.input_format.map(|name| name.parse()).transpose()?,
-            csv: CsvOptions { delimiter, header: !self.no_header, null: self.null, ..CsvOptions::default() },
-            on_bad_row: self.on_bad_row.parse::<BadRows>()?,
-            ..InputOptions::default()
-        })
+        let csv = CsvOptions::default().with_delimiter(delimiter).with_header(!self.no_header).with_null(self.null);
+        Ok(InputOptions::default()
+            .with_types(types)
+            .with_format(self.input_format.map(|name| name.parse()).transpose()?)
+            .with_csv(csv)
+            .with_on_bad_row(self.on_bad_row.parse::<BadRows>()?))
     }
 }

@@ -13,6 +13,7 @@ use crate::output::OutputError;
 /// Why a dataset cannot be read, placed or written. Each names the file, column or option, and what
 /// to do.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum DatasetError {
     /// The operating system refused.
     #[error("cannot {action} '{path}': {source}")]

@@ -5,7 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use annulus_dataset::input::{Dataset, Extent, Unit};
+use annulus_dataset::{Dataset, Extent, Unit};
 use annulus_join::{BuildSide, Partitions, Side};
 use annulus_roundabout::FRAGMENT_BYTES;
 

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_dataset::output::{Collection, Manifest, Settings};
+use annulus_dataset::{Collection, Manifest, Settings};
 use annulus_join::Side;
 
 use super::{Launch, Planned, lines::Event, watch::Ring};

@@ -11,7 +11,7 @@ use std::{
 };
 
 use annulus_cyclo::{Give, JoinSpec, Probe, Share};
-use annulus_dataset::output::{Collection, OutputOptions, SealedDataset, WholeDataset};
+use annulus_dataset::{Collection, OutputOptions, SealedDataset, WholeDataset};
 use annulus_join::{JoinError, Partitions};
 use arrow::array::RecordBatch;
 use tracing::info;

@@ -1,6 +1,6 @@
 //! Ending what a host is at, from another thread.
 
-use annulus_dataset::error::DatasetError;
+use annulus_dataset::DatasetError;
 use annulus_join::CancelToken;
 use annulus_roundabout::Stopper;
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use annulus_cyclo::CycloError;
-use annulus_dataset::output::WholeDataset;
+use annulus_dataset::WholeDataset;
 use annulus_join::{CancelToken, JoinError};
 use arrow::array::RecordBatch;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use annulus_dataset::input::Extent;
+use annulus_dataset::Extent;
 use annulus_join::{KeyPair, Side};
 
 use super::Condition;

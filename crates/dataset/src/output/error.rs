@@ -11,6 +11,7 @@ use super::publish::JOURNAL_NAME;
 
 /// Why a dataset could not be written, or its folder not be used.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum OutputError {
     /// The file system refused.
     #[error("cannot {action} '{}': {source}{}", path.display(), remedy(source))]

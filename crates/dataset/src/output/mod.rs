@@ -49,9 +49,9 @@ pub(crate) use open::{Opened, OutputSpec, is_unfinished};
 pub use pages::DEFAULT_PAGE_BYTES;
 pub use quarantine::QUARANTINE_NAME;
 pub(crate) use quarantine::is_quarantine;
-pub use slot::Slot;
+pub(crate) use slot::Slot;
 pub use verify::{BadFile, Verification, Verified};
-pub use whole::{SealedDataset, WholeDataset, remove};
+pub use whole::{SealedDataset, WholeDataset, remove_dataset};
 
 use append::Columns;
 use journal::{Entry, Journal};

@@ -23,8 +23,10 @@ use super::{
     values::ValueFolders,
 };
 
-/// Where a dataset goes, and how it is written.
+/// Where a dataset goes, and how it is written. A program sets the fields that it wants to be
+/// otherwise than [`new`](Self::new) has them.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct OutputOptions {
     /// Its folder, which is created if it is not there.
     pub dir: PathBuf,
@@ -221,7 +223,7 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings, whole: bool) -
     let taken = |state, remedy| Err(OutputError::Taken { path: path(), state, remedy });
     if existing == Existing::Overwrite {
         refuse_foreign(folder, known(folder)?)?;
-        return remove_dataset(folder).map(|()| Found::Recorded(None, None));
+        return remove_known(folder).map(|()| Found::Recorded(None, None));
     }
     if let Some(manifest) = Manifest::load(folder)? {
         if existing == Existing::Refuse {
@@ -269,7 +271,7 @@ pub(super) fn known(folder: &Folder) -> Result<Vec<String>, OutputError> {
 }
 
 /// Removes a dataset, finished or not, if all of it may go.
-pub(super) fn remove_dataset(folder: &Folder) -> Result<(), OutputError> {
+pub(super) fn remove_known(folder: &Folder) -> Result<(), OutputError> {
     if Manifest::load(folder)?.is_some_and(|manifest| !manifest.members().is_empty()) {
         return remove_members(folder);
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use super::{
-    Existing, Manifest, Opened, Output, OutputError, OutputOptions, OutputSpec, Settings, Slot, open::remove_dataset,
+    Existing, Manifest, Opened, Output, OutputError, OutputOptions, OutputSpec, Settings, Slot, open::remove_known,
     publish::Folder,
 };
 
@@ -115,7 +115,7 @@ impl Drop for Unseen {
 /// # Errors
 /// [`OutputError::InUse`], [`OutputError::Foreign`] if other files are there, which stay, or if the
 /// file system refuses.
-pub fn remove(dir: &Path) -> Result<(), OutputError> {
+pub fn remove_dataset(dir: &Path) -> Result<(), OutputError> {
     if !dir.exists() {
         return Ok(());
     }
@@ -124,7 +124,7 @@ pub fn remove(dir: &Path) -> Result<(), OutputError> {
 
 /// The same for a folder that is in use by whoever wants it removed.
 pub(super) fn remove_locked(folder: &Folder) -> Result<(), OutputError> {
-    remove_dataset(folder)?;
+    remove_known(folder)?;
     let dir = folder.dir();
     let foreign = folder.visible_but(&[])?;
     folder.dismantle()?;

@@ -32,7 +32,7 @@ use std::sync::atomic::{
 
 use parking_lot::Mutex;
 
-pub use annulus_sync::CancelToken;
+use annulus_sync::CancelToken;
 pub use hot_files::HotFiles;
 pub use plan::{JobSpec, Placing};
 pub use progress::{Progress, Silent};
@@ -40,6 +40,7 @@ pub use sort::SortColumn;
 
 use crate::{
     error::DatasetError,
+    hot_keys::DEFAULT_HOT_SHARE,
     input::Dataset,
     output::{
         Manifest, Opened, Output, OutputError, OutputFormat, OutputOptions, OutputSpec, Settings, Slot, memory::Shares,
@@ -51,8 +52,12 @@ use sort::Order;
 use spill::Spill;
 use worker::{Ended, Shared};
 
-/// What is split, how, and where to.
+/// The memory that a job may use, if nothing else is asked for.
+const DEFAULT_MEMORY: usize = 1 << 30;
+
+/// A job: what is split, how, and where to. [`JobSpec::plan`] makes one from what a user asks for.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Job {
     /// What is read.
     pub dataset: Dataset,
@@ -77,8 +82,28 @@ pub struct Job {
     pub quarantine: bool,
 }
 
+impl Job {
+    /// Returns a job on one thread, with 1 GiB of memory, whose rows are not sorted and whose hot
+    /// keys are not spread. `by` are the columns that `placement` was made for.
+    pub fn new(dataset: Dataset, placement: Placement, by: Vec<String>, output: OutputOptions) -> Self {
+        Self {
+            dataset,
+            placement,
+            by,
+            sort_by: Vec::new(),
+            hot_files: HotFiles::default(),
+            hot_key_share: DEFAULT_HOT_SHARE,
+            output,
+            threads: 1,
+            memory_limit: DEFAULT_MEMORY,
+            quarantine: false,
+        }
+    }
+}
+
 /// What a run did.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Summary {
     /// What the folder holds now.
     pub manifest: Manifest,
@@ -99,7 +124,7 @@ pub struct Summary {
 /// # Errors
 /// If inputs cannot be read, the output cannot be written, or `cancel` asked to stop
 /// ([`DatasetError::Cancelled`]).
-pub fn run(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result<Summary, DatasetError> {
+pub fn split(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result<Summary, DatasetError> {
     let slots = slots_of(job);
     let slots_count = slots.len();
     if job.output.existing.resumes() && job.dataset.fingerprint.is_none() {

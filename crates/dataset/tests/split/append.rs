@@ -3,10 +3,8 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use annulus_dataset::{
-    input::Dataset,
-    output::{Existing, OutputError, OutputFormat, Verification},
-    placement::{Placement, PlacementSpec, sample_ranges},
-    split::{Job, run},
+    BadRows, ColumnTypes, Dataset, Existing, HotFiles, Job, JobSpec, OutputError, OutputFormat, OutputOptions,
+    Placement, PlacementSpec, Placing, Verification, sample_ranges, split,
 };
 use tempfile::{TempDir, tempdir};
 
@@ -46,6 +44,11 @@ pub fn check_verified(dir: &Path) {
 
 type Placed = fn(Job) -> Job;
 
+fn sorted_by(mut job: Job, column: &str) -> Job {
+    job.sort_by = vec![column.parse().unwrap()];
+    job
+}
+
 fn placed(mut job: Job, spec: &PlacementSpec) -> Job {
     job.placement = Placement::new(spec, &job.dataset.schema, &job.by, INTO).unwrap();
     job
@@ -61,7 +64,7 @@ fn two_appends_give_what_one_run_gives() {
             let points = ["100", "200", "300", "400"].map(|point| vec![point.to_owned()]);
             placed(job, &PlacementSpec::Ranges(points.into()))
         }),
-        ("sorted", |job| Job { sort_by: vec!["price:desc".parse().unwrap()], ..job }),
+        ("sorted", |job| sorted_by(job, "price:desc")),
         ("by value", by_value),
     ];
     for (name, place) in placements {
@@ -95,8 +98,8 @@ fn rows_placed_by_turns_and_hot_keys_are_appended() {
     let dir = out_dir(&temporary);
     let job_of = |inputs: &[String], existing| {
         let mut job = with(job(inputs, &["int"], INTO, &dir, OutputFormat::Parquet), existing);
-        let hot = annulus_dataset::split::HotFiles::sample;
-        job.hot_files = hot(&job.dataset, &PlacementSpec::Hash, &job.by, INTO, 0.5, Some(2)).unwrap();
+        let hot = HotFiles::sample(&job.dataset, &PlacementSpec::Hash, &job.by, INTO, 0.5, Some(2));
+        job.hot_files = hot.unwrap();
         job
     };
     run_silently(&job_of(&inputs[0], Existing::Refuse)).unwrap();
@@ -108,9 +111,10 @@ fn rows_placed_by_turns_and_hot_keys_are_appended() {
 
     let dir = temporary.path().join("turns");
     let job_of = |inputs: &[String], existing| {
-        let job = with(job(inputs, &["id"], 3, &dir, OutputFormat::Parquet), existing);
-        let placement = Placement::new(&PlacementSpec::RoundRobin, &job.dataset.schema, &[], 3).unwrap();
-        Job { placement, by: Vec::new(), ..job }
+        let mut job = with(job(inputs, &["id"], 3, &dir, OutputFormat::Parquet), existing);
+        job.placement = Placement::new(&PlacementSpec::RoundRobin, &job.dataset.schema, &[], 3).unwrap();
+        job.by.clear();
+        job
     };
     run_silently(&job_of(&inputs[0], Existing::Refuse)).unwrap();
     let before = rows_read(&dir);
@@ -127,20 +131,12 @@ fn sampled_ranges_are_those_of_the_dataset() {
     let (temporary, inputs) = three_inputs();
     let dir = out_dir(&temporary);
     let spec = |inputs: &[String], existing| {
-        let job = job(inputs, &["short", "id"], INTO, &dir, OutputFormat::Parquet);
-        annulus_dataset::split::JobSpec {
-            inputs: inputs.to_vec(),
-            input: Default::default(),
-            by: job.by.clone(),
-            into: Some(INTO),
-            placing: annulus_dataset::split::Placing::SampledRanges,
-            sort_by: Vec::new(),
-            hot_key_share: job.hot_key_share,
-            split_hot_keys: None,
-            output: with(job, existing).output,
-            threads: 2,
-            memory_limit: 64 << 20,
-        }
+        let mut output = OutputOptions::new(&dir, OutputFormat::Parquet);
+        output.existing = existing;
+        let mut spec = JobSpec::new(inputs.to_vec(), output);
+        (spec.by, spec.into) = (["short", "id"].map(str::to_owned).into(), Some(INTO));
+        spec.placing = Placing::SampledRanges;
+        spec
     };
     run_silently(&spec(&inputs[0], Existing::Refuse).plan().unwrap()).unwrap();
     let job = spec(&inputs[1], Existing::Append).plan().unwrap();
@@ -171,7 +167,7 @@ fn a_run_that_does_not_fit_is_refused_and_changes_nothing() {
         (job(&inputs[1], &["id"], 4, &dir, OutputFormat::Parquet), "`into` is '4', but '5' in the dataset"),
         (job(&inputs[1], &["id"], INTO, &dir, OutputFormat::Ipc), "`format` is 'arrow', but 'parquet' in the dataset"),
         (with_placement(PlacementSpec::KeyGroups(8)), "`placement` is"),
-        (Job { sort_by: vec!["id".parse().unwrap()], ..base() }, "`sort_by` is 'id', but not given in the dataset"),
+        (sorted_by(base(), "id"), "`sort_by` is 'id', but not given in the dataset"),
         (by_value(base()), "`placement` is"),
     ];
     for (job, expected) in cases {
@@ -222,15 +218,13 @@ fn bad_rows_of_each_run_are_kept() {
     for (number, existing) in [Existing::Refuse, Existing::Append, Existing::Append].into_iter().enumerate() {
         let path = temporary.path().join(format!("{number}.csv"));
         fs::write(&path, "id,amount\n1,10\n2,twenty\n3,30\n").unwrap();
-        let options = annulus_dataset::input::InputOptions {
-            on_bad_row: annulus_dataset::input::BadRows::Quarantine,
-            types: annulus_dataset::input::ColumnTypes::parse("id=int,amount=int", false).unwrap(),
-            ..Default::default()
-        };
-        let dataset = Dataset::open(&[text(&path)], &options).unwrap();
-        let job = job(&[text(&path)], &["id"], 2, &dir, OutputFormat::Parquet);
-        let placement = Placement::new(&PlacementSpec::Hash, &dataset.schema, &job.by, 2).unwrap();
-        run_silently(&with(Job { dataset, placement, quarantine: true, ..job }, existing)).unwrap();
+        let mut output = OutputOptions::new(&dir, OutputFormat::Parquet);
+        output.existing = existing;
+        let mut spec = JobSpec::new(vec![text(&path)], output);
+        (spec.by, spec.into) = (vec!["id".to_owned()], Some(2));
+        let types = ColumnTypes::parse("id=int,amount=int", false).unwrap();
+        spec.input = spec.input.with_types(types).with_on_bad_row(BadRows::Quarantine);
+        run_silently(&spec.plan().unwrap()).unwrap();
     }
     let manifest = manifest(&dir);
     assert_eq!((manifest.rows, manifest.rows_bad), (6, 3));
@@ -247,7 +241,7 @@ const MOST_EVENTS: usize = 2 * ROWS / 50 + 85;
 fn stop_after(job: &Job, events: usize) {
     let stop = CancelAfter::new(events);
     let cancel = stop.cancel.clone();
-    run(job, &stop, &cancel).unwrap_err();
+    split(job, &stop, &cancel).unwrap_err();
 }
 
 #[test]

@@ -10,11 +10,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use annulus_dataset::{
-    output::{Existing, OutputFormat},
-    placement::PlacementSpec,
-    split::{CancelToken, HotFiles, Progress, run},
-};
+use annulus_dataset::{CancelToken, Existing, HotFiles, OutputFormat, PlacementSpec, Progress, split};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tempfile::tempdir;
 
@@ -67,7 +63,7 @@ impl Plan {
         (Self { hot, ..plan }, rng)
     }
 
-    fn job(&self, existing: Existing) -> annulus_dataset::split::Job {
+    fn job(&self, existing: Existing) -> annulus_dataset::Job {
         let by = if self.hot { "int" } else { "id" };
         let mut job = job(&self.inputs, &[by], self.into, &self.dir, self.format);
         if self.hot {
@@ -179,7 +175,7 @@ fn child_of_a_kill() {
         sorted: sorted.parse().unwrap(),
     };
     let existing = if appends == "true" { Existing::ResumeAppend } else { Existing::Resume };
-    run(&plan.job(existing), &Told, &CancelToken::new()).unwrap();
+    split(&plan.job(existing), &Told, &CancelToken::new()).unwrap();
     println!("@step");
     std::io::stdout().flush().unwrap();
 }

@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 
 use annulus_dataset::{
-    hot_keys::DEFAULT_HOT_SHARE,
-    output::{Compression, DEFAULT_PAGE_BYTES, Existing, OutputFormat, OutputOptions},
-    placement::PlacementSpec,
-    split::{JobSpec, Placing},
+    Compression, DEFAULT_HOT_SHARE, DEFAULT_PAGE_BYTES, Existing, JobSpec, OutputFormat, OutputOptions, PlacementSpec,
+    Placing,
 };
 use annulus_terminal::machine;
 use anyhow::{Result, bail};
@@ -163,29 +161,22 @@ impl PartitionArgs {
         if self.page_size.is_some() && format != OutputFormat::Pages {
             bail!("--page-size is for --format pages, and the format is {}; leave one of them out", format.name());
         }
-        let page_bytes = self.page_size.unwrap_or(DEFAULT_PAGE_BYTES);
-        let max_file_bytes = self.max_file_size.map(|bytes| bytes as u64);
-        let spec = JobSpec {
-            inputs: self.inputs,
-            input: self.reading.options()?,
-            into: self.into,
-            placing: placing(self.placing, self.by.len(), format),
-            by: self.by,
-            sort_by: self.sort_by.iter().map(|column| column.parse()).collect::<Result<_, _>>()?,
-            hot_key_share: self.hot_key_share,
-            split_hot_keys: self.split_hot_keys,
-            output: OutputOptions {
-                dir: self.output,
-                format,
-                compression,
-                max_file_bytes,
-                page_bytes,
-                sync: self.sync,
-                existing,
-            },
-            threads: self.threads.unwrap_or_else(machine::cores),
-            memory_limit: self.memory_limit,
-        };
+        let mut output = OutputOptions::new(self.output, format);
+        output.compression = compression;
+        output.max_file_bytes = self.max_file_size.map(|bytes| bytes as u64);
+        output.page_bytes = self.page_size.unwrap_or(DEFAULT_PAGE_BYTES);
+        output.sync = self.sync;
+        output.existing = existing;
+        let mut spec = JobSpec::new(self.inputs, output);
+        spec.input = self.reading.options()?;
+        spec.into = self.into;
+        spec.placing = placing(self.placing, self.by.len(), format);
+        spec.by = self.by;
+        spec.sort_by = self.sort_by.iter().map(|column| column.parse()).collect::<Result<_, _>>()?;
+        spec.hot_key_share = self.hot_key_share;
+        spec.split_hot_keys = self.split_hot_keys;
+        spec.threads = self.threads.unwrap_or_else(machine::cores);
+        spec.memory_limit = self.memory_limit;
         Ok(PartitionJob { spec, json: self.json })
     }
 }

@@ -1,9 +1,6 @@
 //! What `annulus partition` did.
 
-use annulus_dataset::{
-    output::{HotKeyEntry, MANIFEST_NAME, Manifest},
-    split::Summary,
-};
+use annulus_dataset::{HotKeyEntry, MANIFEST_NAME, Manifest, Summary};
 use anyhow::Result;
 use comfy_table::{Table, presets};
 use indicatif::{HumanBytes, HumanCount};

@@ -7,11 +7,7 @@ use std::{
     time::Instant,
 };
 
-use annulus_dataset::{
-    error::DatasetError,
-    output::{Existing, can_resume},
-    split::{self, CancelToken, JobSpec, Progress},
-};
+use annulus_dataset::{CancelToken, DatasetError, Existing, JobSpec, Progress, can_resume, split};
 use annulus_terminal::progress;
 use anyhow::{Context, Result};
 use indicatif::{HumanCount, ProgressBar};
@@ -75,7 +71,7 @@ fn split_files(spec: JobSpec, cancel: &CancelToken) -> Result<Done> {
     let job = spec.plan()?;
     let input_bytes = job.dataset.total_bytes;
     let shown = Shown { bar: progress::bytes(input_bytes), rows: AtomicU64::new(0), start };
-    let summary = split::run(&job, &shown, cancel);
+    let summary = split(&job, &shown, cancel);
     shown.bar.finish_and_clear();
     let (dir, appended) = (job.output.dir.display().to_string(), job.output.existing.appends());
     Ok(Done { summary: summary?, dir, appended, input_bytes, seconds: start.elapsed().as_secs_f64() })
