@@ -5,7 +5,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use annulus_dataset::input::{input_root, real_path};
+use annulus_dataset::{input_root, real_path};
 
 use crate::error::ClusterError;
 

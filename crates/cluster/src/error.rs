@@ -3,8 +3,8 @@
 use std::{io, path::PathBuf, time::Duration};
 
 use annulus_cyclo::CycloError;
-use annulus_dataset::{error::DatasetError, output::OutputError};
-use annulus_join::error::JoinError;
+use annulus_dataset::{DatasetError, OutputError};
+use annulus_join::JoinError;
 use annulus_roundabout::{
     RoundaboutError,
     secure::{FileError, SecureError},

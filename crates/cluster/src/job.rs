@@ -9,11 +9,8 @@ use std::{
     time::Duration,
 };
 
-use annulus_dataset::{
-    input::{InputOptions, input_that_reads},
-    output::{Collection, Existing, OutputFormat},
-};
-use annulus_join::types::{JoinType, Side};
+use annulus_dataset::{Collection, Existing, InputOptions, OutputFormat, input_that_reads};
+use annulus_join::{JoinType, Side};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ClusterError;

@@ -2,11 +2,8 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use annulus_dataset::{
-    input::Dataset,
-    output::{Compression, Existing, Manifest, OutputFormat},
-};
-use annulus_join::types::Side;
+use annulus_dataset::{Compression, Dataset, Existing, Manifest, OutputFormat};
+use annulus_join::Side;
 use arrow::{
     datatypes::SchemaRef,
     ipc::{reader::StreamReader, writer::StreamWriter},
@@ -248,7 +245,7 @@ pub(crate) fn schema_from(bytes: &[u8]) -> Result<SchemaRef, ClusterError> {
 mod tests {
     use std::fs;
 
-    use annulus_dataset::input::InputOptions;
+    use annulus_dataset::InputOptions;
 
     use super::*;
 

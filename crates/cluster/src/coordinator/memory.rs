@@ -1,6 +1,6 @@
 //! The memory that hosts need for a join.
 
-use annulus_dataset::input::{Dataset, Extent, Unit};
+use annulus_dataset::{Dataset, Extent, Unit};
 
 use crate::{
     error::{ClusterError, mebibytes},

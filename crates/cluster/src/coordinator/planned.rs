@@ -5,11 +5,8 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use annulus_dataset::input::{Dataset, Extent, Unit};
-use annulus_join::{
-    hash::{BuildSide, Partitions},
-    types::Side,
-};
+use annulus_dataset::{Dataset, Extent, Unit};
+use annulus_join::{BuildSide, Partitions, Side};
 use annulus_roundabout::FRAGMENT_BYTES;
 
 use super::memory::{Needs, Sizes, largest_unit};
@@ -94,7 +91,7 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
         },
         has_tables: choice.algorithm != Algorithm::Loops,
         unit: largest_unit([&left, &right][around], seen[around]),
-        columns_out: (bound.output.left_columns.len() + bound.output.right_columns.len()) as u64,
+        columns_out: bound.output.columns.iter().map(Vec::len).sum::<usize>() as u64,
     });
     let (revolutions, memory_per_host) = needs.revolutions(&job.options)?;
     let units = match job.options.inputs {

@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_dataset::output::{Collection, Manifest, Settings};
-use annulus_join::types::Side;
+use annulus_dataset::{Collection, Manifest, Settings};
+use annulus_join::Side;
 
 use super::{Launch, Planned, lines::Event, watch::Ring};
 use crate::{

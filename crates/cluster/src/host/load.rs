@@ -11,8 +11,8 @@ use std::{
 };
 
 use annulus_cyclo::Give;
-use annulus_dataset::input::{Dataset, Unit};
-use annulus_join::error::JoinError;
+use annulus_dataset::{Dataset, Unit};
+use annulus_join::JoinError;
 use arrow::array::RecordBatch;
 use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 
@@ -223,8 +223,8 @@ impl Loaded {
 mod tests {
     use std::fs;
 
-    use annulus_dataset::input::InputOptions;
-    use annulus_join::types::{JoinType, Side as JoinSide};
+    use annulus_dataset::InputOptions;
+    use annulus_join::{JoinType, Side as JoinSide};
 
     use super::*;
     use crate::{
@@ -239,7 +239,7 @@ mod tests {
         let file = folder.path().join("names.csv");
         fs::write(&file, "name\nada\neve\nbob\nzoe\n").unwrap();
         let paths = vec![file.to_str().unwrap().to_owned()];
-        let options = InputOptions { unit_bytes: 8, ..InputOptions::default() };
+        let options = InputOptions::default().with_unit_bytes(8);
         let dataset = Dataset::open(&paths, &options).unwrap();
         let input = |name: &str| Input { name: name.to_owned(), paths: paths.clone(), options: options.clone() };
         let query = Query {

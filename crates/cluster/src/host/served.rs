@@ -8,11 +8,8 @@ use std::{
     time::Duration,
 };
 
-use annulus_dataset::{
-    input::InputOptions,
-    output::{Compression, Existing, OutputFormat},
-};
-use annulus_join::types::JoinType;
+use annulus_dataset::{Compression, Existing, InputOptions, OutputFormat};
+use annulus_join::JoinType;
 use annulus_roundabout::secure::{Authority, HostFiles, HostName, Identity};
 use tempfile::TempDir;
 
@@ -64,8 +61,7 @@ impl Scene {
             paths: vec![self.path(path)],
             options: InputOptions::default(),
         };
-        let dataset =
-            annulus_dataset::input::Dataset::open(&[self.path("in/a.csv")], &InputOptions::default()).unwrap();
+        let dataset = annulus_dataset::Dataset::open(&[self.path("in/a.csv")], &InputOptions::default()).unwrap();
         let schema = schema_to(&dataset.schema).unwrap();
         Task {
             query: Query {

@@ -11,8 +11,8 @@ use std::{
 };
 
 use annulus_cyclo::{Give, JoinSpec, Probe, Share};
-use annulus_dataset::output::{Collection, OutputOptions, SealedDataset, WholeDataset};
-use annulus_join::{error::JoinError, hash::Partitions};
+use annulus_dataset::{Collection, OutputOptions, SealedDataset, WholeDataset};
+use annulus_join::{JoinError, Partitions};
 use arrow::array::RecordBatch;
 use tracing::info;
 
@@ -236,7 +236,7 @@ fn create_files(task: &Task, bound: &Bound) -> Result<WholeDataset, ClusterError
     let output = &task.output;
     let mut options = OutputOptions::new(Collection::member_dir(&output.dir, output.member), output.format);
     (options.compression, options.existing) = (output.compression, output.existing);
-    let schema = annulus_join::output::Output::try_new(bound.output.clone())?.schema().clone();
+    let schema = annulus_join::Output::try_new(bound.output.clone())?.schema().clone();
     let settings = Collection::member_settings(output.member, task.session);
     let memory = writers_bytes(task.memory_bytes) as usize;
     Ok(WholeDataset::create(&options, settings, schema, task.threads(), memory)?)

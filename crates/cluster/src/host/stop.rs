@@ -1,7 +1,7 @@
 //! Ending what a host is at, from another thread.
 
-use annulus_dataset::error::DatasetError;
-use annulus_join::cancel::CancelToken;
+use annulus_dataset::DatasetError;
+use annulus_join::CancelToken;
 use annulus_roundabout::Stopper;
 
 use crate::error::ClusterError;

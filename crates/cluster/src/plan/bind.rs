@@ -7,11 +7,7 @@ use std::{
 
 use annulus_cyclo::Condition as LocalCondition;
 use annulus_join::{
-    filter::{FilterColumn, PairFilter},
-    hash::Partitions,
-    merge::{KeyPair, MergeCondition},
-    output::OutputSpec,
-    types::{JoinType, Rows, Side},
+    Alone, FilterColumn, JoinType, KeyPair, MergeCondition, OutputSpec, PairFilter, Partitions, Side, Sides,
 };
 use arrow::datatypes::{Field, Schema};
 use datafusion::{
@@ -122,7 +118,7 @@ impl<'a> Binder<'a> {
         let emits = query.join.0.emits(Side::Left);
         for (side, alone) in [Side::Left, Side::Right].into_iter().zip([emits.build, emits.probe]) {
             let conditions = condition.alone[index(side)].iter().cloned();
-            let to = if alone == Rows::Unmatched { &mut binder.filter } else { &mut binder.dropped[index(side)] };
+            let to = if alone == Alone::Unmatched { &mut binder.filter } else { &mut binder.dropped[index(side)] };
             to.extend(conditions);
         }
         binder
@@ -161,15 +157,10 @@ impl<'a> Binder<'a> {
         let band = self.band.and_then(|band| band.band(self.build, equal.pop()?));
         let filter = self.predicate([&left, &right])?;
         let out = |side: Side, scan: &Scan| (0..self.out(side).min(scan.kept)).collect();
-        let output = OutputSpec {
-            join: self.query.join.0,
-            build: self.build,
-            left: Arc::clone(&left.schema),
-            right: Arc::clone(&right.schema),
-            left_columns: out(Side::Left, &left),
-            right_columns: out(Side::Right, &right),
-            filter,
-        };
+        let schemas = Sides { left: Arc::clone(&left.schema), right: Arc::clone(&right.schema) };
+        let output = OutputSpec::new(self.query.join.0, self.build, schemas)
+            .with_columns(Sides { left: out(Side::Left, &left), right: out(Side::Right, &right) })
+            .with_filter(filter);
         let text = |conditions: &[Expr]| conditions.iter().map(Expr::to_string).collect();
         let shown = Shown {
             keys: self.keys.clone(),

@@ -1,6 +1,6 @@
 //! A join's condition, taken apart.
 
-use annulus_join::{key::Keys, types::Side};
+use annulus_join::{Keys, Side};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::{
     error::DataFusionError,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_join::types::Side;
+use annulus_join::Side;
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use chrono::DateTime;
 use datafusion::{

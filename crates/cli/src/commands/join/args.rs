@@ -9,11 +9,8 @@ use annulus_cluster::{
     job::{Algorithm, Input, Inputs, JoinJob, JoinKind, JoinOptions, Query, Revolutions},
     ring_file::RingFile,
 };
-use annulus_dataset::{
-    input::BadRows,
-    output::{Existing, OutputFormat},
-};
-use annulus_join::types::{JoinType, Side};
+use annulus_dataset::{BadRows, Existing, OutputFormat};
+use annulus_join::{JoinType, Side};
 use annulus_roundabout::secure::{HostName, Identity, Role};
 use annulus_terminal::machine;
 use anyhow::{Result, bail};

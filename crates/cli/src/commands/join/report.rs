@@ -4,7 +4,7 @@ use annulus_cluster::{
     coordinator::{Planned, Summary},
     job::Revolutions,
 };
-use annulus_join::types::Side;
+use annulus_join::Side;
 use annulus_terminal::report::plain;
 use anyhow::Result;
 use comfy_table::CellAlignment;
