@@ -41,6 +41,14 @@ pub enum ClusterError {
         /// Why not.
         reason: String,
     },
+    /// An expression of the list to output is invalid, or fails.
+    #[error("cannot select '{text}': {reason}")]
+    Select {
+        /// The expression as it was given.
+        text: String,
+        /// The reason.
+        reason: String,
+    },
     /// More memory is needed than there may be used.
     #[error(
         "each of {hosts} hosts needs about {} of memory, and may use {} (`memory_limit`); allow more, or use at \
@@ -153,11 +161,21 @@ pub enum ClusterError {
         /// How long they had.
         within: Duration,
     },
-    /// A host of the ring does not take this join now.
-    #[error("{name} is busy with other joins; let this one wait for its turn (`wait` SECONDS), or submit it later")]
+    /// A host of the ring runs another join.
+    #[error("{}", busy(name, *waited))]
     Busy {
-        /// How people call it.
+        /// The name of the host.
         name: String,
+        /// The time that this join waited.
+        waited: Duration,
+    },
+    /// As many joins wait for a host as may.
+    #[error("the queue of {name} is full: {waiting} joins are waiting; submit this one later")]
+    QueueFull {
+        /// The name of the host.
+        name: String,
+        /// The joins that wait.
+        waiting: usize,
     },
     /// A dataset cannot be read.
     #[error(transparent)]
@@ -177,6 +195,15 @@ pub enum ClusterError {
     /// The operating system refuses.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+fn busy(name: &str, waited: Duration) -> String {
+    let remedy = "let this one wait longer for its turn (`wait` SECONDS), or submit it later";
+    if waited.is_zero() {
+        format!("{name} is busy with other joins; {}", remedy.replace(" longer", ""))
+    } else {
+        format!("{name} is busy with other joins, after a wait of {} s; {remedy}", waited.as_secs_f64())
+    }
 }
 
 /// Bytes as people read them.

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share};
+use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share, Supply};
 use annulus_join::{
     cancel::CancelToken,
     error::JoinError,
@@ -198,7 +198,7 @@ fn a_part_that_cannot_be_read_ends_all() {
             (1, 2) => Err(JoinError::Outside("cannot be read".into())),
             _ => Ok(rows(100)),
         };
-        let ended = share.turn_parts(host, PARTS, part, None, &|_, _| Ok(())).map(drop);
+        let ended = share.turn_with(host, Supply::new().with_parts(PARTS, part), &|_, _| Ok(())).map(drop);
         others.have_ended(place);
         ended
     });
@@ -215,7 +215,8 @@ fn a_panic_between_revolutions_ends_all() {
             assert!(place.me().0 != 1, "no part {part}");
             Ok(rows(100))
         };
-        let turn = AssertUnwindSafe(|| share.turn_parts(host, PARTS, part, None, &|_, _| Ok(())).map(drop));
+        let turn =
+            AssertUnwindSafe(|| share.turn_with(host, Supply::new().with_parts(PARTS, part), &|_, _| Ok(())).map(drop));
         let ended = catch_unwind(turn).unwrap_or(Err(CycloError::Panicked));
         others.have_ended(place);
         ended
@@ -228,7 +229,7 @@ fn a_panic_between_revolutions_ends_all() {
 fn hosts_that_differ_in_their_parts_fail() {
     let ended = three_hosts(|place, share, host| {
         let parts = if place.me().0 == 1 { NonZeroUsize::new(2).unwrap() } else { PARTS };
-        share.turn_parts(host, parts, |_| Ok(rows(100)), None, &|_, _| Ok(())).map(drop)
+        share.turn_with(host, Supply::new().with_parts(parts, |_| Ok(rows(100))), &|_, _| Ok(())).map(drop)
     });
     assert!(ended[1].as_ref().is_err_and(|error| error.contains("the same number")), "{ended:?}");
     assert!(ended.iter().all(Result::is_err), "{ended:?}");
@@ -243,7 +244,7 @@ fn fed_hosts(feed: &Probe<'_>, emit: impl Fn(Place) -> Result<(), JoinError> + S
     };
     three_hosts(|place, share, host| {
         let feed: &Probe<'_> = if place.me().0 == 1 { feed } else { &without_end };
-        share.turn_parts(host, NonZeroUsize::MIN, |_| Ok(Vec::new()), Some(feed), &|_, _| emit(place)).map(drop)
+        share.turn_with(host, Supply::new().with_probe(feed), &|_, _| emit(place)).map(drop)
     })
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share, Turn};
+use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share, Supply, Turn};
 use annulus_join::{
     error::JoinError,
     filter::{FilterColumn, PairFilter},
@@ -226,7 +226,9 @@ impl Case {
             share.turn(&mut host, &emit)?
         } else {
             let parts = NonZeroUsize::new(self.parts).unwrap();
-            share.turn_parts(&mut host, parts, |part| Ok(self.part(place, part)), feed, &emit)?
+            let supply = Supply::new().with_parts(parts, |part| Ok(self.part(place, part)));
+            let supply = feed.into_iter().fold(supply, Supply::with_probe);
+            share.turn_with(&mut host, supply, &emit)?
         };
         assert_eq!(progress.revolutions(), self.parts as u64);
         assert_eq!((progress.joined(), progress.bytes()), (turn.revolution.joined, turn.revolution.bytes));

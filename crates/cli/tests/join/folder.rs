@@ -172,7 +172,7 @@ fn mistakes_are_explained_and_leave_nothing() {
         (&["a", "b", "--on", "no"], &["'no'", "k, g, t"]),
         (&["a", "none.parquet", "--on", "k"], &["none.parquet"]),
         (&["a", "b"], &["--on", "--where"]),
-        (&["a", "b", "--on", "k=g"], &["'CAST(g", "Int"]),
+        (&["a", "b", "--on", "k=g"], &["'CAST(b.g", "Int"]),
         (&["a", "b", "--on", "k", "--suffix", ""], &["--suffix"]),
         (&["a", "b", "--on", "k", "--timeout", "0.2"], &["--timeout", "1 s"]),
         (&["a", "b", "--on", "k", "--memory-limit", "1M"], &["--memory-limit", "--buffers"]),

@@ -5,14 +5,8 @@ use std::{
     time::Duration,
 };
 
-use annulus_cluster::{
-    job::{Algorithm, Input, Inputs, JoinJob, JoinKind, JoinOptions, Query, Revolutions},
-    ring_file::RingFile,
-};
-use annulus_dataset::{
-    input::BadRows,
-    output::{Existing, OutputFormat},
-};
+use annulus_cluster::{Algorithm, Input, Inputs, JoinJob, JoinKind, JoinOptions, Query, Revolutions, RingFile};
+use annulus_dataset::{input::BadRows, output::Existing};
 use annulus_join::types::Side;
 use annulus_roundabout::secure::{HostName, Identity, Role};
 use annulus_terminal::machine;
@@ -27,13 +21,15 @@ use crate::{formats::DatasetFormat, reading::ReadingArgs, units};
   annulus join a.parquet b.parquet --where 'a.t BETWEEN b.t - 5 AND b.t + 5' --output near --local 4
   annulus join q=quotes/ t=trades/ --on symbol --where 't.time >= q.time' --type left --output out
   annulus join users.csv banned.csv --on id --type anti --output clean
+  annulus join o=orders/ i=items/ --on id --select 'o.id, i.price * i.count AS total' --output totals
   annulus join a/ b/ --where 'levenshtein(a.name, b.name) <= 2' --output alike --explain
   annulus join /shared/a /shared/b --on id --ring ring.toml --output /shared/joined
 
 Inputs are a file, a folder or a glob of Parquet, CSV, JSON, Arrow IPC, Avro or page files. A predicate calls them a and b, unless a name is
 given (NAME=PATH), and their columns as they are called in the files, in capitals and small letters. --on and --where are the condition of the join: with
---type left, rows of LEFT without a partner come out with nulls. Null is equal to nothing. All columns come out; those of RIGHT
-that LEFT has, too, get --suffix.
+--type left, rows of LEFT without a partner come out with nulls. Null is equal to nothing. All columns come out, or the
+expressions of --select; then only the columns that these and the condition need are read. A column of RIGHT gets --suffix where
+another one has its name.
 
 One side stays on its hosts, and the other is read meanwhile and goes around the ring in fragments (--rotate; by default the smaller one,
 and on one host the larger one). Hosts find pairs by hash if the condition has equal keys, by sorting if it has a band (a.t < b.t + 5), and
@@ -67,6 +63,9 @@ pub struct JoinArgs {
     /// Which rows come out: inner, left, right, full, semi, anti, right-semi, right-anti
     #[arg(long = "type", value_name = "TYPE", default_value = "inner")]
     join: JoinKind,
+    /// Expressions that come out, as in SQL: "a.id, b.price * 2 AS double, b.*" [default: all columns]
+    #[arg(long, value_name = "EXPRESSIONS")]
+    select: Option<String>,
     /// Folder for the result
     #[arg(long, short, value_name = "DIR", required_unless_present = "explain")]
     output: Option<PathBuf>,
@@ -113,7 +112,7 @@ pub struct JoinArgs {
     /// Start over as often as N times if a host is lost, without that host
     #[arg(long, value_name = "N", default_value = "0", num_args = 0..=1, default_missing_value = "1")]
     retry: usize,
-    /// With --ring, seconds to wait for hosts that are busy with other joins
+    /// With --ring, seconds to wait in the queue of a ring that is busy with other joins
     #[arg(long, value_name = "SECONDS", requires = "ring", value_parser = units::parse_seconds)]
     wait: Option<Duration>,
     /// Added to the names of columns of RIGHT that LEFT has, too
@@ -168,8 +167,6 @@ pub struct JoinCommandJob {
     pub ring: Option<(RingFile, Identity)>,
     /// How often it may start over without a host that was lost.
     pub retries: usize,
-    /// How long it waits for hosts that are busy.
-    pub wait: Duration,
     pub explain: bool,
     pub json: bool,
 }
@@ -201,7 +198,9 @@ impl JoinArgs {
         let path_of = |path: &str| if ring.is_some() { absolute(path) } else { path.to_owned() };
         let input = |text: &str, name: &str| {
             let (name, path) = named(text).unwrap_or((name, text));
-            Input { name: name.to_owned(), paths: vec![path_of(path)], options: options.clone() }
+            let mut input = Input::new(name, vec![path_of(path)]);
+            input.options = options.clone();
+            input
         };
         let output = self.output.unwrap_or_default();
         let output = if ring.is_some() { PathBuf::from(absolute(&output.to_string_lossy())) } else { output };
@@ -210,48 +209,37 @@ impl JoinArgs {
             let (left, right) = text.split_once('=').unwrap_or((text, text));
             (left.trim().to_owned(), right.trim().to_owned())
         };
-        let query = Query {
-            left: input(&self.left, "a"),
-            right: input(&self.right, "b"),
-            on: self.on.iter().map(pair).collect(),
-            condition: self.condition,
-            join: self.join,
-            suffix: self.suffix,
+        let mut query = Query::new(input(&self.left, "a"), input(&self.right, "b"));
+        query.on = self.on.iter().map(pair).collect();
+        (query.condition, query.select) = (self.condition, self.select);
+        (query.join, query.suffix) = (self.join, self.suffix);
+        let mut options = JoinOptions::default();
+        options.rotate = self.rotate.map(|side| match side {
+            SideArg::Left => Side::Left,
+            SideArg::Right => Side::Right,
+        });
+        options.algorithm = self.algorithm.map(|algorithm| match algorithm {
+            AlgorithmArg::Hash => Algorithm::Hash,
+            AlgorithmArg::Merge => Algorithm::Merge,
+            AlgorithmArg::Loops => Algorithm::Loops,
+        });
+        options.threads = self.threads.or_else(|| ring.is_none().then(|| (machine::cores() / self.local).max(1)));
+        // A size that is too large is refused later, with the allowed range.
+        options.fragment_bytes = u32::try_from(self.fragment_size).unwrap_or(u32::MAX);
+        options.buffers = self.buffers;
+        options.timeout = self.timeout;
+        options.memory_bytes = self.memory_limit.map(|bytes| bytes as u64);
+        options.inputs = match self.inputs {
+            InputsArg::Shared => Inputs::Shared,
+            InputsArg::Each => Inputs::Each,
         };
-        let options = JoinOptions {
-            rotate: self.rotate.map(|side| match side {
-                SideArg::Left => Side::Left,
-                SideArg::Right => Side::Right,
-            }),
-            algorithm: self.algorithm.map(|algorithm| match algorithm {
-                AlgorithmArg::Hash => Algorithm::Hash,
-                AlgorithmArg::Merge => Algorithm::Merge,
-                AlgorithmArg::Loops => Algorithm::Loops,
-            }),
-            threads: self.threads.or_else(|| self.ring.is_none().then(|| (machine::cores() / self.local).max(1))),
-            // Too large is refused with what can be.
-            fragment_bytes: u32::try_from(self.fragment_size).unwrap_or(u32::MAX),
-            buffers: self.buffers,
-            timeout: self.timeout,
-            memory_bytes: self.memory_limit.map(|bytes| bytes as u64),
-            inputs: match self.inputs {
-                InputsArg::Shared => Inputs::Shared,
-                InputsArg::Each => Inputs::Each,
-            },
-            revolutions: self.revolutions,
-        };
-        let existing = if self.overwrite { Existing::Overwrite } else { Existing::Refuse };
-        let format: OutputFormat = self.format.into();
-        let job = JoinJob { query, options, output, existing, format };
-        Ok(JoinCommandJob {
-            job,
-            hosts,
-            ring,
-            retries: self.retry,
-            wait: self.wait.unwrap_or_default(),
-            explain: self.explain,
-            json: self.json,
-        })
+        options.revolutions = self.revolutions;
+        options.wait = self.wait.unwrap_or_default();
+        let mut job = JoinJob::new(query, output);
+        job.options = options;
+        job.existing = if self.overwrite { Existing::Overwrite } else { Existing::Refuse };
+        job.format = self.format.into();
+        Ok(JoinCommandJob { job, hosts, ring, retries: self.retry, explain: self.explain, json: self.json })
     }
 }
 

@@ -1,11 +1,9 @@
 //! How a join is to be done, and what it was.
 
-use annulus_cluster::{
-    coordinator::{Planned, Summary},
-    job::Revolutions,
-};
+use annulus_cluster::{Planned, Revolutions, Summary};
 use annulus_join::types::Side;
 use anyhow::Result;
+use arrow::datatypes::FieldRef;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
@@ -50,6 +48,10 @@ fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
         "filter": shown.filter,
         "dropped_left": shown.dropped[0],
         "dropped_right": shown.dropped[1],
+        "columns_left": shown.read[0],
+        "columns_right": shown.read[1],
+        "select": shown.select,
+        "columns": columns(planned),
         "rows_left": left.rows,
         "rows_right": right.rows,
         "bytes_left": left.bytes,
@@ -57,6 +59,12 @@ fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
         "revolutions": planned.revolutions,
         "memory_per_host": planned.memory_per_host,
     })
+}
+
+/// The columns of the result, with their types.
+fn columns(planned: &Planned) -> Value {
+    let column = |field: &FieldRef| json!({ "name": field.name(), "type": field.data_type().to_string(), "nullable": field.is_nullable() });
+    planned.columns.fields().iter().map(column).collect()
 }
 
 /// The plan for people.
@@ -74,24 +82,30 @@ pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
     for (name, extent) in [(&query.left.name, left), (&query.right.name, right)] {
         row(name, format!("about {} rows, {} in memory", HumanCount(extent.rows), HumanBytes(extent.bytes)));
     }
-    row("goes around", format!("{}: {}", goes_around(command, planned), choice.rotate_reason));
-    row("pairs by", format!("{}: {}", choice.algorithm.name(), choice.algorithm_reason));
+    row("rotating relation", format!("{}: {}", rotating(command, planned), choice.rotate_reason));
+    row("algorithm", format!("{}: {}", choice.algorithm.name(), choice.algorithm_reason));
+    if let Some(select) = &shown.select {
+        row("output columns", select.join(", "));
+        for (name, read) in [&query.left.name, &query.right.name].into_iter().zip(&shown.read) {
+            row(&format!("columns read of {name}"), if read.is_empty() { "none".to_owned() } else { read.join(", ") });
+        }
+    }
     let mut conditions = |name: &str, conditions: &[String]| {
         if !conditions.is_empty() {
             row(name, conditions.join(" AND "));
         }
     };
-    conditions("found by the join", &shown.keys);
-    conditions("evaluated for each", &shown.filter);
-    conditions(&format!("read of {}", query.left.name), &shown.dropped[0]);
-    conditions(&format!("read of {}", query.right.name), &shown.dropped[1]);
+    conditions("join keys", &shown.keys);
+    conditions("filter of pairs", &shown.filter);
+    conditions(&format!("filter of {}", query.left.name), &shown.dropped[0]);
+    conditions(&format!("filter of {}", query.right.name), &shown.dropped[1]);
     let threads = match command.job.options.threads {
         Some(threads) => format!("{threads} threads"),
         None => "as many threads as it has cores".to_owned(),
     };
     row("hosts", format!("{}, each of {threads}", planned.hosts));
     row("revolutions", revolutions(command, planned));
-    row("memory of a host", format!("about {}", HumanBytes(planned.memory_per_host)));
+    row("memory per host", format!("about {}", HumanBytes(planned.memory_per_host)));
     table.trim_fmt()
 }
 
@@ -109,8 +123,8 @@ pub fn text(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> S
     if rows_bad(summary) > 0 {
         row("bad rows", format!("{} (skipped)", HumanCount(rows_bad(summary))));
     }
-    let (join, goes) = (command.job.query.join, goes_around(command, planned));
-    row("join", format!("{join} by {}; {goes} went around", planned.choice.algorithm.name()));
+    row("join", format!("{} by {}", command.job.query.join, planned.choice.algorithm.name()));
+    row("rotating relation", rotating(command, planned).to_owned());
     if planned.revolutions > 1 || command.job.options.revolutions == Revolutions::Auto {
         row("revolutions", revolutions(command, planned));
     }
@@ -151,8 +165,8 @@ fn rows_bad(summary: &Summary) -> u64 {
     summary.hosts.iter().map(|host| host.rows_bad).sum()
 }
 
-/// The input whose rows rotate.
-fn goes_around<'a>(command: &'a JoinCommandJob, planned: &Planned) -> &'a str {
+/// The name of the rotating relation.
+fn rotating<'a>(command: &'a JoinCommandJob, planned: &Planned) -> &'a str {
     let query = &command.job.query;
     if planned.choice.rotate == Side::Left { &query.left.name } else { &query.right.name }
 }

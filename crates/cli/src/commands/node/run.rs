@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use annulus_cluster::{Access, host::Member, node::Node, ring_file::RingFile};
+use annulus_cluster::{Access, Member, Node, RingFile};
 use annulus_roundabout::secure::{Authority, HostFiles, HostName, Role};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
