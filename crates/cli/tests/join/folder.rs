@@ -179,7 +179,7 @@ fn mistakes_are_explained_and_leave_nothing() {
         (&["a", "b", "--where", "a.t + b.t"], &["true or false"]),
         (&["a", "b", "--where", "NULL"], &["Null", "true or false"]),
         (&["a", "b", "--where", "a.t < c.t"], &["c.t"]),
-        (&["a", "b", "--where", "a.x < random()"], &["random()", "another value each time"]),
+        (&["a", "b", "--where", "a.x < random()"], &["random()", "changes with each call"]),
         (&["a", "b", "--where", "a.t <> b.t", "--algorithm", "hash"], &["--algorithm", "equal keys"]),
         (&["a", "b", "--on", "k", "--local", "65"], &["64"]),
         (&["x=a", "x=b", "--on", "k"], &["'x'", "NAME=PATH"]),
