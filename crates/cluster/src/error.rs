@@ -4,7 +4,7 @@ use std::{io, path::PathBuf, time::Duration};
 
 use annulus_cyclo::CycloError;
 use annulus_dataset::{error::DatasetError, output::OutputError};
-use annulus_join::error::JoinError;
+use annulus_join::JoinError;
 use annulus_roundabout::{
     RoundaboutError,
     secure::{FileError, SecureError},

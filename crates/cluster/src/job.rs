@@ -13,7 +13,7 @@ use annulus_dataset::{
     input::{InputOptions, input_that_reads},
     output::{Collection, Existing, OutputFormat},
 };
-use annulus_join::types::{JoinType, Side};
+use annulus_join::{JoinType, Side};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ClusterError;

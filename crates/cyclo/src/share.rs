@@ -6,13 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_join::{
-    cancel::CancelToken,
-    error::JoinError,
-    hash::Fragment,
-    output::{Output, OutputSpec},
-    types::Side,
-};
+use annulus_join::{CancelToken, Fragment, JoinError, Output, OutputSpec};
 use annulus_roundabout::{Host, Revolution, RoundaboutError};
 use arrow::array::RecordBatch;
 
@@ -137,8 +131,8 @@ pub struct Turn {
 impl Share {
     /// Prepares this host's rows of both sides, and frees the given batches. `build` may be the
     /// first of several parts. The memory needed is that of the local join:
-    /// [`BuildSide::prepare`](annulus_join::hash::BuildSide::prepare) and [`Fragment::prepare`], or
-    /// those of [`MergeJoin`](annulus_join::merge::MergeJoin).
+    /// [`BuildSide::prepare`](annulus_join::BuildSide::prepare) and [`Fragment::prepare`], or
+    /// those of [`MergeJoin`](annulus_join::MergeJoin).
     ///
     /// # Errors
     /// If columns are missing, keys cannot be compared, or a row of the probe side does not fit in
@@ -277,8 +271,7 @@ impl JoinSpec {
     }
 
     pub(crate) fn schemas(&self) -> Schemas<'_> {
-        let OutputSpec { left, right, build, .. } = &self.output;
-        let (build, probe) = if *build == Side::Left { (left, right) } else { (right, left) };
+        let (build, probe) = self.output.schemas.as_ref().one_and_other(self.output.build);
         Schemas { build, probe }
     }
 

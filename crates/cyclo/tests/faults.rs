@@ -16,13 +16,7 @@ use std::{
 };
 
 use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share, Supply};
-use annulus_join::{
-    cancel::CancelToken,
-    error::JoinError,
-    hash::Partitions,
-    output::OutputSpec,
-    types::{JoinType, Side},
-};
+use annulus_join::{CancelToken, JoinError, JoinType, OutputSpec, Partitions, Side, Sides};
 use annulus_roundabout::{Address, Clear, Host, Place, RingConfig};
 use arrow::{
     array::{Int32Array, RecordBatch},
@@ -47,15 +41,8 @@ fn share(count: i32, threads: usize) -> Share {
 
 fn spec(condition: Condition, threads: usize) -> JoinSpec {
     JoinSpec::new(
-        OutputSpec {
-            join: JoinType::Inner,
-            build: Side::Left,
-            left: schema(),
-            right: schema(),
-            left_columns: vec![0],
-            right_columns: vec![0],
-            filter: None,
-        },
+        OutputSpec::new(JoinType::Inner, Side::Left, Sides { left: schema(), right: schema() })
+            .with_columns(Sides { left: vec![0], right: vec![0] }),
         condition,
         4096,
     )

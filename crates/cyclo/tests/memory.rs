@@ -3,12 +3,7 @@
 use std::{num::NonZeroUsize, ops::Bound, sync::Arc};
 
 use annulus_cyclo::{Condition, Give, JoinSpec, Share, Supply};
-use annulus_join::{
-    hash::Partitions,
-    merge::{Band, KeyPair, MergeCondition, Offset},
-    output::OutputSpec,
-    types::{JoinType, Side},
-};
+use annulus_join::{Band, JoinType, KeyPair, MergeCondition, Offset, OutputSpec, Partitions, Side, Sides};
 use annulus_roundabout::{Host, RingConfig};
 use arrow::{
     array::{Int32Array, RecordBatch},
@@ -28,15 +23,9 @@ fn rows(count: usize) -> Vec<RecordBatch> {
 }
 
 fn spec(condition: Condition) -> JoinSpec {
-    let output = OutputSpec {
-        join: JoinType::LeftSemi,
-        build: Side::Left,
-        left: schema(),
-        right: schema(),
-        left_columns: vec![0],
-        right_columns: vec![],
-        filter: None,
-    };
+    let schemas = Sides { left: schema(), right: schema() };
+    let output =
+        OutputSpec::new(JoinType::LeftSemi, Side::Left, schemas).with_columns(Sides { left: vec![0], right: vec![] });
     JoinSpec::new(output, condition, 64 << 10)
 }
 

@@ -12,12 +12,8 @@ use std::{
 
 use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share, Supply, Turn};
 use annulus_join::{
-    error::JoinError,
-    filter::{FilterColumn, PairFilter},
-    hash::Partitions,
-    merge::{Band, KeyPair, MergeCondition, Offset},
-    output::OutputSpec,
-    types::{JoinType, Side},
+    Band, FilterColumn, JoinError, JoinType, KeyPair, MergeCondition, Offset, OutputSpec, PairFilter, Partitions, Side,
+    Sides,
 };
 use annulus_roundabout::{Address, Clear, Host, Place, RingConfig};
 use arrow::{
@@ -99,15 +95,9 @@ impl Case {
         let column = |side| FilterColumn { side, index: 1 };
         let filter = self.filtered.then(|| Arc::new(Less([column(Side::Left), column(Side::Right)])) as _);
         JoinSpec::new(
-            OutputSpec {
-                join: self.join,
-                build: self.build,
-                left: schema(),
-                right: schema(),
-                left_columns: vec![1, 2],
-                right_columns: vec![1, 2],
-                filter,
-            },
+            OutputSpec::new(self.join, self.build, Sides { left: schema(), right: schema() })
+                .with_columns(Sides { left: vec![1, 2], right: vec![1, 2] })
+                .with_filter(filter),
             self.condition(),
             4096,
         )

@@ -4,6 +4,7 @@ use std::io;
 
 use annulus_pages::{codec::CodecError, error::PagesError};
 use annulus_rows::error::RowsError;
+use annulus_sync::Cancelled;
 use arrow::error::ArrowError;
 use thiserror::Error;
 
@@ -113,6 +114,12 @@ pub enum DatasetError {
     /// The run was asked to stop.
     #[error("the run was cancelled; go on with `resume` if it had finished any partition")]
     Cancelled,
+}
+
+impl From<Cancelled> for DatasetError {
+    fn from(_: Cancelled) -> Self {
+        Self::Cancelled
+    }
 }
 
 impl DatasetError {

@@ -1,45 +1,43 @@
-//! Ends a measurement early.
+//! Ending a measurement early.
 
 use std::{
     io,
     process::{Child, ChildStdout, Command, ExitStatus},
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use annulus_sync::CancelToken;
 use anyhow::{Context, Result, bail};
 
-/// Tells a measurement to end. Runs end at their next batch, and a process that is waited for is
-/// killed.
+/// Ends a measurement early: a [`CancelToken`] for its runs, which end at their next batch, and the
+/// process that it waits for, which is killed.
 #[derive(Debug, Default)]
 pub struct Stop {
-    set: AtomicBool,
+    token: CancelToken,
     child: Mutex<Option<Child>>,
 }
 
 impl Stop {
-    /// Asks for the end.
-    pub fn set(&self) {
-        self.set.store(true, Relaxed);
+    /// Asks the measurement to end.
+    pub fn cancel(&self) {
+        self.token.cancel();
         if let Some(child) = &mut *self.child() {
             // If it has ended already, all is well.
             child.kill().ok();
         }
     }
 
-    /// Whether the end was asked for.
-    pub fn is_set(&self) -> bool {
-        self.set.load(Relaxed)
+    /// Whether the measurement was asked to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.token.is_cancelled()
     }
 
-    /// Goes on, unless the end was asked for.
+    /// Returns an error if the measurement was asked to end.
     ///
     /// # Errors
-    /// If the end was asked for.
+    /// If the measurement was asked to end.
     pub fn check(&self) -> Result<()> {
-        if self.is_set() {
+        if self.is_cancelled() {
             bail!("interrupted");
         }
         Ok(())
@@ -48,7 +46,7 @@ impl Stop {
     /// Starts `command`, whose standard output is a pipe; one at a time.
     ///
     /// # Errors
-    /// If it cannot be started, or the end was asked for.
+    /// If the command cannot be started, or the measurement was asked to end.
     pub fn spawn(&self, command: &mut Command) -> Result<(Running<'_>, ChildStdout)> {
         let mut running = self.child();
         self.check()?;
@@ -64,7 +62,7 @@ impl Stop {
     }
 }
 
-/// A process that is killed when its [`Stop`] is set.
+/// A process that is killed when its [`Stop`] is cancelled.
 pub struct Running<'a>(&'a Stop);
 
 impl Running<'_> {

@@ -145,7 +145,8 @@ impl Run<'_> {
             },
         )
         .map_err(|error| error.context(format!("host {me}")))?;
-        host.finish().or_else(|error| if self.stop.is_set() { Ok(()) } else { Err::<(), RoundaboutError>(error) })?;
+        host.finish()
+            .or_else(|error| if self.stop.is_cancelled() { Ok(()) } else { Err::<(), RoundaboutError>(error) })?;
         Ok(start.map_or(Duration::ZERO, |start| end - start))
     }
 

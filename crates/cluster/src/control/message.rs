@@ -6,7 +6,7 @@ use annulus_dataset::{
     input::Dataset,
     output::{Compression, Existing, Manifest, OutputFormat},
 };
-use annulus_join::types::Side;
+use annulus_join::Side;
 use arrow::{
     datatypes::SchemaRef,
     ipc::{reader::StreamReader, writer::StreamWriter},
@@ -106,7 +106,7 @@ pub(crate) struct Resources {
 
 /// A side in messages: `"left"` or `"right"`.
 mod side_name {
-    use annulus_join::types::Side;
+    use annulus_join::Side;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
     pub(super) fn serialize<S: Serializer>(side: &Side, serializer: S) -> Result<S::Ok, S::Error> {

@@ -6,10 +6,7 @@ use std::{
 };
 
 use annulus_dataset::input::{Dataset, Extent, Unit};
-use annulus_join::{
-    hash::{BuildSide, Partitions},
-    types::Side,
-};
+use annulus_join::{BuildSide, Partitions, Side};
 use annulus_roundabout::FRAGMENT_BYTES;
 use arrow::datatypes::SchemaRef;
 

@@ -12,7 +12,7 @@ use std::{
 
 use annulus_cyclo::Give;
 use annulus_dataset::input::{Dataset, Unit};
-use annulus_join::error::JoinError;
+use annulus_join::JoinError;
 use arrow::array::RecordBatch;
 use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 
@@ -226,7 +226,7 @@ mod tests {
     use std::fs;
 
     use annulus_dataset::input::InputOptions;
-    use annulus_join::types::{JoinType, Side as JoinSide};
+    use annulus_join::{JoinType, Side as JoinSide};
 
     use super::*;
     use crate::{

@@ -183,7 +183,7 @@ fn blamed(error: &RoundaboutError) -> Option<HostId> {
 mod tests {
     use std::sync::mpsc::{Sender, channel};
 
-    use annulus_join::error::JoinError;
+    use annulus_join::JoinError;
     use annulus_roundabout::{Failure, Reason};
 
     use super::*;

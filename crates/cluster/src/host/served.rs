@@ -13,7 +13,7 @@ use annulus_dataset::{
     input::InputOptions,
     output::{Compression, Existing, OutputFormat},
 };
-use annulus_join::types::{JoinType, Side};
+use annulus_join::{JoinType, Side};
 use annulus_roundabout::secure::{Authority, HostFiles, HostName, Identity};
 use tempfile::TempDir;
 

@@ -12,7 +12,7 @@ use std::{
 
 use annulus_cyclo::{Give, JoinSpec, Probe, Share, Supply};
 use annulus_dataset::output::{Collection, OutputOptions, SealedDataset, WholeDataset};
-use annulus_join::{error::JoinError, hash::Partitions, types::Side};
+use annulus_join::{JoinError, Partitions, Side};
 use arrow::array::RecordBatch;
 use tracing::info;
 

@@ -1,7 +1,7 @@
 //! Stopping a host from another thread.
 
 use annulus_dataset::error::DatasetError;
-use annulus_join::cancel::CancelToken;
+use annulus_join::CancelToken;
 use annulus_roundabout::Stopper;
 
 use crate::error::ClusterError;

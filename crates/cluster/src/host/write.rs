@@ -13,7 +13,7 @@ use std::{
 
 use annulus_cyclo::CycloError;
 use annulus_dataset::output::WholeDataset;
-use annulus_join::{cancel::CancelToken, error::JoinError};
+use annulus_join::{CancelToken, JoinError};
 use arrow::array::RecordBatch;
 
 use crate::error::ClusterError;

@@ -2,10 +2,7 @@
 
 use std::ops::Bound;
 
-use annulus_join::{
-    merge::{Band, KeyPair, MergeCondition, MergeJoin, Offset},
-    types::Side,
-};
+use annulus_join::{Band, KeyPair, MergeCondition, MergeJoin, Offset, Side};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::{
     logical_expr::{BinaryExpr, Expr, Operator},

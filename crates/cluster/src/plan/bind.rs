@@ -7,11 +7,7 @@ use std::{
 
 use annulus_cyclo::Condition as LocalCondition;
 use annulus_join::{
-    filter::{FilterColumn, PairFilter},
-    hash::Partitions,
-    merge::{KeyPair, MergeCondition},
-    output::{Output, OutputSpec},
-    types::{Rows, Side},
+    Alone, FilterColumn, KeyPair, MergeCondition, Output, OutputSpec, PairFilter, Partitions, Side, Sides,
 };
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::{
@@ -155,7 +151,7 @@ impl<'a> Binder<'a> {
         let emits = query.join.0.emits(Side::Left);
         for (side, alone) in [Side::Left, Side::Right].into_iter().zip([emits.build, emits.probe]) {
             let conditions = condition.alone[index(side)].iter().cloned();
-            let to = if alone == Rows::Unmatched { &mut binder.filter } else { &mut binder.dropped[index(side)] };
+            let to = if alone == Alone::Unmatched { &mut binder.filter } else { &mut binder.dropped[index(side)] };
             to.extend(conditions);
         }
         binder
@@ -197,15 +193,10 @@ impl<'a> Binder<'a> {
         let filter = self.predicate([&left, &right])?;
         // They are read first.
         let out = |side: Side| (0..self.out(side).len()).collect();
-        let output = OutputSpec {
-            join: self.query.join.0,
-            build: self.build,
-            left: Arc::clone(&left.schema),
-            right: Arc::clone(&right.schema),
-            left_columns: out(Side::Left),
-            right_columns: out(Side::Right),
-            filter,
-        };
+        let schemas = Sides { left: Arc::clone(&left.schema), right: Arc::clone(&right.schema) };
+        let output = OutputSpec::new(self.query.join.0, self.build, schemas)
+            .with_columns(Sides { left: out(Side::Left), right: out(Side::Right) })
+            .with_filter(filter);
         let text = |conditions: &[Expr]| conditions.iter().map(|part| self.sql.text(part)).collect();
         let read = |side: Side, scan: &Scan| {
             let schema = &self.sql.sides[index(side)].1;

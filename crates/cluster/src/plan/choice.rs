@@ -3,7 +3,7 @@
 use std::fmt;
 
 use annulus_dataset::input::Extent;
-use annulus_join::{merge::KeyPair, types::Side};
+use annulus_join::{KeyPair, Side};
 
 use super::Condition;
 use crate::{

@@ -1,6 +1,6 @@
 //! The condition of a join, split by the part of the join that evaluates it.
 
-use annulus_join::{key::Keys, types::Side};
+use annulus_join::{Keys, Side};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::{
     error::DataFusionError,

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_join::{
-    error::JoinError,
-    filter::{FilterColumn, PairFilter},
-};
+use annulus_join::{FilterColumn, JoinError, PairFilter};
 use arrow::array::{AsArray, BooleanArray, RecordBatch};
 use datafusion::physical_expr::PhysicalExpr;
 

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use annulus_join::{output::OutputSpec, types::JoinType, types::Side};
+use annulus_join::{JoinType, OutputSpec, Side};
 use arrow::{
     array::{ArrayRef, RecordBatch, RecordBatchOptions},
     datatypes::{Field, Schema, SchemaRef},
@@ -87,7 +87,7 @@ impl Selection {
 
     /// Compiles the list for batches of `output`, whose columns are `columns` of both sides.
     pub(super) fn bind(&self, output: &OutputSpec, columns: [&[usize]; 2]) -> Result<Projection, ClusterError> {
-        let joined = annulus_join::output::Output::try_new(output.clone())?.schema().clone();
+        let joined = annulus_join::Output::try_new(output.clone())?.schema().clone();
         let named = [Side::Left, Side::Right].into_iter().zip(columns);
         let named: Vec<(Side, usize)> =
             named.flat_map(|(side, columns)| columns.iter().map(move |&column| (side, column))).collect();

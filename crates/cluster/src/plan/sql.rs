@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_join::types::{JoinType, Side};
+use annulus_join::{JoinType, Side};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use chrono::DateTime;
 use datafusion::{

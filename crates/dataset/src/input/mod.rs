@@ -25,6 +25,7 @@ mod schema;
 mod text;
 mod types;
 mod unit;
+mod whole;
 
 pub use bad_rows::{BadRow, BadRows};
 pub use compression::Compression;

@@ -114,6 +114,7 @@ impl Collection {
             quarantine: None,
             partitions: self.members.iter().zip(members).map(|(number, member)| partition(*number, member)).collect(),
             hot_keys: Vec::new(),
+            appends: Vec::new(),
         };
         manifest.store(self.folder.as_ref().expect("it is there until it is kept or dropped"))?;
         Ok(manifest)

@@ -24,7 +24,8 @@ impl WholeDataset {
     ///
     /// # Errors
     /// If the folder holds what [`OutputOptions::existing`] does not allow, another run uses it, or
-    /// the file system refuses; [`OutputError::ResumeOnce`] for [`Existing::Resume`].
+    /// the file system refuses; [`OutputError::ResumeOnce`] for all but
+    /// [`Existing::Refuse`] and [`Existing::Overwrite`].
     pub fn create(
         options: &OutputOptions,
         settings: Settings,
@@ -32,7 +33,7 @@ impl WholeDataset {
         files: usize,
         memory_bytes: usize,
     ) -> Result<Self, OutputError> {
-        if options.existing == Existing::Resume {
+        if !matches!(options.existing, Existing::Refuse | Existing::Overwrite) {
             return Err(OutputError::ResumeOnce);
         }
         let opened = Output::open(OutputSpec {

@@ -13,7 +13,6 @@
 //! and gathered. A row group of the input that takes more than that, decoded, takes more memory
 //! than the limit.
 
-mod cancel;
 mod files;
 mod first_error;
 mod hot_files;
@@ -33,7 +32,7 @@ use std::sync::atomic::{
 
 use parking_lot::Mutex;
 
-pub use cancel::CancelToken;
+pub use annulus_sync::CancelToken;
 pub use hot_files::HotFiles;
 pub use plan::{JobSpec, Placing};
 pub use progress::{Progress, Silent};
@@ -43,8 +42,7 @@ use crate::{
     error::DatasetError,
     input::Dataset,
     output::{
-        Existing, Manifest, Opened, Output, OutputError, OutputFormat, OutputOptions, OutputSpec, Settings, Slot,
-        memory::Shares,
+        Manifest, Opened, Output, OutputError, OutputFormat, OutputOptions, OutputSpec, Settings, Slot, memory::Shares,
     },
     placement::Placement,
 };
@@ -96,7 +94,7 @@ pub struct Summary {
 /// error says why not.
 ///
 /// After an error, and after a cancellation, which is one, finished files stay, and so does what
-/// [`Existing::Resume`] needs; everything else is removed.
+/// [`Existing::Resume`](crate::output::Existing::Resume) needs; everything else is removed.
 ///
 /// # Errors
 /// If inputs cannot be read, the output cannot be written, or `cancel` asked to stop
@@ -104,7 +102,7 @@ pub struct Summary {
 pub fn run(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result<Summary, DatasetError> {
     let slots = slots_of(job);
     let slots_count = slots.len();
-    if job.output.existing == Existing::Resume && job.dataset.fingerprint.is_none() {
+    if job.output.existing.resumes() && job.dataset.fingerprint.is_none() {
         return Err(OutputError::ResumeOnce.into());
     }
     job.dataset.refuse_inputs_in(&job.output.dir)?;
@@ -126,7 +124,11 @@ pub fn run(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result<S
     match opened {
         Opened::Complete(manifest) => {
             let slots_kept = if job.placement.is_by_value() { manifest.partitions.len() } else { slots_count };
-            let rows_in = manifest.rows + manifest.rows_bad;
+            let (rows, rows_bad) = match manifest.appends.last() {
+                Some(last) => (last.rows, last.rows_bad),
+                None => (manifest.rows, manifest.rows_bad),
+            };
+            let rows_in = rows + rows_bad;
             Ok(Summary { manifest, rows_in, slots_kept, bytes_spilled: 0 })
         }
         Opened::Writing { output, kept, kept_count } => {
@@ -274,6 +276,9 @@ fn slots_of(job: &Job) -> Vec<Slot> {
     own.chain(job.hot_files.slots()).collect()
 }
 
+/// The setting that holds a placement's text.
+const PLACEMENT: &str = "placement";
+
 /// All that decides which rows go to which file, and what the files are.
 fn settings_of(job: &Job) -> Settings {
     let Job { dataset, placement, by, output, .. } = job;
@@ -281,7 +286,7 @@ fn settings_of(job: &Job) -> Settings {
     let on_bad_row = if job.quarantine { "quarantine" } else { "fail or skip" };
     let settings = [
         ("by", by.join(",")),
-        ("placement", placement.canonical()),
+        (PLACEMENT, placement.canonical()),
         ("format", output.format.name().to_owned()),
         ("compression", output.compression.name().to_owned()),
         ("max_file_size", max_file_size),

@@ -1,11 +1,13 @@
 //! From what is asked for to a job: the inputs are opened, and what a sample decides is decided.
 
-use super::{HotFiles, Job, SMALL_SPILL_BYTES, SortColumn};
+use arrow::datatypes::SchemaRef;
+
+use super::{HotFiles, Job, PLACEMENT, SMALL_SPILL_BYTES, SortColumn};
 use crate::{
     error::DatasetError,
     input::{BadRows, Dataset, InputOptions},
-    output::OutputOptions,
-    placement::{Placement, PlacementSpec, VALUE_BUCKETS, sample_ranges},
+    output::{Manifest, OutputOptions},
+    placement::{Placement, PlacementSpec, VALUE_BUCKETS, sample_ranges, splits_of},
 };
 
 /// What is to be split, how, and where to, before the inputs have been looked at.
@@ -41,7 +43,8 @@ pub struct JobSpec {
 pub enum Placing {
     /// By a rule that is given.
     By(PlacementSpec),
-    /// By ranges whose split points are found in a sample; see [`sample_ranges`].
+    /// By ranges whose split points are found in a sample; see [`sample_ranges`]. An append takes
+    /// those of the dataset.
     SampledRanges,
 }
 
@@ -76,9 +79,12 @@ impl JobSpec {
                 remedy: "the inputs have no column of that name; check the name".to_owned(),
             });
         }
-        let spec = match self.placing {
-            Placing::By(spec) => spec,
-            Placing::SampledRanges => sample_ranges(&dataset, &self.by, into)?,
+        let spec = match &self.placing {
+            Placing::By(spec) => spec.clone(),
+            Placing::SampledRanges => match self.splits_of_dataset(&dataset.schema)? {
+                Some(splits) => splits,
+                None => sample_ranges(&dataset, &self.by, into)?,
+            },
         };
         let placement = Placement::new(&spec, &dataset.schema, &self.by, into)?;
         let hot_files = match self.split_hot_keys {
@@ -97,6 +103,16 @@ impl JobSpec {
             memory_limit: self.memory_limit,
             quarantine: self.input.on_bad_row == BadRows::Quarantine,
         })
+    }
+
+    /// The split points of the dataset that the run appends to, if it does.
+    fn splits_of_dataset(&self, schema: &SchemaRef) -> Result<Option<PlacementSpec>, DatasetError> {
+        let appends = self.output.existing.appends();
+        let manifest = appends.then(|| Manifest::find_in(&self.output.dir)).flatten();
+        match manifest.as_ref().and_then(|manifest| manifest.settings.get(PLACEMENT)) {
+            Some(placement) => splits_of(placement, schema, &self.by),
+            None => Ok(None),
+        }
     }
 
     /// Checks what is asked for together with the number of partitions, and returns it.

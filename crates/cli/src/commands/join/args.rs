@@ -7,7 +7,7 @@ use std::{
 
 use annulus_cluster::{Algorithm, Input, Inputs, JoinJob, JoinKind, JoinOptions, Query, Revolutions, RingFile};
 use annulus_dataset::{input::BadRows, output::Existing};
-use annulus_join::types::Side;
+use annulus_join::Side;
 use annulus_roundabout::secure::{HostName, Identity, Role};
 use annulus_terminal::machine;
 use anyhow::{Result, bail};

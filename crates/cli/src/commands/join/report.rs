@@ -1,7 +1,7 @@
 //! How a join is to be done, and what it was.
 
 use annulus_cluster::{Planned, Revolutions, Summary};
-use annulus_join::types::Side;
+use annulus_join::Side;
 use anyhow::Result;
 use arrow::datatypes::FieldRef;
 use comfy_table::{CellAlignment, Table, presets};

@@ -20,6 +20,7 @@ use crate::{formats::DatasetFormat, reading::ReadingArgs, units};
   annulus partition 'logs/*.csv' --by host,day --into 16 --output parts --on-bad-row quarantine
   annulus partition orders.parquet --by id --into 8 --output parts --format arrow --memory-limit 256M
   annulus partition orders.parquet --by id --into 8 --output parts --resume
+  annulus partition orders-of-may.parquet --by id --into 8 --output parts --append
   annulus partition orders.parquet --by day --into 12 --output parts --ranges sample
   annulus partition visits/ --by site --into 32 --output parts --split-hot-keys
   annulus partition flights/ --by year,month --by-value --sort-by time,delay:desc --output parts
@@ -31,6 +32,8 @@ the files with its default options. DIR/part-00007.parquet has partition 7; a fi
 gets its name when it is whole (with --sync: and on disk), and manifest.json, with the rows, key ranges and checksums (XXH64) of all files,
 comes last. A partition without rows has no file.
 Interrupted or failed runs leave the partitions that they finished; --resume goes on with the others.
+With --append the files of the run, DIR/part-00007.append-1.parquet and so on, stand beside those of the dataset, whose
+format, placement, columns and order of rows they share. The dataset stays as it was until all of them are complete.
 Hot keys, which have at least --hot-key-share of an average partition's rows, are reported here and in manifest.json; their
 rows are told from one row in 32, so they lie between two bounds. With --split-hot-keys their rows go by turns to extra files
 of their partition, DIR/part-00007.hot-1.parquet and so on, and all are counted. Which keys these are is found in a sample first.
@@ -95,6 +98,10 @@ pub struct PartitionArgs {
     /// Delete a dataset that is in the folder, and then begin: it is gone also if this run fails
     #[arg(long)]
     pub overwrite: bool,
+    /// Add the rows to the dataset in the folder, which must have the same columns, format and
+    /// placement; with --resume, go on with an append that did not finish
+    #[arg(long, conflicts_with = "overwrite")]
+    pub append: bool,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
@@ -146,10 +153,12 @@ impl PartitionArgs {
             Some(DatasetCompression::Lz4) => Compression::Lz4,
             Some(DatasetCompression::Zstd) => Compression::Zstd,
         };
-        let existing = match (self.resume, self.overwrite) {
-            (true, _) => Existing::Resume,
-            (_, true) => Existing::Overwrite,
-            _ => Existing::Refuse,
+        let existing = match (self.append, self.resume) {
+            (true, true) => Existing::ResumeAppend,
+            (true, false) => Existing::Append,
+            (false, true) => Existing::Resume,
+            (false, false) if self.overwrite => Existing::Overwrite,
+            (false, false) => Existing::Refuse,
         };
         if self.page_size.is_some() && format != OutputFormat::Pages {
             bail!("--page-size is for --format pages, and the format is {}; leave one of them out", format.name());
