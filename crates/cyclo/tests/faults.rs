@@ -17,7 +17,7 @@ use std::{
 
 use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share, Supply};
 use annulus_join::{CancelToken, JoinError, JoinType, OutputSpec, Partitions, Side, Sides};
-use annulus_roundabout::{Address, Clear, Host, Place, RingConfig};
+use annulus_roundabout::{Address, Host, Joining, Place, RingConfig};
 use arrow::{
     array::{Int32Array, RecordBatch},
     datatypes::{DataType, Field, Schema, SchemaRef},
@@ -127,7 +127,7 @@ fn three_hosts(turn: impl Fn(Place, Share, &mut Host) -> Result<(), CycloError> 
                     .with_timeout(timeout)
                     .with_connect_timeout(timeout);
                 let address = Address::Unix { listener, successor: path(place.successor().0) };
-                let mut host = Host::join_ring(place, 1, &config, address, &Clear).unwrap();
+                let mut host = Host::join_ring(Joining::new(place, 1, address).with_config(&config)).unwrap();
                 let partitions = Partitions::at_least(4);
                 let condition = Condition::Hash { build: vec![0], probe: vec![0], nulls_equal: false, partitions };
                 let share = Share::prepare(&spec(condition, 2), rows(2000), rows(8000)).unwrap();

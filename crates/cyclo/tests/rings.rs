@@ -15,7 +15,7 @@ use annulus_join::{
     Band, FilterColumn, JoinError, JoinType, KeyPair, MergeCondition, Offset, OutputSpec, PairFilter, Partitions, Side,
     Sides,
 };
-use annulus_roundabout::{Address, Clear, Host, Place, RingConfig};
+use annulus_roundabout::{Address, Host, Joining, Place, RingConfig};
 use arrow::{
     array::{Array, AsArray, BooleanArray, Int32Array, Int64Array, RecordBatch, StringViewArray},
     compute::kernels::cmp::lt,
@@ -200,7 +200,7 @@ impl Case {
             .with_timeout(timeout)
             .with_connect_timeout(timeout);
         let address = Address::Unix { listener, successor: path(folder, place.successor().0) };
-        let mut host = Host::join_ring(place, 1, &config, address, &Clear)?;
+        let mut host = Host::join_ring(Joining::new(place, 1, address).with_config(&config))?;
         let progress = host.progress();
         let probe = &self.sides().1[place.me().index()];
         let (there, later) = probe.split_at(self.fed.map_or(probe.len(), |rows| rows.min(probe.len())));

@@ -6,7 +6,7 @@ use annulus_dataset::{
     input::Dataset,
     output::{Compression, Existing, Manifest, OutputFormat},
 };
-use annulus_join::Side;
+use annulus_join::{Side, Sides};
 use arrow::{
     datatypes::SchemaRef,
     ipc::{reader::StreamReader, writer::StreamWriter},
@@ -52,7 +52,7 @@ pub(crate) const MOST_REVOLUTIONS: usize = 1 << 20;
 pub(crate) struct Task {
     pub(crate) join: JoinTask,
     /// The left and the right side.
-    pub(crate) inputs: [InputTask; 2],
+    pub(crate) inputs: Sides<InputTask>,
     pub(crate) ring: RingTask,
     pub(crate) resources: Resources,
     pub(crate) output: HostOutput,
@@ -146,7 +146,7 @@ impl Files {
 
 impl Task {
     /// Returns whether a dataset is as it was when the units of side `side` were assigned.
-    pub(crate) fn is_planned_for(&self, dataset: &Dataset, side: usize) -> bool {
+    pub(crate) fn is_planned_for(&self, dataset: &Dataset, side: Side) -> bool {
         let InputTask { units, files, .. } = &self.inputs[side];
         units.is_none() || files.are(dataset, &self.ring.neighbours)
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use annulus_dataset::input::{Dataset, Extent, Unit};
-use annulus_join::{BuildSide, Partitions, Side};
+use annulus_join::{BuildSide, Partitions, Side, Sides};
 use annulus_roundabout::FRAGMENT_BYTES;
 use arrow::datatypes::SchemaRef;
 
@@ -29,7 +29,7 @@ pub struct Planned {
     /// The columns of the result.
     pub columns: SchemaRef,
     /// The rows and bytes that are read of the left and the right side.
-    pub extents: [Extent; 2],
+    pub extents: Sides<Extent>,
     /// The bytes that all hosts read of the input files. The rotating relation is read in each
     /// revolution.
     pub input_bytes: u64,
@@ -44,7 +44,7 @@ pub struct Planned {
     /// The time that functions like `now()` return on all hosts, in nanoseconds since 1970.
     pub(super) now_ns: i64,
     /// The part of the left and the right input that each host reads.
-    pub(super) inputs: Vec<[InputTask; 2]>,
+    pub(super) inputs: Vec<Sides<InputTask>>,
 }
 
 /// Plans a join on `hosts` hosts. Reads the metadata and a few batches of both inputs.
@@ -76,39 +76,42 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     let of_all = |Extent { rows, bytes }| Extent { rows: rows * copies, bytes: bytes * copies };
     // The columns that are read do not depend on the choice.
     let read = plan::bind(&condition, query, Side::Right, Algorithm::Loops)?.scans.map(|scan| scan.columns);
-    let seen = [left.extent(&read[0])?, right.extent(&read[1])?];
+    let seen = Sides { left: left.extent(&read.left)?, right: right.extent(&read.right)? };
     let choice = plan::choose(&condition, &job.options, seen, hosts)?;
     let bound = plan::bind(&condition, query, choice.rotate, choice.algorithm)?;
     let columns = bound.schema()?;
     let extents = seen.map(of_all);
-    let around = if choice.rotate == Side::Left { 0 } else { 1 };
+    let (_, stationary) = extents.one_and_other(choice.rotate);
+    let rotating_dataset = if choice.rotate == Side::Left { &left } else { &right };
     let needs = Needs::new(&Sizes {
         options: &job.options,
         hosts: hosts as u64,
-        stationary: extents[1 - around],
+        stationary,
         copies: match choice.algorithm {
             Algorithm::Hash => {
-                let rows = extents[1 - around].rows / hosts as u64;
-                BuildSide::copies_in_halves(bound.scans[1 - around].schema(), Partitions::for_rows(rows as usize))
+                let rows = stationary.rows / hosts as u64;
+                let schema = bound.scans[choice.rotate.other()].schema();
+                BuildSide::copies_in_halves(schema, Partitions::for_rows(rows as usize))
             }
             Algorithm::Merge | Algorithm::Loops => 4,
         },
         has_tables: choice.algorithm != Algorithm::Loops,
-        unit: largest_unit([&left, &right][around], seen[around]),
+        unit: largest_unit(rotating_dataset, seen[choice.rotate]),
         columns_out: columns.fields().len() as u64,
     });
     let (revolutions, memory_per_host) = needs.revolutions(&job.options)?;
     let whole = |dataset: &Dataset| -> Result<InputTask, ClusterError> {
         Ok(InputTask { schema: schema_to(&dataset.schema)?, units: None, files: Files::of(dataset) })
     };
-    let mut inputs = vec![[whole(&left)?, whole(&right)?]; hosts];
+    let mut inputs = vec![Sides { left: whole(&left)?, right: whole(&right)? }; hosts];
     if job.options.inputs == Inputs::Shared {
         let shares = shares(&left.units, hosts).into_iter().zip(shares(&right.units, hosts));
-        for ([left, right], shares) in inputs.iter_mut().zip(shares) {
+        for (Sides { left, right }, shares) in inputs.iter_mut().zip(shares) {
             (left.units, right.units) = (Some(shares.0), Some(shares.1));
         }
     }
-    let sizes = [left.total_bytes, right.total_bytes];
+    let sizes = Sides { left: left.total_bytes, right: right.total_bytes };
+    let (read_often, read_once) = sizes.one_and_other(choice.rotate);
     Ok(Planned {
         query: query.clone(),
         now_ns,
@@ -116,7 +119,7 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
         shown: bound.shown,
         columns,
         extents,
-        input_bytes: (sizes[1 - around] + sizes[around] * revolutions as u64) * copies,
+        input_bytes: (read_once + read_often * revolutions as u64) * copies,
         hosts,
         revolutions,
         memory_per_host,

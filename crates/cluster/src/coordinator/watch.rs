@@ -75,7 +75,7 @@ impl<'a> Ring<'a> {
     /// Asks for one host after the other, in the order of the ring, and waits up to `wait` for hosts
     /// that are busy with other joins.
     pub(super) fn enter(&mut self, wait: Duration) -> Result<(), ClusterError> {
-        let deadline = Instant::now() + wait.max(self.timeout);
+        let deadline = Instant::now() + if wait.is_zero() { self.timeout } else { wait };
         for host in 0..self.hosts.len() {
             self.order(host, Order::Enter { wait: !wait.is_zero() });
             let entered = self

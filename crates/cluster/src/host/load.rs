@@ -12,7 +12,7 @@ use std::{
 
 use annulus_cyclo::Give;
 use annulus_dataset::input::{Dataset, Unit};
-use annulus_join::JoinError;
+use annulus_join::{JoinError, Side};
 use arrow::array::RecordBatch;
 use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 
@@ -58,10 +58,10 @@ pub(super) struct Loaded {
 }
 
 impl HostInput {
-    /// Opens the left (0) or the right (1) input, if `access` allows its files.
-    pub(super) fn open(task: &Task, side: usize, access: Option<&Access>) -> Result<Self, ClusterError> {
+    /// Opens the input of a side, if `access` allows its files.
+    pub(super) fn open(task: &Task, side: Side, access: Option<&Access>) -> Result<Self, ClusterError> {
         let query = &task.join.query;
-        let Input { name, paths, options } = if side == 0 { &query.left } else { &query.right };
+        let Input { name, paths, options } = if side == Side::Left { &query.left } else { &query.right };
         let check = |file: &Path| access.map_or(Ok(()), |access| access.check_file(file));
         access.map_or(Ok(()), |access| access.check_inputs(paths))?;
         let dataset = Dataset::open_checked(paths, options, check).map_err(as_cancelled)?;
@@ -226,7 +226,7 @@ mod tests {
     use std::fs;
 
     use annulus_dataset::input::InputOptions;
-    use annulus_join::{JoinType, Side as JoinSide};
+    use annulus_join::JoinType;
 
     use super::*;
     use crate::{
@@ -254,10 +254,10 @@ mod tests {
             suffix: "_b".to_owned(),
         };
         let condition = Condition::new(&query, &dataset.schema, &dataset.schema, 0).unwrap();
-        let bound = plan::bind(&condition, &query, JoinSide::Left, Algorithm::Hash).unwrap();
+        let bound = plan::bind(&condition, &query, Side::Left, Algorithm::Hash).unwrap();
         let input = HostInput { units: (0..dataset.units.len()).collect(), dataset, name: "a".to_owned() };
         let (stop, progress) = (Stop::default(), Counters::default());
-        let scan = &bound.scans[0];
+        let scan = &bound.scans.left;
         let (stop, progress) = (&stop, &progress);
         let reader = Reader { input: &input, scan, threads: 1, memory_bytes: None, stop, progress };
         let mut given = Vec::new();

@@ -10,7 +10,7 @@ use std::{
 #[cfg(feature = "ofi")]
 use annulus_roundabout::fabric::FabricOptions;
 use annulus_roundabout::{
-    Address, Clear, Host, HostId, Place, Protect, RingConfig, RoundaboutError, Stopper, Tls, secure::Identity,
+    Address, Clear, Host, HostId, Joining, Place, Protect, RingConfig, RoundaboutError, Stopper, Tls, secure::Identity,
 };
 
 use crate::{
@@ -65,7 +65,8 @@ fn by_folder(
     let path = |host: HostId| socket(folder, host.index());
     let listener = UnixListener::bind(path(place.me()))?;
     let address = Address::Unix { listener, successor: path(place.successor()) };
-    let host = Host::join_ring_until(place, task.ring.session, config, address, &Clear, stopper);
+    let host =
+        Host::join_ring(Joining::new(place, task.ring.session, address).with_config(config).with_stopper(stopper));
     // No other host connects.
     leave(task, None);
     Ok(host?)
@@ -115,9 +116,17 @@ fn join(
     if let Some(provider) = &file.fabric {
         let (node, sealed) = (me.fabric_address.as_deref(), !file.trusted_network);
         let options = FabricOptions::new(provider).with_node(node).with_sealed(sealed);
-        return Host::join_ring_by_fabric(place, session, config, address, protect, &options, stopper);
+        return Host::join_ring(
+            Joining::new(place, session, address)
+                .with_config(config)
+                .with_protect(protect)
+                .with_fabric(&options)
+                .with_stopper(stopper),
+        );
     }
-    Host::join_ring_until(place, session, config, address, protect, stopper)
+    Host::join_ring(
+        Joining::new(place, session, address).with_config(config).with_protect(protect).with_stopper(stopper),
+    )
 }
 
 /// Removes this host's socket, and the folder with the last one. A coordinator that is killed does

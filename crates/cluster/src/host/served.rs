@@ -13,7 +13,7 @@ use annulus_dataset::{
     input::InputOptions,
     output::{Compression, Existing, OutputFormat},
 };
-use annulus_join::{JoinType, Side};
+use annulus_join::{JoinType, Side, Sides};
 use annulus_roundabout::secure::{Authority, HostFiles, HostName, Identity};
 use tempfile::TempDir;
 
@@ -80,7 +80,7 @@ impl Scene {
         let input = InputTask { schema, units: None, files: Files::of(&dataset) };
         Task {
             join: JoinTask { query, now_ns: 0, rotate: Side::Right, algorithm: Algorithm::Hash, revolutions: 1 },
-            inputs: [input.clone(), input],
+            inputs: Sides { left: input.clone(), right: input },
             ring: RingTask {
                 host: 0,
                 hosts: 1,

@@ -2,6 +2,7 @@
 
 use std::{
     io::Write,
+    mem,
     num::NonZeroUsize,
     sync::{
         Arc, OnceLock,
@@ -12,7 +13,7 @@ use std::{
 
 use annulus_cyclo::{Give, JoinSpec, Probe, Share, Supply};
 use annulus_dataset::output::{Collection, OutputOptions, SealedDataset, WholeDataset};
-use annulus_join::{JoinError, Partitions, Side};
+use annulus_join::{JoinError, Partitions, Side, Sides};
 use arrow::array::RecordBatch;
 use tracing::info;
 
@@ -143,7 +144,7 @@ impl<W: Write> Session<W> {
 
     /// Opens both inputs. Refuses paths that the node does not open to joins, and inputs in the output
     /// folder.
-    fn open(&self, task: &Task) -> Result<[HostInput; 2], ClusterError> {
+    fn open(&self, task: &Task) -> Result<Sides<HostInput>, ClusterError> {
         let (access, output) = (self.member().map(|member| &member.access), &task.output);
         if let Some(access) = access {
             // The host's own folder may exist already, as a link.
@@ -152,7 +153,7 @@ impl<W: Write> Session<W> {
                 .try_for_each(|dir| access.check_output(dir))?;
         }
         task.join.query.refuse_nested(&output.dir, output.format)?;
-        let sides = [HostInput::open(task, 0, access)?, HostInput::open(task, 1, access)?];
+        let sides = Sides::try_from_fn(|side| HostInput::open(task, side, access))?;
         // The coordinator sees only its own files.
         sides.iter().try_for_each(|side| side.dataset.refuse_inputs_in(&output.dir))?;
         Ok(sides)
@@ -167,17 +168,18 @@ impl<W: Write> Session<W> {
         let files = create_files(task, &bound)?;
         let (stop, progress) = (&self.stop, &*self.progress);
         let (threads, memory_bytes) = (task.threads(), task.resources.memory_bytes);
-        let readers = [0, 1].map(|side| Reader {
+        let reader = |side: Side| Reader {
             input: &sides[side],
             scan: &bound.scans[side],
             threads,
             memory_bytes,
             stop,
             progress,
-        });
-        let (stays, around) = if task.join.rotate == Side::Left { (1, 0) } else { (0, 1) };
-        let mut read = [Loaded::default(), Loaded::default()];
-        let first = readers[stays].part(0, task.join.revolutions)?;
+        };
+        let rotate = task.join.rotate;
+        let (rotating, stationary) = (reader(rotate), reader(rotate.other()));
+        let mut build = Loaded::default();
+        let first = stationary.part(0, task.join.revolutions)?;
         let mut summary = HostSummary { load_ms: milliseconds(start.elapsed()), ..HostSummary::default() };
         self.reports.write(&Report::Loaded { build_rows: first.rows })?;
         let Order::Prepare { build_rows } = self.order()? else { return Err(out_of_order()) };
@@ -187,23 +189,26 @@ impl<W: Write> Session<W> {
         let spec = JoinSpec::new(bound.output.clone(), bound.condition(partitions), task.ring.fragment_bytes as usize)
             .with_threads(task.threads())
             .with_cancel(self.stop.token.clone());
-        let share = Share::prepare(&spec, read[stays].count(first), Vec::new())?;
+        let share = Share::prepare(&spec, build.count(first), Vec::new())?;
         self.stop.check()?;
         self.reports.write(&Report::Prepared)?;
         let Order::Turn = self.order()? else { return Err(out_of_order()) };
-        let later =
-            |part: usize| Ok(read[stays].count(readers[stays].part(part, task.join.revolutions).map_err(outside)?));
+        let later = |part: usize| Ok(build.count(stationary.part(part, task.join.revolutions).map_err(outside)?));
         let fed = OnceLock::new();
         let feed = |give: &mut Give<'_>| {
-            // Again in each revolution.
+            // Called in each revolution.
             let bytes = wave_bytes(task.ring.fragment_bytes, task.resources.memory_bytes);
-            let rows = readers[around].feed(bytes, fed.get(), give)?;
+            let rows = rotating.feed(bytes, fed.get(), give)?;
             fed.set(rows).ok();
             Ok(())
         };
         let sealed = self.turn(task, (share, later, &feed), (&bound, files), &mut summary)?;
-        read[around] = fed.into_inner().unwrap_or_default();
-        (summary.rows, summary.bytes) = (read.each_ref().map(|side| side.rows), read.each_ref().map(|side| side.bytes));
+        let mut read = Sides { left: build, right: fed.into_inner().unwrap_or_default() };
+        if rotate == Side::Left {
+            mem::swap(&mut read.left, &mut read.right);
+        }
+        summary.rows = read.as_ref().map(|side| side.rows).into_array();
+        summary.bytes = read.as_ref().map(|side| side.bytes).into_array();
         summary.rows_bad = read.iter().map(|side| side.rows_bad).sum();
         Ok((summary, sealed))
     }
@@ -253,8 +258,8 @@ impl<W: Write> Session<W> {
     }
 }
 
-fn bind(task: &Task, inputs: &[HostInput; 2]) -> Result<Bound, ClusterError> {
-    let [left, right] = inputs.each_ref().map(|input| &input.dataset.schema);
+fn bind(task: &Task, inputs: &Sides<HostInput>) -> Result<Bound, ClusterError> {
+    let Sides { left, right } = inputs.as_ref().map(|input| &input.dataset.schema);
     let join = &task.join;
     let condition = plan::Condition::new(&join.query, left, right, join.now_ns)?;
     plan::bind(&condition, &join.query, join.rotate, join.algorithm)

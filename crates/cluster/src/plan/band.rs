@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use annulus_join::{Band, KeyPair, MergeCondition, MergeJoin, Offset, Side};
+use annulus_join::{Band, KeyPair, MergeCondition, MergeJoin, Offset, Side, Sides};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::{
     logical_expr::{BinaryExpr, Expr, Operator},
@@ -15,7 +15,7 @@ use super::sql::Sql;
 #[derive(Clone)]
 pub(super) struct BandParts {
     /// The keys of the left and the right side.
-    pub(super) keys: [Expr; 2],
+    pub(super) keys: Sides<Expr>,
     pub(super) low: Bound<Offset>,
     pub(super) high: Bound<Offset>,
     /// For floats, the side to which offsets are added. It matters because sums are rounded.
@@ -54,7 +54,13 @@ pub(super) fn parts(sql: &Sql, part: &Expr) -> Option<BandParts> {
         Operator::Gt => (Bound::Excluded(offset), Bound::Unbounded),
         _ => (Bound::Included(offset), Bound::Unbounded),
     };
-    Some(BandParts { keys: [left.expr, right.expr], low, high, offset_side, whole: vec![part.clone()] })
+    Some(BandParts {
+        keys: Sides { left: left.expr, right: right.expr },
+        low,
+        high,
+        offset_side,
+        whole: vec![part.clone()],
+    })
 }
 
 /// Returns the band with the most bounds, and the conditions of the others.

@@ -19,7 +19,7 @@ use super::{
     Condition, Projection, Scan,
     filter::Predicate,
     select::{Selection, comes_out},
-    sql::{Sql, index, reason},
+    sql::{Sql, reason},
 };
 use crate::{
     error::ClusterError,
@@ -29,7 +29,7 @@ use crate::{
 /// The plan of one host.
 pub struct Bound {
     /// The columns read of the left and the right side.
-    pub scans: [Scan; 2],
+    pub scans: Sides<Scan>,
     /// The rows and columns that the join outputs.
     pub output: OutputSpec,
     /// The expressions that are evaluated over the output, if the query lists any.
@@ -48,11 +48,11 @@ pub struct Shown {
     /// Conditions that are evaluated for each pair that it finds.
     pub filter: Vec<String>,
     /// Conditions that drop rows of the left and the right side when they are read.
-    pub dropped: [Vec<String>; 2],
+    pub dropped: Sides<Vec<String>>,
     /// The expressions of the query's list, if it has one.
     pub select: Option<Vec<String>>,
     /// The columns read of the left and the right side.
-    pub read: [Vec<String>; 2],
+    pub read: Sides<Vec<String>>,
 }
 
 struct KeyPlaces {
@@ -95,13 +95,13 @@ impl Bound {
 pub fn bind(condition: &Condition, query: &Query, rotate: Side, algorithm: Algorithm) -> Result<Bound, ClusterError> {
     let selection = Selection::new(&condition.sql, query)?;
     let binder = Binder::new(condition, query, selection.as_ref(), rotate.other(), algorithm);
-    let columns = [Side::Left, Side::Right].map(|side| binder.out(side));
+    let columns = Sides::from_fn(|side| binder.out(side));
     let mut bound = binder.bind().map_err(|error| ClusterError::Condition {
         text: query.condition.clone().unwrap_or_default(),
         reason: reason(&error),
     })?;
     if let Some(selection) = selection {
-        bound.projection = Some(selection.bind(&bound.output, columns.each_ref().map(Vec::as_slice))?);
+        bound.projection = Some(selection.bind(&bound.output, columns)?);
         bound.shown.select = Some(selection.shown());
     }
     Ok(bound)
@@ -114,11 +114,11 @@ struct Binder<'a> {
     build: Side,
     algorithm: Algorithm,
     /// Pairs of keys that are equal, left and right.
-    equal: Vec<&'a [Expr; 2]>,
+    equal: Vec<&'a Sides<Expr>>,
     nulls_equal: bool,
     band: Option<&'a super::band::BandParts>,
     /// Conditions that drop rows of a side when they are read.
-    dropped: [Vec<Expr>; 2],
+    dropped: Sides<Vec<Expr>>,
     /// Conditions that are evaluated for each pair.
     filter: Vec<Expr>,
     /// Conditions that the join algorithm itself evaluates.
@@ -142,16 +142,16 @@ impl<'a> Binder<'a> {
             equal: Vec::new(),
             nulls_equal: condition.nulls_equal,
             band: None,
-            dropped: [Vec::new(), Vec::new()],
+            dropped: Sides::default(),
             filter: condition.rest.clone(),
             keys: Vec::new(),
         };
         binder.place_keys(condition);
         // Rows that come out without a partner must not be dropped, whatever conditions they fail.
         let emits = query.join.0.emits(Side::Left);
-        for (side, alone) in [Side::Left, Side::Right].into_iter().zip([emits.build, emits.probe]) {
-            let conditions = condition.alone[index(side)].iter().cloned();
-            let to = if alone == Alone::Unmatched { &mut binder.filter } else { &mut binder.dropped[index(side)] };
+        for (side, alone) in Side::BOTH.into_iter().zip([emits.build, emits.probe]) {
+            let conditions = condition.alone[side].iter().cloned();
+            let to = if alone == Alone::Unmatched { &mut binder.filter } else { &mut binder.dropped[side] };
             to.extend(conditions);
         }
         binder
@@ -163,7 +163,7 @@ impl<'a> Binder<'a> {
         for equal in &condition.equal {
             if by_join {
                 self.equal.push(&equal.keys);
-                let [left, right] = equal.keys.each_ref().map(|key| self.sql.text(key));
+                let Sides { left, right } = equal.keys.as_ref().map(|key| self.sql.text(key));
                 let op = if condition.nulls_equal { "IS NOT DISTINCT FROM" } else { "=" };
                 self.keys.push(format!("{left} {op} {right}"));
             } else {
@@ -181,16 +181,16 @@ impl<'a> Binder<'a> {
     }
 
     fn bind(self) -> Result<Bound, DataFusionError> {
-        let pairs: Vec<&[Expr; 2]> = self.equal.iter().copied().chain(self.band.map(|band| &band.keys)).collect();
-        let (left, left_keys) = self.scan(Side::Left, pairs.iter().map(|keys| &keys[0]))?;
-        let (right, right_keys) = self.scan(Side::Right, pairs.iter().map(|keys| &keys[1]))?;
+        let pairs: Vec<&Sides<Expr>> = self.equal.iter().copied().chain(self.band.map(|band| &band.keys)).collect();
+        let (left, left_keys) = self.scan(Side::Left, pairs.iter().map(|keys| &keys.left))?;
+        let (right, right_keys) = self.scan(Side::Right, pairs.iter().map(|keys| &keys.right))?;
         let places = left_keys.into_iter().zip(right_keys).map(|(left, right)| match self.build {
             Side::Left => KeyPair { build: left, probe: right },
             Side::Right => KeyPair { build: right, probe: left },
         });
         let mut equal: Vec<KeyPair> = places.collect();
         let band = self.band.and_then(|band| band.band(self.build, equal.pop()?));
-        let filter = self.predicate([&left, &right])?;
+        let filter = self.predicate(Sides { left: &left, right: &right })?;
         // They are read first.
         let out = |side: Side| (0..self.out(side).len()).collect();
         let schemas = Sides { left: Arc::clone(&left.schema), right: Arc::clone(&right.schema) };
@@ -199,25 +199,25 @@ impl<'a> Binder<'a> {
             .with_filter(filter);
         let text = |conditions: &[Expr]| conditions.iter().map(|part| self.sql.text(part)).collect();
         let read = |side: Side, scan: &Scan| {
-            let schema = &self.sql.sides[index(side)].1;
+            let schema = &self.sql.sides[side].1;
             scan.columns.iter().map(|&column| schema.field(column).name().clone()).collect()
         };
         let shown = Shown {
             keys: self.keys.clone(),
             filter: text(&self.filter),
-            dropped: [text(&self.dropped[0]), text(&self.dropped[1])],
+            dropped: self.dropped.as_ref().map(|dropped| text(dropped)),
             select: None,
-            read: [read(Side::Left, &left), read(Side::Right, &right)],
+            read: Sides { left: read(Side::Left, &left), right: read(Side::Right, &right) },
         };
         let merge = MergeCondition { equal, nulls_equal: self.nulls_equal, band };
         let keys = KeyPlaces { algorithm: self.algorithm, merge };
-        Ok(Bound { scans: [left, right], output, projection: None, keys, shown })
+        Ok(Bound { scans: Sides { left, right }, output, projection: None, keys, shown })
     }
 
     /// Returns the columns of a side that the join outputs, in ascending order: those that the
     /// query's list uses, or all.
     fn out(&self, side: Side) -> Vec<usize> {
-        let all = self.sql.sides[index(side)].1.fields().len();
+        let all = self.sql.sides[side].1.fields().len();
         match self.selection {
             _ if !comes_out(self.query.join.0, side) => Vec::new(),
             None => (0..all).collect(),
@@ -231,7 +231,7 @@ impl<'a> Binder<'a> {
         side: Side,
         keys: impl Iterator<Item = &'e Expr> + Clone,
     ) -> Result<(Scan, Vec<usize>), DataFusionError> {
-        let schema = &self.sql.sides[index(side)].1;
+        let schema = &self.sql.sides[side].1;
         let columns_of = |exprs: &mut dyn Iterator<Item = &Expr>| -> BTreeSet<usize> {
             let columns = exprs.flat_map(|expr| self.sql.columns(expr));
             columns.filter(|column| column.0 == side).map(|column| column.1).collect()
@@ -244,7 +244,7 @@ impl<'a> Binder<'a> {
         let plain = columns_of(&mut keys.clone().filter(is_column));
         let wanted = columns_of(&mut self.filter.iter());
         kept.extend(plain.union(&wanted).filter(|column| !out.contains(column)));
-        let only_read = columns_of(&mut keys.clone().filter(|key| !is_column(key)).chain(&self.dropped[index(side)]));
+        let only_read = columns_of(&mut keys.clone().filter(|key| !is_column(key)).chain(&self.dropped[side]));
         let mut columns = kept.clone();
         columns.extend(only_read.into_iter().filter(|column| !kept.contains(column)));
 
@@ -260,7 +260,7 @@ impl<'a> Binder<'a> {
                 }
             });
         }
-        let filter = conjunction(self.dropped[index(side)].iter().cloned());
+        let filter = conjunction(self.dropped[side].iter().cloned());
         let filter = match filter {
             Some(filter) => Some((self.sql.physical(&filter, &named)?, self.sql.text(&filter))),
             None => None,
@@ -272,10 +272,10 @@ impl<'a> Binder<'a> {
 
     /// Returns the fields of these columns as they come out.
     fn renamed(&self, side: Side, columns: &[usize]) -> Vec<Field> {
-        let [left, right] = [0, 1].map(|side| &self.sql.sides[side].1);
+        let Sides { left, right } = self.sql.sides.as_ref().map(|(_, schema)| schema);
         let join = self.query.join.0;
         if side == Side::Left || !(comes_out(join, Side::Left) && comes_out(join, Side::Right)) {
-            return columns.iter().map(|&column| self.sql.sides[index(side)].1.field(column).clone()).collect();
+            return columns.iter().map(|&column| self.sql.sides[side].1.field(column).clone()).collect();
         }
         let names = |schema: &Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
         let names = names_beside(&names(left), &names(right), &self.query.suffix);
@@ -283,12 +283,12 @@ impl<'a> Binder<'a> {
     }
 
     /// Compiles the filter over the columns that are read of both sides.
-    fn predicate(&self, scans: [&Scan; 2]) -> Result<Option<Arc<dyn PairFilter>>, DataFusionError> {
+    fn predicate(&self, scans: Sides<&Scan>) -> Result<Option<Arc<dyn PairFilter>>, DataFusionError> {
         let Some(filter) = conjunction(self.filter.iter().cloned()) else { return Ok(None) };
         let named = self.sql.columns(&filter);
         let (expr, text) = (self.sql.physical(&filter, &named)?, self.sql.text(&filter));
         let place = |&(side, column): &(Side, usize)| {
-            let columns = &scans[index(side)].columns;
+            let columns = &scans[side].columns;
             let index = columns.iter().position(|&read| read == column).unwrap_or_default();
             FilterColumn { side, index }
         };

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use annulus_dataset::input::Extent;
-use annulus_join::{KeyPair, Side};
+use annulus_join::{KeyPair, Side, Sides};
 
 use super::Condition;
 use crate::{
@@ -65,7 +65,7 @@ impl fmt::Display for Reason {
 pub fn choose(
     condition: &Condition,
     options: &JoinOptions,
-    [left, right]: [Extent; 2],
+    Sides { left, right }: Sides<Extent>,
     hosts: usize,
 ) -> Result<Choice, ClusterError> {
     let smaller = if left.bytes < right.bytes { Side::Left } else { Side::Right };

@@ -1,6 +1,6 @@
 //! The condition of a join, split by the part of the join that evaluates it.
 
-use annulus_join::{Keys, Side};
+use annulus_join::{Keys, Side, Sides};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::{
     error::DataFusionError,
@@ -9,7 +9,7 @@ use datafusion::{
 
 use super::{
     band::{self, BandParts},
-    sql::{Sql, index, reason},
+    sql::{Sql, reason},
 };
 use crate::{error::ClusterError, job::Query};
 
@@ -23,7 +23,7 @@ pub struct Condition {
     /// A bound on the difference of two expressions.
     pub(super) band: Option<BandParts>,
     /// Predicates over the left side alone, and over the right side alone.
-    pub(super) alone: [Vec<Expr>; 2],
+    pub(super) alone: Sides<Vec<Expr>>,
     /// The other predicates.
     pub(super) rest: Vec<Expr>,
 }
@@ -31,7 +31,7 @@ pub struct Condition {
 /// An equality of keys.
 pub(super) struct Equal {
     /// The keys of the left and the right side.
-    pub(super) keys: [Expr; 2],
+    pub(super) keys: Sides<Expr>,
     /// The predicate that demands it.
     pub(super) whole: Expr,
 }
@@ -87,11 +87,11 @@ impl Condition {
 
     fn of(sql: Sql, parts: Vec<Expr>) -> Self {
         let mut condition =
-            Self { sql, equal: vec![], nulls_equal: false, band: None, alone: [vec![], vec![]], rest: vec![] };
+            Self { sql, equal: vec![], nulls_equal: false, band: None, alone: Sides::default(), rest: vec![] };
         let (mut distinct, mut bands) = (Vec::new(), Vec::new());
         for part in parts {
             if let Some(side) = condition.sql.only_side(&part) {
-                condition.alone[index(side)].push(part);
+                condition.alone[side].push(part);
             } else if let Some((op, equal)) = condition.as_equal(&part) {
                 if op == Operator::Eq { condition.equal.push(equal) } else { distinct.push(equal) }
             } else if let Some(found) = band::parts(&condition.sql, &part) {
@@ -122,11 +122,11 @@ impl Condition {
         let sides = (self.sql.only_side(left)?, self.sql.only_side(right)?);
         let (a, b) = (Expr::clone(left), Expr::clone(right));
         let keys = match sides {
-            (Side::Left, Side::Right) => [a, b],
-            (Side::Right, Side::Left) => [b, a],
+            (Side::Left, Side::Right) => Sides { left: a, right: b },
+            (Side::Right, Side::Left) => Sides { left: b, right: a },
             _ => return None,
         };
-        let [a, b] = keys.each_ref().map(|key| self.sql.type_of(key).ok());
+        let Sides { left: a, right: b } = keys.as_ref().map(|key| self.sql.type_of(key).ok());
         let data_type = a.filter(|a| Some(a) == b.as_ref())?;
         let schema = Schema::new(vec![Field::new("", data_type, true)]);
         Keys::new(&schema.into(), &[0], false).ok()?;

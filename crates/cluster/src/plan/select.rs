@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use annulus_join::{JoinType, OutputSpec, Side};
+use annulus_join::{JoinType, Output, OutputSpec, Side, Sides};
 use arrow::{
     array::{ArrayRef, RecordBatch, RecordBatchOptions},
     datatypes::{Field, Schema, SchemaRef},
@@ -21,7 +21,7 @@ use datafusion::{
 
 use super::{
     bind::names_beside,
-    sql::{Sql, index, reason},
+    sql::{Sql, reason},
 };
 use crate::{error::ClusterError, job::Query};
 
@@ -86,11 +86,10 @@ impl Selection {
     }
 
     /// Compiles the list for batches of `output`, whose columns are `columns` of both sides.
-    pub(super) fn bind(&self, output: &OutputSpec, columns: [&[usize]; 2]) -> Result<Projection, ClusterError> {
-        let joined = annulus_join::Output::try_new(output.clone())?.schema().clone();
-        let named = [Side::Left, Side::Right].into_iter().zip(columns);
-        let named: Vec<(Side, usize)> =
-            named.flat_map(|(side, columns)| columns.iter().map(move |&column| (side, column))).collect();
+    pub(super) fn bind(&self, output: &OutputSpec, columns: Sides<Vec<usize>>) -> Result<Projection, ClusterError> {
+        let joined = Output::try_new(output.clone())?.schema().clone();
+        let of = |side: Side| columns[side].iter().map(move |&column| (side, column));
+        let named: Vec<(Side, usize)> = Side::BOTH.into_iter().flat_map(of).collect();
         let (mut exprs, mut fields) = (Vec::new(), Vec::new());
         for item in &self.items {
             let failed = |error: DataFusionError| refuse(&item.text, reason(&error));
@@ -110,7 +109,7 @@ impl Selection {
                 self.push(ExprWithAlias { expr, alias: None }, typed, Some(name))
             }
             SelectItem::Wildcard(options) if is_plain(&options) => {
-                [Side::Left, Side::Right].into_iter().for_each(|side| self.push_all(side));
+                Side::BOTH.into_iter().for_each(|side| self.push_all(side));
                 Ok(())
             }
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options)
@@ -123,7 +122,7 @@ impl Selection {
                     let (left, right) = (&query.left.name, &query.right.name);
                     return Err(format!("no input is called '{name}'; they are '{left}' and '{right}'"));
                 };
-                if self.sql.sides[index(side)].1.fields().is_empty() {
+                if self.sql.sides[side].1.fields().is_empty() {
                     return Err(format!("a join of type {} has no columns of '{name}'", query.join));
                 }
                 self.push_all(side);
@@ -155,7 +154,7 @@ impl Selection {
     }
 
     fn push_all(&mut self, side: Side) {
-        let fields = self.sql.sides[index(side)].1.fields().clone();
+        let fields = self.sql.sides[side].1.fields().clone();
         self.items.extend(fields.iter().map(|field| {
             let expr = self.sql.column(side, field.name());
             let text = expr.to_string();

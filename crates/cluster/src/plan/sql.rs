@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_join::{JoinType, Side};
+use annulus_join::{JoinType, Side, Sides};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use chrono::DateTime;
 use datafusion::{
@@ -25,13 +25,8 @@ use super::select::comes_out;
 /// them.
 pub(super) struct Sql {
     state: Arc<SessionState>,
-    pub(super) sides: [(TableReference, SchemaRef); 2],
+    pub(super) sides: Sides<(TableReference, SchemaRef)>,
     joined: Arc<DFSchema>,
-}
-
-/// Returns the place of a side in an array.
-pub(super) fn index(side: Side) -> usize {
-    if side == Side::Left { 0 } else { 1 }
 }
 
 impl Sql {
@@ -47,7 +42,7 @@ impl Sql {
         let now = ExecutionProps::new().with_query_execution_start_time(DateTime::from_timestamp_nanos(now_ns));
         let state = SessionStateBuilder::new().with_config(config).with_default_features();
         let state = state.with_execution_props(now).build();
-        let sides = [left, right].map(|(name, schema)| (TableReference::bare(name), Arc::clone(schema)));
+        let sides = Sides { left, right }.map(|(name, schema)| (TableReference::bare(name), Arc::clone(schema)));
         Self::of(Arc::new(state), sides)
     }
 
@@ -55,18 +50,18 @@ impl Sql {
     /// nullable, and a side that the join does not output has no columns.
     pub(super) fn of_joined(&self, join: JoinType) -> Result<Self, DataFusionError> {
         let joined = |side: Side, nullable: bool| {
-            let (name, schema) = &self.sides[index(side)];
+            let (name, schema) = &self.sides[side];
             let fields = schema.fields().iter().filter(|_| comes_out(join, side));
             let fields = fields.map(|field| Field::clone(field).with_nullable(field.is_nullable() || nullable));
             (name.clone(), Arc::new(Schema::new(fields.collect::<Vec<_>>())))
         };
         let left = joined(Side::Left, matches!(join, JoinType::Right | JoinType::Full));
         let right = joined(Side::Right, matches!(join, JoinType::Left | JoinType::Full));
-        Self::of(Arc::clone(&self.state), [left, right])
+        Self::of(Arc::clone(&self.state), Sides { left, right })
     }
 
-    fn of(state: Arc<SessionState>, sides: [(TableReference, SchemaRef); 2]) -> Result<Self, DataFusionError> {
-        let [left, right] = &sides;
+    fn of(state: Arc<SessionState>, sides: Sides<(TableReference, SchemaRef)>) -> Result<Self, DataFusionError> {
+        let Sides { left, right } = &sides;
         let schema =
             |(name, schema): &(TableReference, SchemaRef)| DFSchema::try_from_qualified_schema(name.clone(), schema);
         let joined = Arc::new(schema(left)?.join(&schema(right)?)?);
@@ -88,7 +83,7 @@ impl Sql {
         let both_have = |name: &str| self.sides.iter().all(|(_, schema)| schema.index_of(name).is_ok());
         let found = expr.column_refs().into_iter().find(|column| column.relation.is_none() && both_have(&column.name));
         let Some(column) = found else { return Ok(expr) };
-        let [left, right] = self.sides.each_ref().map(|(side, _)| format!("{side}.{}", column.name));
+        let Sides { left, right } = self.sides.as_ref().map(|(side, _)| format!("{side}.{}", column.name));
         let reason = format!("both inputs have a column '{}'; write {left} or {right}", column.name);
         Err(DataFusionError::Plan(reason))
     }
@@ -101,7 +96,7 @@ impl Sql {
 
     /// Returns the expression of a column.
     pub(super) fn column(&self, side: Side, name: &str) -> Expr {
-        let (qualifier, _) = &self.sides[index(side)];
+        let (qualifier, _) = &self.sides[side];
         Expr::Column(Column::new(Some(qualifier.clone()), name))
     }
 
@@ -164,7 +159,7 @@ impl Sql {
         columns: &[(Side, usize)],
     ) -> Result<Arc<dyn PhysicalExpr>, DataFusionError> {
         let field = |&(side, column): &(Side, usize)| {
-            let (name, schema) = &self.sides[index(side)];
+            let (name, schema) = &self.sides[side];
             // A condition is evaluated before rows without a partner come out.
             (Some(name.clone()), Arc::new(Field::clone(schema.field(column))))
         };
@@ -181,14 +176,14 @@ impl Sql {
     /// Returns the columns that an expression uses, each once, the left side's first.
     pub(super) fn columns(&self, expr: &Expr) -> Vec<(Side, usize)> {
         let mut columns: Vec<_> = expr.column_refs().into_iter().filter_map(|column| self.find(column)).collect();
-        columns.sort_by_key(|&(side, column)| (index(side), column));
+        columns.sort_by_key(|&(side, column)| (side == Side::Right, column));
         columns.dedup();
         columns
     }
 
     fn find(&self, column: &Column) -> Option<(Side, usize)> {
         let found = self.joined.index_of_column(column).ok()?;
-        let left = self.sides[0].1.fields().len();
+        let left = self.sides.left.1.fields().len();
         Some(if found < left { (Side::Left, found) } else { (Side::Right, found - left) })
     }
 

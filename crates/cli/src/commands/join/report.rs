@@ -1,7 +1,7 @@
 //! How a join is to be done, and what it was.
 
 use annulus_cluster::{Planned, Revolutions, Summary};
-use annulus_join::Side;
+use annulus_join::{Side, Sides};
 use anyhow::Result;
 use arrow::datatypes::FieldRef;
 use comfy_table::{CellAlignment, Table, presets};
@@ -34,7 +34,7 @@ pub fn json(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> R
 }
 
 fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
-    let [left, right] = planned.extents;
+    let Sides { left, right } = planned.extents;
     let shown = &planned.shown;
     json!({
         "type": command.job.query.join.name(),
@@ -46,10 +46,10 @@ fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
         "algorithm_reason": planned.choice.algorithm_reason.to_string(),
         "keys": shown.keys,
         "filter": shown.filter,
-        "dropped_left": shown.dropped[0],
-        "dropped_right": shown.dropped[1],
-        "columns_left": shown.read[0],
-        "columns_right": shown.read[1],
+        "dropped_left": shown.dropped.left,
+        "dropped_right": shown.dropped.right,
+        "columns_left": shown.read.left,
+        "columns_right": shown.read.right,
         "select": shown.select,
         "columns": columns(planned),
         "rows_left": left.rows,
@@ -73,7 +73,7 @@ pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
     table.load_style(presets::NOTHING);
     let query = &command.job.query;
     let choice = planned.choice;
-    let [left, right] = planned.extents;
+    let Sides { left, right } = planned.extents;
     let shown = &planned.shown;
     let mut row = |name: &str, value: String| {
         table.add_row([name, &value]);
@@ -86,7 +86,7 @@ pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
     row("algorithm", format!("{}: {}", choice.algorithm.name(), choice.algorithm_reason));
     if let Some(select) = &shown.select {
         row("output columns", select.join(", "));
-        for (name, read) in [&query.left.name, &query.right.name].into_iter().zip(&shown.read) {
+        for (name, read) in [&query.left.name, &query.right.name].into_iter().zip(shown.read.iter()) {
             row(&format!("columns read of {name}"), if read.is_empty() { "none".to_owned() } else { read.join(", ") });
         }
     }
@@ -97,8 +97,8 @@ pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
     };
     conditions("join keys", &shown.keys);
     conditions("filter of pairs", &shown.filter);
-    conditions(&format!("filter of {}", query.left.name), &shown.dropped[0]);
-    conditions(&format!("filter of {}", query.right.name), &shown.dropped[1]);
+    conditions(&format!("filter of {}", query.left.name), &shown.dropped.left);
+    conditions(&format!("filter of {}", query.right.name), &shown.dropped.right);
     let threads = match command.job.options.threads {
         Some(threads) => format!("{threads} threads"),
         None => "as many threads as it has cores".to_owned(),
