@@ -3,10 +3,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use annulus_dataset::{
-    error::DatasetError,
-    input::{DataFile, Dataset, Format},
-};
+use annulus_dataset::{DataFile, Dataset, DatasetError, Format};
 use anyhow::Result;
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
