@@ -42,14 +42,14 @@ fn what_cannot_be_done_says_why() {
     let folder = tempfile::tempdir().unwrap();
     assert!(error(&node(folder.path(), &["add-host", "alpha"])).contains("annulus node init-ca --ring NAME"));
     assert!(node(folder.path(), &["init-ca", "--ring", "sales"]).status.success());
-    assert!(error(&node(folder.path(), &["init-ca", "--ring", "other"])).contains("ca.pem is there already"));
+    assert!(error(&node(folder.path(), &["init-ca", "--ring", "other"])).contains("ca.pem exists already"));
     assert!(error(&node(folder.path(), &["init-ca", "--ring", "a b"])).contains("letters, digits"));
     assert!(node(folder.path(), &["add-host", "alpha"]).status.success());
-    assert!(error(&node(folder.path(), &["add-host", "alpha"])).contains("is there already"));
+    assert!(error(&node(folder.path(), &["add-host", "alpha"])).contains("exists already"));
     assert!(error(&node(folder.path(), &["add-host", "../beta"])).contains("letters, digits"));
     assert!(node(folder.path(), &["add-submitter", "alpha"]).status.success());
     assert!(folder.path().join("submitter-alpha-key.pem").exists());
-    assert!(error(&node(folder.path(), &["add-submitter", "alpha"])).contains("is there already"));
+    assert!(error(&node(folder.path(), &["add-submitter", "alpha"])).contains("exists already"));
 }
 
 /// A sample is there to be pasted, so that no line of it may be wrapped.
