@@ -1,7 +1,10 @@
 //! Tuples that end early.
 
-use annulus_baselines::generator::Generator;
-use annulus_pages::tuples::{TupleBatch, TupleReader, TupleSource};
+use annulus_baselines::{
+    generator::Generator,
+    source::{TupleReader, TupleSource},
+};
+use annulus_pages::TupleBatch;
 use annulus_terminal::Stop;
 
 /// A generator that has no more tuples once it is stopped.

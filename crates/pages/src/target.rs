@@ -1,17 +1,17 @@
-//! The partition of a key, compiled apart for powers of two (paper, section 3.1).
+//! The partition of a key. Loops are compiled apart for powers of two (paper, section 3.1).
 
 use annulus_rows::partition::Modulo;
 
-/// Keys to partitions.
+/// A mapping of keys to partitions.
 pub trait Target: Copy + Sync {
-    /// `key % partitions`.
+    /// Returns `key % partitions`.
     fn of(self, key: u32) -> usize;
 }
 
-/// For a power of two.
+/// The mapping for a power of two.
 #[derive(Clone, Copy)]
 pub struct Mask(
-    /// The number of partitions less one.
+    /// The number of partitions minus one.
     pub u32,
 );
 
@@ -22,7 +22,7 @@ impl Target for Mask {
     }
 }
 
-/// For any number.
+/// The mapping for any number.
 impl Target for Modulo {
     #[inline(always)]
     fn of(self, key: u32) -> usize {
@@ -31,6 +31,7 @@ impl Target for Modulo {
 }
 
 /// Evaluates an expression with the best [`Target`] for a [`Modulo`] bound to a name.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! with_target {
     ($modulo:expr, |$target:ident| $body:expr) => {{

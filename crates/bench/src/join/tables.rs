@@ -2,13 +2,16 @@
 
 use std::{collections::HashMap, fs::File, ops::Bound, path::Path, sync::Arc};
 
-use annulus_baselines::generator::{Generator, Keys, Payload};
+use annulus_baselines::{
+    generator::{Generator, Keys, Payload},
+    source::TupleSource,
+};
 use annulus_cyclo::Condition;
 use annulus_join::{
     hash::Partitions,
     merge::{Band, KeyPair, MergeCondition, Offset},
 };
-use annulus_pages::tuples::{TupleBatch, TupleSource};
+use annulus_pages::TupleBatch;
 use anyhow::{Context, Result, bail};
 use arrow::{
     array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch},

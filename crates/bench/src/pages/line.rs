@@ -1,7 +1,7 @@
 //! One line of the result.
 
 use annulus_baselines::generator::Keys;
-use annulus_pages::page::Layout;
+use annulus_pages::page::PageLayout;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::Value;
 
@@ -43,7 +43,7 @@ pub struct Line {
     pub page_bytes: usize,
     /// Interquartile range of the rounds' throughput, by its median.
     pub spread: f64,
-    layout: Layout,
+    layout: PageLayout,
     keys: Keys,
     counts: Counts,
 }
@@ -101,7 +101,7 @@ impl Line {
             ("page_bytes", self.page_bytes.into()),
             ("spread", rounded(self.spread, 4)),
         ];
-        if self.layout == Layout::Compact {
+        if self.layout == PageLayout::Compact {
             fields.push(("layout", "compact".into()));
         }
         if let Keys::Zipf(exponent) = self.keys {
