@@ -3,7 +3,7 @@
 use annulus_rows::partition::Modulo;
 
 /// A mapping of keys to partitions.
-pub trait Target: Copy + Sync {
+pub trait PartitionOf: Copy + Sync {
     /// Returns `key % partitions`.
     fn of(self, key: u32) -> usize;
 }
@@ -15,7 +15,7 @@ pub struct Mask(
     pub u32,
 );
 
-impl Target for Mask {
+impl PartitionOf for Mask {
     #[inline(always)]
     fn of(self, key: u32) -> usize {
         (key & self.0) as usize
@@ -23,14 +23,14 @@ impl Target for Mask {
 }
 
 /// The mapping for any number.
-impl Target for Modulo {
+impl PartitionOf for Modulo {
     #[inline(always)]
     fn of(self, key: u32) -> usize {
         usize::from(self.target(u64::from(key)))
     }
 }
 
-/// Evaluates an expression with the best [`Target`] for a [`Modulo`] bound to a name.
+/// Evaluates an expression with the best [`PartitionOf`] for a [`Modulo`] bound to a name.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! with_target {

@@ -2,7 +2,7 @@
 
 use annulus_pages::{
     page::{HEADER_BYTES, Header, MAGIC, Page, PageLayout, PageShape, VERSION},
-    target::Target,
+    target::PartitionOf,
 };
 use annulus_rows::partition::Modulo;
 

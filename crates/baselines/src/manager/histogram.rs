@@ -7,7 +7,7 @@ use annulus_pages::{
         HEADER_BYTES, PageShape, PayloadSize,
         write::{Extent, Need, Sizes},
     },
-    target::Target,
+    target::PartitionOf,
     tuples::Tuples,
 };
 
@@ -41,7 +41,7 @@ impl Histogram {
     ///
     /// # Errors
     /// If one is larger than a page.
-    pub(crate) fn add(&mut self, tuples: &Tuples<'_>, target: impl Target) -> Result<(), PagesError> {
+    pub(crate) fn add(&mut self, tuples: &Tuples<'_>, target: impl PartitionOf) -> Result<(), PagesError> {
         match self.shape.payload() {
             PayloadSize::Fixed(_) => {
                 let (groups, others) = tuples.keys().as_chunks::<COUNTERS>();

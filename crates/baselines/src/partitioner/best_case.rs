@@ -1,7 +1,7 @@
 //! Upper bounds, whose buffers are always full (paper, section 4.2.2). Tuples go to the partitions
 //! in turn, whatever their keys.
 
-use annulus_pages::{PagesError, target::Target};
+use annulus_pages::{PagesError, target::PartitionOf};
 
 use super::{
     Job, Partitioner, Shuffled,
@@ -62,7 +62,7 @@ impl Partitioner for BestCaseSynchronised {
 #[derive(Clone, Copy)]
 struct Only(usize);
 
-impl Target for Only {
+impl PartitionOf for Only {
     #[inline(always)]
     fn of(self, _: u32) -> usize {
         self.0

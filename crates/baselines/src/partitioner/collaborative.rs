@@ -11,7 +11,7 @@ use std::{
 
 use annulus_pages::{
     PagesError,
-    target::{Target, with_target},
+    target::{PartitionOf, with_target},
     tuples::TupleBatch,
 };
 
@@ -202,7 +202,7 @@ struct Within<T> {
     first: usize,
 }
 
-impl<T: Target> Target for Within<T> {
+impl<T: PartitionOf> PartitionOf for Within<T> {
     #[inline(always)]
     fn of(self, key: u32) -> usize {
         self.target.of(key).wrapping_sub(self.first)
@@ -210,7 +210,7 @@ impl<T: Target> Target for Within<T> {
 }
 
 /// Sets `rows` to the tuples whose partition is one of the first `partitions`.
-fn select(keys: &[u32], target: impl Target, partitions: usize, rows: &mut Vec<u32>) {
+fn select(keys: &[u32], target: impl PartitionOf, partitions: usize, rows: &mut Vec<u32>) {
     rows.resize(keys.len(), 0);
     let mut kept = 0;
     for (row, &key) in keys.iter().enumerate() {

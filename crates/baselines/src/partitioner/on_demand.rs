@@ -2,7 +2,7 @@
 
 use annulus_pages::{
     PagesError,
-    target::{Target, with_target},
+    target::{PartitionOf, with_target},
 };
 
 use super::{

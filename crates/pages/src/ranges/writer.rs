@@ -13,7 +13,7 @@ use super::{
 use crate::{
     error::PagesError,
     page::PayloadSize,
-    target::{Target as _, with_target},
+    target::{PartitionOf as _, with_target},
     tuples::{Payloads, Tuples},
 };
 

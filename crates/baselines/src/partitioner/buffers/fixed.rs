@@ -5,7 +5,7 @@ use std::ops::Range;
 use annulus_pages::{
     PagesError,
     page::write::{Run, Sizes},
-    target::Target,
+    target::PartitionOf,
 };
 
 use crate::manager::Writer;
@@ -77,7 +77,7 @@ impl FixedBuffers {
         payloads: &[u8],
         width: impl Width,
         rows: impl Iterator<Item = usize>,
-        target: impl Target,
+        target: impl PartitionOf,
         writer: &mut impl Writer,
     ) -> Result<(), PagesError> {
         let size = width.bytes();

@@ -9,7 +9,7 @@ use std::ops::Range;
 use annulus_pages::{
     PagesError,
     page::PayloadSize,
-    target::Target,
+    target::PartitionOf,
     tuples::{Payloads, Tuples},
 };
 use fixed::{Any, Const, FixedBuffers};
@@ -55,7 +55,7 @@ impl Buffers {
         &mut self,
         tuples: &Tuples<'_>,
         rows: impl Iterator<Item = usize>,
-        target: impl Target,
+        target: impl PartitionOf,
         writer: &mut impl Writer,
     ) -> Result<(), PagesError> {
         let keys = tuples.keys();

@@ -8,7 +8,7 @@ use annulus_pages::{
         PageShape,
         write::{Run, Sizes},
     },
-    target::Target,
+    target::PartitionOf,
     tuples::Tuples,
 };
 
@@ -62,7 +62,7 @@ impl VariableBuffers {
         &mut self,
         tuples: &Tuples<'_>,
         rows: impl Iterator<Item = usize>,
-        target: impl Target,
+        target: impl PartitionOf,
         writer: &mut impl Writer,
     ) -> Result<(), PagesError> {
         for row in rows {
