@@ -377,3 +377,13 @@ fn a_pool_too_small_to_go_on_is_an_error_and_no_wait_for_ever() {
     });
     assert_eq!(pool.out(), 0);
 }
+
+#[test]
+fn a_number_of_partitions_outside_its_limits_is_refused() {
+    let shape = PageShape::new(PAGE, PageLayout::Slotted, PayloadSize::Fixed(4)).unwrap();
+    for partitions in [0, (1 << 16) + 1] {
+        let pool = Pool::new(PAGE, (partitions + 1) * PAGE).unwrap();
+        let Err(error) = stream(StreamConfig::new(partitions, 1, shape, pool)) else { panic!("it is refused") };
+        assert_eq!(error.to_string(), format!("invalid partitions '{partitions}': choose 1 to 65536"));
+    }
+}
