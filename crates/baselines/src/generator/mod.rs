@@ -76,7 +76,7 @@ impl Generator {
         let zipf = match keys {
             Keys::Uniform => None,
             Keys::Zipf(exponent) if exponent.is_finite() && exponent >= 0.0 => Some(Arc::new(Zipf::new(exponent))),
-            Keys::Zipf(_) => return refuse("exponent", 0, "the exponent of Zipf's law must be a number of at least 0"),
+            Keys::Zipf(_) => return refuse("exponent", 0, "Zipf's exponent must be a number of at least 0"),
         };
         let (next, generated_ns) = (AtomicU64::new(0), AtomicU64::new(0));
         Ok(Self { tuples, seed, payload, batch_tuples, zipf, next, generated_ns })
