@@ -2,7 +2,7 @@
 
 use std::io;
 
-use annulus_pages::{codec::CodecError, error::PagesError};
+use annulus_pages::{PagesError, codec::CodecError};
 use annulus_rows::error::RowsError;
 use annulus_sync::Cancelled;
 use arrow::error::ArrowError;
