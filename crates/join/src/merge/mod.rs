@@ -2,12 +2,11 @@
 //! fragment is merged with the build side.
 //!
 //! ```text
-//! build side batches --prepare_build--> MergeBuild ────────────────────────┐
-//! probe side batches --prepare_probe--> sorted batches --(anywhere)--> fragment --probe, by ranges of rows--> pairs
+//! build side batches --prepare_build--> MergeBuild -------------------------+
+//! probe side batches --prepare_probe--> sorted batches --(anywhere)--> fragment --probe--> pairs
 //! ```
-//! A fragment is nothing but a sorted batch: its keys are derived from its columns wherever it is
-//! joined. It is not trusted to be sorted; if it is not, its pairs are the same and take longer to
-//! find.
+//! A fragment is a sorted batch: each host derives the keys from its columns. A fragment that is not
+//! sorted gives the same pairs, but takes longer.
 
 mod condition;
 mod cursor;
