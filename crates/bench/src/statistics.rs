@@ -1,7 +1,11 @@
-//! Medians and their spread.
+//! Medians, their spread, and the shortest time that counts as measured.
 
-/// The value below which `share` of the sorted `values` lie, between neighbours by linear
-/// interpolation; 0 for none.
+/// The shortest run that counts as measured, in seconds. Below it, starting threads and reading
+/// clocks take a large part of the time.
+pub const SHORTEST_S: f64 = 1e-3;
+
+/// Returns the value below which `share` of the sorted values lie, with linear interpolation
+/// between neighbours; 0 for no values.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
     let position = share * last as f64;
@@ -9,12 +13,12 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     low + (high - low) * position.fract()
 }
 
-/// The median; 0 for no values.
+/// Returns the median; 0 for no values.
 pub fn median(values: &[f64]) -> f64 {
     quantile(&sorted(values), 0.5)
 }
 
-/// The interquartile range divided by the median: how far the middle half of the values lies apart.
+/// Returns the interquartile range divided by the median.
 pub fn spread(values: &[f64]) -> f64 {
     let sorted = sorted(values);
     (quantile(&sorted, 0.75) - quantile(&sorted, 0.25)) / quantile(&sorted, 0.5)

@@ -1,10 +1,10 @@
-//! Tuples that end early.
+//! A source of tuples that can be stopped.
 
 use annulus_baselines::generator::Generator;
 use annulus_pages::tuples::{TupleBatch, TupleReader, TupleSource};
 use annulus_terminal::Stop;
 
-/// A generator that has no more tuples once it is stopped.
+/// A generator that has no more tuples once `stop` is set.
 pub(crate) struct Stoppable<'a> {
     pub(crate) generator: &'a Generator,
     pub(crate) stop: &'a Stop,

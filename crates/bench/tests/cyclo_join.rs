@@ -22,10 +22,10 @@ fn all_figures_are_in_all_three_files() {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let read = |name: &str| fs::read_to_string(folder.path().join("figures").join(name)).unwrap();
     let lines: Vec<Value> = read("cyclo-join.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(lines[0]["machine"].is_string());
+    assert!(lines[0]["machine"].is_string() && lines[0]["quick"] == true);
     let figures: BTreeSet<u64> = lines[1..].iter().map(|line| line["figure"].as_u64().unwrap()).collect();
     assert_eq!(figures, BTreeSet::from([5, 7, 8, 9, 10, 11, 12]));
-    // Every host but those of figure 5 and of a growing table scans the whole other side.
+    // Every host scans the whole other side.
     for line in lines[1..].iter().filter(|line| line["figure"] != 5) {
         assert_eq!(line["host_probed"], line["probe_rows"], "{line}");
     }
@@ -40,12 +40,15 @@ fn all_figures_are_in_all_three_files() {
         assert!(page.contains(&format!("<h2>Figure {figure}:")), "figure {figure}");
     }
     assert!(page.contains("Table I") && page.contains("other hardware"));
+    assert!(page.contains("(quick run)</title>"), "{page}");
+    assert!(page.contains("quick run: tables of 20,000 rows in figures 7 and 10, 5,000 rows per host"), "{page}");
+    assert!(page.contains("medians of 1 round,") && !page.contains(" 1 rounds"), "{page}");
     assert!(page.matches("<svg").count() >= 12);
     assert!(["http:", "https:", "<script", "NaN", "inf"].iter().all(|word| !page.contains(word)));
 }
 
 #[test]
-fn one_figure_can_be_had_alone_and_others_are_told() {
+fn one_figure_can_be_drawn_alone_and_an_unknown_one_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let out = reproduce(folder.path(), &["--figures", "9"]);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));

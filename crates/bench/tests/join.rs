@@ -36,7 +36,7 @@ fn rings_of_any_size_give_the_same_answer() {
     }
 }
 
-/// What does not depend on the machine is the same whether hosts work at once or one at a time.
+/// Results that do not depend on the machine are the same all at once and one at a time.
 #[test]
 fn hosts_do_the_same_one_at_a_time() {
     let args = ["--rows", "20k", "--zipf", "0.9", "--hosts", "1,4"];
@@ -92,7 +92,7 @@ fn saved_tables_are_those_that_are_joined() {
 /// Three processes find each other, and their parts of the result are the whole.
 #[test]
 fn hosts_may_be_processes() {
-    // Nobody else is given these ports soon.
+    // The system does not soon give these ports to another process.
     let listeners: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let ring: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
     let ring = ring.join(",");

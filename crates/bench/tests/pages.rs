@@ -10,7 +10,7 @@ use std::{
 use annulus_bench::pages::Variant;
 use serde_json::Value;
 
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 14] = [
     "variant",
     "tuple_bytes",
     "partitions",
@@ -24,6 +24,7 @@ const FIELDS: [&str; 13] = [
     "peak_mb",
     "page_bytes",
     "spread",
+    "too_short",
 ];
 const SMALL: [&str; 12] = [
     "--tuples",
@@ -90,7 +91,7 @@ fn every_variant_is_a_line_with_all_columns() {
 }
 
 #[test]
-fn what_is_not_the_default_has_a_column() {
+fn options_that_are_not_the_default_have_a_column() {
     let lines = lines(&[&SMALL[..], &["--zipf", "1.1", "--layout", "compact", "--variants", "radix,Ranges"]].concat());
     let variants: Vec<_> = lines.iter().map(|line| line["variant"].as_str()).collect();
     assert_eq!(variants, [Some("Radix"), Some("Ranges")]);
@@ -107,12 +108,12 @@ fn radix_takes_the_memory_of_its_tuples_besides_its_pages() {
 }
 
 #[test]
-fn a_table_says_who_is_ahead_and_files_have_every_line() {
+fn a_table_says_which_variant_is_ahead_and_files_have_every_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = ["--csv", "pages.csv", "--html", "pages.html"];
     let (stdout, _) = ends(0, folder.path(), &[&["bench", "pages"], &SMALL[..], &files].concat());
     assert!(
-        stdout.contains("Ranges is ") && stdout.contains("in all 1 cells") || stdout.contains("of 1 cells"),
+        stdout.contains("Ranges is ") && (stdout.contains("in all of 1 cell.") || stdout.contains("in 1 of 1 cell:")),
         "{stdout}"
     );
     let csv = fs::read_to_string(folder.path().join("pages.csv")).expect("the values");
@@ -134,7 +135,7 @@ fn counters_are_columns_or_a_line_says_why_not() {
 }
 
 #[test]
-fn what_does_not_fit_is_skipped_with_a_line() {
+fn a_variant_that_does_not_fit_is_skipped_with_a_line() {
     let sizes = ["--tuples", "20k", "--tuple-bytes", "16", "--partitions", "64", "--threads", "2", "--rounds", "1"];
     let pages = ["--page-size", "64K", "--our-page-size", "4K", "--memory", "11M"];
     let (stdout, stderr) = ends(0, Path::new("."), &[&["bench", "pages", "--json"], &sizes[..], &pages].concat());
@@ -149,8 +150,8 @@ fn what_does_not_fit_is_skipped_with_a_line() {
 #[test]
 fn wrong_arguments_say_what_to_write() {
     for (arguments, code, remedy) in [
-        (["--variants", "Smbb"], 2, "choose from OnDemand"),
-        (["--tuple-bytes", "3"], 2, "choose 4 (the key alone)"),
+        (["--variants", "Smbb"], 2, "[possible values: OnDemand"),
+        (["--tuple-bytes", "3"], 2, "expected 4 (the key alone)"),
         (["--tuples", "many"], 2, "like 500k or 67.2M"),
         (["--page-size", "5000"], 1, "multiple of 4 KiB"),
         (["--memory", "100K"], 1, "raise --memory"),
@@ -180,6 +181,10 @@ fn the_figures_are_three_files() {
 
     let page = fs::read_to_string(out.join("pages.html")).unwrap();
     assert_eq!(page.matches("<svg").count(), 5 * 2 + 1);
+    assert!(page.contains("(quick run)</title>"), "{page}");
+    assert!(page.contains("quick run: 20,000 tuples a run, pages of 16 KiB, 1 round."), "{page}");
+    assert!(page.contains("medians of 1 round;") && !page.contains(" 1 rounds"), "{page}");
+    assert!(json["quick"].is_string());
     assert!((1..=7).all(|number| page.contains(&format!("Figure 4.{number}"))), "{page}");
     assert!(!page.contains("http") && !page.contains("src="), "the page needs nothing else");
     let csv = fs::read_to_string(out.join("pages.csv")).unwrap();

@@ -25,6 +25,16 @@ fn every_way_is_checked_and_measured() {
         lines.iter().all(|line| line["gb_per_s"].as_f64().unwrap() > 0.0 && line["elements"].as_u64().unwrap() >= 2)
     );
     assert!(lines.iter().filter(|line| line["way"] == "plain").all(|line| line["ratio"] == 1.0));
+    assert!(lines.iter().all(|line| line["too_short"].is_boolean()), "{lines:?}");
+}
+
+/// Whatever `--bytes` says, more elements flow than fit in the buffers of both hosts.
+#[test]
+fn few_bytes_are_more_than_the_buffers_hold() {
+    let out = bench(&["--elements", "64K", "--bytes", "64K", "--rounds", "1", "--ways", "tls", "--json"]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let line: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(line["elements"], 2 * (6 + 4));
 }
 
 #[test]

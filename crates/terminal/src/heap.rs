@@ -1,5 +1,5 @@
-//! How much heap memory a piece of work takes at most. A program that wants to know has
-//! [`CountingAllocator`] as its global allocator; in others nothing is counted.
+//! The peak of a program's heap memory. Only a program whose global allocator is
+//! [`CountingAllocator`] counts it.
 
 use std::{
     alloc::{GlobalAlloc, Layout},
@@ -8,22 +8,23 @@ use std::{
 
 use mimalloc::MiMalloc;
 
-/// The allocator of the whole command: mimalloc, which counts while a [`PeakCounter`] lives.
-/// Otherwise the price is one load of a flag that nobody writes.
+/// A global allocator: mimalloc, with counting while a [`PeakCounter`] lives. At other times it
+/// costs one load of a flag.
 #[derive(Debug)]
 pub struct CountingAllocator;
 
 static COUNTING: AtomicBool = AtomicBool::new(false);
-/// Bytes allocated less bytes freed since the count began; below zero when older memory was freed.
+/// Bytes allocated minus bytes freed since the count began. Negative if older memory was freed.
 static LIVE_BYTES: AtomicIsize = AtomicIsize::new(0);
 static PEAK_BYTES: AtomicIsize = AtomicIsize::new(0);
 
-/// Counts the heap from its making on. One at a time: two would count into the same totals.
+/// Counts the heap from its creation on. Only one may exist at a time: two would share their
+/// totals.
 #[derive(Debug)]
 pub struct PeakCounter(());
 
 impl PeakCounter {
-    /// Begins to count at zero.
+    /// Starts counting at zero.
     pub fn start() -> Self {
         LIVE_BYTES.store(0, Relaxed);
         PEAK_BYTES.store(0, Relaxed);
@@ -31,7 +32,7 @@ impl PeakCounter {
         Self(())
     }
 
-    /// The most bytes that were allocated and not yet freed at any time since the start.
+    /// Returns the most bytes that were allocated and not yet freed at any time since the start.
     pub fn peak_bytes(&self) -> u64 {
         PEAK_BYTES.load(Relaxed).max(0) as u64
     }
@@ -41,6 +42,17 @@ impl Drop for PeakCounter {
     fn drop(&mut self) {
         COUNTING.store(false, Relaxed);
     }
+}
+
+/// Returns freed memory of the calling thread, and of threads that have ended, to the system. A
+/// program calls it when it becomes idle after much work.
+pub fn release() {
+    unsafe extern "C" {
+        fn mi_collect(force: bool);
+    }
+    // SAFETY: `mimalloc` links the library that defines this function, with this signature. Any
+    // thread may call it at any time.
+    unsafe { mi_collect(true) }
 }
 
 fn count(bytes: isize) {
@@ -89,7 +101,7 @@ mod tests {
     #[global_allocator]
     static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-    /// Other tests allocate too, but nothing near this.
+    /// Other tests allocate too, but far less than this.
     const LARGE: usize = 1 << 30;
 
     #[test]

@@ -1,6 +1,6 @@
-//! What the command and the benchmarks share: sizes as people write them ([`units`]), progress
-//! bars, pages with charts ([`report`]), files that appear when they are whole, the machine's
-//! facts, heap peaks, and the end that was asked for.
+//! Code that the command and the benchmarks share: option values and counts ([`units`]), progress
+//! bars, pages with charts ([`report`]), files that appear when they are complete
+//! ([`unfinished`]), facts about the machine, heap peaks, and cancellation ([`Stop`]).
 #![warn(missing_docs)]
 
 pub mod heap;

@@ -1,13 +1,13 @@
-//! Progress bars on the standard error; nothing is drawn when that is no terminal.
+//! Progress bars on standard error. Nothing is drawn when it is not a terminal.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How often the elapsed time of a bar is drawn anew.
+/// Time between two redraws of a bar's elapsed time.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A bar of `total` steps, named `what`, whose message says what is going on.
+/// Returns a bar of `total` steps with the name `what`. Its message may say what is running.
 pub fn bar(total: u64, what: &'static str) -> ProgressBar {
     let template = "{prefix} {wide_bar:.cyan/blue} {human_pos}/{human_len} {elapsed} {msg}";
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -16,8 +16,8 @@ pub fn bar(total: u64, what: &'static str) -> ProgressBar {
     bar
 }
 
-/// A bar over `total` bytes of input, with the time left; a spinner if nobody knows how many there
-/// are.
+/// Returns a bar over `total` bytes of input that shows the time left, or a spinner if `total` is 0
+/// (unknown).
 pub fn bytes(total: u64) -> ProgressBar {
     let (bar, template) = match total {
         0 => (ProgressBar::new_spinner(), "{spinner} {bytes} {elapsed} {msg}"),

@@ -1,4 +1,4 @@
-//! Ending a measurement early.
+//! Cancellation of measurements.
 
 use std::{
     io,
@@ -9,8 +9,8 @@ use std::{
 use annulus_sync::CancelToken;
 use anyhow::{Context, Result, bail};
 
-/// Ends a measurement early: a [`CancelToken`] for its runs, which end at their next batch, and the
-/// process that it waits for, which is killed.
+/// A request to end a measurement: a [`CancelToken`] for its runs, which end at their next batch,
+/// and the process that it waits for, which is killed.
 #[derive(Debug, Default)]
 pub struct Stop {
     token: CancelToken,
@@ -18,24 +18,24 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Asks the measurement to end.
+    /// Requests the end.
     pub fn cancel(&self) {
         self.token.cancel();
         if let Some(child) = &mut *self.child() {
-            // If it has ended already, all is well.
+            // It may have ended already.
             child.kill().ok();
         }
     }
 
-    /// Whether the measurement was asked to end.
+    /// Returns whether the end was requested.
     pub fn is_cancelled(&self) -> bool {
         self.token.is_cancelled()
     }
 
-    /// Returns an error if the measurement was asked to end.
+    /// Checks that the measurement should continue.
     ///
     /// # Errors
-    /// If the measurement was asked to end.
+    /// If the end was requested.
     pub fn check(&self) -> Result<()> {
         if self.is_cancelled() {
             bail!("interrupted");
@@ -43,21 +43,21 @@ impl Stop {
         Ok(())
     }
 
-    /// Starts `command`, whose standard output is a pipe; one at a time.
+    /// Starts `command`, whose standard output must be a pipe. Only one process may run at a time.
     ///
     /// # Errors
-    /// If the command cannot be started, or the measurement was asked to end.
+    /// If it cannot be started, or the end was requested.
     pub fn spawn(&self, command: &mut Command) -> Result<(Running<'_>, ChildStdout)> {
         let mut running = self.child();
         self.check()?;
         let mut child = command.spawn()?;
-        let stdout = child.stdout.take().context("its output is no pipe")?;
+        let stdout = child.stdout.take().context("its standard output is not a pipe")?;
         *running = Some(child);
         Ok((Running(self), stdout))
     }
 
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
-        // Nothing panics while the child is locked.
+        // No code panics while it holds this lock.
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -66,10 +66,10 @@ impl Stop {
 pub struct Running<'a>(&'a Stop);
 
 impl Running<'_> {
-    /// Waits for its end, which its closed output has announced.
+    /// Waits for the process, after its output was closed.
     ///
     /// # Errors
-    /// If the system does not say how it ended.
+    /// If the system does not report an exit status.
     pub fn wait(self) -> io::Result<ExitStatus> {
         let child = self.0.child().take();
         child.map_or(Err(io::ErrorKind::NotFound.into()), |mut child| child.wait())

@@ -1,4 +1,4 @@
-//! Files that appear under their name only when they are complete.
+//! Files that get their name only when they are complete.
 
 use std::{
     fs::File,
@@ -8,8 +8,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use tempfile::{Builder, NamedTempFile};
 
-/// A file in the making, under a temporary name in the folder of its target. Dropped, it is
-/// removed.
+/// An incomplete file with a temporary name in the folder of its target. Dropping it removes the
+/// file.
 #[derive(Debug)]
 pub struct Unfinished {
     temporary: NamedTempFile,
@@ -17,11 +17,14 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// Begins the file that will be `target`, which `option` named.
+    /// Creates the file that will become `target`. `option` is the flag that named it, for errors.
+    ///
+    /// # Errors
+    /// If `target` is a folder, or a file cannot be created in its folder.
     pub fn create(option: &str, target: PathBuf) -> Result<Self> {
         let shown = target.display();
         if target.is_dir() {
-            bail!("{option} '{shown}' is a folder; name a file in it");
+            bail!("{option} '{shown}' is a folder: name a file in it");
         }
         let folder = match target.parent() {
             Some(folder) if folder != Path::new("") => folder,
@@ -29,7 +32,7 @@ impl Unfinished {
         };
         let mut builder = Builder::new();
         builder.prefix(".annulus-").suffix(".tmp");
-        // A temporary file is private by default; this one becomes an ordinary file, within the user's
+        // A temporary file is private by default. This one becomes an ordinary file, under the user's
         // umask.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
@@ -39,17 +42,20 @@ impl Unfinished {
         Ok(Self { temporary, target })
     }
 
-    /// Where its content goes.
+    /// Returns the file to write to.
     pub fn file(&self) -> &File {
         self.temporary.as_file()
     }
 
-    /// The name that the file will have.
+    /// Returns the file's final name.
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// Gives the file its name.
+    /// Puts the file on disk and gives it its final name.
+    ///
+    /// # Errors
+    /// If the system refuses either.
     pub fn finish(self) -> Result<()> {
         let Self { temporary, target } = self;
         let shown = || format!("cannot write '{}'", target.display());

@@ -1,10 +1,11 @@
-//! Values of command-line options: sizes and counts.
+//! Values of command-line options, and counts as text.
+
+use indicatif::HumanCount;
 
 /// Reads bytes as a number with an optional unit: `1024`, `64K`, `1.5GiB`. Units are powers of
 /// 1024; their case and a trailing `B` or `iB` do not matter.
 pub fn parse_size(text: &str) -> Result<usize, String> {
-    let wrong =
-        || format!("'{text}' is no size; write a number of bytes with an optional K, M, G or T, like 512M or 2G");
+    let wrong = || format!("invalid size '{text}': expected a number with an optional K, M, G or T, like 512M or 2G");
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number: f64 = number.parse().map_err(|_| wrong())?;
@@ -18,16 +19,16 @@ pub fn parse_size(text: &str) -> Result<usize, String> {
     };
     let bytes = number * (1u64 << shift) as f64;
     if bytes < 1.0 || bytes > (1u64 << 53) as f64 {
-        return Err(format!("'{text}' is out of range; choose from 1 byte to 8192T"));
+        return Err(format!("size '{text}' is out of range: expected 1 to 8192T"));
     }
     Ok(bytes as usize)
 }
 
-/// Reads a number of at least 1.
+/// Reads a number from 1 to 65536.
 pub fn parse_count(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count) if (1..=65_536).contains(&count) => Ok(count),
-        _ => Err(format!("'{text}' is no count; choose 1 to 65536")),
+        _ => Err(format!("invalid count '{text}': expected 1 to 65536")),
     }
 }
 
@@ -36,13 +37,13 @@ pub fn parse_scale(text: &str) -> Result<f64, String> {
     match text.parse() {
         // Below 0.001 the generator has no supplier to choose from.
         Ok(scale) if (0.001..=100_000.0).contains(&scale) => Ok(scale),
-        _ => Err(format!("'{text}' is no scale factor; choose 0.001 to 100000")),
+        _ => Err(format!("invalid scale factor '{text}': expected 0.001 to 100000")),
     }
 }
 
-/// Reads a number of tuples: `5000`, `64k`, `67.2M`. Units are powers of 1000.
+/// Reads a number of rows or tuples: `5000`, `64k`, `67.2M`. Units are powers of 1000.
 pub fn parse_tuples(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is no number of tuples; write one like 500k or 67.2M");
+    let wrong = || format!("invalid number '{text}': expected one like 500k or 67.2M");
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number: f64 = number.parse().map_err(|_| wrong())?;
@@ -55,9 +56,22 @@ pub fn parse_tuples(text: &str) -> Result<u64, String> {
     };
     let tuples = (number * scale).round();
     if !(1.0..=f64::from(u32::MAX)).contains(&tuples) {
-        return Err(format!("'{text}' is out of range; choose from 1 to 4294967295"));
+        return Err(format!("number '{text}' is out of range: expected 1 to 4294967295"));
     }
     Ok(tuples as u64)
+}
+
+/// Returns a count and its noun, in the singular or the plural: `1 round`, `2,000 rows`,
+/// `22 queries`.
+pub fn counted(count: u64, noun: &str) -> String {
+    let stem = noun.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'o', 'u']));
+    let (noun, ending) = match stem {
+        _ if count == 1 => (noun, ""),
+        Some(stem) => (stem, "ies"),
+        None if noun.ends_with("ch") => (noun, "es"),
+        None => (noun, "s"),
+    };
+    format!("{} {noun}{ending}", HumanCount(count))
 }
 
 #[cfg(test)]
@@ -77,7 +91,7 @@ mod tests {
     fn wrong_sizes_say_what_to_write() {
         for text in ["", "G", "-1", "2X", "1.2.3M", "2 apples", "0", "99999999T", "NaN", "inf"] {
             let error = parse_size(text).expect_err(text);
-            assert!(error.contains("like 512M") || error.contains("choose"), "{text}: {error}");
+            assert!(error.contains(&format!("'{text}'")) && error.contains("expected"), "{error}");
         }
     }
 
@@ -85,6 +99,21 @@ mod tests {
     fn counts_have_bounds() {
         assert_eq!(parse_count("64"), Ok(64));
         assert!(parse_count("0").is_err());
+    }
+
+    #[test]
+    fn one_of_a_thing_is_singular() {
+        for (count, noun, text) in [
+            (0, "row", "0 rows"),
+            (1, "row", "1 row"),
+            (1_500_000, "row", "1,500,000 rows"),
+            (1, "query", "1 query"),
+            (22, "query", "22 queries"),
+            (2, "key", "2 keys"),
+            (2, "batch", "2 batches"),
+        ] {
+            assert_eq!(counted(count, noun), text);
+        }
     }
 
     #[test]

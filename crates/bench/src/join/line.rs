@@ -1,4 +1,4 @@
-//! What is told about one ring.
+//! The result of one ring.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{statistics::median, words::name};
 
 const MB: f64 = (1 << 20) as f64;
 
-/// A ring of one size: columns as `annulus bench join --help` explains them.
+/// The result of a ring of one size. `annulus bench join --help` explains the columns.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Line {
     pub(crate) data: String,
@@ -51,11 +51,11 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Medians of the rounds, at least one.
+    /// Takes the medians of the rounds, of which there is at least one.
     pub(super) fn new(ring: &Ring<'_>, one_at_a_time: bool, rounds: &[Joined]) -> Self {
         let of = |value: &dyn Fn(&Joined) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
-        // The median of each host, of that host which has most: the most of each round would grow with the
-        // hosts by chance alone.
+        // The largest of the hosts' medians. The median of each round's largest value would grow with the
+        // number of hosts by chance alone.
         let most = |value: &dyn Fn(&HostTurn) -> f64| {
             let host = |host: usize| of(&|joined| value(&joined.hosts[host]));
             (0..usize::from(ring.hosts)).map(host).fold(0.0, f64::max)
@@ -67,7 +67,7 @@ impl Line {
             of(&|joined| joined.hosts.iter().map(share).sum::<f64>() / joined.hosts.len() as f64)
         };
         let known = |known: &dyn Fn(&HostTurn) -> bool| rounds.iter().flat_map(|joined| &joined.hosts).all(known);
-        // What else the machine does can only add to it.
+        // Other work on the machine can only add to it.
         let least_cpu = |host: usize| rounds.iter().filter_map(|joined| joined.hosts[host].setup_cpu).min();
         let setup_cpu = (0..usize::from(ring.hosts)).map(least_cpu).collect::<Option<Vec<_>>>();
         let setup_cpu = setup_cpu.and_then(|hosts| hosts.into_iter().max());
@@ -106,19 +106,20 @@ impl Line {
         }
     }
 
-    /// Seconds of setup: those on a core, if they are known, which other work on the machine leaves
-    /// alone.
+    /// Returns the seconds of setup, on a core if that is known: other work on the machine disturbs
+    /// these less.
     pub(crate) fn own_setup_s(&self) -> f64 {
         self.setup_cpu_s.unwrap_or(self.setup_s)
     }
 
-    /// Rows that came by a host and pairs that it compared: what it does, whatever machine it is.
+    /// Returns the rows that a host probed plus the pairs that it compared. This does not depend on
+    /// the machine.
     pub(crate) fn work(&self) -> u64 {
         self.host_probed + self.host_compared
     }
 }
 
-/// As a table, for people.
+/// Returns a table for the terminal.
 pub(super) fn table(lines: &[Line]) -> Table {
     let header = [
         "hosts",

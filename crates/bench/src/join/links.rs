@@ -1,4 +1,4 @@
-//! Hosts of one ring, connected in one of the ways.
+//! The connections between the hosts of a ring.
 
 use std::{
     net::TcpListener,
@@ -9,7 +9,7 @@ use std::{
 };
 
 use annulus_roundabout::{
-    Address, Clear, Host, Place, RingConfig, Tls,
+    Address, Host, Joining, Place, RingConfig, Tls,
     secure::{Authority, HostName, Identity, RingName},
 };
 use anyhow::{Context, Result};
@@ -18,17 +18,17 @@ use tempfile::TempDir;
 use super::args::Link;
 
 const SESSION: u64 = 1;
-/// A slow machine may let a host wait for long; nothing fails here.
+/// Long enough that no host counts as lost on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What the hosts of a ring need to find each other. Each place is taken once.
+/// Addresses and certificates of a ring's hosts. Each place is taken once.
 pub(super) struct Links {
     hosts: u16,
     config: RingConfig,
     addresses: Vec<Mutex<Option<Address>>>,
     /// For TLS.
     identities: Vec<Identity>,
-    /// Of sockets and certificates; removed at the end.
+    /// The folder of sockets and certificates, removed on drop.
     _folder: TempDir,
 }
 
@@ -36,46 +36,47 @@ impl Links {
     pub(super) fn new(hosts: u16, link: Link, config: RingConfig) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder for sockets and certificates")?;
         let addresses = if link == Link::Shared { unix(hosts, folder.path()) } else { tcp(hosts) };
-        let addresses = addresses.context("no socket")?.into_iter().map(|address| Mutex::new(Some(address))).collect();
+        let addresses = addresses.context("cannot open a socket")?.into_iter();
+        let addresses = addresses.map(|address| Mutex::new(Some(address))).collect();
         let identities = if link == Link::Tls { identities(hosts, folder.path())? } else { Vec::new() };
         Ok(Self { hosts, config, addresses, identities, _folder: folder })
     }
 
-    /// Host `me`, when its neighbours are there.
+    /// Returns host `me`, connected to its neighbours.
     ///
     /// # Errors
-    /// If it cannot be connected, or its place was taken before.
+    /// If it cannot connect, or its place was taken before.
     pub(super) fn start(&self, me: u16) -> Result<Host> {
         let place = Place::new(me, self.hosts).context("a place in the ring")?;
         let address = self.addresses[usize::from(me)].lock().unwrap_or_else(PoisonError::into_inner).take();
         let address = address.context("a place is taken once")?;
         let Some(identity) = self.identities.get(usize::from(me)) else {
-            return Ok(Host::join_ring(place, SESSION, &self.config, address, &Clear)?);
+            return Ok(Host::join_ring(Joining::new(place, SESSION, address).with_config(&self.config))?);
         };
         let name = |host: u16| self.identities[usize::from(host)].member().host.clone();
         let (predecessor, successor) = (name(place.predecessor().0), name(place.successor().0));
         let tls = Tls { identity, predecessor, successor };
-        Ok(Host::join_ring(place, SESSION, &self.config, address, &tls)?)
+        Ok(Host::join_ring(Joining::new(place, SESSION, address).with_config(&self.config).with_protect(&tls))?)
     }
 }
 
-/// Host `me` of `hosts`, more than one, whose neighbours are reached at `address`.
+/// Returns host `me` of `hosts` (at least two), with its neighbours at `address`.
 ///
 /// # Errors
-/// If there is no such place, or it cannot be connected.
+/// If there is no such place, or it cannot connect.
 pub(super) fn start_at(me: u16, hosts: u16, config: &RingConfig, address: Address) -> Result<Host> {
     let place = Place::new(me, hosts).context("a place in the ring")?;
-    Ok(Host::join_ring(place, SESSION, config, address, &Clear)?)
+    Ok(Host::join_ring(Joining::new(place, SESSION, address).with_config(config))?)
 }
 
-/// So many buffers of `element` bytes on each host.
+/// Returns a configuration with `buffers` buffers of `element` bytes on each host.
 pub(crate) fn config(element: u32, buffers: u32) -> RingConfig {
     let config = RingConfig::default().with_fragment_bytes(element).with_buffers(buffers);
     config.with_timeout(PATIENCE).with_connect_timeout(PATIENCE)
 }
 
-/// Memory of a host's buffers, however hosts are connected: where buffers are handed over, those of
-/// what comes in are its own. Nothing comes in to one that is alone.
+/// Returns the bytes of a host's buffers, the same for every link. A single host receives nothing,
+/// and has no buffers for that.
 pub(super) fn buffer_bytes(hosts: u16, config: &RingConfig) -> u64 {
     let buffers = if hosts == 1 { config.own } else { config.buffers() };
     u64::from(buffers) * u64::from(config.fragment_bytes)

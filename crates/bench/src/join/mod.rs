@@ -10,19 +10,19 @@ mod tables;
 
 use std::io::{Write, stdout};
 
-use annulus_terminal::{Stop, progress};
+use annulus_terminal::{Stop, progress, units::counted};
 use anyhow::{Context, Result, ensure};
 pub use args::{By, Data, JoinArgs, Link};
 pub(crate) use {line::Line, links::config, run::Ring, tables::Tables};
 
 use self::alone::Fragments;
 
-/// Runs the benchmark that `args` ask for, and prints its result.
+/// Runs the benchmark and prints its result.
 ///
 /// # Errors
-/// If a result is not the expected one, a host fails, or `stop` is set meanwhile.
+/// If a result is not the expected one, a host fails, or `stop` is set.
 pub fn run(args: &JoinArgs, stop: &Stop) -> Result<()> {
-    let tables = Tables::new(args.data, args.rows, args.zipf, args.scale).context("cannot make the tables")?;
+    let tables = Tables::new(args.data, args.rows, args.zipf, args.scale).context("cannot generate the tables")?;
     if let Some(folder) = &args.save {
         return tables.save(folder);
     }
@@ -34,7 +34,7 @@ pub fn run(args: &JoinArgs, stop: &Stop) -> Result<()> {
     for &hosts in &args.hosts {
         let config = config(args.element, args.buffers);
         let ring = Ring { tables: &tables, by: args.by, link: args.link, hosts, threads: args.threads, config };
-        bar.set_message(format!("{hosts} hosts"));
+        bar.set_message(counted(hosts.into(), "host"));
         let line = measure(&ring, args.one_at_a_time, args.rounds, &|| bar.inc(1), stop)?;
         if args.json {
             bar.suspend(|| writeln!(stdout(), "{}", serde_json::to_string(&line)?).context("cannot print"))?;
@@ -48,11 +48,10 @@ pub fn run(args: &JoinArgs, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-/// Joins once to warm up and then `rounds` times, and calls `ran` after each. Every answer is
-/// checked.
+/// Joins once to warm up and then `rounds` times. Checks every answer, and calls `ran` after each.
 ///
 /// # Errors
-/// If an answer is not the expected one, a host fails, or `stop` is set meanwhile.
+/// If an answer is not the expected one, a host fails, or `stop` is set.
 pub(crate) fn measure(
     ring: &Ring<'_>,
     one_at_a_time: bool,
@@ -69,7 +68,15 @@ pub(crate) fn measure(
             None => ring.join()?,
         };
         let (found, expected) = (one.answer, ring.tables.answer);
-        ensure!(found == expected, "{} hosts gave {found:?}, and {expected:?} was expected", ring.hosts);
+        ensure!(
+            found == expected,
+            "wrong result on {}: {} with the sum {}, expected {} with the sum {}",
+            counted(ring.hosts.into(), "host"),
+            counted(found.rows, "row"),
+            found.sum,
+            counted(expected.rows, "row"),
+            expected.sum
+        );
         // The first one warms up.
         if round > 0 {
             joined.push(one);

@@ -1,4 +1,4 @@
-//! One host of a ring whose hosts are processes, here or on other machines.
+//! A host of a ring whose hosts are processes, on one or more machines.
 
 use std::{
     io::{Write, stdout},
@@ -18,7 +18,7 @@ use super::{
     tables::Tables,
 };
 
-/// What the join was for this host; `all_` is what those of all hosts come to together.
+/// The result of this host. The fields `all_` are totals of all hosts.
 #[derive(Debug, Serialize)]
 struct HostLine {
     host: u16,
@@ -32,7 +32,7 @@ struct HostLine {
     waiting_share: f64,
     waiting_first_share: f64,
     waiting_last_share: f64,
-    /// What came by, in 1e9 bytes a second.
+    /// Bytes of the fragments that came by, in 1e9 per second.
     gb_per_s: f64,
     host_probed: u64,
     host_compared: u64,
@@ -41,19 +41,19 @@ struct HostLine {
 /// Joins once as host `--place` of the ring at `--ring`, and prints a line of JSON.
 ///
 /// # Errors
-/// If options do not fit each other, a host fails, or this one is not where the ring says.
+/// If options contradict each other, a host fails, or this one cannot listen at its address.
 pub(super) fn run(args: &JoinArgs, tables: &Tables) -> Result<()> {
     let (ring, me) = (&args.ring, args.place.unwrap_or_default());
     let place = usize::from(me);
     let hosts = u16::try_from(ring.len()).context("--ring has too many hosts")?;
-    ensure!(hosts > 1, "--ring has one host; name all of them");
+    ensure!(hosts > 1, "--ring has one host: name all of them");
     let Some(&own) = ring.get(place) else { bail!("--place is {place}, and --ring has the places 0 to {}", hosts - 1) };
     if args.link == Link::Tls {
-        bail!("--ring connects by TCP without certificates; leave --link tls out");
+        bail!("--ring connects by TCP without certificates: leave out --link tls");
     }
     let config = config(args.element, args.buffers);
     let parts = Ring { tables, by: args.by, link: Link::Tcp, hosts, threads: args.threads, config };
-    // Whoever is connected is ready: the ring turns when the last host is.
+    // A host connects only when it is ready, so the ring turns when the last host is.
     let share = parts.prepare(me)?;
     let listener = TcpListener::bind(own).with_context(|| format!("cannot listen at {own}, which --ring names"))?;
     let successor: SocketAddr = ring[(place + 1) % ring.len()];
@@ -61,7 +61,7 @@ pub(super) fn run(args: &JoinArgs, tables: &Tables) -> Result<()> {
     let totals = Totals::default();
     let measured = turn(host, share, &totals)?;
     let (answer, all) = (totals.answer(), tables.answer);
-    ensure!(answer.rows <= all.rows, "this host gave {} rows, and all together have {}", answer.rows, all.rows);
+    ensure!(answer.rows <= all.rows, "wrong result: {} rows on this host, {} on all", answer.rows, all.rows);
     let join_s = measured.join.as_secs_f64();
     let revolution = measured.turn.revolution;
     let share = |time: Duration| time.as_secs_f64() / join_s;

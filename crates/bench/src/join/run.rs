@@ -19,36 +19,36 @@ use super::{
     tables::{Answer, Tables, sum},
 };
 
-/// A ring, and what it joins.
+/// A ring and the tables that it joins.
 #[derive(Clone, Copy)]
 pub(crate) struct Ring<'a> {
     pub(crate) tables: &'a Tables,
     pub(crate) by: By,
     pub(crate) link: Link,
     pub(crate) hosts: u16,
-    /// Of each host.
+    /// Threads of each host.
     pub(crate) threads: usize,
     pub(crate) config: RingConfig,
 }
 
-/// What a join gave, and how long it took.
+/// A join's result and its times.
 pub(super) struct Joined {
     pub(super) answer: Answer,
     pub(super) hosts: Vec<HostTurn>,
-    /// Time on cores during the revolution, by what all cores have.
+    /// Time on cores during the revolution, divided by that of all cores.
     pub(super) cpu_load: Option<f64>,
-    /// Seconds on cores, of setup and revolution.
+    /// Seconds on cores, setup and revolution.
     pub(super) cpu: Option<f64>,
 }
 
-/// What it was for one host.
+/// One host's part of a join.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HostTurn {
     pub(super) turn: Turn,
     pub(super) join: Duration,
-    /// Most memory that was taken while it prepared, if that is known.
+    /// Most memory taken while it prepared, if known.
     pub(super) peak: Option<u64>,
-    /// Time on a core while it prepared, if one thread did and that is known.
+    /// Time on a core while it prepared, if known and if one thread did.
     pub(super) setup_cpu: Option<Duration>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct HostTurn {
 pub(super) struct Totals(Mutex<Answer>);
 
 impl Ring<'_> {
-    /// All hosts at once; one prepares at a time, and all turn together.
+    /// Joins on all hosts at once. They prepare one after the other and turn together.
     pub(super) fn join(&self) -> Result<Joined> {
         let links = Links::new(self.hosts, self.link, self.config)?;
         let whole = machine::Busy::start();
@@ -89,7 +89,7 @@ impl Ring<'_> {
         all: &Barrier,
         busy: &Mutex<Option<machine::Busy>>,
     ) -> Result<HostTurn> {
-        // Every host comes to the barrier, whatever happens to it.
+        // Every host reaches the barrier, also after an error.
         let ready = links.start(me).and_then(|host| {
             let _alone = one.lock().unwrap_or_else(PoisonError::into_inner);
             Ok((host, self.prepare(me)?))
@@ -101,7 +101,7 @@ impl Ring<'_> {
         turn(host, share, totals)
     }
 
-    /// Host `me`'s part of both tables.
+    /// Prepares host `me`'s part of both tables.
     pub(super) fn prepare(&self, me: u16) -> Result<Share> {
         let [left, right] = [&self.tables.left, &self.tables.right].map(|side| Tables::share(side, me, self.hosts));
         Ok(Share::prepare(&self.spec(), left, right)?)
@@ -119,7 +119,7 @@ impl Ring<'_> {
     }
 }
 
-/// A host's revolution, to the end of its ring.
+/// Runs a host's revolution, to the end of its ring.
 pub(super) fn turn(mut host: Host, share: Share, totals: &Totals) -> Result<HostTurn> {
     let start = Instant::now();
     let turn = share.turn(&mut host, &|_, batch| totals.add(&batch))?;

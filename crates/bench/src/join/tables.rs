@@ -1,4 +1,4 @@
-//! Both tables, and what their join is.
+//! The two tables, and the answer of their join.
 
 use std::{collections::HashMap, fs::File, ops::Bound, path::Path, sync::Arc};
 
@@ -20,17 +20,17 @@ use tpchgen_arrow::{LineItemArrow, OrderArrow};
 use super::args::{By, Data};
 
 const BATCH_ROWS: usize = 1 << 16;
-/// Keys of a band: as many as each row's matches, if there is a row for each key.
+/// Keys of a band, and so the average number of a row's matches.
 const BAND_KEYS: i64 = 10;
 
-/// Rows, and the sum of all their numbers.
+/// A number of rows, and the sum of all their numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) rows: u64,
     pub(crate) sum: i64,
 }
 
-/// Two tables in batches of a key and a number, one thread's. The left one stays.
+/// Two tables of a key and a number. The left one is stationary.
 pub(crate) struct Tables {
     pub(super) data: Data,
     pub(super) zipf: Option<f64>,
@@ -42,13 +42,13 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Of `rows` rows each, or as many as TPC-H has at this scale.
+    /// Generates tables of `rows` rows each, or TPC-H's at this scale.
     ///
     /// # Errors
-    /// If there are too many rows, or they have no such keys.
+    /// If there are too many rows, or the tables cannot have such keys.
     pub(crate) fn new(data: Data, rows: u64, zipf: Option<f64>, scale: f64) -> Result<Self> {
         if zipf.is_some() && data != Data::Even {
-            bail!("--zipf is for --data even; leave one of them out");
+            bail!("--zipf needs --data even: leave one of them out");
         }
         let (left, right) = match data {
             Data::Even | Data::Band => (tuples(rows, 1, zipf)?, tuples(rows, 2, zipf)?),
@@ -59,13 +59,13 @@ impl Tables {
         Ok(Self { data, zipf, schema, left, right, answer })
     }
 
-    /// What makes a pair, where `hosts` have equal parts.
+    /// Returns the join condition, for `hosts` equal parts.
     pub(super) fn condition(&self, by: By, hosts: u16) -> Condition {
         let keys = KeyPair { build: 0, probe: 0 };
         match (self.data, by) {
             (Data::Band, _) => {
                 let offset = |keys: i64| Bound::Included(Offset::Int(keys.into()));
-                // Right keys are from the left one on: left - right is not positive.
+                // A right key is at least the left one, so left - right is not positive.
                 let band = Some(Band { keys, low: offset(1 - BAND_KEYS), high: offset(0) });
                 Condition::Merge(MergeCondition { band, ..MergeCondition::default() })
             }
@@ -79,17 +79,17 @@ impl Tables {
         }
     }
 
-    /// How they are joined, if they are asked to be joined like this.
+    /// Returns how they are joined if `by` is requested: a band always by sorting.
     pub(super) fn by(&self, by: By) -> By {
         if self.data == Data::Band { By::Sort } else { by }
     }
 
-    /// Rows of both sides.
+    /// Returns the rows of both sides.
     pub(super) fn rows(&self) -> [u64; 2] {
         [&self.left, &self.right].map(|side| num_rows(side) as u64)
     }
 
-    /// An equal part of every batch of a side: host `me`'s.
+    /// Returns host `me`'s part of a side: an equal part of every batch.
     pub(super) fn share(side: &[RecordBatch], me: u16, hosts: u16) -> Vec<RecordBatch> {
         let part = |batch: &RecordBatch| {
             let at = |host: u16| batch.num_rows() * usize::from(host) / usize::from(hosts);
@@ -98,9 +98,9 @@ impl Tables {
         side.iter().map(part).collect()
     }
 
-    /// Writes `left.arrow` and `right.arrow`.
+    /// Writes `left.arrow` and `right.arrow` to `folder`.
     pub(super) fn save(&self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder '{}'", folder.display()))?;
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot create the folder '{}'", folder.display()))?;
         for (name, side) in [("left.arrow", &self.left), ("right.arrow", &self.right)] {
             let path = folder.join(name);
             let write = || -> Result<()> {
@@ -114,7 +114,7 @@ impl Tables {
     }
 }
 
-/// The sum of all numbers of some columns.
+/// Returns the sum of a column, with wrap-around.
 pub(super) fn sum(column: &Int64Array) -> i64 {
     column.values().iter().fold(0, |sum: i64, &number| sum.wrapping_add(number))
 }
@@ -168,7 +168,7 @@ fn within_band(left: &[RecordBatch], right: &[RecordBatch]) -> Answer {
 }
 
 impl Answer {
-    /// A row with this number and the rows that it matches.
+    /// Adds a row with this number and the rows that it matches.
     fn add(&mut self, matches: Self, number: i64) {
         self.rows += matches.rows;
         let own = number.wrapping_mul(matches.rows as i64);
@@ -182,7 +182,7 @@ fn tuples(rows: u64, seed: u64, zipf: Option<f64>) -> Result<Vec<RecordBatch>> {
     let mut reader = generator.reader(0, 1);
     let mut batch = TupleBatch::default();
     let mut batches = Vec::new();
-    // Zipf's keys are few; even ones are brought down to as many as there are rows.
+    // Zipf's keys are few. Even ones are scaled to as many as there are rows.
     let key = |key: u32| if zipf.is_some() { key as i32 } else { ((u64::from(key) * rows) >> 32) as i32 };
     while reader.fill(&mut batch) {
         let keys: Int32Array = batch.keys.iter().map(|&word| Some(key(word))).collect();
@@ -193,7 +193,7 @@ fn tuples(rows: u64, seed: u64, zipf: Option<f64>) -> Result<Vec<RecordBatch>> {
     Ok(batches)
 }
 
-/// Orders with their customers, and lines with their parts.
+/// Generates orders with their customers, and lines with their parts.
 fn tpch(scale: f64) -> Result<(Vec<RecordBatch>, Vec<RecordBatch>)> {
     let orders = OrderArrow::new(OrderGenerator::new(scale, 1, 1)).with_batch_size(BATCH_ROWS);
     let lines = LineItemArrow::new(LineItemGenerator::new(scale, 1, 1)).with_batch_size(BATCH_ROWS);
@@ -221,7 +221,7 @@ fn two_columns(key: ArrayRef, number: ArrayRef) -> Result<RecordBatch> {
 mod tests {
     use super::*;
 
-    /// Every pair, one by one.
+    /// Computes the answer from every pair, one by one.
     fn pair_by_pair(tables: &Tables, matches: impl Fn(i64, i64) -> bool) -> Answer {
         let mut answer = Answer::default();
         for (left, first) in rows_of(&tables.left) {

@@ -1,6 +1,6 @@
-//! Events that the processor counts, as the paper's evaluation uses them.
+//! Hardware counters, as in the paper's evaluation.
 
-/// What one run had of each event, on all its threads.
+/// The number of each event in one run, on all its threads.
 pub type Counts = Vec<(&'static str, u64)>;
 
 #[cfg(target_os = "linux")]
@@ -14,12 +14,14 @@ mod linux {
 
     use super::Counts;
 
-    /// Counters of the events that this machine and its kernel let us count.
+    /// Counters of the events that the machine and its kernel allow.
     pub struct Counters(Vec<(&'static str, Counter)>);
 
     impl Counters {
+        /// Opens the counters.
+        ///
         /// # Errors
-        /// Why there are none, in words.
+        /// A message, if none of them is allowed.
         pub fn open() -> Result<Self, String> {
             let missed = |which| Cache { which, operation: CacheOp::READ, result: CacheResult::MISS };
             let counters = [
@@ -40,14 +42,15 @@ mod linux {
             }
             match refused {
                 Some(error) if open.is_empty() => {
-                    Err(format!("this kernel or machine does not count hardware events for us: {error}"))
+                    Err(format!("this kernel or machine does not allow hardware counters: {error}"))
                 }
                 _ => Ok(Self(open)),
             }
         }
 
-        /// Counts what `work` causes, on threads that it starts, too. Where there are more events
-        /// than the processor counts at once, they are scaled by the share of the time.
+        /// Counts the events of `work`, including those of threads that it starts. If there are
+        /// more events than the processor can count at once, counts are scaled by their
+        /// share of the time.
         ///
         /// # Errors
         /// If a counter cannot be read.
@@ -73,7 +76,7 @@ mod linux {
         }
     }
 
-    /// Of this thread and those that it starts from now on.
+    /// Opens a counter for this thread and those that it starts from now on.
     fn counter(event: impl Event) -> io::Result<Counter> {
         Builder::new(event).inherit(true).build()
     }
@@ -88,14 +91,16 @@ mod other {
 
     use super::Counts;
 
-    /// There are none.
+    /// Counters, which do not exist on this system.
     pub struct Counters(Infallible);
 
     impl Counters {
+        /// Fails.
+        ///
         /// # Errors
         /// Always.
         pub fn open() -> Result<Self, String> {
-            Err("hardware events are counted on Linux only".to_owned())
+            Err("hardware counters need Linux".to_owned())
         }
 
         /// Never called.

@@ -1,4 +1,4 @@
-//! How fast this machine writes memory: what no shuffle can exceed.
+//! The machine's write throughput, which no shuffle can exceed.
 
 use std::{
     thread,
@@ -13,18 +13,17 @@ use anyhow::{Context, Result};
 
 use super::stream;
 
-/// Memory of a thread that is written again and again; larger than its share of the caches.
+/// Memory that a thread writes again and again. It is larger than the thread's share of the caches.
 const MOST_BLOCK_BYTES: u64 = 64 << 20;
 const ALIGNMENT: u64 = 4 << 10;
 
-/// Streams to warm memory on huge pages, as the system gives them. The memory is held as long as
-/// this lives.
+/// Warm memory to write to, on huge pages if the system grants them. It is freed on drop.
 pub struct Limit {
     blocks: Vec<Block>,
 }
 
 impl Limit {
-    /// For up to `threads` threads that write up to `bytes` each.
+    /// Takes memory for up to `threads` threads that write up to `bytes` each.
     ///
     /// # Errors
     /// If the system refuses the memory, up to 64 MiB a thread.
@@ -38,8 +37,8 @@ impl Limit {
         Ok(limit)
     }
 
-    /// Bytes a second that `threads` threads write together when each writes about `bytes`, or its
-    /// memory once.
+    /// Returns the bytes per second that `threads` threads write together, when each writes about
+    /// `bytes` and at least its memory once.
     pub fn bytes_per_second(&mut self, threads: usize, bytes: u64) -> f64 {
         let threads = threads.min(self.blocks.len());
         let once: u64 = self.blocks[..threads].iter().map(|block| block.len() as u64).sum();

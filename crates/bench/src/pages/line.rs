@@ -1,4 +1,4 @@
-//! One line of the result.
+//! A line of the result.
 
 use annulus_baselines::generator::Keys;
 use annulus_pages::page::Layout;
@@ -10,46 +10,48 @@ use super::{
     setting::{Cell, Setting},
     variant::Variant,
 };
-use crate::statistics::{median, spread};
+use crate::statistics::{SHORTEST_S, median, spread};
 
 /// The times of one run, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Time {
     pub(super) total: f64,
-    /// Of the generator, averaged over the threads.
+    /// Time in the generator, averaged over the threads.
     pub(super) generate: f64,
 }
 
-/// What one variant did in a cell.
+/// The result of one variant in a cell.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// The variant.
     pub variant: Variant,
-    /// What was measured.
+    /// The cell.
     pub cell: Cell,
-    /// Million tuples in a second of shuffling, the generator's time not counted.
+    /// Million tuples per second of shuffling, without the generator's time.
     pub mtuples_per_s: f64,
-    /// Seconds that generation took, averaged over the threads.
+    /// Seconds in the generator, averaged over the threads.
     pub generate_s: f64,
-    /// Seconds besides generation.
+    /// Seconds of shuffling: those in all without those in the generator.
     pub shuffle_s: f64,
     /// Seconds in all.
     pub total_s: f64,
-    /// Bytes put on pages in a second of shuffling, by what the machine can write.
+    /// Bytes put on pages per second of shuffling, divided by what the machine can write.
     pub limit_share: f64,
-    /// Most page memory at once and most other memory, in units of 1024 x 1024 bytes.
+    /// Most page memory plus most other memory of a run, in units of 1024 x 1024 bytes.
     pub peak_mb: f64,
     /// Bytes of a page.
     pub page_bytes: usize,
-    /// Interquartile range of the rounds' throughput, by its median.
+    /// Interquartile range of the rounds' throughput, divided by its median.
     pub spread: f64,
+    /// Whether the median of shuffling was shorter than [`SHORTEST_S`].
+    pub too_short: bool,
     layout: Layout,
     keys: Keys,
     counts: Counts,
 }
 
 impl Line {
-    /// Boils the rounds' times down; `limit` is in bytes a second.
+    /// Summarises the rounds' times. `limit` is in bytes per second.
     pub(super) fn new(
         setting: &Setting,
         cell: Cell,
@@ -76,14 +78,15 @@ impl Line {
             peak_mb: peak_bytes as f64 / f64::from(1 << 20),
             page_bytes: setting.page_bytes(variant, cell.partitions),
             spread: spread(&rates),
+            too_short: shuffle_s < SHORTEST_S,
             layout: setting.layout,
             keys: setting.keys,
             counts,
         }
     }
 
-    /// Name and value of each column, in order. Beyond the usual ones there is what is not the
-    /// default, and what was counted.
+    /// Returns the name and the value of each column, in order. After the usual columns follow
+    /// those of options that are not the default, and those of counters.
     pub fn fields(&self) -> Vec<(String, Value)> {
         let Cell { tuple_bytes, partitions, threads, tuples } = self.cell;
         let mut fields = vec![
@@ -100,6 +103,7 @@ impl Line {
             ("peak_mb", rounded(self.peak_mb, 1)),
             ("page_bytes", self.page_bytes.into()),
             ("spread", rounded(self.spread, 4)),
+            ("too_short", self.too_short.into()),
         ];
         if self.layout == Layout::Compact {
             fields.push(("layout", "compact".into()));
@@ -125,7 +129,7 @@ impl Serialize for Line {
     }
 }
 
-/// Lines as comma-separated values, with a header. All of them come from one run, so they have the
+/// Returns lines as comma-separated values, with a header. All come from one run, so they have the
 /// same columns.
 pub fn csv<'a>(lines: impl IntoIterator<Item = &'a Line>) -> String {
     let mut text = String::new();

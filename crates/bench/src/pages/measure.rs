@@ -1,4 +1,4 @@
-//! Measures one cell: every variant is checked first, then all are timed in turn.
+//! The measurement of a cell: every variant is checked, then all are timed in turn.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use annulus_pages::{
     memory::{Heap, PageMemory, Pool},
     page::PageShape,
 };
-use annulus_terminal::{Stop, heap::PeakCounter};
+use annulus_terminal::{Stop, heap::PeakCounter, units::counted};
 use anyhow::{Context, Result, anyhow};
 use indicatif::ProgressBar;
 
@@ -19,25 +19,25 @@ use super::{
     limit::Limit,
     line::{Line, Time},
     setting::{Cell, Setting},
-    variant::{OURS, Variant},
+    variant::Variant,
 };
 use crate::{statistics::median, stop::Stoppable};
 
-/// Measurements of the limit before a cell, and after it.
+/// Measurements of the limit before a cell, and again after it.
 const LIMIT_SAMPLES: usize = 3;
-/// Runs of a variant in a cell besides its rounds: the check, and the one that counts memory.
+/// Runs of a variant in a cell besides its rounds: one to check, and one to count memory.
 const UNTIMED_RUNS: usize = 2;
 
-/// What a cell gave.
+/// The results of a cell.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    /// In the order of the variants; those that were skipped are missing.
+    /// One line for each variant, in their order, except those that were skipped.
     pub lines: Vec<Line>,
-    /// A line for each variant that was skipped, and why.
+    /// One message for each variant that was skipped.
     pub skipped: Vec<String>,
 }
 
-/// Measures cells, one after the other. Page memory is given back after each.
+/// Measures cells, one after the other. Page memory is freed after each.
 pub struct Measurer<'a> {
     setting: &'a Setting,
     variants: &'a [Variant],
@@ -48,11 +48,11 @@ pub struct Measurer<'a> {
 }
 
 impl<'a> Measurer<'a> {
-    /// For cells of up to `threads` threads; each run moves `bar` by one. Without hardware
-    /// counters, if they were asked for, a line on the standard error says so.
+    /// Prepares for cells of up to `threads` threads. Each run advances `bar` by one. If hardware
+    /// counters were requested and are not available, prints why.
     ///
     /// # Errors
-    /// If there is no memory to measure the limit with.
+    /// If there is not enough memory to measure the limit.
     pub fn new(
         setting: &'a Setting,
         variants: &'a [Variant],
@@ -68,7 +68,7 @@ impl<'a> Measurer<'a> {
         Ok(Self { setting, variants, limit, counters, bar, stop })
     }
 
-    /// Runs that a cell takes, for the bar.
+    /// Returns the number of runs of a cell, for the bar.
     pub fn runs(setting: &Setting, variants: &[Variant]) -> u64 {
         (variants.len() * (UNTIMED_RUNS + setting.rounds)) as u64
     }
@@ -76,8 +76,7 @@ impl<'a> Measurer<'a> {
     /// Measures one cell.
     ///
     /// # Errors
-    /// If a variant puts a tuple into a wrong place, memory runs out, or the measurement is
-    /// stopped.
+    /// If a variant puts a tuple into a wrong place, memory runs out, or `stop` is set.
     pub fn cell(&mut self, cell: Cell) -> Result<Measured> {
         let (variants, skipped) = self.setting.fitting(&cell, self.variants)?;
         self.bar.inc(skipped.len() as u64 * Self::runs(self.setting, &self.variants[..1]));
@@ -102,7 +101,7 @@ impl<'a> Measurer<'a> {
         Ok(Measured { lines: lines.collect(), skipped })
     }
 
-    /// Every round begins with the next variant.
+    /// Times the candidates in turn. Each round starts with the next one.
     fn time(&mut self, bench: &CellBench<'_>, candidates: &mut [Candidate]) -> Result<()> {
         let count = candidates.len();
         for round in 0..self.setting.rounds {
@@ -124,7 +123,7 @@ impl<'a> Measurer<'a> {
         Ok(())
     }
 
-    /// As many bytes as the cell writes, up to the setting's.
+    /// Measures the limit with as many bytes as the cell writes, up to the setting's.
     fn limit_samples(&mut self, cell: &Cell) -> Vec<f64> {
         let bytes = cell.tuples * self.setting.bytes_on_page(cell.tuple_bytes) / cell.threads as u64;
         let bytes = bytes.min(self.setting.limit_bytes);
@@ -132,10 +131,10 @@ impl<'a> Measurer<'a> {
     }
 }
 
-/// A cell in words.
+/// Describes a cell in words.
 fn describe(cell: &Cell) -> String {
     let Cell { tuple_bytes, partitions, threads, .. } = cell;
-    format!("{tuple_bytes} B, {partitions} partitions, {threads} threads")
+    format!("{tuple_bytes} B, {}, {}", counted(*partitions as u64, "partition"), counted(*threads as u64, "thread"))
 }
 
 /// A variant that was checked.
@@ -154,8 +153,8 @@ struct Run {
     time: Time,
 }
 
-/// A cell's page memory. What a checked run took stays and is taken again, so the timed runs find
-/// as many warm pages as they need.
+/// A cell's page memory. Pages that a checked run took are reused, so the timed runs find as many
+/// warm pages as they need.
 struct CellBench<'a> {
     setting: &'a Setting,
     cell: Cell,
@@ -166,16 +165,15 @@ struct CellBench<'a> {
 
 impl<'a> CellBench<'a> {
     fn new(setting: &'a Setting, cell: Cell, stop: &'a Stop) -> Result<Self> {
-        let ours: Variant = OURS.parse().map_err(|error: String| anyhow!(error))?;
-        let shape = setting.shape(ours, &cell)?;
-        let pages = setting.most_pages(ours, &cell, &shape) as usize;
+        let shape = setting.shape(Variant::OURS, &cell)?;
+        let pages = setting.most_pages(Variant::OURS, &cell, &shape) as usize;
         let pool =
             Pool::new(shape.page_bytes(), pages * shape.page_bytes()).context("cannot reserve a pool of pages")?;
         Ok(Self { setting, cell, heap: Heap::new(setting.paper_page_bytes), pool, stop })
     }
 
-    /// Checks what a first run leaves, and counts the memory of a second one that finds warm pages
-    /// and nothing else.
+    /// Checks the result of a first run, and counts the memory of a second one, for which only
+    /// pages are warm.
     fn candidate(&self, variant: Variant) -> Result<Candidate> {
         let shape = self.setting.shape(variant, &self.cell)?;
         let new = || Candidate {

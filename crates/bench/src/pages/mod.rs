@@ -1,4 +1,4 @@
-//! `annulus bench pages`: the shuffle onto pages against the paper's variants.
+//! `annulus bench pages`: the shuffle onto pages, and the paper's variants.
 
 mod args;
 mod counters;
@@ -12,7 +12,7 @@ mod variant;
 
 use std::io::{Write, stdout};
 
-use annulus_terminal::{Stop, machine::Machine, progress, unfinished::Unfinished};
+use annulus_terminal::{Stop, machine::Machine, progress, unfinished::Unfinished, units::counted};
 use anyhow::{Context, Result, bail};
 pub use args::{DEFAULT_BUFFER_BYTES, LIMIT_BYTES, LayoutArg, PagesArgs, Tuning};
 use indicatif::ProgressBar;
@@ -22,13 +22,13 @@ pub use setting::{Cell, PAPER_TUPLES, Setting, default_memory_bytes};
 pub use table::{Comparison, all_lines, html_table, verdict};
 pub use variant::{OURS, Variant};
 
-/// Runs the benchmark that `args` ask for, prints its result and writes its files.
+/// Runs the benchmark, prints its result and writes its files.
 ///
 /// # Errors
 /// If a variant puts a tuple into a wrong place, nothing fits in memory, a file cannot be written,
-/// or `stop` is set meanwhile.
+/// or `stop` is set.
 pub fn run(args: &PagesArgs, stop: &Stop) -> Result<()> {
-    // At once, so that a file that cannot be written is known before the work.
+    // Created before the measurements, so that a file that cannot be written fails early.
     let csv_file = args.csv.clone().map(|file| Unfinished::create("--csv", file)).transpose()?;
     let html_file = args.html.clone().map(|file| Unfinished::create("--html", file)).transpose()?;
     let setting = args.tuning.setting();
@@ -52,8 +52,7 @@ pub fn run(args: &PagesArgs, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-/// All cells, tuple size by tuple size. A number of tuples that memory decided is told on the
-/// standard error.
+/// Returns all cells, tuple size by tuple size. Prints a number of tuples that memory decided.
 fn cells(args: &PagesArgs, setting: &Setting, variants: &[Variant]) -> Vec<Cell> {
     let threads = if args.threads.is_empty() { args::default_threads() } else { args.threads.clone() };
     let mut cells = Vec::new();
@@ -66,14 +65,13 @@ fn cells(args: &PagesArgs, setting: &Setting, variants: &[Variant]) -> Vec<Cell>
     cells
 }
 
-/// As [`Setting::default_tuples`]; if these are fewer than the paper's, a line on the standard
-/// error says so.
+/// Returns [`Setting::default_tuples`]. If these are fewer than the paper's, prints a line about
+/// it.
 pub fn tuples_that_fit(setting: &Setting, tuple_bytes: u32, variants: &[Variant]) -> u64 {
     let tuples = setting.default_tuples(tuple_bytes, variants);
     if tuples < PAPER_TUPLES {
         eprintln!(
-            "{tuple_bytes}-byte tuples: {:.1} million instead of {:.1}, so that their pages fit in the memory \
-                that may be used",
+            "{tuple_bytes}-byte tuples: {:.1} million instead of {:.1}, so that their pages fit in memory",
             tuples as f64 / 1e6,
             PAPER_TUPLES as f64 / 1e6
         );
@@ -81,19 +79,20 @@ pub fn tuples_that_fit(setting: &Setting, tuple_bytes: u32, variants: &[Variant]
     tuples
 }
 
-/// One line about the machine and what all cells have in common.
+/// Returns one line about the machine and what all cells have in common.
 pub fn lead(setting: &Setting, threads: usize) -> String {
     let Machine { cores, cpu, .. } = Machine::new(threads);
-    let (rounds, paper) = (setting.rounds, setting.paper_page_bytes >> 10);
+    let (cores, rounds) = (counted(cores as u64, "core"), counted(setting.rounds as u64, "round"));
+    let paper = setting.paper_page_bytes >> 10;
     let ours = setting.our_page_bytes.map_or("256 KiB to 1 MiB".to_owned(), |bytes| format!("{} KiB", bytes >> 10));
     let keys = match setting.keys {
         annulus_baselines::generator::Keys::Uniform => "even keys".to_owned(),
         annulus_baselines::generator::Keys::Zipf(exponent) => format!("keys by Zipf's law with exponent {exponent}"),
     };
-    format!("{cpu}, {cores} cores; rounds: {rounds}, medians; pages of {paper} KiB, ours of {ours}; {keys}")
+    format!("{cpu}, {cores}; medians of {rounds}; the paper's pages of {paper} KiB, ours of {ours}; {keys}")
 }
 
-/// Measures all cells and prints their lines as they come, if as JSON.
+/// Measures all cells. With `--json`, prints each line as it is ready.
 fn measure(
     args: &PagesArgs,
     setting: &Setting,
@@ -117,12 +116,12 @@ fn measure(
     }
     bar.finish_and_clear();
     if lines.is_empty() {
-        bail!("nothing fits in memory; raise --memory, or lower --tuples, --partitions or --page-size");
+        bail!("no variant fits in memory: raise --memory, or lower --tuples, --partitions or --page-size");
     }
     Ok(lines)
 }
 
-/// Tells on the standard error what was skipped.
+/// Prints on standard error what was skipped.
 pub fn say_skipped(bar: &ProgressBar, skipped: &[String]) {
     bar.suspend(|| skipped.iter().for_each(|line| eprintln!("{line}")));
 }

@@ -1,4 +1,4 @@
-//! What is measured, and what of it fits in memory.
+//! The setting of a measurement, its cells, and whether they fit in memory.
 
 use annulus_baselines::generator::{Generator, Keys, Payload};
 use annulus_pages::{
@@ -7,39 +7,39 @@ use annulus_pages::{
     ranges::default_page_bytes,
 };
 use annulus_rows::partition::Modulo;
+use annulus_terminal::units::counted;
 
 use super::variant::Variant;
 
-/// Tuples of the paper's benchmark of memory.
+/// Tuples of the paper's memory benchmark.
 pub const PAPER_TUPLES: u64 = 67_200_000;
-/// The share of memory that a cell may take, and the share that full pages and tuples may take by
-/// default.
+/// The default share of memory for a cell, and the share of that for full pages and tuples.
 const MEMORY_SHARE: f64 = 0.6;
 const TUPLE_SHARE: f64 = 0.5 / MEMORY_SHARE;
 /// Bytes of a batch of tuples, by default.
 const BATCH_BYTES: usize = 256 << 10;
 const SEED: u64 = 42;
-/// What a new page of a pool may bring with it: they are backed in stretches.
+/// A pool backs its pages in stretches of this size.
 const STRETCH_BYTES: u64 = 8 << 20;
 
-/// What all cells have in common.
+/// The options that all cells have in common.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Bytes of the pages of the paper's variants.
     pub paper_page_bytes: usize,
-    /// Bytes of our pages; `None` is by the number of partitions.
+    /// Bytes of our pages; `None` chooses by the number of partitions.
     pub our_page_bytes: Option<usize>,
-    /// What a slot holds.
+    /// The page layout.
     pub layout: Layout,
-    /// How keys are distributed.
+    /// The distribution of keys.
     pub keys: Keys,
     /// Timed runs of each variant.
     pub rounds: usize,
     /// Software-managed buffers of all threads together.
     pub buffer_bytes: usize,
-    /// Tuples that the generator makes at once; `None` is as many as 256 KiB hold.
+    /// Tuples of a batch from the generator; `None` is as many as fit in 256 KiB.
     pub batch_tuples: Option<usize>,
-    /// Most memory that a cell may take.
+    /// The memory limit of a cell.
     pub memory_bytes: u64,
     /// Most bytes that each thread writes to measure the limit.
     pub limit_bytes: u64,
@@ -47,10 +47,10 @@ pub struct Setting {
     pub counters: bool,
 }
 
-/// One comparison.
+/// One combination of sizes in which all variants are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Bytes of a tuple with its key of 4 bytes.
+    /// Bytes of a tuple, including its key of 4 bytes.
     pub tuple_bytes: u32,
     /// Number of partitions.
     pub partitions: usize,
@@ -60,17 +60,17 @@ pub struct Cell {
     pub tuples: u64,
 }
 
-/// The most memory that a cell may take unless the user says so: 60 % of the machine's, and 90 % of
-/// what is free.
+/// Returns the default memory limit of a cell: 60 % of the machine's memory, at most 90 % of what
+/// is free.
 pub fn default_memory_bytes(total: Option<u64>, available: Option<u64>) -> u64 {
     let share = total.map_or(u64::MAX, |total| (total as f64 * MEMORY_SHARE) as u64);
     available.map_or(share, |available| share.min(available / 10 * 9))
 }
 
 impl Setting {
-    /// The tuples of the paper, or as many as have room on pages in half of the memory, once for
-    /// the paper's variants and once for ours, besides what materialising them takes. In whole
-    /// hundred thousands, if there is one.
+    /// Returns the paper's number of tuples, or as many as fit in half of the memory: on pages of
+    /// the paper's variants, on our pages, and materialised if a variant does that. Above
+    /// 100,000, a multiple of it.
     pub fn default_tuples(&self, tuple_bytes: u32, variants: &[Variant]) -> u64 {
         let on_page = self.bytes_on_page(tuple_bytes);
         let materialised = if variants.iter().any(|variant| variant.materialises()) { tuple_bytes.into() } else { 0 };
@@ -79,7 +79,7 @@ impl Setting {
         PAPER_TUPLES.min(most)
     }
 
-    /// Bytes that a tuple takes on a page.
+    /// Returns the bytes that a tuple takes on a page.
     pub fn bytes_on_page(&self, tuple_bytes: u32) -> u64 {
         let slot = match self.layout {
             Layout::Slotted => SLOT_BYTES as u64,
@@ -88,7 +88,7 @@ impl Setting {
         slot + u64::from(payload(tuple_bytes))
     }
 
-    /// Bytes of a page of `variant`.
+    /// Returns the bytes of a page of `variant`.
     pub fn page_bytes(&self, variant: Variant, partitions: usize) -> usize {
         if variant.is_ours() {
             self.our_page_bytes.unwrap_or_else(|| default_page_bytes(partitions))
@@ -97,34 +97,34 @@ impl Setting {
         }
     }
 
-    /// The shape of the pages of `variant`.
+    /// Returns the shape of the pages of `variant`.
     ///
     /// # Errors
-    /// If there is no such page.
+    /// If pages cannot have this size.
     pub fn shape(&self, variant: Variant, cell: &Cell) -> Result<PageShape, PagesError> {
         let size = annulus_pages::page::PayloadSize::Fixed(payload(cell.tuple_bytes));
         PageShape::new(self.page_bytes(variant, cell.partitions), self.layout, size)
     }
 
-    /// Most pages that `variant` has at once: full ones, and those that are not full yet.
+    /// Returns the most pages that `variant` has at once: full ones, and those that are not full
+    /// yet.
     pub(super) fn most_pages(&self, variant: Variant, cell: &Cell, shape: &PageShape) -> u64 {
         let (partitions, threads) = (cell.partitions as u64, cell.threads as u64);
         let open = match variant {
             _ if variant.has_local_pages() => partitions * threads,
-            // A writer's claim, at most an eighth of a page, may be missing from full pages; a turn takes a page too
-            // many.
+            // Full pages may lack a writer's claim, at most an eighth of a page. Replacing a page may take one page
+            // more than needed.
             _ if variant.is_ours() => partitions * (1 + threads.div_ceil(8)) + threads,
             _ => partitions,
         };
         cell.tuples.div_ceil(shape.capacity() as u64) + open
     }
 
-    /// The variants whose memory fits, and a line for each that does not. Pages of the paper's
-    /// variants are kept for the next one and those of ours beside them, so that memory stays
-    /// warm.
+    /// Returns the variants whose memory fits, and a message for each of the others. Pages of the
+    /// paper's variants are kept for the next one, and ours beside them, so that memory stays warm.
     ///
     /// # Errors
-    /// If pages cannot have the size asked for.
+    /// If pages cannot have the requested size.
     pub fn fitting(&self, cell: &Cell, variants: &[Variant]) -> Result<(Vec<Variant>, Vec<String>), PagesError> {
         let pages = |variant: Variant| -> Result<u64, PagesError> {
             let shape = self.shape(variant, cell)?;
@@ -134,7 +134,7 @@ impl Setting {
         let kept =
             |variant: Variant| if variant.materialises() { cell.tuples * u64::from(cell.tuple_bytes) } else { 0 };
         let (mut fitting, mut skipped, mut beside) = (Vec::new(), Vec::new(), cell.tuples / 8);
-        // What stays in memory while others run comes first.
+        // Variants whose memory stays while others run come first.
         let first = |variant: &&Variant| !(variant.is_ours() || variant.materialises());
         let (others, staying): (Vec<&Variant>, Vec<&Variant>) = variants.iter().partition(first);
         for &variant in staying.into_iter().rev().chain(others) {
@@ -156,18 +156,20 @@ impl Setting {
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         let open = if variant.has_local_pages() { "partition and thread" } else { "partition" };
         format!(
-            "skipped: {variant} with {tuple_bytes}-byte tuples, {partitions} partitions and {threads} threads: with a page of {} KiB for each \
-             {open} it takes up to {:.2} GiB, more than the {:.2} GiB that may be used (--memory)",
+            "skipped: {variant} with {tuple_bytes}-byte tuples, {} and {}: with a page of {} KiB for each {open} it \
+             takes up to {:.2} GiB, and the limit is {:.2} GiB (--memory)",
+            counted(*partitions as u64, "partition"),
+            counted(*threads as u64, "thread"),
             self.page_bytes(variant, *partitions) >> 10,
             gib(needed),
             gib(self.memory_bytes)
         )
     }
 
-    /// The tuples of a cell.
+    /// Returns the tuples of a cell.
     ///
     /// # Errors
-    /// If they are too many, or their keys have a distribution that there is not.
+    /// If they are too many, or the distribution of their keys is invalid.
     pub(super) fn generator(&self, cell: &Cell) -> Result<Generator, PagesError> {
         let batch = self.batch_tuples.unwrap_or((BATCH_BYTES / cell.tuple_bytes.max(1) as usize).max(1));
         Generator::new(cell.tuples, SEED, self.keys, Payload::Fixed(payload(cell.tuple_bytes)), batch)
@@ -175,13 +177,13 @@ impl Setting {
 }
 
 impl Cell {
-    /// The rule of its partitions.
+    /// Returns the rule that places keys in its partitions.
     pub(super) fn modulo(&self) -> Modulo {
         Modulo::new(self.partitions)
     }
 }
 
-/// Bytes of a tuple besides its key.
+/// Returns the bytes of a tuple without its key.
 fn payload(tuple_bytes: u32) -> u32 {
     tuple_bytes.saturating_sub(4)
 }

@@ -1,19 +1,18 @@
-//! Stores past the cache.
+//! Stores that bypass the cache.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
 const LINE: usize = 64;
 
-/// Writes all of `bytes`, past the cache where the machine can (x86-64) and as far as they are
-/// whole, aligned cache lines.
+/// Writes all of `bytes`. On x86-64, aligned whole cache lines bypass the cache.
 pub(super) fn write(bytes: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     {
         let lines = bytes.len() / LINE * LINE;
         if bytes.as_ptr().addr().is_multiple_of(LINE) {
             let start = bytes.as_mut_ptr();
-            // SAFETY: so many aligned lines are in the slice; AVX-512 is used where it is there.
+            // SAFETY: the slice contains these lines, which are aligned. AVX-512 is used only if detected.
             unsafe {
                 if is_x86_feature_detected!("avx512f") {
                     wide(start, lines)
@@ -29,8 +28,10 @@ pub(super) fn write(bytes: &mut [u8]) {
     std::hint::black_box(bytes);
 }
 
+/// Writes whole lines with AVX-512.
+///
 /// # Safety
-/// `bytes` bytes from `start` on are whole lines, aligned, and can be written; the processor has
+/// The `bytes` bytes from `start` on are aligned whole lines and can be written. The processor has
 /// AVX-512.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
@@ -42,8 +43,10 @@ unsafe fn wide(start: *mut u8, bytes: usize) {
     }
 }
 
+/// Writes whole lines with SSE2.
+///
 /// # Safety
-/// As [`wide`], on any processor.
+/// As [`wide`], on any x86-64 processor.
 #[cfg(target_arch = "x86_64")]
 unsafe fn narrow(start: *mut u8, bytes: usize) {
     for at in (0..bytes).step_by(16) {

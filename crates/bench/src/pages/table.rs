@@ -1,13 +1,16 @@
-//! Ours beside the best of the paper's variants: tables and pages.
+//! Tables and pages that compare Ranges with the fastest of the paper's variants.
 
-use annulus_terminal::report::{
-    chart::{BarGroup, bars},
-    page, plain,
+use annulus_terminal::{
+    report::{
+        chart::{BarGroup, bars},
+        page, plain,
+    },
+    units::counted,
 };
 
 use super::{line::Line, setting::Cell};
 
-/// The lines of one cell, boiled down.
+/// The lines of one cell that are compared.
 pub struct Comparison<'a> {
     /// The cell.
     pub cell: Cell,
@@ -20,7 +23,8 @@ pub struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    /// One for each cell, in the order of the lines. The lines of a cell lie together.
+    /// Returns one comparison for each cell, in the order of the lines. The lines of a cell follow
+    /// each other.
     pub fn all(lines: &'a [Line]) -> Vec<Self> {
         let cells = lines.chunk_by(|a, b| a.cell == b.cell);
         cells
@@ -33,9 +37,14 @@ impl<'a> Comparison<'a> {
             .collect()
     }
 
-    /// Our throughput by that of the best of the paper's.
+    /// Returns our throughput divided by that of the fastest of the paper's variants.
     pub fn ratio(&self) -> Option<f64> {
         Some(self.ours?.mtuples_per_s / self.best?.mtuples_per_s)
+    }
+
+    /// Returns whether a compared throughput comes from runs that were too short.
+    fn is_too_short(&self) -> bool {
+        [self.ours, self.best].into_iter().flatten().any(|line| line.too_short)
     }
 
     fn cells(&self) -> Vec<String> {
@@ -79,28 +88,36 @@ const HEADER: [&str; 12] = [
     "spread ours / paper's",
 ];
 
-/// A table for the terminal.
+/// Returns a table for the terminal.
 pub fn table(comparisons: &[Comparison<'_>]) -> String {
     plain::table(&HEADER, &[], comparisons.iter().map(Comparison::cells)).to_string()
 }
 
-/// An HTML table of the same.
+/// Returns the same as an HTML table.
 pub fn html_table(comparisons: &[Comparison<'_>]) -> String {
     let rows: Vec<_> = comparisons.iter().map(Comparison::cells).collect();
     page::table(&HEADER, &rows)
 }
 
-/// Where ours is behind the best of the paper's variants, one cell a line; or that it is not.
+/// Returns the cells where Ranges is behind the fastest of the paper's variants, one a line, or
+/// that there are none. Says how many cells were too short to measure.
 pub fn verdict(comparisons: &[Comparison<'_>]) -> String {
     let compared: Vec<_> = comparisons.iter().filter(|comparison| comparison.ratio().is_some()).collect();
     if compared.is_empty() {
-        return "Nothing to compare: a cell needs Ranges and at least one of the paper's variants.".to_owned();
+        return "no comparison: a cell needs Ranges and at least one of the paper's variants".to_owned();
     }
     let behind: Vec<_> = compared.iter().filter_map(|comparison| behind(comparison)).collect();
-    if behind.is_empty() {
-        return format!("Ranges is ahead of the paper's variants in all {} cells.", compared.len());
+    let cells = counted(compared.len() as u64, "cell");
+    let mut text = if behind.is_empty() {
+        format!("Ranges is ahead of the paper's variants in all of {cells}.")
+    } else {
+        format!("Ranges is behind in {} of {cells}:\n{}", behind.len(), behind.join("\n"))
+    };
+    let short = compared.iter().filter(|comparison| comparison.is_too_short()).count();
+    if short > 0 {
+        text += &format!("\nRuns of {} took under 1 ms, too short to measure.", counted(short as u64, "cell"));
     }
-    format!("Ranges is behind in {} of {} cells:\n{}", behind.len(), compared.len(), behind.join("\n"))
+    text
 }
 
 fn behind(comparison: &Comparison<'_>) -> Option<String> {
@@ -108,15 +125,18 @@ fn behind(comparison: &Comparison<'_>) -> Option<String> {
     let Cell { tuple_bytes, partitions, threads, .. } = comparison.cell;
     (ratio < 1.0).then(|| {
         format!(
-            "  {tuple_bytes} B, {partitions} partitions, {threads} threads: {:.1} against {:.1} M/s of {}, ratio \
-                {ratio:.2}",
-            ours.mtuples_per_s, best.mtuples_per_s, best.variant
+            "  {tuple_bytes} B, {}, {}: {:.1} against {:.1} M/s of {}, ratio {ratio:.2}",
+            counted(partitions as u64, "partition"),
+            counted(threads as u64, "thread"),
+            ours.mtuples_per_s,
+            best.mtuples_per_s,
+            best.variant
         )
     })
 }
 
-/// A page with bars for each tuple size and number of threads, the comparison as a table, and all
-/// lines.
+/// Returns a page with bars for each tuple size and number of threads, the comparison as a table,
+/// and all lines.
 pub fn html(lead: &str, lines: &[Line]) -> String {
     let comparisons = Comparison::all(lines);
     let mut groups: Vec<(u32, usize)> =
@@ -125,13 +145,13 @@ pub fn html(lead: &str, lines: &[Line]) -> String {
     groups.dedup();
     let mut sections = Vec::new();
     for (tuple_bytes, threads) in groups {
-        let title = format!("{tuple_bytes}-byte tuples, {threads} threads");
+        let title = format!("{tuple_bytes}-byte tuples, {}", counted(threads as u64, "thread"));
         sections.push(format!("<h2>{title}</h2>"));
         let of_group = comparisons
             .iter()
             .filter(|comparison| (comparison.cell.tuple_bytes, comparison.cell.threads) == (tuple_bytes, threads));
         let groups: Vec<_> = of_group.map(bar_group).collect();
-        sections.push(bars(&title, &["best of the paper's", "Ranges"], "M/s", None, &groups));
+        sections.push(bars(&title, &["fastest of the paper's", "Ranges"], "M/s", None, &groups));
     }
     sections.push(format!("<h2>Comparison</h2><p>{}</p>", page::escape(&verdict(&comparisons)).replace('\n', "<br>")));
     sections.push(html_table(&comparisons));
@@ -142,13 +162,13 @@ pub fn html(lead: &str, lines: &[Line]) -> String {
 
 fn bar_group(comparison: &Comparison<'_>) -> BarGroup {
     BarGroup {
-        label: format!("{} partitions", comparison.cell.partitions),
+        label: counted(comparison.cell.partitions as u64, "partition"),
         values: [comparison.best, comparison.ours].map(|line| line.map(|line| line.mtuples_per_s)).to_vec(),
         note: comparison.ratio().map_or(String::new(), |ratio| format!("{ratio:.2}x")),
     }
 }
 
-/// Every line with all its columns, as an HTML table.
+/// Returns every line with all its columns, as an HTML table.
 pub fn all_lines(lines: &[Line]) -> String {
     let Some(first) = lines.first() else { return String::new() };
     let names: Vec<_> = first.fields().into_iter().map(|(name, _)| name).collect();

@@ -1,12 +1,13 @@
-//! What is compared, by name.
+//! The variants that are compared.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, sync::LazyLock};
 
 use annulus_baselines::{
     generator::Placement,
     partitioner::{Partitioner, Ranges, best_cases, paper},
 };
 use annulus_pages::{memory::Pool, ranges::Stores};
+use clap::{ValueEnum, builder::PossibleValue};
 
 /// A way to shuffle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub struct Variant {
     kind: Kind,
 }
 
-/// Whose a variant is. The paper's have a number in the lists of `annulus_pages`.
+/// The origin of a variant. The paper's have an index in the lists of `annulus_baselines`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Paper(usize),
@@ -23,34 +24,37 @@ enum Kind {
     Ours,
 }
 
-/// The name of ours.
+/// The name of Annulus's partitioner.
 pub const OURS: &str = "Ranges";
 
 impl Variant {
-    /// The paper's variants, its best cases, and ours.
+    /// The partitioner of Annulus.
+    pub const OURS: Self = Self { name: OURS, kind: Kind::Ours };
+
+    /// Returns the paper's variants, its best cases, and ours.
     pub fn all() -> Vec<Self> {
         let paper = paper().into_iter().enumerate().map(|(i, way)| Self { name: way.name(), kind: Kind::Paper(i) });
         let best =
             best_cases().into_iter().enumerate().map(|(i, way)| Self { name: way.name(), kind: Kind::BestCase(i) });
-        paper.chain(best).chain([Self { name: OURS, kind: Kind::Ours }]).collect()
+        paper.chain(best).chain([Self::OURS]).collect()
     }
 
-    /// Its name in reports.
+    /// Returns its name in reports.
     pub fn name(self) -> &'static str {
         self.name
     }
 
-    /// Whether it is Annulus's.
+    /// Returns whether it is Annulus's.
     pub fn is_ours(self) -> bool {
         self.kind == Kind::Ours
     }
 
-    /// Whether it is one of the paper's designs, and neither a best case nor ours.
+    /// Returns whether it is one of the paper's designs, neither a best case nor ours.
     pub fn is_paper(self) -> bool {
         self.paper_number().is_some()
     }
 
-    /// Its number among the paper's designs, if it is one of them.
+    /// Returns its number among the paper's designs, if it is one of them.
     pub fn paper_number(self) -> Option<usize> {
         match self.kind {
             Kind::Paper(number) => Some(number),
@@ -58,7 +62,7 @@ impl Variant {
         }
     }
 
-    /// Where it may put tuples.
+    /// Returns where it may put tuples.
     pub(super) fn placement(self) -> Placement {
         match self.kind {
             Kind::BestCase(_) => Placement::Any,
@@ -66,17 +70,17 @@ impl Variant {
         }
     }
 
-    /// Whether each thread has a page of its own for each partition.
+    /// Returns whether each thread has its own page for each partition.
     pub(super) fn has_local_pages(self) -> bool {
         matches!(self.name, "LocalPagesAndMerge" | "BestCase")
     }
 
-    /// Whether it keeps all tuples in memory before it places them.
+    /// Returns whether it keeps all tuples in memory before it places them.
     pub(super) fn materialises(self) -> bool {
         self.name == "Radix"
     }
 
-    /// A new one, which has kept nothing yet. Ours takes its pages from `pool`.
+    /// Returns a new partitioner. Ours takes its pages from `pool`.
     pub(super) fn partitioner(self, pool: &Pool) -> Box<dyn Partitioner> {
         match self.kind {
             Kind::Paper(index) => paper().swap_remove(index),
@@ -92,16 +96,14 @@ impl fmt::Display for Variant {
     }
 }
 
-impl FromStr for Variant {
-    type Err = String;
+impl ValueEnum for Variant {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<Variant>> = LazyLock::new(Variant::all);
+        &ALL
+    }
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let all = Self::all();
-        let found = all.iter().find(|variant| variant.name.eq_ignore_ascii_case(text.trim()));
-        found.copied().ok_or_else(|| {
-            let names: Vec<_> = all.iter().map(|variant| variant.name).collect();
-            format!("'{text}' is no variant; choose from {}", names.join(", "))
-        })
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name))
     }
 }
 
@@ -114,15 +116,9 @@ mod tests {
         let pool = Pool::new(4096, 1 << 20).unwrap();
         for variant in Variant::all() {
             assert_eq!(variant.partitioner(&pool).name(), variant.name());
-            assert_eq!(variant.name().to_lowercase().parse(), Ok(variant));
+            assert_eq!(<Variant as ValueEnum>::from_str(&variant.name().to_lowercase(), true), Ok(variant));
         }
         assert_eq!(Variant::all().iter().filter(|variant| variant.has_local_pages()).count(), 2);
         assert_eq!(Variant::all().iter().filter(|variant| variant.materialises()).count(), 1);
-    }
-
-    #[test]
-    fn a_wrong_name_lists_the_right_ones() {
-        let error = "Smbb".parse::<Variant>().unwrap_err();
-        assert!(error.contains("'Smbb'") && error.contains("SmbLockFreeBatched") && error.contains(OURS), "{error}");
     }
 }

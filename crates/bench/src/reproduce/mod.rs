@@ -1,25 +1,28 @@
-//! `annulus reproduce`: the figures of papers, on this machine.
+//! `annulus reproduce`: the figures of papers, measured on this machine.
 
 pub mod cyclo;
 pub mod pages;
 
 use std::{fs, io::Write, path::Path};
 
-use annulus_terminal::unfinished::Unfinished;
+use annulus_terminal::{
+    report::page::{self, note},
+    unfinished::Unfinished,
+};
 use anyhow::{Context, Result};
 
-/// Files of the folder that `--out` names, which appear when all is measured.
+/// Files in the folder of `--out`, which appear when everything is measured.
 struct Files(Vec<Unfinished>);
 
 impl Files {
-    /// Begins them at once, so that files that cannot be written are known before the work.
+    /// Creates them before the measurements, so that a folder that cannot be written fails early.
     fn create<const N: usize>(out: &Path, names: [&str; N]) -> Result<Self> {
-        fs::create_dir_all(out).with_context(|| format!("cannot make the folder --out '{}'", out.display()))?;
+        fs::create_dir_all(out).with_context(|| format!("cannot create the folder of --out, '{}'", out.display()))?;
         let file = |name: &str| Unfinished::create("--out", out.join(name));
         Ok(Self(names.into_iter().map(file).collect::<Result<_>>()?))
     }
 
-    /// Writes each its content, and says where.
+    /// Writes the contents, and prints the files' names.
     fn finish<const N: usize>(self, contents: [String; N]) -> Result<()> {
         for (file, content) in self.0.into_iter().zip(contents) {
             let shown = file.target().display().to_string();
@@ -28,5 +31,30 @@ impl Files {
             eprintln!("{shown}");
         }
         Ok(())
+    }
+}
+
+/// Returns a page. For a quick run of the size `quick`, its title and a note say that it was one.
+fn page(title: &str, lead: &str, quick: Option<String>, mut sections: Vec<String>) -> String {
+    let Some(size) = quick else { return page::page(title, lead, &sections) };
+    sections.insert(
+        0,
+        note(&format!("This was a quick run: {size}. It shows that everything works. Its figures mean nothing.")),
+    );
+    page::page(&format!("{title} (quick run)"), lead, &sections)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::page;
+
+    #[test]
+    fn a_quick_page_says_so_in_its_title_and_in_a_note() {
+        let sections = || vec!["<h2>A</h2>".to_owned()];
+        let (usual, quick) = (page("T", "L", None, sections()), page("T", "L", Some("1 round".to_owned()), sections()));
+        assert!(usual.contains("<title>T</title>") && !usual.contains("quick"), "{usual}");
+        assert!(quick.contains("<title>T (quick run)</title>") && quick.contains("<h1>T (quick run)</h1>"), "{quick}");
+        let note = quick.find("This was a quick run: 1 round.").unwrap();
+        assert!(quick.find("<p>L</p>").unwrap() < note && note < quick.find("<h2>A</h2>").unwrap(), "{quick}");
     }
 }

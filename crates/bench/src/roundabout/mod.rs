@@ -1,4 +1,4 @@
-//! `annulus bench roundabout`: how fast elements go from one host to the next.
+//! `annulus bench roundabout`: throughput from one host to the next.
 
 mod args;
 mod rival;
@@ -18,14 +18,16 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 use self::run::Run;
-use crate::statistics::{median, spread};
+use crate::statistics::{SHORTEST_S, median, spread};
 
-/// Elements of the run in which every byte is checked.
+/// Stands in the place of a throughput that was not measured long enough.
+pub(crate) const TOO_SHORT: &str = "too short";
+/// Elements of the run that checks every byte.
 const CHECKED: u64 = 64;
-/// A slow machine may let a host wait for long; nothing fails here.
+/// Long enough that no host counts as lost on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One way with elements of one size.
+/// The result of one way with elements of one size.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Line {
     pub(crate) way: &'static str,
@@ -34,12 +36,39 @@ pub(crate) struct Line {
     pub(crate) gb_per_s: f64,
     pub(crate) ratio: Option<f64>,
     pub(crate) spread: f64,
+    /// Whether the median round was shorter than [`SHORTEST_S`].
+    pub(crate) too_short: bool,
 }
 
-/// Runs the benchmark that `args` ask for, and prints its result.
+impl Line {
+    /// Returns the line of rounds that took `seconds` each. `plain` is the throughput of the plain
+    /// stream.
+    fn new(way: Way, element_bytes: u32, elements: u64, seconds: &[f64], plain: Option<f64>) -> Self {
+        let speeds = speeds(element_bytes, elements, seconds);
+        let gb_per_s = median(&speeds);
+        Self {
+            way: way.name(),
+            element_bytes,
+            elements,
+            gb_per_s,
+            ratio: plain.map(|plain| gb_per_s / plain),
+            spread: spread(&speeds),
+            too_short: median(seconds) < SHORTEST_S,
+        }
+    }
+}
+
+/// Returns the throughput of each round, in 1e9 bytes per second.
+fn speeds(element_bytes: u32, elements: u64, seconds: &[f64]) -> Vec<f64> {
+    // The clock starts with the first element.
+    let bytes = (elements - 1) as f64 * f64::from(element_bytes);
+    seconds.iter().map(|seconds| bytes / seconds / 1e9).collect()
+}
+
+/// Runs the benchmark and prints its result.
 ///
 /// # Errors
-/// If an element is damaged, a host fails, or `stop` is set meanwhile.
+/// If an element is damaged, a host fails, or `stop` is set.
 pub fn run(args: &RoundaboutArgs, stop: &Stop) -> Result<()> {
     let bar = progress::bar(runs(args) as u64, "runs");
     let lines = measure(args, &bar, stop)?;
@@ -50,19 +79,21 @@ pub fn run(args: &RoundaboutArgs, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-/// How often [`measure`] moves its bar.
+/// Returns how often [`measure`] advances its bar.
 pub(crate) fn runs(args: &RoundaboutArgs) -> usize {
     args.elements.len() * args.ways.len() * (args.rounds + 1)
 }
 
-/// Measures what `args` ask for, and prints it line by line if they ask for JSON.
+/// Measures every way and size. With `--json`, prints each line as it is ready.
 ///
 /// # Errors
 /// As [`run`].
 pub(crate) fn measure(args: &RoundaboutArgs, bar: &ProgressBar, stop: &Stop) -> Result<Vec<Line>> {
     let mut lines = Vec::new();
     for &element_bytes in &args.elements {
-        let elements = (args.bytes as u64 / u64::from(element_bytes)).max(2);
+        // With fewer, a run would measure how fast buffers fill, and not the flow.
+        let least = 2 * u64::from(args.places + args.own);
+        let elements = (args.bytes as u64 / u64::from(element_bytes)).max(least);
         let config = RingConfig::default()
             .with_fragment_bytes(element_bytes)
             .with_places(args.places)
@@ -87,20 +118,17 @@ pub(crate) fn measure(args: &RoundaboutArgs, bar: &ProgressBar, stop: &Stop) -> 
         for &way in &args.ways {
             run(way, CHECKED.min(elements), true)?;
         }
-        let mut speeds = vec![Vec::new(); args.ways.len()];
+        let mut seconds = vec![Vec::new(); args.ways.len()];
         for round in 0..args.rounds {
             for turn in 0..args.ways.len() {
                 let way = (round + turn) % args.ways.len();
-                // The clock starts with the first element.
-                let bytes = (elements - 1) as f64 * f64::from(element_bytes);
-                speeds[way].push(bytes / run(args.ways[way], elements, false)? / 1e9);
+                seconds[way].push(run(args.ways[way], elements, false)?);
             }
         }
-        let plain = args.ways.iter().position(|&way| way == Way::Plain).map(|at| median(&speeds[at]));
-        for (way, speeds) in args.ways.iter().zip(&speeds) {
-            let gb_per_s = median(speeds);
-            let ratio = plain.map(|plain| gb_per_s / plain);
-            let line = Line { way: way.name(), element_bytes, elements, gb_per_s, ratio, spread: spread(speeds) };
+        let plain = args.ways.iter().position(|&way| way == Way::Plain);
+        let plain = plain.map(|at| median(&speeds(element_bytes, elements, &seconds[at])));
+        for (&way, seconds) in args.ways.iter().zip(&seconds) {
+            let line = Line::new(way, element_bytes, elements, seconds, plain);
             if args.json {
                 bar.suspend(|| writeln!(stdout(), "{}", serde_json::to_string(&line)?).context("cannot print"))?;
             }
@@ -115,10 +143,27 @@ fn table(lines: &[Line]) -> Table {
         vec![
             format!("{} KiB", line.element_bytes >> 10),
             line.way.to_owned(),
-            format!("{:.2}", line.gb_per_s),
-            line.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+            if line.too_short { TOO_SHORT.to_owned() } else { format!("{:.2}", line.gb_per_s) },
+            line.ratio.filter(|_| !line.too_short).map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
             format!("{:.2}", line.spread),
         ]
     };
     plain::table(&["element", "way", "GB/s", "by plain", "spread"], &[1], lines.iter().map(row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_too_short_has_no_figure_in_the_table() {
+        let line = |seconds: &[f64]| Line::new(Way::Tls, 1 << 20, 3, seconds, Some(1.0));
+        let (short, long) = (line(&[1e-5, 2e-5, 0.1]), line(&[1e-5, 0.002, 0.1]));
+        assert!(short.too_short && !long.too_short);
+        assert_eq!(long.gb_per_s, 2.0 * f64::from(1 << 20) / 0.002 / 1e9);
+        let table = |line: Line| table(&[line]).to_string();
+        let (short, long) = (table(short), table(long));
+        assert!(short.contains(TOO_SHORT) && !short.contains("104.86"), "{short}");
+        assert!(long.contains("1.05") && !long.contains(TOO_SHORT), "{long}");
+    }
 }

@@ -1,4 +1,4 @@
-//! TLS as a program has it that uses rustls's own streams.
+//! TLS with the streams of rustls: the rival of a roundabout over TLS.
 
 use std::{
     net::{SocketAddr, TcpListener, TcpStream},
@@ -18,14 +18,14 @@ use super::run::dial;
 
 const NAME: &str = "rival";
 
-/// Both ends' settings.
+/// The settings of both ends.
 pub(super) struct Rustls {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
 }
 
 impl Rustls {
-    /// With the cipher that the roundabout takes first.
+    /// Makes a certificate, and chooses the cipher that the roundabout prefers.
     pub(super) fn new() -> Result<Self> {
         let cipher_suites = vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256];
         let provider = Arc::new(CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() });
@@ -37,12 +37,12 @@ impl Rustls {
             .with_protocol_versions(&[&TLS13])?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let key = PrivateKeyDer::try_from(key.serialize_der()).ok().context("a key")?;
+        let key = PrivateKeyDer::try_from(key.serialize_der()).ok().context("the new key is not valid DER")?;
         let mut server = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])?
             .with_no_client_auth()
             .with_single_cert(vec![certificate], key)?;
-        // Whoever only writes would never read the tickets, and reset the connection in the end.
+        // An end that only writes would never read the tickets, and would reset the connection at the end.
         server.send_tls13_tickets = 0;
         Ok(Self { client: Arc::new(client), server: Arc::new(server) })
     }

@@ -1,4 +1,4 @@
-//! Elements from one host to the other, in one of the ways.
+//! One run: elements from one host to the other, by one of the ways.
 
 use std::{
     io::{Read, Write},
@@ -10,7 +10,7 @@ use std::{
 };
 
 use annulus_roundabout::{
-    Address, Clear, Host, Place, Protect, RingConfig, RoundaboutError, Tls,
+    Address, Clear, Host, Joining, Place, Protect, RingConfig, RoundaboutError, Tls,
     secure::{Authority, HostName, Identity, RingName},
 };
 use annulus_terminal::Stop;
@@ -23,7 +23,7 @@ pub(super) struct Run<'a> {
     pub(super) way: Way,
     pub(super) config: RingConfig,
     pub(super) elements: u64,
-    /// Every byte is written and checked, not only the first and last ones.
+    /// Whether every byte is written and checked, and not only the first and last ones.
     pub(super) checked: bool,
     pub(super) stop: &'a Stop,
     #[cfg(feature = "ofi")]
@@ -33,7 +33,7 @@ pub(super) struct Run<'a> {
 const SESSION: u64 = 1;
 
 impl Run<'_> {
-    /// Seconds from the first element that is written to the last one that is read.
+    /// Returns the seconds from the first to the last element that is read.
     ///
     /// # Errors
     /// If an element is not as it was written, or a host fails.
@@ -48,7 +48,7 @@ impl Run<'_> {
         }
     }
 
-    /// From one stream to another, element by element.
+    /// Sends the elements through a stream, one by one.
     fn streams<W: Write, R: Read>(
         &self,
         connect: impl Fn(SocketAddr) -> Result<W> + Send,
@@ -111,8 +111,8 @@ impl Run<'_> {
         })
     }
 
-    /// Host 0 sends everything, and host 1 reads it. Gives the time from the first element to the
-    /// last one.
+    /// Runs host `me`. Host 0 sends everything and host 1 reads it. Returns the time from the first
+    /// to the last element.
     fn host(&self, me: u16, address: Address, identities: Option<&[Identity; 2]>) -> Result<Duration> {
         let Some(identities) = identities else { return self.protected_host(me, address, &Clear) };
         let identity = &identities[usize::from(me)];
@@ -154,9 +154,11 @@ impl Run<'_> {
         let config = &self.config;
         #[cfg(feature = "ofi")]
         if let Some(options) = self.way.fabric(self.fabric) {
-            return Host::join_ring_by_fabric(place, SESSION, config, address, protect, &options, &Default::default());
+            return Host::join_ring(
+                Joining::new(place, SESSION, address).with_config(config).with_protect(protect).with_fabric(&options),
+            );
         }
-        Host::join_ring(place, SESSION, config, address, protect)
+        Host::join_ring(Joining::new(place, SESSION, address).with_config(config).with_protect(protect))
     }
 
     fn write(&self, element: &mut [u8], number: u64) {
@@ -181,14 +183,14 @@ impl Run<'_> {
     }
 }
 
-/// A TCP connection that does not wait for more to send.
+/// Connects by TCP, and sends small packets at once.
 pub(super) fn dial(address: SocketAddr) -> Result<TcpStream> {
     let stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-/// Those of both hosts.
+/// Makes the certificates of both hosts.
 fn identities(folder: &Path) -> Result<[Identity; 2]> {
     let authority = Authority::create(folder, RingName::new("bench")?)?;
     let identity = |name: &str| {

@@ -129,7 +129,7 @@ fn an_endless_join_that_is_interrupted_leaves_nothing() {
     for seed in seeds() {
         let ended = stopped_here(&scene, seed, |_, running, _| running.signal("INT"));
         assert_eq!(ended.code, Some(130), "{}", ended.stderr);
-        assert!(ended.stderr.contains("nothing of this join is left"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("the partial output is removed"), "{}", ended.stderr);
         scene.assert_nothing_left();
         assert_in_time(ended.after);
     }
@@ -250,7 +250,7 @@ fn machines_are_free_when_an_endless_join_is_interrupted() {
         let said = Instant::now();
         // What is said to be gone is gone when it is said.
         let output = machines.output();
-        assert!(ended.stderr.contains("nothing of this join is left"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("the partial output is removed"), "{}", ended.stderr);
         assert_eq!(ended.code, Some(130));
         assert!(!output.exists(), "{:?} is left", tree(&output));
         let open: Vec<_> = machines.nodes.iter().flat_map(|node| open_files(node.id(), &output)).collect();
@@ -293,7 +293,7 @@ fn an_endless_join_starts_over_without_a_machine_that_is_killed() {
     let mut machines = Machines::new();
     let mut running = machines.start(&[JOINS[1], &["--retry"]].concat(), 100);
     machines.nodes[1].signal("KILL");
-    running.wait_for_stderr("starting over on the other 2");
+    running.wait_for_stderr("restarting on the other 2");
     let others = [0, 2].map(|place| machines.nodes[place].id());
     let before = others.map(|pid| ticks(pid).expect("a node"));
     wait_for_moment(&mut running, || others.to_vec(), &before, 50);
@@ -304,9 +304,10 @@ fn an_endless_join_starts_over_without_a_machine_that_is_killed() {
     machines.assert_free(Instant::now());
 }
 
-/// Two joins at the same time: the second one says why it is refused, or waits for its turn.
+/// Several joins at the same time: those that wait run in the order in which they came, and one that
+/// is interrupted leaves the queue.
 #[test]
-fn a_join_waits_for_machines_that_are_busy() {
+fn joins_wait_for_machines_that_are_busy() {
     let machines = Machines::new();
     let mut first = machines.start(JOINS[1], 100);
     let refused = machines.join(["a", "b"], "next", &["--on", "k"]).fails();
@@ -316,11 +317,22 @@ fn a_join_waits_for_machines_that_are_busy() {
         refused.stderr
     );
     assert!(!refused.stderr.contains("has failed"), "{}", refused.stderr);
-    let mut second = machines.join(["a", "b"], "next", &["--on", "k", "--wait", "60"]).start();
-    second.wait_for_stderr("waiting for up to 60 s");
+    let wait = |output| machines.join(["a", "b"], output, &["--on", "k", "--wait", "60"]).start();
+    let mut second = wait("second");
+    second.wait_for_stderr("is busy with another join; waiting for up to 60 s");
+    let mut third = wait("third");
+    third.wait_for_stderr("is busy with 2 other joins; waiting for up to 60 s");
+    let late = machines.join(["a", "b"], "late", &["--on", "k", "--wait", "1"]).fails();
+    assert!(late.stderr.contains("is busy with other joins, after a wait of 1 s"), "{}", late.stderr);
+    second.signal("INT");
+    let ended = Ended::of(second);
+    assert_eq!(ended.code, Some(130), "{}", ended.stderr);
     assert!(!first.has_ended(), "{}", first.stderr());
     first.signal("INT");
     assert_eq!(Ended::of(first).code, Some(130));
-    assert_eq!(second.exit_code(), Some(0));
-    assert!(machines.ring.path().join("next/manifest.json").exists());
+    assert_eq!(third.exit_code(), Some(0));
+    assert!(machines.ring.path().join("third/manifest.json").exists());
+    for gone in ["next", "second", "late"] {
+        assert!(!machines.ring.path().join(gone).exists(), "{gone} is left");
+    }
 }

@@ -172,14 +172,14 @@ fn mistakes_are_explained_and_leave_nothing() {
         (&["a", "b", "--on", "no"], &["'no'", "k, g, t"]),
         (&["a", "none.parquet", "--on", "k"], &["none.parquet"]),
         (&["a", "b"], &["--on", "--where"]),
-        (&["a", "b", "--on", "k=g"], &["'CAST(g", "Int"]),
+        (&["a", "b", "--on", "k=g"], &["'CAST(b.g", "Int"]),
         (&["a", "b", "--on", "k", "--suffix", ""], &["--suffix"]),
         (&["a", "b", "--on", "k", "--timeout", "0.2"], &["--timeout", "1 s"]),
         (&["a", "b", "--on", "k", "--memory-limit", "1M"], &["--memory-limit", "--buffers"]),
         (&["a", "b", "--where", "a.t + b.t"], &["true or false"]),
         (&["a", "b", "--where", "NULL"], &["Null", "true or false"]),
         (&["a", "b", "--where", "a.t < c.t"], &["c.t"]),
-        (&["a", "b", "--where", "a.x < random()"], &["random()", "another value each time"]),
+        (&["a", "b", "--where", "a.x < random()"], &["random()", "changes with each call"]),
         (&["a", "b", "--where", "a.t <> b.t", "--algorithm", "hash"], &["--algorithm", "equal keys"]),
         (&["a", "b", "--on", "k", "--local", "65"], &["64"]),
         (&["x=a", "x=b", "--on", "k"], &["'x'", "NAME=PATH"]),
@@ -261,6 +261,18 @@ fn the_number_of_revolutions_is_told() {
     assert!(done.stdout.contains("1, chosen for --memory-limit"), "{}", done.stdout);
     let done = join(folder.path(), &["--revolutions", "3", "--overwrite"]).succeeds();
     assert!(done.stdout.lines().any(|line| line.contains("revolutions") && line.contains('3')), "{}", done.stdout);
+}
+
+#[test]
+fn sides_of_one_name_are_refused() {
+    for sides in [["x.csv", "a=y.csv"], ["b=x.csv", "y.csv"], ["t=x.csv", "t=y.csv"]] {
+        let refused = Annulus::new(["join", sides[0], sides[1], "--on", "id", "--explain"]).fails();
+        assert!(
+            refused.stderr.contains("are both named '") && refused.stderr.contains("NAME=PATH"),
+            "{}",
+            refused.stderr
+        );
+    }
 }
 
 #[test]

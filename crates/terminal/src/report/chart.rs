@@ -6,16 +6,16 @@ use super::page::escape;
 
 /// Bars that belong together, one for each series.
 pub struct BarGroup {
-    /// Stands at the left.
+    /// Text at the left.
     pub label: String,
     /// One value for each series; `None` draws no bar.
     pub values: Vec<Option<f64>>,
-    /// Stands at the right end.
+    /// Text at the right end.
     pub note: String,
 }
 
 const WIDTH: f64 = 860.0;
-/// Room for labels, unless one is longer than that.
+/// Least room for labels; longer labels get more.
 const LABELS: f64 = 100.0;
 const LETTER: f64 = 6.2;
 const NOTES: f64 = 70.0;
@@ -25,8 +25,8 @@ const BAR: f64 = 13.0;
 const GAP: f64 = 9.0;
 const LEGEND: f64 = 28.0;
 
-/// Horizontal bars on a linear scale from zero, with a line down at `mark`. Bars of series `i` have
-/// the class `s{i}`.
+/// Draws horizontal bars on a linear scale from zero, with a vertical line at `mark`. The bars of
+/// series `i` have the class `s{i}`.
 pub fn bars(title: &str, series: &[&str], unit: &str, mark: Option<f64>, groups: &[BarGroup]) -> String {
     let group_height = BAR * series.len() as f64 + GAP;
     let height = LEGEND + group_height * groups.len() as f64;
@@ -62,7 +62,7 @@ pub fn bars(title: &str, series: &[&str], unit: &str, mark: Option<f64>, groups:
     svg
 }
 
-/// Three digits or so.
+/// Rounds to about three digits.
 fn short(value: f64) -> String {
     let digits = if value >= 10.0 {
         1

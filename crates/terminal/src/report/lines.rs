@@ -8,22 +8,22 @@ use super::{
 /// How a line is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stroke {
-    /// Thick: the line that the chart is about.
+    /// Thick, for the subject of the chart.
     Main,
-    /// Dashed: a reference.
+    /// Dashed, for a reference.
     Dashed,
-    /// Thin, in the colour of this number, of ten.
+    /// Thin, in one of ten colours.
     Thin(usize),
 }
 
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Stands beside its end, and in the hints of its points.
+    /// Its name, at the end of the line and in the hints of its points.
     pub name: String,
     /// How it is drawn.
     pub stroke: Stroke,
-    /// From left to right; x counts something.
+    /// Points from left to right; x is a count.
     pub points: Vec<(usize, f64)>,
 }
 
@@ -38,8 +38,8 @@ const NAME_HEIGHT: f64 = 17.0;
 const COLOURS: usize = 10;
 const TICKS: f64 = 4.0;
 
-/// Lines over a scale from zero, with their names at the right in the order of their last values.
-/// Thin lines have the classes `c0` to `c9`.
+/// Draws lines over a scale from zero. Their names are at the right, in the order of their last
+/// values. Thin lines have the classes `c0` to `c9`.
 pub fn lines(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> String {
     let xs: Vec<usize> = {
         let mut xs: Vec<_> = series.iter().flat_map(|series| &series.points).map(|point| point.0).collect();
@@ -85,7 +85,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// Ticks at multiples of 1, 2 or 5 times a power of ten.
+    /// Puts ticks at multiples of 1, 2 or 5 times a power of ten.
     fn new(xs: &[usize], largest: f64) -> Self {
         let (first, last) = (xs.first().map_or(0.0, |x| *x as f64), xs.last().map_or(0.0, |x| *x as f64));
         let largest = if largest > 0.0 { largest } else { 1.0 };

@@ -1,4 +1,4 @@
-//! Results as pages with charts, and as tables.
+//! Reports: pages with charts, and tables.
 
 pub mod chart;
 pub mod lines;

@@ -1,6 +1,6 @@
-//! One self-contained HTML page.
+//! A self-contained HTML page.
 
-/// A page with a title, a line below it, and sections of HTML.
+/// Returns a page with a title, a paragraph of text below it, and sections of HTML.
 pub fn page(title: &str, lead: &str, sections: &[String]) -> String {
     let (title, lead, body) = (escape(title), escape(lead), sections.join("\n"));
     format!(
@@ -11,7 +11,12 @@ pub fn page(title: &str, lead: &str, sections: &[String]) -> String {
     )
 }
 
-/// An HTML table; all columns but the first are numbers.
+/// Returns a paragraph of text that stands out.
+pub fn note(text: &str) -> String {
+    format!("<p class=\"note\">{}</p>", escape(text))
+}
+
+/// Returns an HTML table. All columns but the first are numbers.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let row = |cells: &[String], tag: &str| -> String {
         let cells: String = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect();
@@ -46,7 +51,9 @@ polyline.dashed { stroke: var(--text); stroke-dasharray: 5 4; } circle.dashed { 
 .c0 { --c: #d1495b; } .c1 { --c: #e08e45; } .c2 { --c: #b5a21c; } .c3 { --c: #5f9e3e; } .c4 { --c: #2a9d8f; }
 .c5 { --c: #7a6ff0; } .c6 { --c: #b455b6; } .c7 { --c: #8c6d46; } .c8 { --c: #e377a2; } .c9 { --c: #7f8c99; }
 polyline[class^=c] { stroke: var(--c); } circle[class^=c] { fill: var(--c); }
-table { border-collapse: collapse; display: block; overflow-x: auto; font-variant-numeric: tabular-nums; margin-top: 1.5rem; }
+table { border-collapse: collapse; display: block; overflow-x: auto; font-variant-numeric: tabular-nums;
+        margin-top: 1.5rem; }
 th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { text-align: left; }
+.note { border-left: 4px solid var(--s2); padding: .3rem .8rem; font-weight: 600; }
 ";

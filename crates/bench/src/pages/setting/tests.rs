@@ -29,7 +29,7 @@ fn skipped(setting: &Setting, cell: Cell) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_has_a_page_for_each_partition_and_thread_is_skipped_first() {
+fn variants_with_a_page_for_each_partition_and_thread_are_skipped_first() {
     let gib = 1 << 30;
     assert_eq!(skipped(&setting(20 * gib), cell(1024, 2)), Vec::<&str>::new());
     assert_eq!(skipped(&setting(8 * gib), cell(1024, 2)), ["LocalPagesAndMerge", "BestCase"]);
@@ -59,7 +59,7 @@ fn memory_is_bounded_by_the_machine_and_by_what_is_free() {
 }
 
 #[test]
-fn a_page_that_there_cannot_be_is_an_error() {
+fn an_invalid_page_size_is_an_error() {
     let setting = Setting { paper_page_bytes: 5000, ..setting(1 << 30) };
     assert!(setting.fitting(&cell(2, 1), &Variant::all()).is_err());
 }

@@ -1,9 +1,9 @@
-//! What has to be measured for the figures.
+//! The measurements that the figures need.
 
 use super::args::{CycloJoinArgs, Figure};
 use crate::join::{By, Link};
 
-/// A ring to be measured for a figure.
+/// A ring to measure for a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cell {
     pub(super) figure: Figure,
@@ -16,15 +16,15 @@ pub(super) struct Cell {
     pub(super) one_at_a_time: bool,
 }
 
-/// The paper's ring.
+/// Hosts of the paper's ring.
 pub(super) const PAPER_HOSTS: u16 = 6;
-/// As many as the paper had, and more.
+/// Numbers of hosts: the paper's, and more.
 const HOSTS: [u16; 8] = [1, 2, 3, 4, 5, 6, 8, 12];
 const THREADS: [usize; 4] = [1, 2, 3, 4];
 /// Zipf's exponents, in tenths.
 const TENTHS: [u8; 11] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
-/// The cells of the figures that `args` name. Those with the same tables follow each other.
+/// Returns the cells of the figures in `args`. Cells with the same tables follow each other.
 pub(super) fn cells(args: &CycloJoinArgs) -> Vec<Cell> {
     args.figures.iter().flat_map(|&figure| of(figure, args)).collect()
 }

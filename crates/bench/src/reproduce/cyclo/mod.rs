@@ -7,7 +7,7 @@ mod paper;
 mod record;
 
 use annulus_roundabout::RingConfig;
-use annulus_terminal::{Stop, machine::Machine, progress};
+use annulus_terminal::{Stop, machine::Machine, progress, units::counted};
 use anyhow::{Context, Result};
 pub use args::{CycloJoinArgs, Figure};
 use indicatif::ProgressBar;
@@ -24,20 +24,24 @@ use crate::{
 };
 
 const ELEMENT: u32 = 1 << 20;
-/// Smaller buffers, so that few rows are several fragments.
+/// Buffers of a quick run: smaller, so that few rows still fill several fragments.
 const QUICK_ELEMENT: u32 = 16 << 10;
 
-/// Measures the figures that `args` ask for and writes the three files.
+/// Measures the figures in `args` and writes the three files.
 ///
 /// # Errors
-/// If a result is not the expected one, a host fails, a file cannot be written, or `stop` is set
-/// meanwhile.
+/// If a result is not the expected one, a host fails, a file cannot be written, or `stop` is set.
 pub fn run(args: &CycloJoinArgs, stop: &Stop) -> Result<()> {
     let files = Files::create(&args.out, ["cyclo-join.jsonl", "cyclo-join.csv", "cyclo-join.html"])?;
     let args = args.sized();
     let machine = Machine::new(1).to_string();
     let records = measure(&args, stop)?;
-    let setting = json!({ "machine": machine, "rounds": args.rounds, "paper_machines": paper::MACHINES });
+    let setting = json!({
+        "machine": machine,
+        "quick": args.quick,
+        "rounds": args.rounds,
+        "paper_machines": paper::MACHINES,
+    });
     files.finish([json_lines(&setting, &records)?, csv(&records)?, page::page(&machine, &args, &records)])
 }
 
@@ -59,7 +63,7 @@ fn measure(args: &CycloJoinArgs, stop: &Stop) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-/// Cells with the same tables, whose memory is given back when this returns.
+/// Measures cells that have the same tables. The tables' memory is freed when this returns.
 fn measure_cells(
     args: &CycloJoinArgs,
     cells: &[Cell],
@@ -69,9 +73,9 @@ fn measure_cells(
 ) -> Result<()> {
     let Some(first) = cells.first() else { return Ok(()) };
     bar.set_message(format!("figure {}, tables", first.figure.number()));
-    let tables = Tables::new(Data::Even, first.rows, first.zipf, 1.0).context("cannot make the tables")?;
+    let tables = Tables::new(Data::Even, first.rows, first.zipf, 1.0).context("cannot generate the tables")?;
     for &Cell { figure, by, link, hosts, threads, one_at_a_time, .. } in cells {
-        bar.set_message(format!("figure {}, {hosts} hosts", figure.number()));
+        bar.set_message(format!("figure {}, {}", figure.number(), counted(hosts.into(), "host")));
         let element = if args.quick { QUICK_ELEMENT } else { ELEMENT };
         let ring = Ring {
             tables: &tables,
@@ -87,13 +91,13 @@ fn measure_cells(
     Ok(())
 }
 
-/// Figure 5: `annulus bench roundabout`, with less to send.
+/// Returns the options of `annulus bench roundabout` for figure 5.
 fn transfer(args: &CycloJoinArgs) -> RoundaboutArgs {
     RoundaboutArgs {
         elements: [12, 14, 16, 18, 20, 22].map(|bits| 1 << bits).into(),
         bytes: args.bytes,
         ways: vec![Way::Plain, Way::Tcp, Way::Rustls, Way::Tls, Way::Shared],
-        // Of no way that is measured here.
+        // Not used by these ways.
         #[cfg(feature = "ofi")]
         fabric: String::new(),
         places: 6,

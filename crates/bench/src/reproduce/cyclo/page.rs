@@ -1,12 +1,13 @@
-//! The page with the figures.
+//! The page of figures.
 
 use annulus_terminal::{
     machine::cores,
     report::{
         chart::{BarGroup, bars},
         lines::{self, Series, Stroke},
-        page::{self, table},
+        page::table,
     },
+    units::counted,
 };
 
 use super::{
@@ -17,18 +18,20 @@ use super::{
 };
 use crate::{
     join::Line,
+    reproduce,
     roundabout::{self, Way},
 };
 
-/// All figures that were measured, and the paper's numbers beside them.
+/// Returns the page with all measured figures, the paper's numbers beside them.
 pub(super) fn page(machine: &str, args: &CycloJoinArgs, records: &[Record]) -> String {
     let lead = format!(
-        "{machine}. All hosts are threads of one process on these {} cores. Where it says 'one at a time', each host joined while no other \
-         did, on one thread, with what the others send coming from a second one: that is what a host has to do, not how fast a ring is. Where it \
-         says 'all at once', the hosts shared the cores. Medians of {} rounds, every result compared with an independent answer. The \
-         paper's numbers, where its text has them, are from other hardware ({}): shapes may be compared, numbers may not.",
-        cores(),
-        args.rounds,
+        "{machine}. All hosts are threads of one process on {}. 'One at a time' means that each host joined while no \
+         other did, on one thread, and a second thread sent what the other hosts send. It shows the work of a host, \
+         and not how fast a ring is. 'All at once' means that the hosts shared the cores. Values are medians of {}, \
+         and every result was compared with an independent answer. The paper's numbers, where its text has them, are \
+         from other hardware ({}): compare shapes, not numbers.",
+        counted(cores() as u64, "core"),
+        counted(args.rounds as u64, "round"),
         paper::MACHINES
     );
     let of = |figure: Figure| -> Vec<&Line> {
@@ -48,15 +51,15 @@ pub(super) fn page(machine: &str, args: &CycloJoinArgs, records: &[Record]) -> S
             Figure::Links => links(&lines),
         });
     }
-    sections.push("<h2>All measurements</h2>\n<p>cyclo-join.csv beside this page has them all.</p>".to_owned());
-    page::page("A spinning join: the figures of the paper, and Annulus", &lead, &sections)
+    sections.push("<h2>All measurements</h2>\n<p>cyclo-join.csv, beside this page, has them.</p>".to_owned());
+    reproduce::page("A spinning join: the paper's figures, measured with Annulus", &lead, args.quick_size(), sections)
 }
 
 fn million(rows: u64) -> String {
     format!("{} million", rows as f64 / 1e6)
 }
 
-/// Setup, join and waiting time as bars, for each number of hosts.
+/// Draws setup, join and waiting time as bars, for each number of hosts.
 fn times(title: &str, lines: &[&Line]) -> String {
     let group = |line: &&Line| {
         let waiting = line.waiting_share * line.join_s;
@@ -70,33 +73,33 @@ fn times(title: &str, lines: &[&Line]) -> String {
 }
 
 fn hosts(hosts: u16) -> String {
-    if hosts == 1 { "1 host".to_owned() } else { format!("{hosts} hosts") }
+    counted(hosts.into(), "host")
 }
 
 fn alone<'a>(lines: &[&'a Line]) -> Vec<&'a Line> {
     lines.iter().copied().filter(|line| line.one_at_a_time).collect()
 }
 
-/// The same tables on more and more hosts.
+/// Draws the join of the same tables by hosts.
 fn fixed(number: &str, join: &str, lines: &[&Line]) -> String {
     let rows = lines.first().map_or(0, |line| line.rows);
     let mut text = format!(
-        "<h2>Figure {number}: {join} of the same tables on more and more hosts</h2>\n<p>Two tables of {} rows of 12 bytes. The paper: \
-         setup falls with the hosts, the join does not, since every host scans the whole table that goes around.{}</p>\n\
-         <h3>One at a time, the host that takes longest</h3>\n{}",
+        "<h2>Figure {number}: {join} of the same tables, by hosts</h2>\n<p>Two tables of {} rows of 12 bytes. In the \
+         paper, setup gets shorter with more hosts and the join does not, because every host scans the whole rotating \
+         table.{}</p>\n<h3>One at a time, the slowest host</h3>\n{}",
         million(rows),
-        if number == "10" { " Its text has no numbers of this figure." } else { "" },
+        if number == "10" { " Its text has no numbers for this figure." } else { "" },
         times("Seconds of a host", &alone(lines))
     );
     let together: Vec<_> = lines.iter().copied().filter(|line| !line.one_at_a_time).collect();
     if !together.is_empty() {
-        let title = format!("All at once on {} cores", cores());
+        let title = format!("All at once on {}", counted(cores() as u64, "core"));
         text += &format!("<h3>{title}</h3>\n{}", times(&title, &together));
     }
     text
 }
 
-/// Setup by hosts, as a multiple of what one host takes, beside the paper's and 1/T.
+/// Draws setup and memory by hosts, as percentages of those of one host, with the paper's and 1/T.
 fn setup(lines: &[&Line]) -> String {
     let lines = alone(lines);
     let Some(one) = lines.iter().find(|line| line.hosts == 1) else { return String::new() };
@@ -115,14 +118,14 @@ fn setup(lines: &[&Line]) -> String {
         line("1/T", Stroke::Dashed, ideal),
     ];
     format!(
-        "<h3>Setup and memory of a host, by those of one host alone</h3>\n<p>Setup is time on a core, where the system tells it, as other work on \
-         the machine weighs less on that. The paper's text has one host and six, on its hardware: 16.2 s and \
-         2.7 s.</p>\n{}",
+        "<h3>Setup and memory of a host, in percent of a single host's</h3>\n<p>Setup is time on a core where the \
+         system measures it, because other work on the machine disturbs it less. The paper's text has one host and \
+         six, on its hardware: 16.2 s and 2.7 s.</p>\n{}",
         lines::lines("Setup and memory of a host", "hosts", "%", &series)
     )
 }
 
-/// What does not depend on the machine, and what follows from it.
+/// Returns a table of work, which does not depend on the machine, and of memory.
 fn work(lines: &[&Line]) -> String {
     let lines = alone(lines);
     let Some(one) = lines.iter().find(|line| line.hosts == 1) else { return String::new() };
@@ -139,20 +142,21 @@ fn work(lines: &[&Line]) -> String {
         ]
     };
     let header =
-        ["hosts", "rows that came by", "pairs compared", "MB", "peak MB in setup", "memory x hosts", "setup x hosts"];
+        ["hosts", "rows probed", "pairs compared", "MB", "peak MB in setup", "memory x hosts", "setup x hosts"];
     format!(
-        "<h3>Work and memory of a host</h3>\n<p>The last two columns are by those of one host: 1.00 where they \
-            fall as 1/T.</p>\n{}",
+        "<h3>Work and memory of a host</h3>\n<p>The last two columns are divided by those of one host: 1.00 means \
+         that they fall as 1/T.</p>\n{}",
         table(&header, &lines.iter().map(row).collect::<Vec<_>>())
     )
 }
 
-/// Tables that grow with the hosts.
+/// Draws the join of tables that grow with the hosts.
 fn growing(number: &str, join: &str, lines: &[&Line]) -> String {
     let rows = lines.first().map_or(0, |line| line.rows / u64::from(line.hosts));
     format!(
-        "<h2>Figure {number}: {join} of tables that grow with the hosts</h2>\n<p>Two tables of {} rows of 12 bytes for each host, one host at a \
-         time. The paper: setup stays, the join grows with the table that goes around.</p>\n{}",
+        "<h2>Figure {number}: {join} of tables that grow with the hosts</h2>\n<p>Two tables of {} rows of 12 bytes per \
+         host, one host at a time. In the paper, setup stays the same and the join grows with the rotating \
+         table.</p>\n{}",
         million(rows),
         times("Seconds of a host", lines)
     )
@@ -160,7 +164,7 @@ fn growing(number: &str, join: &str, lines: &[&Line]) -> String {
 
 fn paper_chart(title: &str, series: &[&str], values: Vec<Option<f64>>) -> String {
     let group = BarGroup { label: hosts(PAPER_HOSTS), values, note: String::new() };
-    format!("<h3>The paper's, 19.2 GB on its own hardware</h3>\n{}", bars(title, series, "s", None, &[group]))
+    format!("<h3>The paper's, with 19.2 GB on its own hardware</h3>\n{}", bars(title, series, "s", None, &[group]))
 }
 
 fn paper_hash() -> String {
@@ -172,7 +176,7 @@ fn paper_sort() -> String {
     paper_chart("The paper's sort-merge join", &["setup", "join", "waiting for data"], values)
 }
 
-/// One host and six, by the exponent.
+/// Draws one host and six, by the exponent.
 fn zipf(lines: &[&Line]) -> String {
     let rows = lines.first().map_or(0, |line| line.rows);
     let (mut seconds, mut factors, mut cells) = (Vec::new(), Vec::new(), Vec::new());
@@ -187,37 +191,40 @@ fn zipf(lines: &[&Line]) -> String {
         cells.push(vec![label, one.matches.to_string(), one.work().to_string(), six.work().to_string()]);
     }
     format!(
-        "<h2>Figure 9: keys by Zipf's law</h2>\n<p>Two tables of {} rows, over 2^20 keys. Seconds of the join, without setup, one host at a \
-         time.</p>\n{}\n<h3>One host by a host of {PAPER_HOSTS}</h3>\n<p>Work is rows that came by and pairs that were compared, whatever the \
-         machine. The paper's text has a number for z = 0.9, from its own hardware.</p>\n{}\n{}",
+        "<h2>Figure 9: keys by Zipf's law</h2>\n<p>Two tables of {} rows, over 2^20 keys. Seconds of the join, without \
+         setup, one host at a time.</p>\n{}\n<h3>A single host divided by a host of {PAPER_HOSTS}</h3>\n<p>Work is \
+         rows probed and pairs compared, and does not depend on the machine. The paper's text has a number for z = \
+         0.9, from its own hardware.</p>\n{}\n{}",
         million(rows),
         bars("Seconds of the join", &["1 host", "a host of 6"], "s", None, &seconds),
-        bars("One host by a host of six", &["work", "time", "the paper's time"], "x", None, &factors),
+        bars("A single host divided by a host of six", &["work", "time", "the paper's time"], "x", None, &factors),
         table(&["", "matches", "work of one host", "work of a host of 6"], &cells)
     )
 }
 
-/// Throughput by the size of a buffer.
+/// Draws throughput by the size of a buffer.
 fn transfer(records: &[Record]) -> String {
     let transfers =
         records.iter().filter_map(|record| if let What::Transfer(line) = &record.what { Some(line) } else { None });
     let lines: Vec<&roundabout::Line> = transfers.collect();
     let groups = |ways: &[Way]| -> Vec<BarGroup> {
-        let of = |same: &[&roundabout::Line], way: &Way| {
-            same.iter().find(|line| line.way == way.name()).map(|line| line.gb_per_s)
-        };
-        let group = |same: &[&roundabout::Line]| BarGroup {
-            label: format!("{} KiB", same[0].element_bytes >> 10),
-            values: ways.iter().map(|way| of(same, way)).collect(),
-            note: String::new(),
+        let group = |same: &[&roundabout::Line]| {
+            let lines = || ways.iter().map(|way| same.iter().find(|line| line.way == way.name()));
+            let short = lines().flatten().any(|line| line.too_short);
+            BarGroup {
+                label: format!("{} KiB", same[0].element_bytes >> 10),
+                values: lines().map(|line| line.filter(|line| !line.too_short).map(|line| line.gb_per_s)).collect(),
+                note: if short { roundabout::TOO_SHORT.to_owned() } else { String::new() },
+            }
         };
         lines.chunk_by(|a, b| a.element_bytes == b.element_bytes).map(group).collect()
     };
     format!(
-        "<h2>Figure 5: throughput by the size of a buffer</h2>\n<p>From one host to the next, over the loopback of this machine; 'plain' are streams \
-         without a roundabout. The paper's link of 10 Gb/s is saturated from 4 kB on, and with all else from 1 MB on; the line is at its \
-         {} GB/s, the most of that other hardware.</p>\n{}\n<h3>In shared memory</h3>\n<p>Buffers are handed over, and nothing is \
-         copied.</p>\n{}",
+        "<h2>Figure 5: throughput by the size of a buffer</h2>\n<p>From one host to the next, over the loopback of \
+         this machine. 'plain' are streams without a roundabout. The paper's link of 10 Gb/s is saturated from 4 kB \
+         on, and from 1 MB on with everything else included. The line is at its {} GB/s, the highest throughput of \
+         that other hardware. A measurement under 1 ms is too short and has no bar.</p>\n{}\n<h3>In shared \
+         memory</h3>\n<p>Buffers are handed over, and nothing is copied.</p>\n{}",
         paper::LINK_GB_PER_S,
         bars(
             "Throughput",
@@ -230,13 +237,14 @@ fn transfer(records: &[Record]) -> String {
     )
 }
 
-/// Links and threads, and table I.
+/// Draws links and threads, and table I.
 fn links(lines: &[&Line]) -> String {
     let rows = lines.first().map_or(0, |line| line.rows);
+    let own = counted(cores() as u64, "core");
     let names = ["shared memory", "tcp", "tls"];
     let of = |value: fn(&Line) -> Option<f64>| -> Vec<BarGroup> {
         let group = |same: &[&Line]| BarGroup {
-            label: if same[0].threads == 1 { "1 thread".to_owned() } else { format!("{} threads", same[0].threads) },
+            label: counted(same[0].threads as u64, "thread"),
             values: same.iter().map(|line| value(line)).collect(),
             note: String::new(),
         };
@@ -245,19 +253,18 @@ fn links(lines: &[&Line]) -> String {
     let paper: Vec<BarGroup> = (1..)
         .zip(paper::CPU_LOAD)
         .map(|(threads, (tcp, rdma))| BarGroup {
-            label: if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") },
+            label: counted(threads, "thread"),
             values: vec![Some(rdma), Some(tcp)],
             note: String::new(),
         })
         .collect();
     format!(
-        "<h2>Figure 12: links and join threads, {PAPER_HOSTS} hosts all at once</h2>\n<p>Two tables of {} rows; seconds of the join. All \
-         {PAPER_HOSTS} hosts share {} cores, so threads beyond those compete, where the paper's hosts had four cores each.</p>\n{}\n\
-         <h2>Table I: load of the cores during the join</h2>\n<h3>Ours, of {} cores</h3>\n{}\n<h3>The paper's, of four cores a host</h3>\n{}",
+        "<h2>Figure 12: links and join threads, {PAPER_HOSTS} hosts all at once</h2>\n<p>Two tables of {} rows; \
+         seconds of the join. All {PAPER_HOSTS} hosts share {own}, so more threads than that compete. The paper's \
+         hosts had four cores each.</p>\n{}\n<h2>Table I: load of the cores during the join</h2>\n\
+         <h3>Annulus, of {own}</h3>\n{}\n<h3>The paper, of four cores per host</h3>\n{}",
         million(rows),
-        cores(),
         bars("Seconds of the join", &names, "s", None, &of(|line| Some(line.join_s))),
-        cores(),
         bars("Load", &names, "%", None, &of(|line| line.cpu_load.map(|load| load * 100.0))),
         bars("The paper's load", &["RDMA", "TCP"], "%", None, &paper)
     )

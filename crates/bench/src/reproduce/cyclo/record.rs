@@ -1,4 +1,4 @@
-//! A line of the JSON and CSV files.
+//! Lines of the JSON and CSV files.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,14 +6,14 @@ use serde_json::Value;
 use super::args::Figure;
 use crate::{join, roundabout};
 
-/// What was measured for a figure.
+/// A measurement for a figure.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     pub(super) figure: Figure,
     pub(super) what: What,
 }
 
-/// A ring, or the way of elements from host to host.
+/// A join around a ring, or a transfer from host to host.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum What {
@@ -22,7 +22,7 @@ pub(super) enum What {
 }
 
 /// Columns of the CSV file.
-const COLUMNS: [&str; 29] = [
+const COLUMNS: [&str; 30] = [
     "figure",
     "data",
     "by",
@@ -52,6 +52,7 @@ const COLUMNS: [&str; 29] = [
     "elements",
     "gb_per_s",
     "spread",
+    "too_short",
 ];
 
 impl Record {
@@ -62,7 +63,7 @@ impl Record {
     }
 }
 
-/// One object a line: first the setting, then what was measured.
+/// Returns one JSON object a line: first the setting, then each measurement.
 pub(super) fn json_lines(setting: &Value, records: &[Record]) -> serde_json::Result<String> {
     let mut text = format!("{setting}\n");
     for record in records {
@@ -71,7 +72,7 @@ pub(super) fn json_lines(setting: &Value, records: &[Record]) -> serde_json::Res
     Ok(text)
 }
 
-/// The same as comma-separated values, without the setting; what a line does not have is empty.
+/// Returns the same as comma-separated values, without the setting. A missing value is empty.
 pub(super) fn csv(records: &[Record]) -> serde_json::Result<String> {
     let mut text = COLUMNS.join(",") + "\n";
     for record in records {

@@ -4,51 +4,66 @@ use std::path::PathBuf;
 
 use annulus_baselines::generator::Keys;
 use annulus_pages::page::Layout;
-use annulus_terminal::{machine, units};
+use annulus_terminal::{
+    machine,
+    units::{self, counted},
+};
 use clap::Args;
 
 use crate::pages::{DEFAULT_BUFFER_BYTES, LIMIT_BYTES, Setting, default_memory_bytes};
 
-/// What is measured for the paper's figures.
-#[derive(Args, Clone, Debug)]
-#[command(after_help = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   annulus reproduce pages
   annulus reproduce pages --out results --tuples 20M --rounds 5
   annulus reproduce pages --oversubscribe --skip-flink
   annulus reproduce pages --flink ~/annulus/bench/flink/run
 
-The figures of the evaluation in Ladner, Implementing an Efficient Shuffle Operator for Streaming Database Systems, on this \
-machine, with the way of Annulus (Ranges) beside the paper's:
-  4.1, 4.2  throughput by threads, 16-byte tuples, 2, 4, 8 and 16 partitions
+Measures the figures of the evaluation in Ladner, Implementing an Efficient
+Shuffle Operator for Streaming Database Systems, with Ranges, the way of
+Annulus, beside the paper's variants:
+  4.1, 4.2  throughput by threads; 16-byte tuples, 2, 4, 8 and 16 partitions
   4.3-4.5   the same for tuples of 4, 16 and 100 bytes, 32 and 1024 partitions
-  4.6       peak memory, 16-byte tuples, 32 partitions, all cores
-  4.7       Apache Flink's keyBy, 1024 partitions, all cores; skipped if Java or Maven is missing
-Every variant is checked byte by byte before it is timed, as 'annulus bench pages' does; its --help explains the columns. \
-Three files are written to the folder, when all is measured: pages.json, pages.csv and pages.html.")]
+  4.6       peak memory; 16-byte tuples, 32 partitions, all cores
+  4.7       Apache Flink's keyBy; 1024 partitions, all cores; skipped without
+            Java or Maven
+
+Every variant is checked byte by byte before it is timed. For the columns, see
+annulus bench pages --help. When all is measured, pages.json, pages.csv and
+pages.html are written to the folder.";
+
+/// What is measured for the paper's figures.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = EXAMPLES)]
 pub struct ReproduceArgs {
-    /// Folder for the files; made if it is not there
+    /// Folder for the files, created if necessary
     #[arg(long, value_name = "DIR", default_value = "annulus-pages")]
     pub out: PathBuf,
-    /// Tuples of each run, like 500k or 67.2M [default: 67.2M, or as many as have room on pages in
-    /// half of the memory]
+    /// Tuples of each run, such as 500k [default: up to 67.2M]
+    ///
+    /// By default 67.2M, or as many as fit on pages in half of the memory.
     #[arg(long, value_name = "N", value_parser = units::parse_tuples)]
     pub tuples: Option<u64>,
     /// Timed runs of each variant
-    #[arg(long, default_value = "3", value_name = "R", value_parser = units::parse_count)]
+    #[arg(long, default_value = "3", value_name = "N", value_parser = units::parse_count)]
     pub rounds: usize,
-    /// Measure up to twice as many threads as there are cores
+    /// Measure up to twice as many threads as cores
     #[arg(long)]
     pub oversubscribe: bool,
-    /// Most memory of a cell [default: 60 % of the machine's, and 90 % of what is free]
+    /// Most memory of a cell
+    ///
+    /// By default 60 % of the machine's memory, and at most 90 % of what is free.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub memory: Option<usize>,
-    /// The benchmark of Flink, or its folder [default: bench/flink/run here or in a folder above]
+    /// Flink benchmark to run, or its folder
+    ///
+    /// By default bench/flink/run in this folder or one above it.
     #[arg(long, value_name = "PATH", conflicts_with = "skip_flink")]
     pub flink: Option<PathBuf>,
-    /// Leave figure 4.7 out
+    /// Leave out figure 4.7
     #[arg(long)]
     pub skip_flink: bool,
-    /// Few tuples, small pages, one round: whether all works, in seconds; its figures mean nothing
+    /// Take seconds, to test that all works; the figures mean nothing
     #[arg(long)]
     pub quick: bool,
 }
@@ -57,12 +72,12 @@ const QUICK_TUPLES: u64 = 20_000;
 const QUICK_PAGE_BYTES: usize = 16 << 10;
 
 impl ReproduceArgs {
-    /// Tuples of each run, if it is not the memory that decides.
+    /// Returns the tuples of each run, unless memory decides.
     pub(super) fn tuples(&self) -> Option<u64> {
         self.tuples.or(self.quick.then_some(QUICK_TUPLES))
     }
 
-    /// The setting of all cells: the paper's.
+    /// Returns the setting of all cells: the paper's, or a quick run's.
     pub(super) fn setting(&self) -> Setting {
         let memory = || default_memory_bytes(machine::memory_bytes(), machine::available_bytes());
         Setting {
@@ -79,7 +94,20 @@ impl ReproduceArgs {
         }
     }
 
-    /// Numbers of threads: from 1 to the cores, or twice as many.
+    /// Returns the size of a quick run in words, or `None` if it is not one.
+    pub(super) fn quick_size(&self) -> Option<String> {
+        let (tuples, setting) = (self.tuples()?, self.setting());
+        self.quick.then(|| {
+            format!(
+                "{} a run, pages of {} KiB, {}",
+                counted(tuples, "tuple"),
+                setting.paper_page_bytes >> 10,
+                counted(setting.rounds as u64, "round")
+            )
+        })
+    }
+
+    /// Returns the numbers of threads: from 1 to the number of cores, or twice as many.
     pub(super) fn threads(&self) -> Vec<usize> {
         let most = machine::cores() * if self.oversubscribe { 2 } else { 1 };
         (1..=most).collect()

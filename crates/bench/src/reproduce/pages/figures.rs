@@ -1,4 +1,4 @@
-//! The paper's figures of throughput by threads, and what has to be measured for all figures.
+//! The paper's figures, and the measurements that they need.
 
 use crate::pages::{Cell, Line};
 
@@ -10,7 +10,7 @@ pub(super) struct Figure {
     pub(super) partitions: [usize; 2],
 }
 
-/// Those of section 4.2.2.
+/// The figures of section 4.2.2: throughput by threads.
 pub(super) const FIGURES: [Figure; 5] = [
     Figure { number: "4.1", tuple_bytes: 16, partitions: [2, 4] },
     Figure { number: "4.2", tuple_bytes: 16, partitions: [8, 16] },
@@ -24,7 +24,7 @@ pub(super) const MEMORY: Figure = Figure { number: "4.6", tuple_bytes: 16, parti
 pub(super) const FLINK_PARTITIONS: usize = 1024;
 pub(super) const FLINK_TUPLE_BYTES: [u32; 3] = [4, 16, 100];
 
-/// The cells of all figures. Those of memory and Flink are among those of the first five.
+/// Returns the cells of all figures. Those of memory and Flink are among those of the first five.
 pub(super) fn cells(threads: &[usize], tuples: impl Fn(u32) -> u64) -> Vec<Cell> {
     let mut cells = Vec::new();
     for Figure { tuple_bytes, partitions, .. } in FIGURES {
@@ -36,7 +36,7 @@ pub(super) fn cells(threads: &[usize], tuples: impl Fn(u32) -> u64) -> Vec<Cell>
     cells
 }
 
-/// The lines of a chart.
+/// Returns the lines of a chart.
 pub(super) fn of(lines: &[Line], tuple_bytes: u32, partitions: usize) -> impl Iterator<Item = &Line> {
     lines.iter().filter(move |line| (line.cell.tuple_bytes, line.cell.partitions) == (tuple_bytes, partitions))
 }

@@ -1,4 +1,4 @@
-//! Figure 4.7: the benchmark of Flink's keyBy, a process of its own.
+//! Figure 4.7: the benchmark of Flink's keyBy, which is another process.
 
 use std::{
     env, fs,
@@ -15,15 +15,15 @@ use serde::{Deserialize, Serialize};
 use super::figures::FLINK_PARTITIONS;
 use crate::statistics::median;
 
-/// Where the benchmark is in the repository.
+/// The benchmark's place in the repository.
 const SCRIPT: &str = "bench/flink/run";
-/// It ends with this if Java or Maven is missing.
+/// Its exit code if Java or Maven is missing.
 const MISSING: i32 = 3;
-/// Below, its times are lost in the noise.
+/// With fewer tuples, its times are lost in the noise.
 const LEAST_TUPLES: u64 = 200_000;
 
-/// What Flink did for one tuple size: medians of its rounds. Columns as those of `annulus bench
-/// pages`.
+/// Flink's result for one tuple size: medians of its rounds. The columns are those of `annulus
+/// bench pages`.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub(super) struct FlinkLine {
     pub(super) variant: String,
@@ -35,29 +35,30 @@ pub(super) struct FlinkLine {
     pub(super) generate_s: f64,
     pub(super) shuffle_s: f64,
     pub(super) total_s: f64,
-    /// Of the whole process, Java's own included.
+    /// The memory of the whole process, including Java's own.
     pub(super) peak_mb: f64,
 }
 
-/// The script: `given` or in it, or in the current folder or one above.
+/// Finds the script: `given`, in the folder `given`, or in the current folder or one above.
 ///
 /// # Errors
-/// If it is not there, in words.
+/// A message, if it is not there.
 pub(super) fn find(given: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(given) = given {
         let script = if given.is_dir() { given.join("run") } else { given.to_owned() };
-        return fs::canonicalize(&script).map_err(|error| format!("--flink '{}': {error}", script.display()));
+        let path = script.display();
+        return fs::canonicalize(&script).map_err(|error| format!("cannot find --flink '{path}': {error}"));
     }
-    let here = env::current_dir().map_err(|error| format!("the current folder: {error}"))?;
+    let here = env::current_dir().map_err(|error| format!("cannot find the current folder: {error}"))?;
     let found = here.ancestors().map(|folder| folder.join(SCRIPT)).find(|script| script.is_file());
-    found.ok_or_else(|| format!("there is no {SCRIPT} in this folder or one above; name it with --flink PATH"))
+    found.ok_or_else(|| format!("no {SCRIPT} in this folder or one above: name it with --flink PATH"))
 }
 
 /// Runs the script for one tuple size.
 ///
 /// # Errors
-/// If it cannot be run, fails, or says what nobody understands; with what it printed on its
-/// standard error.
+/// If it cannot be run, fails (with the first line of its standard error), or prints something that
+/// is not a result.
 pub(super) fn run(
     script: &Path,
     (tuple_bytes, tuples, threads): (u32, u64, usize),
@@ -66,7 +67,7 @@ pub(super) fn run(
     stop: &Stop,
 ) -> Result<FlinkLine> {
     bar.set_message(format!("{tuple_bytes} B, Flink"));
-    let mut errors = tempfile::tempfile().context("cannot make a temporary file")?;
+    let mut errors = tempfile::tempfile().context("cannot create a temporary file")?;
     let mut command = Command::new(script);
     let options = [
         ("--tuples", tuples.max(LEAST_TUPLES)),
@@ -79,25 +80,26 @@ pub(super) fn run(
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors.try_clone()?);
     let (child, stdout) = stop.spawn(&mut command).with_context(|| format!("cannot run '{}'", script.display()))?;
     let lines: Vec<String> = BufReader::new(stdout).lines().map_while(Result::ok).collect();
-    let status = child.wait().context("cannot wait for the benchmark of Flink")?;
+    let status = child.wait().context("cannot wait for Flink's benchmark")?;
     stop.check()?;
     if !status.success() {
         let mut text = String::new();
         errors.rewind()?;
         errors.read_to_string(&mut text).ok();
-        let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing");
+        let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("it printed no reason");
         match status.code() {
             Some(MISSING) => bail!("{first}"),
-            _ => bail!("the benchmark of Flink failed: {first}"),
+            _ => bail!("Flink's benchmark failed: {first}"),
         }
     }
     medians(&lines)
 }
 
 fn medians(lines: &[String]) -> Result<FlinkLine> {
-    let parse = |line: &String| serde_json::from_str(line).with_context(|| format!("Flink's line '{line}'"));
+    let parse =
+        |line: &String| serde_json::from_str(line).with_context(|| format!("Flink's benchmark printed '{line}'"));
     let rounds: Vec<FlinkLine> = lines.iter().map(parse).collect::<Result<_>>()?;
-    let Some(first) = rounds.first() else { bail!("the benchmark of Flink printed nothing") };
+    let Some(first) = rounds.first() else { bail!("Flink's benchmark printed nothing") };
     let of = |value: fn(&FlinkLine) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
     Ok(FlinkLine {
         mtuples_per_s: of(|line| line.mtuples_per_s),

@@ -18,17 +18,20 @@ use crate::{
     reproduce::Files,
 };
 
-/// The machine of the paper (section 4.1).
+/// The paper's machine (section 4.1).
 const PAPER_MACHINE: &str =
     "Intel Core i9-7900X, 10 cores with 2 threads each, 125 GiB of DDR4-2666, GCC 13.3 with -O2 -march=native -flto";
 
-/// Everything that was measured, as it goes into the JSON file.
+/// All measurements, as in the JSON file.
 #[derive(Debug, Serialize)]
 struct Results {
     /// This machine, and what all cells have in common.
     setting: String,
+    /// The size of a quick run; `None` if it was not one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quick: Option<String>,
     paper_machine: &'static str,
-    /// Most threads of the figure of memory and of that with Flink.
+    /// Threads in the figures of memory and of Flink.
     cores: usize,
     cells: Vec<Line>,
     flink: Vec<FlinkLine>,
@@ -36,11 +39,11 @@ struct Results {
     skipped: Vec<String>,
 }
 
-/// Measures the figures that `args` ask for and writes the three files.
+/// Measures the figures and writes the three files.
 ///
 /// # Errors
 /// If a variant puts a tuple into a wrong place, nothing fits in memory, a file cannot be written,
-/// or `stop` is set meanwhile.
+/// or `stop` is set.
 pub fn run(args: &ReproduceArgs, stop: &Stop) -> Result<()> {
     let files = Files::create(&args.out, ["pages.json", "pages.csv", "pages.html"])?;
     let results = measure(args, stop)?;
@@ -58,6 +61,7 @@ fn measure(args: &ReproduceArgs, stop: &Stop) -> Result<Results> {
     let bar = progress::bar(Measurer::runs(&setting, &variants) * cells.len() as u64, "runs");
     let mut results = Results {
         setting: lead(&setting, most_threads),
+        quick: args.quick_size(),
         paper_machine: PAPER_MACHINE,
         cores: annulus_terminal::machine::cores(),
         cells: Vec::new(),
@@ -66,10 +70,10 @@ fn measure(args: &ReproduceArgs, stop: &Stop) -> Result<Results> {
     };
     measure_cells(&setting, &variants, &cells, &bar, stop, &mut results)?;
     if results.cells.is_empty() {
-        bail!("nothing fits in memory; raise --memory, or lower --tuples");
+        bail!("no variant fits in memory: raise --memory, or lower --tuples");
     }
     if args.skip_flink {
-        results.skipped.push("skipped: Flink, by --skip-flink".to_owned());
+        results.skipped.push("skipped: Flink, because of --skip-flink".to_owned());
     } else {
         measure_flink(args, &sizes, setting.rounds, &bar, stop, &mut results)?;
     }
@@ -77,7 +81,7 @@ fn measure(args: &ReproduceArgs, stop: &Stop) -> Result<Results> {
     Ok(results)
 }
 
-/// The memory of the measurements is given back when this returns.
+/// Measures all cells. Their memory is freed when this returns.
 fn measure_cells(
     setting: &Setting,
     variants: &[Variant],
@@ -97,8 +101,7 @@ fn measure_cells(
     Ok(())
 }
 
-/// Flink beside ours. Without Java, Maven or the benchmark the figure is skipped, and a line says
-/// why.
+/// Measures Flink. Without Java, Maven or the benchmark, the figure is skipped and a line says why.
 fn measure_flink(
     args: &ReproduceArgs,
     sizes: &[(u32, u64)],
@@ -124,15 +127,14 @@ fn measure_flink(
     Ok(())
 }
 
-/// All lines as comma-separated values; what Flink does not have is empty.
+/// Returns all lines as comma-separated values. A value that Flink does not have is empty.
 fn table(results: &Results) -> String {
     let mut text = csv(&results.cells);
     for line in &results.flink {
         let FlinkLine { variant, tuple_bytes, partitions, threads, tuples, .. } = line;
         let FlinkLine { mtuples_per_s, generate_s, shuffle_s, total_s, peak_mb, .. } = line;
-        text += &format!(
-            "{variant},{tuple_bytes},{partitions},{threads},{tuples},{mtuples_per_s},{generate_s},{shuffle_s},{total_s},,{peak_mb},,\n"
-        );
+        text += &format!("{variant},{tuple_bytes},{partitions},{threads},{tuples},{mtuples_per_s},");
+        text += &format!("{generate_s},{shuffle_s},{total_s},,{peak_mb},,,\n");
     }
     text
 }

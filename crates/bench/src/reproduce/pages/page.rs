@@ -1,23 +1,29 @@
-//! The page with the figures.
+//! The page of figures.
 
 use std::collections::BTreeMap;
 
-use annulus_terminal::report::{
-    chart::{BarGroup, bars},
-    lines::{Series, Stroke, lines},
-    page::{self, escape},
+use annulus_terminal::{
+    report::{
+        chart::{BarGroup, bars},
+        lines::{Series, Stroke, lines},
+        page::escape,
+    },
+    units::counted,
 };
 
 use super::{
     Results,
     figures::{FIGURES, FLINK_PARTITIONS, FLINK_TUPLE_BYTES, Figure, MEMORY, of},
 };
-use crate::pages::{Comparison, Line, all_lines, html_table, verdict};
+use crate::{
+    pages::{Comparison, Line, all_lines, html_table, verdict},
+    reproduce,
+};
 
 /// The paper's fastest variant against Flink.
 const AGAINST_FLINK: &str = "SmbLockFreeBatched";
 
-/// All figures, what is behind, what was skipped, and all measurements.
+/// Returns the page: all figures, where Annulus is behind, what was skipped, and all measurements.
 pub(super) fn page(results: &Results) -> String {
     let mut sections = Vec::new();
     for figure in FIGURES {
@@ -27,7 +33,7 @@ pub(super) fn page(results: &Results) -> String {
     sections.push(memory(results));
     sections.push(flink(results));
     let comparisons = Comparison::all(&results.cells);
-    sections.push("<h2>Ranges and the best of the paper's variants</h2>".to_owned());
+    sections.push("<h2>Ranges and the fastest of the paper's variants</h2>".to_owned());
     sections.push(format!("<p>{}</p>", escape(&verdict(&comparisons)).replace('\n', "<br>")));
     sections.push(html_table(&comparisons));
     if !results.skipped.is_empty() {
@@ -36,11 +42,12 @@ pub(super) fn page(results: &Results) -> String {
     sections.push("<h2>All measurements</h2>".to_owned());
     sections.push(all_lines(&results.cells));
     let lead = format!(
-        "{}. Throughput does not count the time of the tuples' generator. The paper measured on other hardware ({}), so shapes \
-         may be compared, numbers may not.",
+        "{}. Throughput leaves out the time that generates the tuples. The paper measured on other hardware ({}): \
+         compare shapes, not numbers.",
         results.setting, results.paper_machine
     );
-    page::page("The figures of the paper, and Annulus (Ranges) beside them", &lead, &sections)
+    let title = "Shuffling onto pages: the paper's figures, with Annulus (Ranges)";
+    reproduce::page(title, &lead, results.quick.clone(), sections)
 }
 
 fn heading(Figure { number, tuple_bytes, partitions }: &Figure) -> String {
@@ -48,7 +55,7 @@ fn heading(Figure { number, tuple_bytes, partitions }: &Figure) -> String {
     format!("<h2>Figure {number}: {tuple_bytes}-byte tuples, {few} and {many} partitions</h2>")
 }
 
-/// One chart: a line for each variant, by threads.
+/// Draws a chart with a line for each variant, by threads.
 fn throughput(cells: &[Line], figure: &Figure, partitions: usize) -> String {
     let mut series: Vec<Series> = Vec::new();
     for line in of(cells, figure.tuple_bytes, partitions) {
@@ -61,10 +68,10 @@ fn throughput(cells: &[Line], figure: &Figure, partitions: usize) -> String {
         }
     }
     let title = format!("{partitions} partitions, {}-byte tuples", figure.tuple_bytes);
-    format!("<h3>{title}</h3>\n{}", lines(&title, "threads", "million tuples a second", &series))
+    format!("<h3>{title}</h3>\n{}", lines(&title, "threads", "million tuples per second", &series))
 }
 
-/// A variant has the same colour in every chart.
+/// Returns how a variant is drawn; it has the same colour in every chart.
 fn stroke(line: &Line) -> Stroke {
     match (line.variant.is_ours(), line.variant.paper_number()) {
         (true, _) => Stroke::Main,
@@ -73,7 +80,7 @@ fn stroke(line: &Line) -> Stroke {
     }
 }
 
-/// Peak memory of every variant. The note is what it takes beyond what its tuples need on pages.
+/// Draws the peak memory of every variant. The note is what it takes beyond its tuples on pages.
 fn memory(results: &Results) -> String {
     let Figure { number, tuple_bytes, partitions: [partitions, _] } = MEMORY;
     let of_cores = |line: &&Line| line.cell.threads == results.cores;
@@ -89,19 +96,19 @@ fn memory(results: &Results) -> String {
         })
         .collect();
     format!(
-        "<h2>Figure {number}: peak memory, {:.1} million {tuple_bytes}-byte tuples, {partitions} partitions, {} threads</h2>\n\
-         <p>Pages, buffers and copies of tuples, in units of 1024 x 1024 bytes. The line is what the tuples take on pages, and at the right \
-         stands what is above it. The paper used 40 threads.</p>\n{}",
+        "<h2>Figure {number}: peak memory, {:.1} million {tuple_bytes}-byte tuples, {partitions} partitions, {}</h2>\n\
+         <p>Pages, buffers and copies of tuples, in units of 1024 x 1024 bytes. The line is what the tuples take on \
+         pages. The number at the right is what a variant takes above it. The paper used 40 threads.</p>\n{}",
         tuples as f64 / 1e6,
-        results.cores,
+        counted(results.cores as u64, "thread"),
         bars("Peak memory", &["peak MB"], "MB", Some(least), &groups)
     )
 }
 
-/// Flink, the paper's best against it, and ours.
+/// Draws Flink, the paper's fastest variant, and Annulus.
 fn flink(results: &Results) -> String {
-    let heading =
-        format!("<h2>Figure 4.7: Apache Flink's keyBy, {FLINK_PARTITIONS} partitions, {} threads</h2>", results.cores);
+    let threads = counted(results.cores as u64, "thread");
+    let heading = format!("<h2>Figure 4.7: Apache Flink's keyBy, {FLINK_PARTITIONS} partitions, {threads}</h2>");
     if results.flink.is_empty() {
         return format!("{heading}\n<p>Skipped; see below.</p>");
     }
@@ -125,10 +132,10 @@ fn flink(results: &Results) -> String {
     }
     let names = ["Flink", "Ranges", AGAINST_FLINK];
     format!(
-        "{heading}\n<p>Flink counts the tuples of each partition, as in the paper, and keeps none of them; ours and the paper's put \
-         them on pages, all of which are in memory in the end. Flink's memory is that of its whole process. At the right: ours by \
-         Flink's.</p>\n<h3>Throughput</h3>\n{}\n<h3>Peak memory</h3>\n{}",
-        bars("Million tuples a second", &names, "M/s", None, &speeds),
+        "{heading}\n<p>Flink counts the tuples of each partition, as in the paper, and keeps none of them. The other \
+         two put them on pages, which are all in memory at the end. Flink's memory is that of its whole process. At \
+         the right: Ranges divided by Flink.</p>\n<h3>Throughput</h3>\n{}\n<h3>Peak memory</h3>\n{}",
+        bars("Million tuples per second", &names, "M/s", None, &speeds),
         bars("Peak memory", &names, "MB", None, &memories)
     )
 }

@@ -23,8 +23,8 @@ use crate::{
     runtime::{self, GRACE},
 };
 
-/// Splits the dataset that `args` name. A signal stops it at the next batch; what is finished by
-/// then stays.
+/// Splits the dataset that `args` name. A signal stops it at the next batch; finished partitions
+/// stay.
 pub fn run(args: PartitionArgs) -> Result<Outcome> {
     let job = args.check()?;
     runtime::run(split_until_interrupted(job))
@@ -44,12 +44,12 @@ async fn split_until_interrupted(job: PartitionJob) -> Result<Outcome> {
         signal = signals.next() => {
             cancel.cancel();
             match tokio::time::timeout(GRACE, work).await {
-                // It was done already.
+                // It ended before the signal.
                 Ok(Ok(Ok(done))) => done,
                 Ok(Ok(Err(error))) if !is_cancellation(&error) => return Err(error),
                 _ => {
                     if !say_how_to_go_on(&dir, existing) {
-                        eprintln!("no partition was finished: nothing of this run is kept");
+                        eprintln!("no partition was finished: the output of this run is removed");
                     }
                     return Ok(Outcome::Interrupted(signal));
                 }
@@ -85,20 +85,20 @@ fn is_refusal(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(DatasetError::Output(error)) if error.is_refusal())
 }
 
-/// Returns whether there is something to go on with.
+/// Prints how to continue, and returns whether there are finished partitions.
 fn say_how_to_go_on(dir: &Path, existing: Existing) -> bool {
     let (dir_shown, unfinished) = (dir.display(), can_resume(dir));
     if unfinished && existing.appends() {
         eprintln!(
-            "'{dir_shown}' is as it was; go on with --append --resume, or start the append again without --resume"
+            "'{dir_shown}' is unchanged: continue with --append --resume, or start the append again without --resume"
         );
     } else if unfinished {
-        eprintln!("'{dir_shown}' has finished partitions; go on with --resume, or start again with --overwrite");
+        eprintln!("'{dir_shown}' has finished partitions: continue with --resume, or start again with --overwrite");
     }
     unfinished
 }
 
-/// Progress as a bar over the bytes of the inputs, with rows a second.
+/// A progress bar over the bytes of the inputs, with rows per second.
 struct Shown {
     bar: ProgressBar,
     rows: AtomicU64,
@@ -114,6 +114,6 @@ impl Progress for Shown {
     }
 
     fn finishing(&self, slots: usize) {
-        self.bar.set_message(format!("ending {slots} partitions"));
+        self.bar.set_message(format!("finishing {slots} partitions"));
     }
 }

@@ -1,9 +1,10 @@
-//! `annulus sql`: tables from files and URLs, statements from text or a shell, results to the screen
-//! and to files.
+//! `annulus sql`: tables from files and URLs, statements from text or a shell, results to the
+//! screen and to files.
 
 mod args;
 mod dataset_table;
 mod format;
+mod given_types;
 mod grid;
 mod output;
 mod pipe;

@@ -14,6 +14,7 @@ use datafusion::{
 
 use super::{
     args::{Format, Source, SqlArgs, SqlJob},
+    given_types::GivenTypes,
     output::OutputFile,
     shell, statement,
     stores::Stores,
@@ -39,18 +40,19 @@ async fn run_job(mut job: SqlJob, spill: &Path) -> Result<Outcome> {
     let view = View {
         format: job.format,
         max_rows: job.max_rows,
-        // Programs want rows, not how many they were.
+        // Programs that read other formats expect only rows.
         terminal: terminal && job.format == Format::Table,
         timing: true,
         how_to_see_all: "--maxrows inf",
     };
     match std::mem::replace(&mut job.source, Source::Shell) {
-        Source::Shell => shell::run(prepare(&job, spill).await?, view).await,
+        // A later command may name a table that has the columns of --types.
+        Source::Shell => shell::run(prepare(&job, spill, None).await?, view).await,
         Source::Text(text) => {
             until_interrupted(async {
-                // Begun first: whatever speaks against the file is said before anything runs.
+                // Created first, so that a file that cannot be written fails before anything runs.
                 let output = job.output.clone().map(OutputFile::create).transpose()?;
-                let ctx = prepare(&job, spill).await?;
+                let ctx = prepare(&job, spill, Some(GivenTypes::new(&job.input.types))).await?;
                 statement::run_all(&ctx, &text, &view, output).await?;
                 Ok(Outcome::Done)
             })
@@ -59,11 +61,15 @@ async fn run_job(mut job: SqlJob, spill: &Path) -> Result<Outcome> {
     }
 }
 
-/// A session with the tables and the options of `job`.
-async fn prepare(job: &SqlJob, spill: &Path) -> Result<SessionContext> {
+/// Returns a session with the tables and options of `job`. The last statement fails unless tables
+/// have the columns of `types`.
+async fn prepare(job: &SqlJob, spill: &Path, types: Option<GivenTypes>) -> Result<SessionContext> {
     let mut options = ConfigOptions::from_env()?;
     options.format.null = "NULL".to_owned();
-    let config = SessionConfig::from(options).with_information_schema(true);
+    let mut config = SessionConfig::from(options).with_information_schema(true);
+    if let Some(types) = types {
+        config.set_extension(Arc::new(types));
+    }
     let stores = Arc::new(Stores::default());
     let ctx = session::open(Engine::Annulus, job.limits, spill, config, Some(stores))?;
     ctx.add_analyzer_rule(Arc::new(CopyTimestamps));

@@ -5,8 +5,8 @@ use std::{
 
 use super::*;
 
-/// A program that starts while another one's file is being written keeps that file open for a
-/// moment, and then it cannot be run.
+/// A process that starts while a script is being written inherits the open file for a moment, and
+/// the script cannot run then. So the tests take turns.
 fn one_at_a_time() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
@@ -27,9 +27,11 @@ fn run_script(text: &str) -> Result<FlinkLine> {
 }
 
 fn json(rate: f64, peak: f64) -> String {
-    format!(
-        r#"echo '{{"variant":"flink keyBy","tuple_bytes":16,"partitions":1024,"threads":2,"tuples":300000,"mtuples_per_s":{rate},"generate_s":0.1,"shuffle_s":0.2,"total_s":0.3,"peak_mb":{peak}}}'"#
-    )
+    let line = serde_json::json!({
+        "variant": "flink keyBy", "tuple_bytes": 16, "partitions": 1024, "threads": 2, "tuples": 300_000,
+        "mtuples_per_s": rate, "generate_s": 0.1, "shuffle_s": 0.2, "total_s": 0.3, "peak_mb": peak,
+    });
+    format!("echo '{line}'")
 }
 
 #[test]
@@ -50,9 +52,9 @@ fn it_is_asked_for_what_is_compared() {
 fn failures_say_why() {
     for (text, expected) in [
         ("echo 'java is missing: install a JDK' >&2; exit 3", "java is missing: install a JDK"),
-        ("echo; echo broken >&2; exit 1", "the benchmark of Flink failed: broken"),
+        ("echo; echo broken >&2; exit 1", "Flink's benchmark failed: broken"),
         ("exit 0", "printed nothing"),
-        ("echo nonsense", "Flink's line 'nonsense'"),
+        ("echo nonsense", "Flink's benchmark printed 'nonsense'"),
     ] {
         let error = format!("{:#}", run_script(text).unwrap_err());
         assert!(error.contains(expected), "{error}");

@@ -1,0 +1,27 @@
+//! `annulus completions`: a shell's completions of the command line.
+
+use std::io::{Write, stdout};
+
+use anyhow::{Context, Result};
+use clap_complete::Shell;
+
+use crate::outcome::Outcome;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  annulus completions bash > ~/.local/share/bash-completion/completions/annulus
+  annulus completions zsh > ~/.zfunc/_annulus        a folder in $fpath, before compinit
+  annulus completions fish > ~/.config/fish/completions/annulus.fish")]
+pub struct CompletionsArgs {
+    /// Shell to print the script for
+    pub shell: Shell,
+}
+
+/// Prints the script that completes `command` in a shell.
+pub fn run(args: CompletionsArgs, mut command: clap::Command) -> Result<Outcome> {
+    // Written to memory first: a closed pipe is an error that the generator would panic on.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command, "annulus", &mut script);
+    stdout().write_all(&script).context("cannot print")?;
+    Ok(Outcome::Done)
+}

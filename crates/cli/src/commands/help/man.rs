@@ -1,0 +1,42 @@
+//! `annulus man`: manual pages.
+
+use std::{
+    fs,
+    io::{Write, stdout},
+    path::PathBuf,
+};
+
+use anyhow::{Context, Result};
+use clap_mangen::Man;
+
+use super::find;
+use crate::outcome::Outcome;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  annulus man | man -l -
+  annulus man bench pages | man -l -
+  annulus man --out ~/.local/share/man/man1          install all pages")]
+pub struct ManArgs {
+    /// Command whose page to print [default: annulus itself]
+    #[arg(value_name = "COMMAND", conflicts_with = "out")]
+    pub command: Vec<String>,
+    /// Write the pages of all commands to this folder; created if missing
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// Prints the page of a part of `root`, or writes all pages.
+pub fn run(args: ManArgs, mut root: clap::Command) -> Result<Outcome> {
+    if let Some(out) = args.out {
+        let written = fs::create_dir_all(&out).and_then(|()| clap_mangen::generate_to(root, &out));
+        written.with_context(|| format!("cannot write manual pages to '{}'", out.display()))?;
+        return Ok(Outcome::Done);
+    }
+    root.build();
+    let command = find(&mut root, &args.command)?.clone();
+    let mut page = Vec::new();
+    Man::new(command).render(&mut page).context("cannot make the page")?;
+    stdout().write_all(&page).context("cannot print")?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,43 @@
+//! The columns that `--types` names, which some table must have.
+
+use std::{
+    collections::HashSet,
+    sync::{Mutex, PoisonError},
+};
+
+use annulus_dataset::input::ColumnTypes;
+use anyhow::{Result, bail};
+use arrow::datatypes::Schema;
+use datafusion::prelude::SessionConfig;
+
+/// Columns with a given type that no table has so far. It is an extension of the session, so that
+/// tables which queries name by their paths count too.
+#[derive(Debug)]
+pub struct GivenTypes(Mutex<HashSet<String>>);
+
+impl GivenTypes {
+    /// Starts with all columns that have a given type.
+    pub fn new(types: &ColumnTypes) -> Self {
+        Self(Mutex::new(types.columns.iter().map(|(column, _)| column.clone()).collect()))
+    }
+
+    /// Takes note of the columns of a table in the session of `config`.
+    pub fn found(config: &SessionConfig, schema: &Schema) {
+        if let Some(given) = config.get_extension::<Self>() {
+            given.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|name| schema.index_of(name).is_err());
+        }
+    }
+
+    /// Checks that tables in the session of `config` have all columns.
+    ///
+    /// # Errors
+    /// If one is missing.
+    pub fn check(config: &SessionConfig) -> Result<()> {
+        let Some(given) = config.get_extension::<Self>() else { return Ok(()) };
+        let missing = given.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(name) = missing.iter().min() {
+            bail!("--types names the column '{name}', which no table has: check the name (URLs keep their own types)");
+        }
+        Ok(())
+    }
+}

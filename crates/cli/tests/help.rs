@@ -1,0 +1,86 @@
+//! `annulus help`, `man` and `completions`.
+
+mod support;
+
+use std::{fs, process::Command};
+
+use support::{Annulus, names};
+
+const COMMANDS: [&str; 10] =
+    ["tpch", "sql", "partition", "verify", "join", "node", "bench", "reproduce", "completions", "help"];
+
+#[test]
+fn every_shell_completes_every_command() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = Annulus::new(["completions", shell]).succeeds().stdout;
+        for command in COMMANDS.iter().chain(&["roundabout", "cyclo-join", "init-ca", "--memory-limit"]) {
+            // Fish names options without their dashes.
+            let word = if shell == "fish" { command.trim_start_matches('-') } else { command };
+            assert!(script.contains(word), "{shell}: {command}");
+        }
+    }
+    let done = Annulus::new(["completions", "tcsh"]).fails();
+    assert!(done.stderr.contains("'tcsh'") && done.stderr.contains("bash"), "{}", done.stderr);
+}
+
+#[test]
+#[cfg(unix)]
+fn bash_reads_its_completions_and_completes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("annulus.bash");
+    fs::write(&script, Annulus::new(["completions", "bash"]).succeeds().stdout).expect("write");
+    let bash = |arguments: &[&str]| {
+        let output = Command::new("bash").args(arguments).arg(&script).output().expect("bash runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    bash(&["-n"]);
+    let part = "source \"$0\"; COMP_WORDS=(annulus part); COMP_CWORD=1; _annulus annulus part annulus; echo \"${COMPREPLY[*]}\"";
+    assert_eq!(bash(&["-c", part]).trim(), "partition");
+}
+
+#[test]
+fn there_is_a_manual_page_for_every_command() {
+    let folder = tempfile::tempdir().expect("a folder");
+    Annulus::new(["man", "--out", "pages/man1"]).at(folder.path()).succeeds();
+    let pages = names(&folder.path().join("pages/man1"));
+    for command in COMMANDS.iter().chain(&["bench-pages", "node-add-host"]) {
+        assert!(pages.contains(&format!("annulus-{command}.1")), "{command} of {pages:?}");
+    }
+    assert!(
+        pages.contains(&"annulus.1".to_owned())
+            && !pages.iter().any(|page| page.contains("-host.1") && !page.contains("add-host")),
+        "{pages:?}"
+    );
+    let page = Annulus::new(["man", "bench", "pages"]).succeeds().stdout;
+    assert!(page.contains(".TH annulus-bench-pages 1") && page.contains("\\-\\-tuple\\-bytes"), "{page}");
+    assert_eq!(page, fs::read_to_string(folder.path().join("pages/man1/annulus-bench-pages.1")).expect("a page"));
+    let done = Annulus::new(["man", "nothing"]).fails();
+    assert!(done.stderr.contains("no command or topic 'nothing'"), "{}", done.stderr);
+    let done = Annulus::new(["man", "--out", "file/man1"]).at(folder.path());
+    fs::write(folder.path().join("file"), "").expect("write");
+    assert!(done.fails().stderr.contains("cannot write manual pages to 'file/man1'"));
+}
+
+#[test]
+fn help_knows_commands_and_topics() {
+    let help = Annulus::new(["help"]).succeeds().stdout;
+    assert!(COMMANDS.iter().all(|command| help.contains(command)), "{help}");
+    let help = Annulus::new(["help", "bench", "pages"]).succeeds().stdout;
+    assert!(help.contains("Usage: annulus bench pages") && help.contains("--tuple-bytes"), "{help}");
+    let topics = Annulus::new(["help", "help"]).succeeds().stdout;
+    for (topic, heading) in [
+        ("inputs", "# Inputs"),
+        ("joins", "# Joining datasets"),
+        ("json", "# JSON output"),
+        ("partitioning", "# Splitting a dataset by key"),
+        ("queries", "# SQL"),
+        ("ring", "# Operating a ring of hosts"),
+    ] {
+        assert!(topics.contains(&format!("  {topic} ")), "{topics}");
+        let page = Annulus::new(["help", topic]).succeeds().stdout;
+        assert!(page.starts_with(heading) && !page.contains("<!--"), "{page}");
+    }
+    let done = Annulus::new(["help", "bench", "nothing"]).fails();
+    assert!(done.stderr.contains("'bench nothing'") && done.stderr.contains("annulus help help"), "{}", done.stderr);
+}

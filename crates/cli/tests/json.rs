@@ -1,0 +1,179 @@
+//! The output of `--json` and the schemas that document it. A field that its schema does not name
+//! fails here.
+
+#[path = "support/schema.rs"]
+mod schema;
+mod support;
+
+use std::{fs, net::TcpListener, path::Path};
+
+use serde_json::{Value, json};
+use support::{Annulus, names};
+
+/// Checks each line against the schema in `file`.
+#[track_caller]
+fn expect_lines(text: &str, file: &str) {
+    let schema = schema::schema(file);
+    assert!(!text.is_empty(), "no line for {file}");
+    for line in text.lines() {
+        let value = serde_json::from_str(line).expect(line);
+        if let Err(error) = schema::check(&value, &schema) {
+            panic!("{file}: {error}\n{line}");
+        }
+    }
+}
+
+/// Runs a command, whose words are separated by spaces, and checks what it prints.
+#[track_caller]
+fn expect(folder: &Path, command: &str, file: &str) {
+    let done = Annulus::new(command.split(' ')).at(folder).succeeds();
+    expect_lines(&done.stdout, file);
+}
+
+/// Writes 300 rows to `a.parquet` and `b.parquet`. One key has most of them.
+fn tables(folder: &Path) {
+    for name in ["a.parquet", "b.parquet"] {
+        let rows = "SELECT value AS id, value % 7 AS k, CASE WHEN value % 3 = 0 THEN value ELSE 1 END AS hot \
+                    FROM generate_series(1, 300)";
+        Annulus::new(["sql", rows, "--output", name]).at(folder).succeeds();
+    }
+}
+
+#[test]
+fn datasets() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    tables(at);
+    expect(at, "partition a.parquet --by id --into 4 --output parts --json", "partition.json");
+    expect(at, "partition a.parquet --by hot --into 2 --output hot --split-hot-keys --json", "partition.json");
+    expect(at, "verify parts --json", "verify.json");
+    let part = names(&at.join("parts")).into_iter().find(|name| name.ends_with(".parquet")).expect("a part");
+    fs::write(at.join("parts").join(part), "").expect("write");
+    let done = Annulus::new(["verify", "parts", "--json"]).at(at).fails();
+    assert!(done.stdout.contains("reason"), "{}", done.stdout);
+    expect_lines(&done.stdout, "verify.json");
+}
+
+#[test]
+fn joins() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    tables(at);
+    for (number, condition) in ["--on id", "--where a.id<b.id+5", "--where a.id*a.k=b.id+b.k"].iter().enumerate() {
+        let join = format!("join a.parquet b.parquet {condition} --type left --json");
+        expect(at, &format!("{join} --explain"), "join-plan.json");
+        expect(at, &format!("{join} --output joined-{number} --local 2"), "join.json");
+    }
+    expect(at, "join a.parquet b.parquet --on id --threads 1 --explain --json", "join-plan.json");
+}
+
+#[test]
+fn rings() {
+    let folder = tempfile::tempdir().expect("a folder");
+    expect(folder.path(), "node init-ca --ring sales --json", "node-init-ca.json");
+    expect(folder.path(), "node add-host alpha --json", "node-add-host.json");
+    expect(folder.path(), "node add-submitter me --json", "node-add-submitter.json");
+}
+
+#[test]
+fn tpch() {
+    let folder = tempfile::tempdir().expect("a folder");
+    expect(folder.path(), "tpch --scale 0.001 --iterations 1 --queries 1,6 --data data --json", "tpch.json");
+    // A query that fails has no times.
+    let failing = "tpch --scale 0.001 --iterations 1 --queries 18 --data data --json --memory-limit 10K";
+    let done = Annulus::new(failing.split(' ')).at(folder.path()).fails();
+    assert!(done.stdout.contains("null"), "{}", done.stdout);
+    expect_lines(&done.stdout, "tpch.json");
+}
+
+#[test]
+fn benchmarks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let repartition = "bench repartition --scale 0.01 --rounds 1 --shapes 2x2 --payloads b --json";
+    expect(at, repartition, "bench-repartition.json");
+    let pages = "bench pages --tuples 20k --partitions 4 --tuple-bytes 16 --threads 2 --rounds 1 --page-size 64K \
+                 --counters --zipf 1.1 --layout compact --json";
+    expect(at, pages, "bench-pages.json");
+    let roundabout = "bench roundabout --elements 4K --bytes 1M --rounds 1 --json";
+    expect(at, roundabout, "bench-roundabout.json");
+    expect(at, "bench roundabout --elements 4K --bytes 1M --rounds 1 --ways tcp --json", "bench-roundabout.json");
+    let join = "bench join --rows 20k --hosts 1,2 --rounds 1 --element 16K --json";
+    expect(at, join, "bench-join.json");
+    expect(at, &format!("{join} --one-at-a-time --zipf 0.9"), "bench-join.json");
+}
+
+#[test]
+fn a_host_of_a_benchmark() {
+    // The system does not soon give these ports to another process.
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let [first, second] = listeners.map(|listener| listener.local_addr().expect("an address"));
+    let host = |place: &str| {
+        let ring = format!("{first},{second}");
+        let args = ["bench", "join", "--rows", "20k", "--element", "16K", "--ring", &ring, "--place", place];
+        Annulus::new(args)
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| host("1").succeeds());
+        expect_lines(&host("0").succeeds().stdout, "bench-join-host.json");
+        expect_lines(&other.join().expect("a host").stdout, "bench-join-host.json");
+    });
+}
+
+#[test]
+fn figures() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let reproduce = |command: &str| {
+        Annulus::new(command.split(' ')).at(folder.path()).succeeds();
+    };
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);
+    reproduce("reproduce cyclo-join --quick --figures 5,12 --out figures");
+    expect_lines(&read("figures/cyclo-join.jsonl"), "reproduce-cyclo-join.json");
+    reproduce("reproduce pages --quick --skip-flink --out figures");
+    let pages: Value = serde_json::from_str(&read("figures/pages.json")).expect("JSON");
+    schema::check(&pages, &schema::schema("reproduce-pages.json")).expect("as documented");
+}
+
+#[test]
+fn every_schema_is_on_the_page_and_describes_its_fields() {
+    let page = fs::read_to_string(schema::folder().join("../json.md")).expect("the page");
+    let files = names(&schema::folder());
+    assert_eq!(page.matches("](schemas/").count(), files.len());
+    for file in files {
+        assert!(page.contains(&format!("](schemas/{file})")), "{file}");
+        let schema = schema::schema(&file);
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema", "{file}");
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        for (name, property) in properties {
+            assert!(property["description"].as_str().is_some_and(|text| text.ends_with('.')), "{file}: {name}");
+        }
+    }
+}
+
+#[test]
+fn a_difference_from_a_schema_is_found() {
+    let schema = json!({
+        "type": "object",
+        "properties": { "a": { "type": ["integer", "null"], "minimum": 0 }, "b": { "enum": ["x"] } },
+        "required": ["a"],
+        "additionalProperties": false,
+    });
+    for (value, expected) in [
+        (json!({ "a": 1, "b": "x" }), None),
+        (json!({ "a": null }), None),
+        (json!({ "b": "x" }), Some("'a' is missing")),
+        (json!({ "a": 1, "c": 1 }), Some("'c' is not documented")),
+        (json!({ "a": -1 }), Some("below 0")),
+        (json!({ "a": 1.5 }), Some("not of the type")),
+        (json!({ "a": 1, "b": "y" }), Some("not one of")),
+        (json!([]), Some("not of the type")),
+    ] {
+        match (schema::check(&value, &schema), expected) {
+            (Ok(()), None) => {}
+            (Err(error), Some(expected)) => assert!(error.contains(expected), "{error}"),
+            (found, _) => panic!("{value}: {found:?}"),
+        }
+    }
+    assert!(schema::check(&json!({}), &json!({ "properties": {} })).is_err(), "it allows any field");
+    assert!(schema::check(&json!({}), &json!({ "pattern": "x" })).is_err(), "it has an unknown keyword");
+}

@@ -1,0 +1,116 @@
+//! Checks JSON values against the schemas in `docs/schemas`. It knows the few keywords that these
+//! use, and no others: one that it does not know is an error, and so is an object that allows fields
+//! that it does not name.
+
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+use serde_json::{Map, Value};
+
+const KEYWORDS: [&str; 12] = [
+    "$schema",
+    "$ref",
+    "title",
+    "description",
+    "type",
+    "enum",
+    "minimum",
+    "items",
+    "properties",
+    "required",
+    "additionalProperties",
+    "anyOf",
+];
+
+/// The folder of the schemas.
+pub fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/schemas")
+}
+
+/// Reads the schema in a file of this name.
+pub fn schema(file: &str) -> Value {
+    let path = folder().join(file);
+    serde_json::from_str(&fs::read_to_string(&path).expect(file)).expect(file)
+}
+
+/// Returns what is wrong with a value, and where.
+pub fn check(value: &Value, schema: &Value) -> Result<(), String> {
+    at(value, schema, "$")
+}
+
+fn at(value: &Value, schema: &Value, place: &str) -> Result<(), String> {
+    let schema = schema.as_object().ok_or("a schema must be an object")?;
+    if let Some(word) = schema.keys().find(|word| !KEYWORDS.contains(&word.as_str())) {
+        return Err(format!("{place}: the schema has the unknown keyword '{word}'"));
+    }
+    let wrong = |what: &str| Err(format!("{place}: {value} {what}"));
+    if let Some(file) = schema.get("$ref").and_then(Value::as_str) {
+        at(value, &self::schema(file), place)?;
+    }
+    if let Some(types) = schema.get("type")
+        && !alternatives(types).iter().any(|name| has_type(value, name))
+    {
+        return wrong(&format!("is not of the type {types}"));
+    }
+    if let Some(values) = schema.get("enum").and_then(Value::as_array)
+        && !values.contains(value)
+    {
+        return wrong(&format!("is not one of {values:?}"));
+    }
+    if let (Some(least), Some(number)) = (schema.get("minimum").and_then(Value::as_f64), value.as_f64())
+        && number < least
+    {
+        return wrong(&format!("is below {least}"));
+    }
+    if let (Some(items), Some(values)) = (schema.get("items"), value.as_array()) {
+        for (index, value) in values.iter().enumerate() {
+            at(value, items, &format!("{place}[{index}]"))?;
+        }
+    }
+    if let Some(choices) = schema.get("anyOf").and_then(Value::as_array) {
+        let errors: Vec<_> = choices.iter().filter_map(|choice| at(value, choice, place).err()).collect();
+        if errors.len() == choices.len() {
+            return Err(errors.join(", or "));
+        }
+    }
+    match value.as_object() {
+        Some(fields) if schema.contains_key("properties") => object(fields, schema, place),
+        _ => Ok(()),
+    }
+}
+
+fn object(fields: &Map<String, Value>, schema: &Map<String, Value>, place: &str) -> Result<(), String> {
+    if schema.get("additionalProperties") != Some(&Value::Bool(false)) {
+        return Err(format!("{place}: the schema allows fields that it does not name"));
+    }
+    let properties = schema["properties"].as_object().ok_or("properties must be an object")?;
+    for (name, value) in fields {
+        let property = properties.get(name).ok_or_else(|| format!("{place}: the field '{name}' is not documented"))?;
+        at(value, property, &format!("{place}.{name}"))?;
+    }
+    let required = schema.get("required").map(alternatives).unwrap_or_default();
+    match required.into_iter().find(|name| !fields.contains_key(*name)) {
+        Some(name) => Err(format!("{place}: the field '{name}' is missing")),
+        None => Ok(()),
+    }
+}
+
+/// A word, or a list of words.
+fn alternatives(words: &Value) -> BTreeSet<&str> {
+    match words {
+        Value::Array(words) => words.iter().filter_map(Value::as_str).collect(),
+        word => word.as_str().into_iter().collect(),
+    }
+}
+
+fn has_type(value: &Value, name: &str) -> bool {
+    match name {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => false,
+    }
+}
