@@ -208,7 +208,8 @@ proptest! {
         let batch = numbers(values.iter().copied());
         let spec = PlacementSpec::Ranges(points.iter().map(|point| vec![point.to_string()]).collect());
         let targets = place(&spec, &batch, &["k"], points.len() + 1).unwrap();
-        let model = |value: &Option<i64>| value.map_or(0, |value| points.iter().filter(|point| **point <= value).count()) as u16;
+        let below = |value| points.iter().filter(|point| **point <= value).count();
+        let model = |value: &Option<i64>| value.map_or(0, below) as u16;
         prop_assert_eq!(targets, values.iter().map(model).collect::<Vec<_>>());
     }
 

@@ -20,11 +20,11 @@ use super::{
     work_file::{Sealed, WorkFile},
 };
 
-/// The size of pages, if not told otherwise, in bytes.
+/// The default size of pages in bytes.
 pub const DEFAULT_PAGE_BYTES: usize = 64 << 10;
 /// Rows are encoded by so many: what is encoded stays in the cache until it is on the page.
 const ENCODE_ROWS: usize = 1024;
-/// Nobody asks for the tuples' keys: a file has rows of one partition.
+/// The key of all tuples. It is not used: a file has rows of one partition.
 const NO_KEY: u32 = 0;
 
 /// What all page files of a dataset have in common.

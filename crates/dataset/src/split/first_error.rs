@@ -1,4 +1,4 @@
-//! Which of several threads' errors is told.
+//! The error that a run with several failing threads returns.
 
 use annulus_pages::PagesError;
 use parking_lot::Mutex;
