@@ -64,9 +64,7 @@ fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
 
 /// Returns the columns of the result, with their types.
 fn columns(planned: &Planned) -> Value {
-    let column = |field: &FieldRef| {
-        json!({ "name": field.name(), "type": field.data_type().to_string(), "nullable": field.is_nullable() })
-    };
+    let column = |field: &FieldRef| json!({ "name": field.name(), "type": field.data_type().to_string(), "nullable": field.is_nullable() });
     planned.columns.fields().iter().map(column).collect()
 }
 

@@ -1,6 +1,6 @@
 //! The result of `annulus partition`, as a table and as JSON.
 
-use annulus_dataset::{HotKeyEntry, MANIFEST_NAME, Manifest, QUARANTINE_NAME, Summary};
+use annulus_dataset::{HotKeyEntry, MANIFEST_NAME, Manifest, Summary};
 use annulus_terminal::report::plain;
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
