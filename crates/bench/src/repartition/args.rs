@@ -101,10 +101,10 @@ pub enum DataPath {
 impl From<DataPath> for config::Path {
     fn from(path: DataPath) -> Self {
         match path {
-            DataPath::Auto => Self::Auto,
-            DataPath::Gather => Self::Gather,
-            DataPath::Cluster => Self::Cluster,
-            DataPath::Reserve => Self::Reserve,
+            DataPath::Auto => Self(config::DataPath::Auto),
+            DataPath::Gather => Self(config::DataPath::Gather),
+            DataPath::Cluster => Self(config::DataPath::Cluster),
+            DataPath::Reserve => Self(config::DataPath::Reserve),
         }
     }
 }
