@@ -156,7 +156,7 @@ fn a_coordinator_that_stands_still_for_too_long_does_not_take_the_join_for_done(
             assert_eq!(rows_of_files(&scene.output()), scene.rows);
             fs::remove_dir_all(scene.output()).expect("it is removed");
         } else {
-            assert!(ended.stderr.contains("has heard nothing"), "{}", ended.stderr);
+            assert!(ended.stderr.contains("received nothing from here"), "{}", ended.stderr);
             assert_eq!(visible(&scene.output()), [""; 0]);
         }
         scene.find_beta();

@@ -144,7 +144,7 @@ fn a_ring_file_that_is_none_says_what_is_missing() {
     for (text, says) in [
         ("certificates = 'certs'\n", "host"),
         ("hosts = 3\n", "hosts"),
-        ("[[host]]\nname = 'a b'\ncontrol = 'x:1'\ndata = 'x:2'\n", "line 2: name: \"a b\""),
+        ("[[host]]\nname = 'a b'\ncontrol = 'x:1'\ndata = 'x:2'\n", "line 2: name: invalid host name 'a b'"),
         ("[[host]]\nname = 'a'\ncontrol = 'foo'\ndata = 'x:2'\n", "line 3: control of host 'a': invalid address 'foo'"),
         (
             "[[host]]\nname = 'a'\ncontrol = 'x:1'\ndata = 'x:70000'\n",

@@ -135,7 +135,7 @@ fn a_plan_says_what_is_read_and_what_comes_out() {
     assert_eq!(plan["dropped_right"], serde_json::json!(["r.price > 1.0"]));
     assert_eq!(plan["filter"], serde_json::json!(["l.\"name\" < 'x'"]));
     let done = join(folder.path(), "r.id * 2 AS d, l.id", &["--explain"]).succeeds();
-    for line in ["output columns", "r.id * 2 AS d, l.id", "columns read of r", "rotating relation"] {
+    for line in ["columns", "r.id * 2 AS d, l.id", "read of r", "rotates"] {
         assert!(done.stdout.contains(line), "no '{line}' in {}", done.stdout);
     }
 }
