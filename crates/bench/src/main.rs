@@ -1,5 +1,5 @@
-//! The benchmarks of the `annulus` command as a program of their own, which builds in seconds. The
-//! feature `datafusion` adds the benchmark that needs DataFusion.
+//! The benchmarks of the `annulus` command without the rest of it. Those that need no engine are
+//! built in seconds; the feature `datafusion` adds the others.
 
 use std::process::ExitCode;
 
@@ -11,26 +11,26 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Measures parts of Annulus against their rivals.
+/// Compare parts of Annulus with alternatives
 #[derive(Parser)]
 #[command(name = "annulus-bench", version)]
 enum Args {
-    /// Measure parts of Annulus against their rivals
+    /// Compare parts of Annulus with alternatives
     #[command(subcommand)]
     Bench(Bench),
-    /// Draw the figures of a paper, measured on this machine
+    /// Reproduce the figures of a paper on this machine
     #[command(subcommand)]
     Reproduce(Reproduce),
 }
 
 #[derive(Subcommand)]
 enum Bench {
-    /// Compare DataFusion's RepartitionExec with Annulus on TPC-H lineitem, in memory
+    /// Repartition rows in memory, with DataFusion's operator and with ours
     #[cfg(feature = "datafusion")]
     Repartition(annulus_bench::repartition::RepartitionArgs),
-    /// Compare ways to shuffle tuples onto pages
+    /// Shuffle tuples onto pages, in the paper's ways and in ours
     Pages(pages::PagesArgs),
-    /// Measure the throughput from one host of a roundabout to the next
+    /// Send buffers from one host of a ring to the next
     Roundabout(roundabout::RoundaboutArgs),
     /// Join two tables around rings of different sizes
     Join(join::JoinArgs),
@@ -38,9 +38,9 @@ enum Bench {
 
 #[derive(Subcommand)]
 enum Reproduce {
-    /// The shuffle onto pages
+    /// Shuffling tuples onto pages: throughput, memory and Flink
     Pages(reproduce::pages::ReproduceArgs),
-    /// Joins around a ring
+    /// Joins around a ring of hosts
     CycloJoin(reproduce::cyclo::CycloJoinArgs),
 }
 
@@ -67,7 +67,7 @@ fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Runs the comparison on threads of its own, with a temporary folder to spill to.
+/// Runs the comparison on its own threads, with a temporary folder for spill files.
 #[cfg(feature = "datafusion")]
 fn repartition(args: &annulus_bench::repartition::RepartitionArgs) -> Result<()> {
     let spill = tempfile::tempdir()?;

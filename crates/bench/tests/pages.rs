@@ -150,7 +150,7 @@ fn a_variant_that_does_not_fit_is_skipped_with_a_line() {
 #[test]
 fn wrong_arguments_say_what_to_write() {
     for (arguments, code, remedy) in [
-        (["--variants", "Smbb"], 2, "expected one of OnDemand"),
+        (["--variants", "Smbb"], 2, "[possible values: OnDemand"),
         (["--tuple-bytes", "3"], 2, "expected 4 (the key alone)"),
         (["--tuples", "many"], 2, "like 500k or 67.2M"),
         (["--page-size", "5000"], 1, "multiple of 4 KiB"),

@@ -99,7 +99,7 @@ fn a_page_and_a_table_show_the_ratios() {
 #[test]
 fn wrong_arguments_say_what_to_write() {
     for (arguments, remedy) in [
-        (["--shapes", "4"], "write one like 4x4"),
+        (["--shapes", "4"], "expected MxN, such as 4x4"),
         (["--payloads", "d"], "[possible values: a, b, c]"),
         (["--html", "none/page.html"], "cannot write --html in 'none'"),
         (["--paths", "push"], "[possible values: auto, gather, cluster, reserve]"),

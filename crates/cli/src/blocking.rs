@@ -1,4 +1,4 @@
-//! Benchmarks that compute without a pause: those of `annulus-bench`.
+//! Runs benchmarks that compute without yielding.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use tokio::task::spawn_blocking;
 
 use crate::{interrupt::until_interrupted, outcome::Outcome};
 
-/// Runs `work` on a thread of its own. When the process is asked to end, `work` is told to stop,
-/// and removes the files that it has not finished.
+/// Runs `work` on its own thread. On a signal, `work` is told to stop and removes its unfinished
+/// files.
 pub async fn run(work: impl FnOnce(&Stop) -> Result<()> + Send + 'static) -> Result<Outcome> {
     let stop = Arc::new(Stop::default());
     let at_drop = StopAtDrop(Arc::clone(&stop));

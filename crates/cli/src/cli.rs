@@ -1,4 +1,4 @@
-//! The command line: which command it names, and who runs it.
+//! The command line: parses it and runs the command that it names.
 
 use std::ffi::OsString;
 
@@ -21,34 +21,52 @@ use crate::{
     outcome::Outcome,
 };
 
-/// SQL, datasets and benchmarks on a lock-free ring-buffer exchange, plugged into Apache
-/// DataFusion.
+const EXAMPLES: &str = "\
+Examples:
+  annulus sql \"SELECT count(*) FROM 'orders.parquet'\"
+  annulus sql -t o=orders/                open a shell with orders/ as table o
+  annulus partition events/ --by user --into 64 --output parts
+  annulus join lineitem/ orders/ --on l_orderkey=o_orderkey --output joined
+  annulus verify joined
+  annulus tpch                            compare stock DataFusion with Annulus
+  annulus bench repartition               compare the two operators alone
+  annulus reproduce cyclo-join            draw the figures of a paper
+  annulus help inputs                     read about a topic
+
+Exit codes: 0 for success, 1 for a failure or for answers that differ, 130 if
+interrupted (143 by SIGTERM, 129 by SIGHUP).";
+
+/// SQL, datasets and benchmarks on a lock-free exchange, plugged into Apache DataFusion
 #[derive(Parser)]
 #[command(name = "annulus", version, subcommand_required = true, arg_required_else_help = true)]
 #[command(disable_help_subcommand = true)]
-#[command(after_help = "Examples:
-  annulus tpch                                      compare stock DataFusion with Annulus on TPC-H
-  annulus sql \"SELECT count(*) FROM 'orders.parquet'\"
-  annulus partition events/ --by user --into 64 --output parts
-                                                    split a dataset into files by key
-  annulus join lineitem/ orders/ --on l_orderkey=o_orderkey --output joined
-                                                    join two datasets on hosts that each need memory for their share
-  annulus bench repartition                         compare the repartition operators alone
-  annulus bench pages                               compare ways to shuffle tuples onto pages
-  annulus bench roundabout                          measure how fast buffers go from host to host
-  annulus bench join                                join two tables around rings of different sizes
-  annulus reproduce cyclo-join                      draw the figures of the cyclo-join paper
-  annulus sql -t o=orders/                          a shell, with the files of a folder as table o
-
-Exit codes: 0 done, 1 failed (or an answer differs), 130 interrupted (143 by SIGTERM, 129 by SIGHUP).")]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// Puts a space before an argument that is SQL and begins with a comment, which no option does: `--
-/// like this`.
-pub fn protect_comment(argument: OsString) -> OsString {
+/// Parses the command line. Help and usage errors come back as an error.
+pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Args, clap::Error> {
+    let arguments: Vec<_> = arguments.map(protect_comment).collect();
+    if arguments.iter().any(|argument| argument == "-h") {
+        short(Args::command()).try_get_matches_from(&arguments)?;
+    }
+    Args::try_parse_from(arguments)
+}
+
+/// Returns `command` for `-h`, which has one line an option and leaves their values to `--help`.
+fn short(command: clap::Command) -> clap::Command {
+    let hide = |argument: clap::Arg| match argument.get_action().takes_values() {
+        true => argument.hide_possible_values(true),
+        false => argument,
+    };
+    command.mut_args(hide).mut_subcommands(short)
+}
+
+/// Returns `argument`, with a space in front if it is SQL that begins with a comment (`-- like
+/// this`): clap would take it for an option.
+fn protect_comment(argument: OsString) -> OsString {
     let is_comment = argument
         .to_str()
         .and_then(|text| text.strip_prefix("--"))
@@ -63,40 +81,40 @@ pub fn protect_comment(argument: OsString) -> OsString {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Run the TPC-H queries on stock DataFusion and on Annulus, compare the answers and the times
+    /// Compare stock DataFusion with Annulus on the TPC-H benchmark
     Tpch(TpchArgs),
-    /// Run SQL on Annulus: one query, a file of statements, or a shell
+    /// Run SQL: a query, a file of statements, or a shell
     Sql(Box<SqlArgs>),
-    /// Split a dataset into files by key, in one pass and bounded memory
+    /// Split a dataset into files by key, in bounded memory
     Partition(PartitionArgs),
     /// Check the files of a dataset against its manifest
     Verify(VerifyArgs),
-    /// Join two datasets around a ring of hosts, on equal keys, bands or any condition
+    /// Join two datasets, on this machine or on a ring of hosts
     Join(Box<JoinArgs>),
-    /// Be a host of a join, which is told what to do on the standard input
+    /// Run as a join host, controlled through standard input
     #[command(hide = true)]
     Host {
-        /// The process that gives the orders
+        /// Process id of the coordinator
         coordinator: u32,
     },
-    /// Say which hosts belong to a ring, or be one of them
+    /// Set up a ring of hosts, or run one of its hosts
     Node(NodeArgs),
-    /// Measure parts of Annulus against their rivals
+    /// Compare parts of Annulus with alternatives
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// Measure again what a paper's figures show
+    /// Reproduce the figures of a paper on this machine
     #[command(subcommand)]
     Reproduce(ReproduceCommand),
-    /// Print a shell's completions of this command line
+    /// Print shell completions
     Completions(CompletionsArgs),
-    /// Print manual pages, or write them to a folder
+    /// Print a manual page, or write all of them to a folder
     Man(ManArgs),
-    /// Print the help of a command, or a page on a topic, such as inputs
+    /// Print help for a command or a topic, such as inputs
     Help(HelpArgs),
 }
 
 impl Command {
-    /// Runs it to its end.
+    /// Runs the command to its end.
     pub fn run(self) -> Result<Outcome> {
         match self {
             Self::Tpch(args) => tpch::run(args),
@@ -112,5 +130,59 @@ impl Command {
             Self::Man(args) => help::run_man(args, Args::command()),
             Self::Help(args) => help::run(args, Args::command()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unicode_width::UnicodeWidthStr;
+
+    use super::*;
+
+    /// Checks the help of `command` and of the commands below it.
+    fn check_help(command: &mut clap::Command, columns: usize) {
+        let name = command.get_name().to_owned();
+        let (short, long) = (command.render_help().to_string(), command.render_long_help().to_string());
+        for line in short.lines().chain(long.lines()) {
+            assert!(line.width() <= columns, "{name}: {} columns: {line}", line.width());
+        }
+        if let Some(examples) = command.get_after_long_help() {
+            // A line that is wrapped again would end in the middle, and examples could not be pasted.
+            assert!(long.contains(&examples.to_string()), "{name}: wrapped at {columns} columns: {long}");
+            assert!(!short.contains("Example"), "{name}: {short}");
+        }
+        command.get_subcommands_mut().for_each(|command| check_help(command, columns));
+    }
+
+    #[test]
+    fn help_fits_the_terminal() {
+        for columns in [80, 100] {
+            let mut command = Args::command().term_width(columns);
+            command.build();
+            check_help(&mut command, columns);
+        }
+    }
+
+    /// Returns the lines of `-h` that go on with an option, of `command` and of the commands below
+    /// it.
+    fn further_lines(command: &mut clap::Command) -> Vec<String> {
+        let help = command.render_help().to_string();
+        let options = help.lines().skip_while(|line| !line.starts_with("Options:"));
+        let further = options.filter(|line| line.starts_with(' ') && !line.trim_start().starts_with('-'));
+        let mut lines: Vec<_> = further.map(|line| format!("{}: {}", command.get_name(), line.trim())).collect();
+        lines.extend(command.get_subcommands_mut().flat_map(further_lines));
+        lines
+    }
+
+    #[test]
+    fn short_help_has_one_line_an_option() {
+        let mut command = short(Args::command()).term_width(100);
+        command.build();
+        assert_eq!(further_lines(&mut command), [""; 0]);
+    }
+
+    #[test]
+    fn options_fit_each_other() {
+        Args::command().debug_assert();
     }
 }

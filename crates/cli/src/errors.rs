@@ -1,4 +1,4 @@
-//! Errors as people read them.
+//! Formats errors for users.
 
 use std::{error::Error as StdError, io, sync::OnceLock};
 
@@ -6,10 +6,10 @@ use anyhow::Error;
 use clap::Command;
 use datafusion::{error::DataFusionError, sql::sqlparser::parser::ParserError};
 
-/// Makes the command line whose flags errors name.
+/// Builds the command line whose flags errors name.
 static COMMAND: OnceLock<fn() -> Command> = OnceLock::new();
 
-/// Has errors name fields by the flags of `command`, which is built where one is named.
+/// Makes errors name fields by the flags of `command`, which is built only when an error names one.
 pub fn name_flags_of(command: fn() -> Command) {
     // Set once, when the program starts.
     COMMAND.set(command).ok();
@@ -34,7 +34,7 @@ fn with_flags(text: &str, command: &Command) -> String {
     let mut flagged = parts.next().unwrap_or_default().to_owned();
     while let Some(quoted) = parts.next() {
         let Some(after) = parts.next() else {
-            // An odd quote: the rest is as it was.
+            // An unpaired quote: keep the rest.
             return flagged + "`" + quoted;
         };
         let flag = quoted.replace('_', "-");
@@ -61,7 +61,7 @@ fn add(text: &mut String, error: &(dyn StdError + 'static)) {
     match error.downcast_ref::<DataFusionError>() {
         Some(error) => add_of_datafusion(text, error),
         None => {
-            // A wrapper of another library says nothing of its own.
+            // The wrapper of another library adds no information.
             if !error.to_string().starts_with("External error: ") {
                 add_part(text, &error.to_string());
             }
@@ -72,7 +72,7 @@ fn add(text: &mut String, error: &(dyn StdError + 'static)) {
     }
 }
 
-/// As DataFusion shows it, but for the names of its own types.
+/// Adds the text of a DataFusion error, without the names of its types.
 fn add_of_datafusion(text: &mut String, error: &DataFusionError) {
     match error {
         DataFusionError::External(inner) => add(text, inner.as_ref()),
@@ -104,7 +104,7 @@ fn add_part(text: &mut String, part: &str) {
     }
 }
 
-/// Whether the reader of our output, `head` for instance, has seen enough.
+/// Returns whether the reader of standard output, such as `head`, has closed it.
 pub fn is_closed_pipe(error: &Error) -> bool {
     error
         .chain()

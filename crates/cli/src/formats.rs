@@ -3,11 +3,13 @@
 use annulus_dataset::output::OutputFormat;
 use clap::ValueEnum;
 
+/// The format of a dataset's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DatasetFormat {
     Parquet,
+    /// Arrow IPC files
     Arrow,
-    /// Annulus page files: sealed pages of one size
+    /// Annulus page files
     Pages,
 }
 

@@ -1,7 +1,7 @@
 //! Ctrl-C, SIGTERM and SIGHUP.
 //!
-//! A thread of its own listens: a query may keep all threads of the main runtime busy without a
-//! pause, and a signal must end it even then.
+//! A separate thread listens: a query may keep all threads of the main runtime busy, and a signal
+//! must end it even then.
 
 use std::{future::Future, io, thread};
 
@@ -21,11 +21,11 @@ const TERMINATE: u8 = 15;
 #[cfg(unix)]
 const HANG_UP: u8 = 1;
 
-/// Signals that arrive from now on.
+/// A queue of the signals that arrive from now on.
 pub struct Signals(UnboundedReceiver<u8>);
 
 impl Signals {
-    /// Listens to Ctrl-C; the others go on to end the process.
+    /// Listens to Ctrl-C; other signals still end the process.
     pub fn interrupts() -> Result<Self> {
         Self::listen(false)
     }
@@ -45,23 +45,22 @@ impl Signals {
         Ok(Self(receiver))
     }
 
-    /// The number of the next signal.
+    /// Waits for the next signal and returns its number.
     pub async fn next(&mut self) -> u8 {
         match self.0.recv().await {
             Some(signal) => signal,
-            // Nobody listens any more, so there is none to come.
+            // The listening thread has ended: no signal will come.
             None => std::future::pending().await,
         }
     }
 
-    /// Forgets signals that came before.
+    /// Discards the signals that have arrived.
     pub fn clear(&mut self) {
         while self.0.try_recv().is_ok() {}
     }
 }
 
-/// Runs `work` until it ends or the process is asked to end; then `work` is dropped, and with it
-/// all that it holds.
+/// Runs `work` until it ends or a signal arrives; on a signal, `work` is dropped.
 pub async fn until_interrupted(work: impl Future<Output = Result<Outcome>>) -> Result<Outcome> {
     let mut signals = Signals::all()?;
     tokio::select! {
@@ -71,7 +70,7 @@ pub async fn until_interrupted(work: impl Future<Output = Result<Outcome>>) -> R
     }
 }
 
-/// Sends the numbers of signals from a new thread. When this returns, signals no longer end the
+/// Starts a thread that sends the numbers of signals. Once this returns, signals no longer end the
 /// process.
 #[cfg(unix)]
 fn forward(runtime: Runtime, sender: UnboundedSender<u8>, terminate: bool) -> io::Result<()> {

@@ -18,7 +18,7 @@ mod units;
 use std::{env, process::ExitCode};
 
 use annulus_terminal::heap::CountingAllocator;
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 
 use crate::{cli::Args, outcome::Outcome};
 
@@ -26,13 +26,13 @@ use crate::{cli::Args, outcome::Outcome};
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn main() -> ExitCode {
-    // First of all: signals are handled by whoever came before, too.
+    // Libfabric installs handlers of its own, unless this comes first.
     #[cfg(feature = "ofi")]
     annulus_roundabout::fabric::leave_signals();
-    let args = match Args::try_parse_from(env::args_os().map(cli::protect_comment)) {
+    let args = match cli::parse(env::args_os()) {
         Ok(args) => args,
         Err(usage) => {
-            // Help and the version arrive here too, and are no failures. A closed pipe cannot be reported.
+            // Help and the version are printed here, too, and succeed. A closed pipe cannot be reported.
             usage.print().ok();
             return if usage.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }

@@ -1,11 +1,11 @@
-//! How a command ended.
+//! The result of a command.
 
-/// How a command that did not fail ended.
+/// The result of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
-    /// An answer of Annulus is not that of stock DataFusion, or could not be compared.
+    /// An answer differs from that of stock DataFusion, or a file from its manifest.
     Differs,
-    /// By a signal, with its number.
+    /// Ended by the signal with this number.
     Interrupted(u8),
 }

@@ -1,44 +1,107 @@
-//! How the files of inputs are read.
+//! The options for reading input files.
 
-use annulus_dataset::input::{BadRows, ColumnTypes, CsvOptions, InputOptions};
+use annulus_dataset::input::{BadRows, ColumnTypes, CsvOptions, Format, InputOptions};
 use anyhow::{Result, bail};
+use clap::ValueEnum;
 
-/// How input files are read.
+/// The heading of these options in the help.
+const HEADING: &str = "Reading inputs";
+
+/// The options for reading input files.
 #[derive(clap::Args)]
 pub struct ReadingArgs {
-    /// Format of the inputs: parquet, csv, json, arrow, avro or pages [default: by the names of the
-    /// files]
-    #[arg(long, value_name = "FORMAT")]
-    pub input_format: Option<String>,
-    /// Types of columns of CSV and JSON files and of key=value folders, like
-    /// zip=text,price=decimal(10,2): text, int, float, bool, date, timestamp, timestamptz,
-    /// decimal, or an Arrow type [default: what fits a sample of all files]
-    #[arg(long, value_name = "COLUMN=TYPE,..")]
+    /// Format of the inputs [default: from the file names]
+    #[arg(long, help_heading = HEADING, value_name = "FORMAT", ignore_case = true)]
+    pub input_format: Option<InputFormat>,
+    /// Types of columns, such as zip=text,price=decimal(10,2)
+    ///
+    /// For columns of CSV and JSON files and of key=value folders. The types are text, int, float,
+    /// bool, date, timestamp, timestamptz, decimal(PRECISION,SCALE), or the name of an Arrow type.
+    /// By default a type is inferred from a sample of all files.
+    #[arg(long, help_heading = HEADING, value_name = "COLUMN=TYPE,..")]
     pub types: Option<String>,
-    /// Read all other columns of CSV and JSON files and of folders as text
-    #[arg(long)]
+    /// Read all other columns of text files and folders as text
+    #[arg(long, help_heading = HEADING)]
     pub all_text: bool,
-    /// Character between the fields of a CSV file [default: a comma, a tab in .tsv, | in .tbl, or
-    /// what divides the lines]
-    #[arg(long, value_name = "CHAR")]
+    /// Field delimiter of CSV files [default: detected]
+    ///
+    /// By default a tab in .tsv files, | in .tbl files, and elsewhere the character that divides
+    /// the lines: a comma, a semicolon, a tab or |.
+    #[arg(long, help_heading = HEADING, value_name = "CHAR")]
     pub delimiter: Option<char>,
-    /// The first line of a CSV file has values, not names
-    #[arg(long)]
+    /// Treat the first line of CSV files as values, not names
+    #[arg(long, help_heading = HEADING)]
     pub no_header: bool,
-    /// Text that stands for null in a CSV file
-    #[arg(long, value_name = "TEXT")]
+    /// Text that means null in CSV files
+    #[arg(long, help_heading = HEADING, value_name = "TEXT")]
     pub null: Option<String>,
-    /// What to do with a line that cannot be read as its columns' types: fail, skip, or, in
-    /// partition, quarantine (to quarantine.jsonl)
-    #[arg(long, value_name = "ACTION", default_value = "fail")]
-    pub on_bad_row: String,
+    /// What to do with a row that cannot be read
+    ///
+    /// That is a row with a value that does not have its column's type, or with too few or too many
+    /// values.
+    #[arg(long, help_heading = HEADING, value_name = "ACTION", default_value = "fail")]
+    pub on_bad_row: OnBadRow,
+}
+
+/// The format of input files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum InputFormat {
+    #[value(alias = "pq")]
+    Parquet,
+    #[value(alias = "tsv", alias = "tbl")]
+    Csv,
+    #[value(alias = "jsonl", alias = "ndjson")]
+    Json,
+    /// Arrow IPC, as a file or a stream
+    #[value(alias = "arrows", alias = "ipc", alias = "feather")]
+    Arrow,
+    Avro,
+    /// Annulus page files
+    Pages,
+}
+
+/// What to do with a row that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnBadRow {
+    /// Stop with an error that names the file, the line and the column
+    Fail,
+    /// Leave the row out, and report the count
+    Skip,
+    /// As skip, and write the row to quarantine.jsonl (partition only)
+    Quarantine,
+}
+
+impl From<InputFormat> for Format {
+    fn from(format: InputFormat) -> Self {
+        match format {
+            InputFormat::Parquet => Self::Parquet,
+            InputFormat::Csv => Self::Csv,
+            InputFormat::Json => Self::Json,
+            InputFormat::Arrow => Self::Ipc,
+            InputFormat::Avro => Self::Avro,
+            InputFormat::Pages => Self::Pages,
+        }
+    }
+}
+
+impl From<OnBadRow> for BadRows {
+    fn from(action: OnBadRow) -> Self {
+        match action {
+            OnBadRow::Fail => Self::Fail,
+            OnBadRow::Skip => Self::Skip,
+            OnBadRow::Quarantine => Self::Quarantine,
+        }
+    }
 }
 
 impl ReadingArgs {
-    /// The same as the reader wants it.
+    /// Returns these options for the reader of datasets.
+    ///
+    /// # Errors
+    /// If a type is unknown, or the delimiter is not ASCII.
     pub fn options(self) -> Result<InputOptions> {
         let delimiter = match self.delimiter {
-            Some(c) if !c.is_ascii() => bail!("--delimiter is '{c}'; choose a character of ASCII"),
+            Some(c) if !c.is_ascii() => bail!("invalid --delimiter '{c}': expected an ASCII character"),
             delimiter => delimiter.map(|c| c as u8),
         };
         let types = match &self.types {
@@ -47,9 +110,9 @@ impl ReadingArgs {
         };
         Ok(InputOptions {
             types,
-            format: self.input_format.map(|name| name.parse()).transpose()?,
+            format: self.input_format.map(Format::from),
             csv: CsvOptions { delimiter, header: !self.no_header, null: self.null, ..CsvOptions::default() },
-            on_bad_row: self.on_bad_row.parse::<BadRows>()?,
+            on_bad_row: self.on_bad_row.into(),
             ..InputOptions::default()
         })
     }

@@ -7,8 +7,8 @@ use tokio::runtime::Builder;
 
 use crate::{outcome::Outcome, spill::SpillFolder};
 
-/// How long the tasks of an interrupted command may take to stop. One that computes without a pause
-/// cannot be stopped; the end of the process does it.
+/// The time that the tasks of an interrupted command have to stop. A task that does not yield ends
+/// with the process.
 pub const GRACE: Duration = Duration::from_secs(5);
 
 /// Runs `work` to its end, with a worker thread for each core.

@@ -17,30 +17,32 @@ use datafusion::{
 
 use crate::units;
 
-/// Who repartitions.
+/// The engine of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     Stock,
     Annulus,
 }
 
-/// What bounds a query, on every engine; `None` leaves DataFusion's default.
+/// The limits of a query on either engine; `None` keeps DataFusion's default.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Limits {
-    /// Partitions that the optimizer aims at [default: the number of cores]
-    #[arg(long, value_name = "P", value_parser = units::parse_count)]
+    /// Target number of partitions [default: number of cores]
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub target_partitions: Option<usize>,
-    /// Memory for sorts, joins, aggregates and repartitions, like 512M or 2G, before they spill or
-    /// fail; readers and batches in transit come on top [default: no limit]
+    /// Memory for sorts, joins, aggregates and repartitions [default: unlimited]
+    ///
+    /// A size such as 512M or 2G. Operators that need more spill to disk or fail. Memory for
+    /// reading files and for batches in transit is not counted.
     #[arg(long = "memory-limit", value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_bytes: Option<usize>,
 }
 
-/// Consumers of memory that an error about exhausted memory lists.
+/// Number of memory consumers listed in an error about exhausted memory.
 const LISTED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
-/// A fresh session with a runtime of its own, which spills to the folder `spill`. `stores` replaces
-/// the default object stores.
+/// Returns a new session with its own runtime, which spills to the folder `spill`. `stores`
+/// replaces the default object stores.
 pub fn open(
     engine: Engine,
     limits: Limits,
@@ -51,7 +53,7 @@ pub fn open(
     if let Some(partitions) = limits.target_partitions {
         config = config.with_target_partitions(partitions);
     }
-    // A folder stands for all files below it, as those that hosts have written.
+    // A folder means all files below it, also those in the folders of hosts.
     config.options_mut().execution.listing_table_ignore_subdirectory = false;
     let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![spill.to_owned()]));
     let mut runtime = RuntimeEnvBuilder::new().with_disk_manager_builder(disk);
@@ -71,8 +73,7 @@ pub fn open(
     Ok(SessionContext::new_with_state(state.build()))
 }
 
-/// Sets options as the SQL statement `SET` does, so that those of the runtime and of Annulus are
-/// known too.
+/// Sets options with the SQL statement `SET`, which knows those of the runtime and of Annulus, too.
 pub async fn set_options(ctx: &SessionContext, settings: &[(String, String)]) -> Result<()> {
     for (key, value) in settings {
         let statement = format!("SET {key} = '{}'", value.replace('\'', "''"));

@@ -1,5 +1,4 @@
-//! The folder for spill files, which outlasts no process: what a killed one left is removed by the
-//! next.
+//! The folder for spill files. If a process is killed, the next one removes its folder.
 
 use std::{
     fs::{self, File},
@@ -11,30 +10,29 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 const PREFIX: &str = "annulus-spill-";
-/// Held locked in each folder while its process lives.
+/// A file in each folder, locked while its process lives.
 const LOCK: &str = "lock";
 
 /// A folder for spill files, removed when dropped.
 #[derive(Debug)]
 pub struct SpillFolder {
-    /// Below the folder that has the lock, so that an engine that looks into it finds only its own
-    /// files.
+    /// A folder below the one with the lock, so that an engine finds only its own files in it.
     files: PathBuf,
     _lock: File,
     _folder: TempDir,
 }
 
 impl SpillFolder {
-    /// Makes a folder below `temporary`, and removes those whose processes were killed.
+    /// Creates a folder below `temporary`, and removes those of killed processes.
     pub fn create(temporary: &Path) -> Result<Self> {
         let folder = make(temporary);
         let folder =
-            folder.with_context(|| format!("cannot make a folder for spill files in '{}'", temporary.display()))?;
+            folder.with_context(|| format!("cannot create a folder for spill files in '{}'", temporary.display()))?;
         sweep(temporary, folder.path());
         Ok(folder)
     }
 
-    /// Where spill files go.
+    /// Returns the folder for spill files.
     pub fn path(&self) -> &Path {
         &self.files
     }
@@ -43,7 +41,7 @@ impl SpillFolder {
 fn make(temporary: &Path) -> io::Result<SpillFolder> {
     loop {
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(temporary)?;
-        // Until it is locked another process may take the folder for one that was left.
+        // Until the folder is locked, another process may take it for an abandoned one.
         match lock(folder.path()) {
             Ok(lock) => {
                 let files = folder.path().join("files");
@@ -60,13 +58,13 @@ fn lock(folder: &Path) -> io::Result<File> {
     let path = folder.join(LOCK);
     let file = File::create_new(&path)?;
     file.lock()?;
-    // Removed between the two: then the lock is one of nothing.
+    // If another process removed the folder in between, the lock protects nothing.
     fs::metadata(&path)?;
     Ok(file)
 }
 
-/// Removes the folders of this user beside `own` that no process has locked. What cannot be removed
-/// stays.
+/// Removes the other folders of this user that no process has locked. A folder that cannot be
+/// removed stays.
 fn sweep(temporary: &Path, own: &Path) {
     let Ok(entries) = fs::read_dir(temporary) else { return };
     for folder in entries.flatten().map(|entry| entry.path()) {
@@ -82,7 +80,7 @@ fn sweep(temporary: &Path, own: &Path) {
     }
 }
 
-/// Whether `folder` is a real folder, no link, and of the user who owns `own`.
+/// Returns whether `folder` is a folder, not a link, and belongs to the owner of `own`.
 #[cfg(unix)]
 fn same_owner(folder: &Path, own: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;

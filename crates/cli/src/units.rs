@@ -1,49 +1,49 @@
-//! Values of command-line options: sizes, counts, query lists, settings.
+//! Parsers for the values of options: sizes, counts, times, query lists, settings.
 
 use std::{collections::BTreeSet, str::FromStr, time::Duration};
 
 pub use annulus_terminal::units::{parse_count, parse_scale, parse_size};
 
-/// Reads a number of rows, or `inf` for no limit.
+/// Parses a number of rows, or `inf` for no limit.
 pub fn parse_max_rows(text: &str) -> Result<usize, String> {
     match text {
         "inf" | "none" => Ok(usize::MAX),
-        _ => text.parse().map_err(|_| format!("'{text}' is no number of rows; write a number, or inf for all")),
+        _ => text.parse().map_err(|_| format!("invalid number of rows '{text}': expected a number, or inf for all")),
     }
 }
 
-/// Reads a share, which may be more than the whole.
+/// Parses a share, which may exceed 1.
 pub fn parse_share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.001..=1000.0).contains(&share) => Ok(share),
-        _ => Err(format!("'{text}' is no share; choose 0.001 to 1000, 1 being an average partition's rows")),
+        _ => Err(format!("invalid share '{text}': expected 0.001 to 1000, where 1 is an average partition")),
     }
 }
 
-/// Reads a time in seconds, of which a ring can do with 0.05 and more.
+/// Parses a time in seconds; peers send several heartbeats in the shortest one.
 pub fn parse_seconds(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(seconds) if (0.05..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err(format!("'{text}' is no time; choose 0.05 to 86400 seconds")),
+        _ => Err(format!("invalid time '{text}': expected 0.05 to 86400 seconds")),
     }
 }
 
-/// Reads `key=value`, where the key is a dotted name.
+/// Parses `key=value`, where the key is a dotted name.
 pub fn parse_setting(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or_else(|| format!("'{text}' has no '='; write key=value"))?;
+    let (key, value) = text.split_once('=').ok_or_else(|| format!("invalid setting '{text}': expected KEY=VALUE"))?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
     if key.is_empty() || !key.chars().all(is_name) {
-        return Err(format!("'{key}' is no option name; write one like datafusion.execution.batch_size"));
+        return Err(format!("invalid option '{key}': expected a name such as datafusion.execution.batch_size"));
     }
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// Numbers of TPC-H queries, ascending, each once.
+/// A set of TPC-H queries: their numbers in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryList(pub Vec<u8>);
 
 impl QueryList {
-    /// All of the benchmark's queries.
+    /// Returns all queries of the benchmark.
     pub fn all() -> Self {
         Self((1..=22).collect())
     }
@@ -52,18 +52,18 @@ impl QueryList {
 impl FromStr for QueryList {
     type Err = String;
 
-    /// Reads numbers and ranges separated by commas: `1,3-5`.
+    /// Parses numbers and ranges separated by commas: `1,3-5`.
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |part: &str| match part.trim().parse() {
             Ok(query) if (1..=22u8).contains(&query) => Ok(query),
-            _ => Err(format!("'{part}' is no TPC-H query; write numbers from 1 to 22 like 1,3-5")),
+            _ => Err(format!("invalid query '{part}': expected numbers from 1 to 22, such as 1,3-5")),
         };
         let mut queries = BTreeSet::new();
         for part in text.split(',') {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let (first, last) = (number(first)?, number(last)?);
             if first > last {
-                return Err(format!("'{part}' runs backwards; write {last}-{first}"));
+                return Err(format!("invalid range '{part}': expected {last}-{first}"));
             }
             queries.extend(first..=last);
         }

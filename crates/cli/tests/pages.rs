@@ -62,9 +62,9 @@ fn an_interrupt_ends_it_and_leaves_nothing() {
 #[test]
 fn wrong_arguments_say_what_to_write() {
     for (argument, remedy) in [
-        ("--variants=Smbb", "choose from OnDemand"),
+        ("--variants=Smbb", "[possible values: OnDemand"),
         ("--memory=1K", "raise --memory"),
-        ("--tuples=0", "choose from 1"),
+        ("--tuples=0", "expected 1 to"),
     ] {
         let done = Annulus::new(["bench", "pages", "--partitions=2", argument]).fails();
         assert!(done.stderr.contains(remedy), "{}", done.stderr);

@@ -59,17 +59,17 @@ fn all_answers_are_equal_and_reported() {
 
     fs::remove_dir_all(data.join("sf0.01/nation")).expect("remove");
     let done = tpch(&[]).fails();
-    assert!(done.stderr.contains("no table nation; delete the folder"), "{}", done.stderr);
+    assert!(done.stderr.contains("no table nation: delete the folder"), "{}", done.stderr);
 }
 
 #[test]
 fn wrong_options_name_the_value() {
     let cases: [(&[&str], &str); 5] = [
-        (&["--queries", "23"], "'23' is no TPC-H query"),
+        (&["--queries", "23"], "invalid query '23'"),
         (&["--scale", "0"], "invalid scale factor '0'"),
         (&["--iterations", "0"], "invalid count '0'"),
         (&["--html", "none/page.html"], "'none'"),
-        (&["--data", "file/data", "--scale", "0.001"], "choose another folder with --data"),
+        (&["--data", "file/data", "--scale", "0.001"], "name another folder with --data"),
     ];
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("file"), "").expect("write");

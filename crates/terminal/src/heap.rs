@@ -18,7 +18,8 @@ static COUNTING: AtomicBool = AtomicBool::new(false);
 static LIVE_BYTES: AtomicIsize = AtomicIsize::new(0);
 static PEAK_BYTES: AtomicIsize = AtomicIsize::new(0);
 
-/// Counts the heap from its creation on. Only one may exist at a time: two would share their totals.
+/// Counts the heap from its creation on. Only one may exist at a time: two would share their
+/// totals.
 #[derive(Debug)]
 pub struct PeakCounter(());
 

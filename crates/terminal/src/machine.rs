@@ -108,8 +108,8 @@ impl OnCore {
         Some(Self(Duration::from_nanos(text.split_ascii_whitespace().next()?.parse().ok()?)))
     }
 
-    /// Returns the time since the start; the thread must be the same. `None` if it was too short for
-    /// the system, which updates its count only now and then.
+    /// Returns the time since the start; the thread must be the same. `None` if it was too short
+    /// for the system, which updates its count only now and then.
     pub fn elapsed(&self) -> Option<Duration> {
         Some(Self::start()?.0.checked_sub(self.0)?).filter(|time| !time.is_zero())
     }

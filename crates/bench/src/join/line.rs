@@ -112,8 +112,8 @@ impl Line {
         self.setup_cpu_s.unwrap_or(self.setup_s)
     }
 
-    /// Returns the rows that a host probed plus the pairs that it compared. This does not depend on the
-    /// machine.
+    /// Returns the rows that a host probed plus the pairs that it compared. This does not depend on
+    /// the machine.
     pub(crate) fn work(&self) -> u64 {
         self.host_probed + self.host_compared
     }

@@ -12,113 +12,135 @@ use super::{
     variant::Variant,
 };
 
-/// Options of `annulus bench pages`.
-#[derive(Args, Clone, Debug)]
-#[command(after_help = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   annulus bench pages
-  annulus bench pages --tuples 10M --tuple-bytes 16 --partitions 32,1024 --threads 2
-  annulus bench pages --variants Ranges,SmbLockFreeBatched --zipf 1.1 --rounds 7
+  annulus bench pages --tuples 10M --tuple-bytes 16 --partitions 32,1024
+  annulus bench pages --variants Ranges,SmbLockFreeBatched --zipf 1.1
   annulus bench pages --layout compact --page-size 1M --our-page-size 256K
   annulus bench pages --json > pages.jsonl
   annulus bench pages --csv pages.csv --html pages.html
 
-Tuples are generated, partitioned by key % partitions, and written onto pages: by the ten variants \
-of 'Implementing an Efficient Shuffle Operator for Streaming Database Systems' (Ladner), by its two \
-best cases, which ignore the key, and by Ranges, the partitioner of Annulus.
+Tuples are generated, partitioned by key % partitions, and written onto pages.
+The variants are those of Ladner, Implementing an Efficient Shuffle Operator
+for Streaming Database Systems; its two best cases, which ignore the key; and
+Ranges, the way of Annulus.
 
-A cell is a tuple size, a number of partitions and a number of threads. In each cell every variant \
-runs once to check every byte on its pages, and once to count memory. Then all run in turn; each \
-round starts with the next variant. All memory is warm: the paper's variants take zeroed pages from \
-a heap, and Ranges takes pages from a pool. Memory is freed after each cell. A variant whose pages \
-cannot fit is skipped, and a line says so.
+A cell is a tuple size, a number of partitions and a number of threads. In
+each cell, every variant runs once to check every byte on its pages, and once
+more to count memory. Then all variants run in turn, each round starting with
+the next one. All page memory is touched before it is timed: the paper's
+variants take zeroed pages from a heap, Ranges from a pool, as many as the
+checked run took. A variant whose pages cannot fit is skipped, and a line says
+so.
 
-The table has a row for each cell. All variants are in --json, --csv and --html.
+The table has a row for each cell; --json, --csv and --html have all variants:
   ours M/s       mtuples_per_s of Ranges
-  paper's M/s    that of the fastest of the paper's ten variants, with its name
-  ratio          ours divided by paper's: above 1, Ranges is faster
+  paper's M/s    the fastest of the paper's ten variants, with its name
+  ratio          ours M/s / paper's M/s; above 1, Ranges is faster
   bound M/s      the faster of the paper's best cases
-  limit share, peak MB, spread: as below, of Ranges or of both
+  limit share, peak MB, spread
+                 as below, of Ranges or of both
 
 Columns of --json and --csv; times are medians of the rounds:
-  tuple_bytes    bytes of a tuple, including the key of 4 bytes
-  mtuples_per_s  million tuples divided by shuffle_s
+  tuple_bytes    including the key of 4 bytes
+  mtuples_per_s  million tuples / shuffle_s
   generate_s     seconds in the generator, averaged over the threads
   shuffle_s      total_s - generate_s
   total_s        seconds from the first batch to the last page
-  limit_share    bytes put on pages per second (of shuffle_s), divided by what as many threads
-                 write past the cache to warm huge pages, before and after the cell
-  peak_mb        most page memory plus most other memory of a run, in units of 1024 x 1024 bytes
-  page_bytes     bytes of a page
-  spread         interquartile range of the rounds' throughput, divided by its median
-  too_short      whether shuffle_s is under 1 ms: then mtuples_per_s means little
-  layout, zipf   if they are not the default
-  .._per_tuple   with --counters, from one more run")]
+  limit_share    bytes put on pages per second of shuffle_s, divided by what as
+                 many threads write past the cache to warm huge pages, before
+                 and after the cell
+  peak_mb        most page memory and other memory of a run, in MiB
+  page_bytes     size of a page
+  spread         interquartile range of the rounds' throughput / its median
+  too_short      whether shuffle_s is under 1 ms: then mtuples_per_s means
+                 little
+  layout, zipf   if not the default
+  .._per_tuple   with --counters, from one more run";
+
+/// What the benchmark measures, and how often.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = EXAMPLES)]
 pub struct PagesArgs {
-    /// Tuples of each run, like 500k or 67.2M [default: 67.2M, or as many as fit on pages in half of
-    /// the memory]
+    /// Tuples of each run, such as 500k [default: up to 67.2M]
+    ///
+    /// By default 67.2M, or as many as fit on pages in half of the memory.
     #[arg(long, value_name = "N", value_parser = units::parse_tuples)]
     pub tuples: Option<u64>,
-    /// Bytes of a tuple, including its key of 4 bytes
-    #[arg(long, value_name = "B", value_delimiter = ',', default_value = "4,16,100", value_parser = parse_tuple_bytes)]
+    /// Sizes of a tuple, including its key of 4 bytes
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "4,16,100", value_parser = parse_tuple_bytes)]
     pub tuple_bytes: Vec<u32>,
     /// Numbers of partitions
-    #[arg(long, value_name = "P", value_delimiter = ',', default_value = "2,8,32,256,1024,4096")]
-    #[arg(value_parser = units::parse_count)]
+    #[arg(
+        long,
+        value_name = "N",
+        value_delimiter = ',',
+        default_value = "2,8,32,256,1024,4096",
+        value_parser = units::parse_count
+    )]
     pub partitions: Vec<usize>,
     /// Numbers of threads [default: 1 and the number of cores]
-    #[arg(long, value_name = "T", value_delimiter = ',', value_parser = units::parse_count)]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = units::parse_count)]
     pub threads: Vec<usize>,
-    /// Variants [default: all]
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    /// Variants to compare [default: all]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', ignore_case = true, hide_possible_values = true)]
     pub variants: Vec<Variant>,
-    /// Options of the measurement.
+    /// How cells are measured.
     #[command(flatten)]
     pub tuning: Tuning,
-    /// Print one JSON object a line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Write all measurements as comma-separated values
+    /// Write all measurements as a CSV file
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Write an HTML page with bar charts
+    /// Write an HTML report with bar charts
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
 
-/// Options of how cells are measured.
+/// How cells are measured.
 #[derive(Args, Clone, Debug)]
 pub struct Tuning {
-    /// Bytes of the pages of the paper's variants
+    /// Page size of the paper's variants
     #[arg(long, value_name = "SIZE", default_value = "5M", value_parser = units::parse_size)]
     pub page_size: usize,
-    /// Bytes of the pages of Ranges [default: by the number of partitions, 1M to 256K]
+    /// Page size of Ranges [default: 1M to 256K, by partitions]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub our_page_size: Option<usize>,
-    /// What a slot of a page holds: key, offset and length, or the key alone
+    /// Contents of a page's slots
     #[arg(long, default_value = "slotted")]
     pub layout: LayoutArg,
-    /// Draw keys by Zipf's law with this exponent, from 2^20 keys [default: evenly]
+    /// Exponent of a Zipf distribution of keys [default: uniform]
+    ///
+    /// There are 2^20 keys.
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub zipf: Option<f64>,
     /// Timed runs of each variant
-    #[arg(long, default_value = "5", value_name = "R", value_parser = units::parse_count)]
+    #[arg(long, default_value = "5", value_name = "N", value_parser = units::parse_count)]
     pub rounds: usize,
-    /// Software-managed buffers of the paper's variants, all threads together [default: 1M]
+    /// Software-managed buffers of all threads together [default: 1M]
+    ///
+    /// Only the paper's variants have them.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub buffers: Option<usize>,
-    /// Tuples of a batch from the generator [default: as many as fit in 256 KiB]
+    /// Tuples that the generator makes at once [default: 256 KiB]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub batch: Option<usize>,
-    /// Memory limit of a cell [default: 60 % of the machine's, at most 90 % of what is free]
+    /// Most memory of a cell
+    ///
+    /// By default 60 % of the machine's memory, and at most 90 % of what is free.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub memory: Option<usize>,
-    /// Count events of the processor for each tuple: instructions, cycles, and misses of branches,
-    /// caches and the TLB
+    /// Count processor events for each tuple
+    ///
+    /// Instructions, cycles, and misses of branches, caches and the TLB.
     #[arg(long)]
     pub counters: bool,
 }
 
-/// A page layout, as named on the command line.
+/// The layout of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LayoutArg {
     /// Key, offset and length, as in the paper

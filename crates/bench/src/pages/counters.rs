@@ -48,8 +48,9 @@ mod linux {
             }
         }
 
-        /// Counts the events of `work`, including those of threads that it starts. If there are more
-        /// events than the processor can count at once, counts are scaled by their share of the time.
+        /// Counts the events of `work`, including those of threads that it starts. If there are
+        /// more events than the processor can count at once, counts are scaled by their
+        /// share of the time.
         ///
         /// # Errors
         /// If a counter cannot be read.

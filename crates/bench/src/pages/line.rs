@@ -85,8 +85,8 @@ impl Line {
         }
     }
 
-    /// Returns the name and the value of each column, in order. After the usual columns follow those
-    /// of options that are not the default, and those of counters.
+    /// Returns the name and the value of each column, in order. After the usual columns follow
+    /// those of options that are not the default, and those of counters.
     pub fn fields(&self) -> Vec<(String, Value)> {
         let Cell { tuple_bytes, partitions, threads, tuples } = self.cell;
         let mut fields = vec![

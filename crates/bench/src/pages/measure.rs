@@ -19,7 +19,7 @@ use super::{
     limit::Limit,
     line::{Line, Time},
     setting::{Cell, Setting},
-    variant::{OURS, Variant},
+    variant::Variant,
 };
 use crate::{statistics::median, stop::Stoppable};
 
@@ -165,16 +165,15 @@ struct CellBench<'a> {
 
 impl<'a> CellBench<'a> {
     fn new(setting: &'a Setting, cell: Cell, stop: &'a Stop) -> Result<Self> {
-        let ours: Variant = OURS.parse().map_err(|error: String| anyhow!(error))?;
-        let shape = setting.shape(ours, &cell)?;
-        let pages = setting.most_pages(ours, &cell, &shape) as usize;
+        let shape = setting.shape(Variant::OURS, &cell)?;
+        let pages = setting.most_pages(Variant::OURS, &cell, &shape) as usize;
         let pool =
             Pool::new(shape.page_bytes(), pages * shape.page_bytes()).context("cannot reserve a pool of pages")?;
         Ok(Self { setting, cell, heap: Heap::new(setting.paper_page_bytes), pool, stop })
     }
 
-    /// Checks the result of a first run, and counts the memory of a second one, for which only pages
-    /// are warm.
+    /// Checks the result of a first run, and counts the memory of a second one, for which only
+    /// pages are warm.
     fn candidate(&self, variant: Variant) -> Result<Candidate> {
         let shape = self.setting.shape(variant, &self.cell)?;
         let new = || Candidate {

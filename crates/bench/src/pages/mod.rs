@@ -65,7 +65,8 @@ fn cells(args: &PagesArgs, setting: &Setting, variants: &[Variant]) -> Vec<Cell>
     cells
 }
 
-/// Returns [`Setting::default_tuples`]. If these are fewer than the paper's, prints a line about it.
+/// Returns [`Setting::default_tuples`]. If these are fewer than the paper's, prints a line about
+/// it.
 pub fn tuples_that_fit(setting: &Setting, tuple_bytes: u32, variants: &[Variant]) -> u64 {
     let tuples = setting.default_tuples(tuple_bytes, variants);
     if tuples < PAPER_TUPLES {

@@ -60,17 +60,17 @@ pub struct Cell {
     pub tuples: u64,
 }
 
-/// Returns the default memory limit of a cell: 60 % of the machine's memory, at most 90 % of what is
-/// free.
+/// Returns the default memory limit of a cell: 60 % of the machine's memory, at most 90 % of what
+/// is free.
 pub fn default_memory_bytes(total: Option<u64>, available: Option<u64>) -> u64 {
     let share = total.map_or(u64::MAX, |total| (total as f64 * MEMORY_SHARE) as u64);
     available.map_or(share, |available| share.min(available / 10 * 9))
 }
 
 impl Setting {
-    /// Returns the paper's number of tuples, or as many as fit in half of the memory: on pages of the
-    /// paper's variants, on our pages, and materialised if a variant does that. Above 100,000, a
-    /// multiple of it.
+    /// Returns the paper's number of tuples, or as many as fit in half of the memory: on pages of
+    /// the paper's variants, on our pages, and materialised if a variant does that. Above
+    /// 100,000, a multiple of it.
     pub fn default_tuples(&self, tuple_bytes: u32, variants: &[Variant]) -> u64 {
         let on_page = self.bytes_on_page(tuple_bytes);
         let materialised = if variants.iter().any(|variant| variant.materialises()) { tuple_bytes.into() } else { 0 };
@@ -106,7 +106,8 @@ impl Setting {
         PageShape::new(self.page_bytes(variant, cell.partitions), self.layout, size)
     }
 
-    /// Returns the most pages that `variant` has at once: full ones, and those that are not full yet.
+    /// Returns the most pages that `variant` has at once: full ones, and those that are not full
+    /// yet.
     pub(super) fn most_pages(&self, variant: Variant, cell: &Cell, shape: &PageShape) -> u64 {
         let (partitions, threads) = (cell.partitions as u64, cell.threads as u64);
         let open = match variant {

@@ -1,12 +1,13 @@
 //! The variants that are compared.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, sync::LazyLock};
 
 use annulus_baselines::{
     generator::Placement,
     partitioner::{Partitioner, Ranges, best_cases, paper},
 };
 use annulus_pages::{memory::Pool, ranges::Stores};
+use clap::{ValueEnum, builder::PossibleValue};
 
 /// A way to shuffle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +28,15 @@ enum Kind {
 pub const OURS: &str = "Ranges";
 
 impl Variant {
+    /// The partitioner of Annulus.
+    pub const OURS: Self = Self { name: OURS, kind: Kind::Ours };
+
     /// Returns the paper's variants, its best cases, and ours.
     pub fn all() -> Vec<Self> {
         let paper = paper().into_iter().enumerate().map(|(i, way)| Self { name: way.name(), kind: Kind::Paper(i) });
         let best =
             best_cases().into_iter().enumerate().map(|(i, way)| Self { name: way.name(), kind: Kind::BestCase(i) });
-        paper.chain(best).chain([Self { name: OURS, kind: Kind::Ours }]).collect()
+        paper.chain(best).chain([Self::OURS]).collect()
     }
 
     /// Returns its name in reports.
@@ -92,16 +96,14 @@ impl fmt::Display for Variant {
     }
 }
 
-impl FromStr for Variant {
-    type Err = String;
+impl ValueEnum for Variant {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<Variant>> = LazyLock::new(Variant::all);
+        &ALL
+    }
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let all = Self::all();
-        let found = all.iter().find(|variant| variant.name.eq_ignore_ascii_case(text.trim()));
-        found.copied().ok_or_else(|| {
-            let names: Vec<_> = all.iter().map(|variant| variant.name).collect();
-            format!("invalid variant '{text}': expected one of {}", names.join(", "))
-        })
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name))
     }
 }
 
@@ -114,15 +116,9 @@ mod tests {
         let pool = Pool::new(4096, 1 << 20).unwrap();
         for variant in Variant::all() {
             assert_eq!(variant.partitioner(&pool).name(), variant.name());
-            assert_eq!(variant.name().to_lowercase().parse(), Ok(variant));
+            assert_eq!(<Variant as ValueEnum>::from_str(&variant.name().to_lowercase(), true), Ok(variant));
         }
         assert_eq!(Variant::all().iter().filter(|variant| variant.has_local_pages()).count(), 2);
         assert_eq!(Variant::all().iter().filter(|variant| variant.materialises()).count(), 1);
-    }
-
-    #[test]
-    fn a_wrong_name_lists_the_right_ones() {
-        let error = "Smbb".parse::<Variant>().unwrap_err();
-        assert!(error.contains("'Smbb'") && error.contains("SmbLockFreeBatched") && error.contains(OURS), "{error}");
     }
 }

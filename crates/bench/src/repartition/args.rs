@@ -9,78 +9,92 @@ use serde::Serialize;
 
 use crate::words::name;
 
-/// Which exchanges are measured, and how often.
-#[derive(Args)]
-#[command(after_help = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   annulus bench repartition
-  annulus bench repartition --shapes 4x4,16x256 --payloads a --paths gather,cluster,reserve
-  annulus bench repartition --consumers slow,unpolled --shapes 4x4 --memory-limit 32M
+  annulus bench repartition --shapes 4x4,16x256 --payloads a \\
+    --paths gather,cluster,reserve
+  annulus bench repartition --consumers slow,unpolled --memory-limit 32M
   annulus bench repartition --json > bench.jsonl
   annulus bench repartition --html bench.html
 
-The table is generated into memory first, in batches of 8192 rows; each input partition holds a contiguous share. For
-every line both operators run once to compare the rows of each output partition, once to warm up and to count the heap,
-then in turn, a new plan for each run: stock, ours, ours, stock, and so on.
+The table is generated in memory, in batches of 8192 rows. Each input
+partition reads a contiguous share. For every line, both operators run once to
+compare the rows of each output partition, and once to warm up and to count
+heap memory. Then they run in turn (stock, ours, ours, stock and so on), with
+a new plan for each run.
 
+Columns:
   stock ms, ours ms  medians, from the first call of execute to the last row
-  ratio              stock ms / ours ms: above 1 ours is faster
-  spread             interquartile range of the ratios of the rounds, divided by their median
-  ns/row             ours, elapsed time divided by rows
-  ops, locks         ours, shared read-modify-write operations and lock acquisitions for each input batch
-  memcpy share       a plain copy of the same bytes on the same number of threads into reused buffers / ours
-  peak MB            most heap memory above the input, in a run that is not timed
+  ratio              stock ms / ours ms; above 1, ours is faster
+  spread             interquartile range of the rounds' ratios / their median
+  ns/row             elapsed time of ours / rows
+  ops, locks         shared read-modify-write operations and lock acquisitions
+                     of ours for each input batch
+  memcpy share       time to copy the same bytes on the same number of threads
+                     into reused buffers / time of ours
+  peak MB            most heap memory above the input, in an untimed run
 
-Slow consumers run under --memory-limit and may spill. With 'slow' each consumer hashes its batches once, the last one
-ten times; with 'unpolled' the last one is not polled before the others have ended. Stock's operator can fail or hang
-there: then its figures are missing, and ours are checked against those of stock with even consumers.
-The exit code is 1 when rows differ.")]
+Runs with slow consumers have --memory-limit and may spill. With slow, each
+consumer hashes its batches once and the last one ten times. With unpolled,
+the last consumer is polled when the others have ended. Stock's operator can
+fail or hang there: then its figures are missing, and the rows of ours are
+compared with those of stock with even consumers.
+
+The exit code is 1 if rows differ.";
+
+/// What the benchmark measures, and how often.
+#[derive(Args)]
+#[command(after_long_help = EXAMPLES)]
 pub struct RepartitionArgs {
-    /// Scale factor of the table: 1 has 6 million rows
+    /// Scale factor of the table; 1 has 6 million rows
     #[arg(long, default_value = "1", value_name = "SF", value_parser = units::parse_scale)]
     pub scale: f64,
-    /// Input partitions x output partitions
+    /// Inputs and outputs
+    ///
+    /// Numbers of partitions before and after the repartition.
     #[arg(long, value_name = "MxN", value_delimiter = ',', default_value = "2x2,4x4,16x16,64x64,16x256,8x1024")]
     pub shapes: Vec<Shape>,
-    /// Columns
+    /// Columns of the rows
     #[arg(long, value_delimiter = ',', default_value = "a,b,c")]
     pub payloads: Vec<Payload>,
-    /// Which side copies the rows in Annulus
+    /// Data paths of Annulus
     #[arg(long, value_name = "PATH", value_delimiter = ',', default_value = "auto")]
     pub paths: Vec<DataPath>,
-    /// How the output is read
+    /// Behaviour of the consumers
     #[arg(long, value_delimiter = ',', default_value = "even,slow,unpolled")]
     pub consumers: Vec<Consumers>,
     /// Timed runs of each operator
     #[arg(long, default_value = "7", value_name = "N", value_parser = units::parse_count)]
     pub rounds: usize,
-    /// Worker threads [default: the number of cores]
+    /// Worker threads [default: number of cores]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub threads: Option<usize>,
-    /// Memory pool of the runs with slow consumers
+    /// Memory pool of runs with slow consumers
     #[arg(long, default_value = "64M", value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_limit: usize,
     /// Seconds after which a run counts as hung
-    #[arg(long, default_value = "60", value_name = "S", value_parser = units::parse_count)]
+    #[arg(long, default_value = "60", value_name = "SECONDS", value_parser = units::parse_count)]
     pub timeout: usize,
-    /// Print one JSON object a line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Write a page with the bars drawn
+    /// Write an HTML report with bar charts
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
 
-/// The side that copies the rows, as the option `annulus.path` names it.
+/// The data path: which side copies the rows. The words are those of the option `annulus.path`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DataPath {
-    /// The one that measured best
+    /// The path that measured best for the schema
     Auto,
-    /// Consumers gather
+    /// Each consumer gathers its rows from shared batches
     Gather,
-    /// Producers cluster
+    /// Producers sort each batch by partition
     Cluster,
-    /// Producers gather into reserved ranges
+    /// Producers copy rows into reserved ranges
     Reserve,
 }
 
@@ -107,7 +121,7 @@ impl fmt::Display for DataPath {
 pub enum Payload {
     /// Fixed width: l_orderkey, l_partkey, l_suppkey, l_quantity, l_extendedprice, l_shipdate
     A,
-    /// Those of a, and the strings l_comment and l_shipmode
+    /// The columns of a, and the strings l_comment and l_shipmode
     B,
     /// l_orderkey alone
     C,
@@ -140,20 +154,21 @@ impl fmt::Display for Payload {
     }
 }
 
-/// How the output partitions are read.
+/// How consumers read the output partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Consumers {
-    /// All as fast as they can, in unlimited memory
+    /// All read as fast as they can, with unlimited memory
     Even,
-    /// The last one does ten times the work of the others for each batch
+    /// The last one does ten times the work of the others
     Slow,
     /// The last one is not polled before the others have ended
     Unpolled,
 }
 
 impl Consumers {
-    /// Times that consumer `index` of `count` hashes each batch, the work that makes it slow.
+    /// Returns how often consumer `index` of `count` hashes each batch: the work that makes it
+    /// slow.
     pub fn hashes(self, index: usize, count: usize) -> usize {
         match self {
             Self::Slow if index + 1 == count => 10,
@@ -169,7 +184,7 @@ impl fmt::Display for Consumers {
     }
 }
 
-/// Input and output partitions, written `MxN`.
+/// Numbers of input and output partitions, written `MxN`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     pub inputs: usize,
@@ -180,8 +195,9 @@ impl FromStr for Shape {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (inputs, outputs) =
-            text.split_once('x').ok_or_else(|| format!("'{text}' is no shape; write one like 4x4 or 16x256"))?;
+        let (inputs, outputs) = text
+            .split_once('x')
+            .ok_or_else(|| format!("invalid shape '{text}': expected MxN, such as 4x4 or 16x256"))?;
         Ok(Self { inputs: units::parse_count(inputs)?, outputs: units::parse_count(outputs)? })
     }
 }

@@ -6,10 +6,9 @@ use annulus_terminal::{
     machine::Machine,
     report::{
         chart::{BarGroup, bars},
-        page,
+        page, plain,
     },
 };
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use super::{
@@ -194,12 +193,7 @@ fn by_consumers(lines: &[Line]) -> impl Iterator<Item = (&'static str, &'static 
 /// Tables for the terminal, one for each kind of consumers.
 pub fn tables(lines: &[Line]) -> String {
     let tables = by_consumers(lines).map(|(title, header, lines)| {
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
-        table.add_rows(lines.into_iter().map(Line::cells));
-        for column in table.column_iter_mut().skip(3) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
+        let table = plain::table(header, &[0, 1, 2], lines.into_iter().map(Line::cells));
         format!("\n{title}:\n{table}")
     });
     tables.collect::<Vec<_>>().join("\n")

@@ -8,88 +8,93 @@ use clap::{Args, ValueEnum};
 const DEFAULT_WAYS: &str =
     if cfg!(feature = "ofi") { "plain,tcp,rustls,tls,shared,ofi-tcp,ofi-shm" } else { "plain,tcp,rustls,tls,shared" };
 
-/// Options of `annulus bench roundabout`.
-#[derive(Args, Clone, Debug)]
-#[command(after_help = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   annulus bench roundabout
   annulus bench roundabout --elements 64K,1M,4M --bytes 8G --rounds 9
   annulus bench roundabout --ways plain,tcp --json
 
-Measures the throughput from one host to the next by the size of an element, as figure 5 of \
-'A Spinning Join That Does Not Get Dizzy' (Frey, Goncalves, Kersten, Teubner) does. Both hosts are \
-threads of this process, connected by loopback. For each way and size, a first run checks every \
-byte. Then all ways run in turn; each round starts with the next way. In these runs the receiver \
-checks the first and last bytes of every element.
-
-Ways:
-  plain   a TCP stream between two threads, element by element: the rival of tcp
-  tcp     a roundabout of two hosts over TCP
-  rustls  a TLS 1.3 stream of rustls (AES-128-GCM), otherwise as plain: the rival of tls
-  tls     a roundabout over TLS 1.3 with certificates on both sides
-  shared  a roundabout over Unix sockets, which hand over buffers in shared memory
-With the cargo feature ofi, also roundabouts over libfabric:
-  ofi-tcp, ofi-shm  the providers tcp and shm
-  ofi, ofi-sealed   the provider of --fabric, without and with encryption
+Elements go from one host to the next: figure 5 of Frey, Goncalves, Kersten
+and Teubner, A Spinning Join That Does Not Get Dizzy, which shows the
+throughput by the size of a transfer. Both hosts are threads of this process,
+connected by loopback. Every byte is checked once for each way and size. Then
+all ways run in turn, each round starting with the next one; the receiver
+reads the first and last bytes of every element.
 
 Columns of --json:
   way, element_bytes, elements
-  gb_per_s     1e9 bytes of elements per second, median of the rounds
-  ratio        gb_per_s divided by that of plain with elements of the same size
-  spread       interquartile range of the rounds, divided by their median
-  too_short    whether the median round took less than 1 ms: then gb_per_s means little")]
+  gb_per_s       10^9 bytes of elements per second, median of the rounds
+  ratio          gb_per_s / gb_per_s of the plain stream, for the same size
+  spread         interquartile range of the rounds / their median
+  too_short      whether the median round took under 1 ms: then gb_per_s means
+                 little";
+
+/// What the benchmark measures, and how often.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = EXAMPLES)]
 pub struct RoundaboutArgs {
-    /// Sizes of an element, each of which fills a buffer
-    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "4K,16K,64K,256K,1M,4M")]
-    #[arg(value_parser = parse_element)]
+    /// Sizes of an element, which fills a buffer
+    #[arg(
+        long,
+        value_name = "SIZE",
+        value_delimiter = ',',
+        default_value = "4K,16K,64K,256K,1M,4M",
+        value_parser = parse_element
+    )]
     pub elements: Vec<u32>,
-    /// Bytes that each run sends; at least two elements for each buffer of a host
+    /// Bytes that each run sends
+    ///
+    /// At least two elements for each buffer of a host.
     #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = units::parse_size)]
     pub bytes: usize,
-    /// Ways to send them
+    /// Ways to send elements
     #[arg(long, value_name = "WAY", value_delimiter = ',', default_value = DEFAULT_WAYS)]
     pub ways: Vec<Way>,
-    /// libfabric's provider for the ways ofi and ofi-sealed, and its address if it has one
+    /// Libfabric provider of the ways ofi and ofi-sealed
+    ///
+    /// With an address, if the provider needs one.
     #[cfg(feature = "ofi")]
     #[arg(long, value_name = "PROVIDER[@ADDRESS]", default_value = "tcp@127.0.0.1")]
     pub fabric: String,
-    /// Buffers of each host for incoming elements
+    /// Receive buffers of each host
     #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65536))]
     pub places: u32,
-    /// Buffers of each host for elements that it injects; with shared, those of --places come on
-    /// top
+    /// Send buffers of each host
+    ///
+    /// With the way shared, the buffers of --places serve for sending, too.
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub own: u32,
     /// Timed runs of each way
-    #[arg(long, default_value = "5", value_name = "R", value_parser = units::parse_count)]
+    #[arg(long, default_value = "5", value_name = "N", value_parser = units::parse_count)]
     pub rounds: usize,
-    /// Print one JSON object a line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(long)]
     pub json: bool,
 }
 
-/// A way to send elements.
+/// How elements are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Way {
-    /// A TCP stream
+    /// A TCP stream between two threads, written element by element
     Plain,
-    /// A roundabout over TCP
+    /// A ring of two hosts over TCP
     Tcp,
-    /// A TLS stream of rustls
+    /// A TLS 1.3 stream (AES-128-GCM) of rustls, written element by element
     Rustls,
-    /// A roundabout over TLS
+    /// A ring of two hosts over TLS 1.3, with certificates on both sides
     Tls,
-    /// A roundabout in shared memory
+    /// A ring of two hosts that pass buffers in shared memory
     Shared,
-    /// A roundabout over libfabric's TCP
+    /// A ring over libfabric's TCP provider
     #[cfg(feature = "ofi")]
     OfiTcp,
-    /// A roundabout over libfabric's shared memory
+    /// A ring over libfabric's shared-memory provider
     #[cfg(feature = "ofi")]
     OfiShm,
-    /// A roundabout over the provider of --fabric
+    /// A ring over the provider of --fabric
     #[cfg(feature = "ofi")]
     Ofi,
-    /// The same, encrypted
+    /// A ring over the provider of --fabric, with encrypted elements
     #[cfg(feature = "ofi")]
     OfiSealed,
 }

@@ -1,5 +1,5 @@
-//! One folder a command: its arguments, how it runs, and what it reports. A command knows the modules
-//! beside this one, and no other command.
+//! The commands, one folder each: its arguments, its work and its report. A command imports the
+//! modules beside this one, and no other command.
 
 pub mod bench;
 pub mod completions;

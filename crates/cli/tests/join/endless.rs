@@ -129,7 +129,7 @@ fn an_endless_join_that_is_interrupted_leaves_nothing() {
     for seed in seeds() {
         let ended = stopped_here(&scene, seed, |_, running, _| running.signal("INT"));
         assert_eq!(ended.code, Some(130), "{}", ended.stderr);
-        assert!(ended.stderr.contains("nothing of this join is left"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("the partial output is removed"), "{}", ended.stderr);
         scene.assert_nothing_left();
         assert_in_time(ended.after);
     }
@@ -250,7 +250,7 @@ fn machines_are_free_when_an_endless_join_is_interrupted() {
         let said = Instant::now();
         // What is said to be gone is gone when it is said.
         let output = machines.output();
-        assert!(ended.stderr.contains("nothing of this join is left"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("the partial output is removed"), "{}", ended.stderr);
         assert_eq!(ended.code, Some(130));
         assert!(!output.exists(), "{:?} is left", tree(&output));
         let open: Vec<_> = machines.nodes.iter().flat_map(|node| open_files(node.id(), &output)).collect();
@@ -293,7 +293,7 @@ fn an_endless_join_starts_over_without_a_machine_that_is_killed() {
     let mut machines = Machines::new();
     let mut running = machines.start(&[JOINS[1], &["--retry"]].concat(), 100);
     machines.nodes[1].signal("KILL");
-    running.wait_for_stderr("starting over on the other 2");
+    running.wait_for_stderr("restarting on the other 2");
     let others = [0, 2].map(|place| machines.nodes[place].id());
     let before = others.map(|pid| ticks(pid).expect("a node"));
     wait_for_moment(&mut running, || others.to_vec(), &before, 50);

@@ -264,6 +264,18 @@ fn the_number_of_revolutions_is_told() {
 }
 
 #[test]
+fn sides_of_one_name_are_refused() {
+    for sides in [["x.csv", "a=y.csv"], ["b=x.csv", "y.csv"], ["t=x.csv", "t=y.csv"]] {
+        let refused = Annulus::new(["join", sides[0], sides[1], "--on", "id", "--explain"]).fails();
+        assert!(
+            refused.stderr.contains("are both named '") && refused.stderr.contains("NAME=PATH"),
+            "{}",
+            refused.stderr
+        );
+    }
+}
+
+#[test]
 fn help_has_examples() {
     let done = Annulus::new(["join", "--help"]).succeeds();
     assert!(done.stdout.contains("Examples:\n  annulus join "), "{}", done.stdout);

@@ -56,7 +56,7 @@ fn a_machine_that_is_lost_is_named_and_retried_without() {
     assert!(!ring.path().join("out").exists());
     let retry = [&ON_RING[..], &["--retry"]].concat();
     let done = join(ring.path(), "out", &retry).succeeds();
-    assert!(done.stderr.contains("starting over on the other 2"), "{}", done.stderr);
+    assert!(done.stderr.contains("restarting on the other 2"), "{}", done.stderr);
     join(ring.path(), "alone", &[]).succeeds();
     assert_eq!(rows_of_files(&ring.path().join("out")), rows_of_files(&ring.path().join("alone")));
 }

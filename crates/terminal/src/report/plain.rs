@@ -1,11 +1,11 @@
-//! Tables for the terminal.
+//! Tables for the terminal. On one they are wrapped at its width; otherwise their lines are whole.
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 /// Returns a table. Columns are aligned as numbers, except those in `words`.
 pub fn table(header: &[&str], words: &[usize], rows: impl Iterator<Item = Vec<String>>) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(header);
     rows.for_each(|row| {
         table.add_row(row);
@@ -15,5 +15,12 @@ pub fn table(header: &[&str], words: &[usize], rows: impl Iterator<Item = Vec<St
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
+    table
+}
+
+/// Returns an empty table without lines, for names and their values.
+pub fn list() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table
 }

@@ -6,27 +6,27 @@ use annulus_terminal::units::{self, counted};
 use clap::Args;
 use indicatif::BinaryBytes;
 
-/// Options of `annulus reproduce cyclo-join`.
-#[derive(Args, Clone, Debug)]
-#[command(after_help = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   annulus reproduce cyclo-join
-  annulus reproduce cyclo-join --rows 50M --more-rows 10M --rounds 5 --out results
+  annulus reproduce cyclo-join --rows 50M --more-rows 10M --out results
   annulus reproduce cyclo-join --figures 9,12 --zipf-rows 1M
 
-Measures on this machine what the figures of 'A Spinning Join That Does Not Get Dizzy' (Frey, \
-Goncalves, Kersten, Teubner) show:
-  5         throughput from host to host by the size of a buffer
-  7, 8      the hash join by hosts: the same tables, and tables that grow with the hosts
-  9         tables with keys by Zipf's law, on one host and on six
-  10, 11    the sort-merge join, as 7 and 8, with the time that hosts wait for data
-  12        six hosts over different links with 1 to 4 threads; with table I, the load of the cores
-All hosts are threads of this process. In 7 to 11 one host works at a time, as if it had the \
-machine to itself, which shows the work of each host. In 12, and in a part of 7, all work at once \
-and share the cores. 'annulus bench join --help' explains the columns. Every result is compared \
-with an independent answer. When everything is measured, three files are written to the folder: \
-cyclo-join.jsonl, cyclo-join.csv and cyclo-join.html.")]
+Measures the figures of the evaluation in Frey, Goncalves, Kersten and
+Teubner, A Spinning Join That Does Not Get Dizzy. All hosts are threads of
+this process. In figures 7 to 11, one host works at a time, as if it had the
+machine to itself, which shows the work of each host. In figure 12 and in one
+line of figure 7, all hosts work at once and share the cores.
+
+Every result is compared with an independent answer. For the columns, see
+annulus bench join --help. When all is measured, cyclo-join.jsonl,
+cyclo-join.csv and cyclo-join.html are written to the folder.";
+
+/// What is measured for the paper's figures.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = EXAMPLES)]
 pub struct CycloJoinArgs {
-    /// Folder for the files; created if missing
+    /// Folder for the files, created if necessary
     #[arg(long, value_name = "DIR", default_value = "annulus-cyclo-join")]
     pub out: PathBuf,
     /// Figures to measure
@@ -35,7 +35,7 @@ pub struct CycloJoinArgs {
     /// Rows of each table in figures 7 and 10
     #[arg(long, value_name = "N", default_value = "10M", value_parser = units::parse_tuples)]
     pub rows: u64,
-    /// Rows per host of each table in figures 8 and 11
+    /// Rows of each table per host in figures 8 and 11
     #[arg(long, value_name = "N", default_value = "2M", value_parser = units::parse_tuples)]
     pub more_rows: u64,
     /// Rows of each table in figure 9
@@ -47,10 +47,10 @@ pub struct CycloJoinArgs {
     /// Bytes that each run of figure 5 sends
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = units::parse_size)]
     pub bytes: usize,
-    /// Timed runs of each measurement
-    #[arg(long, default_value = "3", value_name = "R", value_parser = units::parse_count)]
+    /// Timed runs of each cell
+    #[arg(long, default_value = "3", value_name = "N", value_parser = units::parse_count)]
     pub rounds: usize,
-    /// Check in seconds that everything works, with few rows and one round; the figures mean nothing
+    /// Take seconds, to test that all works; the figures mean nothing
     #[arg(long)]
     pub quick: bool,
 }
@@ -58,25 +58,25 @@ pub struct CycloJoinArgs {
 /// A figure of the paper that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Figure {
-    /// Throughput by the size of a buffer
+    /// Throughput between hosts, by the size of a buffer
     #[value(name = "5")]
     Transfer,
-    /// Hash join, the same tables on more and more hosts
+    /// Hash join: the same tables on more and more hosts
     #[value(name = "7")]
     Hash,
-    /// Hash join, tables that grow with the hosts
+    /// Hash join: tables that grow with the number of hosts
     #[value(name = "8")]
     HashGrowing,
-    /// Keys by Zipf's law
+    /// Zipf-distributed keys, on one host and on six
     #[value(name = "9")]
     Zipf,
-    /// Sort-merge join, the same tables on more and more hosts
+    /// Sort-merge join: the same tables on more and more hosts, with waiting times
     #[value(name = "10")]
     Sort,
-    /// Sort-merge join, tables that grow with the hosts
+    /// Sort-merge join: tables that grow with the number of hosts
     #[value(name = "11")]
     SortGrowing,
-    /// Links and threads, with table I
+    /// Six hosts over different links with 1 to 4 threads; with table I, the load of the cores
     #[value(name = "12")]
     Links,
 }

@@ -12,48 +12,58 @@ use clap::Args;
 
 use crate::pages::{DEFAULT_BUFFER_BYTES, LIMIT_BYTES, Setting, default_memory_bytes};
 
-/// Options of `annulus reproduce pages`.
-#[derive(Args, Clone, Debug)]
-#[command(after_help = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   annulus reproduce pages
   annulus reproduce pages --out results --tuples 20M --rounds 5
   annulus reproduce pages --oversubscribe --skip-flink
   annulus reproduce pages --flink ~/annulus/bench/flink/run
 
-Measures on this machine what the figures of 'Implementing an Efficient Shuffle Operator for \
-Streaming Database Systems' (Ladner) show, with Ranges, the partitioner of Annulus:
-  4.1, 4.2  throughput by threads, 16-byte tuples, 2, 4, 8 and 16 partitions
+Measures the figures of the evaluation in Ladner, Implementing an Efficient
+Shuffle Operator for Streaming Database Systems, with Ranges, the way of
+Annulus, beside the paper's variants:
+  4.1, 4.2  throughput by threads; 16-byte tuples, 2, 4, 8 and 16 partitions
   4.3-4.5   the same for tuples of 4, 16 and 100 bytes, 32 and 1024 partitions
-  4.6       peak memory, 16-byte tuples, 32 partitions, all cores
-  4.7       Apache Flink's keyBy, 1024 partitions, all cores; skipped if Java or Maven is missing
-Every variant is checked byte by byte before it is timed. 'annulus bench pages --help' explains \
-the columns. When everything is measured, three files are written to the folder: pages.json, \
-pages.csv and pages.html.")]
+  4.6       peak memory; 16-byte tuples, 32 partitions, all cores
+  4.7       Apache Flink's keyBy; 1024 partitions, all cores; skipped without
+            Java or Maven
+
+Every variant is checked byte by byte before it is timed. For the columns, see
+annulus bench pages --help. When all is measured, pages.json, pages.csv and
+pages.html are written to the folder.";
+
+/// What is measured for the paper's figures.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = EXAMPLES)]
 pub struct ReproduceArgs {
-    /// Folder for the files; created if missing
+    /// Folder for the files, created if necessary
     #[arg(long, value_name = "DIR", default_value = "annulus-pages")]
     pub out: PathBuf,
-    /// Tuples of each run, like 500k or 67.2M [default: 67.2M, or as many as fit on pages in half of
-    /// the memory]
+    /// Tuples of each run, such as 500k [default: up to 67.2M]
+    ///
+    /// By default 67.2M, or as many as fit on pages in half of the memory.
     #[arg(long, value_name = "N", value_parser = units::parse_tuples)]
     pub tuples: Option<u64>,
     /// Timed runs of each variant
-    #[arg(long, default_value = "3", value_name = "R", value_parser = units::parse_count)]
+    #[arg(long, default_value = "3", value_name = "N", value_parser = units::parse_count)]
     pub rounds: usize,
-    /// Measure up to twice as many threads as there are cores
+    /// Measure up to twice as many threads as cores
     #[arg(long)]
     pub oversubscribe: bool,
-    /// Memory limit of each measurement [default: 60 % of the machine's, at most 90 % of what is free]
+    /// Most memory of a cell
+    ///
+    /// By default 60 % of the machine's memory, and at most 90 % of what is free.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub memory: Option<usize>,
-    /// Flink's benchmark, or its folder [default: bench/flink/run here or in a folder above]
+    /// Flink benchmark to run, or its folder
+    ///
+    /// By default bench/flink/run in this folder or one above it.
     #[arg(long, value_name = "PATH", conflicts_with = "skip_flink")]
     pub flink: Option<PathBuf>,
-    /// Leave figure 4.7 out
+    /// Leave out figure 4.7
     #[arg(long)]
     pub skip_flink: bool,
-    /// Check in seconds that everything works, with few tuples, small pages and one round; the
-    /// figures mean nothing
+    /// Take seconds, to test that all works; the figures mean nothing
     #[arg(long)]
     pub quick: bool,
 }

@@ -1,5 +1,5 @@
-//! `annulus bench`: rivals on the same input in the same run, the answers compared before anything
-//! is timed.
+//! `annulus bench`: compares parts of Annulus with alternatives in the same run. Answers are
+//! checked before anything is timed.
 
 use annulus_bench::{
     join::{self, JoinArgs},
@@ -14,11 +14,11 @@ use crate::{blocking, interrupt::until_interrupted, outcome::Outcome, runtime};
 
 #[derive(Subcommand)]
 pub enum BenchCommand {
-    /// Compare DataFusion's RepartitionExec with Annulus on TPC-H lineitem, in memory
+    /// Repartition rows in memory, with DataFusion's operator and with ours
     Repartition(RepartitionArgs),
-    /// Compare ways to shuffle tuples onto pages: the paper's and that of Annulus
+    /// Shuffle tuples onto pages, in the paper's ways and in ours
     Pages(PagesArgs),
-    /// Measure how fast elements go from one host of a roundabout to the next
+    /// Send buffers from one host of a ring to the next
     Roundabout(RoundaboutArgs),
     /// Join two tables around rings of different sizes
     Join(JoinArgs),

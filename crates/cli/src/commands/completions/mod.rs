@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use crate::outcome::Outcome;
 
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   annulus completions bash > ~/.local/share/bash-completion/completions/annulus
   annulus completions zsh > ~/.zfunc/_annulus        a folder in $fpath, before compinit
   annulus completions fish > ~/.config/fish/completions/annulus.fish")]

@@ -13,7 +13,7 @@ use super::find;
 use crate::outcome::Outcome;
 
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   annulus man | man -l -
   annulus man bench pages | man -l -
   annulus man --out ~/.local/share/man/man1          install all pages")]

@@ -24,7 +24,7 @@ const TOPICS: [(&str, &str, &str); 6] = [
 ];
 
 #[derive(clap::Args)]
-#[command(after_help = topics())]
+#[command(after_long_help = topics())]
 pub struct HelpArgs {
     /// A command, or one of the topics below
     #[arg(value_name = "COMMAND|TOPIC")]

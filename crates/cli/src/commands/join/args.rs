@@ -13,7 +13,7 @@ use annulus_dataset::{
     input::BadRows,
     output::{Existing, OutputFormat},
 };
-use annulus_join::types::Side;
+use annulus_join::types::{JoinType, Side};
 use annulus_roundabout::secure::{HostName, Identity, Role};
 use annulus_terminal::machine;
 use anyhow::{Result, bail};
@@ -21,102 +21,133 @@ use clap::ValueEnum;
 
 use crate::{formats::DatasetFormat, reading::ReadingArgs, units};
 
-#[derive(clap::Args)]
-#[command(after_help = "Examples:
-  annulus join lineitem/ orders.parquet --on l_orderkey=o_orderkey --output joined
-  annulus join a.parquet b.parquet --where 'a.t BETWEEN b.t - 5 AND b.t + 5' --output near --local 4
-  annulus join q=quotes/ t=trades/ --on symbol --where 't.time >= q.time' --type left --output out
+const EXAMPLES: &str = "\
+Examples:
+  annulus join lineitem/ orders.parquet --on l_orderkey=o_orderkey -o joined
+  annulus join a.parquet b.parquet --where 'a.t BETWEEN b.t - 5 AND b.t + 5' \\
+    --output near --local 4
+  annulus join q=quotes/ t=trades/ --on symbol --where 't.time >= q.time' \\
+    --type left --output out
   annulus join users.csv banned.csv --on id --type anti --output clean
-  annulus join a/ b/ --where 'levenshtein(a.name, b.name) <= 2' --output alike --explain
-  annulus join /shared/a /shared/b --on id --ring ring.toml --output /shared/joined
+  annulus join a/ b/ --where 'levenshtein(a.name, b.name) <= 2' --explain
+  annulus join /shared/a /shared/b --on id --ring ring.toml \\
+    --output /shared/joined
 
-Inputs are a file, a folder or a glob of Parquet, CSV, JSON, Arrow IPC, Avro or page files. A predicate calls them a and b, unless a name is
-given (NAME=PATH), and their columns as they are called in the files, in capitals and small letters. --on and --where are the condition of the join: with
---type left, rows of LEFT without a partner come out with nulls. Null is equal to nothing. All columns come out; those of RIGHT
-that LEFT has, too, get --suffix.
+A side is a file, a folder or a glob of Parquet, CSV, JSON, Arrow IPC, Avro or
+page files. A predicate calls the sides a and b, or by the names given
+(NAME=PATH). Column names are case-sensitive.
 
-One side stays on its hosts, and the other is read meanwhile and goes around the ring in fragments (--rotate; by default the smaller one,
-and on one host the larger one). Hosts find pairs by hash if the condition has equal keys, by sorting if it has a band (a.t < b.t + 5), and
-by looking at all pairs otherwise; --explain says which, and what memory each host needs. Every host joins the whole side that goes around,
-so on one machine more hosts divide the memory, not the time.
+--on and --where together are the join condition, as ON in SQL. With --type
+left, rows of LEFT without a match are kept, with nulls for RIGHT. Null equals
+nothing. The result has all columns of both sides; a column of RIGHT whose
+name LEFT also has gets --suffix.
 
-DIR/host-00/ and so on have the files of each host, and DIR/manifest.json, with rows and checksums, comes last; the folder can be the next join's
-input. If a host fails or you press Ctrl-C, the join removes its partial output; a second Ctrl-C ends it at once.
+One relation is stationary: each host prepares its part of it. The other
+relation rotates: it is read in fragments, which go from host to host around
+the ring. By default the smaller relation rotates; on a single host, the
+larger one. Hosts find pairs with a hash join if the condition has equal
+columns, with a sort-merge join if it has a band (a.t < b.t + 5), and with
+nested loops otherwise. --explain shows the choice, its reasons, and the
+memory that each host needs. Every host joins the whole rotating relation: on
+one machine, more hosts divide the memory, not the time.
 
-Fields of --json: those of the plan (with --explain these alone), of the result, and per_host:
-  dropped_left, dropped_right  predicates that are applied where that side is read
-  host, rows, bytes            its name, and its rows and bytes of both sides as they were read
-  prepared_bytes               those of both sides when they were prepared
-  injected, joined             fragments that it sent around, and those that it joined; bytes_joined are theirs
-  load_ms, setup_ms, join_ms, wait_ms
-                               reading, preparing, joining and writing, and waiting for fragments
-  peak_bytes                   most memory of its process while it was at the join")]
+Each host writes its files to DIR/host-00/, DIR/host-01/ and so on. The last
+file is DIR/manifest.json, with rows and checksums. The folder can be the
+input of another command. If a host fails or you press Ctrl-C, the join
+removes its partial output. A second Ctrl-C ends the join at once.
+
+Fields of --json: the plan (with --explain only the plan), the result, and
+per_host:
+  dropped_left, dropped_right  predicates applied while that side is read
+  host, rows, bytes            name; rows and bytes read of both sides
+  prepared_bytes               bytes of both sides after preparation
+  injected, joined             fragments sent and fragments joined
+  bytes_joined                 bytes of the fragments joined
+  load_ms, setup_ms            time to read and to prepare the input
+  join_ms, wait_ms             time to join and write, and to wait
+  peak_bytes                   peak memory of the process during the join";
+
+#[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub struct JoinArgs {
-    /// The left side: a file, folder or glob, or NAME=PATH
+    /// Left side: a file, a folder or a glob, or NAME=PATH
     #[arg(value_name = "LEFT")]
     left: String,
-    /// The right side
+    /// Right side
     #[arg(value_name = "RIGHT")]
     right: String,
-    /// Columns that are equal: LEFT=RIGHT, or one name for both; several with commas between
+    /// Columns that must be equal: LEFT=RIGHT, or one name for both
+    ///
+    /// Several pairs are separated by commas.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     on: Vec<String>,
-    /// A SQL predicate over both sides that pairs must satisfy
+    /// SQL predicate that pairs of rows must satisfy
     #[arg(long = "where", value_name = "PREDICATE", id = "condition")]
     condition: Option<String>,
-    /// Which rows come out: inner, left, right, full, semi, anti, right-semi, right-anti
+    /// Type of the join
     #[arg(long = "type", value_name = "TYPE", default_value = "inner")]
-    join: JoinKind,
+    join: TypeArg,
     /// Folder for the result
     #[arg(long, short, value_name = "DIR", required_unless_present = "explain")]
     output: Option<PathBuf>,
     /// Host processes on this machine
-    #[arg(long, value_name = "T", default_value = "1", value_parser = units::parse_count, conflicts_with = "ring")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = units::parse_count, conflicts_with = "ring")]
     local: usize,
-    /// The file of a ring whose hosts run already (annulus node --ring)
+    /// Run the join on the hosts of a ring (see annulus node)
     #[arg(long, value_name = "FILE")]
     ring: Option<PathBuf>,
-    /// With --ring, the submitter whose certificate is shown [default: the one whose key is in the
-    /// folder of certificates]
+    /// With --ring, the submitter whose certificate to use
+    ///
+    /// By default, the submitter whose key is in the folder of certificates.
     #[arg(long, value_name = "NAME", requires = "ring")]
     name: Option<HostName>,
-    /// With --ring, whose files stand under the inputs' paths: shared by all hosts, or each host's
-    /// own
-    #[arg(long, value_name = "WHOSE", requires = "ring", default_value = "shared")]
+    /// With --ring, whether hosts share the input files
+    #[arg(long, value_name = "MODE", requires = "ring", default_value = "shared")]
     inputs: InputsArg,
-    /// The side that goes around the ring [default: the smaller one, or on one host the larger one]
+    /// Relation that rotates around the ring
+    ///
+    /// By default the smaller one, or on a single host the larger one.
     #[arg(long, value_name = "SIDE")]
     rotate: Option<SideArg>,
-    /// How hosts find pairs [default: what suits the condition]
+    /// Join algorithm [default: the one that suits the condition]
     #[arg(long)]
     algorithm: Option<AlgorithmArg>,
-    /// Threads of each host [default: its cores; with --local, the cores divided among the hosts]
+    /// Threads of each host
+    ///
+    /// By default all cores of the host. With --local, the cores are divided among the hosts.
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     threads: Option<usize>,
-    /// Memory that each host may use, like 512M or 2G: a join that needs more is refused [default:
-    /// no limit]
+    /// Memory that each host may use [default: unlimited]
+    ///
+    /// A size such as 512M or 2G. A join that would need more is refused.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     memory_limit: Option<usize>,
-    /// Cut the stationary side into N parts and turn the ring once for each, or 'auto': as often as
-    /// --memory-limit asks for
+    /// Parts of the stationary relation, or auto
+    ///
+    /// The parts are joined in turn. The other relation rotates once for each part. With auto, the
+    /// number follows from --memory-limit.
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_revolutions)]
     revolutions: Revolutions,
-    /// Bytes of the fragments that go around, on one of which a row must fit: from 4K to 1G
+    /// Size of the rotating fragments, from 4K to 1G
+    ///
+    /// A row must fit in a fragment.
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = units::parse_size)]
     fragment_size: usize,
-    /// Buffers of each host for fragments: more make up for hosts of changing speed
+    /// Fragment buffers of each host
+    ///
+    /// More buffers compensate for hosts whose speed varies.
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u32).range(3..=1 << 16))]
     buffers: u32,
-    /// Seconds without a word after which a host counts as failed
+    /// Seconds of silence after which a host is lost
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = units::parse_seconds)]
     timeout: Duration,
-    /// Start over as often as N times if a host is lost, without that host
+    /// Restart up to N times without a host that is lost
     #[arg(long, value_name = "N", default_value = "0", num_args = 0..=1, default_missing_value = "1")]
     retry: usize,
-    /// With --ring, seconds to wait for hosts that are busy with other joins
+    /// With --ring, seconds to wait for hosts that are busy
     #[arg(long, value_name = "SECONDS", requires = "ring", value_parser = units::parse_seconds)]
     wait: Option<Duration>,
-    /// Added to the names of columns of RIGHT that LEFT has, too
+    /// Suffix for columns of RIGHT that LEFT also has
     #[arg(long, value_name = "TEXT", default_value = "_right")]
     suffix: String,
     #[command(flatten)]
@@ -124,10 +155,12 @@ pub struct JoinArgs {
     /// Format of the result's files
     #[arg(long, default_value = "parquet")]
     format: DatasetFormat,
-    /// Delete a dataset that is in the folder, first: it is gone also if the join fails
+    /// Delete a dataset in the output folder first
+    ///
+    /// The old dataset is gone even if the join fails.
     #[arg(long)]
     overwrite: bool,
-    /// Say how the join would be done, and do not do it
+    /// Show how the join would run, without running it
     #[arg(long)]
     explain: bool,
     /// Print one JSON object instead of a table
@@ -135,40 +168,107 @@ pub struct JoinArgs {
     json: bool,
 }
 
+/// The type of a join.
+#[derive(Clone, Copy, ValueEnum)]
+enum TypeArg {
+    /// Pairs that match
+    Inner,
+    /// Pairs that match, and rows of LEFT without a match
+    Left,
+    /// Pairs that match, and rows of RIGHT without a match
+    Right,
+    /// Pairs that match, and rows of both without a match
+    Full,
+    /// Rows of LEFT with a match
+    Semi,
+    /// Rows of LEFT without a match
+    Anti,
+    /// Rows of RIGHT with a match
+    RightSemi,
+    /// Rows of RIGHT without a match
+    RightAnti,
+}
+
+impl From<TypeArg> for JoinKind {
+    fn from(join: TypeArg) -> Self {
+        Self(match join {
+            TypeArg::Inner => JoinType::Inner,
+            TypeArg::Left => JoinType::Left,
+            TypeArg::Right => JoinType::Right,
+            TypeArg::Full => JoinType::Full,
+            TypeArg::Semi => JoinType::LeftSemi,
+            TypeArg::Anti => JoinType::LeftAnti,
+            TypeArg::RightSemi => JoinType::RightSemi,
+            TypeArg::RightAnti => JoinType::RightAnti,
+        })
+    }
+}
+
+/// Whether hosts share the input files.
 #[derive(Clone, Copy, ValueEnum)]
 enum InputsArg {
     /// All hosts see the same files, and each reads a part of them
     Shared,
-    /// Each host reads all files that it sees; there are some here, too, which tell columns and
-    /// sizes
+    /// Each host has its own files and reads all of them; this machine needs some, too, to plan the
+    /// join
     Each,
 }
 
+impl From<InputsArg> for Inputs {
+    fn from(inputs: InputsArg) -> Self {
+        match inputs {
+            InputsArg::Shared => Self::Shared,
+            InputsArg::Each => Self::Each,
+        }
+    }
+}
+
+/// One of the two relations.
 #[derive(Clone, Copy, ValueEnum)]
 enum SideArg {
     Left,
     Right,
 }
 
+impl From<SideArg> for Side {
+    fn from(side: SideArg) -> Self {
+        match side {
+            SideArg::Left => Self::Left,
+            SideArg::Right => Self::Right,
+        }
+    }
+}
+
+/// How hosts find pairs.
 #[derive(Clone, Copy, ValueEnum)]
 enum AlgorithmArg {
-    /// By a hash of equal keys
+    /// Hash join, for equal columns
     Hash,
-    /// By sorting both sides: equal keys, a band, or both
+    /// Sort-merge join, for equal columns, a band, or both
     Merge,
-    /// By looking at every pair
+    /// Nested loops, which compare all pairs
     Loops,
 }
 
-/// A join to be carried out, or explained.
+impl From<AlgorithmArg> for Algorithm {
+    fn from(algorithm: AlgorithmArg) -> Self {
+        match algorithm {
+            AlgorithmArg::Hash => Self::Hash,
+            AlgorithmArg::Merge => Self::Merge,
+            AlgorithmArg::Loops => Self::Loops,
+        }
+    }
+}
+
+/// A join to run or to explain.
 pub struct JoinCommandJob {
     pub job: JoinJob,
     pub hosts: usize,
-    /// The ring that does it, and who asks for it; processes of this machine without one.
+    /// The ring and the submitter; without them, hosts are processes of this machine.
     pub ring: Option<(RingFile, Identity)>,
-    /// How often it may start over without a host that was lost.
+    /// Restarts that are allowed, each without a host that was lost.
     pub retries: usize,
-    /// How long it waits for hosts that are busy.
+    /// Time to wait for hosts that are busy.
     pub wait: Duration,
     pub explain: bool,
     pub json: bool,
@@ -178,16 +278,14 @@ impl JoinArgs {
     /// Checks the arguments against each other.
     pub fn check(self) -> Result<JoinCommandJob> {
         if self.on.is_empty() && self.condition.is_none() {
-            bail!("nothing to join on; give columns that are equal (--on), or a predicate (--where), or both");
+            bail!("no join condition: give --on COLUMNS, --where PREDICATE, or both");
         }
         let options = self.reading.options()?;
         if options.on_bad_row == BadRows::Quarantine {
-            bail!("--on-bad-row quarantine is not for joins; choose fail or skip");
+            bail!("invalid --on-bad-row 'quarantine': only partition has it; expected fail or skip");
         }
         if self.retry > 0 && matches!(self.inputs, InputsArg::Each) {
-            bail!(
-                "--retry starts over without a host, and with --inputs each also without its rows; choose one of them"
-            );
+            bail!("--retry cannot be used with --inputs each: without a lost host, its rows would be missing");
         }
         let ring = match &self.ring {
             Some(path) => {
@@ -197,12 +295,16 @@ impl JoinArgs {
             }
             None => None,
         };
-        // Hosts may run in other folders.
+        // Hosts of a ring run in other folders.
         let path_of = |path: &str| if ring.is_some() { absolute(path) } else { path.to_owned() };
         let input = |text: &str, name: &str| {
             let (name, path) = named(text).unwrap_or((name, text));
             Input { name: name.to_owned(), paths: vec![path_of(path)], options: options.clone() }
         };
+        let (left, right) = (input(&self.left, "a"), input(&self.right, "b"));
+        if left.name == right.name {
+            bail!("LEFT and RIGHT are both named '{}': give one of them another name (NAME=PATH)", left.name);
+        }
         let output = self.output.unwrap_or_default();
         let output = if ring.is_some() { PathBuf::from(absolute(&output.to_string_lossy())) } else { output };
         let hosts = ring.as_ref().map_or(self.local, |(file, _)| file.hosts.len());
@@ -211,33 +313,23 @@ impl JoinArgs {
             (left.trim().to_owned(), right.trim().to_owned())
         };
         let query = Query {
-            left: input(&self.left, "a"),
-            right: input(&self.right, "b"),
+            left,
+            right,
             on: self.on.iter().map(pair).collect(),
             condition: self.condition,
-            join: self.join,
+            join: self.join.into(),
             suffix: self.suffix,
         };
         let options = JoinOptions {
-            rotate: self.rotate.map(|side| match side {
-                SideArg::Left => Side::Left,
-                SideArg::Right => Side::Right,
-            }),
-            algorithm: self.algorithm.map(|algorithm| match algorithm {
-                AlgorithmArg::Hash => Algorithm::Hash,
-                AlgorithmArg::Merge => Algorithm::Merge,
-                AlgorithmArg::Loops => Algorithm::Loops,
-            }),
+            rotate: self.rotate.map(Side::from),
+            algorithm: self.algorithm.map(Algorithm::from),
             threads: self.threads.or_else(|| self.ring.is_none().then(|| (machine::cores() / self.local).max(1))),
-            // Too large is refused with what can be.
+            // A size beyond u32 is refused with the other sizes out of range.
             fragment_bytes: u32::try_from(self.fragment_size).unwrap_or(u32::MAX),
             buffers: self.buffers,
             timeout: self.timeout,
             memory_bytes: self.memory_limit.map(|bytes| bytes as u64),
-            inputs: match self.inputs {
-                InputsArg::Shared => Inputs::Shared,
-                InputsArg::Each => Inputs::Each,
-            },
+            inputs: self.inputs.into(),
             revolutions: self.revolutions,
         };
         let existing = if self.overwrite { Existing::Overwrite } else { Existing::Refuse };
@@ -263,7 +355,7 @@ fn parse_revolutions(text: &str) -> Result<Revolutions, String> {
     if text == "auto" { Ok(Revolutions::Auto) } else { units::parse_count(text).map(Revolutions::Exactly) }
 }
 
-/// `NAME=PATH`, where NAME is one that SQL can have without quotes; a path may have a `=`, too.
+/// Splits `NAME=PATH` if NAME is an SQL name that needs no quotes; a path may contain `=`, too.
 fn named(text: &str) -> Option<(&str, &str)> {
     let (name, path) = text.split_once('=')?;
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

@@ -1,4 +1,4 @@
-//! A process of this machine that is a host of a join.
+//! Runs a process of this machine as a host of a join.
 
 use std::{
     io::{stdin, stdout},
@@ -12,20 +12,20 @@ use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{interrupt::Signals, outcome::Outcome, runtime};
 
-/// The command by which this program is a host. Its argument is the process that gives the orders.
+/// The command that runs this program as a host. Its argument is the coordinator's process id.
 pub const HOST_COMMAND: &str = "host";
 
-/// How long a host that was asked to end may take to remove what it has written.
+/// The time that a host has to remove its files after a signal.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Carries out the orders on the standard input until they end, or `coordinator` does, or a signal
-/// comes.
+/// Follows the orders on standard input until they end, the process `coordinator` ends, or a signal
+/// arrives.
 pub fn serve(coordinator: u32) -> Result<Outcome> {
     runtime::run(serve_until_interrupted(coordinator))
 }
 
 async fn serve_until_interrupted(coordinator: u32) -> Result<Outcome> {
-    // From here on a signal does not end the process before the host's files are gone.
+    // From here on, a signal ends the process only after the host's files are removed.
     let mut signals = Signals::all()?;
     let stop = Stop::default();
     let mut work = spawn_blocking({
@@ -43,19 +43,19 @@ async fn serve_until_interrupted(coordinator: u32) -> Result<Outcome> {
     stop.stop();
     match timeout(GRACE, work).await {
         Ok(done) => done.context("the host has panicked")??,
-        // Whatever it is at, nobody waits for it.
+        // Nothing waits for the host any longer.
         Err(_) => process::exit(128 + i32::from(signal)),
     }
     Ok(Outcome::Interrupted(signal))
 }
 
-/// Has the system send a signal when the coordinator's thread that started this process ends. The
-/// closed pipe of orders says the same, unless another process has inherited its other end.
+/// Makes the system send a signal when the coordinator's thread that started this process ends. The
+/// pipe of orders is closed then, too, unless another process has inherited its other end.
 #[cfg(target_os = "linux")]
 fn end_with(coordinator: u32, stop: &Stop) -> Result<()> {
     use nix::sys::{prctl::set_pdeathsig, signal::Signal};
     set_pdeathsig(Signal::SIGTERM).context("cannot end with the coordinator")?;
-    // It may have ended before: then no signal comes.
+    // If it has ended already, no signal arrives.
     if std::os::unix::process::parent_id() != coordinator {
         stop.stop();
     }

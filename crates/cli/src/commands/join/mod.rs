@@ -1,4 +1,4 @@
-//! `annulus join`: two datasets joined around a ring of hosts.
+//! `annulus join`: joins two datasets around a ring of hosts.
 
 mod args;
 mod host;

@@ -1,10 +1,10 @@
-//! A line for each host, on a terminal.
+//! Shows the progress of each host on a terminal.
 
 use annulus_cluster::coordinator::{HostProgress, Observe, Phase, Planned};
 use annulus_terminal::progress;
 use indicatif::{HumanCount, MultiProgress, ProgressBar};
 
-/// How far each host is.
+/// A progress bar for each host.
 pub struct Shown {
     all: MultiProgress,
     hosts: Vec<ProgressBar>,
@@ -21,7 +21,7 @@ impl Shown {
 
     pub fn clear(&self) {
         self.hosts.iter().for_each(ProgressBar::finish_and_clear);
-        // There may be no terminal.
+        // Without a terminal there is nothing to clear.
         self.all.clear().ok();
     }
 }
@@ -33,18 +33,18 @@ impl Observe for Shown {
         let read = HumanCount(progress.rows_read);
         bar.set_message(match progress.phase {
             Phase::Loading => format!("host {host}: {read} rows read"),
-            Phase::Preparing => format!("host {host}: prepares {read} rows"),
+            Phase::Preparing => format!("host {host}: preparing {read} rows"),
             Phase::Turning => {
                 let (fragments, out) = (HumanCount(progress.fragments), HumanCount(progress.rows_out));
                 let (of, waited) = (self.revolutions, progress.waiting_ms as f64 / 1e3);
-                // The last one ends before its rows are written.
+                // The last revolution ends before its rows are written.
                 let revolution = (progress.revolutions + 1).min(of as u64);
                 format!(
-                    "host {host}: revolution {revolution} of {of}, {fragments} fragments, {out} rows out, waited \
-                        {waited:.1} s"
+                    "host {host}: revolution {revolution} of {of}, {fragments} fragments, {out} rows out, \
+                     waited {waited:.1} s"
                 )
             }
-            Phase::Writing => format!("host {host}: ends its files, {} rows", HumanCount(progress.rows_out)),
+            Phase::Writing => format!("host {host}: finishing its files, {} rows", HumanCount(progress.rows_out)),
         });
     }
 }

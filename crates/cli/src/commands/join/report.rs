@@ -1,23 +1,24 @@
-//! How a join is to be done, and what it was.
+//! The plan and the result of a join, as tables and as JSON.
 
 use annulus_cluster::{
     coordinator::{Planned, Summary},
     job::Revolutions,
 };
 use annulus_join::types::Side;
+use annulus_terminal::report::plain;
 use anyhow::Result;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::CellAlignment;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
 use super::args::JoinCommandJob;
 
-/// The plan as one JSON object.
+/// Returns the plan as one JSON object.
 pub fn plan_json(command: &JoinCommandJob, planned: &Planned) -> Result<String> {
     Ok(serde_json::to_string(&plan(command, planned))?)
 }
 
-/// What was done as one JSON object.
+/// Returns the result as one JSON object.
 pub fn json(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> Result<String> {
     let mut object = plan(command, planned);
     object["output"] = json!(command.job.output);
@@ -59,10 +60,9 @@ fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
     })
 }
 
-/// The plan for people.
+/// Returns the plan as a table.
 pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
+    let mut table = plain::list();
     let query = &command.job.query;
     let choice = planned.choice;
     let [left, right] = planned.extents;
@@ -74,31 +74,30 @@ pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
     for (name, extent) in [(&query.left.name, left), (&query.right.name, right)] {
         row(name, format!("about {} rows, {} in memory", HumanCount(extent.rows), HumanBytes(extent.bytes)));
     }
-    row("goes around", format!("{}: {}", goes_around(command, planned), choice.rotate_reason));
-    row("pairs by", format!("{}: {}", choice.algorithm.name(), choice.algorithm_reason));
+    row("rotates", format!("{}: {}", rotating(command, planned), choice.rotate_reason));
+    row("algorithm", format!("{}: {}", choice.algorithm.name(), choice.algorithm_reason));
     let mut conditions = |name: &str, conditions: &[String]| {
         if !conditions.is_empty() {
             row(name, conditions.join(" AND "));
         }
     };
-    conditions("found by the join", &shown.keys);
-    conditions("evaluated for each", &shown.filter);
-    conditions(&format!("read of {}", query.left.name), &shown.dropped[0]);
-    conditions(&format!("read of {}", query.right.name), &shown.dropped[1]);
+    conditions("keys", &shown.keys);
+    conditions("filter on pairs", &shown.filter);
+    conditions(&format!("filter on {}", query.left.name), &shown.dropped[0]);
+    conditions(&format!("filter on {}", query.right.name), &shown.dropped[1]);
     let threads = match command.job.options.threads {
         Some(threads) => format!("{threads} threads"),
-        None => "as many threads as it has cores".to_owned(),
+        None => "a thread per core".to_owned(),
     };
-    row("hosts", format!("{}, each of {threads}", planned.hosts));
+    row("hosts", format!("{}, each with {threads}", planned.hosts));
     row("revolutions", revolutions(command, planned));
-    row("memory of a host", format!("about {}", HumanBytes(planned.memory_per_host)));
+    row("memory per host", format!("about {}", HumanBytes(planned.memory_per_host)));
     table.trim_fmt()
 }
 
-/// What was done, for people.
+/// Returns the result as tables.
 pub fn text(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
+    let mut table = plain::list();
     let manifest = &summary.manifest;
     let mut row = |name: &str, value: String| {
         table.add_row([name, &value]);
@@ -109,8 +108,8 @@ pub fn text(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> S
     if rows_bad(summary) > 0 {
         row("bad rows", format!("{} (skipped)", HumanCount(rows_bad(summary))));
     }
-    let (join, goes) = (command.job.query.join, goes_around(command, planned));
-    row("join", format!("{join} by {}; {goes} went around", planned.choice.algorithm.name()));
+    let (join, rotating) = (command.job.query.join, rotating(command, planned));
+    row("join", format!("{join} by {}; {rotating} rotated", planned.choice.algorithm.name()));
     if planned.revolutions > 1 || command.job.options.revolutions == Revolutions::Auto {
         row("revolutions", revolutions(command, planned));
     }
@@ -118,10 +117,10 @@ pub fn text(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> S
     format!("{}\n\n{}", table.trim_fmt(), hosts_text(summary))
 }
 
-/// The paper's split: setup, join, waiting for data (section V).
+/// Returns a table of the hosts, with times split as in section V of the paper: setup, join,
+/// waiting.
 fn hosts_text(summary: &Summary) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
+    let mut table = plain::list();
     let header = ["", "rows left", "rows right", "rows out", "read s", "setup s", "join s", "waiting s", "memory"];
     table.set_header(header);
     for column in table.column_iter_mut() {
@@ -139,7 +138,7 @@ fn hosts_text(summary: &Summary) -> String {
     table.trim_fmt()
 }
 
-/// The number of revolutions, and what chose it.
+/// Returns the number of revolutions and its origin.
 fn revolutions(command: &JoinCommandJob, planned: &Planned) -> String {
     match command.job.options.revolutions {
         Revolutions::Auto => format!("{}, chosen for --memory-limit", planned.revolutions),
@@ -151,8 +150,8 @@ fn rows_bad(summary: &Summary) -> u64 {
     summary.hosts.iter().map(|host| host.rows_bad).sum()
 }
 
-/// The input whose rows rotate.
-fn goes_around<'a>(command: &'a JoinCommandJob, planned: &Planned) -> &'a str {
+/// Returns the name of the rotating relation.
+fn rotating<'a>(command: &'a JoinCommandJob, planned: &Planned) -> &'a str {
     let query = &command.job.query;
     if planned.choice.rotate == Side::Left { &query.left.name } else { &query.right.name }
 }

@@ -1,4 +1,4 @@
-//! Carries out a join, on hosts that are processes of this program.
+//! Runs a join, on local host processes or on a ring.
 
 use std::{
     env,
@@ -28,12 +28,12 @@ use super::{
 };
 use crate::{interrupt::Signals, outcome::Outcome, runtime};
 
-/// How long a join may take to kill its hosts.
+/// The time that a join has to kill its hosts.
 const AT_ONCE: Duration = Duration::from_millis(500);
-/// How long to wait before a busy ring is asked again, at least.
+/// The shortest pause before a busy ring is asked again.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Joins, or says how. A signal ends all hosts, and nothing is left.
+/// Runs the join, or explains it. A signal ends all hosts and removes the partial output.
 pub fn run(args: JoinArgs) -> Result<Outcome> {
     let command = args.check()?;
     runtime::run(run_command(command))
@@ -57,9 +57,9 @@ async fn run_command(command: JoinCommandJob) -> Result<Outcome> {
         biased;
         signal = signals.next() => {
             cancel.cancel();
-            eprintln!("cancelling: hosts remove what they have written; Ctrl-C again ends the join at once");
+            eprintln!("cancelling: the hosts remove their files; press Ctrl-C again to end at once");
             match cancelled(work, &mut signals, &cancel).await? {
-                // It was done already.
+                // It ended before the signal.
                 Ok(done) => done,
                 Err(error) => return said(error, signal),
             }
@@ -76,7 +76,7 @@ async fn run_command(command: JoinCommandJob) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Joins, if it has to be several times, each time without the host that was lost.
+/// Runs the join, and restarts it without a lost host as often as is allowed.
 fn join(command: &JoinCommandJob, cancel: &Cancel) -> Result<(Planned, Summary)> {
     let (mut hosts, mut ring, mut retries) = (command.hosts, command.ring.clone(), command.retries);
     let (asked, mut waits) = (Instant::now(), false);
@@ -84,7 +84,7 @@ fn join(command: &JoinCommandJob, cancel: &Cancel) -> Result<(Planned, Summary)>
         match join_on(command, hosts, ring.as_ref(), cancel) {
             Err(ClusterError::Host { host, name, reason, lost: true }) if retries > 0 && hosts > 1 => {
                 (hosts, retries) = (hosts - 1, retries - 1);
-                eprintln!("{name} has failed: {reason}; starting over on the other {hosts}");
+                eprintln!("{name} has failed: {reason}; restarting on the other {hosts}");
                 if let Some((file, _)) = &mut ring {
                     file.hosts.remove(host);
                 }
@@ -94,7 +94,7 @@ fn join(command: &JoinCommandJob, cancel: &Cancel) -> Result<(Planned, Summary)>
                     eprintln!("{name} is busy with another join; waiting for up to {} s", command.wait.as_secs());
                 }
                 waits = true;
-                // Others that wait, too, come at other times.
+                // The jitter keeps waiting joins apart.
                 cancel.pause(PAUSE + PAUSE.mul_f64(jitter()));
             }
             done => return Ok(done?),
@@ -102,7 +102,7 @@ fn join(command: &JoinCommandJob, cancel: &Cancel) -> Result<(Planned, Summary)>
     }
 }
 
-/// From 0 to 1, another number each time.
+/// Returns a random number from 0 to 1.
 fn jitter() -> f64 {
     let random = RandomState::new().hash_one(process::id());
     random as f64 / u64::MAX as f64
@@ -119,7 +119,7 @@ fn join_on(
         Some((file, identity)) => {
             Box::new(RemoteHosts::new(file.clone(), identity.clone(), command.job.options.timeout))
         }
-        // Hosts are processes of this program.
+        // The hosts are processes of this program.
         None => {
             let arguments = vec![HOST_COMMAND.to_owned(), process::id().to_string()];
             Box::new(LocalProcesses::new(hosts, env::current_exe()?, arguments)?)
@@ -131,7 +131,7 @@ fn join_on(
     Ok((planned, summary?))
 }
 
-/// What becomes of a join that was asked to end. A second signal ends it at once.
+/// Waits for a cancelled join to end. A second signal ends it at once.
 async fn cancelled<T>(mut work: JoinHandle<Result<T>>, signals: &mut Signals, cancel: &Cancel) -> Result<Result<T>> {
     let again = tokio::select! {
         done = &mut work => return done.context("the join has panicked"),
@@ -141,16 +141,16 @@ async fn cancelled<T>(mut work: JoinHandle<Result<T>>, signals: &mut Signals, ca
     match timeout(AT_ONCE, work).await {
         Ok(done) => done.context("the join has panicked"),
         Err(_) => {
-            eprintln!("ended at once: the hosts of this join remove their files when they notice");
+            eprintln!("ended at once: the hosts remove their files when they notice");
             process::exit(128 + i32::from(again))
         }
     }
 }
 
-/// Says what a join leaves that a signal has ended.
+/// Reports the state of the output after a signal.
 fn said(error: anyhow::Error, signal: u8) -> Result<Outcome> {
     match error.downcast_ref() {
-        Some(ClusterError::Cancelled) => eprintln!("cancelled: nothing of this join is left"),
+        Some(ClusterError::Cancelled) => eprintln!("cancelled: the partial output is removed"),
         Some(unconfirmed @ ClusterError::Unconfirmed { .. }) => eprintln!("{unconfirmed}"),
         _ => return Err(error),
     }

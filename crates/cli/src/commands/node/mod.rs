@@ -1,4 +1,4 @@
-//! `annulus node`: who belongs to a ring of hosts, and being one of them.
+//! `annulus node`: certificates of a ring's members, and running one of its hosts.
 
 mod args;
 mod run;

@@ -1,4 +1,4 @@
-//! Makes the files of a ring's members, or is one of its hosts.
+//! Creates the files of a ring's members, or runs one of its hosts.
 
 use std::{
     io::{Write, stderr, stdout},
@@ -16,18 +16,21 @@ use tracing::{info, warn};
 use super::args::{AddHostArgs, AddSubmitterArgs, InitCaArgs, NodeArgs, NodeCommand};
 use crate::{interrupt::Signals, outcome::Outcome, runtime};
 
-/// Makes the files that are asked for, and prints which; or is a host until a signal comes.
+/// Creates certificates and prints their files, or runs a host until a signal arrives.
 pub fn run(args: NodeArgs) -> Result<Outcome> {
     match (&args.command, &args.ring) {
         (Some(NodeCommand::InitCa(args)), _) => init_ca(args).map(|()| Outcome::Done),
         (Some(NodeCommand::AddHost(args)), _) => add_host(args).map(|()| Outcome::Done),
         (Some(NodeCommand::AddSubmitter(args)), _) => add_submitter(args).map(|()| Outcome::Done),
         (None, Some(ring)) => runtime::run(serve(&args, ring)),
-        (None, None) => bail!("say what to do: --ring FILE to be a host, or init-ca, add-host or add-submitter"),
+        (None, None) => {
+            bail!("missing argument: give --ring FILE to run a host, or init-ca, add-host or add-submitter")
+        }
     }
 }
 
-/// Until a signal comes, which ends a join that runs: nothing of this host's is left.
+/// Runs a host until a signal arrives. The signal ends a running join, and its partial output is
+/// removed.
 async fn serve(args: &NodeArgs, ring: &Path) -> Result<Outcome> {
     let mut signals = Signals::all()?;
     let file = RingFile::load(ring)?;
@@ -39,9 +42,9 @@ async fn serve(args: &NodeArgs, ring: &Path) -> Result<Outcome> {
     let node = Arc::new(Node::listen(member, args.timeout)?);
     log_to_stderr()?;
     if is_clear {
-        warn!("rows are sent unencrypted, since {} says trusted_network = true", ring.display());
+        warn!("rows are sent unencrypted: trusted_network is true in {}", ring.display());
     }
-    info!("host {} takes orders at {}", host.name, host.control);
+    info!("host {} accepts joins at {}", host.name, host.control);
     let running = Arc::clone(&node);
     thread::Builder::new().name("node".to_owned()).spawn(move || running.run())?;
     let signal = signals.next().await;
@@ -50,7 +53,7 @@ async fn serve(args: &NodeArgs, ring: &Path) -> Result<Outcome> {
     Ok(Outcome::Interrupted(signal))
 }
 
-/// A line for each event, with its time in UTC and its level.
+/// Logs events to standard error, one per line, with time in UTC and level.
 fn log_to_stderr() -> Result<()> {
     let lines = tracing_subscriber::fmt().with_writer(stderr).with_target(false).with_ansi(false);
     lines.try_init().map_err(anyhow::Error::from_boxed).context("cannot log")
@@ -62,8 +65,9 @@ fn init_ca(InitCaArgs { ring, folder, json }: &InitCaArgs) -> Result<()> {
     print(*json, &json!({ "ring": ring.as_str(), "authority": authority, "authority_key": key }), || {
         let folder = in_folder(folder);
         format!(
-            "Ring {ring}: {} for every member, and {} to be kept off all hosts.\nNext: annulus node add-host NAME{folder}, for each host, \
-             and annulus node add-submitter NAME{folder}.",
+            "Ring {ring}: copy {} to every member, and keep {} off all hosts.\n\
+             Next: annulus node add-host NAME{folder} for each host, and\n\
+             annulus node add-submitter NAME{folder} for each submitter.",
             authority.display(),
             key.display()
         )
@@ -83,8 +87,9 @@ fn add_submitter(AddSubmitterArgs { name, folder, json }: &AddSubmitterArgs) -> 
 }
 
 fn authority_in(folder: &Path) -> Result<Authority> {
-    Authority::open(folder)
-        .with_context(|| format!("no authority; make one with annulus node init-ca --ring NAME{}", in_folder(folder)))
+    Authority::open(folder).with_context(|| {
+        format!("no certificate authority: create one with annulus node init-ca --ring NAME{}", in_folder(folder))
+    })
 }
 
 fn print_member(as_json: bool, authority: &Authority, role: Role, name: &HostName, files: &HostFiles) -> Result<()> {

@@ -14,29 +14,46 @@ use clap::ValueEnum;
 
 use crate::{formats::DatasetFormat, reading::ReadingArgs, units};
 
-#[derive(clap::Args)]
-#[command(after_help = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   annulus partition events/ --by user --into 64 --output parts
-  annulus partition 'logs/*.csv' --by host,day --into 16 --output parts --on-bad-row quarantine
-  annulus partition orders.parquet --by id --into 8 --output parts --format arrow --memory-limit 256M
+  annulus partition 'logs/*.csv' --by host,day --into 16 --output parts
   annulus partition orders.parquet --by id --into 8 --output parts --resume
-  annulus partition orders.parquet --by day --into 12 --output parts --ranges sample
-  annulus partition visits/ --by site --into 32 --output parts --split-hot-keys
-  annulus partition flights/ --by year,month --by-value --sort-by time,delay:desc --output parts
+  annulus partition orders.parquet --by day --into 12 --output parts \\
+    --ranges sample
+  annulus partition visits/ --by site --into 32 --output parts \\
+    --split-hot-keys
+  annulus partition flights/ --by year,month --by-value --output parts \\
+    --sort-by time,delay:desc
 
-Inputs are files, folders or globs of Parquet, CSV, JSON, Arrow IPC, Avro or page files (text also as .gz, .bz2, .xz, .zst), or - for an Arrow IPC stream on standard input. A file is read
-once, whatever leads to it; names that begin with . or _ are passed over in folders, and where a glob has wildcards.
-By default rows go to partition hash(key) % N, where Apache DataFusion puts them too when it reads
-the files with its default options. DIR/part-00007.parquet has partition 7; a file
-gets its name when it is whole (with --sync: and on disk), and manifest.json, with the rows, key ranges and checksums (XXH64) of all files,
-comes last. A partition without rows has no file.
-Interrupted or failed runs leave the partitions that they finished; --resume goes on with the others.
-Hot keys, which have at least --hot-key-share of an average partition's rows, are reported here and in manifest.json; their
-rows are told from one row in 32, so they lie between two bounds. With --split-hot-keys their rows go by turns to extra files
-of their partition, DIR/part-00007.hot-1.parquet and so on, and all are counted. Which keys these are is found in a sample first.
-With --by-value there is a folder for each value, and the files in it, DIR/year=2013/part-00000.parquet and so on, have the other
-columns. Null is __HIVE_DEFAULT_PARTITION__, and characters that folder names cannot have are percent-encoded. Rows that are sorted
-or placed by value go to disk first, and are sorted there if they do not fit into memory.")]
+Inputs are files, folders or globs of Parquet, CSV, JSON, Arrow IPC, Avro or
+page files. CSV and JSON files can be compressed (.gz, .bz2, .xz, .zst). The
+input - is an Arrow IPC stream on standard input. A file is read once, even if
+several inputs name it. Folders and wildcards skip names that begin with '.'
+or '_'.
+
+By default a row goes to partition hash(key) % N, where Apache DataFusion puts
+it, too. DIR/part-00007.parquet has partition 7; an empty partition has no
+file. A file gets its final name when it is complete. The last file is
+manifest.json, with the rows, key ranges and checksums (XXH64) of all files.
+
+A run that fails or is interrupted leaves its finished partitions, and
+--resume continues it.
+
+A key is hot if it has at least --hot-key-share of an average partition's
+rows. Hot keys are reported here and in manifest.json, with bounds for their
+rows, as only one row in 32 is examined. With --split-hot-keys, a sample finds
+the hot keys first, all their rows are counted, and they are spread over extra
+files, such as DIR/part-00007.hot-1.parquet.
+
+With --by-value, the files of a value, such as
+DIR/year=2013/month=1/part-00000.parquet, have the other columns. Null is
+named __HIVE_DEFAULT_PARTITION__; characters that a folder name cannot have
+are percent-encoded. With --by-value or --sort-by, rows are first written to
+disk, and sorted there if they do not fit in memory.";
+
+#[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub struct PartitionArgs {
     /// Files, folders or globs; - for an Arrow IPC stream on standard input
     #[arg(required = true, value_name = "INPUT")]
@@ -52,47 +69,65 @@ pub struct PartitionArgs {
     pub output: PathBuf,
     #[command(flatten)]
     pub placing: PlacingArgs,
-    /// Sort the rows of each file by these columns, each with :desc for the greatest values first;
-    /// nulls then come first, else last
+    /// Sort the rows of each file by these columns
+    ///
+    /// A column with :desc is sorted in descending order, with nulls first; otherwise nulls are
+    /// last.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub sort_by: Vec<String>,
-    /// Share of an average partition's rows from which on a key is hot
+    /// Share of an average partition that makes a key hot
     #[arg(long, value_name = "SHARE", default_value_t = DEFAULT_HOT_SHARE, value_parser = units::parse_share)]
     pub hot_key_share: f64,
-    /// Spread the rows of each partition's hot keys over K extra files [default K: the average
-    /// partitions that they fill]
-    #[arg(long, value_name = "K", num_args = 0..=1, require_equals = true, value_parser = units::parse_count, conflicts_with = "round_robin")]
+    /// Spread each partition's hot keys over K extra files
+    ///
+    /// Without K, there are as many files as the hot keys would fill average partitions.
+    #[arg(
+        long,
+        value_name = "K",
+        num_args = 0..=1,
+        require_equals = true,
+        value_parser = units::parse_count,
+        conflicts_with = "round_robin"
+    )]
     pub split_hot_keys: Option<Option<usize>>,
     /// Format of the files
     #[arg(long, default_value = "parquet")]
     pub format: DatasetFormat,
-    /// Compression of the files [default: snappy for Parquet, none for others]
+    /// Compression [default: snappy for Parquet, none for others]
     #[arg(long)]
     pub compression: Option<DatasetCompression>,
-    /// Size of the pages of --format pages, on one of which a row must fit: a multiple of 4K up to
-    /// 64M [default: 64K]
+    /// Size of a page with --format pages [default: 64K]
+    ///
+    /// A multiple of 4K, up to 64M. A row must fit on a page.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub page_size: Option<usize>,
-    /// Begin a further file of a partition, like part-00007-00002.parquet, when one has reached
-    /// this size; it may be larger by a batch
+    /// Start another file of a partition at this size
+    ///
+    /// The files are named part-00007-00002.parquet and so on. A file may exceed the size by one
+    /// batch.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub max_file_size: Option<usize>,
-    /// Memory for rows and open files, like 512M or 2G, at least 16M; the process takes some 50M
-    /// more
+    /// Memory for rows and open files, at least 16M
+    ///
+    /// A size such as 512M or 2G. The process itself takes about 50M more.
     #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_limit: usize,
-    /// Worker threads [default: the number of cores]
-    #[arg(long, value_name = "T", value_parser = units::parse_count)]
+    /// Worker threads [default: number of cores]
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub threads: Option<usize>,
     #[command(flatten)]
     pub reading: ReadingArgs,
-    /// Put each file on disk before it gets its name, so that it outlasts a power failure, too
+    /// Write each file to disk before it gets its final name
+    ///
+    /// A file with its final name then survives a power failure.
     #[arg(long)]
     pub sync: bool,
     /// Keep the finished partitions of an earlier run of the same job
     #[arg(long, conflicts_with = "overwrite")]
     pub resume: bool,
-    /// Delete a dataset that is in the folder, and then begin: it is gone also if this run fails
+    /// Delete a dataset in the folder first
+    ///
+    /// The old dataset is gone even if this run fails.
     #[arg(long)]
     pub overwrite: bool,
     /// Print one JSON object instead of a table
@@ -100,27 +135,34 @@ pub struct PartitionArgs {
     pub json: bool,
 }
 
-/// Where rows go, if not to the partition that the hash of their key names.
+/// The placement of rows, if not by the hash of their key.
 #[derive(clap::Args)]
 #[group(multiple = false)]
 pub struct PlacingArgs {
-    /// Place by G key groups, and ranges of groups to partitions: another N then moves whole
-    /// groups, and only between neighbours
+    /// Place rows by G key groups
+    ///
+    /// The hash of a key names its group, and each partition has a range of groups. With another
+    /// number of partitions, only whole groups move, and only between neighbours.
     #[arg(long, value_name = "G")]
     pub key_groups: Option<u32>,
-    /// Place by order of the keys: N - 1 split points, like 10,20,30 (for several columns a,1;b,2),
-    /// or 'sample' to find them
+    /// Place rows by the order of their keys
+    ///
+    /// POINTS are N - 1 split points, such as 10,20,30 (a,1;b,2 for a key of several columns), or
+    /// 'sample' to find them.
     #[arg(long, value_name = "POINTS")]
     pub ranges: Option<String>,
-    /// Place by turns
+    /// Place rows in turn
     #[arg(long)]
     pub round_robin: bool,
-    /// Place each value in a folder of its own, like DIR/year=2013/month=1 for --by year,month, as
-    /// Hive, Spark and DuckDB do
+    /// Place each value of the key in its own folder
+    ///
+    /// With --by year,month the folders are named DIR/year=2013/month=1, as Hive, Spark and DuckDB
+    /// name them.
     #[arg(long)]
     pub by_value: bool,
 }
 
+/// The compression of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DatasetCompression {
     None,
@@ -129,7 +171,7 @@ pub enum DatasetCompression {
     Zstd,
 }
 
-/// A dataset to be split.
+/// A dataset to split, and how to report it.
 pub struct PartitionJob {
     pub spec: JobSpec,
     pub json: bool,
@@ -152,7 +194,7 @@ impl PartitionArgs {
             _ => Existing::Refuse,
         };
         if self.page_size.is_some() && format != OutputFormat::Pages {
-            bail!("--page-size is for --format pages, and the format is {}; leave one of them out", format.name());
+            bail!("--page-size needs --format pages, and the format is {}", format.name());
         }
         let page_bytes = self.page_size.unwrap_or(DEFAULT_PAGE_BYTES);
         let max_file_bytes = self.max_file_size.map(|bytes| bytes as u64);

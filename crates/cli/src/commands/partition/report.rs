@@ -1,15 +1,15 @@
-//! What `annulus partition` did.
+//! The result of `annulus partition`, as a table and as JSON.
 
 use annulus_dataset::{
     output::{HotKeyEntry, MANIFEST_NAME, Manifest, QUARANTINE_NAME},
     split::Summary,
 };
+use annulus_terminal::report::plain;
 use anyhow::Result;
-use comfy_table::{Table, presets};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
-/// What was done, and how long it took.
+/// The result of a run, and its time.
 pub struct Done {
     pub summary: Summary,
     pub dir: String,
@@ -42,7 +42,7 @@ struct Report<'a> {
 struct HotKey<'a> {
     #[serde(flatten)]
     entry: &'a HotKeyEntry,
-    /// Its share of its partition's rows, by the middle of its bounds.
+    /// Share of its partition's rows, from the middle of its bounds.
     partition_share: f64,
 }
 
@@ -82,16 +82,15 @@ fn thousandths(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-/// One JSON object.
+/// Returns the result as one JSON object.
 pub fn json(done: &Done) -> Result<String> {
     Ok(serde_json::to_string(&Report::new(done))?)
 }
 
-/// A table of two columns, and one of the hot keys if there are any.
+/// Returns a table of two columns, and one of the hot keys if there are any.
 pub fn text(done: &Done) -> String {
     let report = Report::new(done);
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
+    let mut table = plain::list();
     let mut row = |name: &str, value: String| {
         table.add_row([name, &value]);
     };
@@ -116,7 +115,7 @@ pub fn text(done: &Done) -> String {
     table.trim_fmt() + &hot_keys
 }
 
-/// Hot keys that are shown; the manifest has the others.
+/// Hot keys in the table; the manifest has all.
 const SHOWN_HOT_KEYS: usize = 10;
 /// Longer keys are cut.
 const SHOWN_CHARS: usize = 60;
@@ -125,9 +124,8 @@ fn hot_keys_text(hot_keys: &[HotKey<'_>]) -> String {
     if hot_keys.is_empty() {
         return String::new();
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["hot key", "partition", "rows", "share of it", "extra files"]);
+    let mut table = plain::list();
+    table.set_header(["hot key", "partition", "rows", "share", "extra files"]);
     for HotKey { entry, partition_share } in hot_keys.iter().take(SHOWN_HOT_KEYS) {
         let HotKeyEntry { key, partition, files, rows_min, rows_max } = entry;
         let rows = match (HumanCount(*rows_min), HumanCount(*rows_max)) {
@@ -143,7 +141,7 @@ fn hot_keys_text(hot_keys: &[HotKey<'_>]) -> String {
     }
     let more = match hot_keys.len().saturating_sub(SHOWN_HOT_KEYS) {
         0 => String::new(),
-        more => format!("\nand {more} more in {MANIFEST_NAME}"),
+        more => format!("\n{more} more are in {MANIFEST_NAME}"),
     };
     format!("\n\n{}{more}", table.trim_fmt())
 }

@@ -27,8 +27,8 @@ use crate::{
     runtime::{self, GRACE},
 };
 
-/// Splits the dataset that `args` name. A signal stops it at the next batch; what is finished by
-/// then stays.
+/// Splits the dataset that `args` name. A signal stops it at the next batch; finished partitions
+/// stay.
 pub fn run(args: PartitionArgs) -> Result<Outcome> {
     let job = args.check()?;
     runtime::run(split_until_interrupted(job))
@@ -48,12 +48,12 @@ async fn split_until_interrupted(job: PartitionJob) -> Result<Outcome> {
         signal = signals.next() => {
             cancel.cancel();
             match tokio::time::timeout(GRACE, work).await {
-                // It was done already.
+                // It ended before the signal.
                 Ok(Ok(Ok(done))) => done,
                 Ok(Ok(Err(error))) if !is_cancellation(&error) => return Err(error),
                 _ => {
                     if !say_how_to_go_on(&dir) {
-                        eprintln!("no partition was finished: nothing of this run is kept");
+                        eprintln!("no partition was finished: the output of this run is removed");
                     }
                     return Ok(Outcome::Interrupted(signal));
                 }
@@ -89,16 +89,19 @@ fn is_refusal(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(DatasetError::Output(error)) if error.is_refusal())
 }
 
-/// Returns whether there is something to go on with.
+/// Prints how to continue, and returns whether there are finished partitions.
 fn say_how_to_go_on(dir: &Path) -> bool {
     let unfinished = is_unfinished(dir);
     if unfinished {
-        eprintln!("'{}' has finished partitions; go on with --resume, or start again with --overwrite", dir.display());
+        eprintln!(
+            "'{}' has finished partitions: continue with --resume, or start again with --overwrite",
+            dir.display()
+        );
     }
     unfinished
 }
 
-/// Progress as a bar over the bytes of the inputs, with rows a second.
+/// A progress bar over the bytes of the inputs, with rows per second.
 struct Shown {
     bar: ProgressBar,
     rows: AtomicU64,
@@ -114,6 +117,6 @@ impl Progress for Shown {
     }
 
     fn finishing(&self, slots: usize) {
-        self.bar.set_message(format!("ending {slots} partitions"));
+        self.bar.set_message(format!("finishing {slots} partitions"));
     }
 }

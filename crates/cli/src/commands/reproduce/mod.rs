@@ -1,4 +1,4 @@
-//! `annulus reproduce`: the figures of papers, on this machine.
+//! `annulus reproduce`: measures the figures of papers on this machine.
 
 use annulus_bench::reproduce::{
     cyclo::{self, CycloJoinArgs},
@@ -11,13 +11,13 @@ use crate::{blocking, outcome::Outcome, runtime};
 
 #[derive(Subcommand)]
 pub enum ReproduceCommand {
-    /// The shuffle of tuples onto pages: the paper's ways and that of Annulus
+    /// Shuffling tuples onto pages: throughput, memory and Flink
     Pages(ReproduceArgs),
-    /// Joins around a ring of hosts: the paper's figures on this machine
+    /// Joins around a ring of hosts
     CycloJoin(CycloJoinArgs),
 }
 
-/// Measures what `command` names.
+/// Runs the measurements that `command` names.
 pub fn run(command: ReproduceCommand) -> Result<Outcome> {
     runtime::run(async {
         match command {

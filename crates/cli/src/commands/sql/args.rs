@@ -13,72 +13,92 @@ use clap::ValueEnum;
 use super::tables::TableSpec;
 use crate::{reading::ReadingArgs, session::Limits, units};
 
-#[derive(clap::Args)]
-#[command(after_help = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   annulus sql \"SELECT count(*) FROM 'orders.parquet'\"
-  annulus sql \"SELECT * FROM 'parts/'\"              a folder, as partition and join write them
-  annulus sql -t o=orders.csv -t l=lines/ \"SELECT * FROM o JOIN l USING (id)\" --format csv
+  annulus sql \"SELECT * FROM 'parts/'\"
+  annulus sql -t o=orders.csv -t l=lines/ \"SELECT * FROM o JOIN l USING (id)\"
   annulus sql --file report.sql --output report.parquet
-  annulus sql --set datafusion.execution.batch_size=4096 --strategy ring -t t=data.arrow
-  echo 'SELECT 1' | annulus sql
+  annulus sql --set datafusion.execution.batch_size=4096 -t t=data.arrow
+  echo 'SELECT 1' | annulus sql --format csv
 
-Tables are files, folders or globs: .parquet, .csv, .tsv, .tbl, .json, .ndjson, .arrow, .avro, .pages (text also with .gz, .bz2, .xz, .zst).
-Folders named key=value are columns. A dataset that partition or join wrote must be as its manifest.json says.
-Without a query it reads statements from a pipe, or opens a shell on a terminal (\\? lists its commands).
-With --output the result of the last statement goes to the file; .json files have one object a line.
-Paths may be URLs: s3://, gs://, az://, http:// and https://. Credentials come from the environment, as AWS_ACCESS_KEY_ID,
-GOOGLE_SERVICE_ACCOUNT or AZURE_STORAGE_ACCOUNT_KEY.
-Without ORDER BY rows come in no particular order, except that a LIMIT on one table alone gives its first rows.
-Ctrl-C cancels the query; an unfinished output file is removed.")]
+Without a query, statements are read from a pipe; on a terminal a shell opens
+(\\? lists its commands).
+
+A table is a file, a folder or a glob of Parquet, CSV (.csv, .tsv, .tbl), JSON
+(.json, .ndjson), Arrow IPC (.arrow), Avro or page files (.pages). CSV and
+JSON files can be compressed (.gz, .bz2, .xz, .zst). Folders named key=value
+become columns. A dataset that partition or join wrote must match its
+manifest.json.
+
+A path can be a URL: s3://, gs://, az://, http:// or https://. Credentials
+come from the environment: AWS_ACCESS_KEY_ID, GOOGLE_SERVICE_ACCOUNT or
+AZURE_STORAGE_ACCOUNT_KEY.
+
+Without ORDER BY, rows come in no particular order, except that LIMIT on a
+single table returns its first rows. Ctrl-C cancels the query and removes an
+unfinished output file.";
+
+#[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub struct SqlArgs {
     /// Statements to run, separated by semicolons
     pub query: Option<String>,
     /// Run the statements of a file
     #[arg(long, short, value_name = "FILE", conflicts_with = "query")]
     pub file: Option<PathBuf>,
-    /// A table from a file or a folder
+    /// Give a file, a folder or a glob a table name
     #[arg(long = "table", short, value_name = "NAME=PATH")]
     pub tables: Vec<TableSpec>,
-    /// How results are printed
+    /// Format of printed results
     #[arg(long, default_value = "table", conflicts_with = "output")]
     pub format: Format,
-    /// Rows of a table to print; 'inf' for all [default: 40 on a terminal, else all]
+    /// Rows of a table to print, or inf [default: 40 on a terminal]
     #[arg(long, value_name = "N", value_parser = units::parse_max_rows)]
     pub maxrows: Option<usize>,
-    /// File for the result: .parquet, .csv, .tsv, .json or .arrow
+    /// Write the result of the last statement to a file
+    ///
+    /// The extension sets the format: .parquet, .csv, .tsv, .json (one object per line) or .arrow.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub reading: ReadingArgs,
     #[command(flatten)]
     pub limits: Limits,
-    /// Set an option of DataFusion or Annulus; `SHOW ALL` lists them
+    /// Set an option of DataFusion or Annulus (SHOW ALL lists them)
     #[arg(long, value_name = "KEY=VALUE", value_parser = units::parse_setting)]
     pub set: Vec<(String, String)>,
-    /// How rows are repartitioned: short for --set annulus.strategy=...
+    /// Operator for repartitions; short for --set annulus.strategy=...
     #[arg(long)]
     pub strategy: Option<Strategy>,
 }
 
+/// The format of printed results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     Table,
     Csv,
     Tsv,
+    /// One array of objects
     Json,
+    /// One object per line
     #[value(alias = "nd-json", alias = "jsonl")]
     Ndjson,
 }
 
+/// The operator for repartitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Strategy {
+    /// The operator that measured best
     Auto,
+    /// The exchange, wherever it can replace DataFusion's operator
     Ring,
+    /// DataFusion's operator
     Stock,
 }
 
 impl Strategy {
-    /// The value of the option `annulus.strategy`.
+    /// Returns the value of the option `annulus.strategy`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -91,29 +111,29 @@ impl Strategy {
 /// The smallest memory limit. A batch of 8,192 rows of one integer column takes this much.
 const LEAST_MEMORY_BYTES: usize = 64 << 10;
 
-/// SQL statements, or a shell.
+/// A checked command: what to run, and how to print it.
 pub struct SqlJob {
     pub source: Source,
     pub tables: Vec<TableSpec>,
-    /// How the files of tables are read.
+    /// Options for reading the files of tables.
     pub input: InputOptions,
     pub format: Format,
-    /// Rows of a printed table.
+    /// Most rows of a table to print.
     pub max_rows: usize,
-    /// Where the result of the last statement goes, instead of the screen.
+    /// File for the result of the last statement; without it, the result is printed.
     pub output: Option<PathBuf>,
     pub limits: Limits,
     pub settings: Vec<(String, String)>,
 }
 
-/// Where statements come from.
+/// The source of statements.
 pub enum Source {
     Text(String),
     Shell,
 }
 
 impl SqlArgs {
-    /// Reads the statements, and checks the arguments against each other.
+    /// Reads the statements and checks the arguments against each other.
     pub fn check(self) -> Result<SqlJob> {
         let source = match (self.query, self.file) {
             (Some(query), _) => Source::Text(query),
@@ -124,16 +144,16 @@ impl SqlArgs {
             (None, None) if io::stdin().is_terminal() => Source::Shell,
             (None, None) => {
                 let mut text = String::new();
-                io::stdin().read_to_string(&mut text).context("cannot read statements from the standard input")?;
+                io::stdin().read_to_string(&mut text).context("cannot read statements from standard input")?;
                 Source::Text(text)
             }
         };
         if matches!(source, Source::Shell) && self.output.is_some() {
-            bail!("--output needs a query: give one, or --file (in the shell, use COPY ... TO)");
+            bail!("--output needs a query: give one, or --file (in the shell, use \\o FILE or COPY)");
         }
         let input = self.reading.options()?;
         if input.on_bad_row == BadRows::Quarantine {
-            bail!("--on-bad-row quarantine is for partition: choose fail or skip");
+            bail!("invalid --on-bad-row 'quarantine': only partition has it; expected fail or skip");
         }
         if let Some(bytes) = self.limits.memory_bytes.filter(|bytes| *bytes < LEAST_MEMORY_BYTES) {
             let least = LEAST_MEMORY_BYTES >> 10;

@@ -1,5 +1,5 @@
-//! A dataset as a table: Parquet is read by DataFusion, which leaves out what a query does not
-//! need, and all else by the dataset.
+//! A dataset as a table. DataFusion reads Parquet files and skips what a query does not need; the
+//! dataset reads all other files.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -32,17 +32,17 @@ use datafusion::{
 use datafusion::{datasource::file_format::parquet::transform_schema_to_view, object_store::ObjectStoreExt};
 use url::Url;
 
-/// The rows of a dataset.
+/// A table of the rows of a dataset.
 #[derive(Debug)]
 pub struct DatasetTable {
     dataset: Arc<Dataset>,
     schema: SchemaRef,
-    /// How DataFusion reads it, if all its files are Parquet.
+    /// The schema for DataFusion, if all files are Parquet.
     parquet: Option<TableSchema>,
 }
 
 impl DatasetTable {
-    /// Of a dataset, with texts in views if the session wants them of Parquet files.
+    /// Returns a table of `dataset`. Strings become views if the session reads Parquet files so.
     pub fn new(dataset: Dataset, state: &SessionState) -> Result<Self> {
         let (schema, parquet) = match parquet_schema(&dataset) {
             None => (Arc::clone(&dataset.schema), None),
@@ -57,7 +57,7 @@ impl DatasetTable {
         Ok(Self { dataset: Arc::new(dataset), schema, parquet })
     }
 
-    /// The plan by which DataFusion reads the files.
+    /// Returns the plan with which DataFusion reads the files.
     async fn scan_parquet(
         &self,
         state: &dyn Session,
@@ -89,7 +89,7 @@ impl DatasetTable {
         format.create_physical_plan(state, scan).await
     }
 
-    /// The plan by which the dataset reads its units.
+    /// Returns the plan with which the dataset reads its units.
     fn scan_units(&self, partitions: usize, projection: Option<&Vec<usize>>) -> PlanResult<Arc<dyn ExecutionPlan>> {
         let schema = project_schema(&self.schema, projection)?;
         let columns: Arc<[usize]> =
@@ -130,8 +130,8 @@ impl TableProvider for DatasetTable {
     }
 }
 
-/// The columns of the files and those that their folders name, if DataFusion can read them: all are
-/// Parquet, and have the same columns in their folders' names.
+/// Returns the columns of the files and those of their folders if DataFusion can read them: all
+/// files are Parquet, with the same columns in their folders' names.
 fn parquet_schema(dataset: &Dataset) -> Option<(Schema, Vec<FieldRef>)> {
     let constants: Vec<&str> =
         dataset.files.first()?.constants.iter().map(|(field, _)| field.name().as_str()).collect();
@@ -149,7 +149,7 @@ fn parquet_schema(dataset: &Dataset) -> Option<(Schema, Vec<FieldRef>)> {
     Some((Schema::new(own), named))
 }
 
-/// A file for DataFusion, with the values of its folders and what its metadata tell of its columns.
+/// Returns a file for DataFusion, with the values of its folders and the statistics of its columns.
 async fn partitioned(state: &dyn Session, file: &DataFile, table: &TableSchema) -> PlanResult<PartitionedFile> {
     let (_, url) = located(file)?;
     let store = state.runtime_env().object_store(&url)?;
@@ -161,7 +161,7 @@ async fn partitioned(state: &dyn Session, file: &DataFile, table: &TableSchema) 
     let Some(metadata) = &file.metadata else { return Ok(shown) };
     let statistics = DFParquetMetadata::statistics_from_parquet_metadata(metadata, table.file_schema())?;
     let mut shown = shown.with_statistics(Arc::new(statistics));
-    // A folder's null is told as a value there.
+    // The statistics have a folder's null as a value.
     if let Some(statistics) =
         shown.statistics.as_mut().filter(|_| shown.partition_values.iter().any(ScalarValue::is_null))
     {
@@ -176,16 +176,16 @@ async fn partitioned(state: &dyn Session, file: &DataFile, table: &TableSchema) 
     Ok(shown)
 }
 
-/// A file's absolute path, as one and as a URL.
+/// Returns a file's absolute path, and the same as a URL.
 fn located(file: &DataFile) -> PlanResult<(std::path::PathBuf, ListingTableUrl)> {
     let path = std::path::absolute(&file.path)?;
-    let outside = || DataFusionError::Plan(format!("'{}' cannot be written as a URL", file.path));
+    let outside = || DataFusionError::Plan(format!("cannot write '{}' as a URL", file.path));
     let url = Url::from_file_path(&path).map_err(|()| outside())?;
     let url = ListingTableUrl::try_new(url, None)?;
     Ok((path, url))
 }
 
-/// Units of a dataset that are read one after the other.
+/// Units of a dataset, read one after the other.
 #[derive(Debug)]
 struct Units {
     dataset: Arc<Dataset>,
@@ -211,7 +211,7 @@ impl PartitionStream for Units {
                     let decoded = decoded.map_err(outside)?;
                     bad += decoded.bad.len();
                     if batches.blocking_send(Ok(decoded.batch)).is_err() {
-                        // Nobody wants more rows.
+                        // The query needs no more rows.
                         return Ok(());
                     }
                 }

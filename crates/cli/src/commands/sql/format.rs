@@ -1,10 +1,10 @@
-//! File formats, by extension.
+//! File formats by extension.
 
 use std::path::Path;
 
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 
-/// Kinds of files that hold rows.
+/// The kinds of files with rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     Parquet,
@@ -15,7 +15,7 @@ pub enum FileKind {
     Avro,
 }
 
-/// The kind of a file and its compression, as its name tells.
+/// The kind of a file and its compression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileFormat {
     pub kind: FileKind,
@@ -23,7 +23,7 @@ pub struct FileFormat {
 }
 
 impl FileFormat {
-    /// The format that the extension of `path` stands for, if it is a known one.
+    /// Returns the format for the extension of `path`, if it is known.
     pub fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let (stem, last) = name.rsplit_once('.')?;

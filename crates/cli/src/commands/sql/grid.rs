@@ -1,4 +1,4 @@
-//! Rows as a table of text, printed as they come: the first rows fix the widths of the columns.
+//! Prints rows as a text table while they arrive. The first rows determine the column widths.
 
 use std::io::Write;
 
@@ -10,36 +10,36 @@ use arrow::{
 };
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Rows that wait for the widths of the columns.
+/// Rows that determine the column widths.
 const SAMPLE_ROWS: usize = 1000;
-/// Columns are not made narrower than this to fit a terminal.
+/// The smallest width to which a column is shrunk to fit a terminal.
 const MIN_WIDTH: usize = 8;
 
-/// How much of a table is printed.
+/// The limits of a printed table.
 #[derive(Clone, Copy, Debug)]
 pub struct GridLimits {
     pub max_rows: usize,
-    /// Where a line must end; longer cells are then cut. `None` prints all cells whole.
+    /// Width of a line. Longer cells are cut; `None` prints them whole.
     pub line_width: Option<usize>,
 }
 
-/// What a table had.
+/// The rows of a table that was printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GridRows {
-    /// All rows, also those that were not printed.
+    /// All rows, including those that were not printed.
     pub total: usize,
     pub printed: usize,
     /// Whether a cell was cut.
     pub cut: bool,
 }
 
-/// Prints batches of one schema. Its memory is that of the first rows.
+/// Prints batches of one schema. Only the first rows are kept in memory.
 pub struct GridWriter<'a, W> {
     sink: W,
     schema: SchemaRef,
     options: FormatOptions<'a>,
     limits: GridLimits,
-    /// Rows from before the widths were known, as cells.
+    /// Cells of the rows that arrived before the widths were known.
     waiting: Vec<Vec<String>>,
     widths: Option<Vec<usize>>,
     rows: GridRows,
@@ -50,7 +50,7 @@ impl<'a, W: Write> GridWriter<'a, W> {
         Self { sink, schema, options, limits, waiting: Vec::new(), widths: None, rows: GridRows::default() }
     }
 
-    /// Prints the rows of `batch`, up to the limit, or keeps them until there are enough to choose
+    /// Prints the rows of `batch`, up to the limit, or keeps them until enough rows determine the
     /// widths.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.rows.total += batch.num_rows();
@@ -72,7 +72,7 @@ impl<'a, W: Write> GridWriter<'a, W> {
         Ok(())
     }
 
-    /// Prints what waits and the end of the table.
+    /// Prints the rows that are kept and the end of the table.
     pub fn finish(mut self) -> Result<GridRows> {
         if self.widths.is_none() {
             self.begin()?;
@@ -82,7 +82,7 @@ impl<'a, W: Write> GridWriter<'a, W> {
         Ok(self.rows)
     }
 
-    /// Chooses the widths, and prints the head and the rows that waited.
+    /// Determines the widths, and prints the header and the rows that were kept.
     fn begin(&mut self) -> Result<()> {
         let names: Vec<_> = self.schema.fields().iter().map(|field| printable(field.name().clone())).collect();
         let waiting = std::mem::take(&mut self.waiting);
@@ -114,8 +114,8 @@ impl<'a, W: Write> GridWriter<'a, W> {
         Ok(self.sink.write_all(b"+\n")?)
     }
 
-    /// One row, which has as many lines as its highest cell. Numbers end, and other values begin,
-    /// in one column.
+    /// Prints one row, which has as many lines as its tallest cell. Numbers are aligned to the
+    /// right, other values to the left.
     fn row(&mut self, cells: &[String], values: bool) -> Result<()> {
         let widths = self.widths.as_deref().unwrap_or_default();
         let height = cells.iter().map(|cell| cell.lines().count()).max().unwrap_or(0).max(1);
@@ -138,7 +138,7 @@ impl<'a, W: Write> GridWriter<'a, W> {
     }
 }
 
-/// Without characters that would move the cursor, but for the ends of lines.
+/// Escapes control characters, except line ends.
 fn printable(text: String) -> String {
     if text.chars().all(|c| c == '\n' || !c.is_control()) {
         return text;
@@ -155,14 +155,14 @@ fn printable(text: String) -> String {
     shown
 }
 
-/// Makes the widest columns narrower until all fit in `room`, if they can.
+/// Shrinks the widest columns until all fit in `room`, if they can.
 fn shrink(widths: &mut [usize], room: usize) {
     let total = |cap: usize| widths.iter().map(|width| *width.min(&cap)).sum::<usize>();
     let cap = (MIN_WIDTH..=room.max(MIN_WIDTH)).rev().find(|cap| total(*cap) <= room).unwrap_or(MIN_WIDTH);
     widths.iter_mut().for_each(|width| *width = (*width).min(cap));
 }
 
-/// The longest beginning of `text` that fits in `width`.
+/// Returns the longest prefix of `text` that fits in `width`.
 fn fitting(text: &str, width: usize) -> &str {
     let mut used = 0;
     let end = text.char_indices().find(|(_, c)| {

@@ -1,5 +1,5 @@
-//! `annulus sql`: tables from files and URLs, statements from text or a shell, results to the screen
-//! and to files.
+//! `annulus sql`: tables from files and URLs, statements from text or a shell, results to the
+//! screen and to files.
 
 mod args;
 mod dataset_table;

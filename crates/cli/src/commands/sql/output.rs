@@ -1,4 +1,4 @@
-//! A result file that exists under its name only when it is complete.
+//! A result file that gets its name when it is complete.
 
 use std::{
     io::BufWriter,
@@ -14,7 +14,7 @@ use super::{
     writer::{RowFormat, RowWriter},
 };
 
-/// The file that a query writes, in the making. Dropped, it is removed.
+/// An unfinished result file. Dropping it removes the file.
 #[derive(Debug)]
 pub struct OutputFile {
     file: Unfinished,
@@ -22,16 +22,16 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Begins the file that will be `target`; its extension names the format.
+    /// Creates the file that becomes `target`. Its extension names the format.
     pub fn create(target: PathBuf) -> Result<Self> {
         let Some(format) = format_of(&target) else {
             let shown = target.display();
-            bail!("--output '{shown}' has no extension for a format; end it in .parquet, .csv, .tsv, .json or .arrow");
+            bail!("invalid --output '{shown}': expected a name that ends in .parquet, .csv, .tsv, .json or .arrow");
         };
         Ok(Self { file: Unfinished::create("--output", target)?, format })
     }
 
-    /// Writes all rows and gives the file its name. Returns the number of rows.
+    /// Writes all rows, renames the file to its target, and returns the number of rows.
     pub async fn write(self, rows: SendableRecordBatchStream) -> Result<usize> {
         let schema = rows.schema();
         let sink = BufWriter::new(self.file.file());
@@ -40,7 +40,7 @@ impl OutputFile {
         Ok(count)
     }
 
-    /// The name that the file will have.
+    /// Returns the final name of the file.
     pub fn target(&self) -> &Path {
         self.file.target()
     }

@@ -1,4 +1,4 @@
-//! A sink that remembers that its reader has gone: some writers report the reason only as text.
+//! A sink that remembers a closed pipe: some writers report it only as text.
 
 use std::{
     io::{self, ErrorKind, Write},
@@ -10,13 +10,13 @@ use std::{
 
 use anyhow::Error;
 
-/// Passes everything on to another sink.
+/// A sink that passes everything on to another one.
 pub struct PipeSink<W> {
     inner: W,
     closed: Closed,
 }
 
-/// Whether the reader of a [`PipeSink`] has gone.
+/// A flag that is set when the reader of a [`PipeSink`] has closed the pipe.
 #[derive(Clone, Default)]
 pub struct Closed(Arc<AtomicBool>);
 
@@ -25,14 +25,14 @@ impl<W: Write> PipeSink<W> {
         Self { inner, closed: Closed::default() }
     }
 
-    /// What this sink will remember.
+    /// Returns the flag of this sink.
     pub fn closed(&self) -> Closed {
         self.closed.clone()
     }
 }
 
 impl Closed {
-    /// A closed pipe if that was the reason, else `error`.
+    /// Returns the error of a closed pipe if that was the cause, otherwise `error`.
     pub fn instead_of(&self, error: Error) -> Error {
         if self.0.load(Ordering::Relaxed) { io::Error::from(ErrorKind::BrokenPipe).into() } else { error }
     }

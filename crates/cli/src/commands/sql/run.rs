@@ -40,7 +40,7 @@ async fn run_job(mut job: SqlJob, spill: &Path) -> Result<Outcome> {
     let view = View {
         format: job.format,
         max_rows: job.max_rows,
-        // Programs want rows, not how many they were.
+        // Programs that read other formats expect only rows.
         terminal: terminal && job.format == Format::Table,
         timing: true,
         how_to_see_all: "--maxrows inf",
@@ -50,7 +50,7 @@ async fn run_job(mut job: SqlJob, spill: &Path) -> Result<Outcome> {
         Source::Shell => shell::run(prepare(&job, spill, None).await?, view).await,
         Source::Text(text) => {
             until_interrupted(async {
-                // Begun first: whatever speaks against the file is said before anything runs.
+                // Created first, so that a file that cannot be written fails before anything runs.
                 let output = job.output.clone().map(OutputFile::create).transpose()?;
                 let ctx = prepare(&job, spill, Some(GivenTypes::new(&job.input.types))).await?;
                 statement::run_all(&ctx, &text, &view, output).await?;
@@ -61,8 +61,8 @@ async fn run_job(mut job: SqlJob, spill: &Path) -> Result<Outcome> {
     }
 }
 
-/// A session with the tables and the options of `job`. The last statement fails unless tables have
-/// the columns of `types`.
+/// Returns a session with the tables and options of `job`. The last statement fails unless tables
+/// have the columns of `types`.
 async fn prepare(job: &SqlJob, spill: &Path, types: Option<GivenTypes>) -> Result<SessionContext> {
     let mut options = ConfigOptions::from_env()?;
     options.format.null = "NULL".to_owned();

@@ -1,4 +1,4 @@
-//! Statements of a text, one by one.
+//! Splits a text into statements.
 
 use anyhow::{Result, anyhow};
 use datafusion::{
@@ -13,7 +13,7 @@ use datafusion::{
     },
 };
 
-/// A statement that was parsed.
+/// A parsed statement.
 pub struct ScriptStatement {
     pub parsed: Statement,
 }
@@ -38,9 +38,9 @@ pub fn parse(ctx: &SessionContext, text: &str) -> Result<Vec<ScriptStatement>> {
     Ok(statements)
 }
 
-/// The texts between semicolons, without those that are empty.
+/// Returns the texts between semicolons, without empty ones.
 fn split(dialect: &dyn Dialect, text: &str) -> Result<Vec<String>> {
-    // Strings keep their escapes, so that the tokens of a statement add up to its text.
+    // Strings keep their escapes, so that the tokens of a statement form its text again.
     let tokens = Tokenizer::new(dialect, text).with_unescape(false).tokenize();
     let tokens = tokens.map_err(|error| anyhow!("SQL error: {error}"))?;
     let statements = tokens.split(|token| *token == Token::SemiColon);

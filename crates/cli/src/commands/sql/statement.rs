@@ -1,4 +1,4 @@
-//! Carries out statements.
+//! Runs statements.
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 use datafusion::{
@@ -19,8 +19,8 @@ use super::{
 };
 use crate::errors;
 
-/// Runs the statements of `text` in order, up to the first that fails. Results are shown in `view`;
-/// with an `output`, that of the last statement goes there.
+/// Runs the statements of `text` in order, until one fails. Results are printed as `view` says;
+/// with an `output`, the result of the last statement is written there.
 pub async fn run_all(ctx: &SessionContext, text: &str, view: &View, output: Option<OutputFile>) -> Result<()> {
     match run(ctx, text, view, output).await {
         Ok(()) => Ok(()),
@@ -34,7 +34,7 @@ async fn run(ctx: &SessionContext, text: &str, view: &View, output: Option<Outpu
         None => None,
         Some(file) => match statements.pop_if(|statement| statement.is_query()) {
             Some(query) => Some((query, file)),
-            None => bail!("an output file needs a query as the last statement, and there is none"),
+            None => bail!("an output file needs a query as the last statement"),
         },
     };
     let count = statements.len();
@@ -52,8 +52,8 @@ async fn run(ctx: &SessionContext, text: &str, view: &View, output: Option<Outpu
     Ok(())
 }
 
-/// Begins a statement, and returns its rows to come. Before the last one begins, all tables are
-/// known that are read.
+/// Starts a statement and returns the stream of its rows. All tables are known when the last one
+/// starts.
 async fn execute(ctx: &SessionContext, statement: Statement, is_last: bool) -> Result<SendableRecordBatchStream> {
     let mut state = ctx.state();
     let mut plan = state.statement_to_plan(statement).await?;
@@ -68,15 +68,15 @@ async fn execute(ctx: &SessionContext, statement: Statement, is_last: bool) -> R
         }
     }
     if asks_for_first_rows(&plan) {
-        // Several threads would read from as many places in a file, and the fastest would fill the limit.
+        // Several threads would read different places of a file, and the fastest would fill the limit.
         state.config_mut().options_mut().execution.target_partitions = 1;
         return Ok(DataFrame::new(state, plan).execute_stream().await?);
     }
     Ok(ctx.execute_logical_plan(plan).await?.execute_stream().await?)
 }
 
-/// Whether `plan` is a limit on the rows of one table as they are stored: without a condition, an
-/// order or a join.
+/// Returns whether `plan` limits the rows of a single table, without a condition, an order or a
+/// join.
 fn asks_for_first_rows(plan: &LogicalPlan) -> bool {
     fn as_stored(plan: &LogicalPlan) -> bool {
         match plan {
@@ -89,7 +89,7 @@ fn asks_for_first_rows(plan: &LogicalPlan) -> bool {
     matches!(plan, LogicalPlan::Limit(limit) if as_stored(&limit.input))
 }
 
-/// Adds what to do to errors that can be mended outside the statement.
+/// Adds a remedy to errors whose cause is outside the statement.
 async fn explain(ctx: &SessionContext, error: Error) -> Error {
     if errors::is_closed_pipe(&error) {
         return error;
@@ -100,7 +100,7 @@ async fn explain(ctx: &SessionContext, error: Error) -> Error {
             Err(cause) if name.contains("://") => text = format!("cannot read '{name}': {}", errors::text(&cause)),
             _ => {
                 let shown = text.replace("table 'datafusion.public.", "table '");
-                return anyhow!("{shown}; check the name or the path, or give the table with -t NAME=PATH");
+                return anyhow!("{shown}: check the name or the path, or name a table with -t NAME=PATH");
             }
         }
     } else if stores::remedy(&text).is_none() {
@@ -112,14 +112,14 @@ async fn explain(ctx: &SessionContext, error: Error) -> Error {
     }
 }
 
-/// The name in an error about a missing table.
+/// Returns the table's name in an error about a missing table.
 fn missing_table(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("table '")?;
     let (name, _) = rest.split_once("' not found")?;
     Some(name.strip_prefix("datafusion.public.").unwrap_or(name))
 }
 
-/// Asks the store of `url` for it: the planner only says that there is no such table.
+/// Asks the store for `url`, since the planner reports only that the table is missing.
 async fn reach(ctx: &SessionContext, url: &str) -> Result<()> {
     let url = ListingTableUrl::parse(url)?;
     ctx.runtime_env().object_store(&url)?.head(url.prefix()).await?;

@@ -1,5 +1,5 @@
-//! Object stores for the URLs in statements, made when a URL first needs one. Credentials come from
-//! the environment.
+//! Object stores for the URLs in statements, created on first use. Credentials come from the
+//! environment.
 
 use std::{collections::HashMap, env, fs, str::FromStr, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use object_store::{
 use tokio::{runtime::Handle, task::block_in_place};
 use url::Url;
 
-/// The stores of a session: the local files, and one store for each host or bucket of a URL.
+/// The stores of a session: local files, and one store for each host or bucket.
 #[derive(Debug, Default)]
 pub struct Stores(DefaultObjectStoreRegistry);
 
@@ -45,7 +45,7 @@ pub fn take_options(options: &mut HashMap<String, String>) -> HashMap<String, St
     options.extract_if(|key, _| ["aws.", "gcp.", "azure."].iter().any(|prefix| key.starts_with(prefix))).collect()
 }
 
-/// Returns the store that holds `url`, with `options` before those of the environment.
+/// Returns the store of `url`. The `options` take precedence over the environment.
 ///
 /// # Errors
 /// If the scheme is unknown, or the settings do not fit the store.
@@ -72,13 +72,14 @@ pub fn open(url: &Url, options: &HashMap<String, String>) -> Result<Arc<dyn Obje
             Arc::new(HttpBuilder::new().with_url(origin).with_client_options(client).with_retry(retry()).build()?)
         }
         scheme => {
-            let text = format!("cannot open '{url}': unknown scheme '{scheme}'; use file, s3, gs, az, http or https");
+            let text =
+                format!("cannot open '{url}': unknown scheme '{scheme}': expected file, s3, gs, az, http or https");
             return Err(DataFusionError::Execution(text));
         }
     })
 }
 
-/// What to do about an error of a store, if that can be told from its text.
+/// Returns the remedy for a store's error, if its text names the cause.
 pub fn remedy(error: &str) -> Option<&'static str> {
     let denied = ["401 Unauthorized", "403 Forbidden", "InvalidAccessKeyId"].iter().any(|text| error.contains(text));
     if error.contains("S3") && denied {
@@ -112,7 +113,7 @@ fn s3(url: &Url, options: &HashMap<String, String>) -> Result<AmazonS3Builder> {
         || is_set(AmazonS3ConfigKey::DefaultRegion)
         || is_set(AmazonS3ConfigKey::Endpoint);
     if !has_credentials && !is_ec2() {
-        // Elsewhere nothing answers for the role of the machine; public buckets need no signature.
+        // Only EC2 provides credentials for a machine; public buckets need no signature.
         builder = builder.with_skip_signature(true);
     }
     if !has_place && let Some(region) = region_of(bucket) {
@@ -128,17 +129,18 @@ fn region_of(bucket: &str) -> Option<String> {
     block_in_place(|| runtime.block_on(resolve_bucket_region(bucket, &client))).ok()
 }
 
-/// Whether this machine is one of EC2, which may have a role.
+/// Returns whether this is an EC2 machine, which may have a role.
 fn is_ec2() -> bool {
     env::var_os("AWS_METADATA_ENDPOINT").is_some()
         || fs::read_to_string("/sys/class/dmi/id/sys_vendor").is_ok_and(|vendor| vendor.starts_with("Amazon EC2"))
 }
 
 fn bucket(url: &Url) -> Result<&str> {
-    url.host_str().ok_or_else(|| DataFusionError::Execution(format!("'{url}' names no bucket")))
+    url.host_str().ok_or_else(|| DataFusionError::Execution(format!("invalid URL '{url}': it has no bucket")))
 }
 
-/// The options that begin with `prefix`, as keys of the store, which begin with `own_prefix`.
+/// Returns the options that start with `prefix`, as keys of the store, which start with
+/// `own_prefix`.
 fn settings<K: FromStr>(options: &HashMap<String, String>, prefix: &str, own_prefix: &str) -> Result<Vec<(K, String)>> {
     let setting = |(key, value): (&String, &String)| {
         let name = key.strip_prefix(prefix);
@@ -149,7 +151,7 @@ fn settings<K: FromStr>(options: &HashMap<String, String>, prefix: &str, own_pre
     options.iter().map(setting).collect()
 }
 
-/// Fewer attempts than a service would make: a person is waiting.
+/// Returns fewer attempts than a service would make, since a user is waiting.
 fn retry() -> RetryConfig {
     RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(30), ..RetryConfig::default() }
 }

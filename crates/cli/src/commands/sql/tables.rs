@@ -1,4 +1,4 @@
-//! Tables from files, folders and globs, as all commands read them.
+//! Tables from files, folders and globs, read as by all commands.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,7 +21,7 @@ use tokio::task::spawn_blocking;
 
 use super::{dataset_table::DatasetTable, given_types::GivenTypes};
 
-/// A table's name and where its rows are: `name=path`.
+/// A table's name and the path of its rows, written `NAME=PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSpec {
     pub name: String,
@@ -36,13 +36,13 @@ impl FromStr for TableSpec {
             Some((name, path)) if !name.is_empty() && !path.is_empty() => {
                 Ok(Self { name: name.to_owned(), path: path.into() })
             }
-            _ => Err(format!("'{text}' is no table; write NAME=PATH")),
+            _ => Err(format!("invalid table '{text}': expected NAME=PATH")),
         }
     }
 }
 
 impl TableSpec {
-    /// Registers the table. Its path is a file, a folder or a glob, which is read as `options` say.
+    /// Registers the table. Its path is a file, a folder or a glob, read with `options`.
     pub async fn register(&self, ctx: &SessionContext, options: &InputOptions) -> Result<()> {
         let table = self.open(ctx, options).await.with_context(|| format!("table '{}'", self.name))?;
         ctx.register_table(self.name.as_str(), table)?;
@@ -52,14 +52,14 @@ impl TableSpec {
     async fn open(&self, ctx: &SessionContext, options: &InputOptions) -> Result<Arc<dyn TableProvider>> {
         let path = self.path.to_string_lossy();
         if path.contains("://") {
-            bail!("'{path}' is no local file; use CREATE EXTERNAL TABLE ... LOCATION '{path}'");
+            bail!("'{path}' is not a local file: use CREATE EXTERNAL TABLE ... LOCATION '{path}'");
         }
         table_at(&ctx.state(), &path, options).await
     }
 }
 
-/// Lets queries name tables by their paths. What is on this machine is read as a [`TableSpec`]'s,
-/// what else a URL names as DataFusion does.
+/// Lets queries name tables by their paths. Local files are read like those of a [`TableSpec`],
+/// other URLs by DataFusion.
 pub fn name_by_path(ctx: &SessionContext, options: InputOptions) {
     let urls = DynamicListTableFactory::default();
     urls.session_store().with_state(ctx.state_weak_ref());
@@ -85,7 +85,7 @@ impl UrlTableFactory for PathTables {
     }
 }
 
-/// Whether a table's name is the path of a file on this machine, also of one that is missing.
+/// Returns whether a table's name is the path of a local file, which may be missing.
 fn is_local(name: &str) -> bool {
     let path = Path::new(name);
     !name.contains("://") && (path.exists() || is_glob(name) || Format::of_path(path).is_some())
@@ -95,10 +95,10 @@ fn is_glob(path: &str) -> bool {
     path.contains(['*', '?', '['])
 }
 
-/// The rows of the files that `path` leads to.
+/// Returns the table of the files at `path`.
 async fn table_at(state: &SessionState, path: &str, options: &InputOptions) -> Result<Arc<dyn TableProvider>> {
     if !is_glob(path) && path != "-" && !Path::new(path).exists() {
-        bail!("no file or folder '{path}'; check the path");
+        bail!("no file or folder '{path}': check the path");
     }
     let (inputs, options) = ([path.to_owned()], options.clone());
     let dataset =

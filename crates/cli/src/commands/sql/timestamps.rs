@@ -1,4 +1,4 @@
-//! Timestamps of seconds, for which Parquet has no type, are written in milliseconds.
+//! Writes timestamps of seconds, for which Parquet has no type, in milliseconds.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use datafusion::{
     optimizer::AnalyzerRule,
 };
 
-/// The rows as Parquet keeps them.
+/// Returns the rows with the types that Parquet keeps.
 pub fn as_parquet(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let schema = for_parquet(&batch.schema());
     if schema == batch.schema() {
@@ -22,7 +22,7 @@ pub fn as_parquet(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     RecordBatch::try_new(schema, columns)
 }
 
-/// Has `COPY ... TO` Parquet files do the same.
+/// A rule that makes `COPY ... TO` do the same for Parquet files.
 #[derive(Debug)]
 pub struct CopyTimestamps;
 

@@ -1,4 +1,4 @@
-//! Shows the rows of statements on the standard output.
+//! Prints the rows of statements on standard output.
 
 use std::{
     io::{BufWriter, stdout},
@@ -18,24 +18,24 @@ use super::{
     writer::{RowFormat, RowWriter},
 };
 
-/// How rows are shown.
+/// The way rows are printed.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
     pub format: Format,
-    /// Rows of a table that are printed.
+    /// Most rows of a table to print.
     pub max_rows: usize,
-    /// Whether a person is looking: then lines end where the terminal does, and the rows are
-    /// counted.
+    /// Whether standard output is a terminal: then tables fit its width, and the number of rows is
+    /// reported.
     pub terminal: bool,
-    /// Whether times stand beside the number of rows.
+    /// Whether the time of a statement is reported.
     pub timing: bool,
-    /// What to write to see all rows.
+    /// The option or command that prints all rows.
     pub how_to_see_all: &'static str,
 }
 
 impl View {
-    /// Prints `rows`, batch by batch. Those of a `query` may be cut; what describes the session is
-    /// printed whole.
+    /// Prints `rows`, batch by batch. Only the rows of a `query` may be cut, not those that
+    /// describe the session.
     pub async fn show(&self, ctx: &SessionContext, rows: SendableRecordBatchStream, query: bool) -> Result<()> {
         let start = Instant::now();
         let sink = PipeSink::new(BufWriter::new(stdout()));
@@ -45,19 +45,19 @@ impl View {
         match shown {
             Some(rows) if rows.printed < rows.total => {
                 let (printed, total) = (HumanCount(rows.printed as u64), row_count(rows.total));
-                eprintln!("the first {printed} of {total}{time}; {} shows all", self.how_to_see_all);
+                eprintln!("first {printed} of {total}{time}; {} prints all", self.how_to_see_all);
             }
             Some(rows) if self.terminal => eprintln!("{}{time}", row_count(rows.total)),
             None if self.terminal => eprintln!("done{time}"),
             _ => {}
         }
         if shown.is_some_and(|rows| rows.cut) {
-            eprintln!("cells that end in … are cut; the formats csv and json have them whole");
+            eprintln!("cut cells end in …; format csv prints them whole");
         }
         Ok(())
     }
 
-    /// Returns what a table had, or `None` for a statement that has no rows.
+    /// Returns the number of rows, or `None` for a statement without a result.
     async fn print(
         &self,
         ctx: &SessionContext,
@@ -87,7 +87,7 @@ impl View {
         grid.finish().map(Some)
     }
 
-    /// The format, unless it is a table.
+    /// Returns the format of the rows, unless they are printed as a table.
     fn row_format(&self) -> Option<RowFormat> {
         match self.format {
             Format::Table => None,
@@ -99,7 +99,7 @@ impl View {
     }
 }
 
-/// A number of rows, as in "1 row" or "2,000 rows".
+/// Formats a number of rows: "1 row" or "2,000 rows".
 pub fn row_count(rows: usize) -> String {
     format!("{} {}", HumanCount(rows as u64), if rows == 1 { "row" } else { "rows" })
 }

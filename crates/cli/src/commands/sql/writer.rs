@@ -1,4 +1,4 @@
-//! Writes rows to a byte stream, batch by batch, in any of the formats for results.
+//! Writes rows to a byte stream, batch by batch, in a format for results.
 
 use std::io::Write;
 
@@ -23,10 +23,10 @@ use futures::TryStreamExt;
 
 use super::timestamps;
 
-/// How rows become bytes.
+/// The format of written rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowFormat {
-    /// Values between separators, with a header.
+    /// Separated values with a header.
     Separated(u8),
     /// One JSON array of objects.
     JsonArray,
@@ -46,13 +46,13 @@ pub enum RowWriter<W: Write + Send> {
 }
 
 impl<W: Write + Send> RowWriter<W> {
-    /// Begins to write rows of `schema`; fails if the format cannot hold one of the columns.
+    /// Creates a writer for rows of `schema`. Fails if the format cannot represent a column.
     pub fn new(format: RowFormat, sink: W, schema: &SchemaRef) -> Result<Self> {
         Ok(match format {
             RowFormat::Separated(delimiter) => {
                 refuse_nested(schema)?;
                 let mut writer = csv::WriterBuilder::new().with_delimiter(delimiter).build(sink);
-                // The header comes with the first batch, and is due even when there are no rows.
+                // The header comes with the first batch, and is expected even without rows.
                 writer.write(&RecordBatch::new_empty(schema.clone()))?;
                 Self::Separated(Box::new(writer))
             }
@@ -67,7 +67,7 @@ impl<W: Write + Send> RowWriter<W> {
         })
     }
 
-    /// Writes all batches of `rows`, then the end of the format, and returns the number of rows.
+    /// Writes all batches of `rows` and the end of the file, and returns the number of rows.
     pub async fn write_all(mut self, mut rows: SendableRecordBatchStream) -> Result<usize> {
         let mut count = 0;
         while let Some(batch) = rows.try_next().await? {
@@ -109,11 +109,11 @@ impl<W: Write + Send> RowWriter<W> {
     }
 }
 
-/// Fails with the name of the first column that separated values cannot hold.
+/// Fails with the name of the first column that separated values cannot represent.
 fn refuse_nested(schema: &Schema) -> Result<()> {
     if let Some(field) = schema.fields().iter().find(|field| field.data_type().is_nested()) {
         bail!(
-            "column '{}' is a {}, and separated values are flat; choose json, Parquet or Arrow, or select its parts",
+            "cannot write column '{}' of type {} as separated values: use json, Parquet or Arrow, or select its parts",
             field.name(),
             field.data_type()
         );

@@ -1,4 +1,4 @@
-//! Whether two answers to a query are the same.
+//! Compares two answers to a query.
 
 use std::cmp::Ordering;
 
@@ -11,26 +11,26 @@ use arrow::{
     util::display::array_value_to_string,
 };
 
-/// How far floating-point values may differ, relative to the larger one: sums depend on the order
-/// of their terms.
+/// The relative difference allowed between floating-point values: sums depend on the order of their
+/// terms.
 const TOLERANCE: f64 = 1e-9;
 
-/// The rows of a query, in the order in which they came.
+/// The rows of a query, in order of arrival.
 pub struct Answer(RecordBatch);
 
 impl Answer {
-    /// Puts the batches of a query together.
+    /// Concatenates the batches of a query.
     pub fn new(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Self> {
         Ok(Self(concat_batches(schema, batches)?))
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.0.num_rows()
     }
 
-    /// The first difference to `other`, in words; none if both hold the same rows, and in the same
-    /// order as far as the columns `ordered_by` tell. Sorts both: O(n log n).
+    /// Returns the first difference to `other`, or `None` if both have the same rows, in the same
+    /// order by the columns `ordered_by`. Sorts both: O(n log n).
     pub fn difference(&self, other: &Self, ordered_by: &[usize]) -> Result<Option<String>> {
         let (left, right) = (&self.0, &other.0);
         let columns = |batch: &RecordBatch| -> Vec<_> {
@@ -50,8 +50,8 @@ impl Answer {
     }
 }
 
-/// Compares rows of the same columns and number, one by one, each side sorted before if that is
-/// asked for.
+/// Compares rows one by one, after sorting both sides if `sorted`. Both have the same columns and
+/// number of rows.
 fn compare_rows(left: &RecordBatch, right: &RecordBatch, sorted: bool) -> Result<Option<String>> {
     let (is_float, is_exact): (Vec<_>, Vec<_>) =
         (0..left.num_columns()).partition(|column| left.column(*column).data_type().is_floating());
@@ -73,8 +73,8 @@ fn compare_rows(left: &RecordBatch, right: &RecordBatch, sorted: bool) -> Result
     Ok(None)
 }
 
-/// Rows apart in what must be equal and what may differ a little. Sorting looks at the exact part
-/// first, so that a small difference does not change the order of rows.
+/// Rows split into columns that must be equal and floats that may differ a little. Sorting compares
+/// the exact columns first, so that a small difference does not change the order.
 struct SplitRows {
     exact: Option<Rows>,
     floats: Vec<ArrayRef>,

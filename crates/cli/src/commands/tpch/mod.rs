@@ -1,5 +1,5 @@
-//! `annulus tpch`: the queries on stock DataFusion and on Annulus, answers compared first, then
-//! timed in turn.
+//! `annulus tpch`: runs the queries on stock DataFusion and on Annulus, compares the answers, and
+//! times both in turn.
 
 mod answer;
 mod args;

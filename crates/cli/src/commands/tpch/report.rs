@@ -1,36 +1,36 @@
-//! The result of the TPC-H comparison.
+//! The result of the comparison, as a table, JSON and an HTML page.
 
 use std::time::Duration;
 
 use annulus_datafusion::ExchangeReport;
 use annulus_terminal::report::{
     chart::{BarGroup, bars},
-    page,
+    page, plain,
 };
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use super::args::TpchJob;
 
-/// One query. Times are medians; they are missing when the query failed or its answers differ.
+/// The result of one query. Times are medians, and missing if the query failed or its answers
+/// differ.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueryReport {
     pub query: u8,
     pub rows: usize,
     pub stock_ms: Option<f64>,
     pub annulus_ms: Option<f64>,
-    /// Stock's time over that of Annulus.
+    /// Time of stock DataFusion / time of Annulus.
     pub ratio: Option<f64>,
     pub shuffled_rows: u64,
     pub shuffled_bytes: u64,
-    /// Most memory that the exchanges of a run held, in units of 1024 x 1024 bytes.
+    /// Most memory of the exchanges of a run, in MiB.
     pub peak_mb: f64,
-    /// Whether both engines gave the same answer.
+    /// Whether both answers are equal.
     pub equal: bool,
 }
 
 impl QueryReport {
-    /// A report without results.
+    /// Returns a report without results.
     pub fn new(query: u8) -> Self {
         Self {
             query,
@@ -45,7 +45,7 @@ impl QueryReport {
         }
     }
 
-    /// Adds what the exchanges of one run did: the same every time, but for the memory.
+    /// Adds the figures of one run's exchanges, of which only the memory varies.
     pub fn add_exchanges(&mut self, exchanges: ExchangeReport) {
         self.shuffled_rows = exchanges.rows;
         self.shuffled_bytes = exchanges.bytes;
@@ -64,20 +64,12 @@ impl QueryReport {
 const HEADER: [&str; 9] =
     ["query", "rows", "stock ms", "Annulus ms", "ratio", "shuffled rows", "shuffled bytes", "peak MB", "equal"];
 
-/// A table for the terminal.
+/// Returns a table for the terminal.
 pub fn table(reports: &[QueryReport]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(HEADER);
-    for report in reports {
-        table.add_row(cells(report));
-    }
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.to_string()
+    plain::table(&HEADER, &[], reports.iter().map(cells)).to_string()
 }
 
-/// One line: totals, their ratio, and the query where Annulus does worst.
+/// Returns one line: totals, their ratio, and the query with the lowest ratio.
 pub fn summary(reports: &[QueryReport]) -> String {
     let timed = || reports.iter().filter_map(|report| Some((report.query, report.stock_ms?, report.annulus_ms?)));
     let (stock, annulus) = timed().fold((0.0, 0.0), |(a, b), (_, stock, annulus)| (a + stock, b + annulus));
@@ -90,8 +82,7 @@ pub fn summary(reports: &[QueryReport]) -> String {
     };
     let times = match slowest {
         Some((query, ratio)) => format!(
-            "stock {stock:.0} ms, Annulus {annulus:.0} ms, ratio {:.3}; slowest relative to stock: query {query} \
-                ({ratio:.3})",
+            "stock {stock:.0} ms, Annulus {annulus:.0} ms, ratio {:.3}; lowest ratio: query {query} ({ratio:.3})",
             stock / annulus
         ),
         None => "no times".to_owned(),
@@ -99,7 +90,7 @@ pub fn summary(reports: &[QueryReport]) -> String {
     format!("{} queries: {times}; {verdict}", reports.len())
 }
 
-/// A page with the bars drawn.
+/// Returns an HTML page with bar charts.
 pub fn page(reports: &[QueryReport], job: &TpchJob) -> String {
     let groups: Vec<_> = reports
         .iter()
@@ -151,7 +142,7 @@ fn median_ms(times: &mut [Duration]) -> Option<f64> {
     Some((lower + upper).as_secs_f64() * 500.0)
 }
 
-/// Three decimals are more than a measurement knows.
+/// Rounds to three decimals, more than a measurement needs.
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

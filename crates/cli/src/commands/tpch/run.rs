@@ -38,7 +38,7 @@ pub fn run(args: TpchArgs) -> Result<Outcome> {
 }
 
 async fn compare(job: &TpchJob, spill: &Path) -> Result<Outcome> {
-    // At once, so that a file that cannot be written is known before the work.
+    // Created first, so that a file that cannot be written fails before the work.
     let html = job.html.clone().map(|file| Unfinished::create("--html", file)).transpose()?;
     let folder = tables::ensure(&job.data, job.scale).await?;
     let engines = Engines {
@@ -70,11 +70,11 @@ async fn compare(job: &TpchJob, spill: &Path) -> Result<Outcome> {
     Ok(if reports.iter().all(|report| report.equal) { Outcome::Done } else { Outcome::Differs })
 }
 
-/// A session of `engine` with the tables in `folder`.
+/// Returns a session of `engine` with the tables in `folder`.
 async fn open(job: &TpchJob, engine: Engine, folder: &Path, spill: &Path) -> Result<SessionContext> {
     let mut config = SessionConfig::new();
-    // The standard's meaning of 0.06 + 0.01; as binary fractions they would miss the discount of 0.07
-    // in query 6.
+    // As in the SQL standard. As binary fractions, 0.06 + 0.01 would miss the discount of 0.07 in
+    // query 6.
     config.options_mut().sql_parser.parse_float_as_decimal = true;
     let ctx = session::open(engine, job.limits, spill, config, None)?;
     tables::register(&ctx, folder).await?;
@@ -86,7 +86,7 @@ struct Engines {
     annulus: SessionContext,
 }
 
-/// A query that has run to its end.
+/// A completed query.
 struct Execution {
     plan: Arc<dyn ExecutionPlan>,
     batches: Vec<RecordBatch>,
@@ -95,19 +95,19 @@ struct Execution {
 }
 
 impl Engines {
-    /// Compares and times one query. The report comes with what went wrong, if something did.
+    /// Compares and times one query. Returns its report, and a problem if there was one.
     async fn measure(&self, query: &Query, job: &TpchJob) -> (QueryReport, Option<String>) {
         let mut report = QueryReport::new(query.number);
         let problem = match self.check(query, job, &mut report).await {
             Ok(None) => self.time(query, job, &mut report).await.err().map(|error| errors::text(&error)),
-            Ok(Some(difference)) => Some(format!("the answers of stock and Annulus differ: {difference}")),
+            Ok(Some(difference)) => Some(format!("the answers of stock DataFusion and Annulus differ: {difference}")),
             Err(error) => Some(errors::text(&error)),
         };
         report.equal = problem.is_none();
         (report, problem)
     }
 
-    /// Runs the query once on both and returns how the answers differ.
+    /// Runs the query once on both engines and returns the difference of the answers, if any.
     async fn check(&self, query: &Query, job: &TpchJob, report: &mut QueryReport) -> Result<Option<String>> {
         let stock = self.execute(Engine::Stock, query, job).await?.answer()?;
         let annulus = self.execute(Engine::Annulus, query, job).await?;
@@ -116,7 +116,7 @@ impl Engines {
         stock.difference(&annulus.answer()?, query.ordered_by)
     }
 
-    /// Runs the query on both in turn, each engine first as often as the other, and keeps the
+    /// Times the query on both engines in turn, alternating which one is first, and keeps the
     /// medians.
     async fn time(&self, query: &Query, job: &TpchJob, report: &mut QueryReport) -> Result<()> {
         let (mut stock, mut annulus) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! The benchmark's tables as Parquet files, made once for each scale factor and then used again.
+//! The benchmark's tables as Parquet files, generated once for each scale factor and then reused.
 
 use std::{
     fs::{self, File},
@@ -42,7 +42,7 @@ enum Table {
     Region,
 }
 
-/// A file of a table: part `number` of `count`, from 1.
+/// A file of a table: part `number` of `count`, counted from 1.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     table: Table,
@@ -50,7 +50,7 @@ struct Part {
     count: i32,
 }
 
-/// The tables, the largest first, so that the threads end at about the same time.
+/// The tables, largest first, so that all threads end at about the same time.
 const TABLES: [Table; 8] = [
     Table::LineItem,
     Table::Orders,
@@ -62,13 +62,13 @@ const TABLES: [Table; 8] = [
     Table::Region,
 ];
 
-/// Rows of a file, about.
+/// Approximate number of rows of a file.
 const FILE_ROWS: f64 = 1_000_000.0;
 /// Rows of a row group: small enough for 64 scans to share the larger tables at scale factor 1.
 const ROW_GROUP_ROWS: usize = 1 << 17;
 
-/// The folder below `root` with the tables of `scale`, which are made if they are not there yet.
-/// Dropped before it is done, it stops and leaves nothing behind.
+/// Returns the folder below `root` with the tables of `scale`, and generates them if they are
+/// missing. Dropping the future stops the work and removes unfinished files.
 pub async fn ensure(root: &Path, scale: f64) -> Result<PathBuf> {
     let folder = root.join(format!("sf{scale}"));
     if folder.exists() {
@@ -78,7 +78,7 @@ pub async fn ensure(root: &Path, scale: f64) -> Result<PathBuf> {
     let (sender, made) = oneshot::channel();
     let target = folder.clone();
     let _maker = Maker::start(move |cancelled| {
-        // The receiver is gone when nobody wants the tables any more.
+        // The receiver is gone if the command was interrupted.
         sender.send(make(&target, scale, cancelled)).ok();
     })?;
     made.await.context("the generator of the tables panicked")??;
@@ -97,8 +97,7 @@ pub async fn register(ctx: &SessionContext, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A thread that is told to stop, and waited for, when this is dropped: what it writes is removed
-/// by itself.
+/// A thread that dropping this stops and joins. The thread removes its unfinished files.
 struct Maker {
     cancelled: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -117,7 +116,7 @@ impl Drop for Maker {
     fn drop(&mut self) {
         self.cancelled.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic has been reported by the thread itself, and by the answer that did not come.
+            // A panic was reported by the thread, and by the missing answer.
             thread.join().ok();
         }
     }
@@ -126,16 +125,16 @@ impl Drop for Maker {
 fn check_complete(folder: &Path) -> Result<()> {
     match TABLES.iter().find(|table| !folder.join(table.name()).is_dir()) {
         Some(table) => {
-            bail!("folder '{}' has no table {}; delete the folder to make it anew", folder.display(), table.name())
+            bail!("folder '{}' has no table {}: delete the folder to generate it again", folder.display(), table.name())
         }
         None => Ok(()),
     }
 }
 
-/// Makes all tables under a temporary name, then renames the folder.
+/// Generates all tables under a temporary name, then renames the folder.
 fn make(folder: &Path, scale: f64, cancelled: &AtomicBool) -> Result<()> {
     let root = folder.parent().with_context(|| format!("'{}' has no parent folder", folder.display()))?;
-    let cannot_write = || format!("cannot write tables in '{}'; choose another folder with --data", root.display());
+    let cannot_write = || format!("cannot write tables in '{}'; name another folder with --data", root.display());
     fs::create_dir_all(root).with_context(cannot_write)?;
     let unfinished = tempfile::Builder::new().prefix(".making-").tempdir_in(root).with_context(cannot_write)?;
     let mut parts = Vec::new();
@@ -144,13 +143,13 @@ fn make(folder: &Path, scale: f64, cancelled: &AtomicBool) -> Result<()> {
         let count = (table.rows(scale) / FILE_ROWS).ceil().max(1.0) as i32;
         parts.extend((1..=count).map(|number| Part { table, number, count }));
     }
-    let bar = progress::bar(TABLES.iter().map(|table| table.rows(scale) as u64).sum(), "making tables");
+    let bar = progress::bar(TABLES.iter().map(|table| table.rows(scale) as u64).sum(), "generating tables");
     write_parts(unfinished.path(), &parts, scale, &bar, cancelled).with_context(cannot_write)?;
     bar.finish_and_clear();
     publish(unfinished, folder).with_context(cannot_write)
 }
 
-/// Writes `parts` on as many threads as there are cores. The first error stops all.
+/// Writes `parts` with one thread per core. The first error stops all threads.
 fn write_parts(folder: &Path, parts: &[Part], scale: f64, bar: &ProgressBar, cancelled: &AtomicBool) -> Result<()> {
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(parts.len());
     let next = AtomicUsize::new(0);
@@ -167,8 +166,7 @@ fn write_parts(folder: &Path, parts: &[Part], scale: f64, bar: &ProgressBar, can
     thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let results = workers.into_iter().map(|worker| worker.join().map_err(|_| anyhow!("a generator panicked"))?);
-        // All threads are joined before an error leaves the scope; the first cause is reported, not its
-        // echo.
+        // All threads are joined first. The cause is reported, not the cancellations that it led to.
         let results: Vec<Result<()>> = results.collect();
         let (cancellations, causes): (Vec<_>, Vec<_>) =
             results.into_iter().filter_map(Result::err).partition(|error| error.is::<Cancelled>());
@@ -176,7 +174,7 @@ fn write_parts(folder: &Path, parts: &[Part], scale: f64, bar: &ProgressBar, can
     })
 }
 
-/// Why a thread stopped when another one failed, or the whole was cancelled.
+/// The error of a thread that stopped because another one failed or the command was cancelled.
 #[derive(Debug)]
 struct Cancelled;
 
@@ -209,7 +207,7 @@ fn write_part(folder: &Path, part: Part, scale: f64, bar: &ProgressBar, cancelle
     writer.into_inner()?.flush().with_context(|| format!("cannot write '{}'", path.display()))
 }
 
-/// Gives the finished folder its name, unless another process was faster: its tables are the same.
+/// Renames the finished folder, unless another process has made the same tables meanwhile.
 fn publish(unfinished: TempDir, folder: &Path) -> Result<()> {
     match fs::rename(unfinished.path(), folder) {
         Ok(()) => {
@@ -221,7 +219,7 @@ fn publish(unfinished: TempDir, folder: &Path) -> Result<()> {
     }
 }
 
-/// A temporary folder is private; the tables need not be.
+/// Makes the folder readable for others: temporary folders are private.
 fn allow_others_to_read(folder: &Path) -> Result<()> {
     #[cfg(unix)]
     fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
@@ -242,8 +240,8 @@ impl Table {
         }
     }
 
-    /// Rows at a scale factor; an order has 1 to 7 lines, so that the largest number is an
-    /// estimate.
+    /// Returns the number of rows at a scale factor. For lineitem it is an estimate, as an order
+    /// has 1 to 7 lines.
     fn rows(self, scale: f64) -> f64 {
         match self {
             Self::LineItem => 6_001_215.0 * scale,

@@ -2,15 +2,20 @@
 
 use std::path::PathBuf;
 
-#[derive(clap::Args)]
-#[command(after_help = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   annulus verify parts
   annulus verify parts --json
 
-Reads every file of a folder that partition or join wrote, and compares it with the size and the checksum (XXH64) in manifest.json. Files that
-are missing, differ or are not in the manifest are named, and the exit code is 1.")]
+Reads every file of a folder that partition or join wrote, and compares it
+with the size and the checksum (XXH64) in manifest.json. Files that are
+missing, differ, or are not in the manifest are listed, and the exit code is
+1.";
+
+#[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub struct VerifyArgs {
-    /// The folder of the dataset
+    /// Folder of the dataset
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
     /// Print one JSON object instead of a line for each bad file

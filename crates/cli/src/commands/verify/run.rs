@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 use super::VerifyArgs;
 use crate::{interrupt::until_interrupted, outcome::Outcome, runtime};
 
-/// Reads every file of the dataset, and names those that are not as they were written.
+/// Reads every file of the dataset, and lists those that differ from the manifest.
 pub fn run(args: VerifyArgs) -> Result<Outcome> {
     runtime::run(until_interrupted(async move {
         let dir = args.dir.clone();
@@ -22,7 +22,7 @@ pub fn run(args: VerifyArgs) -> Result<Outcome> {
             bar.finish_and_clear();
             found
         };
-        let found = spawn_blocking(verify).await.context("the check has panicked")??;
+        let found = spawn_blocking(verify).await.context("the check panicked")??;
         let mut out = stdout().lock();
         if args.json {
             writeln!(out, "{}", serde_json::to_string(&found)?).context("cannot print")?;
@@ -31,7 +31,7 @@ pub fn run(args: VerifyArgs) -> Result<Outcome> {
                 writeln!(out, "'{}' {}", args.dir.join(&file.name).display(), file.reason).context("cannot print")?;
             }
             let (files, bytes, bad) = (found.files, HumanBytes(found.bytes), found.bad.len());
-            let result = if bad == 0 { "all as written".to_owned() } else { format!("{bad} bad") };
+            let result = if bad == 0 { "all match the manifest".to_owned() } else { format!("{bad} bad") };
             writeln!(out, "{files} files of '{}', {bytes}: {result}", args.dir.display()).context("cannot print")?;
         }
         Ok(if found.bad.is_empty() { Outcome::Done } else { Outcome::Differs })

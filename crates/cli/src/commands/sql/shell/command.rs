@@ -1,4 +1,4 @@
-//! The commands of the shell, which begin with a backslash.
+//! The commands of the shell, which start with a backslash.
 
 use std::{path::PathBuf, str::FromStr};
 
@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use crate::{commands::sql::args::Format, units};
 
-/// What `\?` prints.
+/// The text that `\?` prints.
 pub const HELP: &str = "\
 Statements end with a semicolon and may have several lines. Tab completes names, keywords and, in quotes, paths.
   \\d               list the tables
@@ -31,11 +31,11 @@ pub enum Command {
     MaxRows(usize),
     Output(PathBuf),
     Include(PathBuf),
-    /// On, off, or the other of both.
+    /// On, off, or toggled.
     Timing(Option<bool>),
 }
 
-/// What a line asks for.
+/// The meaning of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     Nothing,

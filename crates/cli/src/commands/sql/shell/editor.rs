@@ -115,7 +115,7 @@ pub struct LineEditor {
     history: Option<PathBuf>,
 }
 
-/// What a person typed.
+/// The input of a user.
 pub enum Typed {
     Line(String),
     /// Ctrl-C: the line is dropped.
@@ -131,7 +131,7 @@ impl LineEditor {
         editor.set_helper(Some(SqlHelper { names: Vec::new(), files: FilenameCompleter::new() }));
         let history = history_file();
         if let Some(file) = &history {
-            // There is none the first time.
+            // The first time there is no history.
             editor.load_history(file).ok();
         }
         Ok(Self { editor, history })
@@ -202,7 +202,7 @@ impl Completer for SqlHelper {
 }
 
 impl SqlHelper {
-    /// Everything that begins as `word` does; keywords in its case.
+    /// Returns all names and keywords that start with `word`; keywords in its case.
     fn candidates(&self, word: &str) -> Vec<Pair> {
         let begins = |name: &str| name.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
         if word.starts_with('\\') {
@@ -229,14 +229,14 @@ impl Highlighter for SqlHelper {
     }
 }
 
-/// The tokens of `text`, which add up to it.
+/// Returns the tokens of `text`, which together are the text.
 fn tokens(text: &str) -> Result<Vec<Token>, String> {
     let dialect: &dyn Dialect = &GenericDialect {};
     Tokenizer::new(dialect, text).with_unescape(false).tokenize().map_err(|error| error.message)
 }
 
-/// Whether nothing more must be typed: a command, or statements that end with a semicolon. What
-/// cannot be read is complete too, so that its error is shown.
+/// Returns whether the input is complete: a command, or statements that end with a semicolon. Input
+/// with an error is complete, too, so that the error is reported.
 fn is_complete(text: &str) -> bool {
     let text = text.trim();
     if text.is_empty() || text.starts_with('\\') || ["exit", "quit"].iter().any(|word| text.eq_ignore_ascii_case(word))
@@ -252,7 +252,7 @@ fn is_complete(text: &str) -> bool {
     }
 }
 
-/// `line` with colours, if all of it can be told apart.
+/// Returns `line` with colours, if it consists of known tokens.
 fn coloured(line: &str) -> Option<String> {
     if line.starts_with('\\') {
         return None;

@@ -1,0 +1,99 @@
+//! What the command prints on a terminal, which `script` provides, and elsewhere.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use support::Annulus;
+use unicode_width::UnicodeWidthStr;
+
+/// Runs `annulus ARGUMENTS` in `folder` on a terminal of this width with `typed` on its keyboard,
+/// and returns all that it prints.
+fn on_terminal(folder: &Path, columns: usize, arguments: &str, typed: &str, no_color: bool) -> String {
+    let run = format!("stty cols {columns} rows 40; exec {} {arguments}", env!("CARGO_BIN_EXE_annulus"));
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--command", &run, "/dev/null"]).current_dir(folder);
+    command.env_remove("NO_COLOR").env("TERM", "xterm-256color").env("HOME", folder);
+    if no_color {
+        command.env("NO_COLOR", "1");
+    }
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script starts");
+    child.stdin.take().expect("a pipe").write_all(typed.as_bytes()).expect("script reads");
+    String::from_utf8(child.wait_with_output().expect("script ends").stdout).expect("text")
+}
+
+/// Whether `text` sets a colour or another rendition of characters.
+fn has_colour(text: &str) -> bool {
+    let sequences = text.split("\x1b[").skip(1);
+    sequences
+        .into_iter()
+        .any(|rest| rest.find(|c: char| c.is_ascii_alphabetic()).is_some_and(|at| rest[at..].starts_with('m')))
+}
+
+/// The lines of `text` as they stand on the screen in the end.
+fn lines(text: &str) -> Vec<&str> {
+    text.lines()
+        .map(|line| line.rsplit(['\r', '\x1b']).next().unwrap_or_default())
+        .map(|line| line.trim_start_matches("[2K"))
+        .collect()
+}
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rows: String = (0..100).map(|n| format!("{n},{}\n", n % 7)).collect();
+    fs::write(folder.path().join("rows.csv"), format!("id,key\n{rows}")).expect("write");
+    folder
+}
+
+#[test]
+fn tables_fit_the_terminal() {
+    let folder = folder();
+    let long = "a_folder_with_a_name_that_is_longer_than_the_terminal_is_wide";
+    for arguments in [
+        "sql \"SELECT repeat('x', 99) AS wide, 1 AS n\"".to_owned(),
+        format!("partition rows.csv --by key --into 2 -o {long}"),
+        "join rows.csv r=rows.csv --on id -o joined".to_owned(),
+        "join rows.csv r=rows.csv --where 'a.id BETWEEN r.id - 5 AND r.id + 5' --explain".to_owned(),
+    ] {
+        let shown = on_terminal(folder.path(), 60, &arguments, "", false);
+        for line in lines(&shown) {
+            assert!(line.width() <= 60, "{arguments}: {} columns: {line}\n{shown}", line.width());
+        }
+        assert!(lines(&shown).iter().any(|line| !line.is_empty()), "{arguments}");
+    }
+}
+
+#[test]
+fn nothing_is_cut_or_drawn_elsewhere() {
+    let folder = folder();
+    let wide = "x".repeat(300);
+    let done = Annulus::new(["sql", &format!("SELECT '{wide}' AS wide")]).succeeds();
+    assert!(done.stdout.contains(&wide) && done.stderr.is_empty(), "{}{}", done.stdout, done.stderr);
+    let done = Annulus::new(["partition", "rows.csv", "--by=key", "--into=2", "-o", &wide[..200]]).at(folder.path());
+    let done = done.succeeds();
+    assert!(done.stdout.contains(&wide[..200]) && done.stderr.is_empty(), "{}{}", done.stdout, done.stderr);
+    assert!(!has_colour(&Annulus::new(["--help"]).succeeds().stdout));
+}
+
+#[test]
+fn no_color_has_no_colours() {
+    let folder = folder();
+    for (arguments, typed) in [
+        ("--help", ""),
+        ("sql --ouput", ""),
+        ("sql", "SELECT 'text' AS one;\r\\q\r"),
+        ("partition rows.csv --by key --into 2 -o parts --overwrite", ""),
+    ] {
+        let shown = on_terminal(folder.path(), 80, arguments, typed, true);
+        assert!(!has_colour(&shown), "{arguments}: {shown:?}");
+    }
+    // They would have been seen.
+    assert!(has_colour(&on_terminal(folder.path(), 80, "--help", "", false)));
+    assert!(has_colour(&on_terminal(folder.path(), 80, "sql", "SELECT 'text' AS one;\r\\q\r", false)));
+}
