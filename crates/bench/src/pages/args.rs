@@ -69,7 +69,8 @@ pub struct PagesArgs {
     #[arg(long, value_name = "N", value_parser = units::parse_tuples)]
     pub tuples: Option<u64>,
     /// Sizes of a tuple, including its key of 4 bytes
-    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "4,16,100", value_parser = parse_tuple_bytes)]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "4,16,100")]
+    #[arg(value_parser = parse_tuple_bytes)]
     pub tuple_bytes: Vec<u32>,
     /// Numbers of partitions
     #[arg(

@@ -7,6 +7,7 @@ use annulus_dataset::{
     error::DatasetError,
     input::{DataFile, Dataset, Format},
 };
+use annulus_terminal::units::counted;
 use anyhow::Result;
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
@@ -217,7 +218,7 @@ impl PartitionStream for Units {
                 }
             }
             if bad > 0 {
-                eprintln!("{bad} rows of '{}' could not be read, and were skipped", dataset.files[0].path);
+                eprintln!("skipped {} of '{}'", counted(bad as u64, "bad row"), dataset.files[0].path);
             }
             Ok(())
         });
