@@ -39,8 +39,7 @@ interrupted (143 by SIGTERM, 129 by SIGHUP).";
 /// SQL, datasets and benchmarks on a lock-free exchange, plugged into Apache DataFusion
 #[derive(Parser)]
 #[command(name = "annulus", version, subcommand_required = true, arg_required_else_help = true)]
-#[command(disable_help_subcommand = true)]
-#[command(after_long_help = EXAMPLES)]
+#[command(disable_help_subcommand = true, after_long_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
@@ -109,7 +108,7 @@ pub enum Command {
     Completions(CompletionsArgs),
     /// Print a manual page, or write all of them to a folder
     Man(ManArgs),
-    /// Print help for a command or a topic, such as inputs
+    /// Print the help of a command, or a page on a topic
     Help(HelpArgs),
 }
 

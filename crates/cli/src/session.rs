@@ -30,10 +30,11 @@ pub struct Limits {
     /// Target number of partitions [default: number of cores]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub target_partitions: Option<usize>,
-    /// Memory for sorts, joins, aggregates and repartitions [default: unlimited]
+    /// Memory for operators [default: unlimited]
     ///
-    /// A size such as 512M or 2G. Operators that need more spill to disk or fail. Memory for
-    /// reading files and for batches in transit is not counted.
+    /// A size such as 512M or 2G, for sorts, joins, aggregates and repartitions. Operators that
+    /// need more spill to disk or fail. Memory for reading files and for batches in transit is
+    /// not counted.
     #[arg(long = "memory-limit", value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_bytes: Option<usize>,
 }

@@ -35,8 +35,8 @@ fn bash_reads_its_completions_and_completes() {
         String::from_utf8(output.stdout).expect("text")
     };
     bash(&["-n"]);
-    let part = "source \"$0\"; COMP_WORDS=(annulus part); COMP_CWORD=1; _annulus annulus part annulus; \
-                echo \"${COMPREPLY[*]}\"";
+    let part = "source \"$0\"; COMP_WORDS=(annulus part); COMP_CWORD=1; \
+                _annulus annulus part annulus; echo \"${COMPREPLY[*]}\"";
     assert_eq!(bash(&["-c", part]).trim(), "partition");
 }
 

@@ -1,4 +1,4 @@
-//! Runs a plan with a task for each output partition.
+//! Runs a plan, with a task for each output partition.
 
 use std::{
     hint::black_box,
@@ -19,13 +19,13 @@ use futures::{TryStreamExt, future::try_join_all};
 
 use super::args::Consumers;
 
-/// What an output partition held: two sums of row hashes tell apart what is not the same multiset
-/// of rows.
+/// The rows of an output partition: their number, and sums of their hashes, which differ for
+/// different multisets of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub rows: usize,
-    /// Sums of independent hashes, the same in any order of the rows. Complete only if the run was
-    /// checked.
+    /// Sums of independent hashes, independent of the order of the rows. Complete only in a checked
+    /// run.
     pub sums: [u64; CHECK_HASHES],
 }
 
@@ -33,8 +33,8 @@ pub struct Tally {
 const CHECK_HASHES: usize = 2;
 
 /// Executes all partitions of `plan` and reads them to their end as `consumers` says. Returns the
-/// time that took and what each partition held; rows are hashed into the tallies if `checked`.
-/// Dropped, it stops all tasks.
+/// time and the tally of each partition, with hashes of the rows if `checked`. Dropping the future
+/// stops all tasks.
 pub async fn drain(
     plan: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,
@@ -63,7 +63,7 @@ async fn tally(mut stream: SendableRecordBatchStream, hashes: usize) -> Result<T
     while let Some(batch) = stream.try_next().await? {
         tally.rows += batch.num_rows();
         for seed in 0..hashes {
-            // DataFusion places rows by seed 0, so that those hashes would be alike within a partition.
+            // DataFusion places rows by seed 0: hashes with that seed are similar within a partition.
             let state = RandomState::with_seed(seed as u64 + 1);
             let sum = with_hashes(batch.columns(), &state, |hashes| {
                 Ok(hashes.iter().fold(0u64, |sum, hash| sum.wrapping_add(*hash)))

@@ -1,4 +1,4 @@
-//! TPC-H lineitem in memory.
+//! TPC-H lineitem, generated in memory.
 
 use std::sync::{Arc, Weak};
 
@@ -13,21 +13,21 @@ use tpchgen_arrow::LineItemArrow;
 
 use super::args::Payload;
 
-/// Rows of an input batch, and of an output batch.
+/// Rows of an input batch and of an output batch.
 pub const BATCH_ROWS: usize = 8192;
-/// Orders that one task generates, with 4 lines each on average.
+/// Orders that one task generates, each with 4 lines on average.
 const PART_ORDERS: i64 = 250_000;
 const LINES_PER_ORDER: i64 = 4;
 
-/// Batches in the generator's order, with the columns of one payload.
+/// Batches in the order of the generator, with the columns of one payload.
 pub struct Input {
     pub batches: Vec<RecordBatch>,
     schema: SchemaRef,
 }
 
 impl Input {
-    /// Generates lineitem at `scale` with all columns that a payload has, on all cores. Stops when
-    /// dropped.
+    /// Generates lineitem at `scale` on all cores, with the columns of the largest payload.
+    /// Dropping the future stops it.
     pub async fn generate(scale: f64) -> Result<Self> {
         let orders = OrderGenerator::calculate_row_count(scale, 1, 1);
         let parts = 1 + (orders / PART_ORDERS) as i32;
@@ -52,22 +52,22 @@ impl Input {
         Ok(Self { batches, schema })
     }
 
-    /// The columns of `payload`, shared with these.
+    /// Returns the columns of `payload`, which share their memory with these.
     pub fn payload(&self, payload: Payload) -> Result<Self> {
         Self::new(self.batches.iter().map(|batch| project(batch, payload)).collect::<Result<_>>()?)
     }
 
-    /// The column that rows are hashed on.
+    /// Returns the name of the column that rows are hashed on.
     pub fn key(&self) -> &str {
         self.schema.field(0).name()
     }
 
-    /// Rows in all.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// A plan that reads these batches in `partitions` contiguous shares.
+    /// Returns a plan that reads these batches in `partitions` contiguous shares.
     pub fn scan(&self, partitions: usize) -> Result<Arc<DataSourceExec>> {
         let bound = |partition| partition * self.batches.len() / partitions;
         let shares: Vec<_> =
@@ -76,7 +76,7 @@ impl Input {
     }
 }
 
-/// The batches of one part of the table, unless nobody wants them any more.
+/// Returns the batches of one part of the table. Stops if `wanted` has been dropped.
 fn generate(part: LineItemGenerator<'static>, bar: &ProgressBar, wanted: &Weak<()>) -> Result<Vec<RecordBatch>> {
     let reader = LineItemArrow::new(part).with_batch_size(BATCH_ROWS);
     let mut batches = Vec::new();

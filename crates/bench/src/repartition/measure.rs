@@ -1,4 +1,4 @@
-//! One line of the result: a check, a run that counts memory, and the timed rounds.
+//! Measures one line of the result: a check, a run that counts memory, and the timed rounds.
 
 use std::{fmt, future::Future, path::Path, sync::Arc, time::Duration};
 
@@ -23,22 +23,22 @@ use super::{
     operator::Operator,
 };
 
-/// What is compared.
+/// One comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'a> {
     pub payload: Payload,
     pub shape: Shape,
     pub path: DataPath,
     pub consumers: Consumers,
-    /// Of the memory pool, in bytes; `None` is unlimited.
+    /// Size of the memory pool in bytes; `None` is unlimited.
     pub memory_limit: Option<usize>,
     /// Folder for spill files.
     pub spill: &'a Path,
-    /// After which a run counts as hung.
+    /// Time after which a run counts as hung.
     pub timeout: Duration,
 }
 
-/// What was measured of an operator.
+/// The measurements of one operator.
 pub struct Side {
     /// Times of the rounds in milliseconds.
     pub times: Vec<f64>,
@@ -49,7 +49,7 @@ pub struct Side {
     pub metrics: MetricsSet,
 }
 
-/// Everything measured of a case.
+/// The measurements of a case.
 pub struct Measured<'a> {
     pub case: Case<'a>,
     /// Rows and batches of the input.
@@ -57,12 +57,12 @@ pub struct Measured<'a> {
     pub batches: usize,
     /// Times of plain copies in milliseconds.
     pub memcpy_times: Vec<f64>,
-    /// An error if it failed or hung, which is accepted where a consumer is slow.
+    /// An error if it failed or hung, which is accepted if a consumer is slow.
     pub stock: Result<Side>,
     pub ours: Side,
 }
 
-/// One run to the end.
+/// A completed run.
 struct Run {
     time: Duration,
     tallies: Vec<Tally>,
@@ -85,7 +85,7 @@ impl<'a> Case<'a> {
         let mut ours = self.profile(Operator::Ours(self.path), input, &expected).await?;
         let mut memcpy_times = Vec::new();
         for round in 0..rounds {
-            // Stock, ours, ours, stock, so that neither always follows the other.
+            // Stock, ours, ours, stock and so on: neither always follows the other.
             let stock_first = round % 2 == 0;
             if stock_first {
                 stock = self.time(Operator::Stock, stock, input, &expected).await;
@@ -102,8 +102,8 @@ impl<'a> Case<'a> {
         Ok(Measured { case: *self, rows: input.rows(), batches: input.batches.len(), memcpy_times, stock, ours })
     }
 
-    /// Compares the rows of each output partition with those of stock's operator, which it returns.
-    /// Stock reads evenly and in unlimited memory, as its answer must not fail.
+    /// Compares the rows of each output partition with those of stock's operator, and returns the
+    /// latter. Stock runs with even consumers and unlimited memory, so that it cannot fail.
     async fn check(&self, input: &Input) -> Result<Vec<Tally>> {
         let even = Self { consumers: Consumers::Even, memory_limit: None, ..*self };
         let stock = even.run(Operator::Stock, input, true).await?.tallies;
@@ -114,7 +114,7 @@ impl<'a> Case<'a> {
         Ok(stock)
     }
 
-    /// Warms up, and counts memory, which costs time.
+    /// Warms up and counts memory, in a run that is not timed.
     async fn profile(&self, operator: Operator, input: &Input, expected: &[Tally]) -> Result<Side> {
         let counter = PeakCounter::start();
         let run = self.run(operator, input, false).await?;
@@ -123,7 +123,7 @@ impl<'a> Case<'a> {
         Ok(Side { times: Vec::new(), heap_bytes, reserved_bytes: run.reserved_bytes, metrics: run.metrics })
     }
 
-    /// Adds a timed run to `side`, unless that has failed already.
+    /// Adds a timed run to `side`, unless it has failed before.
     async fn time(&self, operator: Operator, side: Result<Side>, input: &Input, expected: &[Tally]) -> Result<Side> {
         let mut side = side?;
         let run = self.run(operator, input, false).await?;
@@ -160,7 +160,7 @@ impl fmt::Display for Case<'_> {
     }
 }
 
-/// That both put the same rows in each output partition.
+/// Checks that both have the same rows in each output partition.
 fn compare(stock: &[Tally], ours: &[Tally]) -> Result<()> {
     for (partition, (stock, ours)) in stock.iter().zip(ours).enumerate() {
         let (stock_rows, our_rows) = (stock.rows, ours.rows);
@@ -173,7 +173,7 @@ fn compare(stock: &[Tally], ours: &[Tally]) -> Result<()> {
 }
 
 impl Run {
-    /// That no row was lost or misplaced while the time ran.
+    /// Checks that each partition has as many rows as in the checked run.
     fn expect_rows(&self, expected: &[Tally]) -> Result<()> {
         let same = self.tallies.iter().map(|tally| tally.rows).eq(expected.iter().map(|tally| tally.rows));
         ensure!(same, "a timed run gave other rows than the checked one");
@@ -181,7 +181,7 @@ impl Run {
     }
 }
 
-/// The result of `work`, or an error if that has not ended after `timeout`.
+/// Returns the result of `work`, or an error if it has not ended after `timeout`.
 async fn within<T>(timeout: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
     match tokio::time::timeout(timeout, work).await {
         Ok(result) => result,

@@ -1,4 +1,4 @@
-//! The floor under every exchange: a plain copy of the same bytes.
+//! A plain copy of the same bytes: the lower bound of every exchange.
 
 use std::{
     hint::black_box,
@@ -17,7 +17,7 @@ pub struct Memcpy {
 }
 
 impl Memcpy {
-    /// For the columns of `batches`, whose buffers must hold their rows and nothing else.
+    /// Creates copies of the columns of `batches`. Their buffers must hold only their rows.
     pub fn new(batches: &[RecordBatch], threads: usize) -> Self {
         let buffers = |batch: &RecordBatch| -> Vec<Buffer> {
             batch.columns().iter().flat_map(|column| column.to_data().buffers().to_vec()).collect()
@@ -27,7 +27,7 @@ impl Memcpy {
         Self { batches, destinations: vec![vec![0; largest]; threads] }
     }
 
-    /// Copies all batches once; the threads take them in turn. Takes the threads' start in.
+    /// Copies all batches once and returns the time, including the start of the threads.
     pub fn run(&mut self) -> Duration {
         let next = AtomicUsize::new(0);
         let start = Instant::now();

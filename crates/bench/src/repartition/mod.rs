@@ -1,5 +1,5 @@
-//! `annulus bench repartition`: DataFusion's operator and that of Annulus on the same input in the
-//! same run, their answers compared before anything is timed.
+//! `annulus bench repartition`: compares the operators of DataFusion and Annulus on the same input,
+//! in the same run. Their rows are compared before anything is timed.
 
 mod args;
 mod drain;
@@ -28,12 +28,13 @@ use self::{
     report::{Line, Setting, page, tables},
 };
 /// Runs the comparison that `args` ask for on the worker threads of the current runtime, and prints
-/// its result. Operators spill to the folder `spill`. Dropped, it stops and leaves nothing behind.
+/// its result. Operators spill to the folder `spill`. Dropping the future stops the comparison and
+/// removes unfinished files.
 ///
 /// # Errors
 /// If rows differ, the operator of Annulus fails, or a file cannot be written.
 pub async fn run(args: &RepartitionArgs, spill: &Path) -> Result<()> {
-    // At once, so that a file that cannot be written is known before the work.
+    // Created first, so that a file that cannot be written fails before the work.
     let html = args.html.clone().map(|file| Unfinished::create("--html", file)).transpose()?;
     let threads = Handle::current().metrics().num_workers();
     let start = Instant::now();
@@ -57,7 +58,7 @@ pub async fn run(args: &RepartitionArgs, spill: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Measures all cases and prints their lines as they come, if as JSON.
+/// Measures all cases. With `--json`, prints each line when it is measured.
 async fn measure(args: &RepartitionArgs, spill: &Path, table: &Input, threads: usize) -> Result<Vec<Line>> {
     let count = args.payloads.len() * args.shapes.len() * args.paths.len() * args.consumers.len();
     let bar = progress::bar(count as u64, "cases");
@@ -83,7 +84,7 @@ async fn measure(args: &RepartitionArgs, spill: &Path, table: &Input, threads: u
     Ok(lines)
 }
 
-/// The cases of one payload, in the order of the report.
+/// Returns the cases of one payload, in the order of the report.
 fn cases<'a>(args: &RepartitionArgs, spill: &'a Path, payload: Payload) -> Vec<Case<'a>> {
     let timeout = Duration::from_secs(args.timeout as u64);
     let mut cases = Vec::new();

@@ -1,4 +1,4 @@
-//! The two rivals.
+//! The two operators.
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -16,7 +16,7 @@ use super::{
     input::Input,
 };
 
-/// Who repartitions.
+/// A repartition operator.
 #[derive(Clone, Copy, Debug)]
 pub enum Operator {
     /// DataFusion's `RepartitionExec`.
@@ -26,7 +26,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// A fresh plan that hashes `input` on its first column.
+    /// Returns a new plan that repartitions `input` by the hash of its first column.
     pub fn plan(self, input: &Input, shape: Shape) -> Result<Arc<dyn ExecutionPlan>> {
         let scan = input.scan(shape.inputs)?;
         let key = Column::new_with_schema(input.key(), &scan.schema())?;
@@ -47,7 +47,7 @@ impl fmt::Display for Operator {
     }
 }
 
-/// Puts ours in the place of `stock`, as the optimizer does.
+/// Replaces `stock` by ours, as the optimizer does.
 fn replace(stock: RepartitionExec, path: DataPath) -> Result<Arc<dyn ExecutionPlan>> {
     let options = AnnulusConfig { strategy: Strategy::Ring, path: path.into(), ..AnnulusConfig::default() };
     let plan = RingRepartition::new(options).optimize(Arc::new(stock), &ConfigOptions::default())?;

@@ -1,4 +1,4 @@
-//! The result as tables, JSON and a page.
+//! The result as tables, JSON and an HTML page.
 
 use std::{fmt, time::Duration};
 
@@ -8,6 +8,7 @@ use annulus_terminal::{
         chart::{BarGroup, bars},
         page, plain,
     },
+    units,
 };
 use serde::Serialize;
 
@@ -17,32 +18,32 @@ use super::{
 };
 use crate::statistics::{median, spread};
 
-/// What all lines have in common.
+/// The setting that all lines share.
 pub struct Setting {
     pub machine: Machine,
     pub scale: f64,
     pub rows: usize,
-    /// How long the input took to make.
+    /// Time to generate the input.
     pub generated: Duration,
     pub rounds: usize,
-    /// In bytes, of the runs with slow consumers.
+    /// Memory limit in bytes of runs with slow consumers.
     pub memory_limit: usize,
 }
 
-/// One comparison. Sizes are in units of 1024 x 1024 bytes.
+/// The result of one comparison. Sizes are in MiB.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
     pub payload: Payload,
     pub m: usize,
     pub n: usize,
     pub path: DataPath,
-    /// This and the two derived from it are missing if stock's operator did not end.
+    /// Missing if stock's operator did not end, as are the two derived from it.
     pub stock_ms: Option<f64>,
     pub ours_ms: f64,
     pub ratio: Option<f64>,
     pub spread: Option<f64>,
     pub ns_per_row: f64,
-    /// This and the next two are missing if the operator does not count it.
+    /// Missing, as are the next two, if the operator does not count it.
     pub bytes_copied_per_row: Option<f64>,
     pub shared_ops_per_batch: Option<f64>,
     pub locks_per_batch: Option<f64>,
@@ -50,14 +51,14 @@ pub struct Line {
     pub peak_mb: f64,
     #[serde(flatten)]
     pub slow: Option<SlowLine>,
-    /// Of the heap, of stock's operator.
+    /// Most heap memory of stock's operator.
     #[serde(skip)]
     pub stock_heap_mb: Option<f64>,
     #[serde(skip)]
     pub consumers: Consumers,
 }
 
-/// What a line with a slow consumer has besides.
+/// The additional figures of a line with a slow consumer.
 #[derive(Clone, Debug, Serialize)]
 pub struct SlowLine {
     pub consumers: Consumers,
@@ -72,7 +73,7 @@ pub struct SlowLine {
 }
 
 impl Line {
-    /// Boils `measured` down.
+    /// Summarises the measurements of a case.
     pub fn new(measured: &Measured<'_>) -> Self {
         let Measured { case, rows, batches, memcpy_times, stock, ours } = measured;
         let stock = stock.as_ref().ok();
@@ -148,10 +149,11 @@ impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { machine, scale, rows, generated, rounds, memory_limit } = self;
         let limit_mb = megabytes(*memory_limit as u64);
+        let (rows, rounds) = (units::counted(*rows as u64, "row"), units::counted(*rounds as u64, "round"));
         write!(
             f,
-            "{machine}; lineitem at scale factor {scale}, {rows} rows, generated in {:.1} s; medians of {rounds} rounds; \
-             slow consumers with a memory pool of {limit_mb} MB",
+            "{machine}; lineitem at scale factor {scale}, {rows}, generated in {:.1} s; medians of {rounds}; slow \
+             consumers with a memory pool of {limit_mb} MB",
             generated.as_secs_f64()
         )
     }
@@ -174,13 +176,13 @@ const HEADER: [&str; 15] = [
     "reserved MB stock / ours",
     "spilled MB stock / ours",
 ];
-/// Columns of the table of even consumers.
+/// Number of columns in the table of even consumers.
 const EVEN_COLUMNS: usize = 13;
 
-/// The lines of each kind of consumers, with a title and a header that fits.
+/// Returns the lines of each kind of consumers, with a title and a header.
 fn by_consumers(lines: &[Line]) -> impl Iterator<Item = (&'static str, &'static [&'static str], Vec<&Line>)> {
     let kinds = [
-        (Consumers::Even, "All consumers alike", &HEADER[..EVEN_COLUMNS]),
+        (Consumers::Even, "All consumers equally fast", &HEADER[..EVEN_COLUMNS]),
         (Consumers::Slow, "One consumer ten times slower", &HEADER),
         (Consumers::Unpolled, "One consumer not polled before the others have ended", &HEADER),
     ];
@@ -190,7 +192,7 @@ fn by_consumers(lines: &[Line]) -> impl Iterator<Item = (&'static str, &'static 
     })
 }
 
-/// Tables for the terminal, one for each kind of consumers.
+/// Returns tables for the terminal, one for each kind of consumers.
 pub fn tables(lines: &[Line]) -> String {
     let tables = by_consumers(lines).map(|(title, header, lines)| {
         let table = plain::table(header, &[0, 1, 2], lines.into_iter().map(Line::cells));
@@ -199,7 +201,8 @@ pub fn tables(lines: &[Line]) -> String {
     tables.collect::<Vec<_>>().join("\n")
 }
 
-/// A page with a chart of the ratios for each payload and kind of consumers, and the tables.
+/// Returns an HTML page with a chart of the ratios for each payload and kind of consumers, and the
+/// tables.
 pub fn page(setting: &Setting, lines: &[Line]) -> String {
     let mut sections = Vec::new();
     for (title, header, lines) in by_consumers(lines) {
@@ -218,7 +221,7 @@ pub fn page(setting: &Setting, lines: &[Line]) -> String {
     page::page("Hash repartition: stock DataFusion and Annulus", &lead, &sections)
 }
 
-/// Bars of the ratio, one for each line.
+/// Returns a chart with a bar of the ratio for each line.
 fn chart(lines: &[&Line]) -> String {
     let groups: Vec<_> = lines
         .iter()
@@ -231,7 +234,7 @@ fn chart(lines: &[&Line]) -> String {
     bars("Times as fast as stock", &["stock ms / ours ms"], "x", Some(1.0), &groups)
 }
 
-/// Three decimals are more than a measurement knows.
+/// Rounds to three decimals, more than a measurement needs.
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

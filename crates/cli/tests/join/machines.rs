@@ -244,7 +244,7 @@ fn nodes_log_what_becomes_of_joins() {
     let line =
         |text: &str| log.lines().find(|line| line.contains(text)).unwrap_or_else(|| panic!("no '{text}' in {log}"));
     for (text, level) in [
-        ("host alpha takes orders", " INFO "),
+        ("host alpha accepts joins", " INFO "),
         ("orders from submitter me", " INFO "),
         ("the join begins", " INFO "),
         ("the join succeeded", " INFO "),

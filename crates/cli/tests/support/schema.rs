@@ -1,6 +1,6 @@
 //! Checks JSON values against the schemas in `docs/schemas`. It knows the few keywords that these
-//! use, and no others: one that it does not know is an error, and so is an object that allows fields
-//! that it does not name.
+//! use, and no others: one that it does not know is an error, and so is an object that allows
+//! fields that it does not name.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 

@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 #[derive(clap::Args)]
 #[command(after_long_help = "Examples:
   annulus completions bash > ~/.local/share/bash-completion/completions/annulus
-  annulus completions zsh > ~/.zfunc/_annulus        a folder in $fpath, before compinit
+  annulus completions zsh > ~/.zfunc/_annulus     (a folder in $fpath)
   annulus completions fish > ~/.config/fish/completions/annulus.fish")]
 pub struct CompletionsArgs {
     /// Shell to print the script for

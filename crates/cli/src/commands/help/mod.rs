@@ -13,7 +13,8 @@ pub use man::{ManArgs, run as run_man};
 
 use crate::outcome::Outcome;
 
-/// The name of each topic, what it is about, and its page. The folder is a link to the repository's.
+/// The name of each topic, what it is about, and its page. The folder is a link to the
+/// repository's.
 const TOPICS: [(&str, &str, &str); 6] = [
     ("inputs", "files, folders, types and manifests", include_str!("../../../docs/inputs.md")),
     ("joins", "conditions, algorithms and memory", include_str!("../../../docs/joins.md")),

@@ -106,8 +106,8 @@ Examples:
   annulus node init-ca --ring sales --folder /etc/annulus/sales
 
 Creates ca.pem, which every member of the ring needs, and ca-key.pem. Keep
-ca-key.pem secret and off the hosts: whoever has it can add members. Existing
-files are never overwritten.";
+ca-key.pem secret and off the hosts: anyone who has it can add members.
+Existing files are never overwritten.";
 
 #[derive(Args)]
 #[command(after_long_help = CA_EXAMPLES)]

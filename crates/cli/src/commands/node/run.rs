@@ -96,7 +96,11 @@ fn print_member(as_json: bool, authority: &Authority, role: Role, name: &HostNam
     let ring = authority.ring();
     let HostFiles { authority, certificate, key } = files;
     let object = json!({
-        "ring": ring.as_str(), role.name(): name.as_str(), "authority": authority, "certificate": certificate, "key": key
+        "ring": ring.as_str(),
+        role.name(): name.as_str(),
+        "authority": authority,
+        "certificate": certificate,
+        "key": key,
     });
     print(as_json, &object, || {
         let [authority, certificate, key] = [authority, certificate, key].map(|path| path.display());

@@ -199,8 +199,8 @@ mod tests {
     #[test]
     fn numbers_end_and_texts_begin_in_one_column() {
         let (text, rows) = print(&[batch(vec![1, 100], vec!["a", "b\nc"])], WHOLE);
-        let expected = "+-----+------+\n| n   | text |\n+-----+------+\n|   1 | a    |\n| 100 | b    |\n|     | c    |\n\
-                        +-----+------+\n";
+        let expected = "+-----+------+\n| n   | text |\n+-----+------+\n|   1 | a    |\n| 100 | b    |\n\
+                        |     | c    |\n+-----+------+\n";
         assert_eq!(text, expected);
         assert_eq!(rows, GridRows { total: 2, printed: 2, cut: false });
     }

@@ -52,8 +52,8 @@ async fn run(ctx: &SessionContext, text: &str, view: &View, output: Option<Outpu
     Ok(())
 }
 
-/// Starts a statement and returns the stream of its rows. All tables are known when the last one
-/// starts.
+/// Starts a statement and returns the stream of its rows. When the last one starts, all tables that
+/// are read are known.
 async fn execute(ctx: &SessionContext, statement: Statement, is_last: bool) -> Result<SendableRecordBatchStream> {
     let mut state = ctx.state();
     let mut plan = state.statement_to_plan(statement).await?;

@@ -17,8 +17,8 @@ use crate::{
 };
 
 /// The tables of the user, for `\d`.
-const TABLES: &str = "SELECT table_schema AS schema, table_name AS name, table_type AS type FROM information_schema.tables \
-                      WHERE table_schema <> 'information_schema' ORDER BY 1, 2";
+const TABLES: &str = "SELECT table_schema AS schema, table_name AS name, table_type AS type \
+                      FROM information_schema.tables WHERE table_schema <> 'information_schema' ORDER BY 1, 2";
 
 /// Tables whose columns are completed. More would take long before each prompt.
 const COMPLETED_TABLES: usize = 100;
