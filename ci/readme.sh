@@ -35,8 +35,9 @@ rows() {
 
 # Inputs of the names that the documents use.
 inputs() {
-    mkdir events logs lineitem visits flights orders a b
+    mkdir events events-of-june logs lineitem visits flights orders a b
     rows events/part.parquet "n AS id, concat('u', n % 20) AS user, n * 1.5 AS amount"
+    rows events-of-june/part.parquet "n AS id, concat('u', n % 20) AS user, n * 1.5 AS amount"
     rows logs/one.csv "concat('h', n % 5) AS host, n % 7 AS day, n AS bytes"
     rows orders.parquet "n AS id, n AS o_orderkey, n % 12 AS day, n * 10 AS o_totalprice"
     rows lineitem/part.parquet "n AS l_orderkey, n % 50 AS l_quantity"

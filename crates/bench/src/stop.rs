@@ -23,6 +23,6 @@ struct Reader<'a> {
 
 impl TupleReader for Reader<'_> {
     fn fill(&mut self, batch: &mut TupleBatch) -> bool {
-        !self.stop.is_set() && self.reader.fill(batch)
+        !self.stop.is_cancelled() && self.reader.fill(batch)
     }
 }

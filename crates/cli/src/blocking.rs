@@ -25,6 +25,6 @@ struct StopAtDrop(Arc<Stop>);
 
 impl Drop for StopAtDrop {
     fn drop(&mut self) {
-        self.0.set();
+        self.0.cancel();
     }
 }

@@ -1,6 +1,6 @@
 //! Formats of the files that commands write.
 
-use annulus_dataset::output::OutputFormat;
+use annulus_dataset::OutputFormat;
 use clap::ValueEnum;
 
 /// The format of a dataset's files.

@@ -1,6 +1,6 @@
 //! The options for reading input files.
 
-use annulus_dataset::input::{BadRows, ColumnTypes, CsvOptions, Format, InputOptions};
+use annulus_dataset::{BadRows, ColumnTypes, CsvOptions, Format, InputOptions};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
@@ -108,12 +108,11 @@ impl ReadingArgs {
             Some(text) => ColumnTypes::parse(text, self.all_text)?,
             None => ColumnTypes { all_text: self.all_text, ..ColumnTypes::default() },
         };
-        Ok(InputOptions {
-            types,
-            format: self.input_format.map(Format::from),
-            csv: CsvOptions { delimiter, header: !self.no_header, null: self.null, ..CsvOptions::default() },
-            on_bad_row: self.on_bad_row.into(),
-            ..InputOptions::default()
-        })
+        let csv = CsvOptions::default().with_delimiter(delimiter).with_header(!self.no_header).with_null(self.null);
+        Ok(InputOptions::default()
+            .with_types(types)
+            .with_format(self.input_format.map(Format::from))
+            .with_csv(csv)
+            .with_on_bad_row(self.on_bad_row.into()))
     }
 }

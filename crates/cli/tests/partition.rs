@@ -101,6 +101,30 @@ fn a_folder_that_is_taken_is_refused_resumed_or_replaced() {
 
 /// It would be deleted before it is read.
 #[test]
+fn rows_are_appended_to_a_dataset_that_fits() {
+    let folder = inputs();
+    let split = ["partition", "rows.parquet", "--by", "id", "--into", "4", "--output", "parts"];
+    let with = |more: &[&'static str]| Annulus::new(split.iter().chain(more)).at(folder.path());
+    assert!(with(&["--append"]).fails().stderr.contains("leave --append out"));
+    with(&[]).succeeds();
+    let query = "COPY (SELECT value AS id, 'more' AS name FROM generate_series(300, 399)) TO 'more.parquet'";
+    Annulus::new(["sql", query]).at(folder.path()).succeeds();
+    let append = ["partition", "more.parquet", "--by", "id", "--into", "4", "--output", "parts", "--append"];
+    let append = |more: &[&'static str]| Annulus::new(append.iter().chain(more)).at(folder.path());
+    let report: serde_json::Value = serde_json::from_str(&append(&["--json"]).succeeds().stdout).expect("JSON");
+    let rows = ["rows_in", "rows_out", "rows_total", "files"].map(|name| report[name].as_u64());
+    assert_eq!(rows, [Some(100), Some(100), Some(400), Some(4)]);
+    assert!(append(&["--resume"]).succeeds().stdout.contains("400 rows"), "it is complete");
+    assert!(count(folder.path(), "parts/").contains("400,400"));
+    Annulus::new(["verify", "parts"]).at(folder.path()).succeeds();
+    let refused = append(&["--format", "arrow"]).fails();
+    let expected = "--format is 'arrow', but 'parquet' in the dataset";
+    assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("--resume"), "{}", refused.stderr);
+    assert!(count(folder.path(), "parts/").contains("400,400"));
+}
+
+#[test]
 fn an_input_in_the_output_folder_is_refused() {
     let folder = inputs();
     let split = ["partition", "rows.parquet", "--by", "id", "--into", "3", "--output", "parts"];

@@ -5,14 +5,14 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use annulus_dataset::input::{input_root, real_path};
+use annulus_dataset::{input_root, real_path};
 
 use crate::error::ClusterError;
 
-/// The folders of a node that joins may use. A path is compared with them after all links in it
-/// have been followed.
+/// The folders of a node that joins may read and write. Links in a path are followed before it is
+/// compared with them.
 ///
-/// Whoever may change links below these folders on the node's own machine can lead a join elsewhere
+/// Someone who can change links below these folders, on the node itself, can lead a join elsewhere
 /// between the check and the use.
 #[derive(Clone, Debug)]
 pub struct Access {
@@ -23,15 +23,15 @@ pub struct Access {
 }
 
 impl Access {
-    /// Lets joins read files below the folders of `read`, and write below those of `write`. Files
-    /// that lie directly in `certificates` are not read even so.
+    /// Allows joins to read files below the folders of `read`, and to write below those of `write`.
+    /// Files directly in `certificates` are never read.
     ///
     /// # Errors
     /// If no folder is given to read from or to write to, or one does not exist.
     pub fn new(read: &[PathBuf], write: &[PathBuf], certificates: &Path) -> Result<Self, ClusterError> {
         let real = |option: &'static str, folders: &[PathBuf]| {
             if folders.is_empty() {
-                let reason = "name at least one folder; joins can use no other".to_owned();
+                let reason = "expected at least one folder; joins can use only these".to_owned();
                 return Err(ClusterError::Option { option, reason });
             }
             let real = |folder: &PathBuf| {
@@ -47,8 +47,8 @@ impl Access {
         Ok(Self { read, write, certificates: certificates.canonicalize().unwrap_or_else(|_| certificates.to_owned()) })
     }
 
-    /// Checks where inputs are looked for. What a refused path leads to, or whether it exists, is
-    /// not told.
+    /// Checks the paths of inputs. The error does not reveal whether a refused path exists or where it
+    /// leads.
     ///
     /// # Errors
     /// If a path is relative, leads out of the folders, or goes up behind a wildcard.
@@ -68,7 +68,8 @@ impl Access {
     /// Checks a file that an input has led to.
     ///
     /// # Errors
-    /// If it lies outside the folders, beside the keys, or is no file: a pipe would be waited for.
+    /// If it lies outside the folders or beside the keys, or is not a regular file: reading a pipe would
+    /// block.
     pub(crate) fn check_file(&self, path: &Path) -> Result<(), ClusterError> {
         let is_key = |real: &PathBuf| real.parent() == Some(&self.certificates);
         let real =
@@ -136,7 +137,7 @@ mod tests {
             let error = check(input).unwrap_err().to_string();
             assert!(error.contains("outside the folders"), "'{input}': {error}");
         }
-        // Relative to what nobody knows; standard input is among these.
+        // Relative paths, standard input among them.
         for input in ["in", "-"] {
             access.check_inputs(&[input.to_owned()]).unwrap_err();
         }

@@ -1,63 +1,71 @@
-//! What may go wrong.
+//! The errors of joins of datasets.
 
 use std::{io, path::PathBuf, time::Duration};
 
 use annulus_cyclo::CycloError;
-use annulus_dataset::{error::DatasetError, output::OutputError};
-use annulus_join::error::JoinError;
+use annulus_dataset::{DatasetError, OutputError};
+use annulus_join::JoinError;
 use annulus_roundabout::{
     RoundaboutError,
     secure::{FileError, SecureError},
 };
 use arrow::error::ArrowError;
 
-/// Why a join of datasets failed.
+/// The reason why a join of datasets failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
-    /// An option that cannot be.
+    /// An option has an invalid value.
     #[error("`{option}`: {reason}")]
     Option {
         /// The option.
         option: &'static str,
-        /// Why not, and what can be.
+        /// What is wrong, and what is allowed.
         reason: String,
     },
-    /// A column that is not there.
+    /// A column does not exist.
     #[error("no column '{column}' in '{side}'; its columns are {columns}")]
     Column {
-        /// As it was given.
+        /// The name as given.
         column: String,
-        /// The name of the side.
+        /// The name of the input.
         side: String,
-        /// Those that are there.
+        /// The columns of the input.
         columns: String,
     },
-    /// A predicate that cannot be.
+    /// A predicate is invalid, or fails.
     #[error("cannot use the predicate '{text}': {reason}")]
     Condition {
-        /// As it was given.
+        /// The predicate.
         text: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// More memory is needed than there may be used.
+    /// An expression of the list to output is invalid, or fails.
+    #[error("cannot select '{text}': {reason}")]
+    Select {
+        /// The expression as it was given.
+        text: String,
+        /// The reason.
+        reason: String,
+    },
+    /// Hosts need more memory than they may use.
     #[error(
-        "each of {hosts} hosts needs about {} of memory, and may use {} (`memory_limit`); allow more, or use at \
+        "each of {hosts} hosts needs about {} of memory and may use {} (`memory_limit`); allow more, or use at \
             least {enough} hosts{}",
         mebibytes(*needed), mebibytes(*limit),
-        if *more_revolutions { ", or let the ring turn more than once (`revolutions` auto)" } else { "" }
+        if *more_revolutions { ", or use more revolutions (`revolutions` auto)" } else { "" }
     )]
     Memory {
-        /// Hosts of the ring.
+        /// The number of hosts.
         hosts: usize,
-        /// Bytes that each needs.
+        /// The bytes that each host needs.
         needed: u64,
-        /// Bytes that each may use.
+        /// The bytes that each host may use.
         limit: u64,
-        /// Hosts that would do.
+        /// The number of hosts that would suffice.
         enough: u64,
-        /// Whether more revolutions might do, too.
+        /// Whether more revolutions might suffice, too.
         more_revolutions: bool,
     },
     /// A path that the node does not open to joins.
@@ -67,7 +75,7 @@ pub enum ClusterError {
         path.display()
     )]
     Access {
-        /// What was to be done, as in "cannot {action}".
+        /// The refused action, as in "cannot {action}".
         action: &'static str,
         /// The path as it was ordered.
         path: PathBuf,
@@ -81,18 +89,17 @@ pub enum ClusterError {
         /// The input, as it was given.
         input: String,
     },
-    /// A ring's file is not one.
+    /// The file of a ring is invalid.
     #[error("'{}': {reason}", path.display())]
     RingFile {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// The key of the ring's authority lies on a host.
+    /// The key of the ring's authority is on a host.
     #[error(
-        "'{}' must not be on a host: whoever reads it can add members to the ring; move it to a machine that is \
-            not part of the ring",
+        "'{}' must not be on a host: its owner can add members to the ring; move it to a machine outside the ring",
         path.display()
     )]
     AuthorityKey {
@@ -105,9 +112,9 @@ pub enum ClusterError {
     /// A control connection cannot be secured.
     #[error("the control connection to '{host}' cannot be secured: {source}")]
     Secure {
-        /// Who should be at the other end.
+        /// The expected member at the other end.
         host: String,
-        /// Why.
+        /// The reason.
         source: SecureError,
     },
     /// A host has failed.
@@ -115,11 +122,12 @@ pub enum ClusterError {
     Host {
         /// The host, from 0.
         host: usize,
-        /// How people call it.
+        /// The name of the host for messages.
         name: String,
-        /// What it said, or what was seen of it.
+        /// The reason that it reported, or what was observed.
         reason: String,
-        /// Whether it is gone, so that others may do without it; else it has said what went wrong.
+        /// Whether the host is gone or silent, so that the join can restart without it. Otherwise it
+        /// reported an error.
         lost: bool,
     },
     /// A host cannot be started.
@@ -127,37 +135,47 @@ pub enum ClusterError {
     Start {
         /// The host, from 0.
         host: usize,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// What came from the other side of a control connection is none of its messages.
+    /// A message on a control connection is invalid.
     #[error("the control connection is broken: {reason}")]
     Control {
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// The join was asked to stop.
+    /// The join was cancelled.
     #[error("the join was cancelled")]
     Cancelled,
-    /// It was, and hosts have not said that they have ended.
+    /// The join was cancelled, and some hosts have not confirmed their end.
     #[error(
-        "the join was cancelled, and within {within:?} no word came that it has ended on {hosts}; until it has, \
-            its folder in '{}' may grow",
+        "the join was cancelled, but {hosts} did not confirm its end within {within:?}; until it ends there, its \
+            folder in '{}' may grow",
         output.display()
     )]
     Unconfirmed {
-        /// What people call them.
+        /// The names of these hosts.
         hosts: String,
         /// The output folder.
         output: PathBuf,
-        /// How long they had.
+        /// The time that they had.
         within: Duration,
     },
-    /// A host of the ring does not take this join now.
-    #[error("{name} is busy with other joins; let this one wait for its turn (`wait` SECONDS), or submit it later")]
+    /// A host of the ring runs another join.
+    #[error("{}", busy(name, *waited))]
     Busy {
-        /// How people call it.
+        /// The name of the host.
         name: String,
+        /// The time that this join waited.
+        waited: Duration,
+    },
+    /// As many joins wait for a host as may.
+    #[error("the queue of {name} is full: {waiting} joins are waiting; submit this one later")]
+    QueueFull {
+        /// The name of the host.
+        name: String,
+        /// The joins that wait.
+        waiting: usize,
     },
     /// A dataset cannot be read.
     #[error(transparent)]
@@ -165,21 +183,30 @@ pub enum ClusterError {
     /// The result cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// The local join.
+    /// The local join failed.
     #[error(transparent)]
     Join(JoinError),
-    /// The ring.
+    /// The ring failed.
     #[error(transparent)]
     Cyclo(CycloError),
     /// An Arrow kernel failed.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
-    /// The operating system refuses.
+    /// The operating system returned an error.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Bytes as people read them.
+fn busy(name: &str, waited: Duration) -> String {
+    let remedy = "let this one wait longer for its turn (`wait` SECONDS), or submit it later";
+    if waited.is_zero() {
+        format!("{name} is busy with other joins; {}", remedy.replace(" longer", ""))
+    } else {
+        format!("{name} is busy with other joins, after a wait of {} s; {remedy}", waited.as_secs_f64())
+    }
+}
+
+/// Returns bytes as text.
 pub(crate) fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
 }

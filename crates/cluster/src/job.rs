@@ -1,4 +1,4 @@
-//! What a user asks for.
+//! Joins as users describe them.
 
 use std::{
     fmt,
@@ -9,54 +9,80 @@ use std::{
     time::Duration,
 };
 
-use annulus_dataset::{
-    input::{InputOptions, input_that_reads},
-    output::{Collection, Existing, OutputFormat},
-};
-use annulus_join::types::{JoinType, Side};
+use annulus_dataset::{Collection, Existing, InputOptions, OutputFormat, input_that_reads};
+use annulus_join::{JoinType, Side};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ClusterError;
 
 /// A join of two datasets.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct JoinJob {
-    /// What both sides are joined on, and what comes out.
+    /// The inputs, the condition, and the rows and columns that come out.
     pub query: Query,
-    /// How the hosts do it.
+    /// How hosts run it.
     pub options: JoinOptions,
-    /// Where the result goes, a folder for each host in it.
+    /// The folder of the result, with a folder for each host in it.
     pub output: PathBuf,
-    /// What is done about a dataset that is there: [`Existing::Resume`] is not known.
+    /// The treatment of an existing dataset in the folder. [`Existing::Resume`] is not supported.
     pub existing: Existing,
-    /// What files are written as.
+    /// The format of the result's files.
     pub format: OutputFormat,
 }
 
-/// What is joined on what.
+impl JoinJob {
+    /// Returns a job with default options, which writes Parquet files to a new dataset in `output`.
+    pub fn new(query: Query, output: impl Into<PathBuf>) -> Self {
+        Self {
+            query,
+            options: JoinOptions::default(),
+            output: output.into(),
+            existing: Existing::Refuse,
+            format: OutputFormat::Parquet,
+        }
+    }
+}
+
+/// The inputs and the condition of a join, and the rows and columns that come out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Query {
     /// The left side.
     pub left: Input,
     /// The right side.
     pub right: Input,
-    /// Columns of the left and the right side that are equal.
+    /// Pairs of columns, of the left and the right side, that must be equal.
     pub on: Vec<(String, String)>,
-    /// A SQL predicate over both sides, whose names qualify their columns. A pair of rows must
-    /// satisfy it, too.
+    /// A SQL predicate that pairs of rows must satisfy. The names of the inputs qualify their columns.
     pub condition: Option<String>,
-    /// Which rows come out.
+    /// The rows that come out.
     pub join: JoinKind,
-    /// Added to the names of columns of the right side that the left side has, too.
+    /// The expressions that come out, as in SQL between `SELECT` and `FROM`. All columns if `None`.
+    pub select: Option<String>,
+    /// Added to the name of a column of the right side if another column has the same name.
     pub suffix: String,
 }
 
 impl Query {
+    /// Returns an inner join without a condition yet, with the suffix `_right`.
+    pub fn new(left: Input, right: Input) -> Self {
+        Self {
+            left,
+            right,
+            on: Vec::new(),
+            condition: None,
+            join: JoinKind(JoinType::Inner),
+            select: None,
+            suffix: "_right".to_owned(),
+        }
+    }
+
     /// Refuses an output folder whose files an input would read: hosts open their inputs while
     /// others write.
     pub(crate) fn refuse_nested(&self, output: &Path, format: OutputFormat) -> Result<(), ClusterError> {
         if output.as_os_str().is_empty() {
-            // A plan alone writes nothing.
+            // A plan writes nothing.
             return Ok(());
         }
         let file = Collection::member_dir(output, 0).join(format!("part-00000.{}", format.extension()));
@@ -67,83 +93,111 @@ impl Query {
     }
 }
 
-/// A dataset.
+/// An input dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Input {
-    /// How a predicate calls it.
+    /// The name that qualifies its columns in SQL.
     pub name: String,
     /// Its files, folders and globs.
     pub paths: Vec<String>,
-    /// How they are read.
+    /// How its files are read.
     pub options: InputOptions,
 }
 
-/// Hosts and coordinators say that they are there five times in this time.
+impl Input {
+    /// Returns an input that is read with default options.
+    pub fn new(name: impl Into<String>, paths: Vec<String>) -> Self {
+        Self { name: name.into(), paths, options: InputOptions::default() }
+    }
+}
+
+/// The shortest allowed timeout. Peers send five heartbeats per timeout.
 pub const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// So many threads, or as many as this machine has cores.
+/// Returns the given number of threads, or else the number of this machine's cores.
 pub(crate) fn threads_or_cores(threads: Option<usize>) -> usize {
     threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZeroUsize::get))
 }
 
-/// How hosts join.
+/// How hosts run a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct JoinOptions {
-    /// The side that goes around; if none is named, the one with fewer bytes, or on one host the
-    /// other one.
+    /// The rotating side. If `None`, the one with fewer bytes, or on one host the one with more.
     pub rotate: Option<Side>,
-    /// How each host finds pairs; what suits the condition if none is named.
+    /// The algorithm of each host. If `None`, one that suits the condition.
     pub algorithm: Option<Algorithm>,
-    /// Threads that join on each host; as many as it has cores if none are named.
+    /// The threads that join on each host. If `None`, as many as it has cores.
     pub threads: Option<usize>,
-    /// Most bytes of a fragment, and so of a row that goes around.
+    /// The size of a fragment in bytes, and so of a row of the rotating relation.
     pub fragment_bytes: u32,
-    /// Buffers of each host for fragments, at least 3.
+    /// The number of buffers of each host for fragments, at least 3.
     pub buffers: u32,
-    /// After this time without a word a host counts as failed; at least [`LEAST_TIMEOUT`].
+    /// The time of silence after which a host counts as failed, at least [`LEAST_TIMEOUT`].
     pub timeout: Duration,
-    /// What each host may use of memory, in bytes.
+    /// The memory that each host may use, in bytes. No limit if `None`.
     pub memory_bytes: Option<u64>,
-    /// Whose the inputs' files are.
+    /// Whether hosts share the input files or each has its own.
     pub inputs: Inputs,
-    /// Into how many parts the side that stays is divided, each of which costs a revolution.
+    /// The number of parts of the stationary relation. Each part takes one revolution.
     pub revolutions: Revolutions,
+    /// The time to wait in the queues of nodes that are busy with other joins. With zero, a busy node
+    /// is an error.
+    pub wait: Duration,
 }
 
-/// Whose files stand under the paths of the inputs.
+impl Default for JoinOptions {
+    fn default() -> Self {
+        Self {
+            rotate: None,
+            algorithm: None,
+            threads: None,
+            fragment_bytes: 1 << 20,
+            buffers: 16,
+            timeout: Duration::from_secs(5),
+            memory_bytes: None,
+            inputs: Inputs::Shared,
+            revolutions: Revolutions::Exactly(1),
+            wait: Duration::ZERO,
+        }
+    }
+}
+
+/// Whether hosts share the input files or each has its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Inputs {
     /// All hosts see the same files, and each reads a part of them.
     #[default]
     Shared,
-    /// Each host has files of its own there, with the same columns, and reads them all. The
-    /// coordinator has some, too, from which it tells how large the inputs are.
+    /// Each host has its own files under the same paths, with the same columns, and reads all of
+    /// them. The coordinator has some, too, from which it estimates the size of the inputs.
     Each,
 }
 
-/// How often the ring turns.
+/// The number of revolutions of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revolutions {
-    /// As often as the limit of memory asks for.
+    /// The least number with which the memory limit suffices.
     Auto,
-    /// So often.
+    /// This number.
     Exactly(usize),
 }
 
-/// How a host finds pairs.
+/// The algorithm by which a host finds pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Algorithm {
-    /// By a hash of equal keys.
+    /// A hash join on equal keys.
     Hash,
-    /// By sorting both sides: equal keys, a band, or both.
+    /// A sort-merge join: on equal keys, a band, or both.
     Merge,
-    /// By looking at every pair.
+    /// Nested loops: every pair is compared.
     Loops,
 }
 
 impl Algorithm {
-    /// Its name, as users write it.
+    /// Returns the name that users write.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hash => "hash",
@@ -153,7 +207,7 @@ impl Algorithm {
     }
 }
 
-/// A join of SQL, by the name that users write.
+/// A join type of SQL, with the name that users write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "&'static str")]
 pub struct JoinKind(pub JoinType);
@@ -170,12 +224,12 @@ const KINDS: [(&str, JoinType); 8] = [
 ];
 
 impl JoinKind {
-    /// All names.
+    /// Returns the names of all types.
     pub fn names() -> impl Iterator<Item = &'static str> {
         KINDS.iter().map(|(name, _)| *name)
     }
 
-    /// Its name.
+    /// Returns the name of the type.
     pub fn name(self) -> &'static str {
         KINDS.iter().find(|(_, join)| *join == self.0).map_or("inner", |(name, _)| name)
     }
@@ -194,7 +248,10 @@ impl FromStr for JoinKind {
         let known = KINDS.iter().find(|(name, _)| *name == text);
         known.map(|(_, join)| Self(*join)).ok_or_else(|| ClusterError::Option {
             option: "type",
-            reason: format!("'{text}' is no join; choose {}", Self::names().collect::<Vec<_>>().join(", ")),
+            reason: format!(
+                "invalid join type '{text}': expected one of {}",
+                Self::names().collect::<Vec<_>>().join(", ")
+            ),
         })
     }
 }

@@ -4,12 +4,22 @@
 
 mod access;
 mod control;
-pub mod coordinator;
-pub mod error;
-pub mod host;
-pub mod job;
-pub mod node;
-pub mod plan;
-pub mod ring_file;
+mod coordinator;
+mod error;
+mod host;
+mod job;
+mod node;
+mod plan;
+mod ring_file;
 
 pub use access::Access;
+pub use coordinator::{
+    Cancel, HostHandle, HostProcess, HostProgress, HostSummary, Launch, LocalProcesses, Neighbours, Observe, Phase,
+    Planned, RemoteHosts, Summary, plan, run,
+};
+pub use error::ClusterError;
+pub use host::{Member, Stop, serve};
+pub use job::{Algorithm, Input, Inputs, JoinJob, JoinKind, JoinOptions, LEAST_TIMEOUT, Query, Revolutions};
+pub use node::Node;
+pub use plan::{Choice, Reason, Shown};
+pub use ring_file::{RingFile, RingHost};

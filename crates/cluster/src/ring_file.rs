@@ -1,4 +1,4 @@
-//! The hosts of a ring, in a file that all of them have.
+//! The file of a ring, which all its hosts have.
 
 use std::{
     collections::HashMap,
@@ -13,32 +13,32 @@ use toml::Spanned;
 
 use crate::error::ClusterError;
 
-/// What `ring.toml` says.
+/// The contents of `ring.toml`.
 #[derive(Clone, Debug)]
 pub struct RingFile {
     path: PathBuf,
-    /// The folder of the ring's certificates, beside the file unless it says otherwise.
+    /// The folder of the ring's certificates. By default the folder of the file.
     pub certificates: PathBuf,
-    /// Whether rows go from host to host in the clear. Orders and reports never do.
+    /// Whether rows travel unencrypted. Control messages are always encrypted.
     pub trusted_network: bool,
-    /// libfabric's provider by which rows go, if not by sockets.
+    /// The libfabric provider that carries rows. Sockets carry them if `None`.
     pub fabric: Option<String>,
-    /// The hosts, in the order in which they stand in the ring.
+    /// The hosts, in the order of the ring.
     pub hosts: Vec<RingHost>,
 }
 
 /// A host of a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingHost {
-    /// Its place in the file, from 0.
+    /// The place in the file, from 0.
     pub number: usize,
-    /// Its name, which its certificate bears.
+    /// The name, which is also in the host's certificate.
     pub name: HostName,
-    /// Where it takes orders.
+    /// The address at which the host accepts joins.
     pub control: String,
-    /// Where its predecessor connects to.
+    /// The address at which the previous host connects.
     pub data: String,
-    /// The address of its interface to the fabric, where the provider has such.
+    /// The address of the host's interface to the fabric, if the provider needs one.
     pub fabric_address: Option<String>,
 }
 
@@ -79,8 +79,8 @@ impl RingFile {
     /// ```
     ///
     /// # Errors
-    /// If it cannot be read, is not such a file, has an invalid or repeated name or address, or
-    /// asks for libfabric, with which this program was not built.
+    /// If the file cannot be read or parsed, has an invalid or repeated name or address, or needs
+    /// libfabric and this program was built without it.
     pub fn load(path: &Path) -> Result<Self, ClusterError> {
         let unfit = |reason: String| ClusterError::RingFile { path: path.to_owned(), reason };
         let text = fs::read_to_string(path).map_err(|error| unfit(error.to_string()))?;
@@ -99,10 +99,10 @@ impl RingFile {
         Ok(Self { path: path.to_owned(), certificates, trusted_network, fabric, hosts })
     }
 
-    /// A host by its name.
+    /// Returns the host with this name.
     ///
     /// # Errors
-    /// If the file does not have it.
+    /// If the file lacks it.
     pub fn host(&self, name: &HostName) -> Result<&RingHost, ClusterError> {
         self.hosts.iter().find(|host| host.name == *name).ok_or_else(|| {
             let names: Vec<_> = self.hosts.iter().map(|host| host.name.as_str()).collect();
@@ -111,11 +111,11 @@ impl RingFile {
         })
     }
 
-    /// What a member with this role shows to others: the one named, or the only one whose key is in
-    /// the folder of certificates.
+    /// Loads the certificate and key of a member with this role: the member `name`, or the only one
+    /// whose key is in the folder of certificates.
     ///
     /// # Errors
-    /// If there is no such key, or several and none is named.
+    /// If the key does not exist, or there are several and `name` is `None`.
     pub fn identity(&self, role: Role, name: Option<&HostName>) -> Result<Identity, ClusterError> {
         let name = match name {
             Some(name) => name.clone(),
@@ -142,20 +142,20 @@ impl RingFile {
         match (keys.next(), keys.next()) {
             (Some(name), None) => Ok(name),
             (None, _) => Err(unfit(format!("no {role}-NAME-key.pem in '{shown}'; {}", how_to_add(role, "NAME")))),
-            _ => Err(unfit(format!("several keys of {role}s in '{shown}'; say who this is with `name`"))),
+            _ => Err(unfit(format!("several keys of {role}s in '{shown}'; choose one (`name`)"))),
         }
     }
 }
 
 fn how_to_add(role: Role, name: &str) -> String {
-    format!("make it with annulus node add-{role} {name}, where the ring's authority is")
+    format!("create it with annulus node add-{role} {name}, on the machine of the ring's authority")
 }
 
-/// Checks the hosts of a file with this text, and says in which line a mistake is.
+/// Checks the hosts of a file with this text. Errors name the line.
 fn check_hosts(text: &str, raw: Vec<RawHost>) -> Result<Vec<RingHost>, String> {
     let at = |value: &Spanned<String>| format!("line {}", text[..value.span().start].matches('\n').count() + 1);
     let mut hosts = Vec::new();
-    // By name, and by address, where each was first.
+    // The line of each name, and the use of each address.
     let (mut names, mut addresses) = (HashMap::new(), HashMap::new());
     for (number, host) in raw.into_iter().enumerate() {
         let line = at(&host.name);
@@ -188,7 +188,7 @@ fn check_hosts(text: &str, raw: Vec<RawHost>) -> Result<Vec<RingHost>, String> {
     Ok(hosts)
 }
 
-/// Checks that a text is `host:port`, where an IPv6 address stands in brackets.
+/// Checks that a text is `host:port`. An IPv6 address is in brackets.
 fn check_address(text: &str) -> Result<(), String> {
     let is_host = |host: &str| match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         Some(address) => address.parse::<Ipv6Addr>().is_ok(),
@@ -202,19 +202,16 @@ fn check_address(text: &str) -> Result<(), String> {
     }
 }
 
-/// The first address that a `host:port` stands for.
+/// Resolves a `host:port` to its first address.
 pub(crate) fn resolve(address: &str) -> std::io::Result<SocketAddr> {
-    let none = || std::io::Error::new(std::io::ErrorKind::NotFound, format!("'{address}' has no address"));
-    let unfit = |error: std::io::Error| {
-        std::io::Error::new(
-            error.kind(),
-            format!("'{address}' is no address: {error}; in the ring's file it is written host:port"),
-        )
-    };
+    let none =
+        || std::io::Error::new(std::io::ErrorKind::NotFound, format!("cannot resolve '{address}': it has no address"));
+    let unfit =
+        |error: std::io::Error| std::io::Error::new(error.kind(), format!("cannot resolve '{address}': {error}"));
     address.to_socket_addrs().map_err(unfit)?.next().ok_or_else(none)
 }
 
-/// Listens where the ring's file says, for what is told in an error.
+/// Listens at an address of the ring's file. `what` names its use in errors.
 pub(crate) fn listen(address: &str, what: &str) -> std::io::Result<TcpListener> {
     TcpListener::bind(resolve(address)?)
         .map_err(|error| std::io::Error::new(error.kind(), format!("cannot listen at {address} for {what}: {error}")))

@@ -5,12 +5,8 @@
 use std::{error::Error, net::TcpListener, sync::Arc, thread};
 
 use annulus_cyclo::{Condition, JoinSpec, Share};
-use annulus_join::{
-    hash::Partitions,
-    output::OutputSpec,
-    types::{JoinType, Side},
-};
-use annulus_roundabout::{Address, Clear, Host, Place, RingConfig};
+use annulus_join::{JoinType, OutputSpec, Partitions, Side, Sides};
+use annulus_roundabout::{Address, Host, Joining, Place, RingConfig};
 use arrow::{
     array::{Int64Array, RecordBatch, StringArray},
     datatypes::{DataType, Field, Schema, SchemaRef},
@@ -38,16 +34,10 @@ fn join(
     orders: Option<RecordBatch>,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let (place, config) = (Place::new(me, 2).expect("host 0 or 1 of 2"), RingConfig::default());
-    let mut host = Host::join_ring(place, 1, &config, address, &Clear)?;
-    let output = OutputSpec {
-        join: JoinType::Inner,
-        build: Side::Left,
-        left: schema("name"),
-        right: schema("item"),
-        left_columns: vec![1],
-        right_columns: vec![1],
-        filter: None,
-    };
+    let mut host = Host::join_ring(Joining::new(place, 1, address).with_config(&config))?;
+    let schemas = Sides { left: schema("name"), right: schema("item") };
+    let output =
+        OutputSpec::new(JoinType::Inner, Side::Left, schemas).with_columns(Sides { left: vec![1], right: vec![1] });
     let partitions = Partitions::for_rows(3);
     let condition = Condition::Hash { build: vec![0], probe: vec![0], nulls_equal: false, partitions };
     let spec = JoinSpec::new(output, condition, config.fragment_bytes as usize);

@@ -1,6 +1,6 @@
 //! The errors of a join around a ring.
 
-use annulus_join::error::JoinError;
+use annulus_join::{Cancelled, JoinError};
 use annulus_roundabout::RoundaboutError;
 
 /// The reason why a join around a ring failed.
@@ -19,4 +19,10 @@ pub enum CycloError {
     /// A thread of the join panicked.
     #[error("a thread of the join has panicked")]
     Panicked,
+}
+
+impl From<Cancelled> for CycloError {
+    fn from(cancelled: Cancelled) -> Self {
+        Self::Join(cancelled.into())
+    }
 }

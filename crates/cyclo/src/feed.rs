@@ -10,7 +10,7 @@ use std::{
     vec,
 };
 
-use annulus_join::{error::JoinError, hash::Fragment};
+use annulus_join::{Fragment, JoinError};
 use arrow::array::RecordBatch;
 
 use crate::CycloError;

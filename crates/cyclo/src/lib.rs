@@ -13,4 +13,4 @@ mod workers;
 pub use error::CycloError;
 pub use feed::{Give, Probe};
 pub use local::Condition;
-pub use share::{JoinSpec, Memory, Share, Turn};
+pub use share::{JoinSpec, Memory, Share, Supply, Turn};

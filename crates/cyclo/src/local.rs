@@ -3,13 +3,8 @@
 use std::{ops::Range, sync::Arc};
 
 use annulus_join::{
-    error::JoinError,
-    hash::{BuildSide, Fragment, FragmentFormat, HashConfig, Morsel, Partitions},
-    key::Keys,
-    loops::LoopsBuild,
-    merge::{MergeBuild, MergeCondition, MergeFragment, MergeJoin},
-    pairs::Wanted,
-    sink::PairSink,
+    BuildSide, Fragment, FragmentFormat, HashConfig, JoinError, Keys, LoopsBuild, MergeBuild, MergeCondition,
+    MergeFragment, MergeJoin, Morsel, PairSink, Partitions, Wanted,
 };
 use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
 
@@ -73,7 +68,7 @@ impl Condition {
         Ok(match self {
             Self::Hash { build, probe, nulls_equal, partitions } => {
                 let (keys, _) = keys(schemas, (build, probe), *nulls_equal)?;
-                let config = HashConfig { partitions: *partitions, threads };
+                let config = HashConfig::new(*partitions).with_threads(threads);
                 Local::Hash(BuildSide::prepare(keys, batches, &config)?)
             }
             Self::Merge(condition) => {

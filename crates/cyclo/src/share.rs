@@ -6,13 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_join::{
-    cancel::CancelToken,
-    error::JoinError,
-    hash::Fragment,
-    output::{Output, OutputSpec},
-    types::Side,
-};
+use annulus_join::{CancelToken, Fragment, JoinError, Output, OutputSpec};
 use annulus_roundabout::{Host, Revolution, RoundaboutError};
 use arrow::array::RecordBatch;
 
@@ -62,6 +56,57 @@ pub struct Memory {
     pub fragments: usize,
 }
 
+/// The rows that the caller provides during a join: further parts of the build side, and rows of the
+/// probe side. By default there are none.
+#[must_use]
+pub struct Supply<'a> {
+    parts: NonZeroUsize,
+    next: Box<NextPart<'a>>,
+    probe: Option<&'a Probe<'a>>,
+}
+
+type NextPart<'a> = dyn FnMut(usize) -> Result<Vec<RecordBatch>, JoinError> + 'a;
+
+impl<'a> Supply<'a> {
+    /// Returns a supply without rows: the share has all of them.
+    pub fn new() -> Self {
+        Self { parts: NonZeroUsize::MIN, next: Box::new(|_| Ok(Vec::new())), probe: None }
+    }
+
+    /// Adds parts of a build side that is larger than memory. It has `parts` parts, the same number
+    /// on all hosts, and the fragments make one revolution for each. The first part is in the share;
+    /// `next` returns the others, by their numbers from 1, after the previous part has been freed. A
+    /// part may have no rows.
+    ///
+    /// If the join outputs unmatched rows of the probe side, or only rows of that side, a host keeps
+    /// one bit for each row of its successor's fragments between revolutions, and outputs these rows
+    /// in the last one.
+    pub fn with_parts(
+        self,
+        parts: NonZeroUsize,
+        next: impl FnMut(usize) -> Result<Vec<RecordBatch>, JoinError> + 'a,
+    ) -> Self {
+        Self { parts, next: Box::new(next), ..self }
+    }
+
+    /// Adds rows of the probe side, which the host sends after the prepared fragments. `probe` is
+    /// called once for each revolution, on its own thread, and waits until the rows that it gave
+    /// before have been sent.
+    ///
+    /// The rows of one call of [`Give`](crate::Give) are prepared together, by all threads. Give the
+    /// rows of some dozen fragments at a time, so that each fragment meets few partitions; three
+    /// times that memory is used.
+    pub fn with_probe(self, probe: &'a Probe<'a>) -> Self {
+        Self { probe: Some(probe), ..self }
+    }
+}
+
+impl Default for Supply<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// The counters and times of a complete join on one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -86,8 +131,8 @@ pub struct Turn {
 impl Share {
     /// Prepares this host's rows of both sides, and frees the given batches. `build` may be the
     /// first of several parts. The memory needed is that of the local join:
-    /// [`BuildSide::prepare`](annulus_join::hash::BuildSide::prepare) and [`Fragment::prepare`], or
-    /// those of [`MergeJoin`](annulus_join::merge::MergeJoin).
+    /// [`BuildSide::prepare`](annulus_join::BuildSide::prepare) and [`Fragment::prepare`], or
+    /// those of [`MergeJoin`](annulus_join::MergeJoin).
     ///
     /// # Errors
     /// If columns are missing, keys cannot be compared, or a row of the probe side does not fit in
@@ -129,48 +174,32 @@ impl Share {
         host: &mut Host,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Turn, CycloError> {
-        self.turn_parts(host, NonZeroUsize::MIN, |_| Ok(Vec::new()), None, emit)
+        self.turn_with(host, Supply::new(), emit)
     }
 
-    /// Like [`turn`](Self::turn), for a build side larger than memory. The build side has `parts`
-    /// parts, the same number on all hosts, and the fragments make one revolution for each. The
-    /// first part is prepared already; `next` returns the others, by their numbers from 1,
-    /// after the previous part has been freed. A part may have no rows. If the join outputs
-    /// unmatched rows of the probe side, or only rows of that side, a host keeps one bit per
-    /// row of its successor's fragments between revolutions, and outputs these rows in the last
-    /// one.
-    ///
-    /// After the prepared fragments the host sends the rows that `probe` gives. `probe` is called
-    /// once per revolution, on its own thread, and waits until the rows that it gave before
-    /// have been sent. The rows of one call of [`Give`](crate::Give) are prepared together, by
-    /// all threads. Give the rows of some dozen fragments at a time, so that each fragment
-    /// meets few partitions; three times that memory is used.
+    /// Like [`turn`](Self::turn), with rows that `supply` provides during the join.
     ///
     /// # Errors
-    /// As [`turn`](Self::turn), and the errors of `next` and `probe`.
-    pub fn turn_parts(
+    /// As [`turn`](Self::turn), and the errors of `supply`.
+    pub fn turn_with(
         self,
         host: &mut Host,
-        parts: NonZeroUsize,
-        next: impl FnMut(usize) -> Result<Vec<RecordBatch>, JoinError>,
-        probe: Option<&Probe<'_>>,
+        supply: Supply<'_>,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Turn, CycloError> {
         let cancel = self.around.spec.cancel.clone();
-        // A fragment may take long, and what becomes of it is in vain when the ring has failed.
+        // A fragment may take long, and its result is useless when the ring has failed.
         host.at_failure({
             let cancel = cancel.clone();
             move || cancel.cancel()
         });
-        self.turn_all(host, parts, next, probe, emit).map_err(|error| behind(error, host, &cancel))
+        self.turn_all(host, supply, emit).map_err(|error| behind(error, host, &cancel))
     }
 
     fn turn_all(
         self,
         host: &mut Host,
-        parts: NonZeroUsize,
-        mut next: impl FnMut(usize) -> Result<Vec<RecordBatch>, JoinError>,
-        probe: Option<&Probe<'_>>,
+        Supply { parts, mut next, probe }: Supply<'_>,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Turn, CycloError> {
         let Self { around, first, setup, memory } = self;
@@ -242,8 +271,7 @@ impl JoinSpec {
     }
 
     pub(crate) fn schemas(&self) -> Schemas<'_> {
-        let OutputSpec { left, right, build, .. } = &self.output;
-        let (build, probe) = if *build == Side::Left { (left, right) } else { (right, left) };
+        let (build, probe) = self.output.schemas.as_ref().one_and_other(self.output.build);
         Schemas { build, probe }
     }
 

@@ -9,11 +9,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_join::{
-    error::JoinError,
-    hash::{Fragment, FragmentFormat, store_matched},
-    output::{Output, SideRows, Writer},
-};
+use annulus_join::{Fragment, FragmentFormat, JoinError, Output, SideRows, Writer, store_matched};
 use annulus_roundabout::{self as roundabout, Host, Revolution, Stopper};
 use arrow::{
     array::{BooleanArray, RecordBatch},

@@ -15,15 +15,9 @@ use std::{
     time::Duration,
 };
 
-use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share};
-use annulus_join::{
-    cancel::CancelToken,
-    error::JoinError,
-    hash::Partitions,
-    output::OutputSpec,
-    types::{JoinType, Side},
-};
-use annulus_roundabout::{Address, Clear, Host, Place, RingConfig};
+use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share, Supply};
+use annulus_join::{CancelToken, JoinError, JoinType, OutputSpec, Partitions, Side, Sides};
+use annulus_roundabout::{Address, Host, Joining, Place, RingConfig};
 use arrow::{
     array::{Int32Array, RecordBatch},
     datatypes::{DataType, Field, Schema, SchemaRef},
@@ -47,15 +41,8 @@ fn share(count: i32, threads: usize) -> Share {
 
 fn spec(condition: Condition, threads: usize) -> JoinSpec {
     JoinSpec::new(
-        OutputSpec {
-            join: JoinType::Inner,
-            build: Side::Left,
-            left: schema(),
-            right: schema(),
-            left_columns: vec![0],
-            right_columns: vec![0],
-            filter: None,
-        },
+        OutputSpec::new(JoinType::Inner, Side::Left, Sides { left: schema(), right: schema() })
+            .with_columns(Sides { left: vec![0], right: vec![0] }),
         condition,
         4096,
     )
@@ -140,7 +127,7 @@ fn three_hosts(turn: impl Fn(Place, Share, &mut Host) -> Result<(), CycloError> 
                     .with_timeout(timeout)
                     .with_connect_timeout(timeout);
                 let address = Address::Unix { listener, successor: path(place.successor().0) };
-                let mut host = Host::join_ring(place, 1, &config, address, &Clear).unwrap();
+                let mut host = Host::join_ring(Joining::new(place, 1, address).with_config(&config)).unwrap();
                 let partitions = Partitions::at_least(4);
                 let condition = Condition::Hash { build: vec![0], probe: vec![0], nulls_equal: false, partitions };
                 let share = Share::prepare(&spec(condition, 2), rows(2000), rows(8000)).unwrap();
@@ -198,7 +185,7 @@ fn a_part_that_cannot_be_read_ends_all() {
             (1, 2) => Err(JoinError::Outside("cannot be read".into())),
             _ => Ok(rows(100)),
         };
-        let ended = share.turn_parts(host, PARTS, part, None, &|_, _| Ok(())).map(drop);
+        let ended = share.turn_with(host, Supply::new().with_parts(PARTS, part), &|_, _| Ok(())).map(drop);
         others.have_ended(place);
         ended
     });
@@ -215,7 +202,8 @@ fn a_panic_between_revolutions_ends_all() {
             assert!(place.me().0 != 1, "no part {part}");
             Ok(rows(100))
         };
-        let turn = AssertUnwindSafe(|| share.turn_parts(host, PARTS, part, None, &|_, _| Ok(())).map(drop));
+        let turn =
+            AssertUnwindSafe(|| share.turn_with(host, Supply::new().with_parts(PARTS, part), &|_, _| Ok(())).map(drop));
         let ended = catch_unwind(turn).unwrap_or(Err(CycloError::Panicked));
         others.have_ended(place);
         ended
@@ -228,7 +216,7 @@ fn a_panic_between_revolutions_ends_all() {
 fn hosts_that_differ_in_their_parts_fail() {
     let ended = three_hosts(|place, share, host| {
         let parts = if place.me().0 == 1 { NonZeroUsize::new(2).unwrap() } else { PARTS };
-        share.turn_parts(host, parts, |_| Ok(rows(100)), None, &|_, _| Ok(())).map(drop)
+        share.turn_with(host, Supply::new().with_parts(parts, |_| Ok(rows(100))), &|_, _| Ok(())).map(drop)
     });
     assert!(ended[1].as_ref().is_err_and(|error| error.contains("the same number")), "{ended:?}");
     assert!(ended.iter().all(Result::is_err), "{ended:?}");
@@ -243,7 +231,7 @@ fn fed_hosts(feed: &Probe<'_>, emit: impl Fn(Place) -> Result<(), JoinError> + S
     };
     three_hosts(|place, share, host| {
         let feed: &Probe<'_> = if place.me().0 == 1 { feed } else { &without_end };
-        share.turn_parts(host, NonZeroUsize::MIN, |_| Ok(Vec::new()), Some(feed), &|_, _| emit(place)).map(drop)
+        share.turn_with(host, Supply::new().with_probe(feed), &|_, _| emit(place)).map(drop)
     })
 }
 

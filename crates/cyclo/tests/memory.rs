@@ -2,13 +2,8 @@
 
 use std::{num::NonZeroUsize, ops::Bound, sync::Arc};
 
-use annulus_cyclo::{Condition, Give, JoinSpec, Share};
-use annulus_join::{
-    hash::Partitions,
-    merge::{Band, KeyPair, MergeCondition, Offset},
-    output::OutputSpec,
-    types::{JoinType, Side},
-};
+use annulus_cyclo::{Condition, Give, JoinSpec, Share, Supply};
+use annulus_join::{Band, JoinType, KeyPair, MergeCondition, Offset, OutputSpec, Partitions, Side, Sides};
 use annulus_roundabout::{Host, RingConfig};
 use arrow::{
     array::{Int32Array, RecordBatch},
@@ -28,15 +23,9 @@ fn rows(count: usize) -> Vec<RecordBatch> {
 }
 
 fn spec(condition: Condition) -> JoinSpec {
-    let output = OutputSpec {
-        join: JoinType::LeftSemi,
-        build: Side::Left,
-        left: schema(),
-        right: schema(),
-        left_columns: vec![0],
-        right_columns: vec![],
-        filter: None,
-    };
+    let schemas = Sides { left: schema(), right: schema() };
+    let output =
+        OutputSpec::new(JoinType::LeftSemi, Side::Left, schemas).with_columns(Sides { left: vec![0], right: vec![] });
     JoinSpec::new(output, condition, 64 << 10)
 }
 
@@ -73,7 +62,8 @@ fn the_largest_part_counts() {
     let mut host = Host::alone(&RingConfig::default().with_fragment_bytes(64 << 10)).unwrap();
     let share = Share::prepare(&spec(hash()), rows(parts[0]), rows(ROWS)).unwrap();
     let (first, number) = (share.memory(), NonZeroUsize::new(parts.len()).unwrap());
-    let turn = share.turn_parts(&mut host, number, |part| Ok(rows(parts[part])), None, &|_, _| Ok(())).unwrap();
+    let supply = Supply::new().with_parts(number, |part| Ok(rows(parts[part])));
+    let turn = share.turn_with(&mut host, supply, &|_, _| Ok(())).unwrap();
     let alone = Share::prepare(&spec(hash()), rows(parts[1]), vec![]).unwrap().memory();
     assert_eq!((turn.memory.build, turn.memory.fragments), (alone.build, first.fragments));
 }
@@ -85,7 +75,7 @@ fn the_largest_wave_counts() {
     let share = Share::prepare(&spec(hash()), rows(ROWS), vec![]).unwrap();
     let waves = [ROWS / 10, ROWS / 2, 0, ROWS / 10];
     let feed = |give: &mut Give<'_>| waves.into_iter().try_for_each(|count| give(rows(count)));
-    let turn = share.turn_parts(&mut host, NonZeroUsize::MIN, |_| Ok(vec![]), Some(&feed), &|_, _| Ok(())).unwrap();
+    let turn = share.turn_with(&mut host, Supply::new().with_probe(&feed), &|_, _| Ok(())).unwrap();
     let alone = Share::prepare(&spec(hash()), vec![], rows(ROWS / 2)).unwrap().memory();
     assert_eq!((turn.memory.fragments, turn.probed), (alone.fragments, waves.iter().sum::<usize>() as u64));
 }

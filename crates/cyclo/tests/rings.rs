@@ -10,16 +10,12 @@ use std::{
     time::Duration,
 };
 
-use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share, Turn};
+use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share, Supply, Turn};
 use annulus_join::{
-    error::JoinError,
-    filter::{FilterColumn, PairFilter},
-    hash::Partitions,
-    merge::{Band, KeyPair, MergeCondition, Offset},
-    output::OutputSpec,
-    types::{JoinType, Side},
+    Band, FilterColumn, JoinError, JoinType, KeyPair, MergeCondition, Offset, OutputSpec, PairFilter, Partitions, Side,
+    Sides,
 };
-use annulus_roundabout::{Address, Clear, Host, Place, RingConfig};
+use annulus_roundabout::{Address, Host, Joining, Place, RingConfig};
 use arrow::{
     array::{Array, AsArray, BooleanArray, Int32Array, Int64Array, RecordBatch, StringViewArray},
     compute::kernels::cmp::lt,
@@ -99,15 +95,9 @@ impl Case {
         let column = |side| FilterColumn { side, index: 1 };
         let filter = self.filtered.then(|| Arc::new(Less([column(Side::Left), column(Side::Right)])) as _);
         JoinSpec::new(
-            OutputSpec {
-                join: self.join,
-                build: self.build,
-                left: schema(),
-                right: schema(),
-                left_columns: vec![1, 2],
-                right_columns: vec![1, 2],
-                filter,
-            },
+            OutputSpec::new(self.join, self.build, Sides { left: schema(), right: schema() })
+                .with_columns(Sides { left: vec![1, 2], right: vec![1, 2] })
+                .with_filter(filter),
             self.condition(),
             4096,
         )
@@ -210,7 +200,7 @@ impl Case {
             .with_timeout(timeout)
             .with_connect_timeout(timeout);
         let address = Address::Unix { listener, successor: path(folder, place.successor().0) };
-        let mut host = Host::join_ring(place, 1, &config, address, &Clear)?;
+        let mut host = Host::join_ring(Joining::new(place, 1, address).with_config(&config))?;
         let progress = host.progress();
         let probe = &self.sides().1[place.me().index()];
         let (there, later) = probe.split_at(self.fed.map_or(probe.len(), |rows| rows.min(probe.len())));
@@ -226,7 +216,9 @@ impl Case {
             share.turn(&mut host, &emit)?
         } else {
             let parts = NonZeroUsize::new(self.parts).unwrap();
-            share.turn_parts(&mut host, parts, |part| Ok(self.part(place, part)), feed, &emit)?
+            let supply = Supply::new().with_parts(parts, |part| Ok(self.part(place, part)));
+            let supply = feed.into_iter().fold(supply, Supply::with_probe);
+            share.turn_with(&mut host, supply, &emit)?
         };
         assert_eq!(progress.revolutions(), self.parts as u64);
         assert_eq!((progress.joined(), progress.bytes()), (turn.revolution.joined, turn.revolution.bytes));

@@ -2,15 +2,18 @@
 
 use std::{any::Any, fmt, str::FromStr};
 
-use annulus_exchange::config::DataPath;
+pub use annulus_exchange::DataPath;
 use datafusion::{
     common::{config_err, config_field, config_namespace},
     config::{ConfigEntry, ConfigExtension, ConfigField, ExtensionOptions, Visit},
     error::{DataFusionError, Result},
 };
 
+use crate::error::from_exchange;
+
 config_namespace! {
     /// The options for the repartitions of a session. They apply when a query is planned.
+    /// `SET annulus.strategy = 'stock'` sets them in SQL.
     ///
     /// ```
     /// use annulus_datafusion::{AnnulusConfig, config::Strategy};
@@ -23,17 +26,20 @@ config_namespace! {
     /// # Ok::<_, datafusion::error::DataFusionError>(())
     /// ```
     pub struct AnnulusConfig {
-        /// Operator for hash repartitions: 'ring' is the exchange wherever possible, 'stock' DataFusion's own, 'auto' the one that measured best
+        /// Operator for hash repartitions: 'ring' is the exchange wherever possible, 'stock' is
+        /// DataFusion's own, 'auto' is the one that measured best
         pub strategy: Strategy, default = Strategy::Auto
-        /// Side that copies the rows: 'gather' is the consumers, 'cluster' the producers, 'reserve' the producers into shared chunks, 'auto' the one that measured best
-        pub path: Path, default = Path::Auto
+        /// Side that copies the rows: 'gather' is the consumers, 'cluster' is the producers, 'reserve'
+        /// is the producers into shared chunks, 'auto' is the one that measured best
+        pub path: Path, default = Path(DataPath::Auto)
         /// Number of published groups that a ring holds, 1 to 64
         pub groups: usize, default = 1
         /// Number of batches in a group, 0 for one for each input partition
         pub slots: usize, default = 0
         /// Bytes of memory for the rows of slow consumers before they are spilled, 0 for as much as the memory pool grants
         pub overflow_limit: usize, default = 0
-        /// Whether plans are printed exactly as with DataFusion's own operator, for tests that compare plans
+        /// Whether plans are printed exactly as with DataFusion's own operator, for tests that compare
+        /// plans
         pub explain_as_stock: bool, default = false
     }
 }
@@ -67,6 +73,7 @@ impl ExtensionOptions for AnnulusConfig {
     }
 }
 
+/// The options that a visit has collected.
 #[derive(Default)]
 struct Entries(Vec<ConfigEntry>);
 
@@ -80,7 +87,7 @@ impl Visit for Entries {
     }
 }
 
-/// The operator for hash repartitions.
+/// The operator that runs hash repartitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Strategy {
@@ -93,66 +100,58 @@ pub enum Strategy {
     Stock,
 }
 
-/// The side that copies the rows; see [`DataPath`].
+/// A [`DataPath`] as the value of an option: the side that copies the rows.
+///
+/// ```
+/// use annulus_datafusion::{DataPath, config::Path};
+///
+/// let path: Path = "reserve".parse()?;
+/// assert_eq!(path, Path(DataPath::Reserve));
+/// # Ok::<_, datafusion::error::DataFusionError>(())
+/// ```
+// A type of its own, because DataFusion's trait for option values cannot be implemented for
+// `DataPath` here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Path {
-    /// The path that measured best for the schema and the number of partitions.
-    #[default]
-    Auto,
-    /// Consumers gather.
-    Gather,
-    /// Producers cluster.
-    Cluster,
-    /// Producers gather into reserved ranges.
-    Reserve,
+pub struct Path(pub DataPath);
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
-impl From<Path> for DataPath {
-    fn from(path: Path) -> Self {
-        match path {
-            Path::Auto => Self::Auto,
-            Path::Gather => Self::Gather,
-            Path::Cluster => Self::Cluster,
-            Path::Reserve => Self::Reserve,
+impl FromStr for Path {
+    type Err = DataFusionError;
+
+    fn from_str(word: &str) -> Result<Self> {
+        word.parse().map(Self).map_err(from_exchange)
+    }
+}
+
+config_field!(Path, word => word.parse()?);
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Ring => "ring",
+            Self::Stock => "stock",
+        })
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = DataFusionError;
+
+    /// Returns the strategy that `word` names; case does not matter.
+    fn from_str(word: &str) -> Result<Self> {
+        match word.to_lowercase().as_str() {
+            "auto" => Ok(Self::Auto),
+            "ring" => Ok(Self::Ring),
+            "stock" => Ok(Self::Stock),
+            _ => config_err!("annulus: invalid strategy '{word}': expected one of auto, ring, stock"),
         }
     }
 }
 
-impl From<DataPath> for Path {
-    fn from(path: DataPath) -> Self {
-        match path {
-            DataPath::Auto => Self::Auto,
-            DataPath::Gather => Self::Gather,
-            DataPath::Cluster => Self::Cluster,
-            DataPath::Reserve => Self::Reserve,
-        }
-    }
-}
-
-/// Implements `Display`, `FromStr` (ignoring case) and `ConfigField` for an enum of words.
-macro_rules! words {
-    ($type:ty, $option:literal, $($variant:ident = $word:literal),+) => {
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self { $(Self::$variant => $word),+ })
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = DataFusionError;
-
-            fn from_str(word: &str) -> Result<Self> {
-                match word.to_lowercase().as_str() {
-                    $($word => Ok(Self::$variant),)+
-                    _ => config_err!("invalid value '{word}' for annulus.{}: expected one of {}", $option, [$($word),+].join(", ")),
-                }
-            }
-        }
-
-        config_field!($type, word => word.parse()?);
-    };
-}
-
-words!(Strategy, "strategy", Auto = "auto", Ring = "ring", Stock = "stock");
-words!(Path, "path", Auto = "auto", Gather = "gather", Cluster = "cluster", Reserve = "reserve");
+config_field!(Strategy, word => word.parse()?);

@@ -2,7 +2,7 @@
 
 use std::{any::Any, error::Error, fmt, sync::Arc};
 
-use annulus_exchange::error::{ExchangeError, StopError};
+use annulus_exchange::{ExchangeError, StopError};
 use datafusion::error::DataFusionError;
 
 /// A DataFusion error on its way to every output. The exchange hands out clones of one

@@ -11,7 +11,7 @@ mod report;
 mod rule;
 mod session;
 
-pub use config::AnnulusConfig;
+pub use config::{AnnulusConfig, DataPath};
 pub use exec::RingRepartitionExec;
 pub use report::{ExchangeReport, exchange_report};
 pub use rule::RingRepartition;

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use annulus_exchange::stats::ExchangeStats;
+use annulus_exchange::ExchangeStats;
 use datafusion::physical_plan::metrics::{
     Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, MetricValue, MetricsSet, Time,
 };
@@ -49,13 +49,13 @@ impl NodeMetrics {
     }
 }
 
-/// The counters of an exchange, summed over its handles. Synchronisation is counted by side: the
-/// cost of sending a batch is the producers'.
+/// The counters of an exchange, summed over its handles. Producers and consumers count their
+/// synchronisation apart: the cost of sending a batch is that of the producers.
 #[derive(Clone, Debug)]
 pub(crate) struct ExchangeMetrics {
     bytes_copied: Count,
-    producers: Side,
-    consumers: Side,
+    producers: SyncCounters,
+    consumers: SyncCounters,
     wakeups: Count,
     overflow_rows: Count,
     overflow_bytes: Count,
@@ -65,9 +65,9 @@ pub(crate) struct ExchangeMetrics {
     pub(crate) peak_memory: Gauge,
 }
 
-/// The synchronisation of the producers or of the consumers.
+/// The counters of synchronisation, of the producers or of the consumers.
 #[derive(Clone, Debug)]
-struct Side {
+struct SyncCounters {
     shared_ops: Count,
     locks: Count,
 }
@@ -80,8 +80,8 @@ impl ExchangeMetrics {
         MetricBuilder::new(set).build(value);
         Self {
             bytes_copied: counter(BYTES_COPIED),
-            producers: Side { shared_ops: counter("shared_ops"), locks: counter("locks") },
-            consumers: Side { shared_ops: counter("consumer_shared_ops"), locks: counter("consumer_locks") },
+            producers: SyncCounters { shared_ops: counter("shared_ops"), locks: counter("locks") },
+            consumers: SyncCounters { shared_ops: counter("consumer_shared_ops"), locks: counter("consumer_locks") },
             wakeups: counter("wakeups"),
             overflow_rows: counter("overflow_rows"),
             overflow_bytes: counter("overflow_bytes"),
@@ -101,7 +101,7 @@ impl ExchangeMetrics {
         self.record(&self.consumers, stats, &mut ExchangeStats::default());
     }
 
-    fn record(&self, side: &Side, now: ExchangeStats, seen: &mut ExchangeStats) {
+    fn record(&self, side: &SyncCounters, now: ExchangeStats, seen: &mut ExchangeStats) {
         let add = |metric: &Count, now: u64, seen: u64| metric.add(now.saturating_sub(seen) as usize);
         add(&self.bytes_copied, now.bytes_copied, seen.bytes_copied);
         add(&side.shared_ops, now.shared_ops, seen.shared_ops);

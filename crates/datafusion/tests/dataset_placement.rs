@@ -3,11 +3,8 @@
 use std::sync::Arc;
 
 use annulus_dataset::{
-    hot_keys::DEFAULT_HOT_SHARE,
-    input::{Dataset, InputOptions},
-    output::{OutputFormat, OutputOptions},
-    placement::{Placement, PlacementSpec, Scratch},
-    split::{self, CancelToken, HotFiles, Job, Silent},
+    CancelToken, Dataset, InputOptions, Job, OutputFormat, OutputOptions, Placement, PlacementSpec, Scratch, Silent,
+    split,
 };
 use arrow::ipc::writer::FileWriter;
 use arrow::{
@@ -109,19 +106,10 @@ async fn the_engine_finds_each_partitions_keys_in_its_file() {
             let dataset = Dataset::open(&[input.display().to_string()], &InputOptions::default()).unwrap();
             let by = vec![key.clone()];
             let spec = PlacementSpec::hash_for(format);
-            let job = Job {
-                placement: Placement::new(&spec, &dataset.schema, &by, PARTITIONS).unwrap(),
-                dataset,
-                by,
-                hot_files: HotFiles::default(),
-                sort_by: Vec::new(),
-                hot_key_share: DEFAULT_HOT_SHARE,
-                output: OutputOptions::new(&dir, format),
-                threads: 1,
-                memory_limit: 64 << 20,
-                quarantine: false,
-            };
-            split::run(&job, &Silent, &CancelToken::new()).unwrap();
+            let placement = Placement::new(&spec, &dataset.schema, &by, PARTITIONS).unwrap();
+            let mut job = Job::new(dataset, placement, by, OutputOptions::new(&dir, format));
+            job.memory_limit = 64 << 20;
+            split(&job, &Silent, &CancelToken::new()).unwrap();
             let mut rows = 0;
             for partition in 0..PARTITIONS {
                 let file = dir.join(format!("part-{partition:05}.{}", format.extension()));

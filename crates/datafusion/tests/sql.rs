@@ -134,7 +134,7 @@ async fn options_are_read_when_a_query_is_planned() {
     assert!(wrong.contains("expected one of auto, ring, stock"), "{wrong}");
     session.sql("SET annulus.groups = 65").await.unwrap();
     let wrong = session.sql(JOIN).await.unwrap().create_physical_plan().await.unwrap_err().to_string();
-    assert!(wrong.contains("groups is 65: choose 1 to 64"), "{wrong}");
+    assert!(wrong.contains("invalid groups '65': choose 1 to 64"), "{wrong}");
 }
 
 #[tokio::test]

@@ -1,86 +1,32 @@
-//! Splits files by key, to try and to measure the library without the command:
-//!
-//! ```text
-//! split FORMAT BY N DIR [key=value ...] -- INPUT...
-//! keys: threads, memory (bytes), max-file (bytes), page (bytes), sync (true, false), hot (files), existing (refuse, overwrite, resume), compression,
-//!       bad (fail, skip, quarantine)
-//! ```
+//! Splits a CSV file by a key into Parquet files, appends another one, and prints what the files
+//! hold: `cargo run -p annulus-dataset --example split`
 
-use std::{env, error::Error, time::Instant};
+use std::{error::Error, fs};
 
-use annulus_dataset::{
-    hot_keys::DEFAULT_HOT_SHARE,
-    input::{BadRows, Dataset, InputOptions},
-    output::{Compression, Existing, OutputFormat, OutputOptions},
-    placement::{Placement, PlacementSpec},
-    split::{CancelToken, HotFiles, Job, Silent, run},
-};
+use annulus_dataset::{CancelToken, Existing, JobSpec, Manifest, OutputFormat, OutputOptions, Silent, split};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+/// Splits the file `input` by its column `city` into three partitions.
+fn split_by_city(input: &str, output: OutputOptions) -> Result<Manifest, Box<dyn Error>> {
+    let mut spec = JobSpec::new(vec![input.to_owned()], output);
+    spec.by = vec!["city".to_owned()];
+    spec.into = Some(3);
+    // A terminal would show the progress, and Ctrl-C cancel the token.
+    Ok(split(&spec.plan()?, &Silent, &CancelToken::new())?.manifest)
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let start = Instant::now();
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    let (options, inputs) = arguments.split_at(arguments.iter().position(|a| a == "--").ok_or("give -- INPUT...")?);
-    let [format, by, into, dir, settings @ ..] = options else { return Err("give FORMAT BY N DIR".into()) };
-    let format = match format.as_str() {
-        "parquet" => OutputFormat::Parquet,
-        "arrow" => OutputFormat::Ipc,
-        "pages" => OutputFormat::Pages,
-        other => return Err(format!("format {other}").into()),
-    };
-    let mut output = OutputOptions::new(dir, format);
-    let mut input = InputOptions::default();
-    let (mut threads, mut memory_limit, mut hot) = (2, 1 << 30, None);
-    for setting in settings {
-        match setting.split_once('=').ok_or("write key=value")? {
-            ("threads", value) => threads = value.parse()?,
-            ("memory", value) => memory_limit = value.parse()?,
-            ("max-file", value) => output.max_file_bytes = Some(value.parse()?),
-            ("page", value) => output.page_bytes = value.parse()?,
-            ("hot", value) => hot = Some(value.parse()?),
-            ("sync", value) => output.sync = value.parse()?,
-            ("batch", value) => input.batch_rows = value.parse()?,
-            ("existing", "overwrite") => output.existing = Existing::Overwrite,
-            ("existing", "resume") => output.existing = Existing::Resume,
-            ("compression", "none") => output.compression = Compression::None,
-            ("compression", "zstd") => output.compression = Compression::Zstd,
-            ("bad", "skip") => input.on_bad_row = BadRows::Skip,
-            ("bad", "quarantine") => input.on_bad_row = BadRows::Quarantine,
-            _ => return Err(format!("setting {setting}").into()),
-        }
+    let folder = std::env::temp_dir().join(format!("annulus-split-{}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    let path = |name: &str| folder.join(name).display().to_string();
+    fs::write(path("may.csv"), "city,sales\nBern,10\nOslo,20\nZurich,30\nBern,40\n")?;
+    fs::write(path("june.csv"), "city,sales\nOslo,50\n")?;
+
+    let mut output = OutputOptions::new(path("parts"), OutputFormat::Parquet);
+    split_by_city(&path("may.csv"), output.clone())?;
+    output.existing = Existing::Append;
+    let manifest = split_by_city(&path("june.csv"), output)?;
+    for file in manifest.partitions.iter().flat_map(|partition| &partition.files) {
+        println!("{}: {} rows, {} bytes", file.name, file.rows, file.bytes);
     }
-    let by: Vec<String> = by.split(',').map(str::to_owned).collect();
-    let dataset = Dataset::open(&inputs[1..], &input)?;
-    let (spec, into) = (PlacementSpec::hash_for(output.format), into.parse()?);
-    let placement = Placement::new(&spec, &dataset.schema, &by, into)?;
-    let hot_files = match hot {
-        None => HotFiles::default(),
-        files => HotFiles::sample(&dataset, &spec, &by, into, DEFAULT_HOT_SHARE, files)?,
-    };
-    let quarantine = input.on_bad_row == BadRows::Quarantine;
-    let job = Job {
-        dataset,
-        placement,
-        by,
-        hot_files,
-        sort_by: Vec::new(),
-        hot_key_share: DEFAULT_HOT_SHARE,
-        output,
-        threads,
-        memory_limit,
-        quarantine,
-    };
-    let summary = run(&job, &Silent, &CancelToken::new())?;
-    println!(
-        "{} rows in, {} out, {} bytes, {} kept, {} spilled, {:.3} s",
-        summary.rows_in,
-        summary.manifest.rows,
-        summary.manifest.bytes,
-        summary.slots_kept,
-        summary.bytes_spilled,
-        start.elapsed().as_secs_f64()
-    );
-    Ok(())
+    Ok(fs::remove_dir_all(folder)?)
 }

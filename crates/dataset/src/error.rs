@@ -4,6 +4,7 @@ use std::io;
 
 use annulus_pages::{codec::CodecError, error::PagesError};
 use annulus_rows::error::RowsError;
+use annulus_sync::Cancelled;
 use arrow::error::ArrowError;
 use thiserror::Error;
 
@@ -12,6 +13,7 @@ use crate::output::OutputError;
 /// Why a dataset cannot be read, placed or written. Each names the file, column or option, and what
 /// to do.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum DatasetError {
     /// The operating system refused.
     #[error("cannot {action} '{path}': {source}")]
@@ -113,6 +115,12 @@ pub enum DatasetError {
     /// The run was asked to stop.
     #[error("the run was cancelled; go on with `resume` if it had finished any partition")]
     Cancelled,
+}
+
+impl From<Cancelled> for DatasetError {
+    fn from(_: Cancelled) -> Self {
+        Self::Cancelled
+    }
 }
 
 impl DatasetError {

@@ -2,9 +2,25 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-pub mod error;
-pub mod hot_keys;
-pub mod input;
-pub mod output;
-pub mod placement;
-pub mod split;
+mod error;
+mod hot_keys;
+mod input;
+mod output;
+mod placement;
+mod split;
+
+pub use annulus_sync::{CancelToken, Cancelled};
+pub use error::DatasetError;
+pub use hot_keys::{DEFAULT_HOT_SHARE, HotKey, HotKeys, HotSample, sample_hot_keys};
+pub use input::{
+    BadRow, BadRows, ColumnHints, ColumnType, ColumnTypes, CsvOptions, DataFile, Dataset, Decoded, Extent, Format,
+    InputOptions, Unit, UnitReader, input_root, input_that_reads, real_path,
+};
+pub use output::{
+    AppendEntry, BadFile, Collection, ColumnEntry, Compression, DEFAULT_PAGE_BYTES, Existing, FileEntry, HotKeyEntry,
+    KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OutputError, OutputFormat, OutputOptions, PartitionEntry,
+    PlainFileEntry, QUARANTINE_NAME, SealedDataset, Settings, Verification, Verified, WholeDataset, can_resume,
+    for_parquet, remove_dataset,
+};
+pub use placement::{KeyHasher, Placement, PlacementSpec, Scratch, VALUE_BUCKETS, sample_ranges};
+pub use split::{HotFiles, Job, JobSpec, Placing, Progress, Silent, SortColumn, Summary, split};

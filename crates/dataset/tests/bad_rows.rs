@@ -2,10 +2,7 @@
 
 mod support;
 
-use annulus_dataset::{
-    error::DatasetError,
-    input::{BadRow, BadRows, InputOptions},
-};
+use annulus_dataset::{BadRow, BadRows, DatasetError, InputOptions};
 use arrow::array::{Int64Array, RecordBatch};
 use proptest::prelude::*;
 use support::{open, read, write_text};
@@ -13,7 +10,11 @@ use tempfile::{TempDir, tempdir};
 
 fn options(on_bad_row: BadRows, batch_rows: usize, unit_bytes: usize) -> InputOptions {
     // Types are told by the first line alone.
-    InputOptions { on_bad_row, batch_rows, unit_bytes, infer_rows: 1, ..Default::default() }
+    InputOptions::default()
+        .with_on_bad_row(on_bad_row)
+        .with_batch_rows(batch_rows)
+        .with_unit_bytes(unit_bytes)
+        .with_infer_rows(1)
 }
 
 fn file(name: &str, text: impl AsRef<[u8]>) -> (TempDir, std::path::PathBuf) {

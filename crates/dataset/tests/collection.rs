@@ -12,12 +12,8 @@ use std::{
 };
 
 use annulus_dataset::{
-    error::DatasetError,
-    hot_keys::DEFAULT_HOT_SHARE,
-    input::{Dataset, InputOptions},
-    output::{Collection, Existing, Manifest, OutputError, OutputFormat, OutputOptions, Settings, WholeDataset},
-    placement::{Placement, PlacementSpec},
-    split::{CancelToken, HotFiles, Job, Silent, run},
+    CancelToken, Collection, Dataset, DatasetError, Existing, InputOptions, Job, Manifest, OutputError, OutputFormat,
+    OutputOptions, Placement, PlacementSpec, Settings, Silent, WholeDataset, split,
 };
 use arrow::{
     array::{Int64Array, RecordBatch},
@@ -145,19 +141,10 @@ fn replaces(dir: &Path, input: &Path) -> Result<(), DatasetError> {
     let by = vec!["x".to_owned()];
     let mut output = OutputOptions::new(dir, OutputFormat::Parquet);
     output.existing = Existing::Overwrite;
-    let job = Job {
-        placement: Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, 1)?,
-        dataset,
-        by,
-        hot_files: HotFiles::default(),
-        sort_by: Vec::new(),
-        hot_key_share: DEFAULT_HOT_SHARE,
-        output,
-        threads: 1,
-        memory_limit: 64 << 20,
-        quarantine: false,
-    };
-    run(&job, &Silent, &CancelToken::new()).map(drop)
+    let placement = Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, 1)?;
+    let mut job = Job::new(dataset, placement, by, output);
+    job.memory_limit = 64 << 20;
+    split(&job, &Silent, &CancelToken::new()).map(drop)
 }
 
 /// A dataset of two members, and an input for a job that is to replace it.

@@ -5,10 +5,7 @@ mod support;
 
 use std::{fs, panic};
 
-use annulus_dataset::{
-    error::DatasetError,
-    input::{BadRows, InputOptions},
-};
+use annulus_dataset::{BadRows, DatasetError, InputOptions};
 use proptest::prelude::*;
 use support::{Kind, open, rich_table};
 use tempfile::tempdir;
@@ -28,7 +25,7 @@ fn outcome(kind: Kind, bytes: &[u8]) -> Result<usize, DatasetError> {
     let folder = tempdir().unwrap();
     let path = folder.path().join(format!("damaged.{}", kind.extension()));
     fs::write(&path, bytes).unwrap();
-    let options = InputOptions { on_bad_row: BadRows::Skip, ..Default::default() };
+    let options = InputOptions::default().with_on_bad_row(BadRows::Skip);
     let rows = open(&path, &options).and_then(|dataset| read_rows(&dataset));
     if let Err(error) = &rows {
         let told = error.to_string();
@@ -37,7 +34,7 @@ fn outcome(kind: Kind, bytes: &[u8]) -> Result<usize, DatasetError> {
     rows
 }
 
-fn read_rows(dataset: &annulus_dataset::input::Dataset) -> Result<usize, DatasetError> {
+fn read_rows(dataset: &annulus_dataset::Dataset) -> Result<usize, DatasetError> {
     let mut rows = 0;
     for unit in &dataset.units {
         for decoded in unit.read()? {

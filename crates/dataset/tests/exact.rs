@@ -4,7 +4,7 @@ mod support;
 
 use std::path::Path;
 
-use annulus_dataset::input::{BadRow, BadRows, CsvOptions, InputOptions};
+use annulus_dataset::{BadRow, BadRows, CsvOptions, InputOptions};
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch},
     datatypes::{DataType, Field, Int64Type, TimeUnit, UInt64Type},
@@ -16,8 +16,16 @@ use tempfile::tempdir;
 /// The rows of a file, whose types are told by `infer_rows` lines: `columns` of it, or all.
 fn rows(path: &Path, infer_rows: usize, batch_rows: usize, columns: Option<&[usize]>) -> (RecordBatch, Vec<BadRow>) {
     let on_bad_row = BadRows::Quarantine;
-    let csv = CsvOptions { null: Some("none".to_owned()), ..Default::default() };
-    let dataset = open(path, &InputOptions { on_bad_row, infer_rows, batch_rows, csv, ..Default::default() }).unwrap();
+    let csv = CsvOptions::default().with_null(Some("none".to_owned()));
+    let dataset = open(
+        path,
+        &InputOptions::default()
+            .with_on_bad_row(on_bad_row)
+            .with_infer_rows(infer_rows)
+            .with_batch_rows(batch_rows)
+            .with_csv(csv),
+    )
+    .unwrap();
     let Some(columns) = columns else { return read(&dataset).unwrap() };
     let decoded: Vec<_> = dataset.units[0].read_columns(columns).unwrap().map(|decoded| decoded.unwrap()).collect();
     let schema = dataset.schema.project(columns).unwrap();

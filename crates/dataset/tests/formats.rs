@@ -4,10 +4,7 @@ mod support;
 
 use std::{collections::HashMap, fs, sync::Arc};
 
-use annulus_dataset::{
-    error::DatasetError,
-    input::{CsvOptions, Dataset, Format, InputOptions},
-};
+use annulus_dataset::{CsvOptions, Dataset, DatasetError, Format, InputOptions};
 use arrow::{
     array::{Array, RecordBatch, StringArray},
     compute::concat_batches,
@@ -33,7 +30,7 @@ fn files_of_every_format_give_their_rows() {
                 if unit_bytes < 100 && rows > 1000 {
                     continue;
                 }
-                let options = InputOptions { batch_rows: 700, unit_bytes, ..Default::default() };
+                let options = InputOptions::default().with_batch_rows(700).with_unit_bytes(unit_bytes);
                 let dataset = open(&path, &options).unwrap();
                 assert_eq!(dataset.schema.fields(), table.schema().fields(), "{kind:?}");
                 let (found, bad) = read(&dataset).unwrap();
@@ -73,7 +70,7 @@ fn units_can_be_read_in_any_order_and_again() {
         let table = table(kind, 3000);
         let path = folder.path().join(format!("t.{}", kind.extension()));
         kind.write(&path, &table, 100);
-        let options = InputOptions { unit_bytes: 4000, ..Default::default() };
+        let options = InputOptions::default().with_unit_bytes(4000);
         let in_order = open(&path, &options).unwrap();
         let backwards = open(&path, &options).unwrap();
         let rows = |dataset: &Dataset, unit: usize| {
@@ -94,7 +91,7 @@ fn progress_adds_up_to_about_the_bytes_of_the_files() {
     for kind in KINDS {
         let path = folder.path().join(format!("t.{}", kind.extension()));
         kind.write(&path, &table(kind, 20_000), 3000);
-        let dataset = open(&path, &InputOptions { unit_bytes: 100_000, ..Default::default() }).unwrap();
+        let dataset = open(&path, &InputOptions::default().with_unit_bytes(100_000)).unwrap();
         let of_units: u64 = dataset.units.iter().map(|unit| unit.bytes()).sum();
         let of_batches: u64 =
             dataset.units.iter().flat_map(|unit| unit.read().unwrap()).map(|d| d.unwrap().input_bytes).sum();
@@ -180,7 +177,7 @@ fn a_named_format_counts_more_than_the_extension() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("t.dat");
     Kind::Json.write(&path, &plain_table(0, 10), 10);
-    let options = InputOptions { format: Some(Format::Json), ..Default::default() };
+    let options = InputOptions::default().with_format(Some(Format::Json));
     assert_eq!(read(&open(&path, &options).unwrap()).unwrap().0.num_rows(), 10);
 }
 
@@ -222,8 +219,12 @@ fn csv_is_read_as_it_is_said_to_be_written() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("t.csv");
     write_text(&path, "\u{feff}1;'a;\nb';NULL\r\n\r\n2;'it''s';\n");
-    let csv = CsvOptions { delimiter: Some(b';'), quote: b'\'', header: false, null: Some("NULL".to_owned()) };
-    let (found, bad) = read(&open(&path, &InputOptions { csv, ..Default::default() }).unwrap()).unwrap();
+    let csv = CsvOptions::default()
+        .with_delimiter(Some(b';'))
+        .with_quote(b'\'')
+        .with_header(false)
+        .with_null(Some("NULL".to_owned()));
+    let (found, bad) = read(&open(&path, &InputOptions::default().with_csv(csv)).unwrap()).unwrap();
     assert!(bad.is_empty());
     let names: Vec<_> = found.schema().fields().iter().map(|field| field.name().clone()).collect();
     assert_eq!(names, ["column_1", "column_2", "column_3"]);
@@ -231,8 +232,8 @@ fn csv_is_read_as_it_is_said_to_be_written() {
     assert_eq!(texts.iter().flatten().collect::<Vec<_>>(), ["a;\nb", "it's"]);
     assert_eq!(found.column(2).null_count(), 2);
 
-    let twice = CsvOptions { delimiter: Some(b'"'), ..Default::default() };
-    let error = open(&path, &InputOptions { csv: twice, ..Default::default() }).unwrap_err();
+    let twice = CsvOptions::default().with_delimiter(Some(b'"'));
+    let error = open(&path, &InputOptions::default().with_csv(twice)).unwrap_err();
     assert!(matches!(error, DatasetError::Config { option: "delimiter", .. }));
 }
 

@@ -5,10 +5,7 @@ mod support;
 
 use std::{fs, io::Write, path::Path};
 
-use annulus_dataset::{
-    error::DatasetError,
-    input::{ColumnTypes, Dataset, InputOptions},
-};
+use annulus_dataset::{ColumnTypes, Dataset, DatasetError, InputOptions};
 use arrow::{
     array::RecordBatch,
     datatypes::{DataType, TimeUnit},
@@ -30,7 +27,7 @@ fn folder_of(files: &[(&str, &str)]) -> TempDir {
 
 fn of_types(types: &str, all_text: bool) -> InputOptions {
     let types = if types.is_empty() { ColumnTypes::default() } else { ColumnTypes::parse(types, false).unwrap() };
-    InputOptions { types: ColumnTypes { all_text, ..types }, ..Default::default() }
+    InputOptions::default().with_types(ColumnTypes { all_text, ..types })
 }
 
 /// The columns' types, and the rows as texts.
@@ -199,7 +196,7 @@ fn compressed_texts_give_their_rows() {
         let path = folder.path().join(name);
         compress(&path, text);
         for unit_bytes in [50, 1 << 20] {
-            let options = InputOptions { unit_bytes, batch_rows: 300, ..Default::default() };
+            let options = InputOptions::default().with_unit_bytes(unit_bytes).with_batch_rows(300);
             let dataset = open(&path, &options).unwrap();
             assert_eq!(dataset.units.len(), 1);
             assert_eq!(read(&dataset).unwrap().0, expected, "{name}, pieces of {unit_bytes}");
@@ -208,7 +205,7 @@ fn compressed_texts_give_their_rows() {
     // Lines are counted through all pieces, and a stream that is cut short is an error.
     let path = folder.path().join("bad.csv.gz");
     compress(&path, &format!("{csv}\nx\n"));
-    let error = read(&open(&path, &InputOptions { unit_bytes: 999, ..Default::default() }).unwrap()).unwrap_err();
+    let error = read(&open(&path, &InputOptions::default().with_unit_bytes(999)).unwrap()).unwrap_err();
     assert!(matches!(error, DatasetError::BadRow { line: 4003, .. }), "{error}");
     let bytes = fs::read(&path).unwrap();
     write_text(&path, &bytes[..bytes.len() / 2]);
@@ -220,7 +217,7 @@ fn arrays_are_objects_like_lines() {
     let array = "\u{feff} [ {\"a\": 1, \"b\": {\"t\": \"x\\\"}],[{\"}}\n ,{\n\"a\": 2,\n\"b\": null}, {\"a\":3}\n]\n";
     let folder = folder_of(&[("t.json", array), ("none.json", "[{\"a\": 1}, 5,\n {\"a\": \"x\"}]")]);
     for unit_bytes in [1, 20, 1 << 20] {
-        let options = InputOptions { unit_bytes, batch_rows: 2, ..Default::default() };
+        let options = InputOptions::default().with_unit_bytes(unit_bytes).with_batch_rows(2);
         let found = read(&open(&folder.path().join("t.json"), &options).unwrap()).unwrap().0;
         assert_eq!(rows(&found), [["1", "{t: x\"}],[{}"], ["2", ""], ["3", ""]], "units of {unit_bytes}");
     }
@@ -260,7 +257,7 @@ fn avro_is_read() {
     let mut writer = AvroWriter::new(fs::File::create(&path).unwrap(), table.schema().as_ref().clone()).unwrap();
     writer.write(&table).unwrap();
     writer.finish().unwrap();
-    let dataset = open(&path, &InputOptions { batch_rows: 300, ..Default::default() }).unwrap();
+    let dataset = open(&path, &InputOptions::default().with_batch_rows(300)).unwrap();
     assert_eq!(read(&dataset).unwrap().0.columns(), table.columns());
     let batch = dataset.units[0].read_columns(&[2, 0]).unwrap().next().unwrap().unwrap().batch;
     assert_eq!(rows(&batch), rows(&table.project(&[2, 0]).unwrap().slice(0, 300)));

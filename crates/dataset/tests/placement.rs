@@ -5,10 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use annulus_dataset::{
-    error::DatasetError,
-    hot_keys::{HotKeys, sample_hot_keys},
-    input::InputOptions,
-    placement::{KeyHasher, Placement, PlacementSpec, Scratch, sample_ranges},
+    DatasetError, HotKeys, InputOptions, KeyHasher, Placement, PlacementSpec, Scratch, sample_hot_keys, sample_ranges,
 };
 use arrow::{
     array::{ArrayRef, Int64Array, RecordBatch, StringArray, new_null_array},

@@ -9,11 +9,7 @@ use std::{
 };
 
 use annulus_dataset::{
-    hot_keys::DEFAULT_HOT_SHARE,
-    input::{Dataset, InputOptions},
-    output::{OutputFormat, OutputOptions},
-    placement::{Placement, PlacementSpec},
-    split::{CancelToken, HotFiles, Job, Silent, run},
+    CancelToken, Dataset, InputOptions, Job, OutputFormat, OutputOptions, Placement, PlacementSpec, Silent, split,
 };
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
@@ -90,26 +86,17 @@ fn four_times_the_limit_is_split_within_it() {
     .into_iter()
     .enumerate()
     {
-        let dataset = Dataset::open(&inputs, &InputOptions { batch_rows: 1024, ..InputOptions::default() }).unwrap();
+        let dataset = Dataset::open(&inputs, &InputOptions::default().with_batch_rows(1024)).unwrap();
         let by = vec!["id".to_owned()];
         let placement = Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, into).unwrap();
         let dir = temporary.path().join(number.to_string());
         let output = OutputOptions::new(dir, format);
-        let job = Job {
-            dataset,
-            placement,
-            by,
-            hot_files: HotFiles::default(),
-            sort_by: sort_by.iter().map(|column| column.parse().unwrap()).collect(),
-            hot_key_share: DEFAULT_HOT_SHARE,
-            output,
-            threads: 2,
-            memory_limit: LIMIT,
-            quarantine: false,
-        };
+        let mut job = Job::new(dataset, placement, by, output);
+        job.sort_by = sort_by.iter().map(|column| column.parse().unwrap()).collect();
+        (job.threads, job.memory_limit) = (2, LIMIT);
         let before = HELD.load(Relaxed);
         PEAK.store(before, Relaxed);
-        let summary = run(&job, &Silent, &CancelToken::new()).unwrap();
+        let summary = split(&job, &Silent, &CancelToken::new()).unwrap();
         let peak = PEAK.load(Relaxed) - before;
         assert_eq!(summary.manifest.rows as usize, FILES * FILE_ROWS);
         const { assert!(FILES * FILE_ROWS * 200 > 4 * LIMIT) };

@@ -1,5 +1,5 @@
-//! A custom [`Overflow`]: rows for a slow consumer may take 64 KiB of memory, then they go to a
-//! store of our own, here a list.
+//! A custom [`Overflow`]: rows for a slow consumer may take 64 KiB of memory. Further rows go to a
+//! store of the embedder, here the heap.
 //!
 //! `cargo run -p annulus-exchange --example overflow`
 
@@ -34,7 +34,7 @@ impl Overflow for Budget {
     }
 
     fn spill(&self, _consumer: usize, batch: RecordBatch) -> Result<SpilledBatch, StopError> {
-        // A real one writes a file, and returns what it needs to read the rows back.
+        // A real implementation writes a file, and returns what it needs to read the rows back.
         Ok(SpilledBatch(Box::new(batch)))
     }
 }
@@ -46,7 +46,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         exchange(&ExchangeConfig::new(1, 2), batch.schema(), Arc::new(Budget::default()))?;
     let (mut producer, mut hungry, slow) = (producers.remove(0), consumers.remove(1), consumers.remove(0));
     thread::scope(|scope| {
-        // It waits for rows, so the producer is never blocked, though nobody reads what it sends.
+        // This consumer waits for rows, so the producer is never blocked, though the other one reads
+        // nothing.
         scope.spawn(move || assert!(hungry.recv_blocking().is_none()));
         for _ in 0..100 {
             producer.send_blocking(batch.clone(), &[0; 8192]).expect("the consumers are there");

@@ -1,13 +1,13 @@
-//! How many producers are still at it, and how many of those have nothing ready.
+//! The number of producers that have not ended, and of those that have nothing ready.
 
 use annulus_sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts of producers.
+/// The counts of live and of idle producers.
 ///
-/// A producer turns idle (or ends), then looks who waits; a consumer begins to wait, then looks who
-/// is idle; one of the two must see the other. So each side has a fence between the two steps. The
-/// counters are SeqCst besides, for the callers whose own fence comes later than the look at the
-/// counters.
+/// A producer turns idle (or ends), then checks whether a consumer waits. A consumer starts to
+/// wait, then checks whether the producers are idle. One of the two must see the other, so each
+/// side has a fence between its two steps. The counters are SeqCst as well, for callers whose own
+/// fence comes after they read the counters.
 #[derive(Debug)]
 pub(crate) struct Activity {
     live: AtomicUsize,
@@ -19,25 +19,25 @@ impl Activity {
         Self { live: AtomicUsize::new(producers), idle: AtomicUsize::new(0) }
     }
 
-    /// A producer's input has nothing ready.
+    /// Counts a producer as idle: its input has nothing ready.
     pub(crate) fn idle(&self) {
         self.idle.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// It has something again, or ends.
+    /// Counts a producer as no longer idle: its input has something again, or it ends.
     pub(crate) fn resume(&self) {
         self.idle.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// A producer will send nothing more.
+    /// Counts a producer as ended: it sends nothing more.
     pub(crate) fn finish(&self) {
         self.live.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether nothing will come for now. A hint: producers may resume at any time.
+    /// Returns whether all live producers are idle. A hint: producers may resume at any time.
     pub(crate) fn all_idle(&self) -> bool {
-        // In this order: a producer that ends leaves `idle` before `live`, so that neither is counted too
-        // often.
+        // In this order: a producer that ends leaves `idle` before `live`, so the idle ones never exceed
+        // the live ones by mistake.
         let live = self.live.load(Ordering::SeqCst);
         live > 0 && self.idle.load(Ordering::SeqCst) >= live
     }

@@ -1,9 +1,22 @@
-//! How an exchange is set up.
+//! The settings of an exchange.
 
-use crate::error::ExchangeError;
+use std::{fmt, str::FromStr};
 
-/// Which side copies the rows, and when.
+use arrow::datatypes::Schema;
+
+use crate::{error::ExchangeError, reserve};
+
+/// The side that copies the rows, and the structure they pass through.
+///
+/// ```
+/// use annulus_exchange::DataPath;
+///
+/// assert_eq!("gather".parse::<DataPath>()?, DataPath::Gather);
+/// assert_eq!(DataPath::Reserve.to_string(), "reserve");
+/// # Ok::<(), annulus_exchange::ExchangeError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DataPath {
     /// The path that measured best for the schema and the number of consumers.
     #[default]
@@ -16,37 +29,78 @@ pub enum DataPath {
     Reserve,
 }
 
+impl DataPath {
+    const ALL: [Self; 4] = [Self::Auto, Self::Gather, Self::Cluster, Self::Reserve];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Gather => "gather",
+            Self::Cluster => "cluster",
+            Self::Reserve => "reserve",
+        }
+    }
+}
+
+impl fmt::Display for DataPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for DataPath {
+    type Err = ExchangeError;
+
+    /// Returns the path that `word` names; case does not matter.
+    fn from_str(word: &str) -> Result<Self, ExchangeError> {
+        let path = Self::ALL.into_iter().find(|path| path.word().eq_ignore_ascii_case(word));
+        path.ok_or_else(|| ExchangeError::Config {
+            option: "path",
+            value: word.to_owned(),
+            remedy: "expected one of auto, gather, cluster, reserve",
+        })
+    }
+}
+
 /// The shape and the bounds of an exchange.
+///
+/// ```
+/// use annulus_exchange::{DataPath, ExchangeConfig};
+///
+/// let config = ExchangeConfig::new(2, 4).with_batch_rows(1024).with_path(DataPath::Gather);
+/// assert!(config.check().is_ok());
+/// assert!(config.with_groups(65).check().is_err());
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ExchangeConfig {
-    /// Number of producers, M.
+    /// The number of producers, M.
     pub producers: usize,
-    /// Number of consumers, N.
+    /// The number of consumers, N.
     pub consumers: usize,
-    /// Rows of an output batch (the last one of a consumer may be shorter).
+    /// The rows of an output batch, 8192 by default. A consumer's last batch may be shorter.
     pub batch_rows: usize,
-    /// Whether output batches are full but for each consumer's last one. If not, waiting consumers
-    /// get what there is while no producer has anything ready: for inputs that pause for long,
-    /// or have no end.
+    /// Whether each output batch is full, except a consumer's last one. By default it need not be:
+    /// while no producer has anything ready, waiting consumers get the rows collected until then.
+    /// This suits inputs that pause for long or never end.
     pub full_batches: bool,
-    /// Published groups that the ring holds, K.
+    /// The number of published groups that the ring holds, K: 1 by default.
     pub groups: usize,
-    /// Slots of a group, G; 0 takes one for each producer.
+    /// The number of slots of a group, G. The default 0 takes one for each producer.
     pub slots: usize,
-    /// Bytes that the consumers' open chunks may take together where producers reserve ranges of
-    /// them. Where N batches of `batch_rows` rows would take more, batches get shorter, down to
-    /// 128 rows: high fan-out costs no more memory.
+    /// The bytes that the consumers' open chunks may take together where producers reserve ranges
+    /// of them: 256 MiB by default. Where N batches of `batch_rows` rows would take more, batches
+    /// get shorter, down to 128 rows.
     pub open_bytes: usize,
-    /// Bytes that rows for slow consumers may take in memory beyond the bound of the exchange
-    /// before they are spilled.
+    /// The bytes of memory for rows of slow consumers beyond the bound of the exchange. Further
+    /// rows are spilled. Unlimited by default.
     pub overflow_bytes: usize,
-    /// Which side copies.
+    /// The side that copies the rows.
     pub path: DataPath,
 }
 
 impl ExchangeConfig {
-    /// The defaults: batches of 8192 rows, fewer where inputs pause, K = 1, G = M, the path by
-    /// measurement.
+    /// Creates the default settings for this number of producers and consumers.
     pub fn new(producers: usize, consumers: usize) -> Self {
         Self {
             producers,
@@ -61,12 +115,57 @@ impl ExchangeConfig {
         }
     }
 
-    /// Slots of a group with the default resolved.
-    pub fn slots(&self) -> usize {
+    /// Sets the [rows of an output batch](Self::batch_rows).
+    #[must_use]
+    pub fn with_batch_rows(self, batch_rows: usize) -> Self {
+        Self { batch_rows, ..self }
+    }
+
+    /// Sets whether output batches [must be full](Self::full_batches).
+    #[must_use]
+    pub fn with_full_batches(self, full_batches: bool) -> Self {
+        Self { full_batches, ..self }
+    }
+
+    /// Sets the number of [groups in the ring](Self::groups).
+    #[must_use]
+    pub fn with_groups(self, groups: usize) -> Self {
+        Self { groups, ..self }
+    }
+
+    /// Sets the number of [slots of a group](Self::slots).
+    #[must_use]
+    pub fn with_slots(self, slots: usize) -> Self {
+        Self { slots, ..self }
+    }
+
+    /// Sets the bytes that [open chunks](Self::open_bytes) may take.
+    #[must_use]
+    pub fn with_open_bytes(self, open_bytes: usize) -> Self {
+        Self { open_bytes, ..self }
+    }
+
+    /// Sets the bytes of memory for [rows of slow consumers](Self::overflow_bytes).
+    #[must_use]
+    pub fn with_overflow_bytes(self, overflow_bytes: usize) -> Self {
+        Self { overflow_bytes, ..self }
+    }
+
+    /// Sets the [side that copies the rows](Self::path).
+    #[must_use]
+    pub fn with_path(self, path: DataPath) -> Self {
+        Self { path, ..self }
+    }
+
+    /// Returns the slots of a group: with the default, the number of producers.
+    pub(crate) fn slots(&self) -> usize {
         if self.slots == 0 { self.producers } else { self.slots }
     }
 
-    /// The error for an option outside what is possible, if there is one.
+    /// Checks that each option is within its limits.
+    ///
+    /// # Errors
+    /// [`ExchangeError::Config`] names the first option that is not, and its limits.
     pub fn check(&self) -> Result<(), ExchangeError> {
         let range = |option, value: usize, max: usize, remedy| {
             let wrong = ExchangeError::Config { option, value: value.to_string(), remedy };
@@ -77,5 +176,25 @@ impl ExchangeConfig {
         range("batch_rows", self.batch_rows, 1 << 24, "choose 1 to 16777216")?;
         range("groups", self.groups, 64, "choose 1 to 64")?;
         range("slots", self.slots(), 1 << 16, "choose 1 to 65536, or 0 for one per producer")
+    }
+
+    /// Returns the path that an exchange of this configuration takes for batches of `schema`:
+    /// the configured one, or for [`DataPath::Auto`] the one that measured best.
+    ///
+    /// # Errors
+    /// [`ExchangeError::Config`] if the configuration asks for reserved ranges, and batches are too
+    /// long for them or have columns that they cannot hold.
+    pub fn choose_path(&self, schema: &Schema) -> Result<DataPath, ExchangeError> {
+        match self.path {
+            DataPath::Auto if reserve::supports(self, schema) => Ok(DataPath::Reserve),
+            DataPath::Auto => Ok(DataPath::Gather),
+            DataPath::Reserve if !reserve::supports(self, schema) => Err(ExchangeError::Config {
+                option: "path",
+                value: "reserve".to_string(),
+                remedy: "choose auto: reserved ranges hold batches of at most 65536 rows of fixed-width values, \
+                         booleans and views",
+            }),
+            path => Ok(path),
+        }
     }
 }

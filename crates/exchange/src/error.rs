@@ -1,4 +1,4 @@
-//! What can go wrong in an exchange.
+//! The errors of an exchange.
 
 use std::{error::Error, fmt, sync::Arc};
 
@@ -6,44 +6,44 @@ use annulus_rows::error::RowsError;
 use arrow::error::ArrowError;
 use thiserror::Error as ThisError;
 
-/// The error that stopped an exchange: the first one given to `stop`, shared by all handles.
+/// The error that stopped an exchange, shared by all handles: the first one that a handle reported.
 pub type StopError = Arc<dyn Error + Send + Sync>;
 
-/// Why an exchange gives no more rows, or takes none.
+/// The reason why an exchange delivers or accepts no more rows.
 #[derive(Debug, Clone, ThisError)]
 #[non_exhaustive]
 pub enum ExchangeError {
-    /// A handle called `stop`, or failed: this is the first error that was reported.
+    /// A handle stopped the exchange with this error, the first one that was reported.
     #[error("the exchange was stopped: {0}")]
     Stopped(StopError),
-    /// A producer went away (a panic, or a drop) without `finish`, so its rows would be missing.
+    /// A producer panicked or was dropped before `finish`, so rows are missing.
     #[error("producer {producer} was dropped before it finished its input")]
     ProducerLost {
-        /// The index of that producer.
+        /// The producer's number, from 0.
         producer: usize,
     },
-    /// Every consumer went away, so nobody would receive what is sent.
-    #[error("every consumer of the exchange has gone")]
+    /// Every consumer was dropped, so no rows are wanted.
+    #[error("every consumer of the exchange has been dropped")]
     ConsumersGone,
-    /// A batch was sent without waiting until there was room for it.
+    /// A batch was sent without waiting for admission.
     #[error("the exchange is full: wait until the producer is ready before sending")]
     Full,
-    /// A batch does not have the schema that the exchange was made for.
-    #[error("the batch has columns {found}, the exchange was made for {expected}")]
+    /// A batch does not have the columns of the exchange.
+    #[error("the batch has columns ({found}): expected ({expected}) as in the exchange")]
     Schema {
         /// The columns of the exchange.
         expected: String,
         /// The columns of the batch.
         found: String,
     },
-    /// An option is outside what is possible.
-    #[error("{option} is {value}: {remedy}")]
+    /// An option or an argument is outside its limits.
+    #[error("invalid {option} '{value}': {remedy}")]
     Config {
         /// The option's name.
         option: &'static str,
         /// The value given.
         value: String,
-        /// What to do about it.
+        /// The allowed values, or what to use instead.
         remedy: &'static str,
     },
     /// Rows could not be copied.
@@ -57,11 +57,11 @@ impl From<ArrowError> for ExchangeError {
     }
 }
 
-/// A batch that could not be sent, given back with the reason.
+/// A value that could not be sent, returned with the reason.
 pub struct SendError<T> {
-    /// What was to be sent.
+    /// The value that was not sent.
     pub value: T,
-    /// Why it was not.
+    /// The reason.
     pub error: ExchangeError,
 }
 

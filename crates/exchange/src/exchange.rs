@@ -1,4 +1,4 @@
-//! The exchange: M producers, N consumers, every row to the consumer that its hash names.
+//! The exchange: sends the rows of M producers to N consumers, each row to consumer `hash % N`.
 
 use std::{
     sync::Arc,
@@ -17,17 +17,40 @@ use crate::{
     stats::ExchangeStats,
 };
 
-/// The handles of a new exchange for batches of `schema`; `overflow` accounts for its memory.
+/// Creates an exchange for batches of `schema`, and returns the handles of its producers and
+/// consumers. Its memory is accounted for through `overflow`.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use annulus_exchange::{Delivery, ExchangeConfig, Unlimited, exchange};
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+///
+/// let ids: ArrayRef = Arc::new(Int64Array::from(vec![10, 11, 12]));
+/// let batch = RecordBatch::try_from_iter([("id", ids)])?;
+///
+/// let config = ExchangeConfig::new(1, 2);
+/// let (mut producers, mut consumers) = exchange(&config, batch.schema(), Arc::new(Unlimited))?;
+/// let mut producer = producers.remove(0);
+/// producer.send_blocking(batch, &[10, 11, 12])?; // a hash for each row
+/// producer.finish();
+///
+/// // Consumer 0 receives the rows with even hashes.
+/// let Some(Ok(Delivery::Batch(rows))) = consumers[0].recv_blocking() else { panic!() };
+/// assert_eq!(rows.num_rows(), 2);
+/// assert!(consumers[0].recv_blocking().is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
-/// If an option of `config` is outside what is possible.
+/// [`ExchangeError::Config`] if an option of `config` is outside its limits.
 pub fn exchange(
     config: &ExchangeConfig,
     schema: SchemaRef,
     overflow: Arc<dyn Overflow>,
 ) -> Result<(Vec<Producer>, Vec<Consumer>), ExchangeError> {
     config.check()?;
-    let (producers, consumers): (Vec<_>, Vec<_>) = match choose(config, &schema)? {
+    let (producers, consumers): (Vec<_>, Vec<_>) = match config.choose_path(&schema)? {
         DataPath::Reserve => {
             let (producers, consumers) = reserve::reserve(config, Arc::clone(&schema), overflow);
             (
@@ -47,25 +70,6 @@ pub fn exchange(
     Ok((producers, consumers.into_iter().map(|path| Consumer { path }).collect()))
 }
 
-/// The path that [`exchange`] takes for this configuration and schema.
-///
-/// # Errors
-/// If the configuration asks for reserved ranges, which hold fixed-width values, booleans and views
-/// only.
-pub fn choose(config: &ExchangeConfig, schema: &SchemaRef) -> Result<DataPath, ExchangeError> {
-    match config.path {
-        DataPath::Auto if reserve::supports(config, schema) => Ok(DataPath::Reserve),
-        DataPath::Auto => Ok(DataPath::Gather),
-        DataPath::Reserve if !reserve::supports(config, schema) => Err(ExchangeError::Config {
-            option: "path",
-            value: "reserve".to_string(),
-            remedy: "choose auto: reserved ranges hold batches of at most 65536 rows of fixed-width values, booleans and \
-                     views",
-        }),
-        path => Ok(path),
-    }
-}
-
 enum ProducerPath {
     Reserve(ReserveProducer),
     Publish(PublishProducer),
@@ -76,7 +80,7 @@ enum ConsumerPath {
     Publish(Box<PublishConsumer>),
 }
 
-/// The same call on whichever path it is.
+/// Makes the same call on the handle of either path.
 macro_rules! on_path {
     ($kind:ident, $path:expr, $handle:ident => $call:expr) => {
         match $path {
@@ -87,8 +91,8 @@ macro_rules! on_path {
 }
 
 impl ProducerPath {
-    /// Calls `f`. If it panics, as the embedder's code may, rows can be missing, so that the
-    /// exchange is stopped.
+    /// Calls `f`. If it panics, as the embedder's code may, rows can be missing, so the exchange
+    /// stops.
     fn guarded<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
         struct Guard<'a>(&'a mut ProducerPath);
         impl Drop for Guard<'_> {
@@ -103,21 +107,47 @@ impl ProducerPath {
     }
 }
 
-/// Sends batches. A call that panics in the embedder's code stops the exchange. One thread or task
-/// owns it; dropping it before [`finish`](Self::finish) stops the exchange with
-/// [`ExchangeError::ProducerLost`].
+/// The sending handle of one thread or task.
+///
+/// Dropping it before [`finish`](Self::finish) stops the exchange with
+/// [`ExchangeError::ProducerLost`], and so does a panic of the embedder's code in one of its calls.
+///
+/// A thread calls [`send_blocking`](Self::send_blocking). A task polls
+/// [`poll_ready`](Self::poll_ready), then calls [`send_hashed`](Self::send_hashed):
+///
+/// ```
+/// use std::{future::poll_fn, sync::Arc};
+///
+/// use annulus_exchange::{Admission, ExchangeConfig, ExchangeError, Producer, Unlimited, exchange};
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+///
+/// async fn send(producer: &mut Producer, batch: RecordBatch, hashes: &[u64]) -> Result<(), ExchangeError> {
+///     while poll_fn(|cx| producer.poll_ready(cx)).await? == Admission::Yield {
+///         // With tokio: `tokio::task::yield_now().await`, so that consumers get their turn.
+///     }
+///     producer.send_hashed(batch, hashes).map_err(|refused| refused.error)
+/// }
+///
+/// let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+/// let batch = RecordBatch::try_from_iter([("id", ids)])?;
+/// let (mut producers, _consumers) = exchange(&ExchangeConfig::new(1, 1), batch.schema(), Arc::new(Unlimited))?;
+/// let mut producer = producers.remove(0);
+/// futures::executor::block_on(send(&mut producer, batch, &[1, 2]))?;
+/// assert_eq!(producer.finish().rows, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Producer {
     schema: SchemaRef,
     path: ProducerPath,
 }
 
 impl Producer {
-    /// [`Admission::Granted`] when a batch may be sent: the exchange has room, or one of its
-    /// consumers starves. [`Admission::Yield`] if there may be room once the consumers had
-    /// their turn: let other tasks run, then call again.
+    /// Waits until a batch may be sent, and returns [`Admission::Granted`]: the exchange has room,
+    /// or one of its consumers starves. Returns [`Admission::Yield`] if there may be room once the
+    /// consumers have had their turn: let other tasks run, then call again.
     ///
     /// # Errors
-    /// If the exchange was stopped, or no consumer is left.
+    /// The error that stopped the exchange, or [`ExchangeError::ConsumersGone`].
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<Admission, ExchangeError>> {
         self.path.guarded(|path| match path {
             ProducerPath::Reserve(path) => path.poll_ready(cx).map_ok(|()| Admission::Granted),
@@ -125,12 +155,13 @@ impl Producer {
         })
     }
 
-    /// Sends each row of `batch` to consumer `hash % N`. Never waits; call it after
-    /// [`poll_ready`](Self::poll_ready).
+    /// Sends each row of `batch` to consumer `hash % N`. `hashes` has one hash for each row. Never
+    /// waits: call it after [`poll_ready`](Self::poll_ready) has granted admission.
     ///
     /// # Errors
-    /// Gives the batch back if the exchange was stopped, no consumer is left, the schema is another
-    /// one, or there is not one hash a row.
+    /// The error returns the batch. It is refused if the exchange was stopped or has no consumer
+    /// left, its schema differs from the exchange's, or the number of hashes is not the number of
+    /// rows.
     pub fn send_hashed(&mut self, batch: RecordBatch, hashes: &[u64]) -> Result<(), SendError<RecordBatch>> {
         match self.check(&batch, hashes) {
             Ok(()) => self.path.guarded(|path| on_path!(ProducerPath, path, path => path.send_hashed(batch, hashes))),
@@ -138,46 +169,49 @@ impl Producer {
         }
     }
 
-    /// Waits for admission on this thread, then sends.
+    /// Blocks this thread until a batch may be sent, then sends it like
+    /// [`send_hashed`](Self::send_hashed).
     ///
     /// # Errors
-    /// As [`send_hashed`](Self::send_hashed).
+    /// Those of [`send_hashed`](Self::send_hashed).
     pub fn send_blocking(&mut self, batch: RecordBatch, hashes: &[u64]) -> Result<(), SendError<RecordBatch>> {
         loop {
             match block_on(|cx| self.poll_ready(cx)) {
                 Ok(Admission::Granted) => return self.send_hashed(batch, hashes),
-                // A thread stands in nobody's way.
+                // A blocked thread keeps no other task from running.
                 Ok(Admission::Yield) => {}
                 Err(error) => return Err(SendError { value: batch, error }),
             }
         }
     }
 
-    /// Whether rows beyond the bound of the exchange wait for slow consumers. Sending is still
-    /// right while some consumer starves, but a task had better yield first, so that consumers
-    /// on its thread get their turn.
+    /// Returns whether rows beyond the bound of the exchange wait for slow consumers. A task may
+    /// still send while another consumer starves. It should yield first, so that consumers on its
+    /// thread get their turn.
     pub fn is_crowded(&self) -> bool {
         on_path!(ProducerPath, &self.path, path => path.is_crowded())
     }
 
-    /// Says that the input has nothing ready, so that what was sent becomes visible to those who
-    /// wait for it; as incomplete batches only if
+    /// Announces that the input has nothing ready, so that waiting consumers see the rows that were
+    /// sent. They get incomplete batches only if
     /// [`full_batches`](ExchangeConfig::full_batches) is off and all producers are idle.
     pub fn idle(&mut self) {
         self.path.guarded(|path| on_path!(ProducerPath, path, path => path.idle()));
     }
 
-    /// Ends this producer's input. The consumers' streams end when all producers have finished.
+    /// Ends this producer's input, and returns its counters. The consumers' streams end when all
+    /// producers have finished.
     pub fn finish(self) -> ExchangeStats {
         on_path!(ProducerPath, self.path, path => path.finish())
     }
 
-    /// Stops the exchange: every handle gets `error`, unless another one came first.
+    /// Stops the exchange: every handle gets `error`, unless it was stopped with another one
+    /// before.
     pub fn fail(mut self, error: StopError) {
         on_path!(ProducerPath, &mut self.path, path => path.stop(error));
     }
 
-    /// What this handle has counted.
+    /// Returns the counters of this handle.
     pub fn stats(&self) -> ExchangeStats {
         on_path!(ProducerPath, &self.path, path => path.stats())
     }
@@ -185,7 +219,7 @@ impl Producer {
     fn check(&self, batch: &RecordBatch, hashes: &[u64]) -> Result<(), ExchangeError> {
         if hashes.len() != batch.num_rows() {
             return Err(ExchangeError::Config {
-                option: "hashes",
+                option: "number of hashes",
                 value: hashes.len().to_string(),
                 remedy: "give one hash for each row of the batch",
             });
@@ -202,7 +236,7 @@ impl Producer {
     }
 }
 
-/// Types agree, and no column may have nulls where the exchange has none.
+/// Returns whether types agree, and no column may have nulls where the exchange has none.
 fn same_columns(found: &SchemaRef, expected: &SchemaRef) -> bool {
     let same = |(found, expected): (&arrow::datatypes::FieldRef, &arrow::datatypes::FieldRef)| {
         found.data_type() == expected.data_type() && (expected.is_nullable() || !found.is_nullable())
@@ -210,35 +244,65 @@ fn same_columns(found: &SchemaRef, expected: &SchemaRef) -> bool {
     found.fields().len() == expected.fields().len() && found.fields().iter().zip(expected.fields()).all(same)
 }
 
-/// Receives the rows of one consumer. One thread or task owns it; dropping it tells the producers
-/// that these rows are not wanted.
+/// The receiving handle of one thread or task: receives the rows of one consumer.
+///
+/// Dropping it tells the producers that these rows are not wanted.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use annulus_exchange::{Consumer, Delivery, ExchangeConfig, ExchangeError, Unlimited, exchange};
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+///
+/// fn count(mut consumer: Consumer) -> Result<usize, ExchangeError> {
+///     let mut rows = 0;
+///     while let Some(delivery) = consumer.recv_blocking() {
+///         match delivery? {
+///             Delivery::Batch(batch) => rows += batch.num_rows(),
+///             Delivery::Spilled(_) => unreachable!("`Unlimited` spills nothing"),
+///         }
+///     }
+///     Ok(rows)
+/// }
+///
+/// let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+/// let batch = RecordBatch::try_from_iter([("id", ids)])?;
+/// let (mut producers, mut consumers) = exchange(&ExchangeConfig::new(1, 1), batch.schema(), Arc::new(Unlimited))?;
+/// let mut producer = producers.remove(0);
+/// producer.send_blocking(batch, &[1, 2, 3])?;
+/// producer.finish();
+/// assert_eq!(count(consumers.remove(0))?, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Consumer {
     path: ConsumerPath,
 }
 
 impl Consumer {
-    /// The next rows, an error once, or the end.
+    /// Waits for the next rows. `None` is the end: every producer has finished, and all rows of
+    /// this consumer were received.
     ///
     /// # Errors
-    /// The first error that stopped the exchange; the end follows it.
+    /// The first error that stopped the exchange. The end follows it.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Delivery, ExchangeError>>> {
         on_path!(ConsumerPath, &mut self.path, path => path.poll_recv(cx))
     }
 
-    /// Waits on this thread for the next rows.
+    /// Blocks this thread until there are rows, or the end.
     ///
     /// # Errors
-    /// As [`poll_recv`](Self::poll_recv).
+    /// Those of [`poll_recv`](Self::poll_recv).
     pub fn recv_blocking(&mut self) -> Option<Result<Delivery, ExchangeError>> {
         block_on(|cx| self.poll_recv(cx))
     }
 
-    /// Stops the exchange: every handle gets `error`, unless another one came first.
+    /// Stops the exchange: every handle gets `error`, unless it was stopped with another one
+    /// before.
     pub fn fail(mut self, error: StopError) {
         on_path!(ConsumerPath, &mut self.path, path => path.stop(error));
     }
 
-    /// What this handle has counted.
+    /// Returns the counters of this handle.
     pub fn stats(&self) -> ExchangeStats {
         on_path!(ConsumerPath, &self.path, path => path.stats())
     }

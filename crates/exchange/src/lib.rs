@@ -2,18 +2,19 @@
 #![warn(missing_docs)]
 
 mod activity;
-pub mod config;
-pub mod error;
+mod config;
+mod error;
 mod exchange;
-pub mod overflow;
+mod overflow;
 mod publish;
 mod reserve;
 pub mod ring;
-pub mod stats;
+mod stats;
 mod wake;
 
 pub use config::{DataPath, ExchangeConfig};
 pub use error::{ExchangeError, SendError, StopError};
-pub use exchange::{Consumer, Producer, choose, exchange};
+pub use exchange::{Consumer, Producer, exchange};
 pub use overflow::{Delivery, Overflow, SpilledBatch, Unlimited};
+pub use ring::Admission;
 pub use stats::ExchangeStats;

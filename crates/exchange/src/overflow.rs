@@ -1,5 +1,5 @@
-//! Where rows go that a slow consumer has not taken: accounted memory, else disk. Both belong to
-//! the embedder.
+//! The rows of slow consumers beyond the bound of the exchange: kept in accounted memory, else on
+//! disk. The accounting and the disk are the embedder's.
 
 use std::{
     any::Any,
@@ -13,20 +13,53 @@ use arrow::array::{Array, ArrayRef, RecordBatch};
 use crate::error::StopError;
 
 /// The embedder's memory accounting and disk.
+///
+/// ```
+/// use std::sync::{
+///     Arc,
+///     atomic::{AtomicUsize, Ordering::Relaxed},
+/// };
+///
+/// use annulus_exchange::{ExchangeConfig, Overflow, SpilledBatch, StopError, exchange};
+/// use arrow::{array::RecordBatch, datatypes::Schema};
+///
+/// /// At most 1 MiB of memory, and no disk.
+/// #[derive(Default)]
+/// struct Budget(AtomicUsize);
+///
+/// impl Overflow for Budget {
+///     fn try_reserve(&self, bytes: usize) -> bool {
+///         let grow = |used: usize| (used + bytes <= 1 << 20).then_some(used + bytes);
+///         self.0.fetch_update(Relaxed, Relaxed, grow).is_ok()
+///     }
+///     fn release(&self, bytes: usize) {
+///         self.0.fetch_sub(bytes, Relaxed);
+///     }
+///     fn spill(&self, _consumer: usize, _batch: RecordBatch) -> Result<SpilledBatch, StopError> {
+///         Err(Arc::new(std::io::Error::other("there is no disk")))
+///     }
+/// }
+///
+/// let handles = exchange(&ExchangeConfig::new(1, 1), Arc::new(Schema::empty()), Arc::new(Budget::default()));
+/// assert!(handles.is_ok());
+/// ```
+///
+/// `examples/overflow.rs` spills.
 pub trait Overflow: Send + Sync + 'static {
-    /// Account for `bytes` more; false if the budget does not allow it. Never waits.
+    /// Accounts for `bytes` more, and returns whether the budget allows them. Must not wait.
     fn try_reserve(&self, bytes: usize) -> bool;
-    /// Give `bytes` back.
+    /// Gives `bytes` back to the budget.
     fn release(&self, bytes: usize);
-    /// Write `batch`, which belongs to `consumer`, elsewhere, and return what it takes to read it
-    /// back.
+    /// Stores `batch`, which belongs to `consumer`, outside the budget, and returns what it takes
+    /// to read it back.
     ///
     /// # Errors
-    /// If it cannot be written (no disk, or a full one): the exchange stops with that error.
+    /// If it cannot be stored, for example on a full disk. The exchange stops with the error.
     fn spill(&self, consumer: usize, batch: RecordBatch) -> Result<SpilledBatch, StopError>;
 }
 
-/// What [`Overflow::spill`] returned, opaque to the exchange. Dropping it frees what was written.
+/// A batch that [`Overflow::spill`] stored. The content is opaque to the exchange; dropping it must
+/// free what was stored.
 pub struct SpilledBatch(pub Box<dyn Any + Send>);
 
 impl fmt::Debug for SpilledBatch {
@@ -35,16 +68,16 @@ impl fmt::Debug for SpilledBatch {
     }
 }
 
-/// What a consumer receives.
+/// Rows that a consumer receives.
 #[derive(Debug)]
 pub enum Delivery {
     /// Rows in memory.
     Batch(RecordBatch),
-    /// Rows that were spilled; the embedder reads them back.
+    /// Rows that were spilled. The embedder reads them back.
     Spilled(SpilledBatch),
 }
 
-/// Bytes in memory beyond the bound of an exchange, within the limit that its configuration sets
+/// The bytes in memory beyond the bound of an exchange, and the limit that its configuration sets
 /// for them.
 #[derive(Debug)]
 pub(crate) struct Beyond {
@@ -57,13 +90,13 @@ impl Beyond {
         Self { held: AtomicUsize::new(0), limit }
     }
 
-    /// Whether so many more are within the limit; they are then counted.
+    /// Counts `bytes` more if they are within the limit, and returns whether they are.
     pub(crate) fn try_add(&self, bytes: usize) -> bool {
         let add = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
         bytes == 0 || self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
-    /// They have left memory.
+    /// Counts `bytes` less: they have left memory.
     pub(crate) fn subtract(&self, bytes: usize) {
         if bytes > 0 {
             self.held.fetch_sub(bytes, Ordering::Relaxed);
@@ -71,13 +104,13 @@ impl Beyond {
     }
 }
 
-/// Bytes that the rows of a batch take, without what its buffers hold beyond them.
+/// Returns the bytes that the rows of a batch take, without the rest of its buffers.
 pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
     let size = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
     batch.columns().iter().map(size).sum()
 }
 
-/// Memory without a limit, for embedders that have no accounting.
+/// Memory without a limit, for embedders without memory accounting. It spills nothing.
 #[derive(Debug, Default)]
 pub struct Unlimited;
 
@@ -87,6 +120,6 @@ impl Overflow for Unlimited {
     }
     fn release(&self, _bytes: usize) {}
     fn spill(&self, _consumer: usize, _batch: RecordBatch) -> Result<SpilledBatch, StopError> {
-        Err(Box::<dyn Error + Send + Sync>::from("nothing is spilled where memory has no limit").into())
+        Err(Box::<dyn Error + Send + Sync>::from("memory without a limit has no disk to spill to").into())
     }
 }

@@ -1,30 +1,40 @@
-//! What an exchange counts about itself, always.
+//! The counters of an exchange, which are always on.
 
 use std::ops::AddAssign;
 
-/// Counters of one handle, or the sum over several handles. A handle owns its counters and writes
-/// them without synchronisation; they are plain additions.
+/// The counters of one handle, or the sum over several handles.
+///
+/// A handle owns its counters, so that counting is a plain addition without synchronisation.
+///
+/// ```
+/// use annulus_exchange::ExchangeStats;
+///
+/// let mut total = ExchangeStats::default();
+/// total += ExchangeStats::default();
+/// assert_eq!(total.rows, 0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ExchangeStats {
-    /// Batches sent (producers) or received (consumers).
+    /// The batches sent (by a producer) or received (by a consumer).
     pub batches: u64,
-    /// Rows sent or received.
+    /// The rows sent or received.
     pub rows: u64,
-    /// Bytes of column data that this handle copied.
+    /// The bytes of column data that this handle copied.
     pub bytes_copied: u64,
-    /// Read-modify-write operations on atomics that other handles use too.
+    /// The read-modify-write operations on atomics that other handles use, too.
     pub shared_ops: u64,
-    /// Lock acquisitions.
+    /// The acquisitions of locks.
     pub locks: u64,
-    /// Wakers and threads that this handle woke.
+    /// The wakers that this handle called.
     pub wakeups: u64,
-    /// Rows that went beyond the bound of the exchange for a slow consumer.
+    /// The rows for slow consumers beyond the bound of the exchange.
     pub overflow_rows: u64,
-    /// Bytes of those rows.
+    /// The bytes of these rows.
     pub overflow_bytes: u64,
-    /// Times this handle had to wait.
+    /// The number of times that this handle had to wait.
     pub waits: u64,
-    /// Nanoseconds it waited.
+    /// The nanoseconds that it waited.
     pub wait_ns: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Wake-ups and other calls of the embedder's code that are all made, whichever of them panics.
+//! Calls of the embedder's code, wake-ups above all, that must all be made even if one panics.
 
 use std::{
     any::Any,
@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-/// Makes calls that do not depend on each other, and keeps the first panic until all are made.
+/// Makes independent calls, and keeps the first panic until all of them have been made.
 #[derive(Default)]
 #[must_use = "a panic is lost unless `finish` is called"]
 pub(crate) struct AllCalls {
@@ -14,7 +14,7 @@ pub(crate) struct AllCalls {
 }
 
 impl AllCalls {
-    /// Makes a call; `None` if it panicked.
+    /// Makes a call. Returns `None` if it panicked.
     pub(crate) fn call<R>(&mut self, call: impl FnOnce() -> R) -> Option<R> {
         match catch_unwind(AssertUnwindSafe(call)) {
             Ok(result) => Some(result),
@@ -25,8 +25,8 @@ impl AllCalls {
         }
     }
 
-    /// Goes on with the first panic, if there was one. A thread that unwinds already has a panic of
-    /// its own.
+    /// Resumes the first panic, if there was one. A thread that is unwinding already has a panic
+    /// of its own, so this one is dropped.
     pub(crate) fn finish(self) {
         if let Some(panic) = self.panic
             && !thread::panicking()

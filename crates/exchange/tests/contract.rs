@@ -11,11 +11,7 @@ use std::{
 };
 
 use annulus_exchange::{
-    Consumer, Producer,
-    config::{DataPath, ExchangeConfig},
-    error::{ExchangeError, StopError},
-    exchange,
-    overflow::{Delivery, Overflow, SpilledBatch},
+    Consumer, DataPath, Delivery, ExchangeConfig, ExchangeError, Overflow, Producer, SpilledBatch, StopError, exchange,
 };
 use arrow::{
     array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StringViewArray},
@@ -132,7 +128,7 @@ fn drain(mut consumer: Consumer, index: usize, consumers: usize) -> HashMap<i64,
 }
 
 fn config(path: DataPath, producers: usize, consumers: usize) -> ExchangeConfig {
-    ExchangeConfig { batch_rows: 100, path, ..ExchangeConfig::new(producers, consumers) }
+    ExchangeConfig::new(producers, consumers).with_batch_rows(100).with_path(path)
 }
 
 #[test]
@@ -302,7 +298,7 @@ fn rows_of_a_slow_input_are_not_withheld() {
 #[test]
 fn only_full_batches_where_that_is_wished() {
     for path in PATHS {
-        let config = ExchangeConfig { batch_rows: 10, full_batches: true, slots: 8, ..config(path, 1, 1) };
+        let config = config(path, 1, 1).with_batch_rows(10).with_full_batches(true).with_slots(8);
         let (mut producers, mut consumers) = exchange(&config, schema(), Budget::new(usize::MAX)).unwrap();
         let mut producer = producers.pop().unwrap();
         let consumer = &mut consumers[0];
@@ -323,7 +319,7 @@ fn only_full_batches_where_that_is_wished() {
 #[test]
 fn a_batch_says_how_much_memory_it_keeps() {
     for path in PATHS {
-        let config = ExchangeConfig { batch_rows: 1000, ..config(path, 1, 1) };
+        let config = config(path, 1, 1).with_batch_rows(1000);
         let (mut producers, mut consumers) = exchange(&config, schema(), Budget::new(usize::MAX)).unwrap();
         let mut producer = producers.pop().unwrap();
         producer.send_blocking(batch(0..1), &[0]).unwrap();
@@ -343,7 +339,7 @@ fn wrong_batches_come_back() {
         let wrong = RecordBatch::new_empty(Arc::clone(&other));
         assert!(matches!(producers[0].send_blocking(wrong, &[]).unwrap_err().error, ExchangeError::Schema { .. }));
         let unhashed = producers[0].send_blocking(batch(0..3), &[1]).unwrap_err();
-        assert!(matches!(unhashed.error, ExchangeError::Config { option: "hashes", .. }));
+        assert!(matches!(unhashed.error, ExchangeError::Config { option: "number of hashes", .. }));
     }
     assert!(exchange(&config(DataPath::Auto, 0, 1), schema(), Budget::new(0)).is_err());
 }

@@ -2,11 +2,7 @@
 //! error, and nobody hangs.
 #![cfg(not(loom))]
 use annulus_exchange::{
-    Consumer, Producer,
-    config::{DataPath, ExchangeConfig},
-    error::StopError,
-    exchange,
-    overflow::{Delivery, Overflow, SpilledBatch, Unlimited},
+    Consumer, DataPath, Delivery, ExchangeConfig, Overflow, Producer, SpilledBatch, StopError, Unlimited, exchange,
     ring::{Admission, RingConfig, ring},
 };
 use arrow::{
@@ -53,7 +49,7 @@ fn hooked() -> Waker {
 /// happen on another thread.
 #[test]
 fn a_consumer_that_finds_something_at_its_second_look_passes_the_news_on() {
-    let (mut producers, mut consumers) = ring::<u32>(RingConfig { producers: 1, consumers: 3, groups: 1, slots: 2 });
+    let (mut producers, mut consumers) = ring::<u32>(RingConfig::new(1, 3).with_groups(1).with_slots(2));
     let mut p = producers.pop().unwrap();
     let mut c = consumers.pop().unwrap();
     let mut d = consumers.pop().unwrap();
@@ -138,7 +134,7 @@ impl Overflow for Armed {
 }
 
 fn held_config() -> ExchangeConfig {
-    ExchangeConfig { batch_rows: 128, path: DataPath::Reserve, ..ExchangeConfig::new(1, 64) }
+    ExchangeConfig::new(1, 64).with_batch_rows(128).with_path(DataPath::Reserve)
 }
 
 /// A panic of try_reserve in send_hashed leaves the batch's rows in `rows`, without the batch.
@@ -174,7 +170,7 @@ fn a_panic_in_a_reservation_makes_no_views_up() {
         Field::new("s", DataType::Utf8View, false),
         Field::new("key", DataType::Decimal128(38, 0), false),
     ]));
-    let config = ExchangeConfig { batch_rows: 128, path: DataPath::Reserve, ..ExchangeConfig::new(1, 64) };
+    let config = ExchangeConfig::new(1, 64).with_batch_rows(128).with_path(DataPath::Reserve);
     let (mut ps, mut cs) = exchange(&config, Arc::clone(&schema), Arc::clone(&o) as _).unwrap();
     let mut p = ps.pop().unwrap();
     let send = |p: &mut Producer| {
@@ -218,8 +214,7 @@ fn batches_held_when_a_flush_panics_are_not_lost_silently() {
 #[test]
 fn a_spill_that_panics_leaves_nothing_reserved() {
     let o = Arc::new(Armed::default());
-    let config =
-        ExchangeConfig { batch_rows: 4, overflow_bytes: 0, path: DataPath::Reserve, ..ExchangeConfig::new(1, 1) };
+    let config = ExchangeConfig::new(1, 1).with_batch_rows(4).with_overflow_bytes(0).with_path(DataPath::Reserve);
     let (mut ps, cs) = exchange(&config, schema(), Arc::clone(&o) as _).unwrap();
     let mut p = ps.pop().unwrap();
     o.spill.store(true, SeqCst);
@@ -234,8 +229,7 @@ fn a_spill_that_panics_leaves_nothing_reserved() {
 #[test]
 fn a_spill_that_panics_at_the_last_chunk_stops_the_exchange() {
     let o = Arc::new(Armed::default());
-    let config =
-        ExchangeConfig { batch_rows: 4, overflow_bytes: 0, path: DataPath::Reserve, ..ExchangeConfig::new(1, 1) };
+    let config = ExchangeConfig::new(1, 1).with_batch_rows(4).with_overflow_bytes(0).with_path(DataPath::Reserve);
     let (mut ps, mut cs) = exchange(&config, schema(), Arc::clone(&o) as _).unwrap();
     let mut p = ps.pop().unwrap();
     assert!(send(&mut p, 0..8));
@@ -284,7 +278,7 @@ fn a_waker_may_drop_the_consumer_that_is_relieved() {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
         let o = Arc::new(Park::default());
-        let config = ExchangeConfig { batch_rows: 1, path: DataPath::Gather, ..ExchangeConfig::new(2, 2) };
+        let config = ExchangeConfig::new(2, 2).with_batch_rows(1).with_path(DataPath::Gather);
         let (mut ps, mut cs) = exchange(&config, schema(), Arc::clone(&o) as _).unwrap();
         let (mut p1, mut p0) = (ps.pop().unwrap(), ps.pop().unwrap());
         let (mut c1, c0) = (cs.pop().unwrap(), cs.pop().unwrap());
@@ -311,8 +305,8 @@ fn a_waker_may_drop_the_consumer_that_is_relieved() {
 #[test]
 fn a_panic_in_a_hand_over_neither_loses_nor_doubles_rows() {
     let o = Arc::new(Armed::default());
-    let config = ExchangeConfig { batch_rows: 3, path: DataPath::Gather, ..ExchangeConfig::new(1, 2) };
-    let config = ExchangeConfig { slots: 2, ..config };
+    let config = ExchangeConfig::new(1, 2).with_batch_rows(3).with_path(DataPath::Gather);
+    let config = config.with_slots(2);
     let (mut ps, mut cs) = exchange(&config, schema(), Arc::clone(&o) as _).unwrap();
     let mut p = ps.pop().unwrap();
     assert!(send(&mut p, 0..4));
@@ -397,7 +391,7 @@ fn a_hand_over_that_fails_half_way_is_an_error_before_any_later_row() {
         let (keys, failed) = (Mutex::default(), AtomicBool::default());
         let reader = Arc::new(Eager { consumer: Mutex::new(None), keys, failed });
         let overflow = ThreeRows { reader: Arc::clone(&reader), left: AtomicUsize::new(3), panics };
-        let config = ExchangeConfig { batch_rows: 1, groups: 1, slots: 2, path, ..ExchangeConfig::new(1, 2) };
+        let config = ExchangeConfig::new(1, 2).with_batch_rows(1).with_groups(1).with_slots(2).with_path(path);
         let (mut ps, mut cs) = exchange(&config, schema(), Arc::new(overflow)).unwrap();
         let (mut p, mut starves) = (ps.pop().unwrap(), cs.pop().unwrap());
         *reader.consumer.lock().unwrap() = cs.pop();
@@ -416,7 +410,7 @@ fn a_hand_over_that_fails_half_way_is_an_error_before_any_later_row() {
 /// For Miri: the debug format of a buffer shows its whole allocation.
 #[test]
 fn a_buffer_can_be_shown() {
-    let config = ExchangeConfig { batch_rows: 64, path: DataPath::Gather, ..ExchangeConfig::new(1, 1) };
+    let config = ExchangeConfig::new(1, 1).with_batch_rows(64).with_path(DataPath::Gather);
     let (mut ps, mut cs) = exchange(&config, schema(), Arc::new(Unlimited)).unwrap();
     let mut p = ps.pop().unwrap();
     assert!(send(&mut p, 0..3));
@@ -433,7 +427,7 @@ fn views_of_several_batches() {
         Field::new("b", DataType::Boolean, true),
         Field::new("f", DataType::FixedSizeBinary(16), true),
     ]));
-    let config = ExchangeConfig { batch_rows: 16, path: DataPath::Reserve, ..ExchangeConfig::new(1, 9) };
+    let config = ExchangeConfig::new(1, 9).with_batch_rows(16).with_path(DataPath::Reserve);
     let (mut ps, mut cs) = exchange(&config, Arc::clone(&schema), Arc::new(Unlimited)).unwrap();
     let mut p = ps.pop().unwrap();
     let mut sent = 0;
@@ -491,7 +485,7 @@ fn a_waker_whose_clone_panics_leaves_its_handle_able_to_wait() {
     static VT: RawWakerVTable = RawWakerVTable::new(clone, wake, wake, none);
     // SAFETY: the data pointer is never followed.
     let w = unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &VT)) };
-    let (mut ps, mut cs) = ring::<u32>(RingConfig { producers: 1, consumers: 1, groups: 4, slots: 1 });
+    let (mut ps, mut cs) = ring::<u32>(RingConfig::new(1, 1).with_groups(4).with_slots(1));
     let (mut p, mut c) = (ps.pop().unwrap(), cs.pop().unwrap());
     let mut cx = Context::from_waker(&w);
     assert!(c.poll_next(&mut cx, |_| ControlFlow::Continue(())).is_pending());

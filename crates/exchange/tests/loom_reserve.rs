@@ -14,11 +14,7 @@ use std::{
 };
 
 use annulus_exchange::{
-    Consumer, Producer,
-    config::{DataPath, ExchangeConfig},
-    error::{ExchangeError, StopError},
-    exchange,
-    overflow::{Delivery, Overflow, SpilledBatch},
+    Consumer, DataPath, Delivery, ExchangeConfig, ExchangeError, Overflow, Producer, SpilledBatch, StopError, exchange,
     ring::Admission,
 };
 use arrow::{
@@ -100,7 +96,7 @@ struct Handles {
 
 /// An exchange that is full with two queued chunks (for one producer).
 fn handles(producers: usize, consumers: usize, batch_rows: usize, budget: usize) -> Handles {
-    let config = ExchangeConfig { batch_rows, path: DataPath::Reserve, ..ExchangeConfig::new(producers, consumers) };
+    let config = ExchangeConfig::new(producers, consumers).with_batch_rows(batch_rows).with_path(DataPath::Reserve);
     let budget = Arc::new(Budget { left: AtomicUsize::new(budget), answers: AtomicUsize::new(usize::MAX) });
     let (producers, consumers) = exchange(&config, schema(), Arc::clone(&budget) as _).unwrap();
     Handles { producers, consumers, budget }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use annulus_exchange::{
-    error::ExchangeError,
+    ExchangeError,
     ring::{Admission, Next, RingConfig, RingConsumer, RingProducer, TrySendError, ring},
 };
 use loom::{sync::Notify, thread};
@@ -59,7 +59,7 @@ fn handles(
     groups: usize,
     slots: usize,
 ) -> (Vec<RingProducer<u32>>, Vec<RingConsumer<u32>>, Overflow) {
-    let (senders, receivers) = ring(RingConfig { producers, consumers, groups, slots });
+    let (senders, receivers) = ring(RingConfig::new(producers, consumers).with_groups(groups).with_slots(slots));
     (senders, receivers, Arc::new((0..consumers).map(|_| Mutex::new(Vec::new())).collect()))
 }
 

@@ -11,11 +11,8 @@ use std::{
 };
 
 use annulus_exchange::{
-    Consumer, Producer,
-    config::{DataPath, ExchangeConfig},
-    error::{ExchangeError, StopError},
-    exchange,
-    overflow::{Delivery, Overflow, SpilledBatch, Unlimited},
+    Consumer, DataPath, Delivery, ExchangeConfig, ExchangeError, Overflow, Producer, SpilledBatch, StopError,
+    Unlimited, exchange,
 };
 use arrow::{
     array::{Int64Array, RecordBatch},
@@ -32,7 +29,7 @@ fn handles(
     batch_rows: usize,
     overflow: Arc<dyn Overflow>,
 ) -> (Vec<Producer>, Vec<Consumer>) {
-    let config = ExchangeConfig { batch_rows, path: DataPath::Reserve, ..ExchangeConfig::new(producers, consumers) };
+    let config = ExchangeConfig::new(producers, consumers).with_batch_rows(batch_rows).with_path(DataPath::Reserve);
     exchange(&config, schema(), overflow).unwrap()
 }
 

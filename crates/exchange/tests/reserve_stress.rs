@@ -11,11 +11,7 @@ use std::{
 };
 
 use annulus_exchange::{
-    Consumer, Producer,
-    config::{DataPath, ExchangeConfig},
-    error::{ExchangeError, StopError},
-    exchange,
-    overflow::{Delivery, Overflow, SpilledBatch},
+    Consumer, DataPath, Delivery, ExchangeConfig, ExchangeError, Overflow, Producer, SpilledBatch, StopError, exchange,
 };
 use arrow::{
     array::{AsArray, Int64Array, RecordBatch, StringViewArray},
@@ -46,14 +42,12 @@ impl Schedule {
     fn new(seed: u64) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let path = [DataPath::Reserve, DataPath::Reserve, DataPath::Gather, DataPath::Cluster][seed as usize % 4];
-        let config = ExchangeConfig {
-            batch_rows: random.random_range(1..20),
-            groups: random.random_range(1..3),
-            slots: random.random_range(0..3),
-            overflow_bytes: [0, 2000, usize::MAX][random.random_range(0..3)],
-            path,
-            ..ExchangeConfig::new(random.random_range(1..4), random.random_range(1..5))
-        };
+        let config = ExchangeConfig::new(random.random_range(1..4), random.random_range(1..5))
+            .with_batch_rows(random.random_range(1..20))
+            .with_groups(random.random_range(1..3))
+            .with_slots(random.random_range(0..3))
+            .with_overflow_bytes([0, 2000, usize::MAX][random.random_range(0..3)])
+            .with_path(path);
         let mut chance = |most: u32| if random.random_bool(0.3) { random.random_range(0..most) } else { 0 };
         let (leave, fail, full) = (chance(60), chance(20), chance(300));
         let budget = [0, 3000, 30_000, usize::MAX][random.random_range(0..4)];

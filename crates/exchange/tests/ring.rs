@@ -13,7 +13,7 @@ use std::{
 };
 
 use annulus_exchange::{
-    error::ExchangeError,
+    ExchangeError,
     ring::{Admission, HandOver, Next, RingConfig, RingConsumer, RingProducer, TrySendError, ring},
 };
 
@@ -37,7 +37,7 @@ impl Bell {
 }
 
 fn shape(producers: usize, consumers: usize, groups: usize, slots: usize) -> RingConfig {
-    RingConfig { producers, consumers, groups, slots }
+    RingConfig::new(producers, consumers).with_groups(groups).with_slots(slots)
 }
 
 fn poll<T: Clone>(consumer: &mut RingConsumer<T>, waker: &Waker) -> (Poll<Result<Next, ExchangeError>>, Vec<T>) {

@@ -13,7 +13,7 @@ use std::{
 };
 
 use annulus_exchange::{
-    error::ExchangeError,
+    ExchangeError,
     ring::{HandOver, Next, RingConfig, RingConsumer, RingProducer, TrySendError, ring},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -179,12 +179,9 @@ fn run(schedule: Schedule) -> (Vec<Option<ExchangeError>>, Vec<End>) {
 }
 
 fn shape(random: &mut Random) -> RingConfig {
-    RingConfig {
-        producers: 1 + random.below(4),
-        consumers: 1 + random.below(4),
-        groups: 1 + random.below(3),
-        slots: 1 + random.below(4),
-    }
+    RingConfig::new(1 + random.below(4), 1 + random.below(4))
+        .with_groups(1 + random.below(3))
+        .with_slots(1 + random.below(4))
 }
 
 #[test]

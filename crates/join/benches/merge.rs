@@ -16,10 +16,7 @@ use std::{
 };
 
 use annulus_join::{
-    error::JoinError,
-    merge::{Band, KeyPair, MergeBuild, MergeCondition, MergeFragment, MergeJoin, Offset},
-    pairs::Wanted,
-    sink::PairSink,
+    Band, JoinError, KeyPair, MergeBuild, MergeCondition, MergeFragment, MergeJoin, Offset, PairSink, Wanted,
 };
 use arrow::{
     array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch},

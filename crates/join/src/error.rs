@@ -1,5 +1,6 @@
-//! What may go wrong in a join.
+//! The errors of a join.
 
+use annulus_sync::Cancelled;
 use arrow::{datatypes::DataType, error::ArrowError};
 
 /// Why a join failed.
@@ -75,4 +76,10 @@ pub enum JoinError {
     /// The condition, or who takes the result, failed.
     #[error(transparent)]
     Outside(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl From<Cancelled> for JoinError {
+    fn from(_: Cancelled) -> Self {
+        Self::Cancelled
+    }
 }

@@ -1,29 +1,29 @@
-//! The part of a join's condition that the join itself does not understand.
+//! The part of a join's condition that no join algorithm evaluates.
 
 use arrow::array::{BooleanArray, RecordBatch};
 
-use crate::{error::JoinError, types::Side};
+use crate::{error::JoinError, sides::Side};
 
-/// A column that a condition looks at.
+/// A column that a filter reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FilterColumn {
-    /// Whose.
+    /// The side that has the column.
     pub side: Side,
-    /// Which column of that side, from 0.
+    /// The column's index in that side's schema, from 0.
     pub index: usize,
 }
 
-/// Says which pairs of rows satisfy the rest of a join's condition. Used by several threads at
-/// once.
+/// A filter on pairs of rows: the rest of a join's condition. Several threads use it at once.
 pub trait PairFilter: Send + Sync {
-    /// The columns it looks at, in the order in which [`keep`](Self::keep) gets them.
+    /// Returns the columns that the filter reads, in the order in which [`keep`](Self::keep) gets
+    /// them.
     fn columns(&self) -> &[FilterColumn];
 
-    /// One answer for each row of `candidates`, of which there are
-    /// [`MOST_PAIRS`](crate::sink::MOST_PAIRS) at most: the columns asked for, of pairs that
-    /// satisfy the join's own part of the condition. Null is no.
+    /// Returns whether each pair satisfies the filter; null counts as false. A row of `candidates`
+    /// has the columns asked for of a pair that satisfies the join's own part of the condition.
+    /// There are at most [`MOST_PAIRS`](crate::MOST_PAIRS) rows.
     ///
     /// # Errors
-    /// [`JoinError::Outside`] with whatever kept it from answering; it ends the join.
+    /// [`JoinError::Outside`] with the filter's own error, which ends the join.
     fn keep(&self, candidates: &RecordBatch) -> Result<BooleanArray, JoinError>;
 }

@@ -1,16 +1,30 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
-pub mod cancel;
-pub mod error;
-pub mod filter;
-pub mod hash;
-pub mod key;
-pub mod loops;
-pub mod matched;
-pub mod merge;
-pub mod output;
-pub mod pairs;
+mod error;
+mod filter;
+mod hash;
+mod key;
+mod loops;
+mod matched;
+mod merge;
+mod output;
+mod pairs;
 mod parallel;
-pub mod sink;
-pub mod types;
+mod sides;
+mod sink;
+mod types;
+
+pub use annulus_sync::{CancelToken, Cancelled};
+pub use error::JoinError;
+pub use filter::{FilterColumn, PairFilter};
+pub use hash::{BuildSide, Fragment, FragmentFormat, HashConfig, Morsel, Partitions, match_bits, store_matched};
+pub use key::Keys;
+pub use loops::LoopsBuild;
+pub use matched::Matched;
+pub use merge::{Band, KeyPair, MergeBuild, MergeCondition, MergeFragment, MergeJoin, Offset};
+pub use output::{BATCH_ROWS, Output, OutputSpec, PairWriter, SideRows, Writer};
+pub use pairs::Wanted;
+pub use sides::{Side, Sides};
+pub use sink::{MOST_PAIRS, MOST_UNCHECKED_ROWS, PairSink};
+pub use types::{Alone, Emits, JoinType};

@@ -1,17 +1,21 @@
-//! Where pairs of rows go that a join has found.
+//! The receiver of the pairs that a join finds.
 
 use crate::error::JoinError;
 
-/// Most pairs that a join hands on at once.
+/// The largest number of pairs that a join hands on at once.
 pub const MOST_PAIRS: usize = 8192;
 
-/// Takes the pairs that a join finds. One thread's: a join that runs on several has a sink for
-/// each.
+/// The largest number of a fragment's rows that a thread joins between two looks at its
+/// [`CancelToken`](crate::CancelToken), if none of them gives a pair.
+pub const MOST_UNCHECKED_ROWS: u32 = 1 << 19;
+
+/// Receives the pairs that a join finds. Each thread of a join has a sink of its own.
 pub trait PairSink {
-    /// Row `build[i]` of the build side and row `probe[i]` of the fragment satisfy the join's own
-    /// part of the condition. There are as many of both, from 1 to [`MOST_PAIRS`].
+    /// Receives pairs: row `build[i]` of the build side and row `probe[i]` of the fragment satisfy
+    /// the join's own part of the condition. Both slices have the same length, from 1 to
+    /// [`MOST_PAIRS`].
     ///
     /// # Errors
-    /// Whatever ends the join.
+    /// Any error ends the join.
     fn pairs(&mut self, build: &[u32], probe: &[u32]) -> Result<(), JoinError>;
 }

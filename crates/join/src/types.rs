@@ -1,28 +1,30 @@
 //! Which rows a join gives. Pure.
 
-/// A join of SQL.
+use crate::sides::{Side, Sides};
+
+/// The type of a join, as in SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JoinType {
     /// Pairs that match.
     Inner,
-    /// And rows of the left side without a match.
+    /// Pairs that match, and rows of the left side without a match.
     Left,
-    /// And rows of the right side without a match.
+    /// Pairs that match, and rows of the right side without a match.
     Right,
-    /// And rows of either side without a match.
+    /// Pairs that match, and rows of either side without a match.
     Full,
     /// Rows of the left side that have a match, once each.
     LeftSemi,
     /// Rows of the right side that have a match, once each.
     RightSemi,
-    /// Rows of the left side that have none.
+    /// Rows of the left side without a match.
     LeftAnti,
-    /// Rows of the right side that have none.
+    /// Rows of the right side without a match.
     RightAnti,
 }
 
 impl JoinType {
-    /// Every one.
+    /// All join types.
     pub const ALL: [Self; 8] = [
         Self::Inner,
         Self::Left,
@@ -34,9 +36,9 @@ impl JoinType {
         Self::RightAnti,
     ];
 
-    /// What comes out of a local join in which `build` is the side that stays.
+    /// Returns what a local join with this build side emits.
     pub fn emits(self, build: Side) -> Emits {
-        use Rows::{Matched, None, Unmatched};
+        use Alone::{Matched, None, Unmatched};
         let (pairs, left, right) = match self {
             Self::Inner => (true, None, None),
             Self::Left => (true, Unmatched, None),
@@ -47,46 +49,31 @@ impl JoinType {
             Self::LeftAnti => (false, Unmatched, None),
             Self::RightAnti => (false, None, Unmatched),
         };
-        let (build, probe) = if build == Side::Left { (left, right) } else { (right, left) };
+        let (build, probe) = Sides { left, right }.one_and_other(build);
         Emits { pairs, build, probe }
     }
 }
 
-/// A side of a join, as the user names them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// The first.
-    Left,
-    /// The second.
-    Right,
-}
-
-impl Side {
-    /// The other one.
-    pub fn other(self) -> Self {
-        if self == Self::Left { Self::Right } else { Self::Left }
-    }
-}
-
-/// What comes out of a local join.
+/// What a local join emits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Emits {
-    /// Every pair that matches.
+    /// Whether it emits every pair that matches.
     pub pairs: bool,
-    /// Rows of the build side, when every fragment has come by.
-    pub build: Rows,
-    /// Rows of a fragment, when every part of the build side has seen it.
-    pub probe: Rows,
+    /// The rows of the build side that it emits alone, after all fragments have been joined.
+    pub build: Alone,
+    /// The rows of a fragment that it emits alone, after all parts of the build side have been
+    /// joined with it.
+    pub probe: Alone,
 }
 
-/// Rows of one side that come out alone.
+/// The rows of one side that a join emits alone, without a row of the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Rows {
-    /// None, so that nobody needs to know which have a match.
+pub enum Alone {
+    /// No rows: the join need not know which rows have a match.
     None,
-    /// Those that have a match.
+    /// Rows that have a match.
     Matched,
-    /// Those that have none.
+    /// Rows that have no match.
     Unmatched,
 }
 
@@ -95,12 +82,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_other_side_stays() {
+    fn the_build_side_may_be_either() {
         for join in JoinType::ALL {
             let (left, right) = (join.emits(Side::Left), join.emits(Side::Right));
             assert_eq!((left.pairs, left.build, left.probe), (right.pairs, right.probe, right.build), "{join:?}");
         }
         let anti = JoinType::LeftAnti.emits(Side::Right);
-        assert_eq!(anti, Emits { pairs: false, build: Rows::None, probe: Rows::Unmatched });
+        assert_eq!(anti, Emits { pairs: false, build: Alone::None, probe: Alone::Unmatched });
     }
 }

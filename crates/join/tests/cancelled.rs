@@ -10,16 +10,9 @@ use std::{
 };
 
 use annulus_join::{
-    cancel::CancelToken,
-    error::JoinError,
-    filter::{FilterColumn, PairFilter},
-    hash::{BuildSide, Fragment, FragmentFormat, HashConfig, Partitions},
-    key::Keys,
-    loops::LoopsBuild,
-    merge::{Band, KeyPair, MergeCondition, MergeJoin, Offset},
-    output::{Output, OutputSpec, Writer},
-    sink::{MOST_PAIRS, PairSink},
-    types::{JoinType, Side},
+    Band, BuildSide, CancelToken, FilterColumn, Fragment, FragmentFormat, HashConfig, JoinError, JoinType, KeyPair,
+    Keys, LoopsBuild, MOST_PAIRS, MergeCondition, MergeJoin, Offset, Output, OutputSpec, PairFilter, PairSink,
+    Partitions, Side, Sides, Writer,
 };
 use arrow::array::{ArrayRef, BooleanArray, Int32Array, RecordBatch};
 
@@ -114,7 +107,7 @@ fn probe(
         }
         By::Hash => {
             let (keys, partitions) = (|| Keys::new(&schema, &[0], false).unwrap(), Partitions::at_least(4));
-            let build = BuildSide::prepare(keys(), vec![side.clone()], &HashConfig { partitions, threads: 1 }).unwrap();
+            let build = BuildSide::prepare(keys(), vec![side.clone()], &HashConfig::new(partitions)).unwrap();
             let format = Arc::new(FragmentFormat::new(keys(), partitions).unwrap());
             let fragment = Fragment::prepare(&format, vec![side], 1, 1 << 20).unwrap().remove(0);
             return joined(build.batch(), fragment.batch(), &mut |sink| {
@@ -150,8 +143,9 @@ impl PairSink for Dyn<'_> {
 
 fn output(join: JoinType, build: Side, filter: Option<Arc<dyn PairFilter>>, cancel: &CancelToken) -> Arc<Output> {
     let schema = side().schema();
-    let (left, right) = (schema.clone(), schema);
-    let spec = OutputSpec { join, build, left, right, left_columns: vec![1], right_columns: vec![1], filter };
+    let spec = OutputSpec::new(join, build, Sides { left: schema.clone(), right: schema })
+        .with_columns(Sides { left: vec![1], right: vec![1] })
+        .with_filter(filter);
     Arc::new(Output::try_new(spec).unwrap().cancelled_by(cancel.clone()))
 }
 

@@ -6,10 +6,7 @@ mod support;
 use std::{collections::HashMap, sync::Arc};
 
 use annulus_join::{
-    error::JoinError,
-    hash::{BuildSide, Fragment, FragmentFormat, HashConfig, Partitions, match_bits, store_matched},
-    key::Keys,
-    matched::Matched,
+    BuildSide, Fragment, FragmentFormat, HashConfig, JoinError, Keys, Matched, Partitions, match_bits, store_matched,
 };
 use arrow::{
     array::{ArrayRef, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray, UInt32Array},
@@ -73,7 +70,7 @@ fn encoded(fragment: &Fragment) -> Buffer {
 
 fn prepare(case: &Case) -> (BuildSide, Arc<FragmentFormat>, Vec<Fragment>) {
     let partitions = Partitions::at_least(case.partitions);
-    let config = HashConfig { partitions, threads: case.threads };
+    let config = HashConfig::new(partitions).with_threads(case.threads);
     let keys = Keys::new(&case.build.schema(), &case.build_keys, case.nulls_equal).unwrap();
     let build = BuildSide::prepare(keys, pieces(&case.build, case.batch_rows), &config).unwrap();
     let keys = Keys::new(&case.probe.schema(), &case.probe_keys, case.nulls_equal).unwrap();

@@ -5,10 +5,7 @@ mod support;
 use std::{io::Cursor, ops::Bound, sync::Arc};
 
 use annulus_join::{
-    error::JoinError,
-    merge::{Band, KeyPair, MergeBuild, MergeCondition, MergeJoin, Offset},
-    pairs::Wanted,
-    sink::{MOST_PAIRS, PairSink},
+    Band, JoinError, KeyPair, MOST_PAIRS, MergeBuild, MergeCondition, MergeJoin, Offset, PairSink, Wanted,
 };
 use arrow::{
     array::{

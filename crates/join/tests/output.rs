@@ -3,13 +3,8 @@
 use std::sync::Arc;
 
 use annulus_join::{
-    error::JoinError,
-    filter::{FilterColumn, PairFilter},
-    merge::{MergeBuild, MergeFragment, MergeJoin},
-    output::{BATCH_ROWS, Output, OutputSpec, SideRows, Writer},
-    pairs::Wanted,
-    sink::PairSink,
-    types::{JoinType, Side},
+    BATCH_ROWS, FilterColumn, JoinError, JoinType, MergeBuild, MergeFragment, MergeJoin, Output, OutputSpec,
+    PairFilter, PairSink, Side, SideRows, Sides, Wanted, Writer,
 };
 use arrow::{
     array::{ArrayRef, AsArray, BooleanArray, Int32Array, RecordBatch, StringArray},
@@ -37,8 +32,9 @@ fn side(rows: i32) -> RecordBatch {
 
 fn spec(join: JoinType, filter: Option<Arc<dyn PairFilter>>) -> OutputSpec {
     let schema = side(0).schema();
-    let (left, right) = (Arc::clone(&schema), schema);
-    OutputSpec { join, build: Side::Left, left, right, left_columns: vec![1], right_columns: vec![0], filter }
+    OutputSpec::new(join, Side::Left, Sides { left: Arc::clone(&schema), right: schema })
+        .with_columns(Sides { left: vec![1], right: vec![0] })
+        .with_filter(filter)
 }
 
 /// Gives pairs to an output, by parts, and takes its batches.
@@ -84,9 +80,9 @@ fn the_side_that_may_be_missing_is_nullable() {
     let nullable = |join| -> Vec<bool> {
         let mut spec = spec(join, None);
         let fields: Vec<_> =
-            spec.left.fields().iter().map(|field| field.as_ref().clone().with_nullable(false)).collect();
-        spec.left = Arc::new(arrow::datatypes::Schema::new(fields));
-        spec.right = Arc::clone(&spec.left);
+            spec.schemas.left.fields().iter().map(|field| field.as_ref().clone().with_nullable(false)).collect();
+        spec.schemas.left = Arc::new(arrow::datatypes::Schema::new(fields));
+        spec.schemas.right = Arc::clone(&spec.schemas.left);
         Output::try_new(spec).unwrap().schema().fields().iter().map(|field| field.is_nullable()).collect()
     };
     assert_eq!(nullable(JoinType::Inner), [false, false]);
@@ -124,7 +120,7 @@ fn a_filter_without_columns_is_asked_too() {
 
 #[test]
 fn rows_without_columns_are_counted() {
-    let spec = OutputSpec { left_columns: vec![], right_columns: vec![], ..spec(JoinType::Inner, None) };
+    let spec = spec(JoinType::Inner, None).with_columns(Sides::default());
     let batches = write(spec, 3, &[(0, 0), (0, 1), (2, 1)]).unwrap();
     assert_eq!(batches[0].num_rows(), 3);
 }
@@ -141,7 +137,7 @@ fn what_goes_wrong_ends_the_join() {
         let found = write(spec(join, None), 2, &[(0, 2)]);
         assert!(matches!(found, Err(JoinError::Fragment { .. })), "{join:?}");
     }
-    let no_column = OutputSpec { left_columns: vec![2], ..spec(JoinType::Inner, None) };
+    let no_column = spec(JoinType::Inner, None).with_columns(Sides { left: vec![2], right: vec![0] });
     assert!(matches!(write(no_column, 1, &[]), Err(JoinError::Arrow(_))));
     let output = Output::try_new(spec(JoinType::Right, None)).unwrap();
     let fragment = output.probe_rows(&side(2)).unwrap();

@@ -4,10 +4,7 @@ mod support;
 
 use std::ops::Bound;
 
-use annulus_join::{
-    merge::{Band, KeyPair, MergeCondition, Offset},
-    types::{JoinType, Side},
-};
+use annulus_join::{Band, JoinType, KeyPair, MergeCondition, Offset, Side};
 use proptest::prelude::*;
 use support::{
     model::{self, by_role, satisfies},

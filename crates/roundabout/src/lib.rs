@@ -23,6 +23,7 @@ pub use self::{
     progress::Progress,
     ring::{HostId, MOST_HOSTS, Place},
     rotation::Frame,
+    start::Joining,
     wire::{Session, WireError},
 };
 

@@ -82,7 +82,10 @@ pub enum ProtocolError {
     #[error("fragment {} of host {} in revolution {} arrived out of turn", .0.sequence, .0.origin, .0.revolution)]
     Frame(Frame),
     /// An announcement that contradicts earlier messages.
-    #[error("host {} was announced out of turn with {} fragments in revolution {}", .0.origin, .0.fragments, .0.revolution)]
+    #[error(
+        "host {} was announced out of turn with {} fragments in revolution {}",
+        .0.origin, .0.fragments, .0.revolution
+    )]
     Announcement(Announcement),
     /// More credits than a host can give.
     #[error("it promised room for more frames than is possible")]

@@ -8,7 +8,7 @@ use crate::{
     host::{Host, Stopper},
     link::{
         alone::Alone,
-        socket::{Address, Protect, Sockets, connect_until},
+        socket::{Address, Clear, Protect, Sockets, connect_until},
     },
     ring::Place,
     wire::Session,
@@ -43,70 +43,97 @@ impl Host {
         Self::start(Place::ALONE, config, |_| Alone::open(&config))
     }
 
-    /// Connects to both neighbours by sockets and starts the host at `place`. All hosts of a run
-    /// pass the same `session`, a number that no other run uses.
+    /// Connects to both neighbours and starts the host, as `joining` says.
     ///
     /// Allocates `own` + `places` buffers of `fragment_bytes`. With Unix sockets buffers are handed
     /// over instead of copied, and all of them hold own fragments. The only host of a ring needs no
-    /// neighbour: its `address` is ignored, and it allocates `own` buffers.
+    /// neighbour: its address is ignored, and it allocates `own` buffers.
     ///
     /// # Errors
     /// If an option is invalid, memory is short, or a neighbour is not reached in time, is not the
-    /// expected host, or runs with other options.
-    pub fn join_ring(
-        place: Place,
-        session: Session,
-        config: &RingConfig,
-        address: Address,
-        protect: &impl Protect,
-    ) -> Result<Self, RoundaboutError> {
-        Self::join_ring_until(place, session, config, address, protect, &Stopper::default())
-    }
-
-    /// Like [`join_ring`](Self::join_ring), for a host that `stopper` can stop at any time: while
-    /// it looks for its neighbours, and later.
-    ///
-    /// # Errors
-    /// As [`join_ring`](Self::join_ring), and [`RoundaboutError::Stopped`] if it was stopped.
-    pub fn join_ring_until(
-        place: Place,
-        session: Session,
-        config: &RingConfig,
-        address: Address,
-        protect: &impl Protect,
-        stopper: &Stopper,
-    ) -> Result<Self, RoundaboutError> {
-        unless_stopped(place, config, stopper, |config| {
+    /// expected host, or runs with other options. [`RoundaboutError::Stopped`] if the host was
+    /// stopped. With libfabric, also if it lacks the provider or refuses.
+    pub fn join_ring<P: Protect>(joining: Joining<'_, P>) -> Result<Self, RoundaboutError> {
+        let Joining { place, session, config, address, protect, stopper, .. } = joining;
+        unless_stopped(place, &config, &stopper, |config| {
+            #[cfg(feature = "ofi")]
+            if let Some(options) = joining.fabric {
+                let fabric = Fabric::open(options, &config)?;
+                let connections = connect_until(place, session, &config, address, protect, &stopper)?;
+                // The neighbours have yet to send the addresses of their endpoints.
+                let _waiting = stopper.waits(&connections.sockets())?;
+                return Self::start(place, config, |inbox| fabric.start(place, session, &config, connections, inbox));
+            }
             let shared = matches!(address, Address::Unix { .. });
             let config = if shared { config.handing_over() } else { config };
-            let connections = connect_until(place, session, &config, address, protect, stopper)?;
+            let connections = connect_until(place, session, &config, address, protect, &stopper)?;
             Self::start(place, config, |inbox| Sockets::start(place, session, &config, connections, inbox))
         })
     }
+}
 
-    /// Like [`join_ring_until`](Self::join_ring_until), but sends fragments through libfabric. All
-    /// other messages use sockets: TCP, with TLS if fragments are to be sealed.
-    ///
-    /// # Errors
-    /// As [`join_ring_until`](Self::join_ring_until), and if libfabric lacks the provider or
-    /// refuses.
+/// How a host joins its ring. By default connections are unprotected, and options are those of
+/// [`RingConfig::default`].
+#[must_use]
+pub struct Joining<'a, P: Protect = Clear> {
+    place: Place,
+    session: Session,
+    config: RingConfig,
+    address: Address,
+    protect: &'a P,
+    stopper: Stopper,
     #[cfg(feature = "ofi")]
-    pub fn join_ring_by_fabric(
-        place: Place,
-        session: Session,
-        config: &RingConfig,
-        address: Address,
-        protect: &impl Protect,
-        options: &FabricOptions<'_>,
-        stopper: &Stopper,
-    ) -> Result<Self, RoundaboutError> {
-        unless_stopped(place, config, stopper, |config| {
-            let fabric = Fabric::open(options, &config)?;
-            let connections = connect_until(place, session, &config, address, protect, stopper)?;
-            // The neighbours have yet to send the addresses of their endpoints.
-            let _waiting = stopper.waits(&connections.sockets())?;
-            Self::start(place, config, |inbox| fabric.start(place, session, &config, connections, inbox))
-        })
+    fabric: Option<&'a FabricOptions<'a>>,
+}
+
+impl Joining<'_> {
+    /// Returns the entry of the host at `place`, with sockets at `address`. All hosts of a run pass
+    /// the same `session`, a number that no other run uses.
+    pub fn new(place: Place, session: Session, address: Address) -> Self {
+        Self {
+            place,
+            session,
+            config: RingConfig::default(),
+            address,
+            protect: &Clear,
+            stopper: Stopper::default(),
+            #[cfg(feature = "ofi")]
+            fabric: None,
+        }
+    }
+}
+
+impl<'a, P: Protect> Joining<'a, P> {
+    /// Sets the options of the ring, the same on all hosts.
+    pub fn with_config(self, config: &RingConfig) -> Self {
+        Self { config: *config, ..self }
+    }
+
+    /// Sets the protection of connections.
+    pub fn with_protect<Q: Protect>(self, protect: &'a Q) -> Joining<'a, Q> {
+        Joining {
+            place: self.place,
+            session: self.session,
+            config: self.config,
+            address: self.address,
+            protect,
+            stopper: self.stopper,
+            #[cfg(feature = "ofi")]
+            fabric: self.fabric,
+        }
+    }
+
+    /// Sets a stopper, which stops the host at any time: while it connects to its neighbours, and
+    /// later.
+    pub fn with_stopper(self, stopper: &Stopper) -> Self {
+        Self { stopper: stopper.clone(), ..self }
+    }
+
+    /// Sends fragments through libfabric. All other messages use sockets: TCP, with TLS if fragments
+    /// are to be sealed.
+    #[cfg(feature = "ofi")]
+    pub fn with_fabric(self, options: &'a FabricOptions<'a>) -> Self {
+        Self { fabric: Some(options), ..self }
     }
 }
 

@@ -326,7 +326,10 @@ mod tests {
     proptest! {
         /// No bytes panic, and what is decoded encodes to the same bytes.
         #[test]
-        fn bytes_are_one_message_or_none(flips in prop::collection::vec((0..MESSAGE_BYTES, any::<u8>()), 0..8), which in 0usize..18) {
+        fn bytes_are_one_message_or_none(
+            flips in prop::collection::vec((0..MESSAGE_BYTES, any::<u8>()), 0..8),
+            which in 0usize..18,
+        ) {
             let mut bytes = messages()[which].encode(42);
             flips.iter().for_each(|&(at, byte)| bytes[at] = byte);
             if let Ok(message) = Message::decode(&bytes, 42) {

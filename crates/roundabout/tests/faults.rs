@@ -16,7 +16,7 @@ use std::{
 };
 
 use annulus_roundabout::{
-    Address, Clear, Failure, Frame, Host, HostId, Place, Reason, RingConfig, RoundaboutError,
+    Address, Clear, Failure, Frame, Host, HostId, Joining, Place, Reason, RingConfig, RoundaboutError,
     testing::{
         Alone, Announcement, Buffer, Hello, Inbox, Incoming, Lane, Link, MESSAGE_BYTES, Message, Opened, Slot, Sockets,
         connect,
@@ -44,7 +44,7 @@ fn watched<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Recei
 }
 
 fn start(place: Place, config: &RingConfig, address: Address) -> Result<Host, RoundaboutError> {
-    Host::join_ring(place, SESSION, config, address, &Clear)
+    Host::join_ring(Joining::new(place, SESSION, address).with_config(config))
 }
 
 fn tcp(hosts: usize) -> Vec<Address> {

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_roundabout::{Address, Clear, Fragment, Host, HostId, Place, RingConfig, RoundaboutError};
+use annulus_roundabout::{Address, Fragment, Host, HostId, Joining, Place, RingConfig, RoundaboutError};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 const SESSION: u64 = 3;
@@ -56,6 +56,7 @@ fn start(net: &str, place: Place, config: RingConfig, folder: &str) -> Result<Ho
     #[cfg(feature = "ofi")]
     if let Some(provider) = net.strip_prefix("ofi-") {
         use annulus_roundabout::{
+            Clear,
             fabric::FabricOptions,
             testing::{Fabric, connect},
         };
@@ -67,7 +68,7 @@ fn start(net: &str, place: Place, config: RingConfig, folder: &str) -> Result<Ho
         return Host::start(place, config, |inbox| fabric.start(place, SESSION, &config, connections, inbox));
     }
     assert!(["tcp", "unix"].contains(&net), "{net}");
-    Host::join_ring(place, SESSION, &config, address(place, folder), &Clear)
+    Host::join_ring(Joining::new(place, SESSION, address(place, folder)).with_config(&config))
 }
 
 /// Tells the test where this host listens, and hears where its successor does.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use annulus_roundabout::{
-    Address, Clear, Failure, Fragment, Frame, Host, HostId, Place, Protect, Reason, Revolution, RingConfig,
+    Address, Clear, Failure, Fragment, Frame, Host, HostId, Joining, Place, Protect, Reason, Revolution, RingConfig,
     RoundaboutError, Tls,
     secure::{self, Authority, HostFiles, HostName, Identity, Refusal, RingName, SecureError},
     testing::{Announcement, Hello, Lane, MESSAGE_BYTES, Message},
@@ -149,9 +149,13 @@ fn start_over(
     address: Address,
 ) -> Result<Host, RoundaboutError> {
     match net {
-        Net::Tcp | Net::Tls | Net::Unix => Host::join_ring(place, SESSION, config, address, protect),
+        Net::Tcp | Net::Tls | Net::Unix => {
+            Host::join_ring(Joining::new(place, SESSION, address).with_config(config).with_protect(protect))
+        }
         #[cfg(feature = "ofi")]
-        Net::Fabric(_) if place.hosts() == 1 => Host::join_ring(place, SESSION, config, address, protect),
+        Net::Fabric(_) if place.hosts() == 1 => {
+            Host::join_ring(Joining::new(place, SESSION, address).with_config(config).with_protect(protect))
+        }
         #[cfg(feature = "ofi")]
         Net::Fabric(provider) => start_fabric(provider, protect, place, config, address),
     }
@@ -320,7 +324,7 @@ fn beside<T>(config: RingConfig, behave: impl FnOnce(&mut Impostor) + Send, hone
         });
         let place = Place::new(0, 2).unwrap();
         let address = Address::Tcp { listener: honest, successor: addresses[1] };
-        let result = run(Host::join_ring(place, SESSION, &config, address, &Clear).unwrap());
+        let result = run(Host::join_ring(Joining::new(place, SESSION, address).with_config(&config)).unwrap());
         drop(until_it_ends);
         impostor.join().unwrap();
         result
@@ -401,7 +405,8 @@ fn who_is_not_there_is_named() {
     // The listener never accepts: the connection is made and stays silent.
     let successor = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp { listener, successor: successor.local_addr().unwrap() };
-    let error = Host::join_ring(Place::new(0, 3).unwrap(), SESSION, &config, address, &Clear).err().unwrap();
+    let error =
+        Host::join_ring(Joining::new(Place::new(0, 3).unwrap(), SESSION, address).with_config(&config)).err().unwrap();
     assert!(matches!(error, RoundaboutError::Connect { host: HostId(1), .. }), "{error}");
 }
 
@@ -416,7 +421,9 @@ fn hosts_with_other_options_say_so() {
                 let config = config().with_fragment_bytes(4096 * (1 + u32::from(me)));
                 let address = Address::Tcp { listener, successor: addresses[1 - usize::from(me)] };
                 let place = Place::new(me, 2).unwrap();
-                scope.spawn(move || Host::join_ring(place, SESSION, &config, address, &Clear).err().unwrap())
+                scope.spawn(move || {
+                    Host::join_ring(Joining::new(place, SESSION, address).with_config(&config)).err().unwrap()
+                })
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()

@@ -10,7 +10,7 @@ use std::{
 };
 
 use annulus_roundabout::{
-    Address, Clear, Failure, Host, HostId, Place, Protect, Reason, RingConfig, RoundaboutError, Stopper, Tls,
+    Address, Clear, Failure, Host, HostId, Joining, Place, Protect, Reason, RingConfig, RoundaboutError, Stopper, Tls,
     secure::{Authority, HostFiles, HostName, Identity, RingName},
     testing::{Hello, Lane, MESSAGE_BYTES, Message},
 };
@@ -34,7 +34,12 @@ fn config() -> RingConfig {
 /// Stops host 0 of 3 as soon as `wait` returns, whose streams then end.
 fn stopped<S: Read>(address: Address, protect: &impl Protect, wait: impl FnOnce() -> Vec<S>) {
     stopped_while(wait, |stopper| {
-        Host::join_ring_until(Place::new(0, 3).unwrap(), SESSION, &config(), address, protect, stopper)
+        Host::join_ring(
+            Joining::new(Place::new(0, 3).unwrap(), SESSION, address)
+                .with_config(&config())
+                .with_protect(protect)
+                .with_stopper(stopper),
+        )
     });
 }
 
@@ -267,7 +272,9 @@ fn endpoints_that_are_not_told_are_not_waited_for() {
     };
     stopped_while(wait, |stopper| {
         let place = Place::new(0, 3).unwrap();
-        Host::join_ring_by_fabric(place, SESSION, &config(), address, &Clear, &options, stopper)
+        Host::join_ring(
+            Joining::new(place, SESSION, address).with_config(&config()).with_fabric(&options).with_stopper(stopper),
+        )
     });
 }
 
@@ -277,7 +284,8 @@ fn a_host_that_was_stopped_before_does_not_begin() {
     stopper.stop();
     for hosts in [1, 3] {
         let place = Place::new(0, hosts).unwrap();
-        let joined = Host::join_ring_until(place, SESSION, &config(), tcp().0, &Clear, &stopper);
+        let joined =
+            Host::join_ring(Joining::new(place, SESSION, tcp().0).with_config(&config()).with_stopper(&stopper));
         assert!(matches!(joined.err(), Some(RoundaboutError::Stopped)), "{hosts} hosts");
     }
 }
@@ -290,14 +298,15 @@ fn a_host_is_stopped_in_its_ring() {
     let stopper = Stopper::default();
     let join = |me, listener, successor| {
         let (place, address) = (Place::new(me, 2).unwrap(), Address::Tcp { listener, successor });
-        Host::join_ring_until(place, SESSION, &config(), address, &Clear, &stopper)
+        Host::join_ring(Joining::new(place, SESSION, address).with_config(&config()).with_stopper(&stopper))
     };
     let [own, others] = addresses;
     let [host, other] = thread::scope(|scope| {
         let host = scope.spawn(|| join(0, one, own).unwrap());
         // Not stopped itself.
         let other = Address::Tcp { listener: other, successor: others };
-        let other = Host::join_ring(Place::new(1, 2).unwrap(), SESSION, &config(), other, &Clear).unwrap();
+        let other =
+            Host::join_ring(Joining::new(Place::new(1, 2).unwrap(), SESSION, other).with_config(&config())).unwrap();
         [host.join().unwrap(), other]
     });
     let finish = |host: Host| {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use annulus_roundabout::{
-    Address, Clear, Host, HostId, Place, Protect, RingConfig, RoundaboutError, Tls,
+    Address, Clear, Host, HostId, Joining, Place, Protect, RingConfig, RoundaboutError, Tls,
     secure::{Authority, HostFiles, HostName, Identity, RingName},
     testing::{Hello, Lane, MESSAGE_BYTES, Message, connect},
 };
@@ -74,8 +74,8 @@ fn tcp(hosts: usize) -> (Vec<Address>, Vec<SocketAddr>) {
 fn join(me: usize, hosts: usize, config: &RingConfig, address: Address, protect: &impl Protect) -> Duration {
     let place = Place::new(me as u16, hosts as u16).unwrap();
     let begin = Instant::now();
-    let host =
-        Host::join_ring(place, SESSION, config, address, protect).unwrap_or_else(|error| panic!("{me}: {error}"));
+    let host = Host::join_ring(Joining::new(place, SESSION, address).with_config(config).with_protect(protect))
+        .unwrap_or_else(|error| panic!("{me}: {error}"));
     let took = begin.elapsed();
     host.finish().unwrap();
     took

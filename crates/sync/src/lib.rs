@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod cancel;
 mod order;
 
 #[cfg(loom)]
@@ -18,6 +19,7 @@ pub use std::{
     thread::yield_now,
 };
 
+pub use cancel::{CancelToken, Cancelled};
 pub use order::weakened;
 
 /// std's `UnsafeCell` with loom's closure-taking access, so that one source serves both.

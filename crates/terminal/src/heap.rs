@@ -44,6 +44,17 @@ impl Drop for PeakCounter {
     }
 }
 
+/// Returns freed memory of the calling thread, and of threads that have ended, to the system. A
+/// program calls it when it becomes idle after much work.
+pub fn release() {
+    unsafe extern "C" {
+        fn mi_collect(force: bool);
+    }
+    // SAFETY: `mimalloc` links the library that defines this function, with this signature. Any
+    // thread may call it at any time.
+    unsafe { mi_collect(true) }
+}
+
 fn count(bytes: isize) {
     if COUNTING.load(Relaxed) {
         let live = LIVE_BYTES.fetch_add(bytes, Relaxed) + bytes;

@@ -3,26 +3,24 @@
 use std::{
     io,
     process::{Child, ChildStdout, Command, ExitStatus},
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use annulus_sync::CancelToken;
 use anyhow::{Context, Result, bail};
 
-/// A request to end a measurement. Runs end at their next batch. A process that a measurement
-/// waits for is killed.
+/// A request to end a measurement: a [`CancelToken`] for its runs, which end at their next batch,
+/// and the process that it waits for, which is killed.
 #[derive(Debug, Default)]
 pub struct Stop {
-    set: AtomicBool,
+    token: CancelToken,
     child: Mutex<Option<Child>>,
 }
 
 impl Stop {
     /// Requests the end.
-    pub fn set(&self) {
-        self.set.store(true, Relaxed);
+    pub fn cancel(&self) {
+        self.token.cancel();
         if let Some(child) = &mut *self.child() {
             // It may have ended already.
             child.kill().ok();
@@ -30,8 +28,8 @@ impl Stop {
     }
 
     /// Returns whether the end was requested.
-    pub fn is_set(&self) -> bool {
-        self.set.load(Relaxed)
+    pub fn is_cancelled(&self) -> bool {
+        self.token.is_cancelled()
     }
 
     /// Checks that the measurement should continue.
@@ -39,7 +37,7 @@ impl Stop {
     /// # Errors
     /// If the end was requested.
     pub fn check(&self) -> Result<()> {
-        if self.is_set() {
+        if self.is_cancelled() {
             bail!("interrupted");
         }
         Ok(())
@@ -64,7 +62,7 @@ impl Stop {
     }
 }
 
-/// A process that is killed when its [`Stop`] is set.
+/// A process that is killed when its [`Stop`] is cancelled.
 pub struct Running<'a>(&'a Stop);
 
 impl Running<'_> {

@@ -3,7 +3,7 @@
 
 use std::thread;
 
-use annulus_join::hash::Fragment;
+use annulus_join::Fragment;
 use annulus_roundabout::Host;
 use annulus_terminal::machine::{OnCore, ResidentPeak};
 use anyhow::{Result, anyhow};

@@ -9,7 +9,7 @@ use std::{
 };
 
 use annulus_roundabout::{
-    Address, Clear, Host, Place, RingConfig, Tls,
+    Address, Host, Joining, Place, RingConfig, Tls,
     secure::{Authority, HostName, Identity, RingName},
 };
 use anyhow::{Context, Result};
@@ -51,12 +51,12 @@ impl Links {
         let address = self.addresses[usize::from(me)].lock().unwrap_or_else(PoisonError::into_inner).take();
         let address = address.context("a place is taken once")?;
         let Some(identity) = self.identities.get(usize::from(me)) else {
-            return Ok(Host::join_ring(place, SESSION, &self.config, address, &Clear)?);
+            return Ok(Host::join_ring(Joining::new(place, SESSION, address).with_config(&self.config))?);
         };
         let name = |host: u16| self.identities[usize::from(host)].member().host.clone();
         let (predecessor, successor) = (name(place.predecessor().0), name(place.successor().0));
         let tls = Tls { identity, predecessor, successor };
-        Ok(Host::join_ring(place, SESSION, &self.config, address, &tls)?)
+        Ok(Host::join_ring(Joining::new(place, SESSION, address).with_config(&self.config).with_protect(&tls))?)
     }
 }
 
@@ -66,7 +66,7 @@ impl Links {
 /// If there is no such place, or it cannot connect.
 pub(super) fn start_at(me: u16, hosts: u16, config: &RingConfig, address: Address) -> Result<Host> {
     let place = Place::new(me, hosts).context("a place in the ring")?;
-    Ok(Host::join_ring(place, SESSION, config, address, &Clear)?)
+    Ok(Host::join_ring(Joining::new(place, SESSION, address).with_config(config))?)
 }
 
 /// Returns a configuration with `buffers` buffers of `element` bytes on each host.

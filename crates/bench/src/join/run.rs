@@ -7,11 +7,7 @@ use std::{
 };
 
 use annulus_cyclo::{JoinSpec, Share, Turn};
-use annulus_join::{
-    error::JoinError,
-    output::OutputSpec,
-    types::{JoinType, Side},
-};
+use annulus_join::{JoinError, JoinType, OutputSpec, Side, Sides};
 use annulus_roundabout::{Host, RingConfig};
 use annulus_terminal::machine;
 use anyhow::{Result, anyhow};
@@ -112,16 +108,10 @@ impl Ring<'_> {
     }
 
     fn spec(&self) -> JoinSpec {
+        let schema = &self.tables.schema;
         JoinSpec::new(
-            OutputSpec {
-                join: JoinType::Inner,
-                build: Side::Left,
-                left: self.tables.schema.clone(),
-                right: self.tables.schema.clone(),
-                left_columns: vec![1],
-                right_columns: vec![1],
-                filter: None,
-            },
+            OutputSpec::new(JoinType::Inner, Side::Left, Sides { left: schema.clone(), right: schema.clone() })
+                .with_columns(Sides { left: vec![1], right: vec![1] }),
             self.tables.condition(self.by, self.hosts),
             self.config.fragment_bytes as usize,
         )

@@ -4,10 +4,7 @@ use std::{collections::HashMap, fs::File, ops::Bound, path::Path, sync::Arc};
 
 use annulus_baselines::generator::{Generator, Keys, Payload};
 use annulus_cyclo::Condition;
-use annulus_join::{
-    hash::Partitions,
-    merge::{Band, KeyPair, MergeCondition, Offset},
-};
+use annulus_join::{Band, KeyPair, MergeCondition, Offset, Partitions};
 use annulus_pages::tuples::{TupleBatch, TupleSource};
 use anyhow::{Context, Result, bail};
 use arrow::{

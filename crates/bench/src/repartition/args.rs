@@ -100,12 +100,12 @@ pub enum DataPath {
 
 impl From<DataPath> for config::Path {
     fn from(path: DataPath) -> Self {
-        match path {
-            DataPath::Auto => Self::Auto,
-            DataPath::Gather => Self::Gather,
-            DataPath::Cluster => Self::Cluster,
-            DataPath::Reserve => Self::Reserve,
-        }
+        Self(match path {
+            DataPath::Auto => config::DataPath::Auto,
+            DataPath::Gather => config::DataPath::Gather,
+            DataPath::Cluster => config::DataPath::Cluster,
+            DataPath::Reserve => config::DataPath::Reserve,
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use annulus_roundabout::{
-    Address, Clear, Host, Place, Protect, RingConfig, RoundaboutError, Tls,
+    Address, Clear, Host, Joining, Place, Protect, RingConfig, RoundaboutError, Tls,
     secure::{Authority, HostName, Identity, RingName},
 };
 use annulus_terminal::Stop;
@@ -145,7 +145,8 @@ impl Run<'_> {
             },
         )
         .map_err(|error| error.context(format!("host {me}")))?;
-        host.finish().or_else(|error| if self.stop.is_set() { Ok(()) } else { Err::<(), RoundaboutError>(error) })?;
+        host.finish()
+            .or_else(|error| if self.stop.is_cancelled() { Ok(()) } else { Err::<(), RoundaboutError>(error) })?;
         Ok(start.map_or(Duration::ZERO, |start| end - start))
     }
 
@@ -153,9 +154,11 @@ impl Run<'_> {
         let config = &self.config;
         #[cfg(feature = "ofi")]
         if let Some(options) = self.way.fabric(self.fabric) {
-            return Host::join_ring_by_fabric(place, SESSION, config, address, protect, &options, &Default::default());
+            return Host::join_ring(
+                Joining::new(place, SESSION, address).with_config(config).with_protect(protect).with_fabric(&options),
+            );
         }
-        Host::join_ring(place, SESSION, config, address, protect)
+        Host::join_ring(Joining::new(place, SESSION, address).with_config(config).with_protect(protect))
     }
 
     fn write(&self, element: &mut [u8], number: u64) {

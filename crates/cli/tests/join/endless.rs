@@ -304,9 +304,10 @@ fn an_endless_join_starts_over_without_a_machine_that_is_killed() {
     machines.assert_free(Instant::now());
 }
 
-/// Two joins at the same time: the second one says why it is refused, or waits for its turn.
+/// Several joins at the same time: those that wait run in the order in which they came, and one that
+/// is interrupted leaves the queue.
 #[test]
-fn a_join_waits_for_machines_that_are_busy() {
+fn joins_wait_for_machines_that_are_busy() {
     let machines = Machines::new();
     let mut first = machines.start(JOINS[1], 100);
     let refused = machines.join(["a", "b"], "next", &["--on", "k"]).fails();
@@ -316,11 +317,22 @@ fn a_join_waits_for_machines_that_are_busy() {
         refused.stderr
     );
     assert!(!refused.stderr.contains("has failed"), "{}", refused.stderr);
-    let mut second = machines.join(["a", "b"], "next", &["--on", "k", "--wait", "60"]).start();
-    second.wait_for_stderr("waiting for up to 60 s");
+    let wait = |output| machines.join(["a", "b"], output, &["--on", "k", "--wait", "60"]).start();
+    let mut second = wait("second");
+    second.wait_for_stderr("is busy with another join; waiting for up to 60 s");
+    let mut third = wait("third");
+    third.wait_for_stderr("is busy with 2 other joins; waiting for up to 60 s");
+    let late = machines.join(["a", "b"], "late", &["--on", "k", "--wait", "1"]).fails();
+    assert!(late.stderr.contains("is busy with other joins, after a wait of 1 s"), "{}", late.stderr);
+    second.signal("INT");
+    let ended = Ended::of(second);
+    assert_eq!(ended.code, Some(130), "{}", ended.stderr);
     assert!(!first.has_ended(), "{}", first.stderr());
     first.signal("INT");
     assert_eq!(Ended::of(first).code, Some(130));
-    assert_eq!(second.exit_code(), Some(0));
-    assert!(machines.ring.path().join("next/manifest.json").exists());
+    assert_eq!(third.exit_code(), Some(0));
+    assert!(machines.ring.path().join("third/manifest.json").exists());
+    for gone in ["next", "second", "late"] {
+        assert!(!machines.ring.path().join(gone).exists(), "{gone} is left");
+    }
 }

@@ -72,11 +72,27 @@ const OTHERS: [&str; 19] = [
 const ALONE: [&str; 8] =
     ["a.x > 3", "b.name IS NOT NULL", "b.x % 3 = 0", "a.g IN ('a', 'ab')", "a.f IS NULL", "b.t < 0", "1 = 1", "NULL"];
 
+/// Lists of expressions of both sides, of the left one, and of the right one.
+const SELECTS: [&[&str]; 3] = [
+    &[
+        "b.name AS n, a.k",
+        "a.*, b.x * 2 AS double",
+        "coalesce(a.k, b.k) AS k, a.t - b.t AS apart",
+        "b.k IS NULL AS lone, a.g || b.g AS g, b.ts",
+        "a.f * 2 AS f, 1 AS one, upper(b.name) AS u",
+        "CASE WHEN a.x IS NULL THEN 'none' ELSE b.pattern END AS c",
+        "1 AS one",
+    ],
+    &["a.k, a.x * 2 AS double, name", "a.*", "1 AS one", "g IS NULL AS n, a.f", "*"],
+    &["b.pattern, b.k", "b.*", "upper(name) AS u, 'x' AS x", "b.x > 3 AS large"],
+];
+
 /// A random join.
 struct Case {
     join: (&'static str, &'static str),
     on: &'static [(&'static str, &'static str)],
     predicate: String,
+    select: Option<&'static str>,
     options: Vec<String>,
 }
 
@@ -97,7 +113,13 @@ impl Case {
         }
         let predicate = predicates.join(" AND ");
         let options = Self::options(rng, !on.is_empty(), has_band);
-        Self { join, on, predicate, options }
+        let lists = match join.0 {
+            "semi" | "anti" => SELECTS[1],
+            "right-semi" | "right-anti" => SELECTS[2],
+            _ => SELECTS[0],
+        };
+        let select = if rng.random_bool(0.5) { lists.choose(rng).copied() } else { None };
+        Self { join, on, predicate, select, options }
     }
 
     fn options(rng: &mut StdRng, has_keys: bool, has_band: bool) -> Vec<String> {
@@ -129,6 +151,7 @@ impl Case {
         if !self.predicate.is_empty() {
             arguments.extend(["--where".to_owned(), self.predicate.clone()]);
         }
+        arguments.extend(self.select.into_iter().flat_map(|list| ["--select".to_owned(), list.to_owned()]));
         arguments.extend_from_slice(&self.options);
         arguments
     }
@@ -137,7 +160,8 @@ impl Case {
         let equal = self.on.iter().map(|(a, b)| format!("a.{a} = b.{b}"));
         let predicate = (!self.predicate.is_empty()).then(|| format!("({})", self.predicate));
         let condition: Vec<_> = equal.chain(predicate).collect();
-        format!("SELECT * FROM a {} JOIN b ON {}", self.join.1, condition.join(" AND "))
+        let select = self.select.unwrap_or("*");
+        format!("SELECT {select} FROM a {} JOIN b ON {}", self.join.1, condition.join(" AND "))
     }
 }
 
@@ -201,7 +225,7 @@ async fn sides_of_many_waves_are_joined_as_by_datafusion() {
     ] {
         let options =
             more.map(str::to_owned).into_iter().chain(["--fragment-size=4K", "--overwrite"].map(str::to_owned));
-        let case = Case { join, on, predicate: "a.t < b.t".to_owned(), options: options.collect() };
+        let case = Case { join, on, predicate: "a.t < b.t".to_owned(), select: None, options: options.collect() };
         Annulus::new(case.arguments()).at(folder.path()).succeeds();
         let expected = stock.sql(&case.query()).await.expect("a query").collect().await.expect("rows");
         let (expected, found) = (rows_of(&expected), rows_of_files(&folder.path().join("out")));

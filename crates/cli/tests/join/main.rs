@@ -17,6 +17,7 @@ mod lost;
 mod machines;
 mod network;
 mod ring;
+mod select;
 #[cfg(target_os = "linux")]
 mod stopped;
 mod tables;

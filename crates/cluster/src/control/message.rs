@@ -1,12 +1,9 @@
-//! Orders and reports.
+//! The messages between coordinator and host.
 
 use std::{path::PathBuf, sync::Arc};
 
-use annulus_dataset::{
-    input::Dataset,
-    output::{Compression, Existing, Manifest, OutputFormat},
-};
-use annulus_join::types::Side;
+use annulus_dataset::{Compression, Dataset, Existing, Manifest, OutputFormat};
+use annulus_join::{Side, Sides};
 use arrow::{
     datatypes::SchemaRef,
     ipc::{reader::StreamReader, writer::StreamWriter},
@@ -18,11 +15,19 @@ use crate::{
     job::{Algorithm, Query, threads_or_cores},
 };
 
-/// From the coordinator.
+/// The version of the messages between coordinators and hosts. Raised when one of them changes its
+/// form or its meaning: a host refuses joins of another version.
+pub(crate) const VERSION: u32 = 2;
+
+/// A message from the coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
+    /// Asks for this host. If it is busy, the join waits in the host's queue, or is refused.
+    Enter {
+        wait: bool,
+    },
     Load(Box<Task>),
-    /// The most rows of the side that stays on one host.
+    /// Carries the largest number of rows of the stationary relation on one host.
     Prepare {
         build_rows: u64,
     },
@@ -30,44 +35,91 @@ pub(crate) enum Order {
     Publish,
     /// The result is complete.
     Keep,
-    /// The coordinator has heard that the host is alive.
+    /// The coordinator is alive, and has heard that the host is.
     Heard,
 }
 
-/// Threads of a host.
+/// The most threads of a host.
 pub(crate) const MOST_THREADS: usize = 4096;
-/// Of a join.
+/// The most revolutions of a join.
 pub(crate) const MOST_REVOLUTIONS: usize = 1 << 20;
 
-/// What one host is to do.
+/// One host's part of a join.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
-    pub(crate) query: Query,
-    /// What `now()` is, in nanoseconds since 1970.
-    pub(crate) now_ns: i64,
-    /// The columns of both sides, as Arrow IPC streams without batches.
-    pub(crate) schemas: [Vec<u8>; 2],
-    /// Which units of both sides' datasets are this host's; all if none are named.
-    pub(crate) units: [Option<Vec<usize>>; 2],
-    /// The files that units are of, if they are named.
-    pub(crate) files: [Files; 2],
-    pub(crate) rotates_left: bool,
-    pub(crate) algorithm: Algorithm,
-    /// This host, of so many.
-    pub(crate) host: u16,
-    pub(crate) hosts: u16,
-    pub(crate) session: u64,
-    pub(crate) neighbours: Neighbours,
-    pub(crate) threads: Option<usize>,
-    pub(crate) fragment_bytes: u32,
-    pub(crate) buffers: u32,
-    pub(crate) timeout_ms: u64,
-    pub(crate) memory_bytes: Option<u64>,
-    pub(crate) revolutions: usize,
+    pub(crate) join: JoinTask,
+    /// The left and the right side.
+    pub(crate) inputs: Sides<InputTask>,
+    pub(crate) ring: RingTask,
+    pub(crate) resources: Resources,
     pub(crate) output: HostOutput,
 }
 
-/// What a dataset's files were when the join was planned.
+/// The join, the same for all hosts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct JoinTask {
+    pub(crate) query: Query,
+    /// The time that functions like `now()` return, in nanoseconds since 1970.
+    pub(crate) now_ns: i64,
+    /// The rotating side.
+    #[serde(with = "side_name")]
+    pub(crate) rotate: Side,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) revolutions: usize,
+}
+
+/// The part of one input that a host reads.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct InputTask {
+    /// The columns of the input, as an Arrow IPC stream without batches.
+    pub(crate) schema: Vec<u8>,
+    /// The units of the dataset that this host reads; all if `None`.
+    pub(crate) units: Option<Vec<usize>>,
+    /// The files that the units are parts of.
+    pub(crate) files: Files,
+}
+
+/// A host's place in the ring, and the ring's buffers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RingTask {
+    pub(crate) host: u16,
+    pub(crate) hosts: u16,
+    /// A number that no other join has.
+    pub(crate) session: u64,
+    pub(crate) neighbours: Neighbours,
+    pub(crate) fragment_bytes: u32,
+    pub(crate) buffers: u32,
+    pub(crate) timeout_ms: u64,
+}
+
+/// The threads and the memory that a host may use.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Resources {
+    /// As many as it has cores if `None`.
+    pub(crate) threads: Option<usize>,
+    /// Without limit if `None`.
+    pub(crate) memory_bytes: Option<u64>,
+}
+
+/// A side in messages: `"left"` or `"right"`.
+mod side_name {
+    use annulus_join::Side;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(side: &Side, serializer: S) -> Result<S::Ok, S::Error> {
+        if *side == Side::Left { "left" } else { "right" }.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Side, D::Error> {
+        match String::deserialize(deserializer)?.as_str() {
+            "left" => Ok(Side::Left),
+            "right" => Ok(Side::Right),
+            other => Err(D::Error::custom(format!("invalid side '{other}'"))),
+        }
+    }
+}
+
+/// The state of a dataset's files when the join was planned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Files {
     fingerprint: Option<String>,
@@ -79,8 +131,8 @@ impl Files {
         Self { fingerprint: dataset.fingerprint.clone(), outline: dataset.outline }
     }
 
-    /// Whether a host sees the same. On another machine files lie elsewhere, and have times of
-    /// change of their own.
+    /// Returns whether a host sees the same files. On another machine, paths and modification times
+    /// may differ.
     fn are(&self, dataset: &Dataset, neighbours: &Neighbours) -> bool {
         match neighbours {
             Neighbours::Folder(_) => self.fingerprint == dataset.fingerprint,
@@ -90,31 +142,29 @@ impl Files {
 }
 
 impl Task {
-    /// Whether a dataset is what it was when the units of this side were told.
-    pub(crate) fn is_planned_for(&self, dataset: &Dataset, side: usize) -> bool {
-        self.units[side].is_none() || self.files[side].are(dataset, &self.neighbours)
+    /// Returns whether a dataset is as it was when the units of side `side` were assigned.
+    pub(crate) fn is_planned_for(&self, dataset: &Dataset, side: Side) -> bool {
+        let InputTask { units, files, .. } = &self.inputs[side];
+        units.is_none() || files.are(dataset, &self.ring.neighbours)
     }
 
-    /// An order may come from a program that is not ours.
-    pub(crate) fn checked(self) -> Result<Self, ClusterError> {
-        let fits = (1..=MOST_THREADS).contains(&self.threads.unwrap_or(1))
-            && (1..=MOST_REVOLUTIONS).contains(&self.revolutions)
-            && self.host < self.hosts;
+    /// Checks the numbers of an order: a coordinator may be another program.
+    pub(crate) fn checked(mut self) -> Result<Self, ClusterError> {
+        let fits = (1..=MOST_THREADS).contains(&self.resources.threads.unwrap_or(1))
+            && (1..=MOST_REVOLUTIONS).contains(&self.join.revolutions)
+            && self.ring.host < self.ring.hosts;
         if fits {
             // The machine may take cores away later, and what is read together depends on their number.
-            Ok(Self { threads: Some(self.threads()), ..self })
+            self.resources.threads = Some(self.threads());
+            Ok(self)
         } else {
-            Err(ClusterError::Control { reason: "an order with numbers that cannot be".to_owned() })
+            Err(ClusterError::Control { reason: "an order has a number that is out of range".to_owned() })
         }
     }
 
-    pub(crate) fn rotate(&self) -> Side {
-        if self.rotates_left { Side::Left } else { Side::Right }
-    }
-
-    /// Threads that join here.
+    /// Returns the number of threads that join on this host.
     pub(crate) fn threads(&self) -> usize {
-        threads_or_cores(self.threads)
+        threads_or_cores(self.resources.threads)
     }
 }
 
@@ -123,18 +173,38 @@ impl Task {
 pub enum Neighbours {
     /// By sockets in a folder: hosts of one machine, which share their buffers.
     Folder(PathBuf),
-    /// By the file of the ring, which each host has: the names of those that take part, in order.
+    /// By the file of the ring, which each host has. Holds the names of the hosts that take part, in
+    /// order.
     Ring(Vec<String>),
 }
 
-/// What a coordinator says first on a connection: which of the two it is that belong to a join.
+/// The first message of a coordinator on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Lane {
-    Orders(u64),
-    Reports(u64),
+pub(crate) struct Greeting {
+    pub(crate) version: u32,
+    pub(crate) channel: Channel,
+    /// A number that both connections of a join have.
+    pub(crate) token: u64,
 }
 
-/// Where a host's files go: to its folder in that of all hosts.
+/// The use of a connection. A join has one of each with each host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Channel {
+    Orders,
+    Reports,
+}
+
+impl Channel {
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Orders => Self::Reports,
+            Self::Reports => Self::Orders,
+        }
+    }
+}
+
+/// The place of a host's files: its folder within the folder of the result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HostOutput {
     pub(crate) dir: PathBuf,
@@ -144,11 +214,17 @@ pub(crate) struct HostOutput {
     pub(crate) existing: Existing,
 }
 
-/// From a host.
+/// A message from a host.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
     Alive(HostProgress),
-    /// With its rows of the side that stays.
+    /// The join waits in the host's queue, behind this number of others.
+    Queued {
+        ahead: usize,
+    },
+    /// The host takes no other join until this one ends.
+    Entered,
+    /// Carries the number of its rows of the stationary relation.
     Loaded {
         build_rows: u64,
     },
@@ -157,89 +233,96 @@ pub(crate) enum Report {
     Published(Box<Manifest>),
     /// Its files stay.
     Kept,
-    /// It was told to end, and leaves nothing.
+    /// It was told to end, and has removed its files.
     Stopped,
-    /// It is at other joins, and takes no more.
+    /// Another join runs on the host, and this one does not wait.
     Busy,
+    /// This number of joins waits for the host, and it lets no more wait.
+    Full {
+        waiting: usize,
+    },
     Failed {
         reason: String,
-        /// Another host that is to blame.
+        /// Another host that caused the failure.
         other: Option<u16>,
     },
 }
 
-/// What a host is at.
+/// A step of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// Reads its rows.
+    /// Reading its rows of the stationary relation.
     #[default]
     Loading,
-    /// Prepares them.
+    /// Preparing them.
     Preparing,
-    /// Joins what comes by.
+    /// Joining the fragments of the rotating relation.
     Turning,
-    /// Ends its files.
+    /// Completing its files.
     Writing,
 }
 
-/// How far a host is.
+/// The progress of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct HostProgress {
-    /// What it is at.
+    /// The current step.
     pub phase: Phase,
-    /// Rows that it has read.
+    /// The rows read.
     pub rows_read: u64,
-    /// Bytes of the files that it has read, again in each revolution.
+    /// The bytes read of input files, counted again in each revolution.
     pub bytes_read: u64,
-    /// Revolutions that are over.
+    /// The revolutions completed.
     pub revolutions: u64,
-    /// Fragments that it has joined.
+    /// The fragments joined.
     pub fragments: u64,
-    /// Milliseconds in which it had none to join.
+    /// The milliseconds without a fragment to join.
     pub waiting_ms: u64,
-    /// Rows that it has written.
+    /// The rows written.
     pub rows_out: u64,
 }
 
-/// What a join was for one host. Times are in milliseconds.
+/// The work of one host in a join. Times are in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct HostSummary {
     /// Its rows of the left and the right side.
     pub rows: [u64; 2],
-    /// Bytes of those in memory as they were read, the most at one time.
+    /// The bytes of these rows in memory as they were read: the most at one time.
     pub bytes: [u64; 2],
-    /// Bytes of what was prepared, at one time.
+    /// The bytes of prepared rows at one time.
     pub prepared_bytes: u64,
-    /// Rows of its inputs that could not be read, and were left out.
+    /// The rows of its inputs that could not be read and were left out.
     pub rows_bad: u64,
-    /// Rows that it wrote.
+    /// The rows that it wrote.
     pub rows_out: u64,
-    /// Fragments that it sent around.
+    /// The fragments that it sent around the ring.
     pub injected: u64,
-    /// Fragments that it joined.
+    /// The fragments that it joined.
     pub joined: u64,
-    /// Bytes of those.
+    /// The bytes of the fragments that it joined.
     pub bytes_joined: u64,
-    /// Reading what stays, and waiting for rows that go around to be read.
+    /// The time to read the stationary relation, and to wait until rows of the rotating relation were
+    /// read.
     pub load_ms: f64,
-    /// Preparing what stays.
+    /// The time to prepare the stationary relation.
     pub setup_ms: f64,
-    /// Joining, and what was read, prepared and written meanwhile.
+    /// The time to join. Other threads read, prepared and wrote meanwhile.
     pub join_ms: f64,
-    /// Waiting for data.
+    /// The time spent waiting for fragments.
     pub wait_ms: f64,
-    /// Most memory of the process since this join began, in bytes; 0 where the system does not
-    /// tell.
+    /// The most memory of the process since this join began, in bytes; 0 where the system does not
+    /// report it.
     pub peak_bytes: u64,
 }
 
-/// A schema as bytes.
+/// Encodes a schema.
 pub(crate) fn schema_to(schema: &SchemaRef) -> Result<Vec<u8>, ClusterError> {
     Ok(StreamWriter::try_new(Vec::new(), schema)?.into_inner()?)
 }
 
-/// What [`schema_to`] made.
+/// Decodes a schema that [`schema_to`] encoded.
 pub(crate) fn schema_from(bytes: &[u8]) -> Result<SchemaRef, ClusterError> {
     Ok(Arc::clone(&StreamReader::try_new(bytes, None)?.schema()))
 }
@@ -248,7 +331,7 @@ pub(crate) fn schema_from(bytes: &[u8]) -> Result<SchemaRef, ClusterError> {
 mod tests {
     use std::fs;
 
-    use annulus_dataset::input::InputOptions;
+    use annulus_dataset::InputOptions;
 
     use super::*;
 
@@ -257,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_others_are_noticed() {
+    fn changed_files_are_detected() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("b.csv"), "x\n1\n").unwrap();
         let files = Files::of(&open(folder.path()));

@@ -1,27 +1,32 @@
-//! What coordinator and host say to each other: one JSON object a line, either way.
+//! The control protocol between the coordinator and each host: one JSON object a line, either way.
 //!
 //! ```text
 //! coordinator                      host
-//!   Load      ─────────────────▶   opens both sides, reads its rows of what stays
-//!             ◀─────────────────   Loaded: how many
+//!   Enter     ─────────────────▶   waits in the queue of its node
+//!             ◀─────────────────   Queued, Entered
+//!   Load      ─────────────────▶   opens both sides, reads its stationary rows
+//!             ◀─────────────────   Loaded: their number
 //!   Prepare   ─────────────────▶   prepares them
 //!             ◀─────────────────   Prepared
-//!   Turn      ─────────────────▶   finds its neighbours, turns, reads what goes around, writes
-//!             ◀─────────────────   Sealed: its files are complete, and cannot be seen yet
-//!   Publish   ─────────────────▶   gives them their names
+//!   Turn      ─────────────────▶   connects to its neighbours, reads, rotates, joins and writes
+//!             ◀─────────────────   Sealed: its files are complete, and hidden
+//!   Publish   ─────────────────▶   renames its files
 //!             ◀─────────────────   Published
-//!   Keep      ─────────────────▶   the manifest of all is written
+//!   Keep      ─────────────────▶   the manifest of all hosts is written
 //!             ◀─────────────────   Kept, and ends
 //! ```
-//! Between these a host says that it is alive, and how far it is. Each step begins when all hosts
-//! have done the one before. A host that fails says why and ends; when orders end early, so does
-//! the host, and leaves nothing.
+//! A coordinator enters the hosts one after the other, in the order of the ring's file: two joins
+//! that wait for each other's hosts cannot occur. After that, each step begins when all hosts have
+//! done the one before. Meanwhile a host reports that it is alive, and its progress. A host that
+//! fails reports the reason and ends. When the orders end early, the host ends and removes its
+//! files.
 
 mod lines;
 mod message;
 
 pub(crate) use lines::{LineReader, LineWriter};
 pub(crate) use message::{
-    Files, HostOutput, Lane, MOST_REVOLUTIONS, MOST_THREADS, Order, Report, Task, schema_from, schema_to,
+    Channel, Files, Greeting, HostOutput, InputTask, JoinTask, MOST_REVOLUTIONS, MOST_THREADS, Order, Report,
+    Resources, RingTask, Task, VERSION, schema_from, schema_to,
 };
 pub use message::{HostProgress, HostSummary, Neighbours, Phase};

@@ -1,28 +1,28 @@
-//! Which host failed, when all of them end. Pure.
+//! Finds the host that failed, when all of them end. Pure.
 
-/// What is known of a host that has ended before its time.
+/// What is known of a host that ended early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// It said why.
+    /// It reported the reason.
     Said(String),
-    /// It said that another one is to blame.
+    /// It reported that another host caused the failure.
     Blames(usize, String),
-    /// Its reports ended, or broke off; or it was stopped there.
+    /// Its reports ended or broke off, or it was stopped from outside.
     Gone(String),
-    /// It was not heard of for too long.
+    /// It was silent for too long.
     Silent,
-    /// It was told to end, and said so. It has not failed.
+    /// It confirmed that it was told to end. It has not failed.
     Obeyed,
 }
 
-/// The host to blame, and why. Who says what went wrong with itself knows best; who is gone or
-/// silent cannot say; and what others say of a host comes last.
+/// Returns the host that failed, and the reason. A host's own report comes first, then a host that is
+/// gone or silent, and last what other hosts report of it.
 pub(super) fn root(seen: &[(usize, Seen)]) -> Option<(usize, String)> {
     let blamed = seen.iter().filter_map(|(host, seen)| {
         Some(match seen {
             Seen::Said(reason) => (0, *host, reason.as_str()),
             Seen::Gone(how) => (1, *host, how.as_str()),
-            Seen::Silent => (2, *host, "it has not been heard of for too long"),
+            Seen::Silent => (2, *host, "it sent nothing for its `timeout`"),
             Seen::Blames(other, reason) => (3, *other, reason.as_str()),
             Seen::Obeyed => return None,
         })
@@ -32,8 +32,8 @@ pub(super) fn root(seen: &[(usize, Seen)]) -> Option<(usize, String)> {
     Some((host, reason.to_owned()))
 }
 
-/// Whoever is blamed and blames another one has ended because of that. If they blame each other in
-/// turn, it is the first.
+/// Follows the blame: a host that is blamed and itself blames another one ended because of that
+/// one. If hosts blame each other in a circle, the first is returned.
 fn behind<'a>(seen: &'a [(usize, Seen)], first: usize, reason: &'a str) -> (usize, &'a str) {
     let mut last = (first, reason);
     for _ in seen {

@@ -1,4 +1,4 @@
-//! How hosts are started.
+//! Starts hosts.
 
 use std::{
     io::{self, Read, Write},
@@ -12,61 +12,61 @@ use crate::{control::Neighbours, error::ClusterError};
 
 /// Starts the hosts of a ring.
 pub trait Launch {
-    /// How many there are.
+    /// Returns the number of hosts.
     fn hosts(&self) -> usize;
 
-    /// How people call one.
+    /// Returns the name of a host for messages.
     fn name(&self, host: usize) -> String {
         format!("host {host}")
     }
 
-    /// The number of its folder of the result. A host that was lost may still have its own in its
-    /// hands, so that none of those that start over has its number.
+    /// Returns the number of a host's folder in the result. A lost host may still write to its
+    /// folder, so a join that restarts without it does not use that number.
     fn member(&self, host: usize) -> usize {
         host
     }
 
-    /// Starts one, which carries out orders by [`host::serve`](crate::host::serve).
+    /// Starts a host, which runs [`host::serve`](crate::host::serve).
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If the host cannot be started.
     fn start(&self, host: usize) -> Result<HostProcess, ClusterError>;
 
-    /// Starts all.
+    /// Starts all hosts.
     ///
     /// # Errors
-    /// If one cannot be started; the others end.
+    /// If a host cannot be started. The others end.
     fn start_all(&self) -> Result<Vec<HostProcess>, ClusterError> {
         (0..self.hosts()).map(|host| self.start(host)).collect()
     }
 
-    /// How hosts find their neighbours.
+    /// Returns how hosts find their neighbours.
     fn neighbours(&self) -> Neighbours;
 }
 
-/// A host that runs.
+/// A running host.
 pub struct HostProcess {
-    /// Takes its orders. When it is dropped, the host ends.
+    /// The writer of its orders. When it is dropped, the host ends.
     pub orders: Box<dyn Write + Send>,
-    /// Gives its reports.
+    /// The reader of its reports.
     pub reports: Box<dyn Read + Send>,
-    /// Ends it.
+    /// The handle that ends it.
     pub handle: Box<dyn HostHandle>,
 }
 
 /// Ends a host.
 pub trait HostHandle: Send {
-    /// Waits for it to end, at once if it is told to be killed; says how it ended, if that was not
-    /// well.
+    /// Waits for the host to end, and kills it first if `kill` is set. Returns how it ended, unless
+    /// it ended normally.
     fn end(&mut self, kill: bool) -> Option<String>;
 
-    /// Whether it does nothing any more once it has been [ended](Self::end).
+    /// Returns whether the host has certainly ended after [`end`](Self::end).
     fn is_certain(&self) -> bool {
         true
     }
 }
 
-/// Processes of this machine, which share their buffers.
+/// Hosts that are processes of this machine and share their buffers.
 pub struct LocalProcesses {
     hosts: usize,
     program: PathBuf,
@@ -74,20 +74,20 @@ pub struct LocalProcesses {
     folder: TempDir,
 }
 
-/// The path of a socket has at most 107 bytes.
+/// The longest path of a folder for sockets: the path of a socket has at most 107 bytes.
 const LONGEST_FOLDER: usize = 95;
 
 impl LocalProcesses {
-    /// So many processes of a program that calls [`host::serve`](crate::host::serve) on its
+    /// Returns `hosts` processes of a program that calls [`host::serve`](crate::host::serve) on its
     /// standard input and output.
     ///
     /// # Errors
-    /// If there can be no folder for their sockets.
+    /// If the folder for their sockets cannot be created.
     pub fn new(hosts: usize, program: PathBuf, arguments: Vec<String>) -> Result<Self, ClusterError> {
         let mut builder = tempfile::Builder::new();
         let refuse = |error| ClusterError::Option {
             option: "TMPDIR",
-            reason: format!("there can be no folder for the sockets of hosts: {error}"),
+            reason: format!("cannot create a folder for the sockets of hosts: {error}"),
         };
         let mut folder = builder.prefix("annulus-ring-").tempdir().map_err(refuse)?;
         if folder.path().as_os_str().len() > LONGEST_FOLDER {
@@ -105,7 +105,7 @@ impl Launch for LocalProcesses {
     fn start(&self, host: usize) -> Result<HostProcess, ClusterError> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // Ctrl-C is for the coordinator, which ends its hosts in good order.
+        // Only the coordinator gets Ctrl-C, and ends its hosts.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let started = |source| ClusterError::Start { host, source };
@@ -127,7 +127,7 @@ struct Process(Child);
 impl HostHandle for Process {
     fn end(&mut self, kill: bool) -> Option<String> {
         if kill {
-            // It may have ended by itself.
+            // It may have ended already.
             self.0.kill().ok();
         }
         match self.0.wait() {

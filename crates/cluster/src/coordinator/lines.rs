@@ -1,5 +1,5 @@
-//! What hosts report on its way to the coordinator, and orders on their way to hosts, each with a
-//! thread of its own. However much a host says, and however little it takes, few of them wait.
+//! Passes reports of hosts to the coordinator, and orders to hosts, on one thread each. Only a few
+//! messages wait, however much a host reports and however little it reads.
 
 use std::{
     io::{self, Read, Write},
@@ -17,45 +17,45 @@ use crate::{
     error::ClusterError,
 };
 
-/// A host has less to report, signs of life aside.
+/// The most reports of a host, apart from signs of life. A normal join has fewer.
 const MOST_REPORTS: usize = 10;
 
-/// What a coordinator waits for.
+/// An event that the coordinator waits for.
 #[derive(Debug)]
 pub(super) enum Event {
     Report(usize, Report),
     /// A host's reports have ended.
     Ended(usize, Seen),
     Cancel,
-    /// Hosts are not waited for any longer.
+    /// Do not wait for hosts any longer.
     AtOnce,
 }
 
-/// Lets one message wait at a time: more of the same say no more.
+/// Lets one message of a kind wait at a time. Further ones carry no news.
 #[derive(Clone, Default)]
 pub(super) struct OneWaits(Arc<AtomicBool>);
 
 impl OneWaits {
-    /// Whether this one does.
+    /// Returns whether this message may wait.
     fn begins(&self) -> bool {
         !self.0.swap(true, Relaxed)
     }
 
-    /// It has been taken.
+    /// Records that the message has been taken.
     pub(super) fn ends(&self) {
         self.0.store(false, Relaxed);
     }
 }
 
-/// Sends what a host reports, to its end. A sign of life waits until the one before has [been
-/// taken](OneWaits::ends), and is lost.
+/// Sends the reports of a host as events, until they end. A sign of life is dropped while the one
+/// before has not [been taken](OneWaits::ends).
 pub(super) fn follow(host: usize, reports: impl Read + Send + 'static, events: Sender<Event>) -> io::Result<OneWaits> {
     let alive = OneWaits::default();
     let follow = {
         let alive = alive.clone();
         move || {
             let ending = forward(host, reports, &events, &alive);
-            // A coordinator that has ended is not interested.
+            // The coordinator may have ended.
             drop(events.send(Event::Ended(host, ending)));
         }
     };
@@ -73,7 +73,7 @@ fn forward(host: usize, reports: impl Read, events: &Sender<Event>, alive: &OneW
         };
         if !matches!(report, Report::Alive(_)) {
             if left == 0 {
-                return Seen::Said("it has reported more than there is to report".to_owned());
+                return Seen::Said("it sent more reports than a join has".to_owned());
             }
             left -= 1;
         }
@@ -81,10 +81,10 @@ fn forward(host: usize, reports: impl Read, events: &Sender<Event>, alive: &OneW
             break;
         }
     }
-    Seen::Gone("it has ended without a word".to_owned())
+    Seen::Gone("it ended without a report".to_owned())
 }
 
-/// What reports that cannot be read tell of their host.
+/// Returns what is known of a host whose reports cannot be read.
 fn ending(error: ClusterError) -> Seen {
     match error {
         ClusterError::Io(error) => Seen::Gone(format!("its reports broke off: {error}")),
@@ -92,14 +92,16 @@ fn ending(error: ClusterError) -> Seen {
     }
 }
 
-/// Takes orders for a host, one after the other: one that stands still takes none.
+/// Sends orders to a host, one after the other. A host that has stopped reading does not block the
+/// coordinator.
 pub(super) struct Orders {
     queue: Sender<Order>,
     heard: OneWaits,
 }
 
 impl Orders {
-    /// Until they are dropped, or the host takes none, which its reports tell.
+    /// Starts a thread that writes orders until they are dropped or the host takes none. Its reports
+    /// then end.
     pub(super) fn start(host: usize, writer: impl Write + Send + 'static) -> io::Result<Self> {
         let (queue, orders) = mpsc::channel::<Order>();
         let (writer, heard) = (LineWriter::new(writer), OneWaits::default());
@@ -138,7 +140,7 @@ mod tests {
         io::Cursor::new(writer.into_inner())
     }
 
-    /// What has come of reports when nobody took any.
+    /// Returns the events that wait when none was taken.
     fn waiting(reports: io::Cursor<Vec<u8>>) -> Vec<Event> {
         let (events, received) = channel();
         follow(0, reports, events).unwrap();
@@ -152,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_reports_without_end_is_not_heard_out() {
+    fn reports_without_end_are_cut_off() {
         let mut waiting = waiting(lines(&Report::Prepared, 1000));
         assert!(matches!(waiting.pop(), Some(Event::Ended(0, Seen::Said(_)))));
         assert_eq!(waiting.len(), MOST_REPORTS);
     }
 
-    /// Takes an order for each message that it gets.
+    /// A writer that takes an order for each message that it receives.
     struct Slow(Receiver<()>, Sender<String>);
 
     impl Write for Slow {

@@ -1,8 +1,9 @@
-//! Plans a join, has hosts carry it out, and watches them.
+//! Plans a join, runs it on hosts, and watches them.
 //!
 //! ```text
-//! JoinJob -> Planned -> a process for each host (launch.rs) -> step by step, all hosts at once (run.rs)
-//!                                                           -> reports, and the first that fails (lines.rs, watch.rs, failure.rs)
+//! JoinJob -> Planned -> hosts: processes (launch.rs) or nodes (remote.rs)
+//!                    -> step by step, all hosts at once (run.rs)
+//!                    -> reports, and the first host that fails (lines.rs, watch.rs, failure.rs)
 //! ```
 
 mod failure;

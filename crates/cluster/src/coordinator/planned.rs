@@ -1,57 +1,56 @@
-//! Which host reads what, what it needs for it, and how it joins.
+//! Plans a join: the units that each host reads, the algorithm, and the memory of a host.
 
 use std::{
     cmp::Reverse,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use annulus_dataset::input::{Dataset, Extent, Unit};
-use annulus_join::{
-    hash::{BuildSide, Partitions},
-    types::Side,
-};
+use annulus_dataset::{Dataset, Extent, Unit};
+use annulus_join::{BuildSide, Partitions, Side, Sides};
 use annulus_roundabout::FRAGMENT_BYTES;
+use arrow::datatypes::SchemaRef;
 
 use super::memory::{Needs, Sizes, largest_unit};
 use crate::{
-    control::{Files, MOST_REVOLUTIONS, MOST_THREADS, schema_to},
+    control::{Files, InputTask, MOST_REVOLUTIONS, MOST_THREADS, schema_to},
     error::ClusterError,
     job::{Algorithm, Input, Inputs, JoinJob, JoinOptions, LEAST_TIMEOUT, Query, Revolutions},
     plan::{self, Choice, Condition, Shown},
 };
 
-/// A plan of a join, the same for all hosts but for what they read.
+/// The plan of a join: the same for all hosts, apart from what they read.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Planned {
-    /// Which side goes around, and how hosts find pairs.
+    /// The rotating relation, and the algorithm.
     pub choice: Choice,
-    /// The condition, by who looks at it.
+    /// The plan as SQL text.
     pub shown: Shown,
-    /// Rows and bytes of the left and the right side, as far as they are read.
-    pub extents: [Extent; 2],
-    /// Bytes that all hosts read of the inputs' files: what goes around is read in each revolution.
+    /// The columns of the result.
+    pub columns: SchemaRef,
+    /// The rows and bytes that are read of the left and the right side.
+    pub extents: Sides<Extent>,
+    /// The bytes that all hosts read of the input files. The rotating relation is read in each
+    /// revolution.
     pub input_bytes: u64,
-    /// Hosts of the ring.
+    /// The number of hosts.
     pub hosts: usize,
-    /// How often it turns.
+    /// The number of revolutions.
     pub revolutions: usize,
-    /// Bytes of memory that each host needs, about.
+    /// An estimate of the memory of each host, in bytes.
     pub memory_per_host: u64,
-    /// As hosts are told it.
+    /// The query as hosts get it.
     pub(super) query: Query,
-    /// What `now()` is on all hosts, in nanoseconds since 1970.
+    /// The time that functions like `now()` return on all hosts, in nanoseconds since 1970.
     pub(super) now_ns: i64,
-    pub(super) schemas: [Vec<u8>; 2],
-    /// For each host its units of the left and the right side; all of what it sees if none are
-    /// named.
-    pub(super) units: Vec<[Option<Vec<usize>>; 2]>,
-    pub(super) files: [Files; 2],
+    /// The part of the left and the right input that each host reads.
+    pub(super) inputs: Vec<Sides<InputTask>>,
 }
 
-/// Looks at both inputs, and plans their join on so many hosts.
+/// Plans a join on `hosts` hosts. Reads the metadata and a few batches of both inputs.
 ///
 /// # Errors
-/// If an input cannot be read, or lies in the output folder, the condition is none, or hosts would
+/// If an input cannot be read, or lies in the output folder, the query is invalid, or hosts would
 /// need more memory than they may use.
 pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     if !(1..=MOST_HOSTS).contains(&hosts) {
@@ -59,12 +58,12 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     }
     check(&job.options)?;
     if job.query.suffix.is_empty() {
-        let reason = "must not be empty: columns of both sides may have the same name".to_owned();
+        let reason = "must not be empty: both sides may have a column of the same name".to_owned();
         return Err(ClusterError::Option { option: "suffix", reason });
     }
     let query = &in_small_units(&job.query);
     let [left, right] = [open(&query.left)?, open(&query.right)?];
-    // What is to be overwritten goes before the inputs are read.
+    // A dataset to be overwritten is deleted before the inputs are read.
     for side in [&left, &right] {
         side.refuse_inputs_in(&job.output)?;
     }
@@ -72,63 +71,70 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     check_types(query, [&left, &right])?;
     let now_ns = nanoseconds_since_1970();
     let condition = Condition::new(query, &left.schema, &right.schema, now_ns)?;
-    let all = |dataset: &Dataset| dataset.extent(&(0..dataset.schema.fields().len()).collect::<Vec<_>>());
-    // Where each host has files, those seen here are one host's.
+    // If each host has its own files, the files seen here are those of one host.
     let copies = if job.options.inputs == Inputs::Each { hosts as u64 } else { 1 };
     let of_all = |Extent { rows, bytes }| Extent { rows: rows * copies, bytes: bytes * copies };
-    let choice = plan::choose(&condition, &job.options, [all(&left)?, all(&right)?], hosts)?;
+    // The columns that are read do not depend on the choice.
+    let read = plan::bind(&condition, query, Side::Right, Algorithm::Loops)?.scans.map(|scan| scan.columns);
+    let seen = Sides { left: left.extent(&read.left)?, right: right.extent(&read.right)? };
+    let choice = plan::choose(&condition, &job.options, seen, hosts)?;
     let bound = plan::bind(&condition, query, choice.rotate, choice.algorithm)?;
-    let seen = [left.extent(&bound.scans[0].columns)?, right.extent(&bound.scans[1].columns)?];
+    let columns = bound.schema()?;
     let extents = seen.map(of_all);
-    let around = if choice.rotate == Side::Left { 0 } else { 1 };
+    let (_, stationary) = extents.one_and_other(choice.rotate);
+    let rotating_dataset = if choice.rotate == Side::Left { &left } else { &right };
     let needs = Needs::new(&Sizes {
         options: &job.options,
         hosts: hosts as u64,
-        stays: extents[1 - around],
+        stationary,
         copies: match choice.algorithm {
             Algorithm::Hash => {
-                let rows = extents[1 - around].rows / hosts as u64;
-                BuildSide::copies_in_halves(bound.scans[1 - around].schema(), Partitions::for_rows(rows as usize))
+                let rows = stationary.rows / hosts as u64;
+                let schema = bound.scans[choice.rotate.other()].schema();
+                BuildSide::copies_in_halves(schema, Partitions::for_rows(rows as usize))
             }
             Algorithm::Merge | Algorithm::Loops => 4,
         },
         has_tables: choice.algorithm != Algorithm::Loops,
-        unit: largest_unit([&left, &right][around], seen[around]),
-        columns_out: (bound.output.left_columns.len() + bound.output.right_columns.len()) as u64,
+        unit: largest_unit(rotating_dataset, seen[choice.rotate]),
+        columns_out: columns.fields().len() as u64,
     });
     let (revolutions, memory_per_host) = needs.revolutions(&job.options)?;
-    let units = match job.options.inputs {
-        Inputs::Each => vec![[None, None]; hosts],
-        Inputs::Shared => {
-            let (left, right) = (shares(&left.units, hosts), shares(&right.units, hosts));
-            left.into_iter().zip(right).map(|(left, right)| [Some(left), Some(right)]).collect()
-        }
+    let whole = |dataset: &Dataset| -> Result<InputTask, ClusterError> {
+        Ok(InputTask { schema: schema_to(&dataset.schema)?, units: None, files: Files::of(dataset) })
     };
-    let sizes = [left.total_bytes, right.total_bytes];
+    let mut inputs = vec![Sides { left: whole(&left)?, right: whole(&right)? }; hosts];
+    if job.options.inputs == Inputs::Shared {
+        let shares = shares(&left.units, hosts).into_iter().zip(shares(&right.units, hosts));
+        for (Sides { left, right }, shares) in inputs.iter_mut().zip(shares) {
+            (left.units, right.units) = (Some(shares.0), Some(shares.1));
+        }
+    }
+    let sizes = Sides { left: left.total_bytes, right: right.total_bytes };
+    let (read_often, read_once) = sizes.one_and_other(choice.rotate);
     Ok(Planned {
         query: query.clone(),
         now_ns,
         choice,
         shown: bound.shown,
+        columns,
         extents,
-        input_bytes: (sizes[1 - around] + sizes[around] * revolutions as u64) * copies,
+        input_bytes: (read_once + read_often * revolutions as u64) * copies,
         hosts,
         revolutions,
         memory_per_host,
-        schemas: [schema_to(&left.schema)?, schema_to(&right.schema)?],
-        units,
-        files: [Files::of(&left), Files::of(&right)],
+        inputs,
     })
 }
 
-/// A column that is given a type must be one of a side.
+/// Refuses a type for a column that neither side has.
 fn check_types(query: &Query, sides: [&Dataset; 2]) -> Result<(), ClusterError> {
     let has = |column: &str| sides.iter().any(|side| side.schema.field_with_name(column).is_ok());
     let given = [&query.left, &query.right].into_iter().flat_map(|input| &input.options.types.columns);
     match given.map(|(column, _)| column).find(|column| !has(column)) {
         None => Ok(()),
         Some(column) => {
-            let reason = format!("names a column '{column}', and neither side has one of that name");
+            let reason = format!("no input has a column '{column}'");
             Err(ClusterError::Option { option: "types", reason })
         }
     }
@@ -153,7 +159,7 @@ fn check(options: &JoinOptions) -> Result<(), ClusterError> {
     }
 }
 
-/// The time; 1970 or 2262 by a clock that is before or after these.
+/// Returns the current time, limited to the years 1970 to 2262.
 fn nanoseconds_since_1970() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
@@ -161,7 +167,8 @@ fn nanoseconds_since_1970() -> i64 {
 
 const MOST_HOSTS: usize = 64;
 
-/// The same query over inputs that are read in small units, so that hosts can share few files.
+/// Returns the same query over inputs that are read in small units, so that hosts can share few
+/// files.
 fn in_small_units(query: &Query) -> Query {
     let mut query = query.clone();
     for input in [&mut query.left, &mut query.right] {
@@ -182,8 +189,8 @@ fn open(input: &Input) -> Result<Dataset, ClusterError> {
     Err(ClusterError::Option { option: "LEFT and RIGHT", reason })
 }
 
-/// Each host's units, of about the same number of rows, or bytes where rows are not known: the
-/// largest first, to whoever has least.
+/// Assigns units to hosts, so that hosts have about the same number of rows, or of bytes where rows
+/// are not known. The largest unit goes first, to the host that has least.
 fn shares(units: &[Unit], hosts: usize) -> Vec<Vec<usize>> {
     let weight = |unit: &Unit| unit.rows().unwrap_or_else(|| unit.bytes());
     let mut order: Vec<&Unit> = units.iter().collect();

@@ -1,4 +1,4 @@
-//! Hosts that run already, on machines of their own.
+//! Hosts that are nodes on other machines.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -12,7 +12,7 @@ use annulus_roundabout::secure::{self, Identity, Secure};
 
 use super::{HostHandle, HostProcess, Launch};
 use crate::{
-    control::{Lane, LineWriter, Neighbours},
+    control::{Channel, Greeting, LineWriter, Neighbours, VERSION},
     error::ClusterError,
     ring_file::{RingFile, RingHost, resolve},
 };
@@ -25,20 +25,20 @@ pub struct RemoteHosts {
 }
 
 impl RemoteHosts {
-    /// `identity` is who orders them: any member of the ring. Whoever cannot be reached within
-    /// `timeout` has failed.
+    /// Returns the hosts of `file`. `identity` is the certificate of a submitter of the ring. A host
+    /// that cannot be reached within `timeout` has failed.
     pub fn new(file: RingFile, identity: Identity, timeout: Duration) -> Self {
         Self { file, identity, timeout }
     }
 
-    /// One of the two connections that a host of a join has.
-    fn connect(&self, host: &RingHost, lane: Lane) -> Result<Secure, ClusterError> {
+    /// Opens one of the two connections of a join to a host.
+    fn connect(&self, host: &RingHost, channel: Channel, token: u64) -> Result<Secure, ClusterError> {
         let stream = TcpStream::connect_timeout(&resolve(&host.control)?, self.timeout)?;
         stream.set_nodelay(true)?;
         let secured = secure::connect_within(stream, &self.identity, &host.name, self.timeout);
         let secured = secured.map_err(|source| ClusterError::Secure { host: host.name.to_string(), source })?;
         let writer = LineWriter::new(secured);
-        writer.write(&lane)?;
+        writer.write(&Greeting { version: VERSION, channel, token })?;
         Ok(writer.into_inner())
     }
 }
@@ -61,7 +61,7 @@ impl Launch for RemoteHosts {
         let host = &self.file.hosts[number];
         let token = RandomState::new().hash_one(number);
         let both = || -> Result<(Secure, Secure), ClusterError> {
-            Ok((self.connect(host, Lane::Orders(token))?, self.connect(host, Lane::Reports(token))?))
+            Ok((self.connect(host, Channel::Orders, token)?, self.connect(host, Channel::Reports, token)?))
         };
         let (orders, reports) = both().map_err(|error| {
             let reason = format!("it cannot be reached at {}: {error}", host.control);
@@ -76,7 +76,7 @@ impl Launch for RemoteHosts {
         })
     }
 
-    /// At the same time: one that is slow to be reached does not keep the others waiting.
+    /// Connects to all hosts at the same time: a slow one does not delay the others.
     fn start_all(&self) -> Result<Vec<HostProcess>, ClusterError> {
         thread::scope(|scope| {
             let starting: Vec<_> = (0..self.hosts()).map(|host| scope.spawn(move || self.start(host))).collect();
@@ -91,7 +91,7 @@ impl Launch for RemoteHosts {
     }
 }
 
-/// Says that there are no more orders when it is dropped.
+/// Closes the connection for orders when it is dropped.
 struct Orders(Secure);
 
 impl Write for Orders {
@@ -106,7 +106,7 @@ impl Write for Orders {
 
 impl Drop for Orders {
     fn drop(&mut self) {
-        // A host that is gone needs no farewell.
+        // The host may have gone.
         self.0.close().ok();
     }
 }
@@ -121,7 +121,7 @@ impl HostHandle for Sockets {
         None
     }
 
-    /// It notices that nobody orders it.
+    /// The host ends when it finds its orders closed, which may take time.
     fn is_certain(&self) -> bool {
         false
     }

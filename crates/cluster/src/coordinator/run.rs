@@ -1,39 +1,43 @@
-//! Step by step through a join, with all hosts at once.
+//! Leads all hosts through a join, step by step.
 
 use std::{
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         mpsc::{self, Sender},
     },
     time::{Duration, Instant},
 };
 
-use annulus_dataset::output::{Collection, Manifest, Settings};
-use annulus_join::types::Side;
+use annulus_dataset::{Collection, Manifest, Settings};
 
 use super::{Launch, Planned, lines::Event, watch::Ring};
 use crate::{
-    control::{HostOutput, HostProgress, HostSummary, Order, Report, Task},
+    control::{HostOutput, HostProgress, HostSummary, JoinTask, Order, Report, Resources, RingTask, Task},
     error::ClusterError,
     job::JoinJob,
 };
 
-/// Gets to know how far a join is.
+/// Observes the progress of a join.
 pub trait Observe {
-    /// A host is so far.
+    /// Called when a host reports its progress.
     fn host(&self, host: usize, progress: HostProgress) {
         let _ = (host, progress);
     }
+
+    /// Called when the join has to wait for a host, behind `ahead` other joins. `name` is the name of
+    /// the host.
+    fn queued(&self, name: &str, ahead: usize) {
+        let _ = (name, ahead);
+    }
 }
 
-/// Ends a join that runs.
+/// Cancels a join from another thread.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     asked: Mutex<Asked>,
-    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -43,14 +47,14 @@ struct Asked {
 }
 
 impl Cancel {
-    /// The join ends as soon as its hosts have, which leave nothing; one that has not begun does
-    /// not.
+    /// Ends the join when its hosts have ended and removed their files. A join that has not begun does
+    /// not begin.
     pub fn cancel(&self) {
         self.ask(false);
     }
 
-    /// The join ends at once: hosts that are processes of this machine are killed, and others are
-    /// not waited for.
+    /// Ends the join at once. Hosts that are processes of this machine are killed; for other hosts it
+    /// does not wait.
     pub fn cancel_at_once(&self) {
         self.ask(true);
     }
@@ -58,24 +62,17 @@ impl Cancel {
     fn ask(&self, at_once: bool) {
         let mut asked = self.0.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked.to_end = true;
-        self.0.changed.notify_all();
         if let Some(running) = &asked.running {
-            // A join that has ended is not interested.
+            // The join may have ended.
             running.send(if at_once { Event::AtOnce } else { Event::Cancel }).ok();
         }
-    }
-
-    /// Waits so long, or until the join is cancelled.
-    pub fn pause(&self, time: Duration) {
-        let asked = self.0.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.0.changed.wait_timeout_while(asked, time, |asked| !asked.to_end));
     }
 
     fn is_asked(&self) -> bool {
         self.0.asked.lock().unwrap_or_else(PoisonError::into_inner).to_end
     }
 
-    /// From now on it ends this join.
+    /// Makes this the handle of a join that begins.
     fn attend(&self, events: &Sender<Event>) -> Result<(), ClusterError> {
         let mut asked = self.0.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if asked.to_end {
@@ -86,25 +83,26 @@ impl Cancel {
     }
 }
 
-/// What a join did.
+/// The result of a join.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Summary {
-    /// What the output folder holds now.
+    /// The manifest of the output folder.
     pub manifest: Manifest,
-    /// Each host's part.
+    /// The work of each host.
     pub hosts: Vec<HostSummary>,
-    /// What people call them.
+    /// The names of the hosts.
     pub names: Vec<String>,
-    /// From the first host's start to the manifest.
+    /// The time from the start of the first host to the manifest.
     pub elapsed: Duration,
 }
 
-/// Carries out a join as planned: all rows of the result are in the output folder then, or an error
-/// says why not, and nothing is.
+/// Runs a join as planned. On success the output folder holds all rows of the result. On an error it
+/// holds none.
 ///
 /// # Errors
-/// If the output folder cannot be used, a host fails ([`ClusterError::Host`] names it), or the join
-/// is cancelled.
+/// If the output folder cannot be used, a host fails ([`ClusterError::Host`] names it) or is busy, or
+/// the join is cancelled.
 pub fn run(
     job: &JoinJob,
     planned: &Planned,
@@ -115,15 +113,15 @@ pub fn run(
     let start = Instant::now();
     let (sender, events) = mpsc::channel();
     cancel.attend(&sender)?;
-    // Dropped last: when the hosts have ended.
+    // Dropped last, after the hosts have ended.
     let members = (0..planned.hosts).map(|host| launch.member(host)).collect();
     let collection = Collection::begin(&job.output, members, job.existing)?;
     let ring = Ring::start((sender, events), job.options.timeout, launch, observe);
     let mut ring = ring.map_err(|error| if cancel.is_asked() { ClusterError::Cancelled } else { error })?;
     let done = join(&mut ring, job, planned, launch).and_then(|(manifests, hosts)| {
         let manifest = collection.complete(settings(job, planned), &manifests)?;
-        // Hosts that end before there is a manifest take their files away, for nobody else would if this
-        // process was killed.
+        // Hosts that end before the manifest is written remove their files: if this process is killed, no
+        // other one would.
         ring.keep()?;
         Ok((manifest, hosts))
     });
@@ -141,7 +139,7 @@ pub fn run(
     Ok(Summary { manifest, hosts, names, elapsed: start.elapsed() })
 }
 
-/// What the manifest says of how the dataset came about.
+/// Returns the settings that the manifest records.
 fn settings(job: &JoinJob, planned: &Planned) -> Settings {
     let query = &job.query;
     let on = query.on.iter().map(|(left, right)| format!("{left}={right}")).collect::<Vec<_>>();
@@ -153,10 +151,11 @@ fn settings(job: &JoinJob, planned: &Planned) -> Settings {
         ("type", query.join.to_string()),
         ("hosts", planned.hosts.to_string()),
     ];
-    settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    let select = query.select.clone().map(|select| ("select", select));
+    settings.into_iter().chain(select).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// All steps, with all hosts.
+/// Runs all steps on all hosts.
 fn join(
     ring: &mut Ring<'_>,
     job: &JoinJob,
@@ -164,6 +163,7 @@ fn join(
     launch: &dyn Launch,
 ) -> Result<(Vec<Manifest>, Vec<HostSummary>), ClusterError> {
     let session = session();
+    ring.enter(job.options.wait)?;
     for host in 0..ring.len() {
         ring.order(host, Order::Load(Box::new(task(job, planned, launch, host, session))));
     }
@@ -187,24 +187,26 @@ fn join(
 }
 
 fn task(job: &JoinJob, planned: &Planned, launch: &dyn Launch, host: usize, session: u64) -> Task {
+    let options = &job.options;
     Task {
-        query: planned.query.clone(),
-        now_ns: planned.now_ns,
-        schemas: planned.schemas.clone(),
-        units: planned.units[host].clone(),
-        files: planned.files.clone(),
-        rotates_left: planned.choice.rotate == Side::Left,
-        algorithm: planned.choice.algorithm,
-        host: host as u16,
-        hosts: planned.hosts as u16,
-        session,
-        neighbours: launch.neighbours(),
-        threads: job.options.threads,
-        fragment_bytes: job.options.fragment_bytes,
-        buffers: job.options.buffers,
-        timeout_ms: job.options.timeout.as_millis() as u64,
-        memory_bytes: job.options.memory_bytes,
-        revolutions: planned.revolutions,
+        join: JoinTask {
+            query: planned.query.clone(),
+            now_ns: planned.now_ns,
+            rotate: planned.choice.rotate,
+            algorithm: planned.choice.algorithm,
+            revolutions: planned.revolutions,
+        },
+        inputs: planned.inputs[host].clone(),
+        ring: RingTask {
+            host: host as u16,
+            hosts: planned.hosts as u16,
+            session,
+            neighbours: launch.neighbours(),
+            fragment_bytes: options.fragment_bytes,
+            buffers: options.buffers,
+            timeout_ms: options.timeout.as_millis() as u64,
+        },
+        resources: Resources { threads: options.threads, memory_bytes: options.memory_bytes },
         output: HostOutput {
             dir: job.output.clone(),
             member: launch.member(host),
@@ -215,8 +217,8 @@ fn task(job: &JoinJob, planned: &Planned, launch: &dyn Launch, host: usize, sess
     }
 }
 
-/// A number that no other join has, so that hosts of different joins do not take each other for
-/// neighbours.
+/// Returns a number that no other join has, so that hosts of different joins do not take each other
+/// for neighbours.
 fn session() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

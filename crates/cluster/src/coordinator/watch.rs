@@ -1,6 +1,7 @@
-//! Hosts that are watched: what they report, and which of them failed.
+//! Watches the hosts of a join: collects their reports, and finds the host that failed.
 
 use std::{
+    ops::Range,
     sync::mpsc::{Receiver, RecvTimeoutError, Sender},
     time::{Duration, Instant},
 };
@@ -22,14 +23,14 @@ pub(super) struct Ring<'a> {
     events: Receiver<Event>,
     observe: &'a dyn Observe,
     timeout: Duration,
-    /// Hosts that have done this step end.
+    /// Whether hosts end after this step.
     is_last_step: bool,
 }
 
 struct Watched {
     name: String,
     orders: Option<Orders>,
-    /// Its sign of life that waits.
+    /// Its last sign of life, until it is taken.
     alive: OneWaits,
     handle: Box<dyn HostHandle>,
     heard: Instant,
@@ -37,7 +38,7 @@ struct Watched {
 }
 
 impl<'a> Ring<'a> {
-    /// Starts them. Whatever they report goes by `sender` to `events`.
+    /// Starts all hosts. Their reports go through `sender` to `events`.
     pub(super) fn start(
         (sender, events): (Sender<Event>, Receiver<Event>),
         timeout: Duration,
@@ -54,70 +55,107 @@ impl<'a> Ring<'a> {
         Ok(Self { hosts, events, observe, timeout, is_last_step: false })
     }
 
-    /// How many there are.
+    /// Returns the number of hosts.
     pub(super) fn len(&self) -> usize {
         self.hosts.len()
     }
 
-    /// Tells all of them the same.
+    /// Sends an order to all hosts.
     pub(super) fn order_all(&self, order: &Order) {
         (0..self.hosts.len()).for_each(|host| self.order(host, order.clone()));
     }
 
-    /// A host that takes no orders has ended, which its reports tell.
+    /// Sends an order to a host. A host that takes no orders has ended, and its reports say so.
     pub(super) fn order(&self, host: usize, order: Order) {
         if let Some(orders) = &self.hosts[host].orders {
             orders.send(order);
         }
     }
 
-    /// What every host reports when it has done a step.
+    /// Asks for one host after the other, in the order of the ring, and waits up to `wait` for hosts
+    /// that are busy with other joins.
+    pub(super) fn enter(&mut self, wait: Duration) -> Result<(), ClusterError> {
+        let deadline = Instant::now() + if wait.is_zero() { self.timeout } else { wait };
+        for host in 0..self.hosts.len() {
+            self.order(host, Order::Enter { wait: !wait.is_zero() });
+            let entered = self
+                .collect_from(host..host + 1, Some(deadline), |report| matches!(report, Report::Entered).then_some(()));
+            entered.map_err(|error| match error {
+                ClusterError::Busy { name, .. } => ClusterError::Busy { name, waited: wait },
+                error => error,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Collects the report of every host at the end of a step.
     pub(super) fn collect<T>(&mut self, wanted: impl Fn(Report) -> Option<T>) -> Result<Vec<T>, ClusterError> {
-        let mut collected: Vec<Option<T>> = self.hosts.iter().map(|_| None).collect();
-        while collected.iter().any(Option::is_none) {
-            let seen = match self.next()? {
+        self.collect_from(0..self.hosts.len(), None, wanted)
+    }
+
+    /// Like [`collect`](Self::collect), from some hosts, until a deadline.
+    fn collect_from<T>(
+        &mut self,
+        from: Range<usize>,
+        deadline: Option<Instant>,
+        wanted: impl Fn(Report) -> Option<T>,
+    ) -> Result<Vec<T>, ClusterError> {
+        let mut collected: Vec<Option<T>> = from.clone().map(|_| None).collect();
+        while let Some(place) = collected.iter().position(Option::is_none) {
+            let seen = match self.next(deadline)? {
                 Next::Report(host, Report::Alive(progress)) => {
                     self.observe.host(host, progress);
                     self.order(host, Order::Heard);
                     continue;
                 }
+                Next::Report(host, Report::Queued { ahead }) => {
+                    self.observe.queued(&self.hosts[host].name, ahead);
+                    continue;
+                }
                 Next::Report(host, Report::Failed { reason, other }) => (host, said(reason, other)),
-                Next::Report(host, Report::Busy) => {
-                    return Err(ClusterError::Busy { name: self.hosts[host].name.clone() });
+                Next::Report(host, Report::Busy) => return Err(self.busy(host)),
+                Next::Report(host, Report::Full { waiting }) => {
+                    return Err(ClusterError::QueueFull { name: self.hosts[host].name.clone(), waiting });
                 }
                 Next::Report(host, Report::Stopped) => (host, stopped()),
-                Next::Report(host, report) => match wanted(report) {
+                Next::Report(host, report) => match wanted(report).filter(|_| from.contains(&host)) {
                     Some(found) => {
-                        collected[host] = Some(found);
+                        collected[host - from.start] = Some(found);
                         continue;
                     }
-                    None => (host, Seen::Said("it has reported out of its turn".to_owned())),
+                    None => (host, Seen::Said("it sent a report of another step".to_owned())),
                 },
-                Next::Ended(host, _) if self.is_last_step && collected[host].is_some() => continue,
+                Next::Ended(host, _) if self.is_last_step && collected[host - from.start].is_some() => continue,
                 Next::Ended(host, ending) => (host, ending),
                 Next::Silent(host) => (host, Seen::Silent),
+                Next::TooLate => return Err(self.busy(from.start + place)),
             };
             return Err(self.failed(seen));
         }
         Ok(collected.into_iter().flatten().collect())
     }
 
-    /// Tells all hosts that the result is complete, and waits until all have heard so.
+    fn busy(&self, host: usize) -> ClusterError {
+        ClusterError::Busy { name: self.hosts[host].name.clone(), waited: Duration::ZERO }
+    }
+
+    /// Tells all hosts that the result is complete, and waits until all have confirmed.
     pub(super) fn keep(&mut self) -> Result<(), ClusterError> {
         self.is_last_step = true;
         self.order_all(&Order::Keep);
         self.collect(|report| matches!(report, Report::Kept).then_some(())).map(drop)
     }
 
-    /// Waits for the next event, or until a host has been silent for too long.
-    fn next(&mut self) -> Result<Next, ClusterError> {
+    /// Waits for the next event, or until a host has been silent for too long, or until `limit`.
+    fn next(&mut self, limit: Option<Instant>) -> Result<Next, ClusterError> {
         let running = self.hosts.iter().enumerate().filter(|(_, host)| !host.ended);
         let Some((host, heard)) = running.map(|(host, watched)| (host, watched.heard)).min_by_key(|&(_, heard)| heard)
         else {
             return Err(ClusterError::Control { reason: "all hosts have ended".to_owned() });
         };
         let deadline = heard + self.timeout;
-        match self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        let until = limit.map_or(deadline, |limit| limit.min(deadline));
+        match self.events.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(Event::Cancel | Event::AtOnce) => Err(ClusterError::Cancelled),
             Ok(Event::Report(host, report)) => {
                 self.hosts[host].heard = Instant::now();
@@ -130,10 +168,11 @@ impl<'a> Ring<'a> {
                 self.hosts[host].ended = true;
                 Ok(Next::Ended(host, ending))
             }
-            // This process was stopped itself, as by Ctrl-Z: hosts have time to be heard of again.
+            Err(RecvTimeoutError::Timeout) if until < deadline => Ok(Next::TooLate),
+            // This process was stopped itself, as by Ctrl-Z: hosts get time to report again.
             Err(RecvTimeoutError::Timeout) if deadline.elapsed() > self.timeout / 20 => {
                 self.hosts.iter_mut().for_each(|host| host.heard = Instant::now());
-                self.next()
+                self.next(limit)
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 self.hosts[host].ended = true;
@@ -142,7 +181,7 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Hears the other hosts out, and names the one that failed.
+    /// Collects the last reports of the other hosts, and names the host that failed.
     fn failed(&mut self, first: (usize, Seen)) -> ClusterError {
         let mut seen = vec![first];
         let deadline = Instant::now() + 2 * self.timeout;
@@ -151,19 +190,20 @@ impl<'a> Ring<'a> {
             if !unheard || Instant::now() > deadline {
                 break;
             }
-            match self.next() {
+            match self.next(None) {
                 Ok(Next::Report(host, Report::Stopped)) if self.hosts[host].orders.is_some() => {
                     seen.push((host, stopped()));
                 }
-                // It was told to end, and did so.
+                // It was told to end.
                 Ok(Next::Report(host, Report::Stopped)) => seen.push((host, Seen::Obeyed)),
                 Ok(Next::Report(host, Report::Failed { reason, other })) => seen.push((host, said(reason, other))),
-                // Whatever step it is at or has done, no order is to follow.
+                // At any step, no order follows.
                 Ok(Next::Report(host, _)) => self.hosts[host].orders = None,
-                // It has said why.
+                // It has reported the reason.
                 Ok(Next::Ended(host, _)) if seen.iter().any(|(other, _)| *other == host) => {}
                 Ok(Next::Ended(host, ending)) => seen.push((host, ending)),
                 Ok(Next::Silent(host)) => seen.push((host, Seen::Silent)),
+                Ok(Next::TooLate) => {}
                 Err(error) => return error,
             }
         }
@@ -174,8 +214,8 @@ impl<'a> Ring<'a> {
         ClusterError::Host { host, name: self.hosts[host].name.clone(), reason: ended.unwrap_or(reason), lost }
     }
 
-    /// Ends all hosts: in good order, or at once. Names those that may still be at something, for
-    /// they have not said that they have ended.
+    /// Ends all hosts, at once if the join failed. Returns the names of hosts that have not confirmed
+    /// their end.
     pub(super) fn end(&mut self, failed: bool) -> Vec<String> {
         for host in &mut self.hosts {
             host.orders = None;
@@ -188,8 +228,7 @@ impl<'a> Ring<'a> {
         unconfirmed.map(|host| host.name.clone()).collect()
     }
 
-    /// Hosts that are alive take away what they have written, and are given the time, unless nobody
-    /// wants to wait for it.
+    /// Waits until hosts have removed their files and ended, unless the user does not want to wait.
     fn wait_for_ends(&mut self) {
         let deadline = Instant::now() + self.timeout;
         while self.hosts.iter().any(|host| !host.ended) {
@@ -206,11 +245,13 @@ enum Next {
     Report(usize, Report),
     Ended(usize, Seen),
     Silent(usize),
+    /// The limit of time is over.
+    TooLate,
 }
 
-/// A host that has ended and was not told to.
+/// What is known of a host that ended without being told to.
 fn stopped() -> Seen {
-    Seen::Gone("it was stopped, or has heard nothing from here for its `timeout`".to_owned())
+    Seen::Gone("it was stopped, or received nothing from here for its `timeout`".to_owned())
 }
 
 fn said(reason: String, other: Option<u16>) -> Seen {
@@ -234,7 +275,7 @@ mod tests {
         coordinator::HostProcess,
     };
 
-    /// A host that stands still until it is ended: it takes no orders and reports nothing.
+    /// A host that takes no orders and reports nothing until it is ended.
     #[derive(Clone, Default)]
     struct Stuck(Arc<(Mutex<bool>, Condvar)>);
 
@@ -291,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_takes_no_orders_holds_nobody_up() {
+    fn a_host_that_takes_no_orders_does_not_block_the_join() {
         let stuck = Stuck::default();
         let mut ring = Ring::start(mpsc::channel(), Duration::from_millis(100), &stuck, &stuck).unwrap();
         ring.order_all(&Order::Turn);

@@ -1,4 +1,4 @@
-//! This host's rows of one side.
+//! Reads this host's rows of one input.
 
 use std::{
     panic,
@@ -11,39 +11,39 @@ use std::{
 };
 
 use annulus_cyclo::Give;
-use annulus_dataset::input::{Dataset, Unit};
-use annulus_join::error::JoinError;
+use annulus_dataset::{Dataset, Unit};
+use annulus_join::{JoinError, Side};
 use arrow::array::RecordBatch;
 use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 
 use super::{
-    progress::Progress,
+    progress::Counters,
     stop::{Stop, as_cancelled, cancelled},
 };
 use crate::{
     access::Access,
-    control::{Task, schema_from},
+    control::{InputTask, Task, schema_from},
     error::ClusterError,
     job::Input,
     plan::Scan,
 };
 
-/// A side's dataset, and which of its units are this host's.
-pub(super) struct Side {
+/// An input, and its units that this host reads.
+pub(super) struct HostInput {
     pub(super) dataset: Dataset,
     units: Vec<usize>,
     name: String,
 }
 
-/// What is read of a side, and by whom.
+/// Reads this host's rows of an input, on several threads.
 pub(super) struct Reader<'a> {
-    pub(super) side: &'a Side,
+    pub(super) input: &'a HostInput,
     pub(super) scan: &'a Scan,
     pub(super) threads: usize,
-    /// Rows that are read together may not take more.
+    /// The most memory of rows that are read together.
     pub(super) memory_bytes: Option<u64>,
     pub(super) stop: &'a Stop,
-    pub(super) progress: &'a Progress,
+    pub(super) progress: &'a Counters,
 }
 
 /// Rows in memory.
@@ -53,21 +53,22 @@ pub(super) struct Loaded {
     pub(super) rows: u64,
     pub(super) bytes: u64,
     pub(super) rows_bad: u64,
-    /// How many rows were counted together, one after the other.
+    /// The rows of each wave, in order.
     pub(super) waves: Vec<u64>,
 }
 
-impl Side {
-    /// Opens the left (0) or the right (1) side, if `access` allows its files.
-    pub(super) fn open(task: &Task, side: usize, access: Option<&Access>) -> Result<Self, ClusterError> {
-        let Input { name, paths, options } = if side == 0 { &task.query.left } else { &task.query.right };
+impl HostInput {
+    /// Opens the input of a side, if `access` allows its files.
+    pub(super) fn open(task: &Task, side: Side, access: Option<&Access>) -> Result<Self, ClusterError> {
+        let query = &task.join.query;
+        let Input { name, paths, options } = if side == Side::Left { &query.left } else { &query.right };
         let check = |file: &Path| access.map_or(Ok(()), |access| access.check_file(file));
         access.map_or(Ok(()), |access| access.check_inputs(paths))?;
         let dataset = Dataset::open_checked(paths, options, check).map_err(as_cancelled)?;
-        let units = task.units[side].clone().unwrap_or_else(|| (0..dataset.units.len()).collect());
-        let schema = schema_from(&task.schemas[side])?;
+        let InputTask { schema, units, .. } = &task.inputs[side];
+        let units = units.clone().unwrap_or_else(|| (0..dataset.units.len()).collect());
         let is_planned = task.is_planned_for(&dataset, side)
-            && dataset.schema.fields() == schema.fields()
+            && dataset.schema.fields() == schema_from(schema)?.fields()
             && units.iter().all(|&unit| unit < dataset.units.len());
         if !is_planned {
             return Err(changed(name));
@@ -77,25 +78,25 @@ impl Side {
 }
 
 impl Reader<'_> {
-    /// Reads part `part` of `parts` of this host's rows, by all threads.
+    /// Reads part `part` of `parts` of this host's rows, on all threads.
     pub(super) fn part(&self, part: usize, parts: usize) -> Result<Loaded, ClusterError> {
-        let border = |part: usize| self.side.units.len() * part / parts;
-        self.units(&self.side.units[border(part)..border(part + 1)], true)
+        let border = |part: usize| self.input.units.len() * part / parts;
+        self.units(&self.input.units[border(part)..border(part + 1)], true)
     }
 
-    /// Reads all of this host's rows, and gives them as soon as they take `bytes` bytes. Counts
-    /// them.
+    /// Reads all of this host's rows, and gives them in waves of at least `bytes` bytes. Returns their
+    /// counts. `before` holds the counts of an earlier revolution.
     ///
     /// # Errors
-    /// If others come than `before`, when they were given first.
+    /// If a wave has another number of rows than before.
     pub(super) fn feed(&self, bytes: u64, before: Option<&Loaded>, give: &mut Give<'_>) -> Result<Loaded, JoinError> {
         let is_first = before.is_none();
         let (mut wave, mut all) = (Loaded::default(), Loaded::default());
         let mut give = |all: &mut Loaded, wave: Loaded| {
             let as_before = before.is_none_or(|before| before.waves.get(all.waves.len()) == Some(&wave.rows));
-            if as_before { give(all.count(wave)) } else { Err(outside(changed(&self.side.name))) }
+            if as_before { give(all.count(wave)) } else { Err(outside(changed(&self.input.name))) }
         };
-        let (mut rest, mut at_once) = (&self.side.units[..], 1);
+        let (mut rest, mut at_once) = (&self.input.units[..], 1);
         while !rest.is_empty() {
             let units;
             (units, rest) = rest.split_at(at_once.min(rest.len()));
@@ -105,25 +106,25 @@ impl Reader<'_> {
             if wave.bytes >= bytes {
                 give(&mut all, std::mem::take(&mut wave))?;
             }
-            // Many threads must not read much more than is wanted.
+            // All threads together must not read much more than a wave.
             at_once = ((bytes - wave.bytes) / each).clamp(1, self.threads as u64) as usize;
         }
         give(&mut all, wave)?;
         Ok(all)
     }
 
-    /// `is_first` says that these rows have not been read before.
+    /// Reads units. `is_first` means that their rows have not been read before.
     fn units(&self, units: &[usize], is_first: bool) -> Result<Loaded, ClusterError> {
         let (next, held) = (AtomicUsize::new(0), AtomicU64::new(0));
         let parts: Vec<Mutex<Loaded>> = units.iter().map(|_| Mutex::default()).collect();
         let work = || -> Result<(), ClusterError> {
             while let Some((place, &unit)) = Some(next.fetch_add(1, Relaxed)).and_then(|at| Some((at, units.get(at)?)))
             {
-                let loaded = self.read(&self.side.dataset.units[unit], is_first, |bytes| {
+                let loaded = self.read(&self.input.dataset.units[unit], is_first, |bytes| {
                     self.check_memory(held.fetch_add(bytes, Relaxed) + bytes)
                 });
                 *parts[place].lock().unwrap_or_else(PoisonError::into_inner) = loaded.inspect_err(|_| {
-                    // Nobody goes on to another unit.
+                    // The other threads take no further unit.
                     next.store(units.len(), Relaxed);
                 })?;
             }
@@ -141,14 +142,14 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    /// A side that takes more than all there may be is not read to its end.
+    /// Refuses rows that alone exceed the memory limit, before all of them are read.
     fn check_memory(&self, bytes: u64) -> Result<(), ClusterError> {
         match self.memory_bytes {
             Some(limit) if bytes > limit => Err(ClusterError::Option {
                 option: "memory_limit",
                 reason: format!(
                     "this host's rows of '{}' alone take more than {limit} bytes; allow more, or use more hosts",
-                    self.side.name
+                    self.input.name
                 ),
             }),
             _ => Ok(()),
@@ -167,7 +168,7 @@ impl Reader<'_> {
         for decoded in unit.read_columns(&self.scan.columns).map_err(cancelled)? {
             self.stop.check()?;
             let decoded = decoded.map_err(cancelled)?;
-            // The same rows are shown once, and the work of each revolution.
+            // Rows count once, and bytes in each revolution.
             if is_first {
                 self.progress.read(decoded.batch.num_rows(), decoded.input_bytes);
             } else {
@@ -187,12 +188,13 @@ impl Reader<'_> {
 
 fn changed(name: &str) -> ClusterError {
     let reason = format!(
-        "'{name}' is not what it was when the join was planned: its files have changed, or are others on this host"
+        "the files of '{name}' differ from those that the join was planned with: they have changed, or this host \
+            has others"
     );
     ClusterError::Option { option: "LEFT and RIGHT", reason }
 }
 
-/// An error of who gives rows to the join.
+/// Wraps an error of this crate, to pass it through the join.
 pub(super) fn outside(error: ClusterError) -> JoinError {
     match error {
         ClusterError::Cancelled => JoinError::Cancelled,
@@ -208,7 +210,7 @@ impl Loaded {
         self.rows_bad += more.rows_bad;
     }
 
-    /// Counts other rows, of which the most bytes at a time are of interest, and gives them.
+    /// Adds the counts of other rows, and returns these. `bytes` is the most at one time.
     pub(super) fn count(&mut self, other: Self) -> Vec<RecordBatch> {
         let Self { batches, rows, bytes, rows_bad, .. } = other;
         self.waves.push(rows);
@@ -223,8 +225,8 @@ impl Loaded {
 mod tests {
     use std::fs;
 
-    use annulus_dataset::input::InputOptions;
-    use annulus_join::types::{JoinType, Side as JoinSide};
+    use annulus_dataset::InputOptions;
+    use annulus_join::JoinType;
 
     use super::*;
     use crate::{
@@ -234,46 +236,48 @@ mod tests {
 
     /// Match bits belong to rows by their places.
     #[test]
-    fn rows_that_are_others_when_they_are_read_again_are_refused() {
+    fn rows_that_change_between_revolutions_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("names.csv");
         fs::write(&file, "name\nada\neve\nbob\nzoe\n").unwrap();
         let paths = vec![file.to_str().unwrap().to_owned()];
-        let options = InputOptions { unit_bytes: 8, ..InputOptions::default() };
+        let options = InputOptions::default().with_unit_bytes(8);
         let dataset = Dataset::open(&paths, &options).unwrap();
-        let input = |name: &str| Input { name: name.to_owned(), paths: paths.clone(), options: options.clone() };
+        let named = |name: &str| Input { name: name.to_owned(), paths: paths.clone(), options: options.clone() };
         let query = Query {
-            left: input("a"),
-            right: input("b"),
+            left: named("a"),
+            right: named("b"),
             on: vec![("name".to_owned(), "name".to_owned())],
             condition: None,
             join: JoinKind(JoinType::Inner),
+            select: None,
             suffix: "_b".to_owned(),
         };
         let condition = Condition::new(&query, &dataset.schema, &dataset.schema, 0).unwrap();
-        let bound = plan::bind(&condition, &query, JoinSide::Left, Algorithm::Hash).unwrap();
-        let side = Side { units: (0..dataset.units.len()).collect(), dataset, name: "a".to_owned() };
-        let (stop, progress) = (Stop::default(), Progress::default());
-        let scan = &bound.scans[0];
-        let reader = Reader { side: &side, scan, threads: 1, memory_bytes: None, stop: &stop, progress: &progress };
+        let bound = plan::bind(&condition, &query, Side::Left, Algorithm::Hash).unwrap();
+        let input = HostInput { units: (0..dataset.units.len()).collect(), dataset, name: "a".to_owned() };
+        let (stop, progress) = (Stop::default(), Counters::default());
+        let scan = &bound.scans.left;
+        let (stop, progress) = (&stop, &progress);
+        let reader = Reader { input: &input, scan, threads: 1, memory_bytes: None, stop, progress };
         let mut given = Vec::new();
         let mut give = |batches: Vec<RecordBatch>| {
             given.push(batches.iter().map(RecordBatch::num_rows).sum::<usize>());
             Ok(())
         };
-        // Each unit is enough for a wave.
+        // Each unit is a wave.
         let first = reader.feed(1, None, &mut give).unwrap();
         let once = progress.get();
         let again = reader.feed(1, Some(&first), &mut give).unwrap();
         let twice = progress.get();
-        // The work of each revolution is shown, and the same rows once.
+        // Bytes count in each revolution, and rows once.
         assert_eq!((twice.rows_read, twice.bytes_read), (once.rows_read, 2 * once.bytes_read));
         assert_eq!((first.rows, &first.waves), (4, &again.waves));
         assert!(first.waves.len() > 1, "{:?}", first.waves);
-        // As many bytes, in fewer rows.
+        // The same number of bytes, in fewer rows.
         fs::write(&file, "name\nada\neve\nbob_zoe\n").unwrap();
         let error = reader.feed(1, Some(&first), &mut give).err().unwrap();
-        assert!(error.to_string().contains("its files have changed"), "{error}");
+        assert!(error.to_string().contains("they have changed"), "{error}");
         assert_eq!(progress.get().rows_read, 4);
     }
 }

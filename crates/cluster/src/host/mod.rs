@@ -1,11 +1,13 @@
-//! One host of a ring: it does what a coordinator tells it.
+//! One host of a ring, which carries out the orders of a coordinator.
 //!
 //! ```text
-//! orders -> session.rs: load.rs (this host's rows) -> cyclo-join around the ring (ring.rs) -> write.rs: files, seen when published
+//! orders -> queue.rs -> session.rs: load.rs (this host's rows) -> cyclo-join around the ring (ring.rs)
+//!        -> write.rs: files, hidden until they are published
 //! ```
 
 mod load;
 mod progress;
+mod queue;
 mod ring;
 #[cfg(test)]
 mod served;
@@ -27,10 +29,13 @@ use annulus_cyclo::CycloError;
 use annulus_roundabout::{HostId, RoundaboutError};
 use tracing::{error, field::display, info, warn};
 
-pub(crate) use self::session::{wave_bytes, writers_bytes};
 use self::{
-    progress::Progress,
+    progress::Counters,
     session::{Ended, Session},
+};
+pub(crate) use self::{
+    queue::{Queue, Seat},
+    session::{wave_bytes, writers_bytes},
 };
 pub use self::{ring::Member, stop::Stop};
 use crate::{
@@ -38,48 +43,72 @@ use crate::{
     error::ClusterError,
 };
 
-/// How often a host says that it is alive.
+/// The time between two reports that a host is alive.
 const ALIVE: Duration = Duration::from_millis(200);
 
-/// Does what `orders` say until they end, or an error has been reported. Orders that end early end
-/// the join, which leaves nothing. `member` is what a host of a ring of machines is; those of one
-/// machine need none. `stop` ends it from another thread.
+/// Runs one join as a process of this machine: carries out `orders` until they end, or an error has
+/// been reported. If the orders end early, the join ends and its files are removed. `stop` ends it
+/// from another thread.
 ///
 /// # Errors
-/// If threads cannot be started. What else goes wrong is reported.
+/// If threads cannot be started. All other errors are reported to the coordinator.
 pub fn serve(
     orders: impl Read + Send + 'static,
     reports: impl Write + Send + 'static,
-    member: Option<Member>,
+    stop: Stop,
+) -> Result<(), ClusterError> {
+    serve_at(orders, reports, None, stop)
+}
+
+/// A join's place at a node of a ring of machines.
+pub(crate) struct Admission {
+    pub(crate) member: Member,
+    pub(crate) seat: Arc<Seat>,
+}
+
+/// Runs one join like [`serve`], as a process of this machine or at a node.
+pub(crate) fn serve_at(
+    orders: impl Read + Send + 'static,
+    reports: impl Write + Send + 'static,
+    admission: Option<Admission>,
     stop: Stop,
 ) -> Result<(), ClusterError> {
     let reports = Arc::new(LineWriter::new(reports));
-    let orders = follow(orders, stop.clone())?;
-    let progress = Arc::new(Progress::default());
+    let queue = admission.as_ref().map(|admission| Arc::clone(admission.seat.queue()));
+    let orders = follow(orders, {
+        let stop = stop.clone();
+        move || {
+            stop.stop();
+            if let Some(queue) = queue {
+                queue.wake();
+            }
+        }
+    })?;
+    let progress = Arc::new(Counters::default());
     let (ended, until) = mpsc::channel();
     let ticker = {
         let (reports, progress) = (Arc::clone(&reports), Arc::clone(&progress));
         thread::Builder::new().name("alive".to_owned()).spawn(move || tick(&reports, &progress, &until))?
     };
-    let host = Session { orders, reports: Arc::clone(&reports), stop, progress, member, id: OnceLock::new() };
+    let host = Session { orders, reports: Arc::clone(&reports), stop, progress, admission, id: OnceLock::new() };
     let done = host.run();
-    tell(host.id.get(), &done);
+    log(host.id.get(), &done);
     drop(ended);
-    // It has nothing left to say but that reports cannot be written, which the next line finds out,
-    // too.
+    // It fails only if reports cannot be written, which the next line finds out, too.
     ticker.join().ok();
     if let Err(error) = done {
-        // A coordinator that is gone needs to know nothing, and users have been told by it.
+        // The coordinator may have gone.
         reports.write(&report_of(&error)).ok();
     }
     Ok(())
 }
 
-/// Says in the log what became of a join. `id` is the same on all hosts.
-fn tell(id: Option<&String>, done: &Result<Ended, ClusterError>) {
+/// Logs the outcome of a join. `id` is the same on all hosts.
+fn log(id: Option<&String>, done: &Result<Ended, ClusterError>) {
     let join = id.map(display);
     match done {
         Ok(Ended::Kept) => info!(join, "the join succeeded"),
+        Ok(Ended::Refused) => warn!("refused a join: this host is busy with another one"),
         Ok(Ended::Unconfirmed) => {
             warn!(join, "the coordinator has gone; the files of this host stay only if the result is complete");
         }
@@ -88,8 +117,8 @@ fn tell(id: Option<&String>, done: &Result<Ended, ClusterError>) {
     }
 }
 
-/// Says that this host is alive until it ends.
-fn tick(reports: &LineWriter<impl Write>, progress: &Progress, until: &Receiver<()>) {
+/// Reports that this host is alive until it ends.
+fn tick(reports: &LineWriter<impl Write>, progress: &Counters, until: &Receiver<()>) {
     while until.recv_timeout(ALIVE) == Err(mpsc::RecvTimeoutError::Timeout) {
         if reports.write(&Report::Alive(progress.get())).is_err() {
             return;
@@ -97,29 +126,35 @@ fn tick(reports: &LineWriter<impl Write>, progress: &Progress, until: &Receiver<
     }
 }
 
-/// Reads orders on a thread of its own, so that their end is noticed whatever the host is at. One
-/// that comes before its time is their end, too.
-fn follow(orders: impl Read + Send + 'static, stop: Stop) -> Result<Receiver<Order>, ClusterError> {
-    // The next one comes when this host has said that it has done the one before.
+/// Reads orders on their own thread, so that their end is noticed during any step. An order that
+/// comes too early ends them, too. Calls `ended` at the end.
+fn follow(
+    orders: impl Read + Send + 'static,
+    ended: impl FnOnce() + Send + 'static,
+) -> Result<Receiver<Order>, ClusterError> {
+    // The next order comes when this host has reported the end of the step before.
     let (sender, receiver) = mpsc::sync_channel(1);
     let read = move || {
         for order in LineReader::new(orders) {
             let Ok(order) = order else { break };
-            // That the coordinator lives is all that it says.
+            // A sign of life carries nothing else.
             if !matches!(order, Order::Heard) && sender.try_send(order).is_err() {
                 break;
             }
         }
-        stop.stop();
+        // The receiver must find the host stopped when there are no more orders.
+        ended();
+        drop(sender);
     };
     thread::Builder::new().name("orders".to_owned()).spawn(read)?;
     Ok(receiver)
 }
 
+/// Returns the last report of a host that failed.
 fn report_of(error: &ClusterError) -> Report {
     let (reason, other) = match error {
         ClusterError::Cancelled => return Report::Stopped,
-        // The coordinator names the host, and says that it has failed.
+        // The coordinator adds the host's name and that it has failed.
         ClusterError::Cyclo(CycloError::Ring(RoundaboutError::Failed { failure, detail })) => {
             let detail = detail.as_ref().map(|detail| format!(" ({detail})")).unwrap_or_default();
             (format!("{}{detail}", failure.reason), Some(failure.host))
@@ -130,8 +165,8 @@ fn report_of(error: &ClusterError) -> Report {
     Report::Failed { reason, other: other.map(|host| host.0) }
 }
 
-/// The other host that has failed, as far as this one can tell; while the ring is put together, a
-/// neighbour that it cannot do with.
+/// Returns the other host that caused an error, if this one can tell: while the ring is put
+/// together, the neighbour that it cannot connect to.
 fn blamed(error: &RoundaboutError) -> Option<HostId> {
     use RoundaboutError::{Accept, Connect, Handover, Secure, Wire};
     match error {
@@ -148,12 +183,12 @@ fn blamed(error: &RoundaboutError) -> Option<HostId> {
 mod tests {
     use std::sync::mpsc::{Sender, channel};
 
-    use annulus_join::error::JoinError;
+    use annulus_join::JoinError;
     use annulus_roundabout::{Failure, Reason};
 
     use super::*;
 
-    /// The same order again and again, until it is dropped.
+    /// Repeats one order until it is dropped.
     struct Flood(Sender<()>);
 
     impl Read for Flood {
@@ -178,8 +213,12 @@ mod tests {
     fn orders_that_come_without_end_are_not_kept() {
         let (ended, ends) = channel();
         let stop = Stop::default();
-        let orders = follow(Flood(ended), stop.clone()).unwrap();
-        // Nobody takes any, and they end all the same.
+        let orders = follow(Flood(ended), {
+            let stop = stop.clone();
+            move || stop.stop()
+        });
+        let orders = orders.unwrap();
+        // No order is taken, and they end nevertheless.
         assert_eq!(ends.iter().count(), 2);
         assert_eq!(orders.iter().count(), 1);
         assert!(matches!(stop.check(), Err(ClusterError::Cancelled)));

@@ -1,4 +1,4 @@
-//! How far a host is, for whoever asks.
+//! The progress of a host, and the memory of its process.
 
 use std::{
     fs, io,
@@ -8,28 +8,28 @@ use std::{
     },
 };
 
-use annulus_roundabout::Progress as RingProgress;
+use annulus_roundabout::Progress;
 
 use crate::control::{HostProgress, Phase};
 
-/// Counted by all threads.
+/// Counts the progress of a host, on all threads.
 #[derive(Default)]
-pub(super) struct Progress {
+pub(super) struct Counters {
     phase: Mutex<Phase>,
-    ring: OnceLock<Arc<RingProgress>>,
+    ring: OnceLock<Arc<Progress>>,
     rows_read: AtomicU64,
     bytes_read: AtomicU64,
     rows_out: AtomicU64,
 }
 
-impl Progress {
+impl Counters {
     pub(super) fn enter(&self, phase: Phase) {
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
     }
 
-    /// From now on the ring turns.
-    pub(super) fn follow(&self, ring: Arc<RingProgress>) {
-        // There is one ring.
+    /// Adds the counters of the ring, which turns from now on.
+    pub(super) fn follow(&self, ring: Arc<Progress>) {
+        // A join has one ring.
         self.ring.set(ring).ok();
         self.enter(Phase::Turning);
     }
@@ -39,7 +39,7 @@ impl Progress {
         self.bytes_read.fetch_add(bytes, Relaxed);
     }
 
-    /// Rows that have been read before, in an earlier revolution.
+    /// Counts bytes of rows that were read before, in an earlier revolution.
     pub(super) fn read_again(&self, bytes: u64) {
         self.bytes_read.fetch_add(bytes, Relaxed);
     }
@@ -62,16 +62,16 @@ impl Progress {
     }
 }
 
-/// Forgets how much memory this process has had before.
+/// Resets the peak memory of this process to its current memory.
 ///
 /// # Errors
-/// If the system does not let it.
+/// If the system does not allow it.
 pub(super) fn reset_peak() -> io::Result<()> {
     fs::write("/proc/self/clear_refs", "5")
 }
 
-/// The most memory that this process has had since [`reset_peak`], in bytes; 0 where the system
-/// does not tell.
+/// Returns the peak memory of this process since [`reset_peak`], in bytes; 0 where the system does
+/// not report it.
 pub(super) fn peak_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,4 @@
-//! How a host comes into its ring.
+//! Connects a host to its ring.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 #[cfg(feature = "ofi")]
 use annulus_roundabout::fabric::FabricOptions;
 use annulus_roundabout::{
-    Address, Clear, Host, HostId, Place, Protect, RingConfig, RoundaboutError, Stopper, Tls, secure::Identity,
+    Address, Clear, Host, HostId, Joining, Place, Protect, RingConfig, RoundaboutError, Stopper, Tls, secure::Identity,
 };
 
 use crate::{
@@ -20,33 +20,34 @@ use crate::{
     ring_file::{RingFile, RingHost, listen, resolve},
 };
 
-/// What a host of a ring of machines knows of it.
+/// A host of a ring of machines.
 #[derive(Clone)]
 pub struct Member {
-    /// The ring.
+    /// The ring's file.
     pub file: RingFile,
-    /// Who this host is.
+    /// The host's certificate and key.
     pub identity: Identity,
-    /// What joins may read and write here.
+    /// The folders that joins may read and write on this host.
     pub access: Access,
-    /// How long this host waits for the next order before it gives the join up. Other hosts may
-    /// need longer for a step.
+    /// The longest time that this host waits for the next order of a join. Other hosts may need
+    /// long for their step.
     pub step_timeout: Duration,
 }
 
-/// Finds the neighbours. `stopper` ends that, and then the host's part in the ring.
+/// Connects to the neighbours. `stopper` ends that, and later the host's part in the ring.
 pub(super) fn enter(task: &Task, member: Option<&Member>, stopper: &Stopper) -> Result<Host, ClusterError> {
     let refuse = |reason: String| ClusterError::Control { reason };
-    let place = Place::new(task.host, task.hosts);
-    let place = place.ok_or_else(|| refuse(format!("no host {} of {}", task.host, task.hosts)))?;
-    let timeout = Duration::from_millis(task.timeout_ms);
+    let ring = &task.ring;
+    let place = Place::new(ring.host, ring.hosts);
+    let place = place.ok_or_else(|| refuse(format!("no host {} of {}", ring.host, ring.hosts)))?;
+    let timeout = Duration::from_millis(ring.timeout_ms);
     let config = RingConfig::default()
-        .with_fragment_bytes(task.fragment_bytes)
+        .with_fragment_bytes(ring.fragment_bytes)
         .with_timeout(timeout)
-        // All hosts are ordered to turn at the same time.
+        // All hosts begin to connect at the same time.
         .with_connect_timeout(timeout)
-        .with_buffers(task.buffers);
-    match (&task.neighbours, member) {
+        .with_buffers(ring.buffers);
+    match (&ring.neighbours, member) {
         (Neighbours::Folder(folder), None) => by_folder(task, place, &config, folder, stopper),
         (Neighbours::Folder(_), Some(_)) => Err(refuse("hosts of a ring of machines have no folder".to_owned())),
         (Neighbours::Ring(names), Some(member)) => by_file(task, place, &config, names, member, stopper),
@@ -64,8 +65,9 @@ fn by_folder(
     let path = |host: HostId| socket(folder, host.index());
     let listener = UnixListener::bind(path(place.me()))?;
     let address = Address::Unix { listener, successor: path(place.successor()) };
-    let host = Host::join_ring_until(place, task.session, config, address, &Clear, stopper);
-    // Nobody else connects.
+    let host =
+        Host::join_ring(Joining::new(place, task.ring.session, address).with_config(config).with_stopper(stopper));
+    // No other host connects.
     leave(task, None);
     Ok(host?)
 }
@@ -81,7 +83,7 @@ fn by_file(
     let refuse = |reason: String| ClusterError::Control { reason };
     let host = |id: HostId| -> Result<&RingHost, ClusterError> {
         let name = names.get(id.index()).ok_or_else(|| refuse("a ring with too few names".to_owned()))?;
-        file.host(&name.parse().map_err(|_| refuse(format!("'{name}' is no name of a host")))?)
+        file.host(&name.parse().map_err(|_| refuse(format!("invalid host name '{name}'")))?)
     };
     let (me, successor, predecessor) = (host(place.me())?, host(place.successor())?, host(place.predecessor())?);
     if me.name != identity.member().host {
@@ -89,7 +91,7 @@ fn by_file(
     }
     let listener = listen(&me.data, "rows")?;
     let address = Address::Tcp { listener, successor: resolve(&successor.data)? };
-    let at = (place, task.session);
+    let at = (place, task.ring.session);
     let host = if file.trusted_network {
         join((file, me), at, config, address, &Clear, stopper)
     } else {
@@ -99,7 +101,8 @@ fn by_file(
     Ok(host?)
 }
 
-/// By libfabric, if the ring's file says so: what is protected on sockets is sealed there.
+/// Joins the ring by libfabric if the ring's file says so, and by sockets otherwise. With libfabric,
+/// fragments are sealed unless the network is trusted.
 #[cfg_attr(not(feature = "ofi"), expect(unused_variables))]
 fn join(
     (file, me): (&RingFile, &RingHost),
@@ -113,17 +116,25 @@ fn join(
     if let Some(provider) = &file.fabric {
         let (node, sealed) = (me.fabric_address.as_deref(), !file.trusted_network);
         let options = FabricOptions::new(provider).with_node(node).with_sealed(sealed);
-        return Host::join_ring_by_fabric(place, session, config, address, protect, &options, stopper);
+        return Host::join_ring(
+            Joining::new(place, session, address)
+                .with_config(config)
+                .with_protect(protect)
+                .with_fabric(&options)
+                .with_stopper(stopper),
+        );
     }
-    Host::join_ring_until(place, session, config, address, protect, stopper)
+    Host::join_ring(
+        Joining::new(place, session, address).with_config(config).with_protect(protect).with_stopper(stopper),
+    )
 }
 
-/// Takes away this host's socket, and the folder with the last one: a coordinator that is killed
-/// takes nothing away.
+/// Removes this host's socket, and the folder with the last one. A coordinator that is killed does
+/// not remove them.
 pub(super) fn leave(task: &Task, member: Option<&Member>) {
-    let (Neighbours::Folder(folder), None) = (&task.neighbours, member) else { return };
-    // They may be gone already, or the folder may hold the sockets of others.
-    fs::remove_file(socket(folder, task.host.into())).ok();
+    let (Neighbours::Folder(folder), None) = (&task.ring.neighbours, member) else { return };
+    // They may be gone already, or the folder may hold the sockets of other hosts.
+    fs::remove_file(socket(folder, task.ring.host.into())).ok();
     fs::remove_dir(folder).ok();
 }
 

@@ -1,25 +1,23 @@
-//! Orders as a node gets them, from a coordinator that may be anybody's.
+//! Orders as a node gets them, from a coordinator that may be any program.
 
 use std::{
     fs,
     io::{self, Read, Write},
+    net::{TcpListener, TcpStream},
     path::Path,
     sync::mpsc::{Sender, channel},
     time::Duration,
 };
 
-use annulus_dataset::{
-    input::InputOptions,
-    output::{Compression, Existing, OutputFormat},
-};
-use annulus_join::types::JoinType;
+use annulus_dataset::{Compression, Existing, InputOptions, OutputFormat};
+use annulus_join::{JoinType, Side, Sides};
 use annulus_roundabout::secure::{Authority, HostFiles, HostName, Identity};
 use tempfile::TempDir;
 
 use super::*;
 use crate::{
     Access,
-    control::{Files, HostOutput, Neighbours, Task, schema_to},
+    control::{Files, HostOutput, InputTask, JoinTask, Neighbours, Resources, RingTask, Task, schema_to},
     job::{Algorithm, Input, JoinKind, Query},
     ring_file::RingFile,
 };
@@ -64,34 +62,31 @@ impl Scene {
             paths: vec![self.path(path)],
             options: InputOptions::default(),
         };
-        let dataset =
-            annulus_dataset::input::Dataset::open(&[self.path("in/a.csv")], &InputOptions::default()).unwrap();
+        let dataset = annulus_dataset::Dataset::open(&[self.path("in/a.csv")], &InputOptions::default()).unwrap();
         let schema = schema_to(&dataset.schema).unwrap();
+        let query = Query {
+            left: input("a", left),
+            right: input("b", right),
+            on: vec![("k".to_owned(), "k".to_owned())],
+            condition: None,
+            join: JoinKind(JoinType::Inner),
+            select: None,
+            suffix: "_b".to_owned(),
+        };
+        let input = InputTask { schema, units: None, files: Files::of(&dataset) };
         Task {
-            query: Query {
-                left: input("a", left),
-                right: input("b", right),
-                on: vec![("k".to_owned(), "k".to_owned())],
-                condition: None,
-                join: JoinKind(JoinType::Inner),
-                suffix: "_b".to_owned(),
+            join: JoinTask { query, now_ns: 0, rotate: Side::Right, algorithm: Algorithm::Hash, revolutions: 1 },
+            inputs: Sides { left: input.clone(), right: input },
+            ring: RingTask {
+                host: 0,
+                hosts: 1,
+                session: 7,
+                neighbours: Neighbours::Ring(vec!["alpha".to_owned()]),
+                fragment_bytes: 1 << 16,
+                buffers: 4,
+                timeout_ms: 5000,
             },
-            now_ns: 0,
-            schemas: [schema.clone(), schema],
-            units: [None, None],
-            files: [Files::of(&dataset), Files::of(&dataset)],
-            rotates_left: false,
-            algorithm: Algorithm::Hash,
-            host: 0,
-            hosts: 1,
-            session: 7,
-            neighbours: Neighbours::Ring(vec!["alpha".to_owned()]),
-            threads: Some(1),
-            fragment_bytes: 1 << 16,
-            buffers: 4,
-            timeout_ms: 5000,
-            memory_bytes: None,
-            revolutions: 1,
+            resources: Resources { threads: Some(1), memory_bytes: None },
             output: HostOutput {
                 dir: self.path(output).into(),
                 member: 0,
@@ -102,10 +97,15 @@ impl Scene {
         }
     }
 
-    /// What the host reports at last.
-    fn last_report(&self, orders: impl Read + Send + 'static) -> Report {
-        let (sender, reports) = channel();
-        serve(orders, Sent(sender), Some(self.member.clone()), Stop::default()).unwrap();
+    /// Returns the last report of the host.
+    fn last_report(&self, task: Option<Task>) -> Report {
+        let ((sender, reports), (entered, has_entered)) = (channel(), channel());
+        let orders = Talking::new(task, has_entered);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let seat = Arc::new(Arc::new(Queue::default()).seat(socket).unwrap());
+        let admission = Admission { member: self.member.clone(), seat };
+        serve_at(orders, Sent(sender, entered), Some(admission), Stop::default()).unwrap();
         let line: Vec<u8> = reports.iter().flatten().collect();
         let mut reports = LineReader::<_, Report>::new(&line[..]).map(Result::unwrap);
         reports.by_ref().filter(|report| !matches!(report, Report::Alive(_))).last().unwrap()
@@ -113,16 +113,20 @@ impl Scene {
 
     #[track_caller]
     fn fails(&self, task: Task) -> String {
-        let report = self.last_report(Talking::new(task));
+        let report = self.last_report(Some(task));
         let Report::Failed { reason, other: None } = report else { panic!("{report:?}") };
         reason
     }
 }
 
-struct Sent(Sender<Vec<u8>>);
+/// Passes reports on, and signals when the host has entered the join.
+struct Sent(Sender<Vec<u8>>, Sender<()>);
 
 impl Write for Sent {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        if data.starts_with(b"\"Entered\"") {
+            self.1.send(()).ok();
+        }
         self.0.send(data.to_owned()).map_err(|_| io::ErrorKind::BrokenPipe)?;
         Ok(data.len())
     }
@@ -132,23 +136,34 @@ impl Write for Sent {
     }
 }
 
-/// A coordinator that says something all the time: a task, and then without end that it is alive.
-struct Talking(Vec<u8>);
+/// A coordinator that orders a task, if it has one, and then reports without end that it is alive.
+struct Talking {
+    line: Vec<u8>,
+    task: Option<Vec<u8>>,
+    has_entered: Receiver<()>,
+}
 
 impl Talking {
-    fn new(task: Task) -> Self {
-        Self(line(&Order::Load(Box::new(task))))
+    fn new(task: Option<Task>, has_entered: Receiver<()>) -> Self {
+        let first = if task.is_some() { Order::Enter { wait: false } } else { Order::Heard };
+        Self { line: line(&first), task: task.map(|task| line(&Order::Load(Box::new(task)))), has_entered }
     }
 }
 
 impl Read for Talking {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.0.is_empty() {
-            self.0 = line(&Order::Heard);
+        if self.line.is_empty() {
+            self.line = match self.task.take() {
+                Some(task) => {
+                    self.has_entered.recv().ok();
+                    task
+                }
+                None => line(&Order::Heard),
+            };
         }
-        let bytes = self.0.len().min(into.len());
-        into[..bytes].copy_from_slice(&self.0[..bytes]);
-        self.0.drain(..bytes);
+        let bytes = self.line.len().min(into.len());
+        into[..bytes].copy_from_slice(&self.line[..bytes]);
+        self.line.drain(..bytes);
         Ok(bytes)
     }
 }
@@ -173,7 +188,7 @@ fn what_lies_outside_the_nodes_folders_is_not_read() {
         }
     }
     let mut relative = scene.task("in/a.csv", "in/a.csv", "out/o");
-    relative.query.left.paths = vec!["-".to_owned()];
+    relative.join.query.left.paths = vec!["-".to_owned()];
     assert!(scene.fails(relative).contains("cannot read '-'"));
 }
 
@@ -218,19 +233,19 @@ fn a_host_does_not_write_into_its_own_inputs() {
     assert!(!Path::new(&scene.path("in/o")).exists());
 }
 
-/// By a coordinator that is alive and does not go on.
+/// The coordinator is alive and orders no next step.
 #[test]
-fn a_node_is_not_held_for_ever() {
+fn a_node_is_not_held_forever() {
     let scene = Scene::new(Duration::from_millis(50));
-    let report = scene.last_report(Talking::new(scene.task("in/a.csv", "in/a.csv", "out/o")));
+    let report = scene.last_report(Some(scene.task("in/a.csv", "in/a.csv", "out/o")));
     let Report::Failed { reason, other: None } = report else { panic!("{report:?}") };
     assert!(reason.contains("the next step was not ordered within 0.05 s"), "{reason}");
     assert!(!Path::new(&scene.path("out/o/host-00")).exists());
 }
 
 #[test]
-fn a_node_is_not_held_by_who_orders_nothing() {
+fn a_node_is_not_held_by_a_coordinator_that_orders_nothing() {
     let scene = Scene::new(Duration::from_millis(50));
-    let report = scene.last_report(Talking(line(&Order::Heard)));
+    let report = scene.last_report(None);
     assert!(matches!(&report, Report::Failed { reason, .. } if reason.contains("the next step")), "{report:?}");
 }

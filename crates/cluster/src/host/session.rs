@@ -1,7 +1,8 @@
-//! One join on one host, step by step as it is ordered.
+//! One join on one host, step by step as the coordinator orders.
 
 use std::{
     io::Write,
+    mem,
     num::NonZeroUsize,
     sync::{
         Arc, OnceLock,
@@ -10,15 +11,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_cyclo::{Give, JoinSpec, Probe, Share};
-use annulus_dataset::output::{Collection, OutputOptions, SealedDataset, WholeDataset};
-use annulus_join::{error::JoinError, hash::Partitions};
+use annulus_cyclo::{Give, JoinSpec, Probe, Share, Supply};
+use annulus_dataset::{Collection, OutputOptions, SealedDataset, WholeDataset};
+use annulus_join::{JoinError, Partitions, Side, Sides};
 use arrow::array::RecordBatch;
 use tracing::info;
 
 use super::{
-    load::{Loaded, Reader, Side, outside},
-    progress::{self, Progress},
+    Admission,
+    load::{HostInput, Loaded, Reader, outside},
+    progress::{self, Counters},
+    queue::Refusal,
     ring::{self, Member},
     stop::Stop,
     write::write_while,
@@ -29,23 +32,23 @@ use crate::{
     plan::{self, Bound},
 };
 
-/// Memory for files that are being written, and for rows that are prepared together, at most.
+/// The most memory of files that are being written, and of rows that are prepared together.
 const MOST_BYTES: u64 = 256 << 20;
-/// Files take at most this part of what a host may use of memory.
+/// Files take at most this fraction of a host's memory limit.
 const WRITERS_SHARE: u64 = 8;
-/// Fragments' worth of rows that go around and are prepared together: each of them then meets few
-/// partitions, or values.
+/// The rotating rows prepared together, in fragments: each fragment then meets few partitions, or
+/// values.
 const WAVE_FRAGMENTS: u64 = 32;
-/// Such rows take at most this part of what a host may use of memory.
+/// These rows take at most this fraction of a host's memory limit.
 const WAVE_SHARE: u64 = 16;
 
-/// Bytes that all files that are being written may take.
+/// Returns the most bytes of all files that are being written.
 pub(crate) fn writers_bytes(memory_bytes: Option<u64>) -> u64 {
     (memory_bytes.unwrap_or(u64::MAX) / WRITERS_SHARE).min(MOST_BYTES)
 }
 
-/// Bytes of rows that go around and are read and prepared together. Three times as much is in
-/// memory: rows that are read, that are prepared, and that wait to be sent.
+/// Returns the bytes of rotating rows that are read and prepared together. Three times as much is in
+/// memory: rows being read, rows being prepared, and rows that wait to be sent.
 pub(crate) fn wave_bytes(fragment_bytes: u32, memory_bytes: Option<u64>) -> u64 {
     let fragment = u64::from(fragment_bytes);
     (WAVE_FRAGMENTS * fragment).min(MOST_BYTES).min(memory_bytes.unwrap_or(u64::MAX) / WAVE_SHARE).max(fragment)
@@ -55,34 +58,43 @@ pub(super) struct Session<W> {
     pub(super) orders: Receiver<Order>,
     pub(super) reports: Arc<LineWriter<W>>,
     pub(super) stop: Stop,
-    pub(super) progress: Arc<Progress>,
-    pub(super) member: Option<Member>,
-    /// What the log calls the join, from when it is known.
+    pub(super) progress: Arc<Counters>,
+    /// The place at a node, unless the host is a process of one machine.
+    pub(super) admission: Option<Admission>,
+    /// The join's id in the log, once it is known.
     pub(super) id: OnceLock<String>,
 }
 
-/// How a join has ended that did not fail here.
+/// The end of a join that did not fail on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// The result is complete.
     Kept,
-    /// The coordinator has ended before it said so.
+    /// The host was busy, and the join did not wait.
+    Refused,
+    /// The coordinator ended before it confirmed the result.
     Unconfirmed,
 }
 
 impl<W: Write> Session<W> {
-    /// All of it, to the end of the orders.
+    /// Runs all steps, until the orders end.
     pub(super) fn run(&self) -> Result<Ended, ClusterError> {
+        let Order::Enter { wait } = self.order()? else { return Err(out_of_order()) };
+        match self.enter(wait) {
+            Ok(()) => self.reports.write(&Report::Entered)?,
+            Err(Refusal::Busy) => return self.reports.write(&Report::Busy).map(|()| Ended::Refused),
+            Err(Refusal::Stopped) => return Err(ClusterError::Cancelled),
+        }
         let Order::Load(task) = self.order()? else { return Err(out_of_order()) };
-        let id = self.id.get_or_init(|| format!("{:016x}", task.session));
-        let (host, hosts, dir) = (task.host, task.hosts, task.output.dir.display());
+        let id = self.id.get_or_init(|| format!("{:016x}", task.ring.session));
+        let (host, hosts, dir) = (task.ring.host, task.ring.hosts, task.output.dir.display());
         info!(join = %id, "the join begins: host {host} of {hosts}, output '{dir}'");
         let task = task.checked()?;
-        // A node has joined before, and what that took is none of this join's.
-        let counts_memory = self.member.is_none() || progress::reset_peak().is_ok();
+        // A node's peak so far is that of earlier joins.
+        let counts_memory = self.admission.is_none() || progress::reset_peak().is_ok();
         let joined = self.join(&task);
-        // It may have failed before it came into the ring.
-        ring::leave(&task, self.member.as_ref());
+        // The host may have failed before it joined the ring.
+        ring::leave(&task, self.member());
         let (mut summary, sealed) = joined?;
         summary.peak_bytes = if counts_memory { progress::peak_bytes() } else { 0 };
         self.reports.write(&Report::Sealed(summary))?;
@@ -93,8 +105,8 @@ impl<W: Write> Session<W> {
         match self.order() {
             Ok(Order::Keep) => self.reports.write(&Report::Kept).map(|()| Ended::Kept),
             Ok(_) => Err(out_of_order()),
-            // The coordinator has ended too early: the manifest of all says whether it had come so far, where this host
-            // can see it.
+            // The coordinator ended early. The manifest of all, where this host can see it, tells whether the
+            // result is complete.
             Err(_) => {
                 Collection::remove_unless_in(&task.output.dir, task.output.member, &manifest)?;
                 Ok(Ended::Unconfirmed)
@@ -102,9 +114,22 @@ impl<W: Write> Session<W> {
         }
     }
 
-    /// The next order. A node does not wait for one for ever, even if its coordinator is alive.
+    fn member(&self) -> Option<&Member> {
+        self.admission.as_ref().map(|admission| &admission.member)
+    }
+
+    /// Waits for this join's turn.
+    fn enter(&self, wait: bool) -> Result<(), Refusal> {
+        let Some(admission) = &self.admission else { return Ok(()) };
+        admission.seat.enter(wait, &self.stop, |ahead| {
+            // A coordinator that has gone ends its orders.
+            self.reports.write(&Report::Queued { ahead }).ok();
+        })
+    }
+
+    /// Waits for the next order. A node waits for a limited time, even if its coordinator is alive.
     fn order(&self) -> Result<Order, ClusterError> {
-        let limit = self.member.as_ref().map_or(Duration::MAX, |member| member.step_timeout);
+        let limit = self.member().map_or(Duration::MAX, |member| member.step_timeout);
         self.orders.recv_timeout(limit).map_err(|ended| match ended {
             RecvTimeoutError::Disconnected => ClusterError::Cancelled,
             RecvTimeoutError::Timeout => ClusterError::Control {
@@ -117,99 +142,106 @@ impl<W: Write> Session<W> {
         })
     }
 
-    /// Opens both sides, which must be what this host may read, and where nothing is written.
-    fn open(&self, task: &Task) -> Result<[Side; 2], ClusterError> {
-        let (access, output) = (self.member.as_ref().map(|member| &member.access), &task.output);
+    /// Opens both inputs. Refuses paths that the node does not open to joins, and inputs in the output
+    /// folder.
+    fn open(&self, task: &Task) -> Result<Sides<HostInput>, ClusterError> {
+        let (access, output) = (self.member().map(|member| &member.access), &task.output);
         if let Some(access) = access {
-            // A host's own folder may be a link that is there already.
+            // The host's own folder may exist already, as a link.
             [&output.dir, &Collection::member_dir(&output.dir, output.member)]
                 .into_iter()
                 .try_for_each(|dir| access.check_output(dir))?;
         }
-        task.query.refuse_nested(&output.dir, output.format)?;
-        let sides = [Side::open(task, 0, access)?, Side::open(task, 1, access)?];
+        task.join.query.refuse_nested(&output.dir, output.format)?;
+        let sides = Sides::try_from_fn(|side| HostInput::open(task, side, access))?;
         // The coordinator sees only its own files.
         sides.iter().try_for_each(|side| side.dataset.refuse_inputs_in(&output.dir))?;
         Ok(sides)
     }
 
-    /// Everything up to files that are complete and cannot be seen.
+    /// Runs the steps up to files that are complete and hidden.
     fn join(&self, task: &Task) -> Result<(HostSummary, SealedDataset), ClusterError> {
         let start = Instant::now();
         let sides = self.open(task)?;
         let bound = bind(task, &sides)?;
-        // What cannot be written is known before anything is read.
+        // An output that cannot be written is an error before anything is read.
         let files = create_files(task, &bound)?;
         let (stop, progress) = (&self.stop, &*self.progress);
-        let (threads, memory_bytes) = (task.threads(), task.memory_bytes);
-        let readers = [0, 1].map(|side| Reader {
-            side: &sides[side],
+        let (threads, memory_bytes) = (task.threads(), task.resources.memory_bytes);
+        let reader = |side: Side| Reader {
+            input: &sides[side],
             scan: &bound.scans[side],
             threads,
             memory_bytes,
             stop,
             progress,
-        });
-        let (stays, around) = if task.rotates_left { (1, 0) } else { (0, 1) };
-        let mut read = [Loaded::default(), Loaded::default()];
-        let first = readers[stays].part(0, task.revolutions)?;
+        };
+        let rotate = task.join.rotate;
+        let (rotating, stationary) = (reader(rotate), reader(rotate.other()));
+        let mut build = Loaded::default();
+        let first = stationary.part(0, task.join.revolutions)?;
         let mut summary = HostSummary { load_ms: milliseconds(start.elapsed()), ..HostSummary::default() };
         self.reports.write(&Report::Loaded { build_rows: first.rows })?;
         let Order::Prepare { build_rows } = self.order()? else { return Err(out_of_order()) };
 
         self.progress.enter(Phase::Preparing);
         let partitions = Partitions::for_rows(build_rows.try_into().unwrap_or(usize::MAX));
-        let spec = JoinSpec::new(bound.output.clone(), bound.condition(partitions), task.fragment_bytes as usize)
+        let spec = JoinSpec::new(bound.output.clone(), bound.condition(partitions), task.ring.fragment_bytes as usize)
             .with_threads(task.threads())
             .with_cancel(self.stop.token.clone());
-        let share = Share::prepare(&spec, read[stays].count(first), Vec::new())?;
+        let share = Share::prepare(&spec, build.count(first), Vec::new())?;
         self.stop.check()?;
         self.reports.write(&Report::Prepared)?;
         let Order::Turn = self.order()? else { return Err(out_of_order()) };
-        let later = |part: usize| Ok(read[stays].count(readers[stays].part(part, task.revolutions).map_err(outside)?));
+        let later = |part: usize| Ok(build.count(stationary.part(part, task.join.revolutions).map_err(outside)?));
         let fed = OnceLock::new();
         let feed = |give: &mut Give<'_>| {
-            // Again in each revolution.
-            let bytes = wave_bytes(task.fragment_bytes, task.memory_bytes);
-            let rows = readers[around].feed(bytes, fed.get(), give)?;
+            // Called in each revolution.
+            let bytes = wave_bytes(task.ring.fragment_bytes, task.resources.memory_bytes);
+            let rows = rotating.feed(bytes, fed.get(), give)?;
             fed.set(rows).ok();
             Ok(())
         };
-        let sealed = self.turn(task, share, later, &feed, files, &mut summary)?;
-        read[around] = fed.into_inner().unwrap_or_default();
-        (summary.rows, summary.bytes) = (read.each_ref().map(|side| side.rows), read.each_ref().map(|side| side.bytes));
+        let sealed = self.turn(task, (share, later, &feed), (&bound, files), &mut summary)?;
+        let mut read = Sides { left: build, right: fed.into_inner().unwrap_or_default() };
+        if rotate == Side::Left {
+            mem::swap(&mut read.left, &mut read.right);
+        }
+        summary.rows = read.as_ref().map(|side| side.rows).into_array();
+        summary.bytes = read.as_ref().map(|side| side.bytes).into_array();
         summary.rows_bad = read.iter().map(|side| side.rows_bad).sum();
         Ok((summary, sealed))
     }
 
-    /// Around the ring, once for each part of what stays.
+    /// Runs the revolutions of the ring, one for each part of the stationary relation.
     fn turn(
         &self,
         task: &Task,
-        share: Share,
-        later: impl FnMut(usize) -> Result<Vec<RecordBatch>, JoinError>,
-        feed: &Probe<'_>,
-        files: WholeDataset,
+        (share, later, feed): (Share, impl FnMut(usize) -> Result<Vec<RecordBatch>, JoinError>, &Probe<'_>),
+        (bound, files): (&Bound, WholeDataset),
         summary: &mut HostSummary,
     ) -> Result<SealedDataset, ClusterError> {
         let start = Instant::now();
-        let mut host = ring::enter(task, self.member.as_ref(), &self.stop.ring)?;
+        let mut host = ring::enter(task, self.member(), &self.stop.ring)?;
         self.progress.follow(host.progress());
-        let parts = NonZeroUsize::new(task.revolutions).unwrap_or(NonZeroUsize::MIN);
-        let progress = &self.progress;
+        let parts = NonZeroUsize::new(task.join.revolutions).unwrap_or(NonZeroUsize::MIN);
+        let (progress, projection) = (&self.progress, bound.projection.as_ref());
+        let supply = Supply::new().with_parts(parts, later).with_probe(feed);
         let turn = write_while(&files, task.threads(), &self.stop.token, |writers| {
-            share.turn_parts(&mut host, parts, later, Some(feed), &|_, batch: RecordBatch| {
+            share.turn_with(&mut host, supply, &|_, batch: RecordBatch| {
+                let batch = projection.map_or(Ok(batch.clone()), |projection| projection.apply(&batch));
+                let batch = batch.map_err(outside)?;
                 progress.wrote(batch.num_rows());
                 writers.take(batch)
             })
         })?;
         host.finish()?;
-        // What was to be written when the stop came was not.
+        // After a stop, batches are dropped instead of written.
         self.stop.check()?;
         self.progress.enter(Phase::Writing);
         summary.rows_out = self.progress.get().rows_out;
-        if task.host == 0 && summary.rows_out == 0 {
-            // Whoever reads a result without rows finds its columns.
+        if task.ring.host == 0 && summary.rows_out == 0 {
+            // Readers of a result without rows find its columns.
             files.write_columns(0)?;
         }
         let sealed = files.seal()?;
@@ -226,24 +258,24 @@ impl<W: Write> Session<W> {
     }
 }
 
-fn bind(task: &Task, sides: &[Side; 2]) -> Result<Bound, ClusterError> {
-    let [left, right] = sides.each_ref().map(|side| &side.dataset.schema);
-    let condition = plan::Condition::new(&task.query, left, right, task.now_ns)?;
-    plan::bind(&condition, &task.query, task.rotate(), task.algorithm)
+fn bind(task: &Task, inputs: &Sides<HostInput>) -> Result<Bound, ClusterError> {
+    let Sides { left, right } = inputs.as_ref().map(|input| &input.dataset.schema);
+    let join = &task.join;
+    let condition = plan::Condition::new(&join.query, left, right, join.now_ns)?;
+    plan::bind(&condition, &join.query, join.rotate, join.algorithm)
 }
 
 fn create_files(task: &Task, bound: &Bound) -> Result<WholeDataset, ClusterError> {
     let output = &task.output;
     let mut options = OutputOptions::new(Collection::member_dir(&output.dir, output.member), output.format);
     (options.compression, options.existing) = (output.compression, output.existing);
-    let schema = annulus_join::output::Output::try_new(bound.output.clone())?.schema().clone();
-    let settings = Collection::member_settings(output.member, task.session);
-    let memory = writers_bytes(task.memory_bytes) as usize;
-    Ok(WholeDataset::create(&options, settings, schema, task.threads(), memory)?)
+    let settings = Collection::member_settings(output.member, task.ring.session);
+    let memory = writers_bytes(task.resources.memory_bytes) as usize;
+    Ok(WholeDataset::create(&options, settings, bound.schema()?, task.threads(), memory)?)
 }
 
 fn out_of_order() -> ClusterError {
-    ClusterError::Control { reason: "an order came out of its turn".to_owned() }
+    ClusterError::Control { reason: "an order came at the wrong step".to_owned() }
 }
 
 fn milliseconds(time: Duration) -> f64 {

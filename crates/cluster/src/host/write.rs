@@ -1,5 +1,5 @@
-//! Files that are written while the join goes on. Encoding a batch takes longer than joining it: a
-//! thread that did both would keep those that share a fragment with it waiting.
+//! Writes files during the join, on separate threads. Encoding a batch takes longer than joining it:
+//! a thread that did both would delay the threads that share a fragment with it.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -12,16 +12,16 @@ use std::{
 };
 
 use annulus_cyclo::CycloError;
-use annulus_dataset::output::WholeDataset;
-use annulus_join::{cancel::CancelToken, error::JoinError};
+use annulus_dataset::WholeDataset;
+use annulus_join::{CancelToken, JoinError};
 use arrow::array::RecordBatch;
 
 use crate::error::ClusterError;
 
-/// Batches that wait for a thread.
+/// The batches that may wait for a thread.
 const WAITING: usize = 2;
 
-/// Where a join's batches go. Any number of threads may give some.
+/// Takes the batches of a join, from any number of threads.
 pub(super) struct Writers<'a> {
     batches: SyncSender<RecordBatch>,
     failed: &'a Failed,
@@ -33,11 +33,11 @@ struct Failed {
     first: Mutex<Option<ClusterError>>,
 }
 
-/// Runs `join`, whose batches go to `count` files by a thread for each, and waits until all are
-/// written. Batches that wait when `cancel` asks for a stop are not.
+/// Runs `join`, writes its batches to `count` files on one thread each, and waits until all are
+/// written. Batches that still wait when `cancel` is set are dropped.
 ///
 /// # Errors
-/// The first one of a file, or else that of `join`.
+/// The first error of a file, or else that of `join`.
 pub(super) fn write_while<T>(
     files: &WholeDataset,
     count: usize,
@@ -47,7 +47,7 @@ pub(super) fn write_while<T>(
     let (sender, receiver) = sync_channel(WAITING);
     let (receiver, failed) = (Mutex::new(receiver), Failed::default());
     let joined = thread::scope(|scope| {
-        // Dropped before threads are waited for, which then end.
+        // Dropped before the scope waits for its threads, so that they end.
         let writers = Writers { batches: sender, failed: &failed };
         for file in 0..count {
             let (receiver, failed) = (&receiver, &failed);
@@ -58,12 +58,12 @@ pub(super) fn write_while<T>(
     });
     match failed.first.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),
-        None => joined.map_err(told_from_outside),
+        None => joined.map_err(unwrapped),
     }
 }
 
-/// Writes what nobody else has taken. After an error or a stop nothing is written, but all is
-/// taken, so that nobody waits.
+/// Takes batches and writes them. After an error or a stop, batches are still taken, so that the
+/// join does not wait, and dropped.
 fn write(
     (files, file): (&WholeDataset, usize),
     batches: &Mutex<Receiver<RecordBatch>>,
@@ -86,10 +86,10 @@ fn write(
 }
 
 impl Writers<'_> {
-    /// Gives a batch to whoever is idle; waits if too many wait.
+    /// Gives a batch to an idle thread. Waits while too many batches wait.
     ///
     /// # Errors
-    /// If a file has failed, whose error comes at the end.
+    /// If a file has failed. Its own error is returned at the end.
     pub(super) fn take(&self, batch: RecordBatch) -> Result<(), JoinError> {
         if self.failed.is_set.load(Relaxed) || self.batches.send(batch).is_err() {
             return Err(JoinError::Outside("a file cannot be written".into()));
@@ -98,8 +98,8 @@ impl Writers<'_> {
     }
 }
 
-/// The error of who gave rows, as it was before it went through the join.
-fn told_from_outside(error: CycloError) -> ClusterError {
+/// Unwraps an error of this crate that was passed through the join.
+fn unwrapped(error: CycloError) -> ClusterError {
     let CycloError::Join(JoinError::Outside(error)) = error else { return error.into() };
     error.downcast::<ClusterError>().map_or_else(|error| JoinError::Outside(error).into(), |error| *error)
 }

@@ -1,4 +1,4 @@
-//! Who has connected to a node and has not said yet what for.
+//! Callers: connections to a node that have not sent their greeting yet.
 
 use std::{
     collections::VecDeque,
@@ -11,16 +11,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So many are heard at a time.
+/// The most callers that a node hears at a time.
 pub(super) const CALLERS: usize = 64;
-/// So long each is heard at least. After that it is hung up on if others wait, the oldest first.
+/// The least time that a caller gets. After that its connection is closed if others wait, the oldest
+/// first.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// All of them, the oldest first.
+/// The callers of a node, the oldest first.
 #[derive(Default)]
 pub(super) struct Callers {
     hearing: Mutex<VecDeque<Arc<Caller>>>,
-    /// One has been heard, or has gone.
+    /// Signals that a caller has been heard, or has gone.
     fewer: Condvar,
 }
 
@@ -30,17 +31,17 @@ struct Caller {
     hung_up: AtomicBool,
 }
 
-/// One that is being heard, until this is dropped.
+/// A caller that is being heard, until this is dropped.
 pub(super) struct Hearing<'a> {
     callers: &'a Callers,
     caller: Arc<Caller>,
 }
 
 impl Callers {
-    /// One more is heard, as soon as there is room: the oldest makes it, after its time.
+    /// Adds a caller as soon as there is room. The oldest caller makes room when its time is over.
     ///
     /// # Errors
-    /// If there is no socket to hang up with.
+    /// If the socket cannot be cloned.
     pub(super) fn hear(&self, stream: &TcpStream) -> io::Result<Hearing<'_>> {
         let socket = stream.try_clone()?;
         let mut hearing = self.lock();
@@ -59,13 +60,13 @@ impl Callers {
 }
 
 impl Caller {
-    /// Hangs up if it has had its time. When to look again.
+    /// Closes the connection if the caller has had its time. Returns the time until the next look.
     fn make_room(&self) -> Duration {
         let left = GRACE.saturating_sub(self.since.elapsed());
         if !left.is_zero() {
             return left;
         }
-        // It may have gone already. Who reads from it notices.
+        // It may be closed already. The thread that reads from it notices.
         self.socket.shutdown(Shutdown::Both).ok();
         self.hung_up.store(true, Relaxed);
         GRACE
@@ -73,7 +74,7 @@ impl Caller {
 }
 
 impl Hearing<'_> {
-    /// Nobody hangs up on it from here on. Whether somebody has.
+    /// Ends the hearing: from here on its connection stays open. Returns whether it was closed before.
     pub(super) fn end(self) -> bool {
         let caller = Arc::clone(&self.caller);
         drop(self);
@@ -94,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// Who has not spoken makes room for the next, the oldest first, and nobody before its time.
+    /// A silent caller makes room for the next, the oldest first, and none before its time.
     #[test]
     fn the_oldest_makes_room() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -109,7 +110,7 @@ mod tests {
             let mut stream = &all[0].1;
             stream.set_read_timeout(Some(50 * GRACE)).unwrap();
             scope.spawn(move || {
-                // Until it is hung up on.
+                // Until its connection is closed.
                 assert_eq!(stream.read(&mut [0]).unwrap(), 0);
                 assert!(oldest.end());
             });

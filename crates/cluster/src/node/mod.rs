@@ -1,13 +1,12 @@
-//! A host of a ring of machines: it waits for coordinators, and does what they say, one join at a
-//! time.
+//! A node: a host of a ring of machines. It accepts joins from coordinators, and runs one at a time.
 
 mod callers;
 
 use std::{
     collections::VecDeque,
     io::{self, ErrorKind, Read, Write},
-    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -17,46 +16,49 @@ use tracing::{error, info, warn};
 
 use self::callers::{CALLERS, Callers, Hearing};
 use crate::{
-    control::{Lane, LineWriter, Report},
+    control::{Channel, Greeting, LineWriter, Report, VERSION},
     error::ClusterError,
-    host::{self, Member, Stop},
+    host::{self, Admission, Member, Queue, Seat, Stop},
     job::LEAST_TIMEOUT,
     ring_file::listen,
 };
 
-/// So long who has connected may take to say what for.
+/// The time that a caller has to send its greeting.
 const HEARING: Duration = Duration::from_secs(5);
-/// Between attempts to take callers, if the system refuses.
+/// The pause before the next attempt to accept a connection, if the system refuses one.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A node that listens.
+/// A node that listens for coordinators.
+///
+/// ```no_run
+/// use std::{path::Path, time::Duration};
+///
+/// use annulus_cluster::{Access, Member, Node, RingFile};
+/// use annulus_roundabout::secure::Role;
+///
+/// let file = RingFile::load(Path::new("ring.toml"))?;
+/// let identity = file.identity(Role::Host, None)?;
+/// let access = Access::new(&["/shared".into()], &["/shared".into()], &file.certificates)?;
+/// let member = Member { file, identity, access, step_timeout: Duration::from_secs(3600) };
+/// Node::listen(member, Duration::from_secs(5))?.run();
+/// # #[allow(unreachable_code)]
+/// # Ok::<_, annulus_cluster::ClusterError>(())
+/// ```
 pub struct Node {
     member: Member,
     listener: TcpListener,
-    /// A coordinator that says nothing for so long is gone.
+    /// A coordinator that is silent for this time has gone.
     timeout: Duration,
-    join: Arc<Running>,
-}
-
-/// The connection by which the join that runs is ordered, if one does.
-#[derive(Default)]
-struct Running {
-    orders: Mutex<Option<TcpStream>>,
-    ended: Condvar,
-}
-
-impl Running {
-    fn orders(&self) -> MutexGuard<'_, Option<TcpStream>> {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    queue: Arc<Queue>,
+    at_idle: Option<fn()>,
 }
 
 impl Node {
-    /// Listens where the ring's file says that this host takes orders.
+    /// Listens at the control address that the ring's file has for this host.
     ///
     /// # Errors
-    /// If the file does not have this host, the key of the ring's authority lies beside the host's
-    /// certificate, or its address cannot be listened at.
+    /// If the file lacks this host, the key of the ring's authority is beside the host's
+    /// certificate, or another program uses one of its addresses.
     pub fn listen(member: Member, timeout: Duration) -> Result<Self, ClusterError> {
         if timeout < LEAST_TIMEOUT {
             let reason = format!("must be at least {} s", LEAST_TIMEOUT.as_secs());
@@ -68,12 +70,19 @@ impl Node {
             return Err(ClusterError::AuthorityKey { path: authority_key });
         }
         let listener = listen(&host.control, "orders")?;
-        // Another program may have its other address.
+        // Another program may use the address for rows.
         listen(&host.data, "rows")?;
-        Ok(Self { member, listener, timeout, join: Arc::default() })
+        Ok(Self { member, listener, timeout, queue: Arc::default(), at_idle: None })
     }
 
-    /// Takes orders until the process ends. What it does is told by `tracing`.
+    /// Sets a function that is called after each join, on the thread that ran it. An allocator can
+    /// return freed memory to the system there.
+    #[must_use]
+    pub fn with_at_idle(self, at_idle: fn()) -> Self {
+        Self { at_idle: Some(at_idle), ..self }
+    }
+
+    /// Accepts joins until the process ends. Logs with `tracing`.
     pub fn run(&self) -> ! {
         let (waiting, callers) = (&Mutex::default(), &Callers::default());
         thread::scope(|scope| {
@@ -94,7 +103,7 @@ impl Node {
                         continue;
                     }
                 };
-                // Who says nothing keeps nobody else from being heard.
+                // A silent caller does not delay the others.
                 let hear = move || self.hear(stream, address, hearing, waiting);
                 if let Err(error) = thread::Builder::new().name("caller".to_owned()).spawn_scoped(scope, hear) {
                     error!("cannot hear {address}: {error}");
@@ -103,79 +112,79 @@ impl Node {
         })
     }
 
-    /// Ends the join that runs, which leaves nothing of this host's; waits no longer than a
-    /// coordinator may be silent.
+    /// Ends the join that runs and those that wait, and removes this host's files of them. Waits at
+    /// most for the node's timeout.
     pub fn stop(&self) {
-        let orders = self.join.orders();
-        if let Some(orders) = &*orders {
-            // It may have ended just now.
-            orders.shutdown(Shutdown::Both).ok();
-        }
-        drop(self.join.ended.wait_timeout_while(orders, self.timeout, |orders| orders.is_some()));
+        self.queue.end_all(self.timeout);
     }
 
-    /// A connection of a coordinator, two of which are a join.
+    /// Handles one of the two connections of a join.
     fn hear(&self, stream: TcpStream, address: SocketAddr, hearing: Hearing<'_>, waiting: &Mutex<VecDeque<Heard>>) {
         let greeted = self.greet(stream);
         if hearing.end() {
-            return warn!("turned {address} away: it has not said what it wants, and others are waiting");
+            return warn!("turned {address} away: it sent no greeting, and others are waiting");
         }
-        let (peer, lane, stream) = match greeted {
+        let (peer, greeting, stream) = match greeted {
             Ok(greeted) => greeted,
             Err(error) => return warn!("turned {address} away: {error}"),
         };
-        let heard = Heard { peer: peer.clone(), lane, stream, since: Instant::now() };
-        let (orders, reports) = match (lane, meet(heard, waiting)) {
-            (_, None) => return,
-            (Lane::Orders(_), Some((orders, reports))) | (Lane::Reports(_), Some((reports, orders))) => {
-                (orders, reports)
-            }
+        if greeting.version != VERSION {
+            warn!("turned {peer} at {address} away: it uses version {} of the messages", greeting.version);
+            return refuse_version(&greeting, stream);
+        }
+        let channel = greeting.channel;
+        let heard = Heard { peer: peer.clone(), greeting, stream, since: Instant::now() };
+        let Some((stream, other)) = meet(heard, waiting) else { return };
+        let (orders, reports) = match channel {
+            Channel::Orders => (stream, other),
+            Channel::Reports => (other, stream),
         };
         info!("orders from submitter {peer} at {address}");
         self.start(orders, reports);
     }
 
-    fn greet(&self, stream: TcpStream) -> Result<(HostName, Lane, Secure), ClusterError> {
+    fn greet(&self, stream: TcpStream) -> Result<(HostName, Greeting, Secure), ClusterError> {
         let end = Instant::now() + HEARING;
         stream.set_nodelay(true)?;
         let secured = secure::accept_submitter(stream, &self.member.identity, HEARING);
         let (mut secured, peer) =
             secured.map_err(|source| ClusterError::Secure { host: "a coordinator".to_owned(), source })?;
-        let lane = first_line(&mut secured, end)?;
-        Ok((peer, lane, secured))
+        let greeting = first_line(&mut secured, end)?;
+        Ok((peer, greeting, secured))
     }
 
-    /// A join, on a thread of its own; others meanwhile are told that this host is busy.
+    /// Starts a join on its own thread, where it may have to wait for others.
     fn start(&self, orders: Secure, reports: Secure) {
-        let mut running = self.join.orders();
-        let refused = match (&*running, orders.stream().try_clone()) {
-            (Some(_), _) => Some(Report::Busy),
-            (None, Err(error)) => Some(Report::Failed { reason: error.to_string(), other: None }),
-            (None, Ok(clone)) => {
-                *running = Some(clone);
-                None
+        let seat = match orders.stream().try_clone() {
+            Ok(socket) => self.queue.seat(socket).map_err(|waiting| Report::Full { waiting }),
+            Err(error) => Err(Report::Failed { reason: error.to_string(), other: None }),
+        };
+        let seat = match seat {
+            Ok(seat) => Arc::new(seat),
+            Err(report) => {
+                match &report {
+                    Report::Failed { reason, .. } => warn!("refused a join: {reason}"),
+                    _ => warn!("refused a join: the queue is full"),
+                }
+                LineWriter::new(reports).write(&report).ok();
+                return;
             }
         };
-        drop(running);
-        if let Some(report) = refused {
-            match &report {
-                Report::Failed { reason, .. } => warn!("refused a join: {reason}"),
-                _ => warn!("refused a join: this host is busy with another one"),
-            }
-            LineWriter::new(reports).write(&report).ok();
-            return;
-        }
-        let (join, member, timeout) = (Arc::clone(&self.join), self.member.clone(), self.timeout);
-        let reports = Reports { _running: IdleAtDrop(join), stream: reports };
+        let admission = Admission { member: self.member.clone(), seat: Arc::clone(&seat) };
+        let reports = Reports { _seat: seat, stream: reports };
+        let (timeout, at_idle) = (self.timeout, self.at_idle);
         let work = move || {
             let limits = orders.stream().set_read_timeout(Some(timeout));
             let limits = limits.and_then(|()| reports.stream.stream().set_write_timeout(Some(timeout)));
-            // What becomes of the join is told there.
+            // The outcome of the join is logged there.
             if let Err(error) = limits
                 .map_err(ClusterError::Io)
-                .and_then(|()| host::serve(orders, reports, Some(member), Stop::default()))
+                .and_then(|()| host::serve_at(orders, reports, Some(admission), Stop::default()))
             {
                 error!("cannot start a join: {error}");
+            }
+            if let Some(at_idle) = at_idle {
+                at_idle();
             }
         };
         if let Err(error) = thread::Builder::new().name("join".to_owned()).spawn(work) {
@@ -184,23 +193,32 @@ impl Node {
     }
 }
 
-/// The connection of a coordinator that came first.
+/// Tells a coordinator that this host does not understand its messages.
+fn refuse_version(greeting: &Greeting, stream: Secure) {
+    if greeting.channel == Channel::Reports {
+        let reason = format!(
+            "it uses version {VERSION} of the control messages, and the coordinator version {}; install the same \
+                release on all machines",
+            greeting.version
+        );
+        LineWriter::new(stream).write(&Report::Failed { reason, other: None }).ok();
+    }
+}
+
+/// A connection of a coordinator whose other one has not come yet.
 struct Heard {
     peer: HostName,
-    lane: Lane,
+    greeting: Greeting,
     stream: Secure,
     since: Instant,
 }
 
-/// This connection and the coordinator's other one, if that has come; else it waits.
+/// Returns this connection and the other one of the join. If that has not come yet, this one waits.
 fn meet(heard: Heard, waiting: &Mutex<VecDeque<Heard>>) -> Option<(Secure, Secure)> {
-    let other = match heard.lane {
-        Lane::Orders(token) => Lane::Reports(token),
-        Lane::Reports(token) => Lane::Orders(token),
-    };
+    let other = Greeting { channel: heard.greeting.channel.other(), ..heard.greeting };
     let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
     waiting.retain(|heard| heard.since.elapsed() < HEARING);
-    if let Some(place) = waiting.iter().position(|one| one.lane == other && one.peer == heard.peer) {
+    if let Some(place) = waiting.iter().position(|one| one.greeting == other && one.peer == heard.peer) {
         return waiting.remove(place).map(|other| (heard.stream, other.stream));
     }
     // The one that has waited longest makes room.
@@ -209,10 +227,10 @@ fn meet(heard: Heard, waiting: &Mutex<VecDeque<Heard>>) -> Option<(Secure, Secur
     None
 }
 
-/// What a join reports. Whoever sees its end finds the host idle: fields are dropped in their
-/// order.
+/// Writes the reports of a join. A coordinator that sees their end finds the seat free: fields are
+/// dropped in order.
 struct Reports {
-    _running: IdleAtDrop,
+    _seat: Arc<Seat>,
     stream: Secure,
 }
 
@@ -226,27 +244,15 @@ impl Write for Reports {
     }
 }
 
-struct IdleAtDrop(Arc<Running>);
-
-impl Drop for IdleAtDrop {
-    fn drop(&mut self) {
-        if let Some(orders) = self.0.orders().take() {
-            // Nobody takes more orders, and the thread that reads them ends.
-            orders.shutdown(Shutdown::Both).ok();
-        }
-        self.0.ended.notify_all();
-    }
-}
-
-/// One message, which is there by then, and not a byte of what follows.
-fn first_line(stream: &mut Secure, end: Instant) -> Result<Lane, ClusterError> {
+/// Reads the first message, which must be complete by `end`, and no byte after it.
+fn first_line(stream: &mut Secure, end: Instant) -> Result<Greeting, ClusterError> {
     let broken = |reason: String| ClusterError::Control { reason };
     let (mut line, mut byte) = (Vec::new(), [0]);
     while line.last() != Some(&b'\n') {
         if line.len() > 100 {
-            return Err(broken("it does not say what it is for".to_owned()));
+            return Err(broken("its greeting is too long".to_owned()));
         }
-        let silent = || broken(format!("it has not said within {HEARING:?} what it is for"));
+        let silent = || broken(format!("it sent no greeting within {HEARING:?}"));
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(silent());

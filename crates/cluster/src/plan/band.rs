@@ -1,11 +1,8 @@
-//! Comparisons that say how far apart two columns may be.
+//! Bands: comparisons that bound the difference of two keys.
 
 use std::ops::Bound;
 
-use annulus_join::{
-    merge::{Band, KeyPair, MergeCondition, MergeJoin, Offset},
-    types::Side,
-};
+use annulus_join::{Band, KeyPair, MergeCondition, MergeJoin, Offset, Side, Sides};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::{
     logical_expr::{BinaryExpr, Expr, Operator},
@@ -17,24 +14,24 @@ use super::sql::Sql;
 /// `low <= left - right <= high`.
 #[derive(Clone)]
 pub(super) struct BandParts {
-    /// Of the left and the right side.
-    pub(super) keys: [Expr; 2],
+    /// The keys of the left and the right side.
+    pub(super) keys: Sides<Expr>,
     pub(super) low: Bound<Offset>,
     pub(super) high: Bound<Offset>,
-    /// For floats, the side that offsets are added to: sums are rounded, so that it matters.
+    /// For floats, the side to which offsets are added. It matters because sums are rounded.
     pub(super) offset_side: Option<Side>,
-    /// The conditions that say so.
+    /// The conditions that demand it.
     pub(super) whole: Vec<Expr>,
 }
 
-/// A column, or what is made of columns of one side, and what is added to it.
+/// An expression over one side, and a constant that is added to it.
 struct Term {
     expr: Expr,
     side: Side,
     offset: Offset,
 }
 
-/// What a comparison says of a band, if it does.
+/// Returns the band of a comparison, if it is one.
 pub(super) fn parts(sql: &Sql, part: &Expr) -> Option<BandParts> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = part else { return None };
     if !matches!(op, Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq) {
@@ -57,10 +54,16 @@ pub(super) fn parts(sql: &Sql, part: &Expr) -> Option<BandParts> {
         Operator::Gt => (Bound::Excluded(offset), Bound::Unbounded),
         _ => (Bound::Included(offset), Bound::Unbounded),
     };
-    Some(BandParts { keys: [left.expr, right.expr], low, high, offset_side, whole: vec![part.clone()] })
+    Some(BandParts {
+        keys: Sides { left: left.expr, right: right.expr },
+        low,
+        high,
+        offset_side,
+        whole: vec![part.clone()],
+    })
 }
 
-/// The keys with most bounds, and the conditions about others.
+/// Returns the band with the most bounds, and the conditions of the others.
 pub(super) fn best(found: Vec<(BandParts, Expr)>) -> (Option<BandParts>, Vec<Expr>) {
     let mut bands: Vec<BandParts> = Vec::new();
     let mut others = Vec::new();
@@ -84,7 +87,7 @@ pub(super) fn best(found: Vec<(BandParts, Expr)>) -> (Option<BandParts>, Vec<Exp
 }
 
 impl BandParts {
-    /// Takes the other's bound, if it has none there, and both are rounded alike.
+    /// Adds the other band's bound, if this one has none there and both round the same side.
     fn merge(&mut self, other: Self) -> bool {
         let sides = match (self.offset_side, other.offset_side) {
             (Some(a), Some(b)) if a != b => return false,
@@ -100,8 +103,8 @@ impl BandParts {
         true
     }
 
-    /// The same with `build` staying, over key columns at these places; `None` where that would be
-    /// rounded otherwise.
+    /// Returns the band with `build` as the stationary side, over key columns at these places, or
+    /// `None` if it would be rounded differently.
     pub(super) fn band(&self, build: Side, keys: KeyPair) -> Option<Band> {
         // The band is `probe + offset`.
         if self.offset_side == Some(build) {
@@ -127,7 +130,7 @@ fn negated(bound: Bound<Offset>) -> Option<Bound<Offset>> {
     })
 }
 
-/// `expr`, `expr + constant` or `expr - constant`.
+/// Splits `expr`, `expr + constant` or `expr - constant`.
 fn term(sql: &Sql, expr: &Expr) -> Option<Term> {
     let (inner, offset) = match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => match (&**left, op, &**right) {
@@ -154,7 +157,7 @@ fn negated_offset(offset: Offset) -> Option<Offset> {
     }
 }
 
-/// `right - left` of what is added, and for floats to which side.
+/// Returns `right - left` of two constants, and for floats the side to which it is added.
 fn difference(right: Offset, left: Offset) -> Option<(Offset, Option<Side>)> {
     match (right, left) {
         (Offset::Int(right), Offset::Int(left)) => Some((Offset::Int(right.checked_sub(left)?), None)),
@@ -164,7 +167,7 @@ fn difference(right: Offset, left: Offset) -> Option<(Offset, Option<Side>)> {
     }
 }
 
-/// A constant that is added to an expression, in units of its type.
+/// Converts a constant that is added to `inner` to units of its type.
 fn constant(sql: &Sql, inner: &Expr, value: &ScalarValue) -> Option<Offset> {
     use DataType::{Date32, Timestamp};
     let data_type = sql.type_of(inner).ok()?;
@@ -182,7 +185,7 @@ fn constant(sql: &Sql, inner: &Expr, value: &ScalarValue) -> Option<Offset> {
         ScalarValue::Float64(Some(value)) if value.is_finite() => Some(Offset::Float(*value)),
         ScalarValue::IntervalMonthDayNano(Some(value)) if value.months == 0 => match data_type {
             Date32 if value.nanoseconds == 0 => int(value.days.into()),
-            // In a time zone not all days are as long.
+            // In a time zone, days differ in length.
             Timestamp(unit, zone) if value.days == 0 || zone.is_none() => {
                 let nanoseconds = i128::from(value.days) * NANOSECONDS_A_DAY + i128::from(value.nanoseconds);
                 let unit = nanoseconds_of(unit);
@@ -205,7 +208,7 @@ fn nanoseconds_of(unit: TimeUnit) -> i128 {
     }
 }
 
-/// Whether the merge join can compare such keys.
+/// Returns whether the merge join supports bands of keys of this type.
 fn can_be_banded(data_type: &DataType) -> bool {
     let schema = Schema::new(vec![Field::new("", data_type.clone(), true)]).into();
     let keys = KeyPair { build: 0, probe: 0 };

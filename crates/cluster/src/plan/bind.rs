@@ -7,49 +7,52 @@ use std::{
 
 use annulus_cyclo::Condition as LocalCondition;
 use annulus_join::{
-    filter::{FilterColumn, PairFilter},
-    hash::Partitions,
-    merge::{KeyPair, MergeCondition},
-    output::OutputSpec,
-    types::{JoinType, Rows, Side},
+    Alone, FilterColumn, KeyPair, MergeCondition, Output, OutputSpec, PairFilter, Partitions, Side, Sides,
 };
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::{
     error::DataFusionError,
     logical_expr::{Expr, utils::conjunction},
 };
 
 use super::{
-    Condition, Scan,
+    Condition, Projection, Scan,
     filter::Predicate,
-    sql::{Sql, index},
+    select::{Selection, comes_out},
+    sql::{Sql, reason},
 };
 use crate::{
     error::ClusterError,
     job::{Algorithm, Query},
 };
 
-/// What a host runs.
+/// The plan of one host.
 pub struct Bound {
-    /// What is read of the left and the right side.
-    pub scans: [Scan; 2],
-    /// What comes out.
+    /// The columns read of the left and the right side.
+    pub scans: Sides<Scan>,
+    /// The rows and columns that the join outputs.
     pub output: OutputSpec,
+    /// The expressions that are evaluated over the output, if the query lists any.
+    pub projection: Option<Projection>,
     /// Equal keys and band, at their places in what is read.
     keys: KeyPlaces,
-    /// What is said of it: keys, band, filters.
+    /// The plan as text.
     pub shown: Shown,
 }
 
-/// A plan in words.
+/// A plan as SQL text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// Conditions that the join itself looks for.
+    /// Conditions that the join algorithm itself evaluates.
     pub keys: Vec<String>,
     /// Conditions that are evaluated for each pair that it finds.
     pub filter: Vec<String>,
-    /// Conditions by which rows of the left and the right side are dropped when they are read.
-    pub dropped: [Vec<String>; 2],
+    /// Conditions that drop rows of the left and the right side when they are read.
+    pub dropped: Sides<Vec<String>>,
+    /// The expressions of the query's list, if it has one.
+    pub select: Option<Vec<String>>,
+    /// The columns read of the left and the right side.
+    pub read: Sides<Vec<String>>,
 }
 
 struct KeyPlaces {
@@ -58,7 +61,18 @@ struct KeyPlaces {
 }
 
 impl Bound {
-    /// The local join, whose hash tables have so many partitions.
+    /// Returns the columns of the result.
+    ///
+    /// # Errors
+    /// If a column is not there.
+    pub fn schema(&self) -> Result<SchemaRef, ClusterError> {
+        match &self.projection {
+            Some(projection) => Ok(Arc::clone(projection.schema())),
+            None => Ok(Arc::clone(Output::try_new(self.output.clone())?.schema())),
+        }
+    }
+
+    /// Returns the condition of the local join. Hash tables have `partitions` partitions.
     pub fn condition(&self, partitions: Partitions) -> LocalCondition {
         let MergeCondition { equal, nulls_equal, .. } = &self.keys.merge;
         match self.keys.algorithm {
@@ -74,67 +88,84 @@ impl Bound {
     }
 }
 
-/// Plans what hosts do if `rotate` goes around and they find pairs by `algorithm`, which must go
-/// with the condition.
+/// Plans what each host runs if `rotate` is the rotating side. The algorithm must fit the condition.
 ///
 /// # Errors
-/// If an expression cannot be evaluated.
+/// If an expression is invalid or cannot be evaluated.
 pub fn bind(condition: &Condition, query: &Query, rotate: Side, algorithm: Algorithm) -> Result<Bound, ClusterError> {
-    Binder::new(condition, query, rotate.other(), algorithm).bind().map_err(|error| ClusterError::Condition {
+    let selection = Selection::new(&condition.sql, query)?;
+    let binder = Binder::new(condition, query, selection.as_ref(), rotate.other(), algorithm);
+    let columns = Sides::from_fn(|side| binder.out(side));
+    let mut bound = binder.bind().map_err(|error| ClusterError::Condition {
         text: query.condition.clone().unwrap_or_default(),
-        reason: error.strip_backtrace(),
-    })
+        reason: reason(&error),
+    })?;
+    if let Some(selection) = selection {
+        bound.projection = Some(selection.bind(&bound.output, columns)?);
+        bound.shown.select = Some(selection.shown());
+    }
+    Ok(bound)
 }
 
 struct Binder<'a> {
     sql: &'a Sql,
     query: &'a Query,
+    selection: Option<&'a Selection>,
     build: Side,
     algorithm: Algorithm,
     /// Pairs of keys that are equal, left and right.
-    equal: Vec<&'a [Expr; 2]>,
+    equal: Vec<&'a Sides<Expr>>,
     nulls_equal: bool,
     band: Option<&'a super::band::BandParts>,
-    /// By which rows of a side are dropped when they are read.
-    dropped: [Vec<Expr>; 2],
-    /// What is evaluated for each pair.
+    /// Conditions that drop rows of a side when they are read.
+    dropped: Sides<Vec<Expr>>,
+    /// Conditions that are evaluated for each pair.
     filter: Vec<Expr>,
-    /// What the join itself looks for.
+    /// Conditions that the join algorithm itself evaluates.
     keys: Vec<String>,
 }
 
 impl<'a> Binder<'a> {
-    fn new(condition: &'a Condition, query: &'a Query, build: Side, algorithm: Algorithm) -> Self {
+    fn new(
+        condition: &'a Condition,
+        query: &'a Query,
+        selection: Option<&'a Selection>,
+        build: Side,
+        algorithm: Algorithm,
+    ) -> Self {
         let mut binder = Self {
             sql: &condition.sql,
             query,
+            selection,
             build,
             algorithm,
             equal: Vec::new(),
             nulls_equal: condition.nulls_equal,
             band: None,
-            dropped: [Vec::new(), Vec::new()],
+            dropped: Sides::default(),
             filter: condition.rest.clone(),
             keys: Vec::new(),
         };
         binder.place_keys(condition);
-        // Rows that come out without a partner must be there, whatever else is said of them.
+        // Rows that come out without a partner must not be dropped, whatever conditions they fail.
         let emits = query.join.0.emits(Side::Left);
-        for (side, alone) in [Side::Left, Side::Right].into_iter().zip([emits.build, emits.probe]) {
-            let conditions = condition.alone[index(side)].iter().cloned();
-            let to = if alone == Rows::Unmatched { &mut binder.filter } else { &mut binder.dropped[index(side)] };
+        for (side, alone) in Side::BOTH.into_iter().zip([emits.build, emits.probe]) {
+            let conditions = condition.alone[side].iter().cloned();
+            let to = if alone == Alone::Unmatched { &mut binder.filter } else { &mut binder.dropped[side] };
             to.extend(conditions);
         }
         binder
     }
 
-    /// Decides who looks for equal keys and the band: the join, or the filter.
+    /// Decides whether the join algorithm or the filter evaluates the equal keys and the band.
     fn place_keys(&mut self, condition: &'a Condition) {
         let by_join = self.algorithm != Algorithm::Loops;
         for equal in &condition.equal {
             if by_join {
                 self.equal.push(&equal.keys);
-                self.keys.push(equal.whole.to_string());
+                let Sides { left, right } = equal.keys.as_ref().map(|key| self.sql.text(key));
+                let op = if condition.nulls_equal { "IS NOT DISTINCT FROM" } else { "=" };
+                self.keys.push(format!("{left} {op} {right}"));
             } else {
                 self.filter.push(equal.whole.clone());
             }
@@ -143,73 +174,77 @@ impl<'a> Binder<'a> {
         let usable = band.band(self.build, KeyPair { build: 0, probe: 0 }).is_some();
         if self.algorithm == Algorithm::Merge && usable {
             self.band = Some(band);
-            self.keys.extend(band.whole.iter().map(Expr::to_string));
+            self.keys.extend(band.whole.iter().map(|part| self.sql.text(part)));
         } else {
             self.filter.extend(band.whole.iter().cloned());
         }
     }
 
     fn bind(self) -> Result<Bound, DataFusionError> {
-        let pairs: Vec<&[Expr; 2]> = self.equal.iter().copied().chain(self.band.map(|band| &band.keys)).collect();
-        let (left, left_keys) = self.scan(Side::Left, pairs.iter().map(|keys| &keys[0]))?;
-        let (right, right_keys) = self.scan(Side::Right, pairs.iter().map(|keys| &keys[1]))?;
+        let pairs: Vec<&Sides<Expr>> = self.equal.iter().copied().chain(self.band.map(|band| &band.keys)).collect();
+        let (left, left_keys) = self.scan(Side::Left, pairs.iter().map(|keys| &keys.left))?;
+        let (right, right_keys) = self.scan(Side::Right, pairs.iter().map(|keys| &keys.right))?;
         let places = left_keys.into_iter().zip(right_keys).map(|(left, right)| match self.build {
             Side::Left => KeyPair { build: left, probe: right },
             Side::Right => KeyPair { build: right, probe: left },
         });
         let mut equal: Vec<KeyPair> = places.collect();
         let band = self.band.and_then(|band| band.band(self.build, equal.pop()?));
-        let filter = self.predicate([&left, &right])?;
-        let out = |side: Side, scan: &Scan| (0..self.out(side).min(scan.kept)).collect();
-        let output = OutputSpec {
-            join: self.query.join.0,
-            build: self.build,
-            left: Arc::clone(&left.schema),
-            right: Arc::clone(&right.schema),
-            left_columns: out(Side::Left, &left),
-            right_columns: out(Side::Right, &right),
-            filter,
+        let filter = self.predicate(Sides { left: &left, right: &right })?;
+        // They are read first.
+        let out = |side: Side| (0..self.out(side).len()).collect();
+        let schemas = Sides { left: Arc::clone(&left.schema), right: Arc::clone(&right.schema) };
+        let output = OutputSpec::new(self.query.join.0, self.build, schemas)
+            .with_columns(Sides { left: out(Side::Left), right: out(Side::Right) })
+            .with_filter(filter);
+        let text = |conditions: &[Expr]| conditions.iter().map(|part| self.sql.text(part)).collect();
+        let read = |side: Side, scan: &Scan| {
+            let schema = &self.sql.sides[side].1;
+            scan.columns.iter().map(|&column| schema.field(column).name().clone()).collect()
         };
-        let text = |conditions: &[Expr]| conditions.iter().map(Expr::to_string).collect();
         let shown = Shown {
             keys: self.keys.clone(),
             filter: text(&self.filter),
-            dropped: [text(&self.dropped[0]), text(&self.dropped[1])],
+            dropped: self.dropped.as_ref().map(|dropped| text(dropped)),
+            select: None,
+            read: Sides { left: read(Side::Left, &left), right: read(Side::Right, &right) },
         };
         let merge = MergeCondition { equal, nulls_equal: self.nulls_equal, band };
-        Ok(Bound { scans: [left, right], output, keys: KeyPlaces { algorithm: self.algorithm, merge }, shown })
+        let keys = KeyPlaces { algorithm: self.algorithm, merge };
+        Ok(Bound { scans: Sides { left, right }, output, projection: None, keys, shown })
     }
 
-    /// Columns of a side that come out: all, or none.
-    fn out(&self, side: Side) -> usize {
-        use JoinType::{LeftAnti, LeftSemi, RightAnti, RightSemi};
-        let comes_out = match self.query.join.0 {
-            LeftSemi | LeftAnti => side == Side::Left,
-            RightSemi | RightAnti => side == Side::Right,
-            _ => true,
-        };
-        if comes_out { self.sql.sides[index(side)].1.fields().len() } else { 0 }
+    /// Returns the columns of a side that the join outputs, in ascending order: those that the
+    /// query's list uses, or all.
+    fn out(&self, side: Side) -> Vec<usize> {
+        let all = self.sql.sides[side].1.fields().len();
+        match self.selection {
+            _ if !comes_out(self.query.join.0, side) => Vec::new(),
+            None => (0..all).collect(),
+            Some(selection) => selection.columns(side),
+        }
     }
 
-    /// What is read of a side, and where its keys are.
+    /// Plans the scan of a side. Returns the places of its keys, too.
     fn scan<'e>(
         &'e self,
         side: Side,
         keys: impl Iterator<Item = &'e Expr> + Clone,
     ) -> Result<(Scan, Vec<usize>), DataFusionError> {
-        let schema = &self.sql.sides[index(side)].1;
+        let schema = &self.sql.sides[side].1;
         let columns_of = |exprs: &mut dyn Iterator<Item = &Expr>| -> BTreeSet<usize> {
             let columns = exprs.flat_map(|expr| self.sql.columns(expr));
             columns.filter(|column| column.0 == side).map(|column| column.1).collect()
         };
         let is_column = |expr: &&Expr| matches!(expr, Expr::Column(_));
-        // All columns come out in their order; what else is needed follows, and last what only decides
-        // which rows there are.
-        let mut kept: Vec<usize> = (0..self.out(side)).collect();
+        // First the columns that come out, then other keys and columns of the filter, and last those
+        // that only decide which rows are kept.
+        let out = self.out(side);
+        let mut kept = out.clone();
         let plain = columns_of(&mut keys.clone().filter(is_column));
         let wanted = columns_of(&mut self.filter.iter());
-        kept.extend(plain.union(&wanted).filter(|column| **column >= self.out(side)));
-        let only_read = columns_of(&mut keys.clone().filter(|key| !is_column(key)).chain(&self.dropped[index(side)]));
+        kept.extend(plain.union(&wanted).filter(|column| !out.contains(column)));
+        let only_read = columns_of(&mut keys.clone().filter(|key| !is_column(key)).chain(&self.dropped[side]));
         let mut columns = kept.clone();
         columns.extend(only_read.into_iter().filter(|column| !kept.contains(column)));
 
@@ -220,75 +255,72 @@ impl<'a> Binder<'a> {
             places.push(match kept.iter().position(|&kept| Some(kept) == column).filter(|_| is_column(&key)) {
                 Some(place) => place,
                 None => {
-                    computed.push(self.sql.physical(key, &named)?);
+                    computed.push((self.sql.physical(key, &named)?, self.sql.text(key)));
                     kept.len() + computed.len() - 1
                 }
             });
         }
-        let filter = conjunction(self.dropped[index(side)].iter().cloned());
-        let filter = filter.map(|filter| self.sql.physical(&filter, &named)).transpose()?;
-        let fields = kept.iter().map(|&column| self.renamed(side, column));
+        let filter = conjunction(self.dropped[side].iter().cloned());
+        let filter = match filter {
+            Some(filter) => Some((self.sql.physical(&filter, &named)?, self.sql.text(&filter))),
+            None => None,
+        };
+        let fields = self.renamed(side, &kept).into_iter();
         let schema = Scan::schema_of(fields, &computed, &schema.project(&columns)?)?;
         Ok((Scan { columns, kept: kept.len(), filter, computed, schema }, places))
     }
 
-    /// A column as it comes out.
-    fn renamed(&self, side: Side, column: usize) -> Field {
-        let [left, right] = [0, 1].map(|side| &self.sql.sides[side].1);
-        if side == Side::Left {
-            return left.field(column).clone();
+    /// Returns the fields of these columns as they come out.
+    fn renamed(&self, side: Side, columns: &[usize]) -> Vec<Field> {
+        let Sides { left, right } = self.sql.sides.as_ref().map(|(_, schema)| schema);
+        let join = self.query.join.0;
+        if side == Side::Left || !(comes_out(join, Side::Left) && comes_out(join, Side::Right)) {
+            return columns.iter().map(|&column| self.sql.sides[side].1.field(column).clone()).collect();
         }
-        let both_come_out = self.out(Side::Left) > 0 && self.out(Side::Right) > 0;
-        let field = right.field(column).clone();
-        if both_come_out {
-            field.with_name(names_beside(left, right, &self.query.suffix).swap_remove(column))
-        } else {
-            field
-        }
+        let names = |schema: &Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+        let names = names_beside(&names(left), &names(right), &self.query.suffix);
+        columns.iter().map(|&column| right.field(column).clone().with_name(&names[column])).collect()
     }
 
-    /// The filter over what is read of both sides.
-    fn predicate(&self, scans: [&Scan; 2]) -> Result<Option<Arc<dyn PairFilter>>, DataFusionError> {
+    /// Compiles the filter over the columns that are read of both sides.
+    fn predicate(&self, scans: Sides<&Scan>) -> Result<Option<Arc<dyn PairFilter>>, DataFusionError> {
         let Some(filter) = conjunction(self.filter.iter().cloned()) else { return Ok(None) };
         let named = self.sql.columns(&filter);
-        let expr = self.sql.physical(&filter, &named)?;
+        let (expr, text) = (self.sql.physical(&filter, &named)?, self.sql.text(&filter));
         let place = |&(side, column): &(Side, usize)| {
-            let columns = &scans[index(side)].columns;
+            let columns = &scans[side].columns;
             let index = columns.iter().position(|&read| read == column).unwrap_or_default();
             FilterColumn { side, index }
         };
-        Ok(Some(Arc::new(Predicate { columns: named.iter().map(place).collect(), expr })))
+        Ok(Some(Arc::new(Predicate { columns: named.iter().map(place).collect(), expr, text })))
     }
 }
 
-/// What the columns of the right side are called beside those of the left one: a name that the left
-/// one has gets the suffix, as often as it takes until no other column has it.
-fn names_beside(left: &Schema, right: &Schema, suffix: &str) -> Vec<String> {
-    let names = |schema: &Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
-    let mut taken: HashSet<String> = names(left).into_iter().chain(names(right)).collect();
-    let beside = |mut name: String| {
-        if left.column_with_name(&name).is_some() {
+/// Returns the names of the columns of the right side beside others: a name that another column has
+/// gets the suffix, repeated until no column has the name.
+pub(super) fn names_beside(others: &[String], right: &[String], suffix: &str) -> Vec<String> {
+    let mut taken: HashSet<String> = others.iter().chain(right).cloned().collect();
+    let others: HashSet<&String> = others.iter().collect();
+    let beside = |name: &String| {
+        let mut name = name.clone();
+        if others.contains(&name) {
             while !suffix.is_empty() && !taken.insert(name.clone()) {
                 name.push_str(suffix);
             }
         }
         name
     };
-    names(right).into_iter().map(beside).collect()
+    right.iter().map(beside).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow::datatypes::DataType;
-
     use super::*;
 
     #[test]
     fn no_two_columns_have_the_same_name() {
-        let schema = |names: &[&str]| {
-            Schema::new(names.iter().map(|name| Field::new(*name, DataType::Int64, true)).collect::<Vec<_>>())
-        };
-        let (left, right) = (schema(&["id", "x", "x_right"]), schema(&["id", "x", "x_right", "x_right_right", "y"]));
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let (left, right) = (owned(&["id", "x", "x_right"]), owned(&["id", "x", "x_right", "x_right_right", "y"]));
         let names = names_beside(&left, &right, "_right");
         let mut all: Vec<&str> = names.iter().map(String::as_str).chain(["id", "x", "x_right"]).collect();
         all.sort_unstable();

@@ -1,9 +1,9 @@
-//! Which side goes around, and how hosts find pairs.
+//! Chooses the rotating side and the algorithm.
 
 use std::fmt;
 
-use annulus_dataset::input::Extent;
-use annulus_join::{merge::KeyPair, types::Side};
+use annulus_dataset::Extent;
+use annulus_join::{KeyPair, Side, Sides};
 
 use super::Condition;
 use crate::{
@@ -11,33 +11,33 @@ use crate::{
     job::{Algorithm, JoinOptions},
 };
 
-/// How a query is carried out.
+/// The choices of a plan, with their reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The side that goes around.
+    /// The rotating side.
     pub rotate: Side,
-    /// Why.
+    /// The reason for it.
     pub rotate_reason: Reason,
-    /// How hosts find pairs.
+    /// The algorithm.
     pub algorithm: Algorithm,
-    /// Why.
+    /// The reason for it.
     pub algorithm_reason: Reason,
 }
 
-/// Why something was chosen.
+/// The reason for a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It was asked for.
+    /// The user chose it.
     Asked,
     /// The side has fewer bytes.
     Smaller,
-    /// One host has all of it, and needs memory for the other side alone.
+    /// The side has more bytes, and a single host needs memory only for the other one.
     Larger,
-    /// The constants of a band of floats are added to this side, whose sums are rounded.
+    /// The constants of a band of floats are added to this side, and the sums are rounded.
     Rounding,
-    /// There are equal keys.
+    /// The condition has equal keys.
     EqualKeys,
-    /// Keys lie within a band.
+    /// The condition has a band.
     Band,
     /// The condition has neither equal keys nor a band.
     NoKeys,
@@ -48,7 +48,7 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Self::Asked => "as asked for",
             Self::Smaller => "it has fewer bytes",
-            Self::Larger => "it has more bytes, and one host keeps the other side alone in memory",
+            Self::Larger => "it has more bytes, and a single host keeps only the other side in memory",
             Self::Rounding => "the band's constants are added to its values, and sums of floats are rounded",
             Self::EqualKeys => "the condition has equal keys",
             Self::Band => "the condition has a band",
@@ -57,15 +57,15 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Chooses what was not asked for; `extents` are those of the left and the right side. What goes
-/// around is joined by every host, and is to be the smaller side, but on one host nothing is sent.
+/// Chooses what the options leave open. The extents are those of the left and the right side. Every
+/// host joins the whole rotating side, so the smaller one rotates, except on a single host.
 ///
 /// # Errors
-/// If what was asked for does not go with the condition.
+/// If the options do not fit the condition.
 pub fn choose(
     condition: &Condition,
     options: &JoinOptions,
-    [left, right]: [Extent; 2],
+    Sides { left, right }: Sides<Extent>,
     hosts: usize,
 ) -> Result<Choice, ClusterError> {
     let smaller = if left.bytes < right.bytes { Side::Left } else { Side::Right };
@@ -94,7 +94,7 @@ pub fn choose(
 }
 
 impl Condition {
-    /// Whether it has a band that can be used with `build` staying.
+    /// Returns whether the condition has a band that can be used with `build` as the stationary side.
     fn has_band(&self, build: Side) -> bool {
         self.band.as_ref().is_some_and(|band| band.band(build, KeyPair { build: 0, probe: 0 }).is_some())
     }

@@ -1,6 +1,6 @@
-//! A join's condition, taken apart.
+//! The condition of a join, split by the part of the join that evaluates it.
 
-use annulus_join::{key::Keys, types::Side};
+use annulus_join::{Keys, Side, Sides};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::{
     error::DataFusionError,
@@ -9,48 +9,49 @@ use datafusion::{
 
 use super::{
     band::{self, BandParts},
-    sql::{Sql, index},
+    sql::{Sql, reason},
 };
 use crate::{error::ClusterError, job::Query};
 
-/// What makes a pair, by who can tell. All parts must hold.
+/// The condition of a join. A pair of rows must satisfy all parts.
 pub struct Condition {
     pub(super) sql: Sql,
-    /// Expressions over one side each that are equal, of one type.
+    /// Keys that must be equal. Both expressions of a key have the same type.
     pub(super) equal: Vec<Equal>,
-    /// Whether nulls are equal to nulls there.
+    /// Whether null keys are equal.
     pub(super) nulls_equal: bool,
-    /// Expressions that differ by no more than this.
+    /// A bound on the difference of two expressions.
     pub(super) band: Option<BandParts>,
-    /// Predicates over one side: left, right.
-    pub(super) alone: [Vec<Expr>; 2],
-    /// All else.
+    /// Predicates over the left side alone, and over the right side alone.
+    pub(super) alone: Sides<Vec<Expr>>,
+    /// The other predicates.
     pub(super) rest: Vec<Expr>,
 }
 
-/// Keys that are equal.
+/// An equality of keys.
 pub(super) struct Equal {
-    /// Of the left and the right side.
-    pub(super) keys: [Expr; 2],
-    /// The condition that says so.
+    /// The keys of the left and the right side.
+    pub(super) keys: Sides<Expr>,
+    /// The predicate that demands it.
     pub(super) whole: Expr,
 }
 
 impl Condition {
-    /// Takes a query's condition apart. Keys of different types are made the same, as DataFusion
-    /// does. `now_ns` is the time that functions like `now()` return, in nanoseconds since
-    /// 1970: all hosts need the same.
+    /// Splits the condition of a query. Keys of different types are cast to one type, as in
+    /// DataFusion. `now_ns` is the time that functions like `now()` return, in nanoseconds since
+    /// 1970. All hosts need the same.
     ///
     /// # Errors
-    /// If a column is not there, keys cannot be compared, or the predicate is not one.
+    /// If a column does not exist, keys cannot be compared, or the predicate is invalid.
     pub fn new(query: &Query, left: &SchemaRef, right: &SchemaRef, now_ns: i64) -> Result<Self, ClusterError> {
         if query.left.name == query.right.name {
-            let reason = format!("both sides are called '{}'; give one another name (NAME=PATH)", query.left.name);
+            let reason =
+                format!("both inputs are named '{}'; give one of them another name (NAME=PATH)", query.left.name);
             return Err(ClusterError::Option { option: "LEFT and RIGHT", reason });
         }
         let failed = |text: &str| {
             let text = text.to_owned();
-            move |error: DataFusionError| ClusterError::Condition { text, reason: error.strip_backtrace() }
+            move |error: DataFusionError| ClusterError::Condition { text, reason: reason(&error) }
         };
         let sides = ((&*query.left.name, left), (&*query.right.name, right));
         let sql = Sql::new(sides.0, sides.1, now_ns).map_err(failed("the columns"))?;
@@ -67,16 +68,17 @@ impl Condition {
             for part in std::iter::once(&expr).chain(&conjuncts) {
                 let data_type = sql.type_of(part).map_err(failed(text))?;
                 if data_type != DataType::Boolean {
-                    let reason = format!("'{part}' is of type {data_type}, and must be true or false");
+                    let reason = format!("'{}' is of type {data_type}, and must be true or false", sql.text(part));
                     return Err(ClusterError::Condition { text: text.clone(), reason });
                 }
             }
             if expr.is_volatile() {
-                let reason =
-                    "it has a function that gives another value each time, and is evaluated more than once".to_owned();
+                let reason = "it calls a function whose value changes with each call, such as random(), and hosts \
+                    evaluate it more than once"
+                    .to_owned();
                 return Err(ClusterError::Condition { text: text.clone(), reason });
             }
-            // Whatever it is, it must be possible to evaluate it.
+            // An expression that cannot be evaluated is refused at planning.
             sql.physical(&expr, &sql.columns(&expr)).map_err(failed(text))?;
             parts.extend(conjuncts);
         }
@@ -85,11 +87,11 @@ impl Condition {
 
     fn of(sql: Sql, parts: Vec<Expr>) -> Self {
         let mut condition =
-            Self { sql, equal: vec![], nulls_equal: false, band: None, alone: [vec![], vec![]], rest: vec![] };
+            Self { sql, equal: vec![], nulls_equal: false, band: None, alone: Sides::default(), rest: vec![] };
         let (mut distinct, mut bands) = (Vec::new(), Vec::new());
         for part in parts {
             if let Some(side) = condition.sql.only_side(&part) {
-                condition.alone[index(side)].push(part);
+                condition.alone[side].push(part);
             } else if let Some((op, equal)) = condition.as_equal(&part) {
                 if op == Operator::Eq { condition.equal.push(equal) } else { distinct.push(equal) }
             } else if let Some(found) = band::parts(&condition.sql, &part) {
@@ -98,7 +100,7 @@ impl Condition {
                 condition.rest.push(part);
             }
         }
-        // One join treats nulls one way.
+        // A join algorithm treats nulls in all keys the same way.
         if condition.equal.is_empty() {
             condition.nulls_equal = !distinct.is_empty();
             condition.equal = distinct;
@@ -111,7 +113,7 @@ impl Condition {
         condition
     }
 
-    /// `left = right`, if a join can find it.
+    /// Returns the keys of a predicate `left = right` if a join algorithm can evaluate it.
     fn as_equal(&self, part: &Expr) -> Option<(Operator, Equal)> {
         let Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Eq | Operator::IsNotDistinctFrom), right }) = part
         else {
@@ -120,11 +122,11 @@ impl Condition {
         let sides = (self.sql.only_side(left)?, self.sql.only_side(right)?);
         let (a, b) = (Expr::clone(left), Expr::clone(right));
         let keys = match sides {
-            (Side::Left, Side::Right) => [a, b],
-            (Side::Right, Side::Left) => [b, a],
+            (Side::Left, Side::Right) => Sides { left: a, right: b },
+            (Side::Right, Side::Left) => Sides { left: b, right: a },
             _ => return None,
         };
-        let [a, b] = keys.each_ref().map(|key| self.sql.type_of(key).ok());
+        let Sides { left: a, right: b } = keys.as_ref().map(|key| self.sql.type_of(key).ok());
         let data_type = a.filter(|a| Some(a) == b.as_ref())?;
         let schema = Schema::new(vec![Field::new("", data_type, true)]);
         Keys::new(&schema.into(), &[0], false).ok()?;
@@ -141,7 +143,7 @@ fn check_column(side: &str, schema: &SchemaRef, column: &str) -> Result<(), Clus
     if let [single] = names[..]
         && let Some(delimiter) = single.chars().find(|one| [';', '\t', '|'].contains(one))
     {
-        // A CSV file that was read with commas.
+        // Perhaps a CSV file with another delimiter was read with commas.
         let delimiter = if delimiter == '\t' { "$'\\t'".to_owned() } else { format!("'{delimiter}'") };
         columns += &format!(" (if these are several, give `delimiter` {delimiter})");
     }

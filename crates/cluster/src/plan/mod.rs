@@ -1,12 +1,15 @@
-//! From what a user asks for to what each host does. Pure but for the predicates, which DataFusion
-//! parses and evaluates.
+//! Plans a query: from what a user asks for to what each host runs. DataFusion parses and evaluates
+//! the expressions; all else is pure.
 //!
 //! ```text
-//! --on, --where -> condition.rs: equal keys, a band (band.rs), predicates of one side, the rest
-//!               -> choice.rs: which side goes around, and how hosts find pairs
-//!               -> bind.rs: what is read of each side (scan.rs), a cyclo-join, a filter for the rest (filter.rs)
+//! on, condition -> condition.rs: equal keys, a band (band.rs), predicates of one side, the rest
+//! select        -> select.rs: the expressions that come out
+//!               -> choice.rs: the rotating relation, and the algorithm
+//!               -> bind.rs: the columns that are read of each side (scan.rs), a cyclo-join,
+//!                  a filter for the rest (filter.rs)
 //! ```
-//! Coordinator and hosts plan the same query over the same columns, and so come to the same plan.
+//! The coordinator and all hosts plan the same query over the same columns, so their plans are the
+//! same.
 
 mod band;
 mod bind;
@@ -14,6 +17,7 @@ mod choice;
 mod condition;
 mod filter;
 mod scan;
+mod select;
 mod sql;
 #[cfg(test)]
 mod tests;
@@ -22,3 +26,4 @@ pub use bind::{Bound, Shown, bind};
 pub use choice::{Choice, Reason, choose};
 pub use condition::Condition;
 pub use scan::Scan;
+pub use select::Projection;

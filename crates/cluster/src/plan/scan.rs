@@ -1,4 +1,4 @@
-//! What a host reads of one side.
+//! The columns and rows that a host reads of one side.
 
 use std::sync::Arc;
 
@@ -9,63 +9,64 @@ use arrow::{
 };
 use datafusion::{error::DataFusionError, physical_expr::PhysicalExpr};
 
+use super::sql::reason;
 use crate::error::ClusterError;
 
-/// The columns of a side that are read, which of its rows are of use, and the keys that are made of
+/// The scan of one side: the columns read, the filter of its rows, and the keys computed from
 /// them.
 pub struct Scan {
-    /// Columns of the dataset, in the order in which they are read.
+    /// The columns of the dataset, in the order in which they are read.
     pub columns: Vec<usize>,
-    /// How many of them remain; the others are for the filter.
+    /// The number of columns that remain; the others are for the filter.
     pub(super) kept: usize,
-    /// Rows that may come out, or find a partner.
-    pub(super) filter: Option<Arc<dyn PhysicalExpr>>,
-    /// Keys that are no columns; they follow those that remain.
-    pub(super) computed: Vec<Arc<dyn PhysicalExpr>>,
-    /// Of what remains.
+    /// The condition on rows that may come out, or find a partner.
+    pub(super) filter: Option<Compiled>,
+    /// Keys that are not columns; they follow the columns that remain.
+    pub(super) computed: Vec<Compiled>,
+    /// The schema of the scan's batches.
     pub(super) schema: SchemaRef,
 }
 
+/// An expression, and its text for errors.
+pub(super) type Compiled = (Arc<dyn PhysicalExpr>, String);
+
 impl Scan {
-    /// What remains of `fields`, which were read, with computed keys behind.
+    /// Returns the schema of `fields` and the computed keys after them. `read` is the schema of what
+    /// was read.
     pub(super) fn schema_of(
         fields: impl Iterator<Item = Field>,
-        computed: &[Arc<dyn PhysicalExpr>],
+        computed: &[Compiled],
         read: &Schema,
     ) -> Result<SchemaRef, DataFusionError> {
-        let keys = computed.iter().map(|key| Ok(Field::new("", key.data_type(read)?, true)));
+        let keys = computed.iter().map(|(key, _)| Ok(Field::new("", key.data_type(read)?, true)));
         let fields = fields.map(Ok).chain(keys).collect::<Result<Vec<_>, DataFusionError>>()?;
         Ok(Arc::new(Schema::new(fields)))
     }
 
-    /// The columns of its batches.
+    /// Returns the schema of the scan's batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Makes of a batch, as it was read, what the join gets.
+    /// Converts a batch, as it was read, to the rows and columns that the join gets.
     ///
     /// # Errors
     /// If an expression fails, as a cast may.
     pub fn apply(&self, mut batch: RecordBatch) -> Result<RecordBatch, ClusterError> {
-        let failed = |expr: &Arc<dyn PhysicalExpr>, error: DataFusionError| ClusterError::Condition {
-            text: expr.to_string(),
-            reason: error.strip_backtrace(),
+        let evaluate = |(expr, text): &Compiled, batch: &RecordBatch| -> Result<ArrayRef, ClusterError> {
+            let values = expr.evaluate(batch).and_then(|values| values.into_array(batch.num_rows()));
+            values.map_err(|error| ClusterError::Condition { text: text.clone(), reason: reason(&error) })
         };
         if let Some(filter) = &self.filter {
-            let keep = filter.evaluate(&batch).and_then(|keep| keep.into_array(batch.num_rows()));
-            let keep = keep.map_err(|error| failed(filter, error))?;
-            let keep = keep
-                .as_boolean_opt()
-                .ok_or_else(|| failed(filter, DataFusionError::Plan("it must be true or false".to_owned())))?;
+            let keep = evaluate(filter, &batch)?;
+            let keep = keep.as_boolean_opt().ok_or_else(|| ClusterError::Condition {
+                text: filter.1.clone(),
+                reason: "it must be true or false".to_owned(),
+            })?;
             let keep = if keep.nulls().is_some() { prep_null_mask_filter(keep) } else { keep.clone() };
             batch = filter_record_batch(&batch, &keep)?;
         }
-        let evaluate = |key: &Arc<dyn PhysicalExpr>| {
-            let values = key.evaluate(&batch).and_then(|values| values.into_array(batch.num_rows()));
-            values.map_err(|error| failed(key, error))
-        };
-        let keys = self.computed.iter().map(evaluate).collect::<Result<Vec<ArrayRef>, _>>()?;
+        let keys = self.computed.iter().map(|key| evaluate(key, &batch)).collect::<Result<Vec<_>, _>>()?;
         let columns = batch.columns()[..self.kept].iter().cloned().chain(keys).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use annulus_join::types::Side;
-use arrow::datatypes::{DataType, Field, SchemaRef};
+use annulus_join::{JoinType, Side, Sides};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use chrono::DateTime;
 use datafusion::{
     common::{
-        Column, DFSchema, TableReference,
+        Column, DFSchema, SchemaError, TableReference,
         tree_node::{Transformed, TreeNode},
     },
     error::DataFusionError,
@@ -16,18 +16,17 @@ use datafusion::{
     optimizer::simplify_expressions::{ExprSimplifier, SimplifyContext},
     physical_expr::PhysicalExpr,
     prelude::SessionConfig,
+    sql::{sqlparser::ast::ExprWithAlias, sqlparser::parser::ParserError, unparser::Unparser},
 };
 
-/// The columns of both sides by name, and what knows SQL.
-pub(super) struct Sql {
-    state: SessionState,
-    pub(super) sides: [(TableReference, SchemaRef); 2],
-    joined: Arc<DFSchema>,
-}
+use super::select::comes_out;
 
-/// The place of a side in an array.
-pub(super) fn index(side: Side) -> usize {
-    if side == Side::Left { 0 } else { 1 }
+/// The columns of both sides by name, with a session of DataFusion that plans expressions over
+/// them.
+pub(super) struct Sql {
+    state: Arc<SessionState>,
+    pub(super) sides: Sides<(TableReference, SchemaRef)>,
+    joined: Arc<DFSchema>,
 }
 
 impl Sql {
@@ -43,26 +42,65 @@ impl Sql {
         let now = ExecutionProps::new().with_query_execution_start_time(DateTime::from_timestamp_nanos(now_ns));
         let state = SessionStateBuilder::new().with_config(config).with_default_features();
         let state = state.with_execution_props(now).build();
-        let sides = [left, right].map(|(name, schema)| (TableReference::bare(name), Arc::clone(schema)));
-        let [left, right] = &sides;
+        let sides = Sides { left, right }.map(|(name, schema)| (TableReference::bare(name), Arc::clone(schema)));
+        Self::of(Arc::new(state), sides)
+    }
+
+    /// Returns the same for the rows that a join outputs: columns of a side that may be missing are
+    /// nullable, and a side that the join does not output has no columns.
+    pub(super) fn of_joined(&self, join: JoinType) -> Result<Self, DataFusionError> {
+        let joined = |side: Side, nullable: bool| {
+            let (name, schema) = &self.sides[side];
+            let fields = schema.fields().iter().filter(|_| comes_out(join, side));
+            let fields = fields.map(|field| Field::clone(field).with_nullable(field.is_nullable() || nullable));
+            (name.clone(), Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+        };
+        let left = joined(Side::Left, matches!(join, JoinType::Right | JoinType::Full));
+        let right = joined(Side::Right, matches!(join, JoinType::Left | JoinType::Full));
+        Self::of(Arc::clone(&self.state), Sides { left, right })
+    }
+
+    fn of(state: Arc<SessionState>, sides: Sides<(TableReference, SchemaRef)>) -> Result<Self, DataFusionError> {
+        let Sides { left, right } = &sides;
         let schema =
             |(name, schema): &(TableReference, SchemaRef)| DFSchema::try_from_qualified_schema(name.clone(), schema);
         let joined = Arc::new(schema(left)?.join(&schema(right)?)?);
         Ok(Self { state, sides, joined })
     }
 
-    /// A predicate as it was typed.
+    /// Parses a predicate.
     pub(super) fn parse(&self, text: &str) -> Result<Expr, DataFusionError> {
-        self.state.create_logical_expr(text, &self.joined)
+        self.unambiguous(self.state.create_logical_expr(text, &self.joined)?)
     }
 
-    /// A column of a side.
+    /// Resolves the names in a parsed expression.
+    pub(super) fn resolve(&self, parsed: ExprWithAlias) -> Result<Expr, DataFusionError> {
+        self.unambiguous(self.state.create_logical_expr_from_sql_expr(parsed, &self.joined)?)
+    }
+
+    /// Refuses names without a qualifier that both sides have.
+    fn unambiguous(&self, expr: Expr) -> Result<Expr, DataFusionError> {
+        let both_have = |name: &str| self.sides.iter().all(|(_, schema)| schema.index_of(name).is_ok());
+        let found = expr.column_refs().into_iter().find(|column| column.relation.is_none() && both_have(&column.name));
+        let Some(column) = found else { return Ok(expr) };
+        let Sides { left, right } = self.sides.as_ref().map(|(side, _)| format!("{side}.{}", column.name));
+        let reason = format!("both inputs have a column '{}'; write {left} or {right}", column.name);
+        Err(DataFusionError::Plan(reason))
+    }
+
+    /// Returns an expression as SQL text.
+    pub(super) fn text(&self, expr: &Expr) -> String {
+        let text = Unparser::default().with_pretty(true).expr_to_sql(expr).map(|sql| sql.to_string());
+        text.unwrap_or_else(|_| expr.human_display().to_string())
+    }
+
+    /// Returns the expression of a column.
     pub(super) fn column(&self, side: Side, name: &str) -> Expr {
-        let (qualifier, _) = &self.sides[index(side)];
+        let (qualifier, _) = &self.sides[side];
         Expr::Column(Column::new(Some(qualifier.clone()), name))
     }
 
-    /// The same expression with types that fit, and with constants folded.
+    /// Returns the same expression with types that fit, and with constants folded.
     pub(super) fn prepare(&self, expr: Expr) -> Result<Expr, DataFusionError> {
         let context = SimplifyContext::builder()
             .with_schema(Arc::clone(&self.joined))
@@ -75,7 +113,7 @@ impl Sql {
         simplifier.coerce(simplifier.simplify(coerced)?, &self.joined)
     }
 
-    /// The expression with decimals as doubles where they are compared with floats. DataFusion
+    /// Returns the expression with decimals as doubles where they are compared with floats. DataFusion
     /// would compare decimals, which have no infinity, and fail on a row that has one.
     fn as_doubles(&self, expr: Expr) -> Result<Expr, DataFusionError> {
         let compared = |expr: Expr| {
@@ -113,46 +151,66 @@ impl Sql {
         Ok(exprs)
     }
 
-    /// What can be evaluated over rows with these columns, each of which is named by its side and
-    /// its number there.
+    /// Compiles an expression for rows with these columns, each given by its side and its number
+    /// there.
     pub(super) fn physical(
         &self,
         expr: &Expr,
         columns: &[(Side, usize)],
     ) -> Result<Arc<dyn PhysicalExpr>, DataFusionError> {
         let field = |&(side, column): &(Side, usize)| {
-            let (name, schema) = &self.sides[index(side)];
-            // Rows of outer joins are looked at before there are any without a partner.
+            let (name, schema) = &self.sides[side];
+            // A condition is evaluated before rows without a partner come out.
             (Some(name.clone()), Arc::new(Field::clone(schema.field(column))))
         };
         let schema = DFSchema::new_with_metadata(columns.iter().map(field).collect(), Default::default())?;
         self.state.create_physical_expr(expr.clone(), &schema)
     }
 
-    /// The type of an expression.
+    /// Returns the type of an expression.
     pub(super) fn type_of(&self, expr: &Expr) -> Result<DataType, DataFusionError> {
         use datafusion::logical_expr::ExprSchemable;
         expr.get_type(&*self.joined)
     }
 
-    /// The columns that an expression looks at, without repetition, by falling rank.
+    /// Returns the columns that an expression uses, each once, the left side's first.
     pub(super) fn columns(&self, expr: &Expr) -> Vec<(Side, usize)> {
         let mut columns: Vec<_> = expr.column_refs().into_iter().filter_map(|column| self.find(column)).collect();
-        columns.sort_by_key(|&(side, column)| (index(side), column));
+        columns.sort_by_key(|&(side, column)| (side == Side::Right, column));
         columns.dedup();
         columns
     }
 
     fn find(&self, column: &Column) -> Option<(Side, usize)> {
         let found = self.joined.index_of_column(column).ok()?;
-        let left = self.sides[0].1.fields().len();
+        let left = self.sides.left.1.fields().len();
         Some(if found < left { (Side::Left, found) } else { (Side::Right, found - left) })
     }
 
-    /// The one side that an expression looks at, if there is one.
+    /// Returns the one side whose columns an expression uses, if there is only one.
     pub(super) fn only_side(&self, expr: &Expr) -> Option<Side> {
         let columns = self.columns(expr);
         let (side, _) = *columns.first()?;
         columns.iter().all(|column| column.0 == side).then_some(side)
+    }
+}
+
+/// Returns what DataFusion says of an expression, in plain words.
+pub(super) fn reason(error: &DataFusionError) -> String {
+    match error.find_root() {
+        DataFusionError::SchemaError(error, _) => match error.as_ref() {
+            SchemaError::FieldNotFound { field, valid_fields } => {
+                let columns: Vec<_> = valid_fields.iter().map(Column::quoted_flat_name).collect();
+                format!("no column '{}'; the columns are {}", field.flat_name(), columns.join(", "))
+            }
+            error => error.to_string(),
+        },
+        DataFusionError::SQL(error, _) => match error.as_ref() {
+            ParserError::ParserError(message) | ParserError::TokenizerError(message) => message.clone(),
+            ParserError::RecursionLimitExceeded => "it is nested too deeply".to_owned(),
+        },
+        DataFusionError::Plan(message) | DataFusionError::Execution(message) => message.clone(),
+        DataFusionError::ArrowError(error, _) => error.to_string(),
+        other => other.strip_backtrace(),
     }
 }

@@ -3,13 +3,8 @@
 use std::{ops::Bound, sync::Arc};
 
 use annulus_join::{
-    error::JoinError,
-    hash::{BuildSide, Fragment, FragmentFormat, HashConfig, Partitions},
-    key::Keys,
-    merge::{Band, KeyPair, MergeCondition, MergeJoin, Offset},
-    pairs::Wanted,
-    sink::PairSink,
-    types::Side,
+    Band, BuildSide, Fragment, FragmentFormat, HashConfig, JoinError, KeyPair, Keys, MergeCondition, MergeJoin, Offset,
+    PairSink, Partitions, Side, Wanted,
 };
 use arrow::{
     array::{
@@ -73,7 +68,7 @@ fn by_predicate(text: &str, left: &RecordBatch, right: &RecordBatch) -> Pairs {
 }
 
 fn by_hash(left: &RecordBatch, right: &RecordBatch) -> Pairs {
-    let config = HashConfig { partitions: Partitions::at_least(1), threads: 1 };
+    let config = HashConfig::new(Partitions::at_least(1));
     let keys = |batch: &RecordBatch| Keys::new(batch.schema_ref(), &[1], false).unwrap();
     let build = BuildSide::prepare(keys(left), vec![left.clone()], &config).unwrap();
     let format = Arc::new(FragmentFormat::new(keys(right), config.partitions).unwrap());

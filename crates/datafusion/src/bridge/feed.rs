@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, panic::AssertUnwindSafe, sync::Arc};
 
-use annulus_exchange::{Producer, error::ExchangeError, ring::Admission, stats::ExchangeStats};
+use annulus_exchange::{Admission, ExchangeError, ExchangeStats, Producer};
 use arrow::{
     array::{RecordBatch, RecordBatchOptions},
     datatypes::SchemaRef,
@@ -51,7 +51,7 @@ impl Times {
 
 /// The reason why an input stopped early.
 enum Halt {
-    /// The exchange accepts no more: it was stopped, or has no consumers left.
+    /// The exchange accepts no more rows: it was stopped, or has no consumers left.
     Stopped,
     /// This input failed, or the copying of its rows.
     Failed(DataFusionError),

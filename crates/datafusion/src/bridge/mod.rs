@@ -3,11 +3,12 @@
 //! ```text
 //! input stream --feed (a task)--> Producer ... Consumer --OutputStream--> executor of the partition
 //! ```
-//! Ownership decides when the parts end. The output streams own the tasks: when the last stream is
-//! dropped, the tasks are aborted, and their reservations and files are freed. The operator owns
-//! the consumers of partitions that have not been executed yet, and while there are any, a share of
-//! the tasks: these rows are still needed, and until they are read, the full exchange holds the
-//! inputs back.
+//! Ownership decides when the parts end:
+//! - The output streams own the tasks. When the last stream is dropped, the tasks are aborted, and
+//!   their reservations and files are freed.
+//! - The operator owns the consumers of partitions that have not been executed yet. While there are
+//!   any, it shares the ownership of the tasks, because these rows are still needed. Until they are
+//!   read, the full exchange holds the inputs back.
 
 mod feed;
 mod output;
@@ -15,7 +16,7 @@ mod overflow;
 
 use std::sync::Arc;
 
-use annulus_exchange::{config::ExchangeConfig, exchange};
+use annulus_exchange::{ExchangeConfig, exchange};
 use datafusion::{
     common::{internal_datafusion_err, internal_err, runtime::SpawnedTask},
     error::Result,
@@ -79,7 +80,7 @@ impl Bridge {
             let times = Times::new(&setup.metrics.common, partition);
             Feed::new(input, Arc::clone(&schema), setup.exprs.to_vec(), producer, times, metrics.clone())
         });
-        let inputs = Arc::new(Inputs(Mutex::new(Progress::Opened(feeds.collect()))));
+        let inputs = Arc::new(Inputs(Mutex::new(InputState::Opened(feeds.collect()))));
         let waiting = consumers.into_iter().enumerate().map(|(partition, consumer)| {
             let (overflow, metrics) = (Arc::clone(&overflow), metrics.clone());
             Some(Receiver { consumer, partition, spilled: None, overflow, metrics })
@@ -109,9 +110,10 @@ impl Bridge {
 }
 
 /// The inputs. They run from the first poll of an output until the last owner is dropped.
-pub(crate) struct Inputs(Mutex<Progress>);
+pub(crate) struct Inputs(Mutex<InputState>);
 
-enum Progress {
+/// The inputs before and after their start.
+enum InputState {
     Opened(Vec<Feed>),
     Running { _tasks: Vec<SpawnedTask<()>> },
 }
@@ -119,10 +121,10 @@ enum Progress {
 impl Inputs {
     /// Starts a task for each input, unless they run already.
     pub(crate) fn start(&self) {
-        let mut progress = self.0.lock();
-        if let Progress::Opened(feeds) = &mut *progress {
+        let mut state = self.0.lock();
+        if let InputState::Opened(feeds) = &mut *state {
             let tasks = feeds.drain(..).map(|feed| SpawnedTask::spawn(feed.run())).collect();
-            *progress = Progress::Running { _tasks: tasks };
+            *state = InputState::Running { _tasks: tasks };
         }
     }
 }

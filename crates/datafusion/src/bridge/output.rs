@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use annulus_exchange::{Consumer, overflow::Delivery};
+use annulus_exchange::{Consumer, Delivery};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use datafusion::{
     common::internal_err,

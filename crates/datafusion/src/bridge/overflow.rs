@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_exchange::{
-    error::StopError,
-    overflow::{Overflow, SpilledBatch},
-};
+use annulus_exchange::{Overflow, SpilledBatch, StopError};
 use arrow::array::RecordBatch;
 use datafusion::{
     error::{DataFusionError, Result},
@@ -83,8 +80,8 @@ impl SessionOverflow {
         if !self.runtime.disk_manager.tmp_files_enabled() {
             let (bytes, held) = (batch.get_array_memory_size(), self.reservation.size());
             return Err(DataFusionError::ResourcesExhausted(format!(
-                "partition {consumer} of a RingRepartitionExec is slow: {bytes} bytes more for it do not fit beside the \
-                 {held} that the exchange holds, and there is no disk to spill to; raise the memory limit or \
+                "cannot keep {bytes} more bytes for partition {consumer} of a RingRepartitionExec, which is slow: the \
+                 exchange holds {held} bytes, and the disk manager is disabled; raise the memory limit or \
                  annulus.overflow_limit, or enable the disk manager"
             )));
         }

@@ -5,9 +5,9 @@ use std::fmt;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 
 use super::RingRepartitionExec;
-use crate::config::{Path, Strategy};
+use crate::config::Strategy;
 
-/// The text of a node as a value.
+/// A node that displays itself in a format.
 struct Text<'a, T>(&'a T, DisplayFormatType);
 
 impl<T: DisplayAs> fmt::Display for Text<'_, T> {
@@ -26,7 +26,7 @@ impl DisplayAs for RingRepartitionExec {
             Strategy::Auto => "hash of bounded input",
             Strategy::Ring | Strategy::Stock => "annulus.strategy",
         };
-        let path = Path::from(self.path());
+        let path = self.path();
         match format {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 // The stock text starts with the stock name; `Ring` before it makes our name.

@@ -2,10 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use annulus_exchange::{
-    choose,
-    config::{DataPath, ExchangeConfig},
-};
+use annulus_exchange::{DataPath, ExchangeConfig};
 use datafusion::{
     common::{Statistics, tree_node::TreeNodeRecursion},
     config::ConfigOptions,
@@ -66,16 +63,15 @@ impl RingRepartitionExec {
     /// If an option is invalid.
     pub fn try_new(stock: RepartitionExec, options: AnnulusConfig) -> Result<Self> {
         let inputs = stock.input().output_partitioning().partition_count();
-        let config = ExchangeConfig {
-            groups: options.groups,
-            slots: options.slots,
-            path: options.path.into(),
-            overflow_bytes: if options.overflow_limit == 0 { usize::MAX } else { options.overflow_limit },
-            // Without inputs no exchange is created, but its config must be valid.
-            ..ExchangeConfig::new(inputs.max(1), stock.partitioning().partition_count())
-        };
+        let overflow_bytes = if options.overflow_limit == 0 { usize::MAX } else { options.overflow_limit };
+        // Without inputs no exchange is created, but its config must be valid.
+        let config = ExchangeConfig::new(inputs.max(1), stock.partitioning().partition_count())
+            .with_groups(options.groups)
+            .with_slots(options.slots)
+            .with_overflow_bytes(overflow_bytes)
+            .with_path(options.path.0);
         config.check().map_err(from_exchange)?;
-        let path = choose(&config, &stock.schema()).map_err(from_exchange)?;
+        let path = config.choose_path(&stock.schema()).map_err(from_exchange)?;
         Ok(Self { stock, options, config, path, metrics: NodeMetrics::default(), bridge: Mutex::default() })
     }
 
@@ -94,12 +90,12 @@ impl RingRepartitionExec {
         self.path
     }
 
-    /// Returns the rows and bytes that the exchange has moved until now.
+    /// Returns the rows and bytes that the exchange has moved.
     pub fn report(&self) -> ExchangeReport {
         self.metrics.report()
     }
 
-    /// Returns a new operator that replaces `plan`, or `plan` itself if it cannot be replaced.
+    /// Creates a new operator that replaces `plan`, or returns `plan` if it cannot be replaced.
     fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         match plan.downcast_ref::<RepartitionExec>() {
             Some(stock) if Self::can_replace(stock) => {
@@ -114,23 +110,16 @@ impl RingRepartitionExec {
             Partitioning::Hash(exprs, _) => exprs.as_slice(),
             _ => &[],
         };
-        Setup {
-            input: self.stock.input(),
-            exprs,
-            config: ExchangeConfig {
-                batch_rows: context.session_config().batch_size(),
-                // Inputs are bounded, so waiting for full batches delays nothing forever.
-                full_batches: true,
-                open_bytes: open_bytes(context, self.config.open_bytes),
-                ..self.config.clone()
-            },
-            metrics: &self.metrics,
-        }
+        let open_bytes = open_bytes(context, self.config.open_bytes);
+        let config = self.config.clone().with_batch_rows(context.session_config().batch_size());
+        // Inputs are bounded, so waiting for full batches delays no row for ever.
+        let config = config.with_full_batches(true).with_open_bytes(open_bytes);
+        Setup { input: self.stock.input(), exprs, config, metrics: &self.metrics }
     }
 }
 
-/// Returns the memory for open chunks: `usual`, but at most a small part of a limited pool, since a
-/// plan may have many exchanges, and its other operators need the pool, too.
+/// Returns the bytes for open chunks: `usual`, but at most a 32nd of a limited pool. A plan may
+/// have many exchanges, and its other operators need the pool, too.
 fn open_bytes(context: &TaskContext, usual: usize) -> usize {
     match context.memory_pool().memory_limit() {
         MemoryLimit::Finite(limit) => usual.min(limit / 32),

@@ -3,7 +3,7 @@
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
-use annulus_datafusion::{AnnulusConfig, RingRepartitionExec, config::Path};
+use annulus_datafusion::{AnnulusConfig, DataPath, RingRepartitionExec, config::Path};
 use arrow::{
     array::{ArrayRef, Int64Array, RecordBatch},
     datatypes::{DataType, Field, Schema, SchemaRef},
@@ -45,11 +45,11 @@ pub fn stock(input: Arc<dyn ExecutionPlan>, outputs: usize) -> RepartitionExec {
 }
 
 /// The data paths.
-pub const PATHS: [Path; 3] = [Path::Gather, Path::Cluster, Path::Reserve];
+pub const PATHS: [Path; 3] = [Path(DataPath::Gather), Path(DataPath::Cluster), Path(DataPath::Reserve)];
 
 /// Ours.
 pub fn ring(input: Arc<dyn ExecutionPlan>, outputs: usize) -> Arc<RingRepartitionExec> {
-    ring_on(Path::Auto, input, outputs)
+    ring_on(Path::default(), input, outputs)
 }
 
 /// Ours on one of the data paths.

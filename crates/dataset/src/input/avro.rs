@@ -12,8 +12,9 @@ use arrow_avro::reader::{Reader, ReaderBuilder};
 use super::{
     InputOptions,
     paths::InputFile,
-    schema::{Projection, project},
+    schema::Projection,
     unit::{Batches, Decoded, Part, Source, guard},
+    whole::WholeFile,
 };
 use crate::error::DatasetError;
 
@@ -53,39 +54,23 @@ impl Source for AvroFile {
 
     fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>> {
         let batch_rows = options.batch_rows.max(1);
-        vec![Box::new(WholeFile { file: self.file, found: self.schema, schema: Arc::clone(schema), batch_rows })]
+        let Self { file, schema: found } = *self;
+        let read = move |file: &InputFile, schema: &SchemaRef| read(file, batch_rows, &found, schema);
+        vec![Box::new(WholeFile { file, schema: Arc::clone(schema), read })]
     }
 }
 
-struct WholeFile {
-    file: InputFile,
-    /// The columns of the file, and those of the dataset.
-    found: SchemaRef,
-    schema: SchemaRef,
-    batch_rows: usize,
-}
-
-impl Part for WholeFile {
-    fn path(&self) -> &str {
-        &self.file.path
-    }
-
-    fn bytes(&self) -> u64 {
-        self.file.bytes
-    }
-
-    fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
-        let schema = project(&self.schema, columns)?;
-        let projection = Projection::new(self.found.fields().iter().map(|field| field.name()), &schema);
-        let path = self.file.path.clone();
-        let mut input_bytes = self.file.bytes;
-        Ok(Box::new(reader(&path, self.batch_rows)?.map(move |batch| {
-            let batch = batch.map_err(|error| DatasetError::corrupt(&path, error))?;
-            // How far the decoder is in the file, it does not tell.
-            let input_bytes = std::mem::take(&mut input_bytes);
-            Ok(Decoded { batch: projection.apply(&batch)?, input_bytes, bad: vec![] })
-        })))
-    }
+/// The batches of a file whose columns are `found`, with the columns of `schema`.
+fn read(file: &InputFile, batch_rows: usize, found: &SchemaRef, schema: &SchemaRef) -> Result<Batches, DatasetError> {
+    let projection = Projection::new(found.fields().iter().map(|field| field.name()), schema);
+    let path = file.path.clone();
+    let mut input_bytes = file.bytes;
+    Ok(Box::new(reader(&path, batch_rows)?.map(move |batch| {
+        let batch = batch.map_err(|error| DatasetError::corrupt(&path, error))?;
+        // The decoder does not say how much of the file it has read.
+        let input_bytes = std::mem::take(&mut input_bytes);
+        Ok(Decoded { batch: projection.apply(&batch)?, input_bytes, bad: vec![] })
+    })))
 }
 
 fn reader(path: &str, batch_rows: usize) -> Result<Reader<BufReader<File>>, DatasetError> {

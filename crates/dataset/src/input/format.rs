@@ -82,8 +82,9 @@ impl FromStr for Format {
     }
 }
 
-/// How a CSV file is written.
+/// How CSV files are written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct CsvOptions {
     /// Between fields. `None` takes a tab for `.tsv` files, `|` for `.tbl` files and a comma for
     /// others; or, where that finds a single column, the one of `;`, tab and `|` that every
@@ -97,6 +98,32 @@ pub struct CsvOptions {
     pub null: Option<String>,
 }
 
+impl CsvOptions {
+    /// Sets the [`delimiter`](Self::delimiter), or lets each file show its own.
+    #[must_use]
+    pub fn with_delimiter(self, delimiter: Option<u8>) -> Self {
+        Self { delimiter, ..self }
+    }
+
+    /// Sets the character around fields.
+    #[must_use]
+    pub fn with_quote(self, quote: u8) -> Self {
+        Self { quote, ..self }
+    }
+
+    /// Sets whether the first line names the columns.
+    #[must_use]
+    pub fn with_header(self, header: bool) -> Self {
+        Self { header, ..self }
+    }
+
+    /// Sets the text that stands for null.
+    #[must_use]
+    pub fn with_null(self, null: Option<String>) -> Self {
+        Self { null, ..self }
+    }
+}
+
 impl Default for CsvOptions {
     fn default() -> Self {
         Self { delimiter: None, quote: b'"', header: true, null: None }
@@ -104,7 +131,15 @@ impl Default for CsvOptions {
 }
 
 /// How a dataset is read.
+///
+/// ```
+/// use annulus_dataset::{BadRows, CsvOptions, InputOptions};
+///
+/// let csv = CsvOptions::default().with_delimiter(Some(b';'));
+/// let options = InputOptions::default().with_csv(csv).with_on_bad_row(BadRows::Skip);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct InputOptions {
     /// The format of every file, whatever its name; `None` tells it from each file's extension.
     pub format: Option<Format>,
@@ -126,6 +161,50 @@ pub struct InputOptions {
     /// its first MiB. For 4096 of them, up to 64 KiB are looked at elsewhere, spread up to its
     /// end. Fewer where there are many files.
     pub infer_rows: usize,
+}
+
+impl InputOptions {
+    /// Sets the format of every file, or lets their names tell it.
+    #[must_use]
+    pub fn with_format(self, format: Option<Format>) -> Self {
+        Self { format, ..self }
+    }
+
+    /// Sets how CSV files are written.
+    #[must_use]
+    pub fn with_csv(self, csv: CsvOptions) -> Self {
+        Self { csv, ..self }
+    }
+
+    /// Sets the types of columns.
+    #[must_use]
+    pub fn with_types(self, types: ColumnTypes) -> Self {
+        Self { types, ..self }
+    }
+
+    /// Sets what becomes of rows that cannot be read.
+    #[must_use]
+    pub fn with_on_bad_row(self, on_bad_row: BadRows) -> Self {
+        Self { on_bad_row, ..self }
+    }
+
+    /// Sets the largest number of rows of a decoded batch.
+    #[must_use]
+    pub fn with_batch_rows(self, batch_rows: usize) -> Self {
+        Self { batch_rows, ..self }
+    }
+
+    /// Sets about how many bytes of a CSV or JSON file a unit has.
+    #[must_use]
+    pub fn with_unit_bytes(self, unit_bytes: usize) -> Self {
+        Self { unit_bytes, ..self }
+    }
+
+    /// Sets how many lines column types are inferred from.
+    #[must_use]
+    pub fn with_infer_rows(self, infer_rows: usize) -> Self {
+        Self { infer_rows, ..self }
+    }
 }
 
 impl Default for InputOptions {

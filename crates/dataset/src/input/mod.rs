@@ -25,9 +25,10 @@ mod schema;
 mod text;
 mod types;
 mod unit;
+mod whole;
 
 pub use bad_rows::{BadRow, BadRows};
-pub use compression::Compression;
+use compression::Compression;
 pub use dataset::{ColumnHints, DataFile, Dataset};
 pub use extent::Extent;
 pub use format::{CsvOptions, Format, InputOptions};

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     error::DatasetError,
-    output::{MANIFEST_NAME, Manifest, QUARANTINE_NAME, is_unfinished},
+    output::{MANIFEST_NAME, Manifest, is_quarantine, is_unfinished, names_of_append},
 };
 
 /// A file of the dataset.
@@ -133,11 +133,12 @@ impl Search {
         if !self.walked.insert(fs::canonicalize(folder).map_err(DatasetError::io("list", &shown))?) {
             return Ok(());
         }
+        // Before the files are listed: an append gives them names, and then replaces the manifest.
+        let manifest = check_whole(folder, &shown)?;
         let entries = fs::read_dir(folder).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
         let mut paths: Vec<PathBuf> =
             entries.map_err(DatasetError::io("list", &shown))?.into_iter().map(|entry| entry.path()).collect();
         paths.sort();
-        let manifest = check_whole(folder, shown)?;
         let is_dataset = manifest.is_some();
         self.datasets
             .extend(manifest.map(|manifest| (folder.to_owned(), manifest.file_names().map(str::to_owned).collect())));
@@ -148,8 +149,10 @@ impl Search {
             if path.is_dir() {
                 self.walk(&path)?;
             } else if self.format.is_some() || Format::of_path(&path).is_some() {
-                self.refuse_extra(&path)?;
-                self.add(&path)?;
+                match self.dataset_without(&path) {
+                    None => self.add(&path)?,
+                    Some(dataset) => refuse_extra(dataset, &path)?,
+                }
             }
         }
         if is_dataset {
@@ -158,17 +161,12 @@ impl Search {
         Ok(())
     }
 
-    /// A file in a dataset's folder must be in its manifest.
-    fn refuse_extra(&self, path: &Path) -> Result<(), DatasetError> {
+    /// The folder of a dataset that holds a file without having it in its manifest.
+    fn dataset_without(&self, path: &Path) -> Option<&Path> {
         let is_extra = |(folder, names): &&(PathBuf, HashSet<String>)| {
             path.strip_prefix(folder).is_ok_and(|name| !names.contains(&*name.to_string_lossy()))
         };
-        let Some((folder, _)) = self.datasets.iter().find(is_extra) else { return Ok(()) };
-        let reason = format!(
-            "it is not in '{}'; remove the file, or the manifest to read all files as they are",
-            folder.join(MANIFEST_NAME).display()
-        );
-        Err(DatasetError::corrupt(&path.display().to_string(), reason))
+        self.datasets.iter().find(is_extra).map(|(folder, _)| &**folder)
     }
 
     fn add(&mut self, path: &Path) -> Result<(), DatasetError> {
@@ -182,12 +180,25 @@ impl Search {
     }
 }
 
+/// An error unless a file that is not in a dataset's manifest is one that an append is adding, which
+/// is not read.
+fn refuse_extra(dataset: &Path, path: &Path) -> Result<(), DatasetError> {
+    if path.strip_prefix(dataset).is_ok_and(|name| names_of_append(dataset).contains(&*name.to_string_lossy())) {
+        return Ok(());
+    }
+    let reason = format!(
+        "it is not in '{}'; remove the file, or the manifest to read all files as they are",
+        dataset.join(MANIFEST_NAME).display()
+    );
+    Err(DatasetError::corrupt(&path.display().to_string(), reason))
+}
+
 /// The manifest of a folder, if it is a dataset that a run of ours wrote, which must be all there.
-fn check_whole(folder: &Path, shown: String) -> Result<Option<Manifest>, DatasetError> {
+fn check_whole(folder: &Path, shown: &str) -> Result<Option<Manifest>, DatasetError> {
     if is_unfinished(folder) {
         let reason = "the run that writes it has not finished; wait for it, start a split again with `resume`, \
             or name the files that are there";
-        return Err(DatasetError::corrupt(&shown, reason));
+        return Err(DatasetError::corrupt(shown, reason));
     }
     let Some(manifest) = Manifest::find_in(folder) else { return Ok(None) };
     match manifest.missing_in(folder) {
@@ -205,7 +216,8 @@ fn entry(path: &Path) -> PathBuf {
 
 /// Whether it is, in a dataset's folder, what a run of ours wrote beside its rows.
 fn is_beside_rows(path: &Path) -> bool {
-    path.ends_with(MANIFEST_NAME) || path.ends_with(QUARANTINE_NAME)
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name == MANIFEST_NAME || is_quarantine(name)
 }
 
 /// Whether a part of the path that `pattern` has wildcards for is hidden. Parts are not that the

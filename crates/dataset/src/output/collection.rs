@@ -11,7 +11,7 @@ use super::{
     Existing, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OutputError, PartitionEntry, Settings,
     open::{known, refuse_foreign, remove_files},
     publish::{Folder, checked_names, visible},
-    whole::{remove, remove_locked},
+    whole::{remove_dataset, remove_locked},
 };
 
 /// A folder that is to hold a dataset of each host. Dropped, it leaves nothing of what this process
@@ -114,6 +114,7 @@ impl Collection {
             quarantine: None,
             partitions: self.members.iter().zip(members).map(|(number, member)| partition(*number, member)).collect(),
             hot_keys: Vec::new(),
+            appends: Vec::new(),
         };
         manifest.store(self.folder.as_ref().expect("it is there until it is kept or dropped"))?;
         Ok(manifest)
@@ -134,7 +135,7 @@ impl Drop for Collection {
         // There is nobody to tell, and the next run clears what cannot be removed now.
         folder.remove([MANIFEST_NAME]).ok();
         for &member in &self.members {
-            remove(&folder.final_path(&member_name(member))).ok();
+            remove_dataset(&folder.final_path(&member_name(member))).ok();
         }
         folder.dismantle().ok();
     }

@@ -11,6 +11,7 @@ use super::publish::JOURNAL_NAME;
 
 /// Why a dataset could not be written, or its folder not be used.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum OutputError {
     /// The file system refused.
     #[error("cannot {action} '{}': {source}{}", path.display(), remedy(source))]
@@ -103,6 +104,40 @@ pub enum OutputError {
         /// Its value in the run that was not finished.
         before: String,
     },
+    /// There is no dataset to append to.
+    #[error("'{}' holds no finished dataset to append to; leave `append` out to write one", .0.display())]
+    NothingToAppendTo(PathBuf),
+    /// The dataset in the folder was written with another option than the run that is to append.
+    #[error(
+        "cannot append to '{}': `{setting}` is {now}, but {there} in the dataset; give the options that it was \
+         written with", path.display()
+    )]
+    AppendDiffers {
+        /// The folder.
+        path: PathBuf,
+        /// The name of the option.
+        setting: String,
+        /// Its value in this run.
+        now: String,
+        /// Its value in the dataset.
+        there: String,
+    },
+    /// The dataset in the folder has other columns than the run that is to append.
+    #[error("cannot append to '{}': {mismatch}", path.display())]
+    AppendColumns {
+        /// The folder.
+        path: PathBuf,
+        /// The first difference, and what to do about it.
+        mismatch: String,
+    },
+    /// A file of the dataset that a run is to append to is missing or has changed.
+    #[error("cannot append: '{}': {message}", path.display())]
+    Incomplete {
+        /// The file, or the folder.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
     /// The inputs cannot be read again.
     #[error("`resume` needs inputs that can be read again, and standard input cannot; use `overwrite`")]
     ResumeOnce,
@@ -139,6 +174,10 @@ impl OutputError {
                 | NotOwn { .. }
                 | ResumeDiffers { .. }
                 | ResumeOnce
+                | NothingToAppendTo(_)
+                | AppendDiffers { .. }
+                | AppendColumns { .. }
+                | Incomplete { .. }
         )
     }
 

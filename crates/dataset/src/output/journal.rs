@@ -6,12 +6,14 @@ use std::{
     collections::{BTreeMap, HashSet},
     fs::{self, File},
     io::{self, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     OutputError,
+    append::APPEND,
     manifest::{FileEntry, Settings},
     own,
     publish::{Folder, JOURNAL_NAME, checked_names},
@@ -26,7 +28,7 @@ pub(crate) struct Journal {
     file: File,
     /// Length of the lines that are whole, in bytes.
     bytes: u64,
-    path: std::path::PathBuf,
+    path: PathBuf,
     sync: bool,
 }
 
@@ -99,8 +101,13 @@ impl Journal {
 impl Recorded {
     /// The journal of a folder, if it has one.
     pub(crate) fn load(folder: &Folder) -> Result<Option<Self>, OutputError> {
-        let Some(bytes) = read(folder)? else { return Ok(None) };
-        let damaged = |message: String| OutputError::Damaged { path: folder.journal_path(), message };
+        Self::read(&folder.journal_path())
+    }
+
+    /// The journal in the file `path`, if it is there.
+    pub(super) fn read(path: &Path) -> Result<Option<Self>, OutputError> {
+        let Some(bytes) = read(path)? else { return Ok(None) };
+        let damaged = |message: String| OutputError::Damaged { path: path.to_owned(), message };
         let mut lines = whole_lines(&bytes);
         let header = lines.next().ok_or_else(|| damaged("it is empty".into()))?;
         let header: Header = serde_json::from_slice(header).map_err(|error| damaged(error.to_string()))?;
@@ -122,12 +129,12 @@ impl Recorded {
     /// The entries whose files are all whole, one for a slot, after renaming those that were on
     /// their way; all other files are removed. Reads every file to verify its checksum.
     pub(crate) fn keep_whole(self, folder: &Folder) -> Result<Vec<Entry>, OutputError> {
-        let recorded = self.file_names();
+        let (recorded, appends) = (self.file_names(), append_of(&self.settings).is_some());
         let mut kept = BTreeMap::new();
         for entry in self.entries {
             let mut whole = true;
             for file in &entry.files {
-                whole = whole && settle(folder, file)?;
+                whole = whole && settle(folder, file, appends)?;
             }
             if whole {
                 kept.insert(entry.slot, entry);
@@ -136,27 +143,36 @@ impl Recorded {
         // A slot that was recorded again has the same names.
         let files = kept.values().flat_map(|entry| &entry.files);
         let whole: HashSet<&str> = files.map(|file| file.name.as_str()).collect();
-        folder.remove(recorded.iter().map(String::as_str).filter(|name| !whole.contains(name)))?;
+        let others = recorded.iter().map(String::as_str).filter(|name| !whole.contains(name));
+        if appends {
+            folder.remove_of_append(others)?
+        } else {
+            folder.remove(others)?
+        }
         Ok(kept.into_values().collect())
     }
 }
 
-/// The files that the journal of a folder knows, if it has one; of a damaged one, those in the
-/// lines that can be read.
-pub(crate) fn known_files(folder: &Folder) -> Result<Option<Vec<String>>, OutputError> {
-    let Some(bytes) = read(folder)? else { return Ok(None) };
+/// The number of the append that the settings are of, if they are of one.
+pub(super) fn append_of(settings: &Settings) -> Option<usize> {
+    settings.get(APPEND)?.parse().ok()
+}
+
+/// The files that the journal at `path` knows, if it is there; of a damaged one, those in the lines
+/// that can be read.
+pub(crate) fn known_files(path: &Path) -> Result<Option<Vec<String>>, OutputError> {
+    let Some(bytes) = read(path)? else { return Ok(None) };
     let entries = whole_lines(&bytes).filter_map(|line| serde_json::from_slice::<Entry>(line).ok());
     let names = entries.flat_map(|entry| entry.files).map(|file| file.name);
     Ok(Some(names.filter(|name| checked_names([name.as_str()].into_iter()).is_ok()).collect()))
 }
 
-fn read(folder: &Folder) -> Result<Option<Vec<u8>>, OutputError> {
-    let path = folder.journal_path();
+fn read(path: &Path) -> Result<Option<Vec<u8>>, OutputError> {
     let mut bytes = Vec::new();
-    match own::open(&path, File::options().read(true)).and_then(|mut file| file.read_to_end(&mut bytes)) {
+    match own::open(path, File::options().read(true)).and_then(|mut file| file.read_to_end(&mut bytes)) {
         Ok(_) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(own::open_error("read", &path, error)),
+        Err(error) => Err(own::open_error("read", path, error)),
     }
 }
 
@@ -166,16 +182,24 @@ fn whole_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"))
 }
 
-/// Whether the file is whole under its final name, after a rename if it was not there yet.
-fn settle(folder: &Folder, file: &FileEntry) -> Result<bool, OutputError> {
+/// Whether the file is whole under its final name, or with those that an append adds, after a rename
+/// if it was not there yet.
+fn settle(folder: &Folder, file: &FileEntry, appends: bool) -> Result<bool, OutputError> {
     let is_whole = |found: Sealed| found.bytes == file.bytes && found.checksum == file.checksum;
     if let Some(found) = examine(&folder.final_path(&file.name))? {
+        return Ok(is_whole(found));
+    }
+    if appends && let Some(found) = examine(&folder.added_path(&file.name))? {
         return Ok(is_whole(found));
     }
     if !examine(&folder.work_path(&file.name))?.is_some_and(is_whole) {
         return Ok(false);
     }
-    folder.publish([file.name.as_str()])?;
+    if appends {
+        folder.add([file.name.as_str()])?
+    } else {
+        folder.publish([file.name.as_str()])?
+    }
     Ok(true)
 }
 

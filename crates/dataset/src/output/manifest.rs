@@ -48,8 +48,32 @@ pub struct Manifest {
     pub quarantine: Option<PlainFileEntry>,
     /// All partitions, also those without rows, which have no file.
     pub partitions: Vec<PartitionEntry>,
-    /// The keys with many rows, by falling number of rows; none if rows are placed by turns.
+    /// The keys with many rows, by falling number of rows; none if rows are placed by turns. Those
+    /// of the first run alone.
     #[serde(default)]
+    pub hot_keys: Vec<HotKeyEntry>,
+    /// The appends to the dataset, the oldest first. Their rows, bad rows, bytes and files are
+    /// counted above, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub appends: Vec<AppendEntry>,
+}
+
+/// A run that appended to a dataset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppendEntry {
+    /// As [`Manifest::settings`].
+    pub settings: Settings,
+    /// The rows that the run added.
+    pub rows: u64,
+    /// The rows of its inputs that could not be read.
+    pub rows_bad: u64,
+    /// The bytes of the files that it added.
+    pub bytes: u64,
+    /// The number of those files.
+    pub files: usize,
+    /// The file of the rows that could not be read, if it was asked for.
+    pub quarantine: Option<PlainFileEntry>,
+    /// The keys with many rows among those that the run added.
     pub hot_keys: Vec<HotKeyEntry>,
 }
 
@@ -196,10 +220,7 @@ impl Manifest {
 
     /// Whether all files are there with the content that they had. Reads every file.
     pub(crate) fn is_whole(&self, folder: &Folder) -> Result<bool, OutputError> {
-        let files = self.partitions.iter().flat_map(|partition| &partition.files);
-        let files = files.map(|file| (&file.name, file.bytes, &file.checksum));
-        let plain = self.quarantine.iter().map(|file| (&file.name, file.bytes, &file.checksum));
-        for (name, bytes, checksum) in files.chain(plain) {
+        for (name, bytes, checksum) in self.sealed_files() {
             let found = examine(&folder.final_path(name))?;
             if !found.is_some_and(|found| found.bytes == bytes && found.checksum == *checksum) {
                 return Ok(false);
@@ -217,8 +238,15 @@ impl Manifest {
 
     /// Every file but the manifest itself.
     pub fn file_names(&self) -> impl Iterator<Item = &str> {
-        let files = self.partitions.iter().flat_map(|partition| &partition.files).map(|file| file.name.as_str());
-        files.chain(self.quarantine.as_ref().map(|file| file.name.as_str()))
+        self.sealed_files().map(|(name, ..)| name.as_str())
+    }
+
+    /// Name, bytes and checksum of every file but the manifest itself.
+    pub(super) fn sealed_files(&self) -> impl Iterator<Item = (&String, u64, &String)> {
+        let files = self.partitions.iter().flat_map(|partition| &partition.files);
+        let files = files.map(|file| (&file.name, file.bytes, &file.checksum));
+        let plain = self.quarantine.iter().chain(self.appends.iter().filter_map(|append| append.quarantine.as_ref()));
+        files.chain(plain.map(|file| (&file.name, file.bytes, &file.checksum)))
     }
 }
 

@@ -8,6 +8,7 @@
 //! ```
 //! A [`WholeDataset`] (whole.rs) shows nothing before everything is finished.
 
+mod append;
 mod collection;
 mod encode;
 mod error;
@@ -34,22 +35,25 @@ use std::{
 
 use arrow::array::RecordBatch;
 
+pub(crate) use append::names_of_append;
 pub use collection::Collection;
 pub use error::OutputError;
 pub use format::{Compression, OutputFormat, for_parquet};
 pub(crate) use keys::value_text;
 pub use manifest::{
-    ColumnEntry, FileEntry, HotKeyEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest, PartitionEntry,
-    PlainFileEntry, Settings,
+    AppendEntry, ColumnEntry, FileEntry, HotKeyEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest,
+    PartitionEntry, PlainFileEntry, Settings,
 };
-pub use open::{Existing, OutputOptions, is_unfinished};
-pub(crate) use open::{Opened, OutputSpec};
+pub use open::{Existing, OutputOptions, can_resume};
+pub(crate) use open::{Opened, OutputSpec, is_unfinished};
 pub use pages::DEFAULT_PAGE_BYTES;
 pub use quarantine::QUARANTINE_NAME;
-pub use slot::Slot;
+pub(crate) use quarantine::is_quarantine;
+pub(crate) use slot::Slot;
 pub use verify::{BadFile, Verification, Verified};
-pub use whole::{SealedDataset, WholeDataset, remove};
+pub use whole::{SealedDataset, WholeDataset, remove_dataset};
 
+use append::Columns;
 use journal::{Entry, Journal};
 use memory::Ledger;
 use publish::Folder;
@@ -70,8 +74,9 @@ pub(crate) struct Output {
     folder: Folder,
     common: Common,
     settings: Settings,
-    /// The columns whose values name folders.
-    folder_columns: Vec<ColumnEntry>,
+    columns: Columns,
+    /// The dataset that the files are added to, if the run appends.
+    base: Option<Manifest>,
     slots: Vec<Slot>,
     writers: Vec<Mutex<SlotWriter>>,
     ledger: Ledger,
@@ -121,7 +126,7 @@ impl Output {
         finished.waiting.push(Entry { slot, files });
         finished.waiting_bytes += bytes;
         if !self.whole && (finished.waiting.len() >= PUBLISH_SLOTS || finished.waiting_bytes >= PUBLISH_BYTES) {
-            finished.publish(&self.folder)?;
+            finished.publish(&self.folder, self.base.is_some())?;
         }
         Ok(())
     }
@@ -149,27 +154,38 @@ impl Output {
     /// Publishes what waits and writes the manifest. All slots are finished.
     pub(crate) fn complete(self, rows_bad: u64, hot_keys: Vec<HotKeyEntry>) -> Result<Manifest, OutputError> {
         let mut finished = self.finished.into_inner().unwrap_or_else(PoisonError::into_inner);
-        finished.publish(&self.folder)?;
+        finished.publish(&self.folder, self.base.is_some())?;
         let quarantine = self.quarantine.into_inner().unwrap_or_else(PoisonError::into_inner);
         let quarantine = quarantine.finish(&self.folder)?;
-        if let Some(file) = &quarantine {
-            self.folder.publish([file.name.as_str()])?;
+        let name = quarantine.iter().map(|file| file.name.as_str());
+        if self.base.is_some() {
+            self.folder.add(name)?
+        } else {
+            self.folder.publish(name)?
         }
         let partitions = match self.common.folders {
-            Some(_) => partitions_by_folder(finished.published),
+            Some(_) => partitions_by_folder(finished.published.into_iter().flat_map(|entry| entry.files)),
             None => partitions_of(&self.slots, finished.published),
         };
-        let manifest = Manifest {
+        let run = Manifest {
             version: MANIFEST_VERSION,
             settings: self.settings,
-            columns: manifest::columns_of(self.common.encoding.schema()),
-            folder_columns: self.folder_columns,
+            columns: self.columns.of_files,
+            folder_columns: self.columns.of_folders,
             rows: partitions.iter().map(|partition| partition.rows).sum(),
             rows_bad,
             bytes: partitions.iter().map(|partition| partition.bytes).sum(),
             quarantine,
             partitions,
             hot_keys,
+            appends: Vec::new(),
+        };
+        let manifest = match self.base {
+            None => run,
+            Some(base) => {
+                self.folder.publish_added(run.file_names())?;
+                append::with_run(base, run)
+            }
         };
         manifest.store(&self.folder)?;
         self.folder.dismantle()?;
@@ -181,7 +197,7 @@ impl Output {
     pub(crate) fn abandon(self) -> Result<(), OutputError> {
         drop(self.writers);
         let mut finished = self.finished.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let published = finished.publish(&self.folder);
+        let published = finished.publish(&self.folder, self.base.is_some());
         if finished.published.is_empty() {
             // No file has its name.
             return published.and(self.folder.dismantle());
@@ -205,8 +221,9 @@ impl Output {
 }
 
 impl Finished {
-    /// First the journal, then the names: a file under a final name is always known.
-    fn publish(&mut self, folder: &Folder) -> Result<(), OutputError> {
+    /// First the journal, then the names: a file under a final name is always known. The files of a
+    /// run that appends wait for all others.
+    fn publish(&mut self, folder: &Folder, appends: bool) -> Result<(), OutputError> {
         if self.waiting.is_empty() {
             return Ok(());
         }
@@ -215,8 +232,8 @@ impl Finished {
         let before = self.published.len();
         self.published.append(&mut self.waiting);
         self.waiting_bytes = 0;
-        let files = self.published[before..].iter().flat_map(|entry| &entry.files);
-        folder.publish(files.map(|file| file.name.as_str()))
+        let names = self.published[before..].iter().flat_map(|entry| &entry.files).map(|file| file.name.as_str());
+        if appends { folder.add(names) } else { folder.publish(names) }
     }
 }
 
@@ -236,9 +253,9 @@ fn partitions_of(slots: &[Slot], mut entries: Vec<Entry>) -> Vec<PartitionEntry>
 }
 
 /// A partition for each folder, in the order of their names.
-fn partitions_by_folder(entries: Vec<Entry>) -> Vec<PartitionEntry> {
+fn partitions_by_folder(files: impl Iterator<Item = FileEntry>) -> Vec<PartitionEntry> {
     let mut folders = BTreeMap::<String, PartitionEntry>::new();
-    for file in entries.into_iter().flat_map(|entry| entry.files) {
+    for file in files {
         let folder = file.name.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
         let empty = PartitionEntry { partition: 0, rows: 0, bytes: 0, files: Vec::new() };
         let partition = folders.entry(folder).or_insert(empty);

@@ -9,21 +9,24 @@ use arrow::datatypes::SchemaRef;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Compression, DEFAULT_PAGE_BYTES, Finished, Manifest, Output, OutputError, OutputFormat, Settings, Slot,
+    Compression, DEFAULT_PAGE_BYTES, Finished, Manifest, Output, OutputError, OutputFormat, Quarantine, Settings, Slot,
+    append::{self, Begun, Columns},
     collection::remove_members,
     format::Encoding,
     journal::{Journal, Recorded, known_files},
-    manifest::{MANIFEST_NAME, column_of},
+    manifest::{MANIFEST_NAME, column_of, columns_of},
     memory::Ledger,
     partitions_by_folder,
     publish::{Folder, journal_path},
-    quarantine::QUARANTINE_NAME,
+    quarantine::{QUARANTINE_NAME, quarantine_name},
     slot::{Common, SlotWriter},
     values::ValueFolders,
 };
 
-/// Where a dataset goes, and how it is written.
+/// Where a dataset goes, and how it is written. A program sets the fields that it wants to be
+/// otherwise than [`new`](Self::new) has them.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct OutputOptions {
     /// Its folder, which is created if it is not there.
     pub dir: PathBuf,
@@ -37,7 +40,7 @@ pub struct OutputOptions {
     /// must fit on one.
     pub page_bytes: usize,
     /// Whether files are put on disk before they get their names, so that they outlast a failure of
-    /// the whole machine, too. Without it, checksums tell [`Existing::Resume`] what did not.
+    /// the whole machine, too. Without it, checksums tell a run that resumes what did not.
     pub sync: bool,
     /// What is done about a dataset that is there.
     pub existing: Existing,
@@ -58,8 +61,9 @@ impl OutputOptions {
     }
 }
 
-/// What is done about a dataset that is in the folder already.
+/// What a run does about a dataset that is in the folder already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Existing {
     /// It is an error.
     #[default]
@@ -68,6 +72,25 @@ pub enum Existing {
     Overwrite,
     /// Finished partitions are kept, if they are of the same job and whole.
     Resume,
+    /// The run's files are added to it. It must be complete and have the same format, placement,
+    /// keys, number of partitions, order and columns. What another append has left unfinished is
+    /// removed.
+    Append,
+    /// As `Append`, but the finished partitions of an unfinished append of the same job are kept.
+    /// If the last append was the same job, nothing is added.
+    ResumeAppend,
+}
+
+impl Existing {
+    /// Whether finished partitions of an earlier run are kept.
+    pub fn resumes(self) -> bool {
+        matches!(self, Self::Resume | Self::ResumeAppend)
+    }
+
+    /// Whether the run adds to a dataset.
+    pub fn appends(self) -> bool {
+        matches!(self, Self::Append | Self::ResumeAppend)
+    }
 }
 
 /// What an output is made for.
@@ -118,10 +141,19 @@ impl Output {
                 (spec.dictionary)(folders.column(column))
             })?,
         };
+        let named = spec.keys.iter().filter(|_| spec.by_value);
+        let folder_columns = named.map(|&(_, column)| column_of(spec.schema.field(column))).collect();
+        let columns = Columns { of_files: columns_of(encoding.schema()), of_folders: folder_columns };
         let folder = Folder::lock(&dir, sync)?;
-        let recorded = match find(&folder, existing, &spec.settings, spec.whole) {
+        let mut settings = spec.settings;
+        let found = if existing.appends() {
+            append::begin(&folder, existing, &mut settings, &columns).map(Found::from)
+        } else {
+            find(&folder, existing, &settings, spec.whole)
+        };
+        let (base, recorded) = match found {
             Ok(Found::Complete(manifest)) => return Ok(Opened::Complete(manifest)),
-            Ok(Found::Recorded(recorded)) => recorded,
+            Ok(Found::Recorded(base, recorded)) => (base, recorded),
             Err(error) => {
                 folder.leave_untouched();
                 return Err(error);
@@ -129,41 +161,60 @@ impl Output {
         };
         let entries = recorded.map_or(Ok(Vec::new()), |recorded| recorded.keep_whole(&folder))?;
         let entries: Vec<_> = entries.into_iter().filter(|entry| entry.slot < spec.slots.len()).collect();
-        let journal = Journal::create(&folder, &spec.settings, &entries)?;
+        let journal = Journal::create(&folder, &settings, &entries)?;
         folder.clear_work()?;
         let mut kept = vec![None; spec.slots.len()];
         for entry in &entries {
             kept[entry.slot] = Some(entry.files.iter().map(|file| file.rows).sum());
         }
-        let kept_count = if spec.by_value { partitions_by_folder(entries.clone()).len() } else { entries.len() };
-        let named = spec.keys.iter().filter(|_| spec.by_value);
-        let folder_columns = named.map(|&(_, column)| column_of(spec.schema.field(column))).collect();
+        let kept_count = match &folders {
+            Some(_) => partitions_by_folder(entries.iter().flat_map(|entry| entry.files.clone())).len(),
+            None => entries.len(),
+        };
         let max_file_bytes = max_file_bytes.unwrap_or(u64::MAX);
+        let append = base.as_ref().map(|base| base.appends.len() + 1);
         let output = Self {
             folder,
-            common: Common { format, encoding, max_file_bytes, keys: spec.keys, folders },
-            settings: spec.settings,
-            folder_columns,
+            common: Common { format, encoding, max_file_bytes, keys: spec.keys, folders, append },
+            settings,
+            columns,
+            base,
             writers: spec.slots.iter().map(|&slot| Mutex::new(SlotWriter::new(slot))).collect(),
             ledger: Ledger::new(spec.writers_bytes, spec.slots.len()),
             slots: spec.slots,
             whole: spec.whole,
             finished: Mutex::new(Finished { journal, waiting: Vec::new(), waiting_bytes: 0, published: entries }),
-            quarantine: Mutex::default(),
+            quarantine: Mutex::new(Quarantine::new(append)),
         };
         Ok(Opened::Writing { output: Box::new(output), kept, kept_count })
     }
 }
 
-/// Whether a folder has a dataset that was begun and can be resumed.
-pub fn is_unfinished(dir: &Path) -> bool {
+/// Whether a folder has a dataset whose first run has not finished.
+pub(crate) fn is_unfinished(dir: &Path) -> bool {
     journal_path(dir).exists() && !dir.join(MANIFEST_NAME).exists()
+}
+
+/// Whether a run that did not finish has left finished partitions in a folder, which
+/// [`Existing::Resume`] or, of an append, [`Existing::ResumeAppend`] keeps.
+pub fn can_resume(dir: &Path) -> bool {
+    journal_path(dir).exists()
 }
 
 enum Found {
     Complete(Manifest),
-    /// What an unfinished run has recorded, if there is one to be resumed.
-    Recorded(Option<Recorded>),
+    /// The dataset that files are added to, if the run appends, and what an unfinished run has
+    /// recorded, if there is one to be resumed.
+    Recorded(Option<Manifest>, Option<Recorded>),
+}
+
+impl From<Begun> for Found {
+    fn from(begun: Begun) -> Self {
+        match begun {
+            Begun::Complete(manifest) => Self::Complete(manifest),
+            Begun::Adding(base, recorded) => Self::Recorded(Some(base), recorded),
+        }
+    }
 }
 
 /// What is in the folder, after removing what is to be overwritten.
@@ -172,7 +223,7 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings, whole: bool) -
     let taken = |state, remedy| Err(OutputError::Taken { path: path(), state, remedy });
     if existing == Existing::Overwrite {
         refuse_foreign(folder, known(folder)?)?;
-        return remove_dataset(folder).map(|()| Found::Recorded(None));
+        return remove_known(folder).map(|()| Found::Recorded(None, None));
     }
     if let Some(manifest) = Manifest::load(folder)? {
         if existing == Existing::Refuse {
@@ -189,7 +240,7 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings, whole: bool) -
     // A run that was killed before it finished anything leaves nothing to go on with.
     let Some(recorded) = recorded.filter(|recorded| existing == Existing::Resume || !recorded.entries.is_empty())
     else {
-        return refuse_foreign(folder, Vec::new()).map(|()| Found::Recorded(None));
+        return refuse_foreign(folder, Vec::new()).map(|()| Found::Recorded(None, None));
     };
     if existing == Existing::Refuse {
         // What appears as a whole cannot be resumed.
@@ -201,17 +252,18 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings, whole: bool) -
     // It may have got its name just before the run was killed, and is written again.
     folder.remove([QUARANTINE_NAME])?;
     refuse_foreign(folder, recorded.file_names())?;
-    Ok(Found::Recorded(Some(recorded)))
+    Ok(Found::Recorded(None, Some(recorded)))
 }
 
 /// The names that a dataset has in its folder, finished or not, as far as a damaged journal tells.
 pub(super) fn known(folder: &Folder) -> Result<Vec<String>, OutputError> {
     let mut names = Vec::new();
-    if let Some(files) = known_files(folder)? {
+    if let Some(files) = known_files(&folder.journal_path())? {
         names.extend(files);
         names.push(QUARANTINE_NAME.to_owned());
     }
     if let Some(manifest) = Manifest::load(folder)? {
+        names.push(quarantine_name(Some(manifest.appends.len() + 1)));
         names.extend(manifest.file_names().chain(manifest.members()).map(str::to_owned));
         names.push(MANIFEST_NAME.to_owned());
     }
@@ -219,7 +271,7 @@ pub(super) fn known(folder: &Folder) -> Result<Vec<String>, OutputError> {
 }
 
 /// Removes a dataset, finished or not, if all of it may go.
-pub(super) fn remove_dataset(folder: &Folder) -> Result<(), OutputError> {
+pub(super) fn remove_known(folder: &Folder) -> Result<(), OutputError> {
     if Manifest::load(folder)?.is_some_and(|manifest| !manifest.members().is_empty()) {
         return remove_members(folder);
     }
@@ -229,11 +281,13 @@ pub(super) fn remove_dataset(folder: &Folder) -> Result<(), OutputError> {
 /// Removes the files of a dataset, finished or not. The manifest and the journal, which know them,
 /// go last.
 pub(super) fn remove_files(folder: &Folder) -> Result<(), OutputError> {
-    if let Some(files) = known_files(folder)? {
+    if let Some(files) = known_files(&folder.journal_path())? {
         folder.remove(files.iter().map(String::as_str))?;
         folder.remove([QUARANTINE_NAME])?;
     }
+    folder.remove_added()?;
     if let Some(manifest) = Manifest::load(folder)? {
+        folder.remove([quarantine_name(Some(manifest.appends.len() + 1)).as_str()])?;
         folder.remove(manifest.file_names())?;
         folder.remove([MANIFEST_NAME])?;
     }
@@ -250,9 +304,19 @@ pub(super) fn refuse_foreign(folder: &Folder, known: Vec<String>) -> Result<(), 
 /// Longer values, like the list of all inputs, are not shown in errors.
 const SHOWN_CHARS: usize = 80;
 
-fn same_settings(dir: &Path, now: &Settings, before: &Settings) -> Result<(), OutputError> {
-    let names = now.keys().chain(before.keys());
-    let Some(name) = names.into_iter().find(|name| now.get(*name) != before.get(*name)) else { return Ok(()) };
+pub(super) fn same_settings(dir: &Path, now: &Settings, before: &Settings) -> Result<(), OutputError> {
+    let names = now.keys().chain(before.keys()).map(String::as_str);
+    let Some((setting, now, before)) = difference(now, before, names) else { return Ok(()) };
+    Err(OutputError::ResumeDiffers { path: dir.to_owned(), setting, now, before })
+}
+
+/// The first of these settings that two runs do not share, with both values as errors show them.
+pub(super) fn difference<'a>(
+    now: &Settings,
+    before: &Settings,
+    names: impl IntoIterator<Item = &'a str>,
+) -> Option<(String, String, String)> {
+    let name = names.into_iter().find(|&name| now.get(name) != before.get(name))?;
     let (a, b) = (now.get(name), before.get(name));
     let long = [a, b].into_iter().flatten().any(|value| value.chars().count() > SHOWN_CHARS);
     let shown = |value: Option<&String>, long_text: &str| match value {
@@ -260,10 +324,5 @@ fn same_settings(dir: &Path, now: &Settings, before: &Settings) -> Result<(), Ou
         Some(value) => format!("'{value}'"),
         None => "not given".to_owned(),
     };
-    Err(OutputError::ResumeDiffers {
-        path: dir.to_owned(),
-        setting: name.clone(),
-        now: shown(a, "one thing"),
-        before: shown(b, "another"),
-    })
+    Some((name.to_owned(), shown(a, "one thing"), shown(b, "another")))
 }

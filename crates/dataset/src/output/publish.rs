@@ -5,6 +5,7 @@
 //! DIR/.annulus/lock             held while a run uses DIR
 //! DIR/.annulus/journal.jsonl    what is finished (journal.rs)
 //! DIR/.annulus/work/            files in the making, on the file system of DIR, so that a rename moves them
+//! DIR/.annulus/added/           complete files of an append, until all are (append.rs)
 //! DIR/part-00007.parquet        whole files
 //! ```
 
@@ -19,6 +20,9 @@ use super::{OutputError, own, values::is_value_folder, work_file::WorkFile};
 
 /// Everything that is not a part of the dataset; readers of folders skip names with a dot.
 const HIDDEN: &str = ".annulus";
+
+/// The folder of the complete files of an append, in the hidden folder.
+const ADDED: &str = "added";
 
 /// The journal's name in the hidden folder.
 pub(super) const JOURNAL_NAME: &str = "journal.jsonl";
@@ -109,6 +113,11 @@ impl Folder {
         self.dir.join(name)
     }
 
+    /// A complete file of an append that has not got its name yet.
+    pub(super) fn added_path(&self, name: &str) -> PathBuf {
+        self.hidden.join(ADDED).join(name)
+    }
+
     /// Begins with an empty work folder.
     pub(crate) fn clear_work(&self) -> Result<(), OutputError> {
         self.remove_work()?;
@@ -117,24 +126,57 @@ impl Folder {
 
     /// Removes the work folder, if it is there.
     pub(crate) fn remove_work(&self) -> Result<(), OutputError> {
-        match fs::remove_dir_all(&self.work) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OutputError::io("remove", &self.work)(error)),
-            _ => Ok(()),
-        }
+        remove_folder(&self.work)
+    }
+
+    /// Removes the complete files of an append that have not got their names.
+    pub(super) fn remove_added(&self) -> Result<(), OutputError> {
+        remove_folder(&self.added_path(""))
     }
 
     /// Gives files of the work folder that are sealed their final names.
     pub(crate) fn publish<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
+        self.rename(names, |name| self.work_path(name), &self.dir)
+    }
+
+    /// Keeps files of the work folder that are sealed with those to be added later.
+    pub(super) fn add<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
+        own::create_folder(&self.added_path(""))?;
+        self.rename(names, |name| self.work_path(name), &self.added_path(""))
+    }
+
+    /// Gives all added files their final names. Those that have them already are fine.
+    ///
+    /// # Errors
+    /// [`OutputError::Foreign`] if another file has the name of an added one, which stays.
+    pub(super) fn publish_added<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
+        let is_there = |path: PathBuf| path.symlink_metadata().is_ok();
+        let mut waiting = Vec::new();
+        for name in names.into_iter().filter(|name| is_there(self.added_path(name))) {
+            if is_there(self.final_path(name)) {
+                return Err(OutputError::Foreign { path: self.dir.clone(), file: name.to_owned() });
+            }
+            waiting.push(name);
+        }
+        self.rename(waiting, |name| self.added_path(name), &self.dir)
+    }
+
+    fn rename<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+        from: impl Fn(&str) -> PathBuf,
+        to: &Path,
+    ) -> Result<(), OutputError> {
         let mut changed = BTreeSet::from([String::new()]);
         for name in names {
-            let path = self.final_path(name);
             for folder in folders_of(name).filter(|folder| !changed.contains(*folder)).collect::<Vec<_>>() {
-                own::create_folder(&self.final_path(folder))?;
+                own::create_folder(&to.join(folder))?;
                 changed.insert(folder.to_owned());
             }
-            fs::rename(self.work_path(name), &path).map_err(OutputError::io("rename a file to", path))?;
+            let path = to.join(name);
+            fs::rename(from(name), &path).map_err(OutputError::io("rename a file to", path))?;
         }
-        changed.iter().try_for_each(|folder| self.sync_names(&self.final_path(folder)))
+        changed.iter().try_for_each(|folder| self.sync_names(&to.join(folder)))
     }
 
     /// Writes a small file at once, so that it is there as a whole or not at all.
@@ -162,6 +204,21 @@ impl Folder {
             });
         }
         self.sync_names(&self.dir)
+    }
+
+    /// Removes files of an append by name, whether they have their final names or not; those that
+    /// are not there are fine.
+    pub(super) fn remove_of_append<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
+        let names: Vec<&str> = names.into_iter().collect();
+        for path in names.iter().map(|name| self.added_path(name)) {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(OutputError::io("remove", path)(error));
+                }
+                _ => {}
+            }
+        }
+        self.remove(names)
     }
 
     /// The name of a visible file or folder that is not among `known`, if there is any.
@@ -221,6 +278,14 @@ pub(super) fn checked_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Res
 /// The folders that a name leads through, the outermost first: `a` and `a/b` for `a/b/c`.
 fn folders_of(name: &str) -> impl Iterator<Item = &str> {
     name.match_indices('/').map(|(end, _)| &name[..end])
+}
+
+/// Removes a folder and all that is in it, if it is there.
+fn remove_folder(path: &Path) -> Result<(), OutputError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OutputError::io("remove", path)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Whether `path` still leads to `file`, and not to one that was made since.

@@ -8,12 +8,24 @@ use serde::Serialize;
 use super::{OutputError, manifest::PlainFileEntry, publish::Folder, work_file::WorkFile};
 use crate::input::BadRow;
 
-/// Its name in the folder.
+/// The name of the file in the folder. That of an append is `quarantine.append-1.jsonl`, with the
+/// append's number.
 pub const QUARANTINE_NAME: &str = "quarantine.jsonl";
 
+/// The name of the file of a first run, or of an append.
+pub(crate) fn quarantine_name(append: Option<usize>) -> String {
+    append.map_or_else(|| QUARANTINE_NAME.to_owned(), |append| format!("quarantine.append-{append}.jsonl"))
+}
+
+/// Whether a file of a dataset has such a name.
+pub(crate) fn is_quarantine(name: &str) -> bool {
+    let number = name.strip_prefix("quarantine.append-").and_then(|rest| rest.strip_suffix(".jsonl"));
+    name == QUARANTINE_NAME || number.is_some_and(|number| number.parse::<usize>().is_ok())
+}
+
 /// Begun with the first bad row, so that there is no file without one.
-#[derive(Default)]
 pub(crate) struct Quarantine {
+    name: String,
     file: Option<BufWriter<WorkFile>>,
     rows: u64,
 }
@@ -27,17 +39,21 @@ struct Line<'a> {
 }
 
 impl Quarantine {
+    pub(crate) fn new(append: Option<usize>) -> Self {
+        Self { name: quarantine_name(append), file: None, rows: 0 }
+    }
+
     /// Adds rows.
     pub(crate) fn write(&mut self, folder: &Folder, bad: &[BadRow]) -> Result<(), OutputError> {
         for BadRow { file, line, text, reason } in bad {
             let out = match &mut self.file {
                 Some(out) => out,
-                None => self.file.insert(BufWriter::new(WorkFile::create(folder, QUARANTINE_NAME)?)),
+                None => self.file.insert(BufWriter::new(WorkFile::create(folder, &self.name)?)),
             };
             let line = Line { file, line: *line, reason, text };
             let written =
                 serde_json::to_writer(&mut *out, &line).map_err(Into::into).and_then(|()| out.write_all(b"\n"));
-            written.map_err(OutputError::io("write", folder.work_path(QUARANTINE_NAME)))?;
+            written.map_err(OutputError::io("write", folder.work_path(&self.name)))?;
             self.rows += 1;
         }
         Ok(())
@@ -45,10 +61,10 @@ impl Quarantine {
 
     /// Ends the file, which is on disk in the work folder then.
     pub(crate) fn finish(self, folder: &Folder) -> Result<Option<PlainFileEntry>, OutputError> {
-        let Some(out) = self.file else { return Ok(None) };
-        let refused = OutputError::io("write", folder.work_path(QUARANTINE_NAME));
+        let Self { name, file, rows } = self;
+        let Some(out) = file else { return Ok(None) };
+        let refused = OutputError::io("write", folder.work_path(&name));
         let sealed = out.into_inner().map_err(|error| refused(error.into_error()))?.seal()?;
-        let (name, rows) = (QUARANTINE_NAME.to_owned(), self.rows);
         Ok(Some(PlainFileEntry { name, rows, bytes: sealed.bytes, checksum: sealed.checksum }))
     }
 }

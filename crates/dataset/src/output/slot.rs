@@ -31,9 +31,9 @@ impl Slot {
         hot.map_or_else(|| format!("part-{partition:05}"), |hot| format!("part-{partition:05}.hot-{hot}"))
     }
 
-    fn file_name(self, number: usize, format: OutputFormat) -> String {
-        let (stem, extension) = (self.stem(), format.extension());
-        if number == 1 { format!("{stem}.{extension}") } else { format!("{stem}-{number:05}.{extension}") }
+    fn file_name(self, number: usize, common: &Common) -> String {
+        let (stem, end) = (self.stem(), common.file_end());
+        if number == 1 { format!("{stem}{end}") } else { format!("{stem}-{number:05}{end}") }
     }
 }
 
@@ -47,6 +47,16 @@ pub(crate) struct Common {
     pub(crate) keys: Vec<(String, usize)>,
     /// The folders, if values name some. Rows of one value then follow each other.
     pub(crate) folders: Option<ValueFolders>,
+    /// The number of the append that writes the files; none for the first run.
+    pub(crate) append: Option<usize>,
+}
+
+impl Common {
+    /// The end of a file's name: `.parquet`, or `.append-1.parquet`.
+    fn file_end(&self) -> String {
+        let extension = self.format.extension();
+        self.append.map_or_else(|| format!(".{extension}"), |append| format!(".append-{append}.{extension}"))
+    }
 }
 
 /// Writes a slot's rows to files in the work folder, one after the other.
@@ -92,8 +102,8 @@ impl SlotWriter {
             Some(open) => open,
             None => {
                 let name = match &common.folders {
-                    Some(_) => self.folder.next_name(common.format.extension()),
-                    None => self.slot.file_name(self.files.len() + 1, common.format),
+                    Some(_) => self.folder.next_name(&common.file_end()),
+                    None => self.slot.file_name(self.files.len() + 1, common),
                 };
                 self.open.insert(Open::create(folder, common, self.slot.partition, name)?)
             }

@@ -119,11 +119,11 @@ impl FolderFiles {
         is_other
     }
 
-    /// The name of the folder's next file.
-    pub(super) fn next_name(&mut self, extension: &str) -> String {
+    /// The name of the folder's next file, which ends with `end`.
+    pub(super) fn next_name(&mut self, end: &str) -> String {
         let stem = Slot { partition: self.files, hot: None }.stem();
         self.files += 1;
-        format!("{}/{stem}.{extension}", self.folder)
+        format!("{}/{stem}{end}", self.folder)
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::{MANIFEST_NAME, Manifest, OutputError, work_file::examine};
+use super::{MANIFEST_NAME, Manifest, OutputError, append::names_of_append, work_file::examine};
 
 /// A check of a dataset's files that has not begun to read them.
 #[derive(Debug)]
@@ -47,11 +47,8 @@ impl Verification {
     /// If there is none, or it is damaged.
     pub fn begin(dir: &Path) -> Result<Self, OutputError> {
         let manifest = Manifest::read(&dir.join(MANIFEST_NAME))?;
-        let files = manifest.partitions.iter().flat_map(|partition| &partition.files);
-        let files = files.map(|file| (&file.name, file.bytes, &file.checksum));
-        let plain = manifest.quarantine.iter().map(|file| (&file.name, file.bytes, &file.checksum));
         let entry = |(name, bytes, checksum): (&String, u64, &String)| (name.clone(), (bytes, checksum.clone()));
-        let expected = files.chain(plain).map(entry).collect();
+        let expected = manifest.sealed_files().map(entry).collect();
         let members = manifest.members().into_iter().map(|member| format!("{member}/"));
         let folders = [String::new()].into_iter().chain(members).collect();
         Ok(Self { dir: dir.to_owned(), expected, folders })
@@ -84,9 +81,9 @@ impl Verification {
         Ok(Verified { files: self.expected.len(), bytes: self.bytes(), bad })
     }
 
-    /// Files beside those of the manifest, but for hidden ones.
+    /// Files beside those of the manifest, but for hidden ones and those that an append is adding.
     fn extra(&self) -> Result<Vec<BadFile>, OutputError> {
-        let mut extra = vec![];
+        let (mut extra, added) = (vec![], names_of_append(&self.dir));
         for folder in &self.folders {
             let dir = self.dir.join(folder);
             let entries = match fs::read_dir(&dir) {
@@ -100,7 +97,7 @@ impl Verification {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 let is_ours = name.starts_with('.') || name == MANIFEST_NAME || entry.path().is_dir();
                 let name = format!("{folder}{name}");
-                if !is_ours && !self.expected.contains_key(&name) {
+                if !is_ours && !self.expected.contains_key(&name) && !added.contains(&name) {
                     extra.push(BadFile { name, reason: format!("is not in {MANIFEST_NAME}") });
                 }
             }

@@ -5,7 +5,7 @@ use std::path::Path;
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use super::{
-    Existing, Manifest, Opened, Output, OutputError, OutputOptions, OutputSpec, Settings, Slot, open::remove_dataset,
+    Existing, Manifest, Opened, Output, OutputError, OutputOptions, OutputSpec, Settings, Slot, open::remove_known,
     publish::Folder,
 };
 
@@ -24,7 +24,8 @@ impl WholeDataset {
     ///
     /// # Errors
     /// If the folder holds what [`OutputOptions::existing`] does not allow, another run uses it, or
-    /// the file system refuses; [`OutputError::ResumeOnce`] for [`Existing::Resume`].
+    /// the file system refuses; [`OutputError::ResumeOnce`] for all but
+    /// [`Existing::Refuse`] and [`Existing::Overwrite`].
     pub fn create(
         options: &OutputOptions,
         settings: Settings,
@@ -32,7 +33,7 @@ impl WholeDataset {
         files: usize,
         memory_bytes: usize,
     ) -> Result<Self, OutputError> {
-        if options.existing == Existing::Resume {
+        if !matches!(options.existing, Existing::Refuse | Existing::Overwrite) {
             return Err(OutputError::ResumeOnce);
         }
         let opened = Output::open(OutputSpec {
@@ -114,7 +115,7 @@ impl Drop for Unseen {
 /// # Errors
 /// [`OutputError::InUse`], [`OutputError::Foreign`] if other files are there, which stay, or if the
 /// file system refuses.
-pub fn remove(dir: &Path) -> Result<(), OutputError> {
+pub fn remove_dataset(dir: &Path) -> Result<(), OutputError> {
     if !dir.exists() {
         return Ok(());
     }
@@ -123,7 +124,7 @@ pub fn remove(dir: &Path) -> Result<(), OutputError> {
 
 /// The same for a folder that is in use by whoever wants it removed.
 pub(super) fn remove_locked(folder: &Folder) -> Result<(), OutputError> {
-    remove_dataset(folder)?;
+    remove_known(folder)?;
     let dir = folder.dir();
     let foreign = folder.visible_but(&[])?;
     folder.dismantle()?;

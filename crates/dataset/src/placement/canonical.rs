@@ -3,16 +3,18 @@
 
 use arrow::{
     array::{Array, ArrayRef},
+    datatypes::SchemaRef,
     util::display::{ArrayFormatter, FormatOptions},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::{Placement, Rule};
+use super::{Placement, PlacementSpec, Rule, ranges::Ranges};
+use crate::error::DatasetError;
 
 /// Raised when the meaning of a field changes.
 const VERSION: u32 = 1;
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Canonical {
     version: u32,
     #[serde(flatten)]
@@ -20,7 +22,7 @@ struct Canonical {
 }
 
 /// The names are part of what is stored.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(tag = "rule", rename_all = "snake_case")]
 enum Named {
     Hash { texts_as_views: bool },
@@ -42,6 +44,24 @@ impl Placement {
             Rule::RoundRobin => Named::RoundRobin,
         };
         serde_json::to_string(&Canonical { version: VERSION, rule }).expect("texts and numbers have a JSON form")
+    }
+}
+
+/// The split points in a placement's text, for key columns of `schema`; `None` if the text is of
+/// another rule or version.
+///
+/// # Errors
+/// If a value is not one of its column's type.
+pub(crate) fn splits_of(
+    canonical: &str,
+    schema: &SchemaRef,
+    keys: &[String],
+) -> Result<Option<PlacementSpec>, DatasetError> {
+    match serde_json::from_str(canonical) {
+        Ok(Canonical { version: VERSION, rule: Named::Ranges { points } }) => {
+            Ranges::columns_from_text(schema, keys, &points).map(|columns| Some(PlacementSpec::Splits(columns)))
+        }
+        _ => Ok(None),
     }
 }
 

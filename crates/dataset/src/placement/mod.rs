@@ -21,6 +21,7 @@ use crate::{error::DatasetError, output::OutputFormat};
 use key_groups::KeyGroups;
 use ranges::Ranges;
 
+pub(crate) use canonical::splits_of;
 pub use hash::KeyHasher;
 pub use ranges::sample_ranges;
 

@@ -2,7 +2,7 @@
 
 use annulus_rows::partition::{RangePartitioner, Target};
 use arrow::{
-    array::{ArrayRef, RecordBatch, StringArray, UInt32Array, new_empty_array},
+    array::{Array, ArrayRef, RecordBatch, StringArray, UInt32Array, new_empty_array},
     compute::{CastOptions, SortOptions, cast_with_options, take},
     datatypes::{Schema, SchemaRef},
     row::{RowConverter, Rows, SortField},
@@ -62,7 +62,8 @@ impl Ranges {
             return Err(wrong(format!("'{}'", point.join(",")), "give each split point one value for each key column"));
         }
         let order = converter(schema, &columns)?;
-        let typed = columns.iter().enumerate().map(|(key, &column)| typed(schema, column, points, key));
+        let texts = |key: usize| points.iter().map(|point| Some(point[key].as_str())).collect();
+        let typed = columns.iter().enumerate().map(|(key, &column)| typed(schema, column, texts(key)));
         let typed = typed.collect::<Result<Vec<_>, _>>()?;
         let order = order.convert_columns(&typed)?;
         let text = |point: usize| points[point].join(",");
@@ -76,6 +77,17 @@ impl Ranges {
             }
             None => Self::new(schema, keys, typed, partitions),
         }
+    }
+
+    /// The columns of split points whose values are given as text, or null.
+    pub(super) fn columns_from_text(
+        schema: &SchemaRef,
+        keys: &[String],
+        points: &[Vec<Option<String>>],
+    ) -> Result<Vec<ArrayRef>, DatasetError> {
+        let columns = key_columns(schema, keys)?.into_iter().enumerate();
+        let texts = |key: usize| points.iter().map(move |point| point.get(key)?.as_deref());
+        columns.map(|(key, column)| typed(schema, column, texts(key).collect())).collect()
     }
 
     pub(super) fn points(&self) -> &[ArrayRef] {
@@ -150,14 +162,13 @@ fn quantiles(keys: &Rows, sorted: &[u32], partitions: usize) -> Vec<u32> {
 }
 
 /// The values of one key column at all split points.
-fn typed(schema: &Schema, column: usize, points: &[Vec<String>], key: usize) -> Result<ArrayRef, DatasetError> {
+fn typed(schema: &Schema, column: usize, texts: StringArray) -> Result<ArrayRef, DatasetError> {
     let field = schema.field(column);
     let options = CastOptions { safe: false, ..Default::default() };
-    let text = StringArray::from_iter_values(points.iter().map(|point| &point[key]));
-    if points.is_empty() {
+    if texts.is_empty() {
         return Ok(new_empty_array(field.data_type()));
     }
-    cast_with_options(&text, field.data_type(), &options).map_err(|error| DatasetError::Key {
+    cast_with_options(&texts, field.data_type(), &options).map_err(|error| DatasetError::Key {
         column: field.name().clone(),
         reason: format!("a value of `ranges` is none of its type, {}: {error}", field.data_type()),
     })

@@ -13,7 +13,6 @@
 //! and gathered. A row group of the input that takes more than that, decoded, takes more memory
 //! than the limit.
 
-mod cancel;
 mod files;
 mod first_error;
 mod hot_files;
@@ -33,7 +32,7 @@ use std::sync::atomic::{
 
 use parking_lot::Mutex;
 
-pub use cancel::CancelToken;
+use annulus_sync::CancelToken;
 pub use hot_files::HotFiles;
 pub use plan::{JobSpec, Placing};
 pub use progress::{Progress, Silent};
@@ -41,10 +40,10 @@ pub use sort::SortColumn;
 
 use crate::{
     error::DatasetError,
+    hot_keys::DEFAULT_HOT_SHARE,
     input::Dataset,
     output::{
-        Existing, Manifest, Opened, Output, OutputError, OutputFormat, OutputOptions, OutputSpec, Settings, Slot,
-        memory::Shares,
+        Manifest, Opened, Output, OutputError, OutputFormat, OutputOptions, OutputSpec, Settings, Slot, memory::Shares,
     },
     placement::Placement,
 };
@@ -53,8 +52,12 @@ use sort::Order;
 use spill::Spill;
 use worker::{Ended, Shared};
 
-/// What is split, how, and where to.
+/// The memory that a job may use, if nothing else is asked for.
+const DEFAULT_MEMORY: usize = 1 << 30;
+
+/// A job: what is split, how, and where to. [`JobSpec::plan`] makes one from what a user asks for.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Job {
     /// What is read.
     pub dataset: Dataset,
@@ -79,8 +82,28 @@ pub struct Job {
     pub quarantine: bool,
 }
 
+impl Job {
+    /// Returns a job on one thread, with 1 GiB of memory, whose rows are not sorted and whose hot
+    /// keys are not spread. `by` are the columns that `placement` was made for.
+    pub fn new(dataset: Dataset, placement: Placement, by: Vec<String>, output: OutputOptions) -> Self {
+        Self {
+            dataset,
+            placement,
+            by,
+            sort_by: Vec::new(),
+            hot_files: HotFiles::default(),
+            hot_key_share: DEFAULT_HOT_SHARE,
+            output,
+            threads: 1,
+            memory_limit: DEFAULT_MEMORY,
+            quarantine: false,
+        }
+    }
+}
+
 /// What a run did.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Summary {
     /// What the folder holds now.
     pub manifest: Manifest,
@@ -96,15 +119,15 @@ pub struct Summary {
 /// error says why not.
 ///
 /// After an error, and after a cancellation, which is one, finished files stay, and so does what
-/// [`Existing::Resume`] needs; everything else is removed.
+/// [`Existing::Resume`](crate::output::Existing::Resume) needs; everything else is removed.
 ///
 /// # Errors
 /// If inputs cannot be read, the output cannot be written, or `cancel` asked to stop
 /// ([`DatasetError::Cancelled`]).
-pub fn run(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result<Summary, DatasetError> {
+pub fn split(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result<Summary, DatasetError> {
     let slots = slots_of(job);
     let slots_count = slots.len();
-    if job.output.existing == Existing::Resume && job.dataset.fingerprint.is_none() {
+    if job.output.existing.resumes() && job.dataset.fingerprint.is_none() {
         return Err(OutputError::ResumeOnce.into());
     }
     job.dataset.refuse_inputs_in(&job.output.dir)?;
@@ -126,7 +149,11 @@ pub fn run(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result<S
     match opened {
         Opened::Complete(manifest) => {
             let slots_kept = if job.placement.is_by_value() { manifest.partitions.len() } else { slots_count };
-            let rows_in = manifest.rows + manifest.rows_bad;
+            let (rows, rows_bad) = match manifest.appends.last() {
+                Some(last) => (last.rows, last.rows_bad),
+                None => (manifest.rows, manifest.rows_bad),
+            };
+            let rows_in = rows + rows_bad;
             Ok(Summary { manifest, rows_in, slots_kept, bytes_spilled: 0 })
         }
         Opened::Writing { output, kept, kept_count } => {
@@ -274,6 +301,9 @@ fn slots_of(job: &Job) -> Vec<Slot> {
     own.chain(job.hot_files.slots()).collect()
 }
 
+/// The setting that holds a placement's text.
+const PLACEMENT: &str = "placement";
+
 /// All that decides which rows go to which file, and what the files are.
 fn settings_of(job: &Job) -> Settings {
     let Job { dataset, placement, by, output, .. } = job;
@@ -281,7 +311,7 @@ fn settings_of(job: &Job) -> Settings {
     let on_bad_row = if job.quarantine { "quarantine" } else { "fail or skip" };
     let settings = [
         ("by", by.join(",")),
-        ("placement", placement.canonical()),
+        (PLACEMENT, placement.canonical()),
         ("format", output.format.name().to_owned()),
         ("compression", output.compression.name().to_owned()),
         ("max_file_size", max_file_size),

@@ -1,15 +1,35 @@
 //! From what is asked for to a job: the inputs are opened, and what a sample decides is decided.
 
-use super::{HotFiles, Job, SMALL_SPILL_BYTES, SortColumn};
+use arrow::datatypes::SchemaRef;
+
+use super::{DEFAULT_MEMORY, HotFiles, Job, PLACEMENT, SMALL_SPILL_BYTES, SortColumn};
 use crate::{
     error::DatasetError,
+    hot_keys::DEFAULT_HOT_SHARE,
     input::{BadRows, Dataset, InputOptions},
-    output::OutputOptions,
-    placement::{Placement, PlacementSpec, VALUE_BUCKETS, sample_ranges},
+    output::{Manifest, OutputOptions},
+    placement::{Placement, PlacementSpec, VALUE_BUCKETS, sample_ranges, splits_of},
 };
 
-/// What is to be split, how, and where to, before the inputs have been looked at.
+/// The specification of a job: what is to be split, how, and where to, before the inputs have been
+/// read.
+///
+/// ```
+/// use annulus_dataset::{CancelToken, JobSpec, OutputFormat, OutputOptions, Silent, split};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = |name: &str| folder.path().join(name).to_str().expect("a UTF-8 path").to_owned();
+/// # std::fs::write(path("orders.csv"), "id,amount\n1,10\n2,20\n3,30\n")?;
+/// let output = OutputOptions::new(path("parts"), OutputFormat::Parquet);
+/// let mut spec = JobSpec::new(vec![path("orders.csv")], output);
+/// spec.by = vec!["id".to_owned()];
+/// spec.into = Some(4);
+/// let summary = split(&spec.plan()?, &Silent, &CancelToken::new())?;
+/// assert_eq!(summary.manifest.rows, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct JobSpec {
     /// Files, folders or globs; `-` for standard input. See [`Dataset::open`].
     pub inputs: Vec<String>,
@@ -41,11 +61,31 @@ pub struct JobSpec {
 pub enum Placing {
     /// By a rule that is given.
     By(PlacementSpec),
-    /// By ranges whose split points are found in a sample; see [`sample_ranges`].
+    /// By ranges whose split points are found in a sample; see [`sample_ranges`]. An append takes
+    /// those of the dataset.
     SampledRanges,
 }
 
 impl JobSpec {
+    /// Returns the specification of a job that places rows by hash as DataFusion does, on one
+    /// thread and with 1 GiB of memory. [`by`](Self::by) and [`into`](Self::into) are still to be
+    /// set.
+    pub fn new(inputs: Vec<String>, output: OutputOptions) -> Self {
+        Self {
+            inputs,
+            input: InputOptions::default(),
+            by: Vec::new(),
+            into: None,
+            placing: Placing::By(PlacementSpec::hash_for(output.format)),
+            sort_by: Vec::new(),
+            hot_key_share: DEFAULT_HOT_SHARE,
+            split_hot_keys: None,
+            output,
+            threads: 1,
+            memory_limit: DEFAULT_MEMORY,
+        }
+    }
+
     /// Opens the inputs, and finds split points and hot keys in samples where that is asked for.
     ///
     /// # Errors
@@ -76,9 +116,12 @@ impl JobSpec {
                 remedy: "the inputs have no column of that name; check the name".to_owned(),
             });
         }
-        let spec = match self.placing {
-            Placing::By(spec) => spec,
-            Placing::SampledRanges => sample_ranges(&dataset, &self.by, into)?,
+        let spec = match &self.placing {
+            Placing::By(spec) => spec.clone(),
+            Placing::SampledRanges => match self.splits_of_dataset(&dataset.schema)? {
+                Some(splits) => splits,
+                None => sample_ranges(&dataset, &self.by, into)?,
+            },
         };
         let placement = Placement::new(&spec, &dataset.schema, &self.by, into)?;
         let hot_files = match self.split_hot_keys {
@@ -86,17 +129,24 @@ impl JobSpec {
             None => HotFiles::default(),
         };
         Ok(Job {
-            dataset,
-            placement,
-            by: self.by,
             sort_by: self.sort_by,
             hot_files,
             hot_key_share: self.hot_key_share,
-            output: self.output,
             threads: self.threads,
             memory_limit: self.memory_limit,
             quarantine: self.input.on_bad_row == BadRows::Quarantine,
+            ..Job::new(dataset, placement, self.by, self.output)
         })
+    }
+
+    /// The split points of the dataset that the run appends to, if it does.
+    fn splits_of_dataset(&self, schema: &SchemaRef) -> Result<Option<PlacementSpec>, DatasetError> {
+        let appends = self.output.existing.appends();
+        let manifest = appends.then(|| Manifest::find_in(&self.output.dir)).flatten();
+        match manifest.as_ref().and_then(|manifest| manifest.settings.get(PLACEMENT)) {
+            Some(placement) => splits_of(placement, schema, &self.by),
+            None => Ok(None),
+        }
     }
 
     /// Checks what is asked for together with the number of partitions, and returns it.

@@ -124,7 +124,7 @@ impl Shared<'_> {
 
     /// An error if the run is to stop.
     fn check(&self) -> Result<(), DatasetError> {
-        if self.stop.load(Acquire) || self.cancel.is_cancelled() { Err(DatasetError::Cancelled) } else { Ok(()) }
+        if self.stop.load(Acquire) { Err(DatasetError::Cancelled) } else { Ok(self.cancel.check()?) }
     }
 }
 

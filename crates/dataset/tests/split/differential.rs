@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use annulus_dataset::output::{Existing, OutputFormat};
+use annulus_dataset::{Existing, OutputFormat};
 use annulus_pages::file::PageFileReader;
 use arrow::{
     array::{ArrayRef, Date32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray},

@@ -2,12 +2,7 @@
 
 use std::fs;
 
-use annulus_dataset::{
-    error::DatasetError,
-    input::{Dataset, InputOptions},
-    output::{Compression, Existing, OutputError, OutputFormat},
-    split::run,
-};
+use annulus_dataset::{Compression, Dataset, DatasetError, Existing, InputOptions, OutputError, OutputFormat, split};
 
 use crate::support::*;
 
@@ -84,7 +79,7 @@ fn a_run_that_is_cancelled_anywhere_can_be_resumed() {
     for events in [1, 5, 19, 21, 60, 100, 150, 160] {
         job.output.existing = Existing::Overwrite;
         let progress = CancelAfter::new(events);
-        let result = run(&job, &progress, &progress.cancel);
+        let result = split(&job, &progress, &progress.cancel);
         assert!(matches!(result, Err(DatasetError::Cancelled)), "{events}: {result:?}");
         assert!(!dir.join(".annulus/work").exists());
         check_unfinished(&dir);
@@ -124,7 +119,7 @@ fn a_damaged_partition_is_written_again() {
     let dir = out_dir(&temporary);
     let mut job = job(&inputs, &["id"], 150, &dir, OutputFormat::Parquet);
     let progress = CancelAfter::new(160);
-    run(&job, &progress, &progress.cancel).expect_err("it is cancelled");
+    split(&job, &progress, &progress.cancel).expect_err("it is cancelled");
     let names = visible(&dir);
     fs::write(dir.join(&names[0]), "shorter").unwrap();
     fs::remove_file(dir.join(&names[1])).unwrap();
@@ -141,7 +136,8 @@ fn other_options_or_inputs_cannot_be_resumed() {
     let (temporary, inputs) = setup();
     let dir = out_dir(&temporary);
     let progress = CancelAfter::new(110);
-    run(&job(&inputs, &["id"], 100, &dir, OutputFormat::Parquet), &progress, &progress.cancel).expect_err("cancelled");
+    split(&job(&inputs, &["id"], 100, &dir, OutputFormat::Parquet), &progress, &progress.cancel)
+        .expect_err("cancelled");
     let resume = |inputs: &[String], by: &str, into, threads| {
         let mut job = job(inputs, &[by], into, &dir, OutputFormat::Parquet);
         job.output.existing = Existing::Resume;

@@ -3,12 +3,8 @@
 use std::{collections::HashMap, fs, path::Path, sync::Arc};
 
 use annulus_dataset::{
-    error::DatasetError,
-    hot_keys::DEFAULT_HOT_SHARE,
-    input::{Dataset, InputOptions},
-    output::{Existing, OutputError, OutputFormat},
-    placement::{Placement, PlacementSpec},
-    split::{HotFiles, Job},
+    DEFAULT_HOT_SHARE, Dataset, DatasetError, Existing, HotFiles, InputOptions, Job, OutputError, OutputFormat,
+    Placement, PlacementSpec,
 };
 use arrow::{
     array::{ArrayRef, Int64Array, RecordBatch, StringArray},
@@ -146,7 +142,7 @@ fn the_report_holds_against_the_exact_counts() {
         for (key, _) in truth.iter().filter(|&(_, &rows)| rows as f64 > least * 1.3) {
             assert!(manifest.hot_keys.iter().any(|hot| hot.key == *key), "{key} is missing");
         }
-        let read: annulus_dataset::output::Manifest =
+        let read: annulus_dataset::Manifest =
             serde_json::from_slice(&fs::read(dir.join("manifest.json")).unwrap()).unwrap();
         assert_eq!(read.hot_keys, manifest.hot_keys);
     }

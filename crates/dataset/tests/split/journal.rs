@@ -6,10 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use annulus_dataset::{
-    output::{Existing, OutputError, OutputFormat},
-    split::{CancelToken, Job, Progress, run},
-};
+use annulus_dataset::{CancelToken, Existing, Job, OutputError, OutputFormat, Progress, split};
 
 use crate::support::*;
 
@@ -31,7 +28,7 @@ fn files_are_known_when_one_among_them_cannot_get_its_name() {
         let mut job = job(&inputs, &["id"], 150, &dir, OutputFormat::Parquet);
         job.threads = 1;
         let in_the_way = InTheWay(dir.join(format!("part-{blocked:05}.parquet")));
-        let error = output_error(run(&job, &in_the_way, &CancelToken::new()));
+        let error = output_error(split(&job, &in_the_way, &CancelToken::new()));
         assert!(error.to_string().contains("rename"), "{error}");
         fs::remove_dir(&in_the_way.0).unwrap();
         assert!(visible(&dir).len() > blocked / 2);
@@ -47,7 +44,7 @@ fn files_are_known_when_one_among_them_cannot_get_its_name() {
 fn unfinished(dir: &Path, inputs: &[String]) -> Job {
     let mut job = job(inputs, &["id"], 150, dir, OutputFormat::Parquet);
     let progress = CancelAfter::new(160);
-    run(&job, &progress, &progress.cancel).expect_err("it is cancelled");
+    split(&job, &progress, &progress.cancel).expect_err("it is cancelled");
     assert!(visible(dir).len() > 50);
     job.output.existing = Existing::Resume;
     job

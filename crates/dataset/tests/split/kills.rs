@@ -10,15 +10,14 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use annulus_dataset::{
-    output::{Existing, OutputFormat},
-    placement::PlacementSpec,
-    split::{CancelToken, HotFiles, Progress, run},
-};
+use annulus_dataset::{CancelToken, Existing, HotFiles, OutputFormat, PlacementSpec, Progress, split};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tempfile::tempdir;
 
-use crate::support::*;
+use crate::{
+    append::{check_verified, rows_read},
+    support::*,
+};
 
 fn seeds() -> std::ops::Range<u64> {
     0..env::var("ANNULUS_FAULT_SEEDS").map_or(20, |seeds| seeds.parse().expect("a number of seeds"))
@@ -64,7 +63,7 @@ impl Plan {
         (Self { hot, ..plan }, rng)
     }
 
-    fn job(&self, existing: Existing) -> annulus_dataset::split::Job {
+    fn job(&self, existing: Existing) -> annulus_dataset::Job {
         let by = if self.hot { "int" } else { "id" };
         let mut job = job(&self.inputs, &[by], self.into, &self.dir, self.format);
         if self.hot {
@@ -95,7 +94,7 @@ impl Plan {
         assert!(rows_by_slot(&self.dir) == rows_by_slot(&undisturbed.dir), "rows are in other files");
     }
 
-    fn spawn(&self) -> Child {
+    fn spawn(&self, existing: Existing) -> Child {
         let job = [
             self.inputs.join("\n"),
             text(&self.dir),
@@ -107,6 +106,7 @@ impl Plan {
             self.sync.to_string(),
             self.by_value.to_string(),
             self.sorted.to_string(),
+            existing.appends().to_string(),
         ];
         Command::new(env::current_exe().unwrap())
             .args(["kills::child_of_a_kill", "--exact", "--ignored", "--nocapture", "--test-threads=1"])
@@ -115,6 +115,24 @@ impl Plan {
             .stderr(Stdio::null())
             .spawn()
             .unwrap()
+    }
+}
+
+impl Plan {
+    /// Kills a run somewhere, and returns whether it was alive until then.
+    fn kill(&self, existing: Existing, rng: &mut StdRng) -> bool {
+        let mut child = self.spawn(existing);
+        let groups: usize = self.inputs.len() * 15;
+        let steps = rng.random_range(0..groups + self.into + 3);
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let seen = lines.by_ref().filter(|line| line.ends_with("@step")).take(steps).count();
+        // A little later than a step, so that the kill falls anywhere between two.
+        (0..rng.random_range(0..200_000u32)).for_each(|i| {
+            std::hint::black_box(i);
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        seen == steps
     }
 }
 
@@ -141,7 +159,9 @@ impl Progress for Told {
 fn child_of_a_kill() {
     let Ok(job) = env::var("ANNULUS_FAULT_JOB") else { return };
     let parts: Vec<&str> = job.split('\u{1}').collect();
-    let [inputs, dir, into, format, memory, max_file, hot, sync, by_value, sorted] = *parts else { panic!("{job}") };
+    let [inputs, dir, into, format, memory, max_file, hot, sync, by_value, sorted, appends] = *parts else {
+        panic!("{job}")
+    };
     let plan = Plan {
         inputs: inputs.split('\n').map(str::to_owned).collect(),
         dir: dir.into(),
@@ -154,7 +174,8 @@ fn child_of_a_kill() {
         by_value: by_value.parse().unwrap(),
         sorted: sorted.parse().unwrap(),
     };
-    run(&plan.job(Existing::Resume), &Told, &CancelToken::new()).unwrap();
+    let existing = if appends == "true" { Existing::ResumeAppend } else { Existing::Resume };
+    split(&plan.job(existing), &Told, &CancelToken::new()).unwrap();
     println!("@step");
     std::io::stdout().flush().unwrap();
 }
@@ -167,21 +188,34 @@ fn a_killed_run_is_resumed() {
         let (plan, mut rng) = Plan::new(seed, temporary.path());
         // Now and then the resumed run is killed as well.
         for _ in 0..rng.random_range(1..4) {
-            let mut child = plan.spawn();
-            let groups: usize = plan.inputs.len() * 15;
-            let steps = rng.random_range(0..groups + plan.into + 3);
-            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-            let seen = lines.by_ref().filter(|line| line.ends_with("@step")).take(steps).count();
-            // A little later than a step, so that the kill falls anywhere between two.
-            (0..rng.random_range(0..200_000u32)).for_each(|i| {
-                std::hint::black_box(i);
-            });
-            child.kill().unwrap();
-            child.wait().unwrap();
-            killed_midway += usize::from(seen == steps);
+            killed_midway += usize::from(plan.kill(Existing::Resume, &mut rng));
             check_unfinished(&plan.dir);
         }
         plan.resume_and_check();
+    }
+    assert!(killed_midway > 0, "no run was alive when it was to be killed");
+}
+
+#[test]
+fn a_killed_append_leaves_the_dataset_and_is_resumed() {
+    let mut killed_midway = 0;
+    for seed in seeds() {
+        let temporary = tempdir().unwrap();
+        let (plan, mut rng) = Plan::new(seed, temporary.path());
+        let base = Plan { inputs: write_inputs(&temporary.path().join("base"), !seed, 1, 300, 100), ..plan.clone() };
+        run_silently(&base.job(Existing::Refuse)).unwrap();
+        let before = rows_read(&plan.dir);
+        for _ in 0..rng.random_range(1..4) {
+            killed_midway += usize::from(plan.kill(Existing::ResumeAppend, &mut rng));
+            if manifest(&plan.dir).appends.is_empty() {
+                assert!(rows_read(&plan.dir) == before, "seed {seed}");
+            }
+            check_verified(&plan.dir);
+        }
+        let job = plan.job(Existing::ResumeAppend);
+        run_silently(&job).unwrap();
+        check_complete(&plan.dir, &expected(&job, &[&base.inputs[..], &plan.inputs].concat()));
+        assert_eq!(manifest(&plan.dir).appends.len(), 1, "seed {seed}");
     }
     assert!(killed_midway > 0, "no run was alive when it was to be killed");
 }

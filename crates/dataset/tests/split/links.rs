@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
-use annulus_dataset::output::{Existing, OutputError, OutputFormat};
+use annulus_dataset::{Existing, OutputError, OutputFormat};
 
 use crate::support::*;
 

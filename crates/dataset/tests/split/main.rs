@@ -1,5 +1,6 @@
 //! Datasets split by key: what comes out, what is left after a failure, and what it takes.
 
+mod append;
 mod differential;
 mod folder;
 mod hot;

@@ -9,12 +9,8 @@ use std::{
 };
 
 use annulus_dataset::{
-    error::DatasetError,
-    hot_keys::DEFAULT_HOT_SHARE,
-    input::{Dataset, InputOptions},
-    output::{FileEntry, Manifest, OutputError, OutputFormat, OutputOptions},
-    placement::{Placement, PlacementSpec, Scratch, VALUE_BUCKETS},
-    split::{CancelToken, HotFiles, Job, Progress, Silent, Summary, run},
+    CancelToken, Dataset, DatasetError, FileEntry, InputOptions, Job, Manifest, OutputError, OutputFormat,
+    OutputOptions, Placement, PlacementSpec, Progress, Scratch, Silent, Summary, VALUE_BUCKETS, split,
 };
 use annulus_pages::{codec::RowCodec, file::PageFileReader};
 use arrow::{
@@ -96,22 +92,13 @@ pub fn job(inputs: &[String], by: &[&str], into: usize, dir: &Path, format: Outp
     let by: Vec<String> = by.iter().map(|&key| key.to_owned()).collect();
     let placement = Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, into).unwrap();
     let output = OutputOptions::new(dir, format);
-    Job {
-        dataset,
-        placement,
-        by,
-        hot_files: HotFiles::default(),
-        sort_by: Vec::new(),
-        hot_key_share: DEFAULT_HOT_SHARE,
-        output,
-        threads: 2,
-        memory_limit: 256 << 20,
-        quarantine: false,
-    }
+    let mut job = Job::new(dataset, placement, by, output);
+    (job.threads, job.memory_limit) = (2, 256 << 20);
+    job
 }
 
 pub fn run_silently(job: &Job) -> Result<Summary, DatasetError> {
-    run(job, &Silent, &CancelToken::new())
+    split(job, &Silent, &CancelToken::new())
 }
 
 /// Cancels, or fails, when so many batches and files were worked on.

@@ -3,10 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 
 use annulus_dataset::{
-    error::DatasetError,
-    output::{Existing, OutputError, OutputFormat},
-    placement::{Placement, PlacementSpec, VALUE_BUCKETS},
-    split::{Job, run},
+    DatasetError, Existing, Job, OutputError, OutputFormat, Placement, PlacementSpec, VALUE_BUCKETS, split,
 };
 use arrow::{
     array::{ArrayRef, Int64Array, RecordBatch},
@@ -73,7 +70,7 @@ fn a_run_by_value_that_is_cancelled_is_resumed_or_replaced() {
     for (events, existing) in [(1, Existing::Resume), (150, Existing::Resume), (250, Existing::Overwrite)] {
         job.output.existing = Existing::Overwrite;
         let progress = CancelAfter::new(events);
-        assert!(matches!(run(&job, &progress, &progress.cancel), Err(DatasetError::Cancelled)));
+        assert!(matches!(split(&job, &progress, &progress.cancel), Err(DatasetError::Cancelled)));
         check_unfinished(&job.output.dir);
         job.output.existing = existing;
         run_silently(&job).unwrap();

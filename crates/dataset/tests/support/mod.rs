@@ -3,10 +3,7 @@
 
 use std::{fs, fs::File, path::Path, sync::Arc};
 
-use annulus_dataset::{
-    error::DatasetError,
-    input::{BadRow, Dataset, Format, InputOptions},
-};
+use annulus_dataset::{BadRow, Dataset, DatasetError, Format, InputOptions};
 use annulus_pages::{
     codec::{ROW_FORMAT, RowCodec},
     file::{FileHeader, PageFileWriter},

@@ -21,9 +21,9 @@ pub(crate) struct PublishConsumer {
     ring: RingConsumer<IndexedBatch>,
     shared: Arc<Shared>,
     builder: BatchBuilder,
-    /// Whole batches: one publish may complete several.
+    /// Complete batches. One publish may complete several.
     whole: VecDeque<Delivery>,
-    /// Rows were taken off the ring for us and come first.
+    /// Whether rows were taken off the ring for this consumer; they come first.
     relieved: bool,
     done: bool,
     stats: ExchangeStats,
@@ -68,7 +68,7 @@ impl PublishConsumer {
                 Poll::Ready(Ok(Next::Relieved)) => self.relieved = true,
                 Poll::Ready(Ok(Next::Finished)) => return Poll::Ready(self.collected().transpose()),
                 Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
-                // Nothing will come for now: what was collected so far may be all there is for long.
+                // Nothing comes for now, so the rows collected until now may be all for a long time.
                 Poll::Pending if self.shared.activity.all_idle() && self.builder.num_rows() > 0 => {
                     return Poll::Ready(self.collected().transpose());
                 }
@@ -95,8 +95,8 @@ impl PublishConsumer {
         failed.map_or(next, |error| Poll::Ready(Err(error)))
     }
 
-    /// Moves what was taken off the ring for us, behind what we had collected before, to `whole`;
-    /// false if that is all.
+    /// Moves a batch to `whole`: first the rows collected before, then those that were taken off
+    /// the ring for this consumer. Returns false if there is none left.
     fn take_relieved(&mut self) -> Result<bool, ExchangeError> {
         if let Some(batch) = self.collected()? {
             self.whole.push_back(batch);

@@ -1,4 +1,4 @@
-//! What a slot of the ring holds.
+//! The value that a slot of the ring holds.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     stats::ExchangeStats,
 };
 
-/// A batch, and which of its rows belong to whom.
+/// A batch, and the consumer of each of its rows.
 pub(super) struct IndexedBatch {
     source: SourceBatch,
     index: RowIndex,
@@ -26,8 +26,8 @@ pub(super) struct IndexedBatch {
 }
 
 impl IndexedBatch {
-    /// The batch grouped by `hash % N`. Its memory is accounted for if the budget allows; the ring
-    /// bounds it anyway.
+    /// Groups the rows of a batch by `hash % N`. Its memory is accounted for if the budget allows;
+    /// the ring bounds it in any case.
     pub(super) fn try_new(
         batch: &RecordBatch,
         hashes: &[u64],
@@ -41,7 +41,7 @@ impl IndexedBatch {
             let mut builder = BatchBuilder::new(Arc::clone(&shared.schema), batch.num_rows(), Arc::clone(&shared.pool));
             let appended = builder.append(&source, index.rows())?;
             stats.bytes_copied += appended.bytes as u64;
-            // Where offsets or keys would overflow the builder takes fewer rows: the batch then stays as it
+            // The builder takes fewer rows where offsets or keys would overflow. The batch then stays as it
             // came.
             if appended.rows == batch.num_rows()
                 && let Some(grouped) = builder.finish()?
@@ -59,8 +59,8 @@ impl IndexedBatch {
         Self { source, index, clustered, reserved, overflow: Arc::clone(&shared.overflow) }
     }
 
-    /// Appends the rows of `consumer` to its builder, and hands full batches to `emit`. Returns the
-    /// bytes copied.
+    /// Appends the rows of `consumer` to its builder, and passes full batches to `emit`. Returns
+    /// the bytes copied.
     pub(super) fn copy_rows(
         &self,
         consumer: usize,

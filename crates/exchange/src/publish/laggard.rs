@@ -1,4 +1,5 @@
-//! Rows that were taken off the ring on behalf of a slow consumer, so that the others could go on.
+//! The rows that were taken off the ring on behalf of a slow consumer, so that the others can go
+//! on.
 
 use std::{
     collections::VecDeque,
@@ -11,8 +12,8 @@ use arrow::array::RecordBatch;
 use super::{Shared, indexed::IndexedBatch};
 use crate::{error::ExchangeError, overflow::Delivery, ring::HandOver, stats::ExchangeStats};
 
-/// The overflow of one consumer. Locked only while the ring is full and somebody starves, and when
-/// it is emptied.
+/// The overflow of one consumer. It is locked only while the ring is full and a consumer starves,
+/// and when it is emptied.
 #[derive(Default)]
 pub(super) struct Laggard(Mutex<Queue>);
 
@@ -28,17 +29,16 @@ impl Laggard {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies the rows of `consumer` out of batches of the ring: to memory that is accounted for,
-    /// else to disk.
+    /// Copies the rows of `consumer` out of batches of the ring: to accounted memory, else to disk.
     pub(super) fn push(
         consumer: usize,
         batches: &mut HandOver<'_, IndexedBatch>,
         shared: &Shared,
         stats: &mut ExchangeStats,
     ) -> Result<(), ExchangeError> {
-        // Not under the lock: what is taken off the ring wakes others, whose code may come here. Only one
-        // producer at a time is in a hand-over of this consumer, and the consumer sees none of it
-        // before it ends.
+        // Not under the lock: taking values off the ring wakes other handles, whose code may come here.
+        // Only one producer at a time is in a hand-over of this consumer, and the consumer sees
+        // nothing of it before it ends.
         let fresh = || BatchBuilder::new(Arc::clone(&shared.schema), shared.batch_rows, Arc::clone(&shared.pool));
         let builder = {
             let mut queue = shared.laggards[consumer].lock();
@@ -49,8 +49,8 @@ impl Laggard {
         let mut builder = builder.unwrap_or_else(fresh);
         let mut kept = Kept { shared, items: VecDeque::new() };
         let mut whole = Vec::new();
-        // If this fails, nothing of it is delivered: the exchange stops before its consumer sees anything
-        // that follows.
+        // If this fails, none of it is delivered: the exchange stops before the consumer sees anything that
+        // follows.
         batches.try_for_each(|batch| {
             stats.bytes_copied += batch.copy_rows(consumer, &mut builder, |batch| {
                 whole.push(batch);
@@ -70,7 +70,7 @@ impl Laggard {
         Ok(())
     }
 
-    /// The next rows, oldest first.
+    /// Returns the next rows, oldest first.
     pub(super) fn pop(&self, shared: &Shared, stats: &mut ExchangeStats) -> Result<Option<Delivery>, ExchangeError> {
         let mut queue = self.lock();
         stats.locks += 1;
@@ -86,7 +86,7 @@ impl Laggard {
         Ok(rest.map(Delivery::Batch))
     }
 
-    /// The consumer is gone.
+    /// Frees the rows of a consumer that is gone, and accepts no more.
     pub(super) fn close(&self, shared: &Shared) {
         let mut queue = self.lock();
         queue.gone = true;
@@ -97,7 +97,7 @@ impl Laggard {
     }
 }
 
-/// Rows that are not in the queue yet. If they never get there, nothing stays accounted for them.
+/// Rows that are not in the queue yet. If they never get there, their accounting is undone.
 struct Kept<'a> {
     shared: &'a Shared,
     items: VecDeque<(Delivery, usize)>,
@@ -112,7 +112,7 @@ impl Drop for Kept<'_> {
 }
 
 impl Shared {
-    /// Rows that were kept in memory have left it.
+    /// Undoes the accounting of rows that have left memory.
     fn forget(&self, bytes: usize) {
         self.beyond.subtract(bytes);
         self.overflow.release(bytes);

@@ -1,14 +1,16 @@
-//! The ring's paths: producers publish indexed batches, every consumer copies its rows from each of
-//! them.
+//! The two paths through the ring: producers publish indexed batches, and every consumer copies its
+//! rows from each of them.
 //!
-//! A publish costs one shared read-modify-write operation, whatever M and N. Two ways to copy:
-//! - *gather*: the batch is published as it came, and each consumer gathers its rows, the one copy;
+//! A publish costs one shared read-modify-write operation, whatever M and N. There are two ways to
+//! copy:
+//! - *gather*: the producer publishes the batch as it came, and each consumer gathers its rows.
+//!   Rows are copied once.
 //! - *cluster*: the producer first groups the batch by consumer, and each consumer copies one
-//!   contiguous range. Two copies, but consumers read nothing of what belongs to others.
+//!   contiguous range. Rows are copied twice, but a consumer reads no rows of others.
 //!
 //! ```text
 //! batch -> IndexedBatch (indexed.rs) -> Ring<IndexedBatch> -> BatchBuilder of each consumer -> output batch
-//!                                         full, and somebody starves: laggard.rs, account or spill
+//!                                         full, and a consumer starves: laggard.rs, account or spill
 //! ```
 
 mod consumer;
@@ -32,7 +34,7 @@ use crate::{
     ring::{RingConfig, ring},
 };
 
-/// What the handles share beside the ring.
+/// The state that the handles share beside the ring.
 struct Shared {
     schema: SchemaRef,
     batch_rows: usize,
@@ -42,12 +44,12 @@ struct Shared {
     pool: Arc<BufferPool>,
     overflow: Arc<dyn Overflow>,
     beyond: Beyond,
-    /// Rows that were taken off the ring on behalf of each consumer.
+    /// The rows that were taken off the ring on behalf of each consumer.
     laggards: Box<[Laggard]>,
     activity: Activity,
 }
 
-/// The handles of an exchange on one of these paths.
+/// Creates the handles of an exchange on one of these paths.
 pub(crate) fn publish(
     config: &ExchangeConfig,
     path: DataPath,
@@ -56,7 +58,7 @@ pub(crate) fn publish(
 ) -> (Vec<PublishProducer>, Vec<PublishConsumer>) {
     let (groups, slots) = (config.groups, config.slots());
     let (producers, consumers) =
-        ring(RingConfig { producers: config.producers, consumers: config.consumers, groups, slots });
+        ring(RingConfig::new(config.producers, config.consumers).with_groups(groups).with_slots(slots));
     let sizes = pool_sizes(&schema, config.batch_rows);
     let shared = Arc::new(Shared {
         batch_rows: config.batch_rows,

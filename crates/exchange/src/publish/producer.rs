@@ -19,7 +19,7 @@ pub(crate) struct PublishProducer {
     shared: Arc<Shared>,
     idle: bool,
     finished: bool,
-    /// What the ring does not count.
+    /// The counters that the ring does not keep.
     stats: ExchangeStats,
 }
 
@@ -52,7 +52,7 @@ impl PublishProducer {
         }
     }
 
-    /// Never: what goes beyond the bound is moved out of the ring at once.
+    /// Returns false: rows beyond the bound are moved out of the ring at once.
     pub(crate) fn is_crowded(&self) -> bool {
         false
     }
@@ -87,7 +87,7 @@ impl PublishProducer {
         }
     }
 
-    /// A call of this producer panicked: what it sent or handed over may be incomplete.
+    /// Stops the exchange after a call of this producer has panicked: its rows may be incomplete.
     pub(crate) fn lost(&mut self) {
         self.ring.lost();
     }

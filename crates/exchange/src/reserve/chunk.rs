@@ -1,5 +1,5 @@
-//! The memory of a chunk: one buffer a column, written by several producers at disjoint rows, read
-//! once as a batch.
+//! The memory of a chunk: one buffer for each column. Several producers write it at disjoint rows,
+//! and it becomes one batch.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -16,20 +16,20 @@ use arrow::{
 
 use crate::config::ExchangeConfig;
 
-/// How a column lies in a chunk.
+/// The representation of a column in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub(crate) enum ColumnLayout {
     /// Values of this many bytes.
     Fixed(usize),
-    /// One byte a row while the chunk fills, one bit in the batch: bits of a byte cannot be written
-    /// by two producers.
+    /// One byte a row while the chunk fills, because two producers cannot write bits of the same
+    /// byte. One bit a row in the batch.
     Bool,
-    /// Sixteen bytes a row; strings longer than twelve bytes lie in the column's heap.
+    /// Sixteen bytes a row. Strings longer than twelve bytes are in the column's heap.
     View,
 }
 
-impl Layout {
-    /// The layout for a type, or none if chunks do not hold it.
+impl ColumnLayout {
+    /// Returns the layout for a type, or `None` if chunks do not hold it.
     pub(crate) fn of(data_type: &DataType) -> Option<Self> {
         match data_type {
             DataType::Boolean => Some(Self::Bool),
@@ -39,7 +39,7 @@ impl Layout {
         }
     }
 
-    /// Bytes a row takes in the column's main buffer.
+    /// Returns the bytes of a row in the column's main buffer.
     pub(crate) fn width(self) -> usize {
         match self {
             Self::Fixed(width) => width,
@@ -49,28 +49,29 @@ impl Layout {
     }
 }
 
-fn fixed(width: usize) -> Option<Layout> {
-    matches!(width, 1 | 2 | 4 | 8 | 16 | 32).then_some(Layout::Fixed(width))
+fn fixed(width: usize) -> Option<ColumnLayout> {
+    matches!(width, 1 | 2 | 4 | 8 | 16 | 32).then_some(ColumnLayout::Fixed(width))
 }
 
-/// What all chunks of an exchange have in common.
+/// The properties that all chunks of an exchange share.
 #[derive(Debug)]
 pub(crate) struct ChunkShape {
     pub(crate) schema: SchemaRef,
-    pub(crate) layouts: Vec<Layout>,
+    pub(crate) layouts: Vec<ColumnLayout>,
     /// Rows of a chunk.
     pub(crate) capacity: usize,
-    /// The open chunks together are larger than the cache, so they are written past it.
+    /// Whether the open chunks together are larger than the cache, so that they are written past
+    /// it.
     pub(crate) past_cache: bool,
     pool: Arc<BufferPool>,
-    /// For each column, bytes that the heap of the next chunk gets: what earlier chunks needed, and
-    /// some more.
+    /// The bytes that the heap of the next chunk gets, by column: a quarter more than earlier
+    /// chunks needed.
     heap_hint: Vec<AtomicUsize>,
 }
 
-/// What open chunks may take of a last-level cache.
+/// The bytes of a last-level cache that open chunks may take.
 const CACHE_BYTES: usize = 4 << 20;
-/// The fewest rows of a chunk, unless batches are to be shorter.
+/// The fewest rows of a chunk, unless the configuration asks for shorter batches.
 const MIN_ROWS: usize = 128;
 /// The smallest heap of a column of views that has long strings.
 const MIN_HEAP: usize = 4 << 10;
@@ -78,20 +79,21 @@ const MIN_HEAP: usize = 4 << 10;
 const MAX_HEAP: usize = 16 << 20;
 
 impl ChunkShape {
-    /// The shape for a schema of columns that chunks hold, one chunk being filled for each
-    /// consumer. Keeps the buffers of `keep` idle chunks.
+    /// Creates the shape for a schema whose columns chunks can hold. One chunk is filled for each
+    /// consumer. The pool keeps the buffers of `keep` idle chunks.
     pub(crate) fn new(schema: SchemaRef, config: &ExchangeConfig, keep: usize) -> Self {
-        let layout =
-            |field: &Arc<Field>| Layout::of(field.data_type()).expect("the facade asked whether it is supported");
+        let layout = |field: &Arc<Field>| {
+            ColumnLayout::of(field.data_type()).expect("the exchange checks that the type is supported")
+        };
         let layouts: Vec<_> = schema.fields().iter().map(layout).collect();
         let row_bytes: usize = layouts.iter().map(|layout| layout.width()).sum();
         let affordable = config.open_bytes / (row_bytes.max(1) * config.consumers);
-        // A power of two, or what the session wishes: sizes that allocators and readers are used to.
+        // A power of two, or the configured number of rows: allocators and readers are used to such sizes.
         let affordable = 1 << affordable.max(MIN_ROWS).ilog2();
         let capacity = config.batch_rows.min(affordable);
         let values = layouts.iter().map(|layout| layout.width() * capacity);
         let nulls = schema.fields().iter().filter(|field| field.is_nullable()).map(|_| capacity);
-        let views = layouts.iter().filter(|layout| **layout == Layout::View);
+        let views = layouts.iter().filter(|layout| **layout == ColumnLayout::View);
         let heaps = views.flat_map(|_| (MIN_HEAP.ilog2()..=MAX_HEAP.ilog2()).map(|exponent| 1 << exponent));
         let pool = BufferPool::new(values.chain(nulls).chain(heaps), keep);
         let past_cache = row_bytes * capacity * config.consumers > CACHE_BYTES;
@@ -99,7 +101,7 @@ impl ChunkShape {
         Self { schema, layouts, capacity, past_cache, pool, heap_hint }
     }
 
-    /// An empty chunk, for which `reserved_bytes` have been accounted.
+    /// Creates an empty chunk, for which `reserved_bytes` are accounted.
     pub(crate) fn chunk(&self, reserved_bytes: usize) -> Chunk {
         let columns = self.layouts.iter().enumerate().map(|(index, layout)| {
             let nullable = self.schema.field(index).is_nullable();
@@ -107,33 +109,33 @@ impl ChunkShape {
                 values: self.pool.take(layout.width() * self.capacity),
                 nulls: nullable.then(|| self.zeroed()),
                 has_nulls: AtomicBool::new(false),
-                heap: (*layout == Layout::View).then(|| self.heap(index)),
+                heap: (*layout == ColumnLayout::View).then(|| self.heap(index)),
             }
         });
         Chunk { columns: columns.collect(), reserved_bytes }
     }
 
-    /// Bytes of an empty chunk, heaps excluded.
+    /// Returns the bytes of an empty chunk without its heaps.
     pub(crate) fn fixed_bytes(&self) -> usize {
         let nulls = self.schema.fields().iter().filter(|field| field.is_nullable()).count();
         self.capacity * (nulls + self.layouts.iter().map(|layout| layout.width()).sum::<usize>())
     }
 
-    /// Sizes the first heaps of a column by a batch that has `bytes` of long strings in `rows`
+    /// Sets the size of a column's first heaps from a batch with `bytes` of long strings in `rows`
     /// rows.
     pub(crate) fn learn_heap(&self, column: usize, bytes: usize, rows: usize) {
         let expected = bytes * self.capacity / rows.max(1);
         self.heap_hint[column].store((expected + expected / 4).min(MAX_HEAP), Ordering::Relaxed);
     }
 
-    /// Whether the heap of a new chunk would have a block.
+    /// Returns whether the heap of a new chunk would have a block.
     pub(crate) fn knows_heap(&self, column: usize) -> bool {
         self.heap_hint[column].load(Ordering::Relaxed) > 0
     }
 
     fn zeroed(&self) -> PooledBuffer {
         let buffer = self.pool.take(self.capacity);
-        // SAFETY: the buffer has `capacity` bytes and nobody else has it.
+        // SAFETY: the buffer has `capacity` bytes and belongs to this function.
         unsafe { buffer.as_ptr().as_ptr().write_bytes(0, self.capacity) };
         buffer
     }
@@ -149,22 +151,22 @@ impl ChunkShape {
 #[derive(Debug)]
 pub(crate) struct Chunk {
     columns: Box<[Column]>,
-    /// Bytes that were accounted for when the chunk was made.
+    /// The bytes that were accounted for when the chunk was created.
     pub(crate) reserved_bytes: usize,
 }
 
 #[derive(Debug)]
 struct Column {
     values: PooledBuffer,
-    /// One byte a row, 1 for null; all 0 at first.
+    /// One byte a row: 1 for null. All are 0 at first.
     nulls: Option<PooledBuffer>,
     has_nulls: AtomicBool,
     heap: Option<Heap>,
 }
 
-/// The long strings of a column: one block that producers claim ranges of, and where it is missing
-/// or too small further ones, each twice as large as the one before, since nobody knows how many
-/// rows will come.
+/// The long strings of a column. Producers claim ranges of one block. Where it is missing or too
+/// small there are further blocks, each twice as large as the one before, because the number of
+/// rows to come is unknown.
 #[derive(Debug)]
 struct Heap {
     block: Option<PooledBuffer>,
@@ -172,41 +174,41 @@ struct Heap {
     extra: Mutex<Vec<Extra>>,
 }
 
-/// A further block, and how much of it is claimed.
+/// A further block, and the bytes of it that are claimed.
 #[derive(Debug)]
 struct Extra {
     block: PooledBuffer,
     used: usize,
 }
 
-/// A range of a column's heap that the claimer alone writes.
+/// A claimed range of a column's heap. Only the claimer writes it.
 pub(crate) struct HeapRange {
-    /// Where its bytes go.
+    /// The first byte to write.
     pub(crate) ptr: *mut u8,
-    /// The data buffer of the array that it will be in.
+    /// The number of the array's data buffer that the range will be in.
     pub(crate) buffer: u32,
     /// The offset in that buffer.
     pub(crate) offset: u32,
 }
 
 impl Chunk {
-    /// The first byte of the column's values.
+    /// Returns the address of the column's first value.
     pub(crate) fn values(&self, column: usize) -> *mut u8 {
         self.columns[column].values.as_ptr().as_ptr()
     }
 
-    /// The first of the column's null bytes, which the caller is about to set. Only for nullable
-    /// fields.
+    /// Returns the address of the column's first null byte. The caller is about to set some of
+    /// them. Only for nullable fields.
     pub(crate) fn nulls(&self, column: usize) -> *mut u8 {
         let column = &self.columns[column];
         column.has_nulls.store(true, Ordering::Relaxed);
-        // Arrow checks that a field without nulls has none when a batch is made, and the facade that fields
-        // agree.
+        // When a batch is created, Arrow checks that a field that is not nullable has no nulls. The
+        // exchange checks that fields agree.
         column.nulls.as_ref().expect("only nullable fields have nulls").as_ptr().as_ptr()
     }
 
-    /// Claims `bytes` of the column's heap: one shared operation, or a lock where the first block
-    /// turned out too small.
+    /// Claims `bytes` of the column's heap. It takes one shared operation, or a lock where the
+    /// first block is too small.
     pub(crate) fn claim_heap(&self, shape: &ChunkShape, column: usize, bytes: usize) -> HeapRange {
         let heap = self.columns[column].heap.as_ref().expect("only columns of views have long strings");
         if let Some(block) = &heap.block {
@@ -233,7 +235,7 @@ impl Chunk {
         HeapRange { ptr, buffer, offset: offset as u32 }
     }
 
-    /// The bytes this chunk holds.
+    /// Returns the bytes that this chunk holds.
     pub(crate) fn memory_bytes(&self) -> usize {
         let column_bytes = |column: &Column| {
             let heap = column.heap.as_ref().map_or(0, |heap| {
@@ -246,10 +248,10 @@ impl Chunk {
         self.columns.iter().map(column_bytes).sum()
     }
 
-    /// The first `rows` rows as a batch.
+    /// Returns the first `rows` rows as a batch.
     ///
     /// # Safety
-    /// Those rows were written in every column, by writers that are done and whose writes are
+    /// These rows were written in every column. The writers have finished, and their writes are
     /// visible here.
     pub(crate) unsafe fn into_batch(self, shape: &ChunkShape, rows: usize) -> Result<RecordBatch, ArrowError> {
         let columns = self.columns.into_vec().into_iter().enumerate().map(|(index, column)| {
@@ -266,15 +268,15 @@ impl Column {
     /// As [`Chunk::into_batch`].
     unsafe fn into_array(self, shape: &ChunkShape, index: usize, rows: usize) -> ArrayRef {
         let layout = shape.layouts[index];
-        // SAFETY: `rows` values of this width were written, and the writers are done.
+        // SAFETY: `rows` values of this width were written, and the writers have finished.
         let values = unsafe { self.values.into_buffer(rows * layout.width()) };
         let nulls = self.nulls.filter(|_| self.has_nulls.into_inner()).map(|nulls| {
-            // SAFETY: all bytes were zeroed when the chunk was made.
+            // SAFETY: all bytes were zeroed when the chunk was created.
             let nulls = unsafe { nulls.into_buffer(rows) };
             NullBuffer::new(BooleanBuffer::collect_bool(rows, |row| nulls[row] == 0))
         });
         let mut buffers = match layout {
-            Layout::Bool => vec![BooleanBuffer::collect_bool(rows, |row| values[row] != 0).into_inner()],
+            ColumnLayout::Bool => vec![BooleanBuffer::collect_bool(rows, |row| values[row] != 0).into_inner()],
             _ => vec![values],
         };
         if let Some(heap) = self.heap {
@@ -291,16 +293,16 @@ impl Column {
 }
 
 impl Heap {
-    /// The data buffers of the array, and what this heap teaches about the next one.
+    /// Returns the data buffers of the array, and adapts the size of the next heap.
     ///
     /// # Safety
-    /// Every claimed range was written, by writers that are done.
+    /// Every claimed range was written, and the writers have finished.
     unsafe fn into_buffers(self, hint: &AtomicUsize) -> Vec<Buffer> {
         let used = self.used.into_inner();
         let extra = self.extra.into_inner().unwrap_or_else(PoisonError::into_inner);
         let needed = used + extra.iter().map(|extra| extra.used).sum::<usize>();
         if needed > hint.load(Ordering::Relaxed) {
-            // A quarter more than was needed, so that usual variation stays within the block.
+            // A quarter more than was needed, so that the usual variation fits in the block.
             hint.store((needed + needed / 4).min(MAX_HEAP), Ordering::Relaxed);
         }
         if needed == 0 {

@@ -1,4 +1,4 @@
-//! The consumer's side: whole chunks from its queue.
+//! The consumer's side: takes whole chunks from its queue.
 
 use std::{
     sync::Arc,
@@ -61,7 +61,7 @@ impl ReserveConsumer {
             Err(true) => shared.gate.wake_producers(&mut self.stats),
             Err(false) => {}
         }
-        // Look again at everything that may have changed before the waker was left.
+        // Checked again: all that may have changed before the waker was left.
         if let Some(answer) = self.stopped() {
             return answer;
         }
@@ -88,7 +88,7 @@ impl ReserveConsumer {
             self.shared.gate.feed();
         }
         let Some(item) = item else {
-            // The end may follow an error that came after we looked for one.
+            // The end may follow an error that came after the check above.
             if let Some(answer) = self.stopped() {
                 return answer;
             }

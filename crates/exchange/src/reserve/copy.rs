@@ -1,17 +1,18 @@
-//! Rows of a batch into claimed ranges of chunks: the one copy, column by column; `kernels.rs` has
-//! the loops.
+//! The copy of a batch's rows into claimed ranges of chunks, column by column. `kernels.rs` has the
+//! loops.
 //!
-//! Two ways. With few consumers each one's rows are *gathered*: neighbouring rows share cache
-//! lines, and the output is written in one run. With more, every consumer's pass would touch most
-//! of the column's cache lines again, and N chunks that are written a value at a time cost a cache
-//! miss a line. So the column is read once from front to back and *combined* in a buffer that stays
-//! in the cache, and each consumer's run goes out from there in whole lines (software
-//! write-combining; past the cache, where the open chunks together are larger than it).
+//! There are two ways. With few consumers, each one's rows are *gathered*: neighbouring rows share
+//! cache lines, and the output is written in one run. With more consumers, each one's pass would
+//! touch most of the column's cache lines again. Chunks written a value at a time would cost a
+//! cache miss for each line. So the rows are *combined*: the column is read once from front to back
+//! into a buffer that stays in the cache. Each consumer's run leaves that buffer in whole lines
+//! (software write-combining). It goes past the cache if the open chunks together are larger than
+//! the cache.
 
 use arrow::array::{Array, AsArray, RecordBatch};
 
 use super::{
-    chunk::{Chunk, ChunkShape, Layout},
+    chunk::{Chunk, ChunkShape, ColumnLayout},
     kernels::{
         Values, ViewSource, copy_run, gather, long_bytes, move_strings, prefetch_run, scatter_all, scatter_views,
         strings_within,
@@ -19,41 +20,41 @@ use super::{
     lane::Claim,
 };
 
-/// A claim, and the rows of the input that go there: a range of the grouped order.
+/// A claim, and the rows of the input that go there, which are a range of the grouped order.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) claim: Claim<Chunk>,
     pub(crate) consumer: u32,
-    /// Where the claim's rows begin in the grouped order.
+    /// The position of the claim's first row in the grouped order.
     pub(crate) first: u32,
 }
 
-/// Which row goes where, in the grouped order that segments are ranges of.
+/// The grouped order, of which segments are ranges.
 #[derive(Clone, Copy)]
 pub(crate) enum Order<'a> {
     /// The batch's row numbers, grouped by consumer.
     Gather(&'a [u32]),
-    /// For each row of the batch its position in the grouped order, and the end of that order,
-    /// which may have gaps.
+    /// The position of each row of the batch in the grouped order, which may have gaps, and the end
+    /// of that order.
     Combine(&'a [u32], u32),
 }
 
-/// So many segments ahead of the copy, their memory is fetched: no two of them are neighbours, so
-/// the hardware cannot know.
+/// The number of segments by which the prefetch is ahead of the copy. Segments are not neighbours
+/// in memory, so the hardware cannot predict them.
 const AHEAD: usize = 4;
 
-/// The most bytes of long strings in one claim of a heap: a view's offset has 32 bits, and readers
-/// take it as signed.
+/// The most bytes of long strings in one claim of a heap. A view's offset has 32 bits, which
+/// readers take as signed.
 const MAX_HEAP_RANGE: usize = i32::MAX as usize;
 
-/// What a copy cost.
+/// The cost of a copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CopyCost {
     pub(crate) bytes: u64,
     pub(crate) shared_ops: u64,
 }
 
-/// The combining buffer: one column of one batch, in the grouped order. Reused.
+/// The combining buffer, which is reused: one column of one batch, in the grouped order.
 #[derive(Debug, Default)]
 pub(crate) struct Combiner(Vec<Line>);
 
@@ -63,7 +64,7 @@ pub(crate) struct Combiner(Vec<Line>);
 struct Line(#[expect(dead_code, reason = "only its bytes are used")] [u8; 64]);
 
 impl Combiner {
-    /// Room for `rows` values.
+    /// Makes room for `rows` values, and returns its address.
     fn room<T>(&mut self, rows: usize) -> *mut T {
         let lines = (rows * size_of::<T>()).div_ceil(size_of::<Line>());
         if self.0.len() < lines {
@@ -73,12 +74,12 @@ impl Combiner {
     }
 }
 
-/// Copies every row that `order` names into its segment. Several batches only in
-/// [`Order::Combine`], whose positions then are those of all rows, batch after batch.
+/// Copies every row that `order` names into its segment. Several batches are allowed only with
+/// [`Order::Combine`], whose positions are then those of all rows, batch after batch.
 ///
 /// # Safety
-/// Every row number and position is below the number of rows, positions differ, the segments'
-/// ranges lie below it, and the columns have the types of the shape.
+/// Every row number is below the number of rows. Positions differ, and they and the segments'
+/// ranges lie below the end of the order. The columns have the types of the shape.
 pub(crate) unsafe fn copy_batches(
     batches: &[RecordBatch],
     shape: &ChunkShape,
@@ -95,20 +96,20 @@ pub(crate) unsafe fn copy_batches(
         // SAFETY: the rows are in bounds and the types agree, by the caller's promise.
         unsafe {
             match layout {
-                Layout::Fixed(1) => target.copy_values::<u8>(&column),
-                Layout::Fixed(2) => target.copy_values::<u16>(&column),
-                Layout::Fixed(4) => target.copy_values::<u32>(&column),
-                Layout::Fixed(8) => target.copy_values::<u64>(&column),
-                Layout::Fixed(16) => target.copy_values::<u128>(&column),
-                Layout::Fixed(width) => {
+                ColumnLayout::Fixed(1) => target.copy_values::<u8>(&column),
+                ColumnLayout::Fixed(2) => target.copy_values::<u16>(&column),
+                ColumnLayout::Fixed(4) => target.copy_values::<u32>(&column),
+                ColumnLayout::Fixed(8) => target.copy_values::<u64>(&column),
+                ColumnLayout::Fixed(16) => target.copy_values::<u128>(&column),
+                ColumnLayout::Fixed(width) => {
                     debug_assert_eq!(*width, 32);
                     target.copy_values::<[u128; 2]>(&column);
                 }
-                Layout::Bool => {
+                ColumnLayout::Bool => {
                     let bits = |array: &&dyn Array| array.as_boolean().values().iter().map(u8::from).collect();
                     target.copy_bytes(column.iter().map(bits), Chunk::values);
                 }
-                Layout::View => target.copy_views(&column, &mut cost),
+                ColumnLayout::View => target.copy_views(&column, &mut cost),
             }
             if column.iter().any(|array| array.null_count() > 0) {
                 let nulls = |array: &&dyn Array| (0..array.len()).map(|row| u8::from(array.is_null(row))).collect();
@@ -126,7 +127,7 @@ pub(crate) unsafe fn copy_batches(
     cost
 }
 
-/// The values of an array of fixed width `size_of::<T>()`, from its offset on.
+/// Returns the values of an array of fixed width `size_of::<T>()`, from its offset on.
 ///
 /// # Safety
 /// The array has that layout, and outlives the use of the result.
@@ -140,7 +141,7 @@ unsafe fn values<T>(array: &dyn Array) -> Values<T> {
 struct Target<'a> {
     shape: &'a ChunkShape,
     column: usize,
-    /// Rows of the input.
+    /// The number of rows of the input.
     rows: usize,
     order: Order<'a>,
     segments: &'a [Segment],
@@ -155,7 +156,7 @@ impl Target<'_> {
         unsafe { self.copy(column.iter().map(|array| values::<T>(*array)), Chunk::values) }
     }
 
-    /// One byte a row.
+    /// Copies one byte a row.
     ///
     /// # Safety
     /// There is a byte for every row.
@@ -166,7 +167,7 @@ impl Target<'_> {
         unsafe { self.copy(sources, out) }
     }
 
-    /// Copies to the buffer that `out` finds in each chunk.
+    /// Copies values to the buffer that `out` returns for each chunk.
     ///
     /// # Safety
     /// The sources together have a value for every row, and `T` is as wide as the values of that

@@ -1,5 +1,5 @@
-//! When a producer may send: the queues have room, or a consumer starves. Waiting producers are
-//! parked here.
+//! The gate, which admits producers while the queues have room or a consumer starves. Waiting
+//! producers are parked here.
 
 use std::{sync::PoisonError, task::Waker};
 
@@ -11,48 +11,48 @@ use annulus_sync::{
 use super::order;
 use crate::{stats::ExchangeStats, wake::AllCalls};
 
-/// The admission of all producers of an exchange (R5, R6). Its counters decide nothing but who goes
-/// on and who is woken, so they are Relaxed; the fences that go with them see to it that nobody
+/// The admission of all producers of an exchange (R5, R6). Its counters decide only which producers
+/// are admitted and woken, so they are Relaxed. The fences beside them ensure that no producer
 /// waits for ever.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// Chunks in the consumers' queues, also those that were spilled: disk is no reason to read
-    /// ahead of everybody.
+    /// The chunks in the consumers' queues, spilled ones included: room on disk is no reason to
+    /// read ahead of the consumers.
     queued: AtomicUsize,
-    /// Consumers that left a waker in their queue. Never less than there are: counted before the
-    /// waker can be seen, and no longer counted after it was taken.
+    /// At least the number of consumers with a waker in their queue: a consumer is counted before
+    /// its waker can be seen, and until after the waker was taken.
     starving: AtomicUsize,
-    /// Producers that are parked, so that nobody takes the lock for nothing.
+    /// The parked producers. If there are none, the lock need not be taken.
     parked: AtomicUsize,
     limit: usize,
     wakers: Mutex<Vec<Option<Waker>>>,
 }
 
 impl Gate {
-    /// Open while fewer than `limit` chunks are queued.
+    /// Creates a gate that is open while fewer than `limit` chunks are queued.
     pub(crate) fn new(limit: usize, producers: usize) -> Self {
         let counter = || AtomicUsize::new(0);
         let wakers = Mutex::new(vec![None; producers]);
         Self { queued: counter(), starving: counter(), parked: counter(), limit, wakers }
     }
 
-    /// Whether a batch may be sent now.
+    /// Returns whether a batch may be sent now.
     pub(crate) fn admits(&self) -> bool {
         self.queued.load(Relaxed) < self.limit || self.anyone_starves()
     }
 
-    /// Whether one more chunk goes beyond the bound. A hint.
+    /// Returns whether one more chunk goes beyond the bound. A hint.
     pub(crate) fn is_over(&self) -> bool {
         self.queued.load(Relaxed) >= self.limit
     }
 
-    /// Counts a chunk as queued; whether that is beyond the bound.
+    /// Counts a chunk as queued, and returns whether it is beyond the bound.
     pub(crate) fn queue(&self) -> bool {
         self.queued.fetch_add(1, Relaxed) >= self.limit
     }
 
-    /// A chunk left its queue, or did not get there. Producers are woken at half the limit, so that
-    /// each finds work for a while.
+    /// Counts a chunk as no longer queued: it left its queue, or did not get there. Producers are
+    /// woken at half the limit, so that each can send several batches.
     pub(crate) fn dequeue(&self, stats: &mut ExchangeStats) {
         let left = self.queued.fetch_sub(1, Relaxed) - 1;
         stats.shared_ops += 1;
@@ -61,24 +61,24 @@ impl Gate {
         }
     }
 
-    /// A consumer begins to wait: the gate opens. Called where its waker cannot be taken yet;
-    /// [`wake_producers`](Self::wake_producers) must follow.
+    /// Counts a consumer as starving, which opens the gate. Call it before the consumer's waker can
+    /// be taken. [`wake_producers`](Self::wake_producers) must follow.
     pub(crate) fn starve(&self) {
         self.starving.fetch_add(1, Relaxed);
     }
 
-    /// The waker of a consumer was taken: it has something, or is gone.
+    /// Counts a consumer as no longer starving: its waker was taken, since it has rows or is gone.
     pub(crate) fn feed(&self) {
         self.starving.fetch_sub(1, Relaxed);
     }
 
-    /// Whether some consumer waits.
+    /// Returns whether a consumer waits.
     pub(crate) fn anyone_starves(&self) -> bool {
         self.starving.load(Relaxed) > 0
     }
 
-    /// Leaves a waker; the caller must look again afterwards, since the gate may have opened in
-    /// between.
+    /// Leaves a waker. The caller must check admission once more afterwards, because the gate may
+    /// have opened in between.
     pub(crate) fn park(&self, producer: usize, waker: &Waker, stats: &mut ExchangeStats) {
         let waker = waker.clone();
         stats.locks += 1;
@@ -95,7 +95,7 @@ impl Gate {
         order::fence_gate_parks();
     }
 
-    /// Wakes every parked producer, whichever waker panics.
+    /// Wakes every parked producer, even if a waker panics.
     pub(crate) fn wake_producers(&self, stats: &mut ExchangeStats) {
         order::fence_gate_opens();
         if self.parked.load(Relaxed) == 0 {

@@ -8,20 +8,20 @@ use arrow::{
 
 use super::chunk::HeapRange;
 
-/// Shorter runs go through the cache: most of their lines are shared with neighbouring runs.
+/// Shorter runs go through the cache, since they share most of their lines with neighbouring runs.
 #[cfg(target_arch = "x86_64")]
 const MIN_STREAMED_BYTES: usize = 1024;
 
-/// How far ahead of a read its column is fetched: enough to hide memory, and few columns' ends are
-/// overshot by much.
+/// The distance by which a column is prefetched ahead of a read: enough to hide the latency of
+/// memory, and not far beyond a column's end.
 #[cfg(target_arch = "x86_64")]
 const READ_AHEAD_BYTES: usize = 2048;
 
-/// Of longer runs the hardware fetches the rest.
+/// The most bytes of a run that are prefetched. The hardware fetches the rest.
 #[cfg(target_arch = "x86_64")]
 const MAX_PREFETCHED_BYTES: usize = 1024;
 
-/// Some values of a column.
+/// Consecutive values of a column.
 #[derive(Clone, Copy)]
 pub(super) struct Values<T> {
     pub(super) start: *const T,
@@ -49,15 +49,15 @@ impl<'a> ViewSource<'a> {
     }
 }
 
-/// Bytes of a view's string that lie outside the view.
+/// Returns the bytes of a view's string that lie outside the view.
 #[inline]
 pub(super) fn long_bytes(view: u128) -> usize {
     let len = view as u32 as usize;
     if len > 12 { len } else { 0 }
 }
 
-/// How many of the views, from the first on, have long strings of at most `limit` bytes together,
-/// at least one view; and these bytes.
+/// Returns how many of the first views have long strings of at most `limit` bytes together, and
+/// these bytes. At least one view counts.
 pub(super) fn strings_within(views: &[u128], limit: usize) -> (usize, usize) {
     let all = views.iter().map(|view| long_bytes(*view)).sum();
     if all <= limit {
@@ -74,8 +74,8 @@ pub(super) fn strings_within(views: &[u128], limit: usize) -> (usize, usize) {
     (views.len(), bytes)
 }
 
-/// One value, by bytes: a move of a wide integer would go through two general registers, or through
-/// the stack.
+/// Copies one value by bytes. A move of a wide integer would go through two general registers, or
+/// through the stack.
 ///
 /// # Safety
 /// `source` is readable and `out` writable for a value, aligned or not, and they do not overlap.
@@ -85,6 +85,8 @@ unsafe fn copy_value<T>(source: *const T, out: *mut T) {
     unsafe { std::ptr::copy_nonoverlapping(source.cast::<u8>(), out.cast::<u8>(), size_of::<T>()) }
 }
 
+/// Copies the values of `rows` to `out`, in their order.
+///
 /// # Safety
 /// `source[row]` is readable for each row, aligned or not (fixed-size binaries need not be), and
 /// `out` is writable for `rows.len()` values.
@@ -96,6 +98,8 @@ pub(super) unsafe fn gather<T: Copy>(source: *const T, rows: &[u32], out: *mut T
     }
 }
 
+/// Copies value `i` of `source` to position `positions[i]` of `out`.
+///
 /// # Safety
 /// `source` has `positions.len()` values, and `out` is writable at every position.
 #[inline]
@@ -112,8 +116,8 @@ unsafe fn scatter<T: Copy>(source: *const T, positions: &[u32], out: *mut T) {
     }
 }
 
-/// Fetches what a loop over the values from `from` on will read soon: the hardware stops at the end
-/// of each page.
+/// Prefetches what a loop over the values from `from` on will read soon. The hardware's own
+/// prefetch stops at the end of each page.
 #[inline]
 fn prefetch_source<T>(from: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -126,6 +130,8 @@ fn prefetch_source<T>(from: *const T) {
     let _ = from;
 }
 
+/// Scatters all sources, whose values are counted through.
+///
 /// # Safety
 /// The sources together have `positions.len()` values, and `out` is writable at every position.
 pub(super) unsafe fn scatter_all<T: Copy>(
@@ -141,7 +147,7 @@ pub(super) unsafe fn scatter_all<T: Copy>(
     }
 }
 
-/// Scatters views whose buffers are numbered through all sources.
+/// Scatters views. Their buffers are numbered through all sources.
 ///
 /// # Safety
 /// As [`scatter_all`].
@@ -164,14 +170,14 @@ pub(super) unsafe fn scatter_views(sources: &[ViewSource<'_>], mut positions: &[
     }
 }
 
-/// Copies the long strings of `views`, of `bytes` bytes together, to the heap range and points the
-/// views there.
+/// Copies the long strings of `views`, which have `bytes` bytes together, to the heap range, and
+/// points the views there.
 ///
 /// # Safety
 /// The views are those of a valid array with these buffers, and the range has room for their long
 /// strings.
 pub(super) unsafe fn move_strings(views: &mut [u128], buffers: &[&[u8]], heap: HeapRange, bytes: usize) {
-    /// What is copied at once of a short string: whatever follows is overwritten by the next one.
+    /// The bytes copied at once for a short string. The next string overwrites what is too much.
     const STRIDE: usize = 64;
     let (mut out, mut offset) = (heap.ptr, heap.offset);
     let mut left = bytes;
@@ -181,8 +187,7 @@ pub(super) unsafe fn move_strings(views: &mut [u128], buffers: &[&[u8]], heap: H
             continue;
         }
         let mut long = ByteView::from(*view);
-        // SAFETY: the caller's promise. A stride stays within the buffer, and within what is left of the
-        // range.
+        // SAFETY: the caller's promise. A stride stays within the buffer and the rest of the range.
         unsafe {
             let buffer = buffers.get_unchecked(long.buffer_index as usize);
             let start = long.offset as usize;
@@ -197,22 +202,24 @@ pub(super) unsafe fn move_strings(views: &mut [u128], buffers: &[&[u8]], heap: H
         left -= len;
         long.buffer_index = heap.buffer;
         long.offset = offset;
-        // The last string's end may be past what an offset can say; nobody reads that.
+        // The end of the last string may exceed an offset's 32 bits, but it is not used.
         offset = offset.wrapping_add(len as u32);
         *view = long.as_u128();
     }
 }
 
-/// Copies a string of more than twelve bytes where nothing beyond it may be touched: most are
-/// short, and two overlapping moves are cheaper than a call.
+/// Copies a string of more than twelve bytes where no byte beyond it may be touched. Most strings
+/// are short, and two overlapping moves are cheaper than a call.
 ///
 /// # Safety
 /// `len` is at least 8; `source` is readable and `out` writable for as many bytes, and they do not
 /// overlap.
 #[inline]
 unsafe fn copy_string(source: *const u8, out: *mut u8, len: usize) {
+    /// Copies the first and the last `WIDTH` bytes, which overlap.
+    ///
     /// # Safety
-    /// As above, and `len` is `WIDTH` to twice that.
+    /// As above, and `len` is from `WIDTH` to twice that.
     #[inline]
     unsafe fn ends<const WIDTH: usize>(source: *const u8, out: *mut u8, len: usize) {
         let last = len - WIDTH;
@@ -233,7 +240,7 @@ unsafe fn copy_string(source: *const u8, out: *mut u8, len: usize) {
     }
 }
 
-/// Copies `bytes` bytes, past the cache if so wished and possible.
+/// Copies `bytes` bytes: past the cache if `past_cache` asks for it and the run is long enough.
 ///
 /// # Safety
 /// `source` is readable and `out` writable for as many bytes, and they do not overlap.
@@ -249,8 +256,8 @@ pub(super) unsafe fn copy_run(source: *const u8, out: *mut u8, bytes: usize, pas
     unsafe { std::ptr::copy_nonoverlapping(source, out, bytes) }
 }
 
-/// Fetches the lines that [`copy_run`] will write through the cache: all of a short run, the two
-/// ends of one that goes past it.
+/// Prefetches the lines that [`copy_run`] writes through the cache: all lines of a short run, and
+/// the two ends of a run that goes past the cache.
 #[inline]
 pub(super) fn prefetch_run(out: *const u8, bytes: usize, past_cache: bool) {
     #[cfg(target_arch = "x86_64")]
@@ -266,8 +273,8 @@ pub(super) fn prefetch_run(out: *const u8, bytes: usize, past_cache: bool) {
     let _ = (out, bytes, past_cache);
 }
 
-/// Copies with non-temporal stores of whole lines. The stores are ordered before later ones only by
-/// an `sfence`, which [`copy_batches`](super::copy::copy_batches) ends with.
+/// Copies with non-temporal stores of whole lines. Only an `sfence` orders them before later
+/// stores; [`copy_batches`](super::copy::copy_batches) ends with one.
 ///
 /// # Safety
 /// As [`copy_run`].

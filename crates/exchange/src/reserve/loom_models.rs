@@ -1,6 +1,6 @@
-//! Models of the lane, run by loom through every interleaving up to a number of preemptions. The
-//! rows are cells that loom watches, so a chunk that is handed over before its rows can be seen
-//! fails the model. The handles have their models in `tests/loom_reserve.rs`.
+//! Models of the lane. Loom runs them through every interleaving up to a number of preemptions. The
+//! rows are cells that loom watches, so a chunk that is handed over before its rows are visible
+//! fails the model. `tests/loom_reserve.rs` models the handles.
 
 use std::sync::Arc;
 
@@ -10,11 +10,10 @@ use super::lane::{Claim, Lane, Open};
 
 const CAPACITY: u32 = 2;
 
-/// A chunk of the tiniest kind.
+/// The smallest chunk that has two rows.
 struct Rows([UnsafeCell<u32>; CAPACITY as usize]);
 
-// SAFETY: each row is written under the claim on it alone, and read by whoever owns the whole
-// chunk.
+// SAFETY: each row is written under its claim, and read by the owner of the whole chunk.
 unsafe impl Sync for Rows {}
 
 type TestLane = Arc<Lane<Rows>>;
@@ -30,7 +29,7 @@ fn claim(lane: &TestLane, rows: u32) -> Vec<Claim<Rows>> {
     claims
 }
 
-/// Writes the claimed rows and completes them; returns the rows of the chunks that this made whole.
+/// Writes the claimed rows and completes them. Returns the rows of the chunks that this made whole.
 fn write(claims: Vec<Claim<Rows>>, value: u32) -> Vec<u32> {
     let mut whole = Vec::new();
     for claim in claims {
@@ -90,7 +89,7 @@ fn last_completion_has_all_rows() {
     });
 }
 
-/// A seal takes what was claimed, whether it is written or not, and every row is handed over once.
+/// A seal takes the claimed rows, written or not, and every row is handed over once.
 #[test]
 fn seal_meets_claims() {
     model(|| {
@@ -102,7 +101,7 @@ fn seal_meets_claims() {
     });
 }
 
-/// Two seals and a claim on its way: one of the three hands the chunk over.
+/// Two seals meet a claim that is not complete: one of the three hands the chunk over.
 #[test]
 fn seals_meet_each_other() {
     model(|| {

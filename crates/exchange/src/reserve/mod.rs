@@ -1,9 +1,9 @@
-//! The reserved-range path: producers gather rows straight into ranges of each consumer's open
+//! The path of reserved ranges: producers copy rows straight into ranges of each consumer's open
 //! chunk.
 //!
-//! One copy, from the input batch to the output batch. For each consumer that a batch has rows for,
-//! a producer takes one compare-and-swap to claim rows of the consumer's open chunk and one
-//! `fetch_add` to complete them; a whole chunk is an output batch and moves to the consumer's
+//! Rows are copied once, from the input batch to the output batch. For each consumer with rows in a
+//! batch, a producer takes one compare-and-swap to claim rows of the consumer's open chunk, and one
+//! `fetch_add` to complete them. A whole chunk is an output batch and moves to the consumer's
 //! queue. `PROTOCOL.md` beside this file has the rules.
 //!
 //! ```text
@@ -26,7 +26,7 @@ mod shared;
 
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 
 pub(crate) use consumer::ReserveConsumer;
 pub(crate) use producer::ReserveProducer;
@@ -34,13 +34,14 @@ pub(crate) use producer::ReserveProducer;
 use crate::{config::ExchangeConfig, overflow::Overflow};
 use shared::Shared;
 
-/// Whether chunks hold every column of the schema: fixed widths, booleans and views.
-pub(crate) fn supports(config: &ExchangeConfig, schema: &SchemaRef) -> bool {
+/// Returns whether chunks can hold every column of the schema: fixed widths, booleans and views.
+pub(crate) fn supports(config: &ExchangeConfig, schema: &Schema) -> bool {
     config.batch_rows <= lane::MAX_ROWS
-        && schema.fields().iter().all(|field| chunk::Layout::of(field.data_type()).is_some())
+        && schema.fields().iter().all(|field| chunk::ColumnLayout::of(field.data_type()).is_some())
 }
 
-/// The handles of an exchange on this path, for a configuration and a schema that it [`supports`].
+/// Creates the handles of an exchange on this path, which must [support](supports) the
+/// configuration and the schema.
 pub(crate) fn reserve(
     config: &ExchangeConfig,
     schema: SchemaRef,

@@ -4,19 +4,21 @@
 use annulus_sync::{fences, orderings};
 
 orderings! {
-    /// The compare-and-swap that claims rows: sees the chunk that others installed, shows the one that it installs.
+    /// The compare-and-swap that claims rows: sees the chunk that another claim installed, shows the
+    /// one that it installs.
     lane_claim = AcqRel;
     /// The compare-and-swap that takes the open chunk out of the lane.
     lane_seal = Acquire;
-    /// The `fetch_add` that completes a claim: shows its rows; the last one sees everybody's.
+    /// The `fetch_add` that completes a claim: shows its rows. The last one sees all rows.
     lane_complete = AcqRel;
-    /// A producer has handed over all it had; the last one sees what the others left in the lanes.
+    /// The end of a producer, after it has handed all over. The last one sees what the others left in
+    /// the lanes.
     last_finish = AcqRel;
 }
 
 fences! {
-    /// Whoever opens the gate: counter changed or exchange stopped, then "is a producer parked?". Also a consumer that
-    /// begins to wait: counted as starving, then "is every producer idle?".
+    /// An opener of the gate: counter changed or exchange stopped, then "is a producer parked?". Also
+    /// a consumer that begins to wait: counted as starving, then "is every producer idle?".
     fence_gate_opens;
     /// A producer: waker registered, then "is the gate open?".
     fence_gate_parks;

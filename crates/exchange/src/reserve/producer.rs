@@ -1,4 +1,4 @@
-//! The producer's side: admission, then claim, copy, complete.
+//! The producer's side: waits for admission, then claims, copies and completes.
 
 use std::{
     ops::Range,
@@ -22,16 +22,16 @@ use crate::{
     stats::ExchangeStats,
 };
 
-/// From this many consumers on, combining beats gathering.
+/// The number of consumers from which combining beats gathering.
 const COMBINE_MIN_CONSUMERS: usize = 8;
-/// Rows that are left free between consumers in the combining buffer. Their runs are of about the
-/// same length, often a power of two, and without gaps all of them would be written in the same few
+/// The rows left free between consumers in the combining buffer. The consumers' runs have about the
+/// same length, often a power of two. Without gaps, all of them would be written in the same few
 /// sets of the first-level cache.
 const COMBINE_GAP: u32 = 8;
-/// A producer holds batches back until they have so many rows for each consumer on average: shorter
-/// runs cost more to place than to copy.
+/// A producer holds batches back until they have this number of rows for each consumer on average.
+/// Shorter runs cost more to place than to copy.
 const RUN_ROWS: usize = 256;
-/// And at most so many batches, as far as the budget allows.
+/// The most batches that a producer holds back, as far as the budget allows.
 const MAX_HELD: usize = 8;
 
 pub(crate) struct ReserveProducer {
@@ -41,11 +41,11 @@ pub(crate) struct ReserveProducer {
     claims: Vec<Claim<Chunk>>,
     segments: Vec<Segment>,
     combiner: Combiner,
-    /// Batches that are not copied yet, so that runs get longer; `rows` knows their rows, and so
-    /// many bytes are accounted for them.
+    /// The batches that are not copied yet, so that runs get longer. `rows` has their rows, and
+    /// `held_bytes` are accounted for them.
     held: Vec<RecordBatch>,
     held_bytes: usize,
-    /// Copy as soon as so many rows are held.
+    /// The number of held rows from which they are copied.
     flush_rows: usize,
     idle: bool,
     waiting_since: Option<Instant>,
@@ -148,7 +148,7 @@ impl ReserveProducer {
         in_flight.producer.complete();
     }
 
-    /// Claims room for every row that somebody wants.
+    /// Claims room for every row whose consumer is still there.
     fn claim(&mut self) {
         let shared = &*self.shared;
         let capacity = shared.shape.capacity as u32;
@@ -177,7 +177,7 @@ impl ReserveProducer {
     fn complete(&mut self) {
         let capacity = self.shared.shape.capacity as u32;
         self.stats.shared_ops += self.segments.len() as u64;
-        // In order, since a single producer's rows keep theirs; one by one, since a delivery may panic.
+        // In order, since a producer's rows keep their order. One by one, since a delivery may panic.
         self.segments.reverse();
         while let Some(segment) = self.segments.pop() {
             if let Some(open) = segment.claim.complete(capacity) {
@@ -207,7 +207,7 @@ impl ReserveProducer {
         self.stats
     }
 
-    /// A call of this producer panicked: what it sent may be incomplete.
+    /// Stops the exchange after a call of this producer has panicked: its rows may be incomplete.
     pub(crate) fn lost(&mut self) {
         self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.stats);
     }
@@ -230,9 +230,9 @@ impl Drop for ReserveProducer {
     }
 }
 
-/// Batches that are being copied, and their claims until these are completed. A claim that is left
-/// when this is dropped was left by a panic: its rows are not what they should be, so the exchange
-/// is stopped, and the claim is completed after that (R7).
+/// The batches that are being copied, and their claims until these are completed. If claims are
+/// left when this is dropped, there was a panic and their rows are not written. So the exchange is
+/// stopped, and then the claims are completed (R7).
 struct InFlight<'a> {
     producer: &'a mut ReserveProducer,
 }
@@ -245,8 +245,8 @@ impl InFlight<'_> {
         } else {
             Order::Gather(rows.rows().as_slice())
         };
-        // SAFETY: the order was made from one hash a row and the segments cover it; the facade has checked
-        // the number of hashes and the schema; only with `combine` is more than one batch held.
+        // SAFETY: the order was made from one hash a row, and the segments cover it. `Producer` has checked
+        // the number of hashes and the schema. More than one batch is held only with `combine`.
         let cost = unsafe { copy_batches(held, &shared.shape, order, segments, combiner) };
         stats.bytes_copied += cost.bytes;
         stats.shared_ops += cost.shared_ops;

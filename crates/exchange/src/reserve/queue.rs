@@ -1,4 +1,4 @@
-//! The whole chunks of one consumer, in the order in which they became whole.
+//! The queue of one consumer: its whole chunks, in the order in which they became whole.
 
 use std::{
     collections::VecDeque,
@@ -11,44 +11,44 @@ use annulus_sync::{Mutex, MutexGuard};
 use super::{chunk::Chunk, lane::Open};
 use crate::{overflow::SpilledBatch, stats::ExchangeStats};
 
-/// What waits for a consumer.
+/// An item that waits for its consumer.
 #[derive(Debug)]
 pub(crate) enum Item {
     /// A chunk in memory, for which `reserved` bytes are accounted.
     Chunk {
         /// The chunk, whole.
         open: Box<Open<Chunk>>,
-        /// Bytes to release when it leaves.
+        /// The bytes to release when it leaves the queue.
         reserved: usize,
-        /// Bytes that it is beyond the bound of the exchange.
+        /// The bytes of it that are beyond the bound of the exchange.
         over: usize,
     },
-    /// Rows that the embedder has written elsewhere.
+    /// Rows that the embedder has spilled.
     Spilled(SpilledBatch),
 }
 
-/// Why an item was not queued.
+/// An item that was refused because the queue is closed.
 pub(crate) struct Closed<I>(pub(crate) I);
 
-/// A consumer's queue. Locked once a chunk, not once a batch.
+/// A consumer's queue. It is locked once for each chunk, not for each batch.
 #[derive(Debug)]
 pub(crate) struct Queue<I = Item>(Mutex<State<I>>);
 
 #[derive(Debug)]
 struct State<I> {
     items: VecDeque<I>,
-    /// Set while the consumer waits; it then counts as starving.
+    /// Set while the consumer waits, which then counts as starving.
     waker: Option<Waker>,
     ended: bool,
     closed: bool,
 }
 
-/// What a consumer finds.
+/// What a consumer finds in its queue.
 #[derive(Debug)]
 pub(crate) enum Found<I = Item> {
-    /// The next item, and whether the consumer had counted as starving.
+    /// The next item, and whether the consumer was counted as starving.
     Item(I, bool),
-    /// Nothing more will come.
+    /// No more items come. The flag says whether the consumer was counted as starving.
     End(bool),
 }
 
@@ -72,8 +72,8 @@ impl<I> Queue<I> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends an item; returns the waker of a consumer that starved, which the caller counts as
-    /// fed and wakes.
+    /// Appends an item. Returns the waker of a starving consumer, which the caller must count as
+    /// fed and wake.
     pub(crate) fn push(&self, item: I, stats: &mut ExchangeStats) -> Result<Option<Waker>, Closed<I>> {
         let mut state = self.lock(stats);
         if state.closed {
@@ -83,7 +83,7 @@ impl<I> Queue<I> {
         Ok(state.waker.take())
     }
 
-    /// No more items will come; returns the waker of a consumer that starved.
+    /// Ends the queue: no more items come. Returns the waker of a starving consumer.
     pub(crate) fn end(&self, stats: &mut ExchangeStats) -> Option<Waker> {
         let mut state = self.lock(stats);
         state.ended = true;
@@ -95,8 +95,8 @@ impl<I> Queue<I> {
         self.lock(stats).pop()
     }
 
-    /// Takes the next item, else what `make` finds. Nothing is appended meanwhile: what `make`
-    /// takes out of the lane comes before whatever is claimed after it.
+    /// Takes the next item, or else the one that `make` finds. Nothing is appended meanwhile, so
+    /// the rows that `make` takes out of the lane come before all rows claimed later (R9).
     pub(crate) fn pop_or_else(&self, make: impl FnOnce() -> Option<I>, stats: &mut ExchangeStats) -> Poll<Found<I>> {
         let mut state = self.lock(stats);
         if state.items.is_empty() && !state.ended {
@@ -105,8 +105,8 @@ impl<I> Queue<I> {
         state.pop()
     }
 
-    /// Takes the next item or leaves the waker; in the latter case says whether the consumer begins
-    /// to starve, after it was counted by `starve` and before anyone can take the waker.
+    /// Takes the next item, or leaves the waker. The error says whether the consumer begins to
+    /// starve. If so, `starve` has counted it before any thread could take the waker.
     pub(crate) fn pop_or_wait(
         &self,
         waker: &Waker,
@@ -123,23 +123,24 @@ impl<I> Queue<I> {
             starve();
         }
         drop(state);
-        // `former` is dropped last: that may drop a task, and with it a handle that takes this lock.
+        // `former` is dropped after the lock: that may drop a task, and with it a handle that takes this
+        // lock.
         Err(former.is_none())
     }
 
-    /// Whether the consumer waits.
+    /// Returns whether the consumer waits.
     pub(crate) fn is_awaited(&self, stats: &mut ExchangeStats) -> bool {
         self.lock(stats).waker.is_some()
     }
 
-    /// A waker for the consumer, without an item (the exchange was stopped); it stays counted as
-    /// starving until it looks.
+    /// Returns the waker of the consumer without an item, since the exchange was stopped. The
+    /// consumer stays counted as starving until it looks.
     pub(crate) fn waker(&self, stats: &mut ExchangeStats) -> Option<Waker> {
         self.lock(stats).waker.clone()
     }
 
-    /// Refuses further items and returns those that wait, and the waker of a consumer that counted
-    /// as starving.
+    /// Closes the queue to further items. Returns the items in it, and the waker of a starving
+    /// consumer.
     pub(crate) fn close(&self, stats: &mut ExchangeStats) -> (VecDeque<I>, Option<Waker>) {
         let mut state = self.lock(stats);
         state.closed = true;

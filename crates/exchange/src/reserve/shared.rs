@@ -1,4 +1,5 @@
-//! What the handles of an exchange share: the lanes, the gate, who is alive, and the first error.
+//! The state that the handles of an exchange share: the lanes, the gate, the live handles, and the
+//! first error.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -34,8 +35,8 @@ pub(crate) struct Shared {
     consumers: Box<[PerConsumer]>,
     beyond: Beyond,
     activity: Activity,
-    /// Producers that may still hand something over. Other than `activity` counts, which only
-    /// guess.
+    /// The producers that may still hand something over. This count is exact; those of `activity`
+    /// are hints.
     unfinished: AtomicUsize,
     live_consumers: AtomicUsize,
     stopped: OnceLock<ExchangeError>,
@@ -44,7 +45,7 @@ pub(crate) struct Shared {
 /// The lane and the queue of one consumer.
 struct PerConsumer {
     lane: Lane<Chunk>,
-    /// The consumer is gone: its rows need not be copied.
+    /// Whether the consumer is gone, so that its rows need not be copied.
     gone: AtomicBool,
     queue: Queue,
 }
@@ -79,17 +80,17 @@ impl Shared {
         &self.consumers[consumer].queue
     }
 
-    /// Whether rows for this consumer are still wanted.
+    /// Returns whether the consumer still wants its rows.
     pub(crate) fn wants(&self, consumer: usize) -> bool {
         !self.consumers[consumer].gone.load(Relaxed)
     }
 
-    /// Number of consumers, N.
+    /// Returns the number of consumers, N.
     pub(crate) fn consumers(&self) -> usize {
         self.consumers.len()
     }
 
-    /// Why the exchange takes no more rows, if it does not.
+    /// Returns the reason why the exchange accepts no more rows, if there is one.
     pub(crate) fn refusal(&self) -> Option<ExchangeError> {
         if let Some(error) = self.stopped.get() {
             return Some(error.clone());
@@ -97,12 +98,12 @@ impl Shared {
         (self.live_consumers.load(Relaxed) == 0).then_some(ExchangeError::ConsumersGone)
     }
 
-    /// The error that stopped the exchange, if one did.
+    /// Returns the error that stopped the exchange, if one did.
     pub(crate) fn stop_error(&self) -> Option<&ExchangeError> {
         self.stopped.get()
     }
 
-    /// Stops the exchange with the first error given; all who wait are woken, whichever waker
+    /// Stops the exchange. The first error given stays. Wakes all waiting handles, even if a waker
     /// panics.
     pub(crate) fn stop(&self, error: ExchangeError, stats: &mut ExchangeStats) {
         if self.stopped.set(error).is_err() {
@@ -121,7 +122,7 @@ impl Shared {
         calls.finish();
     }
 
-    /// A consumer's waker was taken from its queue.
+    /// Wakes a consumer whose waker was taken from its queue.
     pub(crate) fn feed(&self, waker: Option<Waker>, stats: &mut ExchangeStats) {
         if let Some(waker) = waker {
             self.gate.feed();
@@ -130,23 +131,23 @@ impl Shared {
         }
     }
 
-    /// An empty chunk; its memory is accounted for if the budget allows.
+    /// Creates an empty chunk. Its memory is accounted for if the budget allows.
     pub(crate) fn fresh_chunk(&self) -> Box<Open<Chunk>> {
         let bytes = self.shape.fixed_bytes();
         let reserved = if self.overflow.try_reserve(bytes) { bytes } else { 0 };
         Open::new(self.shape.chunk(reserved), self.shape.capacity as u32)
     }
 
-    /// Gives back a chunk that nobody needs.
+    /// Gives back a chunk that is not needed.
     pub(crate) fn discard(&self, open: Open<Chunk>) {
         self.overflow.release(open.chunk.reserved_bytes);
     }
 
-    /// Hands a whole chunk to its consumer: through memory if that is accounted for, else through
-    /// the embedder's disk.
+    /// Hands a whole chunk to its consumer: in memory if the budget allows, else through the
+    /// embedder's disk.
     pub(crate) fn deliver(&self, consumer: usize, open: Box<Open<Chunk>>, stats: &mut ExchangeStats) {
-        // R7: a claim that was given up unwritten was completed after the exchange was stopped, so we see
-        // the stop.
+        // R7: a claim that was given up unwritten was completed after the stop, so the stop is visible
+        // here.
         if !self.wants(consumer) || self.stop_error().is_some() {
             return self.discard(*open);
         }
@@ -184,20 +185,20 @@ impl Shared {
         spilled
     }
 
-    /// What is accounted for a chunk, to be given back unless it is kept.
+    /// Returns the accounting of a chunk, which is undone unless it is kept.
     fn held(&self, open: &Open<Chunk>) -> Held<'_> {
         Held { overflow: &*self.overflow, bytes: open.chunk.reserved_bytes }
     }
 
-    /// The rows of a whole chunk.
+    /// Returns the rows of a whole chunk.
     pub(crate) fn batch(&self, open: Open<Chunk>) -> Result<RecordBatch, ExchangeError> {
         let rows = open.rows();
-        // SAFETY: the chunk is whole: every claim was completed with Release and the last completion
+        // SAFETY: the chunk is whole. Every claim was completed with Release, and the last completion
         // acquired them (R3).
         unsafe { open.chunk.into_batch(&self.shape, rows) }.map_err(ExchangeError::from)
     }
 
-    /// An item has left its queue: gives back what it occupied, and passes it on.
+    /// Undoes the accounting of an item that has left its queue, and passes it to `then`.
     pub(crate) fn take<R>(&self, item: Item, stats: &mut ExchangeStats, then: impl FnOnce(Item) -> R) -> R {
         if let Item::Chunk { reserved, over, .. } = &item {
             self.overflow.release(*reserved);
@@ -207,14 +208,14 @@ impl Shared {
         then(item)
     }
 
-    /// Hands over what a consumer's open chunk has.
+    /// Hands over the rows of a consumer's open chunk.
     pub(crate) fn flush(&self, consumer: usize, stats: &mut ExchangeStats) {
         if let Some(open) = self.lane(consumer).seal() {
             self.deliver(consumer, open, stats);
         }
     }
 
-    /// What a consumer's open chunk has, for the consumer itself.
+    /// Takes the rows of a consumer's open chunk, for the consumer itself.
     pub(crate) fn take_open(&self, consumer: usize) -> Option<Item> {
         let open = self.lane(consumer).seal()?;
         if self.stop_error().is_some() {
@@ -227,26 +228,26 @@ impl Shared {
         Some(Item::Chunk { open, reserved, over: 0 })
     }
 
-    /// A producer's input has nothing ready. If that holds for all, rows in open chunks go to those
-    /// who wait.
+    /// Counts a producer as idle: its input has nothing ready. If all producers are idle, the rows
+    /// in open chunks go to the consumers that wait.
     pub(crate) fn producer_idles(&self, stats: &mut ExchangeStats) {
         self.activity.idle();
         stats.shared_ops += 1;
         self.flush_if_all_idle(stats);
     }
 
-    /// Its input has something again.
+    /// Counts a producer as no longer idle: its input has something again.
     pub(crate) fn producer_resumes(&self, stats: &mut ExchangeStats) {
         self.activity.resume();
         stats.shared_ops += 1;
     }
 
-    /// A producer has sent all; the last one ends the consumers' streams.
+    /// Ends a producer that has sent all its rows. The last one ends the consumers' streams.
     pub(crate) fn producer_finishes(&self, stats: &mut ExchangeStats) {
         self.activity.finish();
         self.flush_if_all_idle(stats);
         stats.shared_ops += 2;
-        // Only now: whatever this producer took out of a lane is in its queue (R8).
+        // Only now, when all that this producer took out of a lane is in its queue (R8).
         if self.unfinished.fetch_sub(1, order::last_finish()) > 1 {
             return;
         }
@@ -257,7 +258,7 @@ impl Shared {
         }
     }
 
-    /// Whether no producer has anything to send for now.
+    /// Returns whether no producer has anything to send for now.
     pub(crate) fn all_idle(&self) -> bool {
         self.activity.all_idle()
     }
@@ -273,7 +274,7 @@ impl Shared {
         }
     }
 
-    /// A consumer is gone: what it has is freed, and nothing more is copied for it.
+    /// Removes a consumer that is gone: frees its rows, and no more are copied for it.
     pub(crate) fn consumer_leaves(&self, consumer: usize, stats: &mut ExchangeStats) {
         self.consumers[consumer].gone.store(true, Relaxed);
         let (items, waker) = self.queue(consumer).close(stats);
@@ -294,7 +295,7 @@ impl Shared {
     }
 }
 
-/// Bytes that are accounted for, and given back also if the embedder's code panics.
+/// Accounted bytes, which are given back even if the embedder's code panics.
 struct Held<'a> {
     overflow: &'a dyn Overflow,
     bytes: usize,

@@ -22,25 +22,26 @@ use crate::{
     stats::ExchangeStats,
 };
 
-/// What a call of [`RingConsumer::poll_next`] did.
+/// The outcome of [`RingConsumer::poll_next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// So many values were visited, at least one.
+    /// This number of values was visited, at least one.
     Visited(usize),
-    /// No value was visited: since the last call, a producer handed values over to the overflow of
-    /// this consumer. They come before those that the next call will visit.
+    /// No value was visited. Since the last call, a producer has handed values over to the overflow
+    /// of this consumer. They come before the values that the next call visits.
     Relieved,
-    /// Every producer finished, and every value was visited or handed over.
+    /// Every producer has finished, and every value was visited or handed over.
     Finished,
 }
 
 /// The receiving handle of one thread or task. Each consumer sees every value.
 ///
-/// Dropping it releases what it has not read.
+/// Dropping it releases the values that it has not read.
 pub struct RingConsumer<T> {
     shared: Arc<Shared<T>>,
     index: usize,
-    /// The cursor as this handle left it: if it is elsewhere, we were relieved.
+    /// The cursor as this handle left it. If it is elsewhere, a producer has relieved this
+    /// consumer.
     cursor: u64,
     finished: bool,
     local: Local,
@@ -52,19 +53,19 @@ impl<T> RingConsumer<T> {
         Self { shared, index, cursor: 0, finished: false, local: Local::default(), one_thread: PhantomData }
     }
 
-    /// Call `visit` with the next published values, in ticket order, until it breaks, nothing more
-    /// is published, or one revolution of the ring is done. A value counts as read when `visit`
-    /// returns, whatever it returns.
+    /// Calls `visit` with the next published values, in ticket order. It ends when `visit` breaks,
+    /// nothing more is published, or one revolution of the ring is done. A value counts as read
+    /// when `visit` returns, whatever it returns.
     ///
     /// # Order of values that were handed over
-    /// Empty the overflow queue of this consumer whenever this returns [`Next::Relieved`], before
-    /// calling it again. A hand-over needs the lease which this call holds while it visits, and
-    /// one that came before is reported before anything later is visited. So the queue only
-    /// ever holds values that precede the next visit.
+    /// Whenever this returns [`Next::Relieved`], empty the overflow queue of this consumer before
+    /// the next call. A hand-over needs the lease that this call holds while it visits, and an
+    /// earlier hand-over is reported before anything later is visited. So the queue only ever holds
+    /// values that precede the next visit.
     ///
     /// # Errors
-    /// The first error with which the ring was stopped; it comes at once, ahead of values not yet
-    /// read.
+    /// The first error with which the ring was stopped. It is returned at once, before values that
+    /// are not read yet.
     pub fn poll_next(
         &mut self,
         cx: &mut Context<'_>,
@@ -75,8 +76,9 @@ impl<T> RingConsumer<T> {
             let first = self.shared.consumers.register(self.index, cx.waker(), &mut self.local);
             order::fence_wait_data();
             if first {
-                // Those that wait for room while we starve must relieve whoever is slow. Whatever the second look
-                // finds: we stay listed, so the next one that starves will not be the first.
+                // Producers that wait for room while this consumer starves must relieve the slow ones. They are
+                // woken whatever the second look finds: this consumer stays listed, so the next one that starves
+                // will not be the first.
                 self.shared.producers.wake_all(&mut self.local);
             }
             outcome = self.advance(&mut visit);
@@ -89,31 +91,32 @@ impl<T> RingConsumer<T> {
         Poll::Pending
     }
 
-    /// [`poll_next`](Self::poll_next), parking the thread while there is nothing.
+    /// Calls [`poll_next`](Self::poll_next), and blocks this thread while there is nothing to
+    /// visit.
     ///
     /// # Errors
-    /// As [`poll_next`](Self::poll_next).
+    /// Those of [`poll_next`](Self::poll_next).
     pub fn next(&mut self, mut visit: impl FnMut(&T) -> ControlFlow<()>) -> Result<Next, ExchangeError> {
         block_on(|cx| self.poll_next(cx, &mut visit))
     }
 
-    /// Stop the ring: every call of every handle returns [`ExchangeError::Stopped`] from here on,
+    /// Stops the ring: from now on every call of every handle returns [`ExchangeError::Stopped`],
     /// unless another error came first.
     pub fn stop(&mut self, error: StopError) {
         self.shared.stop(ExchangeError::Stopped(error), &mut self.local);
     }
 
-    /// What this handle has counted so far.
+    /// Returns the counters of this handle.
     pub fn stats(&self) -> ExchangeStats {
         self.local.stats
     }
 
-    /// Which consumer this is, from 0.
+    /// Returns the number of this consumer, from 0.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// One look at the ring, without waiting.
+    /// Visits the values that are published now, without waiting.
     fn advance(&mut self, mut visit: impl FnMut(&T) -> ControlFlow<()>) -> Poll<Result<Next, ExchangeError>> {
         if self.finished {
             return Poll::Ready(Ok(Next::Finished));
@@ -121,13 +124,14 @@ impl<T> RingConsumer<T> {
         if let Some(error) = self.shared.error() {
             return Poll::Ready(Err(error));
         }
-        // Before the slots are looked at: what is not there after the last end will never be.
+        // Before the slots are read: a value that is not there after the last end never comes.
         let ended = self.shared.state.all_finished();
         let attempt = self.shared.state.take_lease(self.index, Taker::Consumer, &mut self.local.stats);
         let LeaseAttempt::Taken(cursor) = attempt else { return Poll::Pending };
         let relieved = std::mem::replace(&mut self.cursor, cursor) != cursor;
         let mut lease = Lease::new(&self.shared, &mut self.local, self.index, cursor);
-        // Again: if a hand-over failed, the value at the cursor may have been taken in part. Rule 10.
+        // Checked again: if a hand-over failed, the value at the cursor may have been taken in part. Rule
+        // 10.
         if let Some(error) = self.shared.error() {
             return Poll::Ready(Err(error));
         }

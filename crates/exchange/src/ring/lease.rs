@@ -5,9 +5,9 @@ use std::fmt;
 use super::{shared::Shared, wait::Local};
 use crate::{error::ExchangeError, wake::AllCalls};
 
-/// A consumer's lease while it is held, by the consumer or by a producer that relieves it; never
-/// across a return of a public method. Dropping it stores the cursor and gives the lease back, on a
-/// panic of the reader's code too.
+/// A consumer's lease while it is held, by the consumer or by a producer that relieves it. It is
+/// never held across the return of a public method. Dropping it stores the cursor and gives the
+/// lease back, also when the reader's code panics.
 #[derive(Debug)]
 pub(super) struct Lease<'a, T> {
     shared: &'a Shared<T>,
@@ -18,29 +18,28 @@ pub(super) struct Lease<'a, T> {
 }
 
 impl<'a, T> Lease<'a, T> {
-    /// The lease that was just taken with the consumer's cursor at `cursor`.
+    /// Wraps a lease that was just taken with the consumer's cursor at `cursor`.
     pub(super) fn new(shared: &'a Shared<T>, local: &'a mut Local, consumer: usize, cursor: u64) -> Self {
         Self { shared, local, consumer, cursor, stored: cursor }
     }
 
-    /// The next ticket to read.
+    /// Returns the next ticket to read.
     pub(super) fn cursor(&self) -> u64 {
         self.cursor
     }
 
-    /// Show the next value to `visit`; `None` if it is not published yet.
+    /// Calls `visit` with the next value. Returns `None` if it is not published yet.
     pub(super) fn read<R>(&mut self, visit: impl FnOnce(&T) -> R) -> Option<R> {
         let slot = self.shared.slot(self.cursor);
         if !slot.is_published(self.cursor) {
             return None;
         }
-        // SAFETY: published, as just seen; we hold the consumer's lease, and its cursor is not past this
-        // ticket.
+        // SAFETY: the value is published, as just seen. We hold the consumer's lease, and its cursor is not
+        // past this ticket.
         unsafe { slot.read(visit) }
     }
 
-    /// Be done with the value just read. At the end of a group the others learn of it at once. Rule
-    /// 4.
+    /// Passes the value just read. At the end of a group, the cursor is stored at once. Rule 4.
     pub(super) fn advance(&mut self) {
         self.cursor += 1;
         if self.cursor.is_multiple_of(self.shared.group) {
@@ -70,8 +69,8 @@ impl<T> Drop for Lease<'_, T> {
             calls.call(|| self.shared.passed(self.consumer, self.local));
         }
         if given.wanted_back {
-            // With all others, for the list knows no single one. They starve, and something will be published
-            // soon.
+            // All consumers are woken, because the list cannot wake a single one. They starve, and something
+            // will be published soon.
             calls.call(|| self.shared.tell(&self.shared.consumers, self.local));
         }
         if given.wanted {
@@ -81,35 +80,37 @@ impl<T> Drop for Lease<'_, T> {
     }
 }
 
-/// What a consumer has not read of the oldest group, for the caller of
+/// The values of the oldest group that a consumer has not read, for the caller of
 /// [`RingProducer::poll_ready`](super::RingProducer::poll_ready) to take.
 pub struct HandOver<'a, T> {
     lease: Lease<'a, T>,
     /// The first ticket after the group.
     end: u64,
     moved: bool,
-    /// With what the ring stops. Until the caller has returned: that it panicked.
+    /// The error with which the ring stops. Until the caller has returned, it says that the caller
+    /// panicked.
     failure: Option<ExchangeError>,
 }
 
 impl<'a, T> HandOver<'a, T> {
-    /// A hand-over by `producer`, which is lost if its code panics.
+    /// Starts a hand-over by `producer`, which is lost if its code panics.
     pub(super) fn new(lease: Lease<'a, T>, end: u64, producer: usize) -> Self {
         Self { lease, end, moved: false, failure: Some(ExchangeError::ProducerLost { producer }) }
     }
 
-    /// The caller returned `outcome`: whether anything was taken, or its error.
+    /// Ends the hand-over after the caller has returned `outcome`. Returns whether anything was
+    /// taken.
     pub(super) fn finish(mut self, outcome: Result<(), ExchangeError>) -> Result<bool, ExchangeError> {
         self.failure = outcome.as_ref().err().cloned();
         outcome.map(|()| self.moved)
     }
 
-    /// Call `take` with each value in ticket order. One for which it fails or panics counts as not
-    /// taken. If the hand-over fails with that, nobody is shown the value again: the ring
-    /// stops.
+    /// Calls `take` with each value in ticket order. A value for which it fails or panics counts as
+    /// not taken. If the hand-over then fails, the ring stops, so that no handle sees the value
+    /// again.
     ///
     /// # Errors
-    /// The first of `take`.
+    /// The first error of `take`.
     pub fn try_for_each<E>(&mut self, mut take: impl FnMut(&T) -> Result<(), E>) -> Result<(), E> {
         while self.lease.cursor() < self.end
             && let Some(taken) = self.lease.read(&mut take)
@@ -124,7 +125,7 @@ impl<'a, T> HandOver<'a, T> {
 
 impl<T> Drop for HandOver<'_, T> {
     fn drop(&mut self) {
-        // Before the lease is given back: of the value at the cursor a part may have been taken. Rule 10.
+        // Before the lease is given back: part of the value at the cursor may have been taken. Rule 10.
         if let Some(failure) = self.failure.take() {
             self.lease.shared.stop(failure, self.lease.local);
         }

@@ -1,9 +1,30 @@
-//! `Ring<T>`: groups of slots that every consumer reads.
+//! A ring of slots whose values every consumer reads.
 //!
-//! M producers publish values, and each of N consumers visits every value by reference, in one
-//! common order. A publish is one `fetch_add` and one store, whatever M and N. The ring knows
-//! nothing of Arrow, of runtimes or of partitioning. `PROTOCOL.md` beside this file has the states,
-//! the rules of who may touch what, and why nobody hangs.
+//! M producers publish values, and each of N consumers visits every value by reference. All
+//! consumers see the same order. A publish is one `fetch_add` and one store, whatever M and N. The
+//! ring knows nothing of Arrow, of runtimes or of partitioning. `PROTOCOL.md` beside this file has
+//! the states, the access rules, and the reasons why nothing hangs.
+//!
+//! ```
+//! use std::ops::ControlFlow;
+//!
+//! use annulus_exchange::ring::{Next, RingConfig, ring};
+//!
+//! let (mut producers, mut consumers) = ring(RingConfig::new(1, 2).with_slots(4));
+//! let mut producer = producers.remove(0);
+//! producer.try_send("hello").expect("there is room");
+//! producer.finish();
+//!
+//! for consumer in &mut consumers {
+//!     let mut seen = vec![];
+//!     let next = consumer.next(|value| {
+//!         seen.push(*value);
+//!         ControlFlow::Continue(())
+//!     })?;
+//!     assert_eq!((next, seen), (Next::Visited(1), vec!["hello"]));
+//! }
+//! # Ok::<(), annulus_exchange::ExchangeError>(())
+//! ```
 
 mod consumer;
 mod lease;
@@ -26,19 +47,40 @@ use self::shared::Shared;
 
 /// The shape of a ring. Each number counts as 1 if it is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RingConfig {
-    /// Number of producers, M.
+    /// The number of producers, M.
     pub producers: usize,
-    /// Number of consumers, N.
+    /// The number of consumers, N.
     pub consumers: usize,
-    /// Groups, K: the ring counts as full with `groups * slots` values in flight. At most
-    /// `groups * slots + producers - 1` values are ever in it.
+    /// The number of groups, K: 1 by default. The ring is full with `groups * slots` values in
+    /// flight, and never holds more than `groups * slots + producers - 1` of them.
     pub groups: usize,
-    /// Slots of a group, G: consumers that wait are woken once per so many values.
+    /// The number of slots of a group, G: by default one for each producer. Waiting consumers are
+    /// woken once for each group.
     pub slots: usize,
 }
 
-/// Make a ring, and the handles of its producers and of its consumers.
+impl RingConfig {
+    /// Creates the default shape for this number of producers and consumers.
+    pub fn new(producers: usize, consumers: usize) -> Self {
+        Self { producers, consumers, groups: 1, slots: producers }
+    }
+
+    /// Sets the number of [groups](Self::groups).
+    #[must_use]
+    pub fn with_groups(self, groups: usize) -> Self {
+        Self { groups, ..self }
+    }
+
+    /// Sets the number of [slots of a group](Self::slots).
+    #[must_use]
+    pub fn with_slots(self, slots: usize) -> Self {
+        Self { slots, ..self }
+    }
+}
+
+/// Creates a ring, and returns the handles of its producers and of its consumers.
 ///
 /// Each handle is for one thread or task at a time. All memory of the ring is allocated here.
 pub fn ring<T: Send + Sync>(config: RingConfig) -> (Vec<RingProducer<T>>, Vec<RingConsumer<T>>) {

@@ -26,17 +26,17 @@ orderings! {
     sweep_take = Acquire;
     /// Giving the sweep to the consumer it waits for.
     sweep_give = Release;
-    /// A producer's end, after everything it published.
+    /// A producer's end, after everything that it published.
     finish = Release;
-    /// Load of the number of open producers, before looking for a last slot.
+    /// Load of the number of open producers, before the look for a last slot.
     end = Acquire;
-    /// The CAS that puts a node on the list of those who wait, after its waker was written.
+    /// The CAS that puts a node on the list of waiting handles, after its waker was written.
     park = Release;
     /// The swap that takes the list, before the wakers are read.
     unpark = Acquire;
-    /// Store that a node is off the list, after its waker was read.
+    /// Store that takes a node off the list, after its waker was read.
     unlist = Release;
-    /// Load of that, before its waker is written again.
+    /// Load of the same word, before the waker is written again.
     relist = Acquire;
 }
 
@@ -47,9 +47,9 @@ fences! {
     fence_wait_data;
     /// A producer: waker registered, then "is there room? does a consumer starve?".
     fence_wait_room;
-    /// Whoever stored a rare event: stop, the last end, a lease that is wanted; then "does anybody wait?".
+    /// A handle: a rare event stored (stop, the last end, a wanted lease), then "does any handle wait?".
     fence_tell;
-    /// Whoever moved a cursor: cursor stored, then "does the sweep wait for it?".
+    /// The mover of a cursor: cursor stored, then "does the sweep wait for it?".
     fence_passed;
     /// The sweeper: `released` stored and the sweep given to a consumer, then "has its cursor moved?
     /// does a producer wait? does a consumer?".

@@ -1,5 +1,5 @@
-//! Who waits, and waking them: an intrusive list without a lock. Beside `slot.rs`, the ring's only
-//! unsafe code.
+//! The handles that wait, and waking them: an intrusive list without a lock. This file and
+//! `slot.rs` have the ring's only unsafe code.
 
 use std::task::Waker;
 
@@ -15,9 +15,10 @@ use crate::wake::AllCalls;
 /// The end of a list.
 const NOBODY: usize = usize::MAX;
 
-/// The handles of one side that wait: a stack of nodes, one a handle. A handle pushes its own node,
-/// and whoever wakes takes the whole stack with one operation, however many wait; so nothing is
-/// popped, and nothing is pushed twice.
+/// The waiting handles of one side: a stack of nodes, one for each handle.
+///
+/// A handle pushes its own node. A wake-up takes the whole stack with one operation, however many
+/// handles wait. So no single node is popped, and no node is pushed twice.
 #[derive(Debug)]
 pub(super) struct Parked {
     /// The handle that was pushed last.
@@ -25,20 +26,20 @@ pub(super) struct Parked {
     nodes: Box<[CachePadded<Node>]>,
 }
 
-/// What a handle waits with. While it is listed, its waker is only read: by the handle, and by
-/// whoever took the stack. Otherwise it belongs to the handle.
+/// The node of a handle. While it is listed, its waker is only read: by the handle, and by the
+/// thread that took the stack. Otherwise it belongs to the handle.
 #[derive(Debug)]
 struct Node {
-    /// Set by the handle before it pushes the node, and cleared by whoever took the stack, just
-    /// before the waker is called.
+    /// Set by the handle before it pushes the node. Cleared by the thread that took the stack, just
+    /// before it calls the waker.
     listed: AtomicBool,
     /// The handle that was pushed before this one.
     next: AtomicUsize,
     waker: UnsafeCell<Option<Waker>>,
 }
 
-// SAFETY: a waker may be read on several threads and dropped on any (`Waker` is Send and Sync);
-// `listed` says who may write it, with the orderings `unlist` and `relist`.
+// SAFETY: a waker may be read on several threads and dropped on any (`Waker` is Send and Sync).
+// `listed` tells which thread may write it, with the orderings `unlist` and `relist`.
 unsafe impl Sync for Node {}
 
 impl Parked {
@@ -50,32 +51,33 @@ impl Parked {
         Self { head: CachePadded::new(AtomicUsize::new(NOBODY)), nodes: (0..handles).map(node).collect() }
     }
 
-    /// Whether somebody is registered. Exact only after the fence that belongs to the question.
+    /// Returns whether a handle is registered. Exact only after the fence that belongs to the
+    /// question.
     pub(super) fn any(&self) -> bool {
         self.head.load(Relaxed) != NOBODY
     }
 
-    /// Whether this handle registered, and was not woken since.
+    /// Returns whether this handle has registered and was not woken since.
     pub(super) fn waits(&self, handle: usize) -> bool {
         self.nodes[handle].listed.load(Relaxed)
     }
 
-    /// Have `waker` called by the next `wake_all`. The caller's fence and a second look must
-    /// follow. Only the handle. False if others were registered already, and this handle was
-    /// not.
+    /// Registers `waker` to be called by the next `wake_all`. The caller's fence and a second look
+    /// must follow. Only the handle itself may call it. Returns false if other handles were
+    /// registered already, and this one was not.
     pub(super) fn register(&self, handle: usize, waker: &Waker, local: &mut Local) -> bool {
         let node = &self.nodes[handle];
         if node.listed.load(order::relist()) {
             // SAFETY: a listed node's waker is only read.
             let same = node.waker.with(|cell| unsafe { &*cell }.as_ref().is_some_and(|former| former.will_wake(waker)));
             if same {
-                // On the stack, or taken with it and not called yet: the call is still to come.
+                // The node is on the stack, or was taken with it and not called yet. The call is still to come.
                 return true;
             }
-            // The task is another one. Take the node off, and all others with it: this is rare.
+            // The handle is in another task now. Take the node off, and all others with it: this is rare.
             self.wake_all(local);
             if node.listed.load(order::relist()) {
-                // Whoever took it will call the former waker, so this one is called here.
+                // The thread that took it will call the former waker, so this one is called here.
                 waker.wake_by_ref();
                 return true;
             }
@@ -97,8 +99,7 @@ impl Parked {
         }
     }
 
-    /// Let go of the waker of a handle that goes away. If it is listed, that is left to whoever
-    /// drops the ring.
+    /// Drops the waker of a handle that goes away. A listed waker is dropped with the ring instead.
     pub(super) fn forget(&self, handle: usize) {
         let node = &self.nodes[handle];
         if !node.listed.load(order::relist()) {
@@ -107,8 +108,8 @@ impl Parked {
         }
     }
 
-    /// Wake every registered handle, whichever waker panics. The fence that belongs to the news
-    /// must have come before.
+    /// Wakes every registered handle, even if a waker panics. The fence that belongs to the news
+    /// must come before.
     pub(super) fn wake_all(&self, local: &mut Local) {
         if !self.any() {
             return;
@@ -128,14 +129,14 @@ impl Parked {
     }
 }
 
-/// A stack that was taken.
+/// A stack that a wake-up has taken.
 struct Taken<'a> {
     parked: &'a Parked,
     next: usize,
 }
 
 impl<'a> Taken<'a> {
-    /// The next node, which [`Node::take_off`] must follow: what comes after it is not looked up
+    /// Returns the next node. [`Node::take_off`] must follow: the node's successor is not looked up
     /// again.
     fn next(&mut self) -> Option<&'a Node> {
         let node = self.parked.nodes.get(self.next)?;
@@ -145,7 +146,7 @@ impl<'a> Taken<'a> {
 }
 
 impl Node {
-    /// Takes a node of a stack that was taken off the list; returns the waker to call.
+    /// Takes a node of such a stack off the list, and returns the waker to call.
     fn take_off(&self) -> Option<Waker> {
         // Before the call, so that the handle finds itself off the list when it comes.
         let _unlisted = Unlist(self);
@@ -154,7 +155,7 @@ impl Node {
     }
 }
 
-/// Clears `listed` once the waker was copied, or its code panicked.
+/// Clears `listed` once the waker was copied, or its code has panicked.
 struct Unlist<'a>(&'a Node);
 
 impl Drop for Unlist<'_> {

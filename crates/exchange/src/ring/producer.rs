@@ -20,27 +20,27 @@ use crate::{
     stats::ExchangeStats,
 };
 
-/// Why [`RingProducer::try_send`] did not send; the value comes back.
+/// The reason why [`RingProducer::try_send`] did not send, with the value.
 #[derive(Debug)]
 pub enum TrySendError<T> {
-    /// There is no room: await [`RingProducer::poll_ready`].
+    /// There is no room: wait for [`RingProducer::poll_ready`].
     Full(T),
-    /// The ring was stopped, or every consumer has gone.
+    /// The ring was stopped, or every consumer is gone.
     Closed(SendError<T>),
 }
 
-/// How often a producer that finds the ring full yields while no consumer reads on. Once is not
-/// enough: a runtime that looks after its timers just then lets it go on at once.
-/// Models have no such runtime.
+/// The number of times that a producer yields when it finds the ring full and no consumer reads.
+/// Once is not enough: a runtime that checks its timers at that moment resumes the producer at
+/// once. Models have no such runtime.
 const YIELDS: u32 = if cfg!(loom) { 1 } else { 2 };
 
-/// What [`RingProducer::poll_ready`] has to say.
+/// The answer to a producer that asks whether it may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Admission {
-    /// There is room.
+    /// There is room: the producer may send.
     Granted,
-    /// There may be room once others had their turn: a task yields, then asks again.
+    /// There may be room once other tasks have had their turn. A task yields, then asks again.
     Yield,
 }
 
@@ -52,12 +52,12 @@ pub struct RingProducer<T> {
     shared: Arc<Shared<T>>,
     index: usize,
     window: Window,
-    /// How far the consumers were when this handle last found the ring full; `None` if it found
+    /// The consumers' progress when this handle last found the ring full. `None` if it has found
     /// room since.
     progress: Option<u64>,
-    /// How often it will still yield before it relieves or waits.
+    /// The number of times that it still yields before it relieves or waits.
     patience: u32,
-    /// Something was published since the consumers were last woken.
+    /// Whether a value was published since the consumers were last woken.
     unannounced: bool,
     finished: bool,
     local: Local,
@@ -80,23 +80,25 @@ impl<T> RingProducer<T> {
         }
     }
 
-    /// [`Admission::Granted`] when the next [`try_send`](Self::try_send) will find room. Takes
-    /// nothing: not sending after all is fine. [`Admission::Yield`] if the ring is full and its
-    /// consumers may only want their turn: the caller lets other tasks run, then calls again.
-    /// That repeats as long as some consumer reads on in between.
+    /// Waits for room, and returns [`Admission::Granted`] when the next
+    /// [`try_send`](Self::try_send) will find it. It reserves nothing, so the caller need not send.
+    /// Returns [`Admission::Yield`] if the ring is full and its consumers may only need their turn:
+    /// the caller lets other tasks run, then calls again. This repeats as long as a consumer reads
+    /// in between.
     ///
-    /// If the ring is full while a consumer starves and none has read on, `overflow(consumer,
-    /// values)` is called for each consumer that lags behind in the oldest group, to take what
-    /// it has not read of that. These rows are then the caller's to deliver;
+    /// If the ring is full while a consumer starves and none has read, `overflow(consumer, values)`
+    /// is called for each consumer that lags behind in the oldest group. It takes the values of
+    /// that group that the consumer has not read. The caller must then deliver them;
     /// [`RingConsumer::poll_next`](super::RingConsumer::poll_next) says how they stay in order.
-    /// `overflow` runs on this thread, may take its time, and may be called concurrently by other
-    /// producers, but for one consumer by one producer at a time. What it does not take counts
-    /// as not handed over. If it fails or panics, the ring stops, and that consumer sees no
-    /// value afterwards: it may have taken a part of one.
+    ///
+    /// `overflow` runs on this thread and may take a long time. Other producers may call theirs
+    /// at the same time, but only one producer at a time for one consumer. Values that it does not
+    /// take count as not handed over. If it fails or panics, the ring stops, and that consumer sees
+    /// no value afterwards: part of one may have been taken.
     ///
     /// # Errors
-    /// The first error with which the ring was stopped, [`ExchangeError::ConsumersGone`], or what
-    /// `overflow` returned, which also stops the ring, as a panic of it does with
+    /// The first error with which the ring was stopped, [`ExchangeError::ConsumersGone`], or the
+    /// error of `overflow`, which also stops the ring. A panic of `overflow` stops it with
     /// [`ExchangeError::ProducerLost`].
     pub fn poll_ready(
         &mut self,
@@ -116,11 +118,11 @@ impl<T> RingProducer<T> {
         outcome
     }
 
-    /// Send `value` if there is room for it: one `fetch_add` and one store; once a group, the
-    /// consumers that wait are woken. Never waits, and hands nothing over.
+    /// Sends `value` if there is room for it: one `fetch_add` and one store. Once a group, it wakes
+    /// the consumers that wait. It never waits, and hands nothing over.
     ///
     /// # Errors
-    /// The value comes back if the ring is full, was stopped, or has no consumers left.
+    /// The error returns the value if the ring is full, was stopped, or has no consumers left.
     pub fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
         if let Some(error) = self.shared.error() {
             return Err(TrySendError::Closed(SendError { value, error }));
@@ -128,10 +130,10 @@ impl<T> RingProducer<T> {
         if !self.has_room() {
             return Err(TrySendError::Full(value));
         }
-        // Between these two lines nothing may wait, fail or panic, or the others would meet a hole. Rule 1.
+        // Between the claim and the publish nothing may wait, fail or panic: a hole would stay. Rule 1.
         let ticket = self.shared.state.claim(&mut self.local.stats);
-        // SAFETY: the ticket is ours, and its slot is free since we were admitted (PROTOCOL.md, "Why a slot
-        // is free").
+        // SAFETY: the ticket is ours, and its slot is free because this producer was admitted (PROTOCOL.md,
+        // "Admission, and why a slot is free").
         unsafe { self.shared.slot(ticket).publish(ticket, value) };
         self.window.tail = ticket + 1;
         self.local.stats.batches += 1;
@@ -142,11 +144,11 @@ impl<T> RingProducer<T> {
         Ok(())
     }
 
-    /// Send `value`, parking the thread while there is no room. `overflow` as in
+    /// Sends `value`, and blocks this thread while there is no room. `overflow` is that of
     /// [`poll_ready`](Self::poll_ready).
     ///
     /// # Errors
-    /// As [`poll_ready`](Self::poll_ready); the value comes back.
+    /// Those of [`poll_ready`](Self::poll_ready), with the value.
     pub fn send(
         &mut self,
         mut value: T,
@@ -159,35 +161,35 @@ impl<T> RingProducer<T> {
                     Err(TrySendError::Closed(error)) => return Err(error),
                     Err(TrySendError::Full(back)) => value = back,
                 },
-                // A thread stands in nobody's way.
+                // A blocked thread keeps no other task from running.
                 Ok(Admission::Yield) => {}
                 Err(error) => return Err(SendError { value, error }),
             }
         }
     }
 
-    /// Say that nothing will be sent for a while: consumers that wait are woken for what was sent
-    /// since the last full group. Call it whenever the input has nothing ready; cheap when
-    /// there is nothing to say.
+    /// Announces that nothing will be sent for a while. It wakes the consumers that wait for values
+    /// sent since the last full group. Call it whenever the input has nothing ready. It is cheap if
+    /// nothing was sent since.
     pub fn idle(&mut self) {
         if std::mem::take(&mut self.unannounced) {
             self.shared.flush(&mut self.local);
         }
     }
 
-    /// Wake every consumer that waits, whether there is something for it or not.
+    /// Wakes every consumer that waits, whether there is something for it or not.
     pub(crate) fn wake_consumers(&mut self) {
         self.shared.tell(&self.shared.consumers, &mut self.local);
     }
 
-    /// End this producer's input. After the last producer's end the consumers see the end of the
-    /// stream.
+    /// Ends this producer's input, and returns its counters. After the last producer's end the
+    /// consumers see the end of the stream.
     pub fn finish(mut self) -> ExchangeStats {
         self.end()
     }
 
-    /// [`finish`](Self::finish) for an owner that cannot give the handle away; nothing may be sent
-    /// afterwards.
+    /// Does the work of [`finish`](Self::finish) for an owner that cannot give the handle away.
+    /// Nothing may be sent afterwards.
     pub(crate) fn end(&mut self) -> ExchangeStats {
         self.finished = true;
         if self.shared.state.producer_finished(&mut self.local.stats) {
@@ -198,18 +200,18 @@ impl<T> RingProducer<T> {
         self.local.stats
     }
 
-    /// Stop the ring: every call of every handle returns [`ExchangeError::Stopped`] from here on,
+    /// Stops the ring: from now on every call of every handle returns [`ExchangeError::Stopped`],
     /// unless another error came first.
     pub fn stop(&mut self, error: StopError) {
         self.shared.stop(ExchangeError::Stopped(error), &mut self.local);
     }
 
-    /// What this handle has counted so far.
+    /// Returns the counters of this handle.
     pub fn stats(&self) -> ExchangeStats {
         self.local.stats
     }
 
-    /// Which producer this is, from 0.
+    /// Returns the number of this producer, from 0.
     pub fn index(&self) -> usize {
         self.index
     }
@@ -221,12 +223,12 @@ impl<T> RingProducer<T> {
         self.window.used() < self.shared.bound
     }
 
-    /// Stop the ring because this producer is lost.
+    /// Stops the ring because this producer is lost.
     pub(crate) fn lost(&mut self) {
         self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.local);
     }
 
-    /// Room as it is, or made by relieving laggards.
+    /// Looks for room, and makes some by relieving laggards.
     fn admission(
         &mut self,
         mut overflow: impl FnMut(usize, &mut HandOver<'_, T>) -> Result<(), ExchangeError>,
@@ -239,7 +241,7 @@ impl<T> RingProducer<T> {
                 self.progress = None;
                 return Poll::Ready(Ok(Admission::Granted));
             }
-            // Consumers that were woken may not have had their turn: handing their values over would cost more.
+            // Consumers that were woken may not have had their turn. Handing their values over would cost more.
             let progress = self.shared.state.progress();
             if self.progress != Some(progress) {
                 (self.progress, self.patience) = (Some(progress), YIELDS);
@@ -250,7 +252,7 @@ impl<T> RingProducer<T> {
                 return Poll::Ready(Ok(Admission::Yield));
             }
             match self.shared.relieve(self.index, &mut self.local, &mut overflow) {
-                // Another thread may be sweeping still; if so it wakes us when it is done.
+                // Another thread may still be sweeping. If so, it wakes this producer when it is done.
                 Ok(Relief::Nothing) => return Poll::Pending,
                 Ok(Relief::Moved) => {}
                 Err(error) => return Poll::Ready(Err(error)),

@@ -1,5 +1,5 @@
-//! What the handles share, and the steps of the protocol that need more than one word. Numbers in
-//! comments are the access rules of PROTOCOL.md.
+//! The state that the handles share, and the steps of the protocol that need more than one word.
+//! Numbers in comments are the access rules of PROTOCOL.md.
 
 use std::sync::PoisonError;
 
@@ -24,29 +24,29 @@ pub(super) struct Shared<T> {
     pub(super) producers: Parked,
     pub(super) consumers: Parked,
     error: Mutex<Option<ExchangeError>>,
-    /// Slots of a group, G.
+    /// The slots of a group, G.
     pub(super) group: u64,
-    /// Batches at which the ring is full, K * G.
+    /// The number of values with which the ring is full, K * G.
     pub(super) bound: u64,
 }
 
-/// Whether handing laggards' values over can have made room.
+/// Whether the hand-over of laggards' values can have made room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Relief {
     Moved,
-    /// The laggards are in a call of their own, or there is nothing to move yet.
+    /// The laggards are in calls of their own, or there is nothing to move yet.
     Nothing,
 }
 
 impl<T> Shared<T> {
-    /// `slots` is G and `groups` K; none of the four is 0.
+    /// Creates a ring of K `groups` of G `slots`. None of the four numbers is 0.
     pub(super) fn new(producers: usize, consumers: usize, groups: usize, slots: usize) -> Self {
         let bound = groups * slots;
         let slot = |_| CachePadded::new(Slot::new());
         Self {
             state: State::new(producers, consumers),
-            // Racing producers overshoot the bound by at most one ticket each, of which the first is within it.
+            // Racing producers overshoot the bound by at most one ticket each, and the first ticket is within it.
             slots: (0..bound + producers - 1).map(slot).collect(),
             producers: Parked::new(producers),
             consumers: Parked::new(consumers),
@@ -65,12 +65,12 @@ impl<T> Shared<T> {
         self.slots.len()
     }
 
-    /// The first ticket after the group of `ticket`.
+    /// Returns the first ticket after the group of `ticket`.
     pub(super) fn group_end(&self, ticket: u64) -> u64 {
         (ticket / self.group + 1) * self.group
     }
 
-    /// Why no more values pass, if so.
+    /// Returns the reason why no more values pass, if there is one.
     pub(super) fn error(&self) -> Option<ExchangeError> {
         match self.state.halt() {
             Halt::Running => None,
@@ -79,8 +79,8 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Stop everybody with `error`, unless the ring stopped before or its consumers are gone. Rule
-    /// 8.
+    /// Stops all handles with `error`, unless the ring was stopped before or its consumers are
+    /// gone. Rule 8.
     pub(super) fn stop(&self, error: ExchangeError, local: &mut Local) {
         local.stats.locks += 1;
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -91,19 +91,19 @@ impl<T> Shared<T> {
         calls.finish();
     }
 
-    /// Wake all of one side, now that something rare was stored. Rule 8.
+    /// Wakes all handles of one side after a rare event was stored. Rule 8.
     pub(super) fn tell(&self, side: &Parked, local: &mut Local) {
         order::fence_tell();
         side.wake_all(local);
     }
 
-    /// Wake the consumers that wait, now that something was published. Rule 7.
+    /// Wakes the consumers that wait, after a value was published. Rule 7.
     pub(super) fn flush(&self, local: &mut Local) {
         order::fence_flush();
         self.consumers.wake_all(local);
     }
 
-    /// Whether a live consumer waits and has seen everything that was published.
+    /// Returns whether a live consumer waits and has seen everything that was published.
     fn someone_starves(&self) -> bool {
         let caught_up =
             |consumer| self.state.cursor_hint(consumer).is_some_and(|cursor| !self.slot(cursor).is_published(cursor));
@@ -111,8 +111,8 @@ impl<T> Shared<T> {
             && (0..self.state.consumers()).any(|consumer| self.consumers.waits(consumer) && caught_up(consumer))
     }
 
-    /// If somebody starves, hand the values of the oldest group over to `overflow` for each
-    /// consumer that lags there. Where that fails the ring is stopped. Rule 10.
+    /// Hands the values of the oldest group over to `overflow` for each consumer that lags there,
+    /// if a consumer starves. A failure stops the ring. Rule 10.
     pub(super) fn relieve(
         &self,
         producer: usize,
@@ -120,8 +120,8 @@ impl<T> Shared<T> {
         mut overflow: impl FnMut(usize, &mut HandOver<'_, T>) -> Result<(), ExchangeError>,
     ) -> Result<Relief, ExchangeError> {
         if !self.someone_starves() {
-            // Those that wait all the same have something to read: so the next one that comes to wait is the
-            // first, and wakes whoever waits for room.
+            // Consumers that wait nevertheless have something to read. With the list empty, the next one that
+            // waits is the first, and wakes the producers that wait for room.
             self.consumers.wake_all(local);
             return Ok(Relief::Nothing);
         }
@@ -130,7 +130,7 @@ impl<T> Shared<T> {
         let lags = |consumer: &usize| self.state.cursor_hint(*consumer).is_some_and(unread);
         let laggards = || (0..self.state.consumers()).filter(lags);
         if laggards().any(|consumer| self.state.want_lease(consumer, &mut local.stats)) {
-            // One of them reads on: it makes room, or wakes us when its call ends.
+            // One of them is reading: it makes room, or wakes this producer when its call ends.
             return Ok(Relief::Nothing);
         }
         let mut relief = Relief::Nothing;
@@ -151,15 +151,17 @@ impl<T> Shared<T> {
         Ok(relief)
     }
 
-    /// A cursor moved: free what every consumer has passed, if that waited for this one. Rule 6.
+    /// Frees what every consumer has passed, after a cursor has moved for which the sweep waited.
+    /// Rule 6.
     pub(super) fn passed(&self, consumer: usize, local: &mut Local) {
         if self.state.passed(consumer, &mut local.stats) == Sweep::Taken {
             Sweeper { shared: self, local, from: consumer, holds: true, in_use: u64::MAX }.sweep();
         }
     }
 
-    /// Drop the values below `cursor`, which every consumer has passed, and let producers use the
-    /// slots. Returns the slots in use, if any was freed. Only the sweeper.
+    /// Drops the values below `cursor`, which every consumer has passed, and releases their slots
+    /// to the producers. Returns the number of slots in use, if any was freed. Only the sweeper
+    /// may call it.
     fn free(&self, cursor: u64) -> Option<u64> {
         let released = self.state.released_hint();
         if released == cursor {
@@ -172,7 +174,8 @@ impl<T> Shared<T> {
         Some(self.state.free(cursor))
     }
 
-    /// The last consumer went away. We keep the sweep for good: nobody is left to hand it to.
+    /// Clears the ring after the last consumer has gone. The sweep is kept for good, since no
+    /// consumer is left to hand it to.
     fn all_gone(&self, local: &mut Local) {
         self.state.stop(true, &mut local.stats);
         let mut ticket = self.state.released_hint();
@@ -185,7 +188,7 @@ impl<T> Shared<T> {
         self.tell(&self.producers, local);
     }
 
-    /// A consumer goes away: nothing waits for it from here on.
+    /// Removes a consumer that goes away: nothing waits for it from now on.
     pub(super) fn leave(&self, consumer: usize, local: &mut Local) {
         if self.state.close_lease(consumer, &mut local.stats) == Closing::Caller {
             self.state.retire(consumer);
@@ -195,17 +198,19 @@ impl<T> Shared<T> {
     }
 }
 
-/// The sweep while it is held. Wakers are called when it has been handed on, so that one that
-/// panics does not keep it. If the drop of a value panics, the sweep goes on while that unwinds:
-/// values taken out stay out, so nothing is dropped twice. Should another one panic then, the
-/// process aborts, as it does for a vector of such values.
+/// The sweep while it is held.
+///
+/// Wakers are called after it was handed on, so a waker that panics does not keep it. If the drop
+/// of a value panics, the sweep continues during the unwinding. Values taken out stay out, so
+/// nothing is dropped twice. If another drop panics then, the process aborts, as it does for a
+/// vector of such values.
 struct Sweeper<'a, T> {
     shared: &'a Shared<T>,
     local: &'a mut Local,
     /// The consumer whose cursor moved.
     from: usize,
     holds: bool,
-    /// The fewest slots that were in use when some had been freed.
+    /// The fewest slots that were in use after some had been freed.
     in_use: u64,
 }
 
@@ -231,8 +236,8 @@ impl<T> Drop for Sweeper<'_, T> {
         if self.holds {
             self.sweep();
         }
-        // Half empty, as the half-occupancy rule says; or a consumer waits, and then any room will
-        // do. The fence of `hand_on` stands between what was freed and these looks.
+        // Producers are woken when the ring is half empty (rule 7), or for any room while a consumer waits.
+        // The fence of `hand_on` stands between what was freed and these looks.
         let Shared { bound, consumers, .. } = self.shared;
         if self.in_use != u64::MAX && (self.in_use <= bound / 2 || consumers.any()) {
             self.shared.producers.wake_all(self.local);

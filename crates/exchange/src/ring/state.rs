@@ -7,23 +7,23 @@ use crossbeam_utils::CachePadded;
 use super::order;
 use crate::stats::ExchangeStats;
 
-/// The cursor of a consumer that went away: past everything.
+/// The cursor of a consumer that is gone: past every ticket.
 const RETIRED: u64 = u64::MAX;
-/// The sweep word while somebody sweeps.
+/// The sweep word while a thread sweeps.
 const SWEEPING: usize = usize::MAX;
 
-/// Bits of a lease word; no bit set means that nobody holds it.
+/// The bits of a lease word. No bit is set while the lease is free.
 mod lease {
     pub(super) const IDLE: u8 = 0;
     pub(super) const HELD: u8 = 1;
-    /// By its consumer, which found a producer holding it.
+    /// Wanted by its consumer, which found a producer holding it.
     pub(super) const WANTED_BACK: u8 = 2;
-    /// By a producer.
+    /// Wanted by a producer.
     pub(super) const WANTED: u8 = 4;
     pub(super) const CLOSED: u8 = 8;
 }
 
-/// A slot's sequence number: ticket + 1 of what it holds, 0 before the first. Rule 2.
+/// A slot's sequence number: the ticket of its value + 1, or 0 before the first one. Rule 2.
 #[derive(Debug)]
 pub(super) struct Sequence(AtomicU64);
 
@@ -32,24 +32,24 @@ impl Sequence {
         Self(AtomicU64::new(0))
     }
 
-    /// Show the value of `ticket` to the consumers: a plain store.
+    /// Shows the value of `ticket` to the consumers: a plain store.
     pub(super) fn publish(&self, ticket: u64) {
         self.0.store(ticket + 1, order::publish());
     }
 
-    /// Whether `ticket`, or a later one of the same slot, was published.
+    /// Returns whether `ticket`, or a later one of the same slot, was published.
     pub(super) fn is_published(&self, ticket: u64) -> bool {
         self.0.load(order::observe()) > ticket
     }
 }
 
-/// What a producer remembers of the ring's two ends. Both may be behind the truth; PROTOCOL.md says
-/// why that is safe.
+/// The ring's two ends as a producer last saw them. Both may be stale; PROTOCOL.md says why that is
+/// safe.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
     /// A ticket that had not been taken yet.
     pub(super) tail: u64,
-    /// Slots below it were free.
+    /// The slots below this ticket were free.
     pub(super) released: u64,
 }
 
@@ -59,14 +59,14 @@ impl Window {
     }
 }
 
-/// Whether the ring still runs.
+/// The state of the ring as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Halt {
     Running,
-    /// Somebody called `stop`, or a producer was lost.
+    /// A handle called `stop`, or a producer was lost.
     Stopped,
-    /// Every consumer went away.
+    /// Every consumer is gone.
     ConsumersGone,
 }
 
@@ -74,15 +74,15 @@ pub(super) enum Halt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum LeaseAttempt {
-    /// Held now; the consumer's cursor.
+    /// The caller holds it now. The value is the consumer's cursor.
     Taken(u64),
-    /// Somebody else holds it, and will wake who wants it when giving it back.
+    /// Another thread holds it, and wakes the caller when it gives the lease back.
     Busy,
-    /// The consumer went away.
+    /// The consumer is gone.
     Closed,
 }
 
-/// Who asks for a consumer's lease.
+/// The kind of handle that asks for a consumer's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taker {
     /// The consumer itself.
@@ -90,19 +90,19 @@ pub(super) enum Taker {
     Producer,
 }
 
-/// What happened to a lease while it was held.
+/// The events on a lease while it was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) struct LeaseGiven {
-    /// Its consumer asked for it meanwhile.
+    /// Its consumer has asked for it.
     pub(super) wanted_back: bool,
-    /// A producer did.
+    /// A producer has asked for it.
     pub(super) wanted: bool,
-    /// The consumer went away meanwhile: its cursor is ours to retire.
+    /// The consumer is gone, so the caller must retire its cursor.
     pub(super) closed: bool,
 }
 
-/// Who retires the cursor of a consumer that goes away.
+/// The thread that retires the cursor of a consumer that goes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Closing {
@@ -111,7 +111,7 @@ pub(super) enum Closing {
     Holder,
 }
 
-/// Whether the caller must sweep.
+/// The outcome of asking for the sweep: whether the caller must sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Sweep {
@@ -119,11 +119,11 @@ pub(super) enum Sweep {
     NotOurs,
 }
 
-/// What the sweeper found among the cursors.
+/// The outcome of the sweeper's look at the cursors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Survey {
-    /// This consumer is the slowest, or as slow as any, at this cursor.
+    /// No cursor is behind this one, which is the consumer's.
     Slowest {
         consumer: usize,
         cursor: u64,
@@ -131,14 +131,14 @@ pub(super) enum Survey {
     AllGone,
 }
 
-/// A consumer's words, on a cache line of their own.
+/// The words of a consumer, on a cache line of their own.
 #[derive(Debug)]
 struct Reader {
     cursor: AtomicU64,
     lease: AtomicU8,
 }
 
-/// Words that hardly ever change, and are read with every call.
+/// The words that hardly ever change, and are read in every call.
 #[derive(Debug)]
 struct Ends {
     halt: AtomicU8,
@@ -172,13 +172,13 @@ impl State {
         self.readers.len()
     }
 
-    /// Take a ticket: the only read-modify-write of a publish. Rule 1.
+    /// Takes a ticket: the only read-modify-write of a publish. Rule 1.
     pub(super) fn claim(&self, stats: &mut ExchangeStats) -> u64 {
         stats.shared_ops += 1;
         self.tail.fetch_add(1, order::claim())
     }
 
-    /// Both ends of the ring as they are now.
+    /// Returns both ends of the ring as they are now.
     pub(super) fn window(&self) -> Window {
         let released = self.released.load(order::admit());
         Window { tail: self.tail.load(Relaxed), released }
@@ -192,49 +192,49 @@ impl State {
         }
     }
 
-    /// Leave `Running` for good; the first reason stands. Rule 8.
+    /// Leaves `Running` for good. The first reason stays. Rule 8.
     pub(super) fn stop(&self, consumers_gone: bool, stats: &mut ExchangeStats) {
         stats.shared_ops += 1;
         let reason = if consumers_gone { 2 } else { 1 };
         let _ = self.ends.halt.compare_exchange(0, reason, Relaxed, Relaxed);
     }
 
-    /// One producer will publish no more; true if it was the last.
+    /// Ends one producer. Returns whether it was the last one.
     #[must_use]
     pub(super) fn producer_finished(&self, stats: &mut ExchangeStats) -> bool {
         stats.shared_ops += 1;
         self.ends.open_producers.fetch_sub(1, order::finish()) == 1
     }
 
-    /// Whether every producer finished. Ask before looking at a slot: what is not there then will
-    /// never be.
+    /// Returns whether every producer has finished. Call it before the look at a slot: a value that
+    /// is not there afterwards never comes.
     pub(super) fn all_finished(&self) -> bool {
         self.ends.open_producers.load(order::end()) == 0
     }
 
-    /// A consumer's cursor without its lease: maybe behind the truth. `None` if the consumer went
-    /// away.
+    /// Returns a consumer's cursor without its lease, so it may be stale. `None` if the consumer is
+    /// gone.
     pub(super) fn cursor_hint(&self, consumer: usize) -> Option<u64> {
         let cursor = self.readers[consumer].cursor.load(Relaxed);
         (cursor != RETIRED).then_some(cursor)
     }
 
-    /// A number that changes when a consumer reads on, or goes away.
+    /// Returns a number that changes when a consumer reads on or goes away.
     pub(super) fn progress(&self) -> u64 {
         self.readers.iter().fold(0, |sum: u64, reader| sum.wrapping_add(reader.cursor.load(Relaxed)))
     }
 
-    /// Move a consumer's cursor. Only under its lease. Rule 4.
+    /// Moves a consumer's cursor. Only under its lease. Rule 4.
     pub(super) fn set_cursor(&self, consumer: usize, cursor: u64) {
         self.readers[consumer].cursor.store(cursor, order::pass());
     }
 
-    /// The consumer went away, and nobody holds its lease.
+    /// Retires the cursor of a consumer that is gone and whose lease is free.
     pub(super) fn retire(&self, consumer: usize) {
         self.set_cursor(consumer, RETIRED);
     }
 
-    /// Take the lease, or leave a note for its holder. Rule 5.
+    /// Takes the lease, or leaves a note for its holder. Rule 5.
     pub(super) fn take_lease(&self, consumer: usize, taker: Taker, stats: &mut ExchangeStats) -> LeaseAttempt {
         let reader = &self.readers[consumer];
         let note = if taker == Taker::Consumer { lease::WANTED_BACK } else { lease::WANTED };
@@ -253,7 +253,7 @@ impl State {
         }
     }
 
-    /// Whether somebody holds the lease; if so, a note is left that a producer wants it. Rule 5.
+    /// Returns whether the lease is held. If it is, leaves a note that a producer wants it. Rule 5.
     pub(super) fn want_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> bool {
         let lease = &self.readers[consumer].lease;
         let mut word = lease.load(Relaxed);
@@ -267,6 +267,7 @@ impl State {
         word & lease::HELD != 0
     }
 
+    /// Gives the lease back, and returns what happened to it meanwhile.
     pub(super) fn give_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> LeaseGiven {
         stats.shared_ops += 1;
         let word = self.readers[consumer].lease.fetch_and(lease::CLOSED, order::lease_give());
@@ -277,14 +278,14 @@ impl State {
         }
     }
 
-    /// The consumer goes away: nobody takes its lease any more.
+    /// Closes the lease of a consumer that goes away: no thread takes it from now on.
     pub(super) fn close_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> Closing {
         stats.shared_ops += 1;
         let word = self.readers[consumer].lease.fetch_or(lease::CLOSED, order::lease_take());
         if word & lease::HELD != 0 { Closing::Holder } else { Closing::Caller }
     }
 
-    /// After a cursor moved: the sweep is the caller's if it waited for this consumer. Rule 6.
+    /// Takes the sweep after a cursor has moved, if it waits for this consumer. Rule 6.
     pub(super) fn passed(&self, consumer: usize, stats: &mut ExchangeStats) -> Sweep {
         order::fence_passed();
         if self.sweep.load(Relaxed) == consumer { self.take_sweep(consumer, stats) } else { Sweep::NotOurs }
@@ -298,8 +299,8 @@ impl State {
         }
     }
 
-    /// The slowest consumer, looking from `from` on. Stops at the first that holds everything back.
-    /// Only the sweeper.
+    /// Finds the slowest consumer, starting at `from`. It ends at the first one that holds
+    /// everything back. Only the sweeper may call it.
     pub(super) fn survey(&self, from: usize) -> Survey {
         let released = self.released.load(Relaxed);
         let (mut slowest, mut lowest) = (from, RETIRED);
@@ -315,20 +316,20 @@ impl State {
         if lowest == RETIRED { Survey::AllGone } else { Survey::Slowest { consumer: slowest, cursor: lowest } }
     }
 
-    /// Where the free slots end. Exact for the sweeper, maybe behind the truth for others.
+    /// Returns where the free slots end. Exact for the sweeper; it may be stale for others.
     pub(super) fn released_hint(&self) -> u64 {
         self.released.load(Relaxed)
     }
 
-    /// Slots below `released` are cleared and may be written again; returns how many are in use.
-    /// Only the sweeper.
+    /// Releases the slots below `released`, which are cleared, and returns the number of slots in
+    /// use. Only the sweeper may call it.
     pub(super) fn free(&self, released: u64) -> u64 {
         self.released.store(released, order::free());
         Window { tail: self.tail.load(Relaxed), released }.used()
     }
 
-    /// Give the sweep to `consumer`, whose cursor was last seen at `cursor`; taken back if it has
-    /// moved since.
+    /// Gives the sweep to `consumer`, whose cursor was last seen at `cursor`. Takes it back if the
+    /// cursor has moved since.
     pub(super) fn hand_on(&self, consumer: usize, cursor: u64, stats: &mut ExchangeStats) -> Sweep {
         self.sweep.store(consumer, order::sweep_give());
         order::fence_handed_on();

@@ -1,4 +1,4 @@
-//! What a handle brings along, and waiting on a thread.
+//! The counters of a handle, and blocking a thread.
 
 use std::{
     task::{Context, Poll, Wake, Waker},
@@ -16,7 +16,7 @@ pub(super) struct Local {
 }
 
 impl Local {
-    /// The handle's call returns without what was asked for.
+    /// Counts a wait: the call returns without what was asked for.
     pub(super) fn waits(&mut self) {
         if self.waiting_since.is_none() {
             self.waiting_since = Some(Instant::now());
@@ -24,7 +24,7 @@ impl Local {
         }
     }
 
-    /// The handle got what it asked for.
+    /// Ends a wait: the handle got what it asked for.
     pub(super) fn served(&mut self) {
         if let Some(since) = self.waiting_since.take() {
             let waited = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -44,11 +44,11 @@ impl Wake for Unpark {
 
 fn unpark_this_thread() -> Waker {
     thread_local!(static UNPARK: Waker = Waker::from(std::sync::Arc::new(Unpark(thread::current()))));
-    // A thread that is ending may have lost its own already.
+    // In a thread that is ending, the thread-local may be gone already.
     UNPARK.try_with(Waker::clone).unwrap_or_else(|_| Waker::from(std::sync::Arc::new(Unpark(thread::current()))))
 }
 
-/// Call `poll` until it is ready, and park the thread in between.
+/// Calls `poll` until it is ready, and parks the thread in between.
 pub(crate) fn block_on<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
     let waker = unpark_this_thread();
     let mut cx = Context::from_waker(&waker);

@@ -3,5 +3,5 @@ use std::cell::Cell;
 use annulus_exchange::ring::{RingConfig, ring};
 
 fn main() {
-    ring::<Cell<u32>>(RingConfig { producers: 1, consumers: 2, groups: 1, slots: 1 });
+    ring::<Cell<u32>>(RingConfig::new(1, 2).with_groups(1).with_slots(1));
 }

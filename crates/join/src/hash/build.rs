@@ -18,13 +18,27 @@ use crate::{
     parallel,
 };
 
-/// How a side is prepared.
+/// How a build side is prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HashConfig {
-    /// The same for both sides, and on every host.
+    /// The partitions of both sides, the same on every host.
     pub partitions: Partitions,
-    /// Threads that prepare, this one among them.
+    /// The number of threads that prepare, including the calling one.
     pub threads: usize,
+}
+
+impl HashConfig {
+    /// Returns the configuration for one thread.
+    pub fn new(partitions: Partitions) -> Self {
+        Self { partitions, threads: 1 }
+    }
+
+    /// Sets the number of threads that prepare, including the calling one.
+    #[must_use]
+    pub fn with_threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
+    }
 }
 
 /// Rows whose keys a thread looks up at a time, where that takes long.

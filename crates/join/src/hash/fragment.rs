@@ -9,7 +9,7 @@ use super::{
     cluster::{Clustered, cluster},
     wire::{FragmentFormat, Sizes},
 };
-use crate::{cancel::MOST_UNCHECKED_ROWS, error::JoinError, key::Keyed, matched::Matched};
+use crate::{error::JoinError, key::Keyed, matched::Matched, sink::MOST_UNCHECKED_ROWS};
 
 /// Rows of the probe side that are clustered at a time, at most.
 const MOST_ROWS: usize = 1 << 31;

@@ -14,10 +14,7 @@ use super::{
     plan::{BATCH_ROWS, Output},
     side::SideRows,
 };
-use crate::{
-    error::JoinError,
-    types::{Rows, Side},
-};
+use crate::{error::JoinError, sides::Side, types::Alone};
 
 impl Output {
     /// Rows of the build side that come out alone, among those of a range, in their order; when
@@ -52,13 +49,13 @@ impl Output {
     fn alone(
         &self,
         (own, other, side): (&SideColumns, &SideColumns, Side),
-        alone: Rows,
+        alone: Alone,
         (source, range): (&SideRows, Range<usize>),
         mut emit: impl FnMut(RecordBatch) -> Result<(), JoinError>,
     ) -> Result<(), JoinError> {
-        let (Some(matched), true) = (source.matched(), alone != Rows::None) else { return Ok(()) };
+        let (Some(matched), true) = (source.matched(), alone != Alone::None) else { return Ok(()) };
         let rows = range.start as u32..range.end.min(source.rows) as u32;
-        let rows: Vec<u32> = rows.filter(|&row| matched.get(row) == (alone == Rows::Matched)).collect();
+        let rows: Vec<u32> = rows.filter(|&row| matched.get(row) == (alone == Alone::Matched)).collect();
         let nulls = nulls(&other.output.schema, rows.len().min(BATCH_ROWS));
         let mut builder = BatchBuilder::new(Arc::clone(&own.output.schema), BATCH_ROWS, Arc::clone(&self.pool));
         let mut emit = |own: RecordBatch| {

@@ -11,7 +11,7 @@ use arrow::{
 };
 
 use super::gather::{PairGather, outside, pool};
-use crate::{error::JoinError, filter::PairFilter, sink::MOST_PAIRS, types::Side};
+use crate::{error::JoinError, filter::PairFilter, sides::Side, sink::MOST_PAIRS};
 
 /// The columns of one side that come out, and those that the filter looks at.
 pub(super) struct SideColumns {

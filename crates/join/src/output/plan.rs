@@ -1,8 +1,9 @@
-//! What comes out of a join, and how it is put together.
+//! The output of a join: its specification, and the plan to build it.
 
 use std::sync::Arc;
 
 use annulus_rows::pool::BufferPool;
+use annulus_sync::CancelToken;
 use arrow::{
     array::RecordBatch,
     datatypes::{Field, Schema, SchemaRef},
@@ -14,38 +15,55 @@ use super::{
     side::SideRows,
 };
 use crate::{
-    cancel::CancelToken,
     error::JoinError,
     filter::PairFilter,
     pairs::Wanted,
-    types::{Emits, JoinType, Rows, Side},
+    sides::{Side, Sides},
+    types::{Alone, Emits, JoinType},
 };
 
-/// Rows of an output batch; the last one of a writer has fewer.
+/// The number of rows of an output batch; the last one of a writer may have fewer.
 pub const BATCH_ROWS: usize = 8192;
 
-/// What a join is to give.
+/// The specification of a join's output.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct OutputSpec {
-    /// Which rows.
+    /// The rows to output.
     pub join: JoinType,
-    /// The side that stays.
+    /// The side that is the build side.
     pub build: Side,
-    /// All columns of the left side.
-    pub left: SchemaRef,
-    /// All columns of the right side.
-    pub right: SchemaRef,
-    /// Columns of the left side that come out, in this order. They do not if the join gives rows of
-    /// the right side alone.
-    pub left_columns: Vec<usize>,
-    /// Columns of the right side that come out after those. They do not if the join gives rows of
-    /// the left side alone.
-    pub right_columns: Vec<usize>,
+    /// All columns of each side.
+    pub schemas: Sides<SchemaRef>,
+    /// The columns of each side to output, in this order, those of the left side first. A semi or
+    /// anti join outputs the columns of one side alone.
+    pub columns: Sides<Vec<usize>>,
     /// The rest of the condition, if any.
     pub filter: Option<Arc<dyn PairFilter>>,
 }
 
-/// Turns pairs into what a join gives. Shared by the threads that run it.
+impl OutputSpec {
+    /// Returns the specification of an output with all columns of both sides, and without a filter.
+    pub fn new(join: JoinType, build: Side, schemas: Sides<SchemaRef>) -> Self {
+        let columns = schemas.as_ref().map(|schema| (0..schema.fields().len()).collect());
+        Self { join, build, schemas, columns, filter: None }
+    }
+
+    /// Sets the [columns](Self::columns) to output.
+    #[must_use]
+    pub fn with_columns(self, columns: Sides<Vec<usize>>) -> Self {
+        Self { columns, ..self }
+    }
+
+    /// Sets the rest of the condition.
+    #[must_use]
+    pub fn with_filter(self, filter: Option<Arc<dyn PairFilter>>) -> Self {
+        Self { filter, ..self }
+    }
+}
+
+/// Turns pairs into a join's output. The threads of the join share it, each with a
+/// [`Writer`](crate::Writer) of its own.
 pub struct Output {
     pub(super) emits: Emits,
     pub(super) build_side: Side,
@@ -59,26 +77,21 @@ pub struct Output {
 }
 
 impl Output {
-    /// Checks what is asked for against the columns of both sides.
+    /// Plans the output that `spec` describes.
     ///
     /// # Errors
-    /// If there is no such column.
+    /// If a side lacks a column that `spec` or its filter names.
     pub fn try_new(spec: OutputSpec) -> Result<Self, JoinError> {
         let emits = spec.join.emits(spec.build);
-        let (left_out, right_out) = match spec.join {
-            JoinType::LeftSemi | JoinType::LeftAnti => (spec.left_columns, Vec::new()),
-            JoinType::RightSemi | JoinType::RightAnti => (Vec::new(), spec.right_columns),
-            _ => (spec.left_columns, spec.right_columns),
-        };
         let wanted = spec.filter.as_ref().map_or(&[][..], |filter| filter.columns());
-        let filter_of = |side| wanted.iter().filter(|column| column.side == side).map(|column| column.index).collect();
-        let left = SideColumns::new(&spec.left, left_out, filter_of(Side::Left))?;
-        let right = SideColumns::new(&spec.right, right_out, filter_of(Side::Right))?;
-        let nullable = matches!(spec.join, JoinType::Right | JoinType::Full);
-        let fields = left.output.fields(nullable);
-        let nullable = matches!(spec.join, JoinType::Left | JoinType::Full);
-        let fields: Vec<Field> = fields.chain(right.output.fields(nullable)).collect();
-        let (build, probe) = if spec.build == Side::Left { (left, right) } else { (right, left) };
+        let sides = Sides::try_from_fn(|side| {
+            let output = if comes_out(spec.join, side) { &spec.columns[side][..] } else { &[] };
+            let filter = wanted.iter().filter(|column| column.side == side).map(|column| column.index).collect();
+            SideColumns::new(&spec.schemas[side], output.to_vec(), filter)
+        })?;
+        let fields = |side: Side| sides[side].output.fields(may_be_missing(spec.join, side));
+        let fields: Vec<Field> = fields(Side::Left).chain(fields(Side::Right)).collect();
+        let (build, probe) = sides.one_and_other(spec.build);
         let filter = spec.filter.map(|filter| FilterPlan::new(filter, spec.build, &build.filter, &probe.filter));
         Ok(Self {
             emits,
@@ -92,46 +105,68 @@ impl Output {
         })
     }
 
-    /// The same, with a token that ends whoever makes pairs for it, or hands on its batches.
+    /// Sets the token that ends the join.
+    ///
+    /// After [`cancel`](CancelToken::cancel) no thread of the join hands on another batch, and each
+    /// makes at most [`MOST_PAIRS`](crate::MOST_PAIRS) more pairs. A thread that finds no pairs
+    /// reads at most [`MOST_UNCHECKED_ROWS`](crate::MOST_UNCHECKED_ROWS) more rows. A running call
+    /// of the caller's own filter or sink is not interrupted.
     #[must_use]
     pub fn cancelled_by(self, cancel: CancelToken) -> Self {
         Self { cancel, ..self }
     }
 
-    /// The columns of its batches: the left side's, then the right side's. Those of a side that may
-    /// be missing from a row are nullable.
+    /// Returns the columns of the output: the left side's, then the right side's. The columns of a
+    /// side that may be missing from a row are nullable.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Which pairs a join must find for it.
+    /// Returns which pairs a join must find for this output.
     pub fn wanted(&self) -> Wanted {
         match self.emits {
             // A pair that the filter drops must not stand for others.
             _ if self.filter.is_some() => Wanted::All,
             Emits { pairs: true, .. } => Wanted::All,
-            Emits { build: Rows::None, .. } => Wanted::OneOfEachProbeRow,
+            Emits { build: Alone::None, .. } => Wanted::OneOfEachProbeRow,
             Emits { .. } => Wanted::OneOfEachBuildRow,
         }
     }
 
-    /// All rows of the build side on this host, in the order to which pairs refer.
+    /// Takes all rows of the build side on this host. Pairs refer to them by their place in `batch`.
     ///
     /// # Errors
-    /// If the batch has other columns.
+    /// If the batch has other columns than the build side.
     pub fn build_rows(&self, batch: &RecordBatch) -> Result<SideRows, JoinError> {
         SideRows::try_new(batch, &self.build, self.emits.build)
     }
 
-    /// All rows of a fragment, in the order to which pairs refer.
+    /// Takes all rows of a fragment. Pairs refer to them by their place in `batch`.
     ///
     /// # Errors
-    /// If the batch has other columns.
+    /// If the batch has other columns than the probe side.
     pub fn probe_rows(&self, batch: &RecordBatch) -> Result<SideRows, JoinError> {
         SideRows::try_new(batch, &self.probe, self.emits.probe)
     }
 
     pub(super) fn gather(&self) -> PairGather {
         PairGather::new(&self.build.output.schema, &self.probe.output.schema, BATCH_ROWS, &self.pool)
+    }
+}
+
+/// Whether the join outputs columns of a side.
+fn comes_out(join: JoinType, side: Side) -> bool {
+    match join {
+        JoinType::LeftSemi | JoinType::LeftAnti => side == Side::Left,
+        JoinType::RightSemi | JoinType::RightAnti => side == Side::Right,
+        _ => true,
+    }
+}
+
+/// Whether an output row may lack a side.
+fn may_be_missing(join: JoinType, side: Side) -> bool {
+    match side {
+        Side::Left => matches!(join, JoinType::Right | JoinType::Full),
+        Side::Right => matches!(join, JoinType::Left | JoinType::Full),
     }
 }

@@ -4,7 +4,7 @@ use annulus_rows::gather::SourceBatch;
 use arrow::array::{BooleanArray, RecordBatch};
 
 use super::columns::SideColumns;
-use crate::{error::JoinError, matched::Matched, types::Rows};
+use crate::{error::JoinError, matched::Matched, types::Alone};
 
 /// The rows of the build side or of a fragment, as pairs name them, and which of them have a match.
 /// Any thread may use it.
@@ -20,13 +20,13 @@ pub struct SideRows {
 }
 
 impl SideRows {
-    pub(super) fn try_new(batch: &RecordBatch, columns: &SideColumns, alone: Rows) -> Result<Self, JoinError> {
+    pub(super) fn try_new(batch: &RecordBatch, columns: &SideColumns, alone: Alone) -> Result<Self, JoinError> {
         let rows = batch.num_rows();
         Ok(Self {
             rows,
             output: columns.output.source(batch)?,
             filter: columns.filter.source(batch)?,
-            matched: (alone != Rows::None).then(|| Matched::new(rows)),
+            matched: (alone != Alone::None).then(|| Matched::new(rows)),
         })
     }
 

@@ -6,7 +6,7 @@ use annulus_rows::partition;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 
 use super::{columns::FilterPlan, gather::PairGather, plan::Output, side::SideRows};
-use crate::{error::JoinError, matched::Matched, sink::PairSink, types::Side};
+use crate::{error::JoinError, matched::Matched, sides::Side, sink::PairSink};
 
 /// Collects one thread's pairs, of any number of fragments, into batches of
 /// [`BATCH_ROWS`](super::BATCH_ROWS) rows, which it hands to `emit`.
@@ -42,7 +42,10 @@ impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> Writer<F> {
         self.output.cancel.check()?;
         let Some((build, probe)) = self.gather.finish()? else { return Ok(()) };
         let rows = probe.num_rows();
-        let (left, right) = if self.output.build_side == Side::Left { (build, probe) } else { (probe, build) };
+        let (left, right) = match self.output.build_side {
+            Side::Left => (build, probe),
+            Side::Right => (probe, build),
+        };
         let columns = left.columns().iter().chain(right.columns()).cloned().collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let schema = Arc::clone(self.output.schema());

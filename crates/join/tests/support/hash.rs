@@ -2,11 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use annulus_join::{
-    error::JoinError,
-    hash::{BuildSide, Fragment},
-    sink::PairSink,
-};
+use annulus_join::{BuildSide, Fragment, JoinError, PairSink};
 use arrow::{
     array::{
         Array, ArrayRef, AsArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
@@ -44,7 +40,7 @@ pub struct Collect {
 
 impl PairSink for Collect {
     fn pairs(&mut self, build: &[u32], probe: &[u32]) -> Result<(), JoinError> {
-        assert!(!build.is_empty() && build.len() <= annulus_join::sink::MOST_PAIRS && build.len() == probe.len());
+        assert!(!build.is_empty() && build.len() <= annulus_join::MOST_PAIRS && build.len() == probe.len());
         self.pairs.extend(build.iter().copied().zip(probe.iter().copied()));
         Ok(())
     }

@@ -2,10 +2,7 @@
 
 use std::{cmp::Ordering, ops::Bound};
 
-use annulus_join::{
-    merge::{MergeCondition, Offset},
-    types::{JoinType, Side},
-};
+use annulus_join::{JoinType, MergeCondition, Offset, Side};
 
 use super::values::{Kind, Table, Value, compare};
 

@@ -4,14 +4,8 @@
 use std::{cell::RefCell, ops::Range, sync::Arc};
 
 use annulus_join::{
-    error::JoinError,
-    filter::{FilterColumn, PairFilter},
-    loops::LoopsBuild,
-    merge::{MergeBuild, MergeCondition, MergeJoin},
-    output::{Output, OutputSpec, SideRows, Writer},
-    pairs::Wanted,
-    sink::PairSink,
-    types::{JoinType, Side},
+    FilterColumn, JoinError, JoinType, LoopsBuild, MergeBuild, MergeCondition, MergeJoin, Output, OutputSpec,
+    PairFilter, PairSink, Side, SideRows, Sides, Wanted, Writer,
 };
 use arrow::{
     array::{Array, AsArray, BooleanArray, RecordBatch},
@@ -99,15 +93,11 @@ pub fn run(
 ) -> Vec<Pair> {
     let (left_batch, right_batch) = (left.batch(), right.batch());
     let columns = |table: &Table| vec![table.text_column(), table.row_column()];
-    let output = Output::try_new(OutputSpec {
-        join,
-        build: spread.build,
-        left: left_batch.schema(),
-        right: right_batch.schema(),
-        left_columns: columns(left),
-        right_columns: columns(right),
-        filter,
-    });
+    let schemas = Sides { left: left_batch.schema(), right: right_batch.schema() };
+    let spec = OutputSpec::new(join, spread.build, schemas)
+        .with_columns(Sides { left: columns(left), right: columns(right) })
+        .with_filter(filter);
+    let output = Output::try_new(spec);
     let (build, probe) = by_role(spread.build, left_batch, right_batch);
     let (hosts, fragments) = prepare(method, &build, &probe, spread);
     let batches = RefCell::new(Vec::new());

@@ -27,7 +27,7 @@ use crate::{
 
 /// A host of a running ring.
 ///
-/// [`revolve`](Self::revolve) runs one revolution, as often as the other hosts do, and
+/// [`revolve`](Self::revolve) runs one revolution, the same number of times on all hosts, and
 /// [`finish`](Self::finish) ends the host's part. A host dropped before that gives up: the others
 /// learn that it failed.
 pub struct Host {

@@ -35,7 +35,7 @@ struct State {
 
 impl Stopper {
     /// Stops the host. Its current call fails as soon as it waits for the ring or has joined the
-    /// current fragment. A host [yet to join its ring](super::Host::join_ring_until) does not join
+    /// current fragment. A host [yet to join its ring](crate::Joining::with_stopper) does not join
     /// it.
     pub fn stop(&self) {
         let mut state = self.state();

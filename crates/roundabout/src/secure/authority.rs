@@ -32,9 +32,9 @@ const HOST_VALID: Duration = DAY.saturating_mul(366);
 /// The time by which a host's clock may lag that of the authority.
 const CLOCK_SKEW: Duration = DAY;
 
-/// The authority of one ring: whoever has its key says who belongs to the ring.
+/// The authority of one ring. Its key signs the certificates of all members.
 ///
-/// It lives in a folder: `ca.pem`, for every member, and `ca-key.pem`, for nobody else. A member
+/// It lives in a folder: `ca.pem`, for every member, and `ca-key.pem`, which no member needs. A member
 /// needs `ca.pem` and its own two files, and no member needs the folder.
 /// Certificates are not revoked: members' are valid for a year, and a new authority makes all of
 /// the old one useless.

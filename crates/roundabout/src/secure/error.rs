@@ -20,7 +20,7 @@ pub enum FileError {
         source: io::Error,
     },
     /// A file exists already, and is not overwritten.
-    #[error("{} is there already: choose another folder or name, or remove it if it is no longer \
+    #[error("{} exists already: choose another folder or name, or remove it if it is no longer \
         needed", .path.display())]
     Exists {
         /// The file.
@@ -46,7 +46,10 @@ pub enum FileError {
         reason: String,
     },
     /// A key does not belong to the certificate.
-    #[error("{} is not the key of the certificate {}: give the two files that were made together", .key.display(), .certificate.display())]
+    #[error(
+        "'{}' is not the key of the certificate '{}': give two files that were made together",
+        .key.display(), .certificate.display()
+    )]
     KeyMismatch {
         /// The certificate's file.
         certificate: PathBuf,

@@ -3,7 +3,7 @@
 //! An [`Authority`] issues a certificate for each member of its ring, which names the ring, the
 //! member and its [`Role`]: hosts join, submitters order joins. An [`Identity`] is what a member
 //! shows, and what it checks others by. [`connect`] and [`accept`] make a TCP connection a
-//! [`Secure`] one: TLS 1.3 alone, both sides prove who they are, and both know that the other side
+//! [`Secure`] one: TLS 1.3 only. Both sides prove their identity, and both know that the other side
 //! has accepted them before either returns.
 //!
 //! rustls implements TLS; this module decides which certificates it accepts, and how it uses the

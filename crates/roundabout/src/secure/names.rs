@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 /// An invalid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{name:?} is no name of a {kind}: choose 1 to 63 letters, digits, '-', '_' or '.', the first a letter or a digit"
+    "invalid {kind} name '{name}': expected 1 to 63 letters, digits, '-', '_' or '.', the first a letter or a digit"
 )]
 pub struct NameError {
     name: String,

@@ -90,7 +90,7 @@ impl Trust {
     }
 }
 
-/// Who may be at the other end of a connection.
+/// The member that may be at the other end of a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Expected {
     /// This host.
@@ -117,7 +117,8 @@ impl Expected {
     }
 }
 
-/// Checks the other side of one connection, and remembers who it is, or why it was refused.
+/// Checks the other side of one connection, and stores the member that it is, or the reason why it was
+/// refused.
 pub(super) struct Verifier {
     trust: Arc<Trust>,
     provider: Arc<CryptoProvider>,

@@ -78,7 +78,10 @@ proptest! {
 
     #[test]
     fn pieces_of_any_size(
-        writes in prop::collection::vec(prop::collection::vec(prop_oneof![0..40usize, 16_000..17_000usize, 0..600_000usize], 1..4), 1..6),
+        writes in prop::collection::vec(
+            prop::collection::vec(prop_oneof![0..40usize, 16_000..17_000usize, 0..600_000usize], 1..4),
+            1..6,
+        ),
         reads in prop::collection::vec(prop_oneof![1..40usize, 16_000..17_000usize, 1..600_000usize], 1..6),
     ) {
         let (mut sender, mut receiver) = connection();

@@ -48,7 +48,10 @@ fn members_keep_to_their_roles() {
     assert_eq!(*connected.unwrap().peer(), host("a"));
     assert_eq!(accepted.unwrap().1, host("b"));
 
-    let is_role = |error: &SecureError, role: Role| matches!(error, SecureError::Refused(Refusal::WrongRole { expected, .. }) if *expected == role);
+    let is_role = |error: &SecureError, role: Role| match error {
+        SecureError::Refused(Refusal::WrongRole { expected, .. }) => *expected == role,
+        _ => false,
+    };
     let (connected, accepted) = order(&b, "a", &a);
     assert!(matches!(connected.unwrap_err(), SecureError::RefusedUs(Alert::AccessDenied)));
     let error = accepted.unwrap_err();

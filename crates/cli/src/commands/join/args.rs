@@ -5,15 +5,9 @@ use std::{
     time::Duration,
 };
 
-use annulus_cluster::{
-    job::{Algorithm, Input, Inputs, JoinJob, JoinKind, JoinOptions, Query, Revolutions},
-    ring_file::RingFile,
-};
-use annulus_dataset::{
-    input::BadRows,
-    output::{Existing, OutputFormat},
-};
-use annulus_join::types::{JoinType, Side};
+use annulus_cluster::{Algorithm, Input, Inputs, JoinJob, JoinKind, JoinOptions, Query, Revolutions, RingFile};
+use annulus_dataset::{BadRows, Existing};
+use annulus_join::{JoinType, Side};
 use annulus_roundabout::secure::{HostName, Identity, Role};
 use annulus_terminal::machine;
 use anyhow::{Result, bail};
@@ -29,6 +23,8 @@ Examples:
   annulus join q=quotes/ t=trades/ --on symbol --where 't.time >= q.time' \\
     --type left --output out
   annulus join users.csv banned.csv --on id --type anti --output clean
+  annulus join o=orders/ i=items/ --on id --output totals \\
+    --select 'o.id, i.price * i.count AS total'
   annulus join a/ b/ --where 'levenshtein(a.name, b.name) <= 2' --explain
   annulus join /shared/a /shared/b --on id --ring ring.toml \\
     --output /shared/joined
@@ -87,6 +83,12 @@ pub struct JoinArgs {
     /// Type of the join
     #[arg(long = "type", value_name = "TYPE", default_value = "inner")]
     join: TypeArg,
+    /// Output expressions, as in SQL [default: all columns]
+    ///
+    /// For example "a.id, b.price * 2 AS double, b.*". Only the columns that these and the condition
+    /// need are read.
+    #[arg(long, value_name = "EXPRESSIONS")]
+    select: Option<String>,
     /// Folder for the result
     #[arg(long, short, value_name = "DIR", required_unless_present = "explain")]
     output: Option<PathBuf>,
@@ -144,7 +146,7 @@ pub struct JoinArgs {
     /// Restart up to N times without a host that is lost
     #[arg(long, value_name = "N", default_value = "0", num_args = 0..=1, default_missing_value = "1")]
     retry: usize,
-    /// With --ring, seconds to wait for hosts that are busy
+    /// With --ring, seconds to wait in the queue of a busy ring
     #[arg(long, value_name = "SECONDS", requires = "ring", value_parser = units::parse_seconds)]
     wait: Option<Duration>,
     /// Suffix for columns of RIGHT that LEFT also has
@@ -268,8 +270,6 @@ pub struct JoinCommandJob {
     pub ring: Option<(RingFile, Identity)>,
     /// Restarts that are allowed, each without a host that was lost.
     pub retries: usize,
-    /// Time to wait for hosts that are busy.
-    pub wait: Duration,
     pub explain: bool,
     pub json: bool,
 }
@@ -299,7 +299,9 @@ impl JoinArgs {
         let path_of = |path: &str| if ring.is_some() { absolute(path) } else { path.to_owned() };
         let input = |text: &str, name: &str| {
             let (name, path) = named(text).unwrap_or((name, text));
-            Input { name: name.to_owned(), paths: vec![path_of(path)], options: options.clone() }
+            let mut input = Input::new(name, vec![path_of(path)]);
+            input.options = options.clone();
+            input
         };
         let (left, right) = (input(&self.left, "a"), input(&self.right, "b"));
         if left.name == right.name {
@@ -312,38 +314,27 @@ impl JoinArgs {
             let (left, right) = text.split_once('=').unwrap_or((text, text));
             (left.trim().to_owned(), right.trim().to_owned())
         };
-        let query = Query {
-            left,
-            right,
-            on: self.on.iter().map(pair).collect(),
-            condition: self.condition,
-            join: self.join.into(),
-            suffix: self.suffix,
-        };
-        let options = JoinOptions {
-            rotate: self.rotate.map(Side::from),
-            algorithm: self.algorithm.map(Algorithm::from),
-            threads: self.threads.or_else(|| self.ring.is_none().then(|| (machine::cores() / self.local).max(1))),
-            // A size beyond u32 is refused with the other sizes out of range.
-            fragment_bytes: u32::try_from(self.fragment_size).unwrap_or(u32::MAX),
-            buffers: self.buffers,
-            timeout: self.timeout,
-            memory_bytes: self.memory_limit.map(|bytes| bytes as u64),
-            inputs: self.inputs.into(),
-            revolutions: self.revolutions,
-        };
-        let existing = if self.overwrite { Existing::Overwrite } else { Existing::Refuse };
-        let format: OutputFormat = self.format.into();
-        let job = JoinJob { query, options, output, existing, format };
-        Ok(JoinCommandJob {
-            job,
-            hosts,
-            ring,
-            retries: self.retry,
-            wait: self.wait.unwrap_or_default(),
-            explain: self.explain,
-            json: self.json,
-        })
+        let mut query = Query::new(left, right);
+        query.on = self.on.iter().map(pair).collect();
+        (query.condition, query.select) = (self.condition, self.select);
+        (query.join, query.suffix) = (self.join.into(), self.suffix);
+        let mut options = JoinOptions::default();
+        options.rotate = self.rotate.map(Side::from);
+        options.algorithm = self.algorithm.map(Algorithm::from);
+        options.threads = self.threads.or_else(|| ring.is_none().then(|| (machine::cores() / self.local).max(1)));
+        // A size beyond u32 is refused with the other sizes out of range.
+        options.fragment_bytes = u32::try_from(self.fragment_size).unwrap_or(u32::MAX);
+        options.buffers = self.buffers;
+        options.timeout = self.timeout;
+        options.memory_bytes = self.memory_limit.map(|bytes| bytes as u64);
+        options.inputs = self.inputs.into();
+        options.revolutions = self.revolutions;
+        options.wait = self.wait.unwrap_or_default();
+        let mut job = JoinJob::new(query, output);
+        job.options = options;
+        job.existing = if self.overwrite { Existing::Overwrite } else { Existing::Refuse };
+        job.format = self.format.into();
+        Ok(JoinCommandJob { job, hosts, ring, retries: self.retry, explain: self.explain, json: self.json })
     }
 }
 

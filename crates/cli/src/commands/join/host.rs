@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_cluster::host::{self, Stop};
+use annulus_cluster::{self as cluster, Stop};
 use anyhow::{Context, Result};
 use tokio::{task::spawn_blocking, time::timeout};
 
@@ -30,7 +30,7 @@ async fn serve_until_interrupted(coordinator: u32) -> Result<Outcome> {
     let stop = Stop::default();
     let mut work = spawn_blocking({
         let stop = stop.clone();
-        move || host::serve(stdin(), stdout(), None, stop)
+        move || cluster::serve(stdin(), stdout(), stop)
     });
     end_with(coordinator, &stop)?;
     let signal = tokio::select! {

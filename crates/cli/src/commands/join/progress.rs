@@ -1,6 +1,8 @@
 //! Shows the progress of each host on a terminal.
 
-use annulus_cluster::coordinator::{HostProgress, Observe, Phase, Planned};
+use std::time::Duration;
+
+use annulus_cluster::{HostProgress, Observe, Phase, Planned};
 use annulus_terminal::progress;
 use indicatif::{HumanCount, MultiProgress, ProgressBar};
 
@@ -9,14 +11,15 @@ pub struct Shown {
     all: MultiProgress,
     hosts: Vec<ProgressBar>,
     revolutions: usize,
+    wait: Duration,
 }
 
 impl Shown {
-    pub fn new(planned: &Planned) -> Self {
+    pub fn new(planned: &Planned, wait: Duration) -> Self {
         let all = MultiProgress::new();
         let each = planned.input_bytes / planned.hosts as u64;
         let hosts = (0..planned.hosts).map(|_| all.add(progress::bytes(each))).collect();
-        Self { all, hosts, revolutions: planned.revolutions }
+        Self { all, hosts, revolutions: planned.revolutions, wait }
     }
 
     pub fn clear(&self) {
@@ -27,6 +30,11 @@ impl Shown {
 }
 
 impl Observe for Shown {
+    fn queued(&self, name: &str, ahead: usize) {
+        let joins = if ahead == 1 { "another join".to_owned() } else { format!("{ahead} other joins") };
+        eprintln!("{name} is busy with {joins}; waiting for up to {} s", self.wait.as_secs_f64());
+    }
+
     fn host(&self, host: usize, progress: HostProgress) {
         let Some(bar) = self.hosts.get(host) else { return };
         bar.set_position(progress.bytes_read);

@@ -1,12 +1,10 @@
 //! The plan and the result of a join, as tables and as JSON.
 
-use annulus_cluster::{
-    coordinator::{Planned, Summary},
-    job::Revolutions,
-};
-use annulus_join::types::Side;
+use annulus_cluster::{Planned, Revolutions, Summary};
+use annulus_join::{Side, Sides};
 use annulus_terminal::report::plain;
 use anyhow::Result;
+use arrow::datatypes::FieldRef;
 use comfy_table::CellAlignment;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
@@ -37,7 +35,7 @@ pub fn json(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> R
 }
 
 fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
-    let [left, right] = planned.extents;
+    let Sides { left, right } = planned.extents;
     let shown = &planned.shown;
     json!({
         "type": command.job.query.join.name(),
@@ -49,8 +47,12 @@ fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
         "algorithm_reason": planned.choice.algorithm_reason.to_string(),
         "keys": shown.keys,
         "filter": shown.filter,
-        "dropped_left": shown.dropped[0],
-        "dropped_right": shown.dropped[1],
+        "dropped_left": shown.dropped.left,
+        "dropped_right": shown.dropped.right,
+        "columns_left": shown.read.left,
+        "columns_right": shown.read.right,
+        "select": shown.select,
+        "columns": columns(planned),
         "rows_left": left.rows,
         "rows_right": right.rows,
         "bytes_left": left.bytes,
@@ -60,12 +62,18 @@ fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
     })
 }
 
+/// Returns the columns of the result, with their types.
+fn columns(planned: &Planned) -> Value {
+    let column = |field: &FieldRef| json!({ "name": field.name(), "type": field.data_type().to_string(), "nullable": field.is_nullable() });
+    planned.columns.fields().iter().map(column).collect()
+}
+
 /// Returns the plan as a table.
 pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
     let mut table = plain::list();
     let query = &command.job.query;
     let choice = planned.choice;
-    let [left, right] = planned.extents;
+    let Sides { left, right } = planned.extents;
     let shown = &planned.shown;
     let mut row = |name: &str, value: String| {
         table.add_row([name, &value]);
@@ -76,6 +84,12 @@ pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
     }
     row("rotates", format!("{}: {}", rotating(command, planned), choice.rotate_reason));
     row("algorithm", format!("{}: {}", choice.algorithm.name(), choice.algorithm_reason));
+    if let Some(select) = &shown.select {
+        row("output columns", select.join(", "));
+        for (name, read) in [&query.left.name, &query.right.name].into_iter().zip(shown.read.iter()) {
+            row(&format!("columns read of {name}"), if read.is_empty() { "none".to_owned() } else { read.join(", ") });
+        }
+    }
     let mut conditions = |name: &str, conditions: &[String]| {
         if !conditions.is_empty() {
             row(name, conditions.join(" AND "));
@@ -83,8 +97,8 @@ pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
     };
     conditions("keys", &shown.keys);
     conditions("filter on pairs", &shown.filter);
-    conditions(&format!("filter on {}", query.left.name), &shown.dropped[0]);
-    conditions(&format!("filter on {}", query.right.name), &shown.dropped[1]);
+    conditions(&format!("filter on {}", query.left.name), &shown.dropped.left);
+    conditions(&format!("filter on {}", query.right.name), &shown.dropped.right);
     let threads = match command.job.options.threads {
         Some(threads) => format!("{threads} threads"),
         None => "a thread per core".to_owned(),

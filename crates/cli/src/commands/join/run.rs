@@ -2,16 +2,13 @@
 
 use std::{
     env,
-    hash::{BuildHasher, RandomState},
     io::{Write, stdout},
     process,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use annulus_cluster::{
-    coordinator::{self, Cancel, Launch, LocalProcesses, Planned, RemoteHosts, Summary},
-    error::ClusterError,
-    ring_file::RingFile,
+    self as cluster, Cancel, ClusterError, Launch, LocalProcesses, Planned, RemoteHosts, RingFile, Summary,
 };
 use annulus_roundabout::secure::Identity;
 use anyhow::{Context, Result};
@@ -30,8 +27,6 @@ use crate::{interrupt::Signals, outcome::Outcome, runtime};
 
 /// The time that a join has to kill its hosts.
 const AT_ONCE: Duration = Duration::from_millis(500);
-/// The shortest pause before a busy ring is asked again.
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs the join, or explains it. A signal ends all hosts and removes the partial output.
 pub fn run(args: JoinArgs) -> Result<Outcome> {
@@ -41,7 +36,7 @@ pub fn run(args: JoinArgs) -> Result<Outcome> {
 
 async fn run_command(command: JoinCommandJob) -> Result<Outcome> {
     if command.explain {
-        let planned = coordinator::plan(&command.job, command.hosts)?;
+        let planned = cluster::plan(&command.job, command.hosts)?;
         let text =
             if command.json { report::plan_json(&command, &planned)? } else { report::plan_text(&command, &planned) };
         writeln!(stdout(), "{text}").context("cannot print")?;
@@ -79,7 +74,6 @@ async fn run_command(command: JoinCommandJob) -> Result<Outcome> {
 /// Runs the join, and restarts it without a lost host as often as is allowed.
 fn join(command: &JoinCommandJob, cancel: &Cancel) -> Result<(Planned, Summary)> {
     let (mut hosts, mut ring, mut retries) = (command.hosts, command.ring.clone(), command.retries);
-    let (asked, mut waits) = (Instant::now(), false);
     loop {
         match join_on(command, hosts, ring.as_ref(), cancel) {
             Err(ClusterError::Host { host, name, reason, lost: true }) if retries > 0 && hosts > 1 => {
@@ -89,23 +83,9 @@ fn join(command: &JoinCommandJob, cancel: &Cancel) -> Result<(Planned, Summary)>
                     file.hosts.remove(host);
                 }
             }
-            Err(ClusterError::Busy { name }) if asked.elapsed() < command.wait => {
-                if !waits {
-                    eprintln!("{name} is busy with another join; waiting for up to {} s", command.wait.as_secs());
-                }
-                waits = true;
-                // The jitter keeps waiting joins apart.
-                cancel.pause(PAUSE + PAUSE.mul_f64(jitter()));
-            }
             done => return Ok(done?),
         }
     }
-}
-
-/// Returns a random number from 0 to 1.
-fn jitter() -> f64 {
-    let random = RandomState::new().hash_one(process::id());
-    random as f64 / u64::MAX as f64
 }
 
 fn join_on(
@@ -114,7 +94,7 @@ fn join_on(
     ring: Option<&(RingFile, Identity)>,
     cancel: &Cancel,
 ) -> Result<(Planned, Summary), ClusterError> {
-    let planned = coordinator::plan(&command.job, hosts)?;
+    let planned = cluster::plan(&command.job, hosts)?;
     let launch: Box<dyn Launch> = match ring {
         Some((file, identity)) => {
             Box::new(RemoteHosts::new(file.clone(), identity.clone(), command.job.options.timeout))
@@ -125,8 +105,8 @@ fn join_on(
             Box::new(LocalProcesses::new(hosts, env::current_exe()?, arguments)?)
         }
     };
-    let shown = Shown::new(&planned);
-    let summary = coordinator::run(&command.job, &planned, &*launch, &shown, cancel);
+    let shown = Shown::new(&planned, command.job.options.wait);
+    let summary = cluster::run(&command.job, &planned, &*launch, &shown, cancel);
     shown.clear();
     Ok((planned, summary?))
 }

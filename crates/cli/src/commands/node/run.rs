@@ -7,8 +7,9 @@ use std::{
     thread,
 };
 
-use annulus_cluster::{Access, host::Member, node::Node, ring_file::RingFile};
+use annulus_cluster::{Access, Member, Node, RingFile};
 use annulus_roundabout::secure::{Authority, HostFiles, HostName, Role};
+use annulus_terminal::heap;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use tracing::{info, warn};
@@ -39,7 +40,8 @@ async fn serve(args: &NodeArgs, ring: &Path) -> Result<Outcome> {
     let access = Access::new(&args.allow_read, &args.allow_write, &file.certificates)?;
     let is_clear = file.trusted_network;
     let member = Member { file, identity, access, step_timeout: args.step_timeout };
-    let node = Arc::new(Node::listen(member, args.timeout)?);
+    let node = Node::listen(member, args.timeout)?.with_at_idle(heap::release);
+    let node = Arc::new(node);
     log_to_stderr()?;
     if is_clear {
         warn!("rows are sent unencrypted: trusted_network is true in {}", ring.display());

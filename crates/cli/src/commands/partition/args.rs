@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 
 use annulus_dataset::{
-    hot_keys::DEFAULT_HOT_SHARE,
-    output::{Compression, DEFAULT_PAGE_BYTES, Existing, OutputFormat, OutputOptions},
-    placement::PlacementSpec,
-    split::{JobSpec, Placing},
+    Compression, DEFAULT_HOT_SHARE, DEFAULT_PAGE_BYTES, Existing, JobSpec, OutputFormat, OutputOptions, PlacementSpec,
+    Placing,
 };
 use annulus_terminal::machine;
 use anyhow::{Result, bail};
@@ -19,6 +17,7 @@ Examples:
   annulus partition events/ --by user --into 64 --output parts
   annulus partition 'logs/*.csv' --by host,day --into 16 --output parts
   annulus partition orders.parquet --by id --into 8 --output parts --resume
+  annulus partition may.parquet --by id --into 8 --output parts --append
   annulus partition orders.parquet --by day --into 12 --output parts \\
     --ranges sample
   annulus partition visits/ --by site --into 32 --output parts \\
@@ -39,6 +38,10 @@ manifest.json, with the rows, key ranges and checksums (XXH64) of all files.
 
 A run that fails or is interrupted leaves its finished partitions, and
 --resume continues it.
+
+With --append, new files such as DIR/part-00007.append-1.parquet stand beside
+those of the dataset. The dataset stays as it was until all of them are
+complete.
 
 A key is hot if it has at least --hot-key-share of an average partition's
 rows. Hot keys are reported here and in manifest.json, with bounds for their
@@ -130,6 +133,12 @@ pub struct PartitionArgs {
     /// The old dataset is gone even if this run fails.
     #[arg(long)]
     pub overwrite: bool,
+    /// Add the rows to the dataset in the folder
+    ///
+    /// The dataset must have the same columns, format and placement. With --resume, an append that
+    /// did not finish continues.
+    #[arg(long, conflicts_with = "overwrite")]
+    pub append: bool,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
@@ -188,37 +197,32 @@ impl PartitionArgs {
             Some(DatasetCompression::Lz4) => Compression::Lz4,
             Some(DatasetCompression::Zstd) => Compression::Zstd,
         };
-        let existing = match (self.resume, self.overwrite) {
-            (true, _) => Existing::Resume,
-            (_, true) => Existing::Overwrite,
-            _ => Existing::Refuse,
+        let existing = match (self.append, self.resume) {
+            (true, true) => Existing::ResumeAppend,
+            (true, false) => Existing::Append,
+            (false, true) => Existing::Resume,
+            (false, false) if self.overwrite => Existing::Overwrite,
+            (false, false) => Existing::Refuse,
         };
         if self.page_size.is_some() && format != OutputFormat::Pages {
             bail!("--page-size needs --format pages, and the format is {}", format.name());
         }
-        let page_bytes = self.page_size.unwrap_or(DEFAULT_PAGE_BYTES);
-        let max_file_bytes = self.max_file_size.map(|bytes| bytes as u64);
-        let spec = JobSpec {
-            inputs: self.inputs,
-            input: self.reading.options()?,
-            into: self.into,
-            placing: placing(self.placing, self.by.len(), format),
-            by: self.by,
-            sort_by: self.sort_by.iter().map(|column| column.parse()).collect::<Result<_, _>>()?,
-            hot_key_share: self.hot_key_share,
-            split_hot_keys: self.split_hot_keys,
-            output: OutputOptions {
-                dir: self.output,
-                format,
-                compression,
-                max_file_bytes,
-                page_bytes,
-                sync: self.sync,
-                existing,
-            },
-            threads: self.threads.unwrap_or_else(machine::cores),
-            memory_limit: self.memory_limit,
-        };
+        let mut output = OutputOptions::new(self.output, format);
+        output.compression = compression;
+        output.max_file_bytes = self.max_file_size.map(|bytes| bytes as u64);
+        output.page_bytes = self.page_size.unwrap_or(DEFAULT_PAGE_BYTES);
+        output.sync = self.sync;
+        output.existing = existing;
+        let mut spec = JobSpec::new(self.inputs, output);
+        spec.input = self.reading.options()?;
+        spec.into = self.into;
+        spec.placing = placing(self.placing, self.by.len(), format);
+        spec.by = self.by;
+        spec.sort_by = self.sort_by.iter().map(|column| column.parse()).collect::<Result<_, _>>()?;
+        spec.hot_key_share = self.hot_key_share;
+        spec.split_hot_keys = self.split_hot_keys;
+        spec.threads = self.threads.unwrap_or_else(machine::cores);
+        spec.memory_limit = self.memory_limit;
         Ok(PartitionJob { spec, json: self.json })
     }
 }

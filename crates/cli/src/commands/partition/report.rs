@@ -1,9 +1,6 @@
 //! The result of `annulus partition`, as a table and as JSON.
 
-use annulus_dataset::{
-    output::{HotKeyEntry, MANIFEST_NAME, Manifest, QUARANTINE_NAME},
-    split::Summary,
-};
+use annulus_dataset::{HotKeyEntry, MANIFEST_NAME, Manifest, Summary};
 use annulus_terminal::report::plain;
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
@@ -13,6 +10,8 @@ use serde::Serialize;
 pub struct Done {
     pub summary: Summary,
     pub dir: String,
+    /// Whether rows were added to a dataset.
+    pub appended: bool,
     pub input_bytes: u64,
     pub seconds: f64,
 }
@@ -24,6 +23,8 @@ struct Report<'a> {
     rows_in: u64,
     rows_out: u64,
     rows_bad: u64,
+    /// The rows of the dataset: those of an append are added to others.
+    rows_total: u64,
     partitions: usize,
     partitions_kept: usize,
     partitions_empty: usize,
@@ -50,22 +51,26 @@ impl<'a> Report<'a> {
     fn new(done: &'a Done) -> Self {
         let manifest = &done.summary.manifest;
         let rows = || manifest.partitions.iter().map(|partition| partition.rows);
+        let added = manifest.appends.last().filter(|_| done.appended);
+        let hot_keys = added.map_or(&manifest.hot_keys, |added| &added.hot_keys);
+        let all_files = || manifest.partitions.iter().map(|partition| partition.files.len()).sum();
         Self {
             output: &done.dir,
             rows_in: done.summary.rows_in,
-            rows_out: manifest.rows,
-            rows_bad: manifest.rows_bad,
+            rows_out: added.map_or(manifest.rows, |added| added.rows),
+            rows_bad: added.map_or(manifest.rows_bad, |added| added.rows_bad),
+            rows_total: manifest.rows,
             partitions: manifest.partitions.len(),
             partitions_kept: done.summary.slots_kept,
             partitions_empty: rows().filter(|&rows| rows == 0).count(),
             partition_rows_min: rows().min().unwrap_or(0),
             partition_rows_max: rows().max().unwrap_or(0),
-            files: manifest.partitions.iter().map(|partition| partition.files.len()).sum(),
+            files: added.map_or_else(all_files, |added| added.files),
             bytes_in: done.input_bytes,
-            bytes_out: manifest.bytes,
+            bytes_out: added.map_or(manifest.bytes, |added| added.bytes),
             bytes_spilled: done.summary.bytes_spilled,
             seconds: thousandths(done.seconds),
-            hot_keys: manifest.hot_keys.iter().map(|entry| HotKey::new(entry, manifest)).collect(),
+            hot_keys: hot_keys.iter().map(|entry| HotKey::new(entry, manifest)).collect(),
         }
     }
 }
@@ -97,8 +102,14 @@ pub fn text(done: &Done) -> String {
     row("output", report.output.to_owned());
     row("rows", format!("{} in, {} out", HumanCount(report.rows_in), HumanCount(report.rows_out)));
     if report.rows_bad > 0 {
-        let kept = if done.summary.manifest.quarantine.is_some() { QUARANTINE_NAME } else { "skipped" };
+        let manifest = &done.summary.manifest;
+        let added = manifest.appends.last().filter(|_| done.appended);
+        let kept = added.map_or(&manifest.quarantine, |added| &added.quarantine);
+        let kept = kept.as_ref().map_or("skipped", |file| &file.name);
         row("bad rows", format!("{} ({kept})", HumanCount(report.rows_bad)));
+    }
+    if done.appended {
+        row("dataset", format!("{} rows", HumanCount(report.rows_total)));
     }
     let (least, most) = (HumanCount(report.partition_rows_min), HumanCount(report.partition_rows_max));
     row("partitions", format!("{} of {least} to {most} rows, {} empty", report.partitions, report.partitions_empty));

@@ -7,11 +7,7 @@ use std::{
     time::Instant,
 };
 
-use annulus_dataset::{
-    error::DatasetError,
-    output::is_unfinished,
-    split::{self, CancelToken, JobSpec, Progress},
-};
+use annulus_dataset::{CancelToken, DatasetError, Existing, JobSpec, Progress, can_resume, split};
 use annulus_terminal::progress;
 use anyhow::{Context, Result};
 use indicatif::{HumanCount, ProgressBar};
@@ -38,7 +34,7 @@ async fn split_until_interrupted(job: PartitionJob) -> Result<Outcome> {
     let mut signals = Signals::all()?;
     let cancel = CancelToken::new();
     let PartitionJob { spec, json } = job;
-    let dir = spec.output.dir.clone();
+    let (dir, existing) = (spec.output.dir.clone(), spec.output.existing);
     let mut work = spawn_blocking({
         let cancel = cancel.clone();
         move || split_files(spec, &cancel)
@@ -52,7 +48,7 @@ async fn split_until_interrupted(job: PartitionJob) -> Result<Outcome> {
                 Ok(Ok(Ok(done))) => done,
                 Ok(Ok(Err(error))) if !is_cancellation(&error) => return Err(error),
                 _ => {
-                    if !say_how_to_go_on(&dir) {
+                    if !say_how_to_go_on(&dir, existing) {
                         eprintln!("no partition was finished: the output of this run is removed");
                     }
                     return Ok(Outcome::Interrupted(signal));
@@ -61,7 +57,7 @@ async fn split_until_interrupted(job: PartitionJob) -> Result<Outcome> {
         }
         done = &mut work => done.context("a worker panicked")?.inspect_err(|error| {
             if !is_refusal(error) {
-                say_how_to_go_on(&dir);
+                say_how_to_go_on(&dir, existing);
             }
         })?,
     };
@@ -75,10 +71,10 @@ fn split_files(spec: JobSpec, cancel: &CancelToken) -> Result<Done> {
     let job = spec.plan()?;
     let input_bytes = job.dataset.total_bytes;
     let shown = Shown { bar: progress::bytes(input_bytes), rows: AtomicU64::new(0), start };
-    let summary = split::run(&job, &shown, cancel);
+    let summary = split(&job, &shown, cancel);
     shown.bar.finish_and_clear();
-    let dir = job.output.dir.display().to_string();
-    Ok(Done { summary: summary?, dir, input_bytes, seconds: start.elapsed().as_secs_f64() })
+    let (dir, appended) = (job.output.dir.display().to_string(), job.output.existing.appends());
+    Ok(Done { summary: summary?, dir, appended, input_bytes, seconds: start.elapsed().as_secs_f64() })
 }
 
 fn is_cancellation(error: &anyhow::Error) -> bool {
@@ -90,13 +86,14 @@ fn is_refusal(error: &anyhow::Error) -> bool {
 }
 
 /// Prints how to continue, and returns whether there are finished partitions.
-fn say_how_to_go_on(dir: &Path) -> bool {
-    let unfinished = is_unfinished(dir);
-    if unfinished {
+fn say_how_to_go_on(dir: &Path, existing: Existing) -> bool {
+    let (dir_shown, unfinished) = (dir.display(), can_resume(dir));
+    if unfinished && existing.appends() {
         eprintln!(
-            "'{}' has finished partitions: continue with --resume, or start again with --overwrite",
-            dir.display()
+            "'{dir_shown}' is unchanged: continue with --append --resume, or start the append again without --resume"
         );
+    } else if unfinished {
+        eprintln!("'{dir_shown}' has finished partitions: continue with --resume, or start again with --overwrite");
     }
     unfinished
 }

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use annulus_dataset::input::{BadRows, InputOptions};
+use annulus_dataset::{BadRows, InputOptions};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 

@@ -3,10 +3,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use annulus_dataset::{
-    error::DatasetError,
-    input::{DataFile, Dataset, Format},
-};
+use annulus_dataset::{DataFile, Dataset, DatasetError, Format};
 use annulus_terminal::units::counted;
 use anyhow::Result;
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};

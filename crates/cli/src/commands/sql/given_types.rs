@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use annulus_dataset::input::ColumnTypes;
+use annulus_dataset::ColumnTypes;
 use anyhow::{Result, bail};
 use arrow::datatypes::Schema;
 use datafusion::prelude::SessionConfig;

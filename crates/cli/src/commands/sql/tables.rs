@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use annulus_dataset::input::{Dataset, Format, InputOptions};
+use annulus_dataset::{Dataset, Format, InputOptions};
 use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use datafusion::{

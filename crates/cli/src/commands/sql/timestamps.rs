@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_dataset::output::for_parquet;
+use annulus_dataset::for_parquet;
 use arrow::{array::RecordBatch, compute::cast, error::ArrowError};
 use datafusion::{
     config::ConfigOptions,

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use annulus_dataset::output::for_parquet;
+use annulus_dataset::for_parquet;
 use anyhow::{Result, bail};
 use arrow::{
     array::RecordBatch,

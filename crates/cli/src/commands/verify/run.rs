@@ -2,7 +2,7 @@
 
 use std::io::{Write, stdout};
 
-use annulus_dataset::output::Verification;
+use annulus_dataset::Verification;
 use annulus_terminal::{progress, units::counted};
 use anyhow::{Context, Result};
 use indicatif::HumanBytes;

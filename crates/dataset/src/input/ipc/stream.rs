@@ -17,6 +17,7 @@ use crate::{
         paths::InputFile,
         schema::{Projection, project},
         unit::{Batches, Decoded, Part, Source, guard},
+        whole::WholeFile,
     },
 };
 
@@ -39,30 +40,14 @@ impl Source for StreamFile {
     }
 
     fn parts(self: Box<Self>, schema: &SchemaRef, _options: &InputOptions) -> Vec<Box<dyn Part>> {
-        vec![Box::new(WholeFile { file: self.file, schema: Arc::clone(schema) })]
+        vec![Box::new(WholeFile { file: self.file, schema: Arc::clone(schema), read })]
     }
 }
 
-struct WholeFile {
-    file: InputFile,
-    schema: SchemaRef,
-}
-
-impl Part for WholeFile {
-    fn path(&self) -> &str {
-        &self.file.path
-    }
-
-    fn bytes(&self) -> u64 {
-        self.file.bytes
-    }
-
-    fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
-        let mut reader = reader(&self.file.path)?;
-        let (decoder, found) = Decoder::of_stream(&mut reader, &self.file.path)?;
-        let schema = project(&self.schema, columns)?;
-        Ok(batches(Box::new(reader), decoder, &found, &schema, self.file.path.clone()))
-    }
+fn read(file: &InputFile, schema: &SchemaRef) -> Result<Batches, DatasetError> {
+    let mut reader = reader(&file.path)?;
+    let (decoder, found) = Decoder::of_stream(&mut reader, &file.path)?;
+    Ok(batches(Box::new(reader), decoder, &found, schema, file.path.clone()))
 }
 
 /// A stream that can be read once.

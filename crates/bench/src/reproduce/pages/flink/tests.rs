@@ -76,7 +76,7 @@ fn a_stop_ends_it() {
             assert!(!running.is_finished(), "it ended too early");
             std::thread::yield_now();
         }
-        stop.set();
+        stop.cancel();
         assert!(running.join().unwrap().is_err());
     });
 }

@@ -1,0 +1,191 @@
+//! Adding a run's files to a finished dataset.
+//!
+//! ```text
+//! finish(slot) -> journal.rs -> DIR/.annulus/added/     slot by slot
+//! complete()   -> final names, beside the dataset's files -> manifest.json, which lists both
+//! ```
+//! The dataset's own files and its manifest stay as they are until the new manifest replaces the
+//! old one. Readers of a dataset read the files of its manifest alone, so a run that is killed
+//! changes nothing for them. New names have the number of the append in them, so no file is
+//! replaced.
+
+use std::{collections::HashSet, path::Path};
+
+use super::{
+    Existing, OutputError, Settings,
+    journal::{Recorded, append_of, known_files},
+    manifest::{AppendEntry, ColumnEntry, Manifest},
+    open::{difference, same_settings},
+    partitions_by_folder,
+    publish::{Folder, journal_path},
+    quarantine::quarantine_name,
+};
+
+/// The setting that numbers an append, from 1.
+pub(super) const APPEND: &str = "append";
+
+/// What decides where a row goes, and what the files are: an append has the same.
+const COMMON: [&str; 5] = ["format", "placement", "by", "into", "sort_by"];
+
+/// The columns that an append writes.
+pub(super) struct Columns {
+    /// The columns of the files.
+    pub(super) of_files: Vec<ColumnEntry>,
+    /// The columns whose values name folders.
+    pub(super) of_folders: Vec<ColumnEntry>,
+}
+
+/// What was found in the folder.
+pub(super) enum Begun {
+    /// This append is complete already.
+    Complete(Manifest),
+    /// Rows are to be added to this dataset; an unfinished run of the same append has recorded
+    /// something, or nothing.
+    Adding(Manifest, Option<Recorded>),
+}
+
+/// Checks that the run fits the dataset in the folder, numbers the append in `settings`, and removes
+/// what another append has left unfinished.
+///
+/// # Errors
+/// If there is no complete dataset, the run does not fit it, or the file system refuses.
+pub(super) fn begin(
+    folder: &Folder,
+    existing: Existing,
+    settings: &mut Settings,
+    columns: &Columns,
+) -> Result<Begun, OutputError> {
+    let dir = || folder.dir().to_owned();
+    let Some(base) = Manifest::load(folder)? else { return Err(OutputError::NothingToAppendTo(dir())) };
+    check(folder.dir(), settings, columns, &base)?;
+    if let Some((path, message)) = base.missing_in(folder.dir()) {
+        return Err(OutputError::Incomplete { path, message });
+    }
+    let number = base.appends.len() + 1;
+    settings.insert(APPEND.to_owned(), number.to_string());
+    if existing.resumes() {
+        if let Some(recorded) = unfinished(folder, &base, number) {
+            same_settings(folder.dir(), settings, &recorded.settings)?;
+            folder.remove_of_append([quarantine_name(Some(number)).as_str()])?;
+            return Ok(Begun::Adding(base, Some(recorded)));
+        }
+        if base.appends.last().is_some_and(|last| is_same_run(settings, &last.settings)) {
+            if !base.is_whole(folder)? {
+                let (path, message) = (dir(), "files are damaged".to_owned());
+                return Err(OutputError::Incomplete { path, message });
+            }
+            folder.dismantle()?;
+            return Ok(Begun::Complete(base));
+        }
+    }
+    let own: HashSet<&str> = base.file_names().collect();
+    let left = known_files(&folder.journal_path())?.unwrap_or_default();
+    let left = left.into_iter().chain([quarantine_name(Some(number))]);
+    let left: Vec<String> = left.filter(|name| !own.contains(name.as_str())).collect();
+    folder.remove(left.iter().map(String::as_str))?;
+    folder.remove_added()?;
+    Ok(Begun::Adding(base, None))
+}
+
+/// What an unfinished run of append `number` has recorded. A journal that cannot be read, or that
+/// names files of the dataset, is not one of ours.
+fn unfinished(folder: &Folder, base: &Manifest, number: usize) -> Option<Recorded> {
+    let recorded = Recorded::load(folder).ok().flatten()?;
+    let own: HashSet<&str> = base.file_names().collect();
+    let is_ours = append_of(&recorded.settings) == Some(number);
+    (is_ours && recorded.file_names().iter().all(|name| !own.contains(name.as_str()))).then_some(recorded)
+}
+
+/// Whether two runs are the same but for the number of the append.
+fn is_same_run(now: &Settings, before: &Settings) -> bool {
+    let others = |settings: &Settings| -> Settings {
+        settings.iter().filter(|(name, _)| *name != APPEND).map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    others(now) == others(before)
+}
+
+/// An error unless a run's files can stand beside those of the dataset.
+fn check(dir: &Path, settings: &Settings, columns: &Columns, base: &Manifest) -> Result<(), OutputError> {
+    if let Some((setting, now, there)) = difference(settings, &base.settings, COMMON) {
+        return Err(OutputError::AppendDiffers { path: dir.to_owned(), setting, now, there });
+    }
+    let of_files = mismatch(&columns.of_files, &base.columns);
+    match of_files.or_else(|| mismatch(&columns.of_folders, &base.folder_columns)) {
+        Some(mismatch) => Err(OutputError::AppendColumns { path: dir.to_owned(), mismatch }),
+        None => Ok(()),
+    }
+}
+
+/// How the columns of a run differ from those of a dataset. Whether they may be null may differ.
+fn mismatch(now: &[ColumnEntry], there: &[ColumnEntry]) -> Option<String> {
+    for (place, there) in there.iter().enumerate() {
+        let Some(now) = now.get(place) else {
+            return Some(format!("the inputs have no column '{}'; give them the columns of the dataset", there.name));
+        };
+        if now.name != there.name {
+            return Some(format!(
+                "column {} is '{}', but '{}' in the dataset; give the inputs the same columns in the same order",
+                place + 1,
+                now.name,
+                there.name
+            ));
+        }
+        if now.data_type != there.data_type {
+            return Some(format!(
+                "column '{}' is {}, but {} in the dataset; give it that type (`types`)",
+                now.name, now.data_type, there.data_type
+            ));
+        }
+    }
+    let more = now.get(there.len())?;
+    Some(format!("the dataset has no column '{}'; leave it out of the inputs", more.name))
+}
+
+/// The manifest of a dataset and of the run that was added to it.
+pub(super) fn with_run(base: Manifest, run: Manifest) -> Manifest {
+    let files = run.partitions.iter().map(|partition| partition.files.len()).sum();
+    let Manifest { settings, rows, rows_bad, bytes, quarantine, hot_keys, .. } = run;
+    let mut both = Manifest {
+        columns: either_nullable(base.columns, &run.columns),
+        folder_columns: either_nullable(base.folder_columns, &run.folder_columns),
+        rows: base.rows + rows,
+        rows_bad: base.rows_bad + rows_bad,
+        bytes: base.bytes + bytes,
+        ..base
+    };
+    if both.folder_columns.is_empty() {
+        for (partition, new) in both.partitions.iter_mut().zip(run.partitions) {
+            partition.rows += new.rows;
+            partition.bytes += new.bytes;
+            partition.files.extend(new.files);
+        }
+    } else {
+        let all = both.partitions.into_iter().chain(run.partitions);
+        both.partitions = partitions_by_folder(all.flat_map(|partition| partition.files));
+    }
+    both.appends.push(AppendEntry { settings, rows, rows_bad, bytes, files, quarantine, hot_keys });
+    both
+}
+
+fn either_nullable(base: Vec<ColumnEntry>, run: &[ColumnEntry]) -> Vec<ColumnEntry> {
+    let both = |(base, run): (ColumnEntry, &ColumnEntry)| {
+        let nullable = base.nullable || run.nullable;
+        ColumnEntry { nullable, ..base }
+    };
+    base.into_iter().zip(run).map(both).collect()
+}
+
+/// The names that an append to the dataset in `dir` is giving to files, or has given since the
+/// caller read the manifest. They are not foreign files.
+pub(crate) fn names_of_append(dir: &Path) -> HashSet<String> {
+    let recorded = Recorded::read(&journal_path(dir)).ok().flatten();
+    let append = recorded.as_ref().and_then(|recorded| append_of(&recorded.settings));
+    let recorded = recorded.filter(|_| append.is_some());
+    let mut names: HashSet<String> = recorded.iter().flat_map(Recorded::file_names).collect();
+    names.extend(append.map(|number| quarantine_name(Some(number))));
+    // In this order: an append that ends meanwhile writes the manifest before the journal goes.
+    if let Some(manifest) = Manifest::find_in(dir) {
+        names.extend(manifest.file_names().map(str::to_owned));
+    }
+    names
+}

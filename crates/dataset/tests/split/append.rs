@@ -1,0 +1,305 @@
+//! Appending to a dataset: what it has afterwards, and what it still has when an append fails.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use annulus_dataset::{
+    BadRows, ColumnTypes, Dataset, Existing, HotFiles, Job, JobSpec, OutputError, OutputFormat, OutputOptions,
+    Placement, PlacementSpec, Placing, Verification, sample_ranges, split,
+};
+use tempfile::{TempDir, tempdir};
+
+use crate::support::*;
+
+const INTO: usize = 5;
+/// Rows of each input file; there are two to each run.
+const ROWS: usize = 350;
+
+/// The inputs of three runs, and a folder for the output.
+fn three_inputs() -> (TempDir, [Vec<String>; 3]) {
+    let temporary = tempdir().unwrap();
+    let inputs = [1, 2, 3].map(|seed| write_inputs(&temporary.path().join(seed.to_string()), seed, 2, ROWS, 50));
+    (temporary, inputs)
+}
+
+fn with(mut job: Job, existing: Existing) -> Job {
+    job.output.existing = existing;
+    job
+}
+
+/// The content of each visible file.
+fn content(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    visible(dir).into_iter().map(|name| (name.clone(), fs::read(dir.join(name)).unwrap())).collect()
+}
+
+/// The rows that the library reads from a folder, sorted.
+pub fn rows_read(dir: &Path) -> Vec<String> {
+    let dataset = Dataset::open(&[text(dir)], &Default::default()).unwrap();
+    let batches = dataset.units.iter().flat_map(|unit| unit.read().unwrap()).map(|decoded| decoded.unwrap().batch);
+    sorted(rows_of(&batches.collect::<Vec<_>>()))
+}
+
+pub fn check_verified(dir: &Path) {
+    assert_eq!(Verification::begin(dir).unwrap().run(|_| {}).unwrap().bad, []);
+}
+
+type Placed = fn(Job) -> Job;
+
+fn sorted_by(mut job: Job, column: &str) -> Job {
+    job.sort_by = vec![column.parse().unwrap()];
+    job
+}
+
+fn placed(mut job: Job, spec: &PlacementSpec) -> Job {
+    job.placement = Placement::new(spec, &job.dataset.schema, &job.by, INTO).unwrap();
+    job
+}
+
+#[test]
+fn two_appends_give_what_one_run_gives() {
+    let placements: [(&str, Placed); 6] = [
+        ("hash", |job| job),
+        ("views", |job| placed(job, &PlacementSpec::HashAsViews)),
+        ("key groups", |job| placed(job, &PlacementSpec::KeyGroups(64))),
+        ("ranges", |job| {
+            let points = ["100", "200", "300", "400"].map(|point| vec![point.to_owned()]);
+            placed(job, &PlacementSpec::Ranges(points.into()))
+        }),
+        ("sorted", |job| sorted_by(job, "price:desc")),
+        ("by value", by_value),
+    ];
+    for (name, place) in placements {
+        // Only names and columns differ between formats.
+        let formats = [OutputFormat::Parquet, OutputFormat::Ipc, OutputFormat::Pages];
+        for format in formats.into_iter().take(if name == "hash" { 3 } else { 1 }) {
+            let (temporary, inputs) = three_inputs();
+            let dir = out_dir(&temporary);
+            let job_of = |inputs: &[String], existing| with(place(job(inputs, &["id"], INTO, &dir, format)), existing);
+            run_silently(&job_of(&inputs[0], Existing::Refuse)).unwrap();
+            let old = content(&dir);
+            for added in &inputs[1..] {
+                run_silently(&job_of(added, Existing::Append)).unwrap();
+            }
+            let all = inputs.concat();
+            check_complete(&dir, &expected(&job_of(&all, Existing::Refuse), &all));
+            check_verified(&dir);
+            let manifest = manifest(&dir);
+            assert_eq!(manifest.rows as usize, 6 * ROWS, "{name}");
+            assert!(manifest.appends.iter().all(|append| append.rows as usize == 2 * ROWS), "{name}");
+            for (file, bytes) in old.iter().filter(|(file, _)| *file != "manifest.json") {
+                assert!(fs::read(dir.join(file)).unwrap() == *bytes, "{name}: '{file}' has changed");
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_placed_by_turns_and_hot_keys_are_appended() {
+    let (temporary, inputs) = three_inputs();
+    let dir = out_dir(&temporary);
+    let job_of = |inputs: &[String], existing| {
+        let mut job = with(job(inputs, &["int"], INTO, &dir, OutputFormat::Parquet), existing);
+        let hot = HotFiles::sample(&job.dataset, &PlacementSpec::Hash, &job.by, INTO, 0.5, Some(2));
+        job.hot_files = hot.unwrap();
+        job
+    };
+    run_silently(&job_of(&inputs[0], Existing::Refuse)).unwrap();
+    run_silently(&job_of(&inputs[1], Existing::Append)).unwrap();
+    let both = [&inputs[0][..], &inputs[1]].concat();
+    check_complete(&dir, &expected(&job_of(&both, Existing::Refuse), &both));
+    assert!(visible(&dir).iter().any(|name| name.contains(".hot-1.append-1.")), "{:?}", visible(&dir));
+    assert!(!manifest(&dir).appends[0].hot_keys.is_empty());
+
+    let dir = temporary.path().join("turns");
+    let job_of = |inputs: &[String], existing| {
+        let mut job = with(job(inputs, &["id"], 3, &dir, OutputFormat::Parquet), existing);
+        job.placement = Placement::new(&PlacementSpec::RoundRobin, &job.dataset.schema, &[], 3).unwrap();
+        job.by.clear();
+        job
+    };
+    run_silently(&job_of(&inputs[0], Existing::Refuse)).unwrap();
+    let before = rows_read(&dir);
+    run_silently(&job_of(&inputs[1], Existing::Append)).unwrap();
+    assert_eq!(before.len(), 2 * ROWS);
+    let rows: Vec<u64> = manifest(&dir).partitions.iter().map(|partition| partition.rows).collect();
+    assert!(rows.iter().max().unwrap() - rows.iter().min().unwrap() <= 2, "{rows:?}");
+    assert_eq!(rows_read(&dir).len(), 4 * ROWS);
+    check_verified(&dir);
+}
+
+#[test]
+fn sampled_ranges_are_those_of_the_dataset() {
+    let (temporary, inputs) = three_inputs();
+    let dir = out_dir(&temporary);
+    let spec = |inputs: &[String], existing| {
+        let mut output = OutputOptions::new(&dir, OutputFormat::Parquet);
+        output.existing = existing;
+        let mut spec = JobSpec::new(inputs.to_vec(), output);
+        (spec.by, spec.into) = (["short", "id"].map(str::to_owned).into(), Some(INTO));
+        spec.placing = Placing::SampledRanges;
+        spec
+    };
+    run_silently(&spec(&inputs[0], Existing::Refuse).plan().unwrap()).unwrap();
+    let job = spec(&inputs[1], Existing::Append).plan().unwrap();
+    // The key has nulls and texts; its own sample would cut it elsewhere.
+    let sampled = sample_ranges(&job.dataset, &job.by, INTO).unwrap();
+    assert_ne!(PlacementSpec::Splits(job.placement.splits().unwrap().to_vec()), sampled);
+    run_silently(&job).unwrap();
+    check_complete(&dir, &expected(&job, &[&inputs[0][..], &inputs[1]].concat()));
+}
+
+#[test]
+fn a_run_that_does_not_fit_is_refused_and_changes_nothing() {
+    let (temporary, inputs) = three_inputs();
+    let dir = out_dir(&temporary);
+    let base = || job(&inputs[0], &["id"], INTO, &dir, OutputFormat::Parquet);
+    run_silently(&base()).unwrap();
+    let before = content(&dir);
+    let append = |job: Job| {
+        let error = output_error(run_silently(&with(job, Existing::Append)));
+        assert!(error.is_refusal(), "{error}");
+        assert!(content(&dir) == before && !dir.join(".annulus").exists(), "{error}");
+        error.to_string()
+    };
+    let shown = dir.display();
+    let with_placement = |spec| placed(base(), &spec);
+    let cases = [
+        (job(&inputs[1], &["int"], INTO, &dir, OutputFormat::Parquet), "`by` is 'int', but 'id' in the dataset"),
+        (job(&inputs[1], &["id"], 4, &dir, OutputFormat::Parquet), "`into` is '4', but '5' in the dataset"),
+        (job(&inputs[1], &["id"], INTO, &dir, OutputFormat::Ipc), "`format` is 'arrow', but 'parquet' in the dataset"),
+        (with_placement(PlacementSpec::KeyGroups(8)), "`placement` is"),
+        (sorted_by(base(), "id"), "`sort_by` is 'id', but not given in the dataset"),
+        (by_value(base()), "`placement` is"),
+    ];
+    for (job, expected) in cases {
+        let error = append(job);
+        assert!(error.starts_with(&format!("cannot append to '{shown}': {expected}")), "{error}");
+    }
+    let csv = |name: &str, text: &str| {
+        let path = temporary.path().join(name);
+        fs::write(&path, text).unwrap();
+        self::text(&path)
+    };
+    let (old, dir) = (csv("old.csv", "id,amount\n1,10\n"), temporary.path().join("csv"));
+    run_silently(&job(&[old], &["id"], INTO, &dir, OutputFormat::Parquet)).unwrap();
+    let before = content(&dir);
+    for (number, (new, expected)) in [
+        ("id,amount\n1,1.5\n", "column 'amount' is Float64, but Int64 in the dataset; give it that type (`types`)"),
+        ("amount,id\n1,1\n", "column 1 is 'amount', but 'id' in the dataset"),
+        ("id\n1\n", "the inputs have no column 'amount'"),
+        ("id,amount,more\n1,1,1\n", "the dataset has no column 'more'"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let new = csv(&format!("{number}.csv"), new);
+        let job = with(job(&[new], &["id"], INTO, &dir, OutputFormat::Parquet), Existing::Append);
+        let error = output_error(run_silently(&job)).to_string();
+        assert!(error.contains(expected), "{error}");
+        assert!(content(&dir) == before && !dir.join(".annulus").exists(), "{error}");
+    }
+}
+
+#[test]
+fn there_must_be_a_complete_dataset() {
+    let (temporary, inputs) = three_inputs();
+    let dir = out_dir(&temporary);
+    let append = || with(job(&inputs[1], &["id"], INTO, &dir, OutputFormat::Parquet), Existing::Append);
+    assert!(matches!(output_error(run_silently(&append())), OutputError::NothingToAppendTo(_)));
+    assert!(!dir.exists(), "nothing is left");
+    run_silently(&with(append(), Existing::Refuse)).unwrap();
+    fs::remove_file(dir.join(&manifest(&dir).partitions[0].files[0].name)).unwrap();
+    assert!(matches!(output_error(run_silently(&append())), OutputError::Incomplete { .. }));
+}
+
+#[test]
+fn bad_rows_of_each_run_are_kept() {
+    let temporary = tempdir().unwrap();
+    let dir = out_dir(&temporary);
+    for (number, existing) in [Existing::Refuse, Existing::Append, Existing::Append].into_iter().enumerate() {
+        let path = temporary.path().join(format!("{number}.csv"));
+        fs::write(&path, "id,amount\n1,10\n2,twenty\n3,30\n").unwrap();
+        let mut output = OutputOptions::new(&dir, OutputFormat::Parquet);
+        output.existing = existing;
+        let mut spec = JobSpec::new(vec![text(&path)], output);
+        (spec.by, spec.into) = (vec!["id".to_owned()], Some(2));
+        let types = ColumnTypes::parse("id=int,amount=int", false).unwrap();
+        spec.input = spec.input.with_types(types).with_on_bad_row(BadRows::Quarantine);
+        run_silently(&spec.plan().unwrap()).unwrap();
+    }
+    let manifest = manifest(&dir);
+    assert_eq!((manifest.rows, manifest.rows_bad), (6, 3));
+    let quarantined: Vec<String> = visible(&dir).into_iter().filter(|name| name.starts_with("quarantine")).collect();
+    assert_eq!(quarantined, ["quarantine.append-1.jsonl", "quarantine.append-2.jsonl", "quarantine.jsonl"]);
+    check_verified(&dir);
+    assert_eq!(rows_read(&dir).len(), 6, "they are no rows of the dataset");
+}
+
+/// All batches of a run, and most of its 90 files.
+const MOST_EVENTS: usize = 2 * ROWS / 50 + 85;
+
+/// Stops an append when so many batches and files were worked on.
+fn stop_after(job: &Job, events: usize) {
+    let stop = CancelAfter::new(events);
+    let cancel = stop.cancel.clone();
+    split(job, &stop, &cancel).unwrap_err();
+}
+
+#[test]
+fn an_append_that_stopped_changes_nothing_and_is_resumed() {
+    let (temporary, inputs) = three_inputs();
+    let dir = out_dir(&temporary);
+    let job_of = |inputs: &[String], existing| with(job(inputs, &["id"], 90, &dir, OutputFormat::Ipc), existing);
+    let base = job_of(&inputs[0], Existing::Refuse);
+    run_silently(&base).unwrap();
+    let before = content(&dir);
+    stop_after(&job_of(&inputs[1], Existing::Append), MOST_EVENTS);
+    assert!(content(&dir) == before);
+    let finished = fs::read_dir(dir.join(".annulus/added")).unwrap().count();
+    assert!((80..90).contains(&finished), "{finished}");
+    assert_eq!(rows_read(&dir).len(), 2 * ROWS);
+    check_verified(&dir);
+
+    // Another job does not go on with it.
+    let other = output_error(run_silently(&job_of(&inputs[2], Existing::ResumeAppend)));
+    assert!(matches!(&other, OutputError::ResumeDiffers { setting, .. } if setting == "input"), "{other}");
+
+    // As a run that is killed while it gives names leaves them.
+    let added = fs::read_dir(dir.join(".annulus/added")).unwrap().next().unwrap().unwrap();
+    fs::rename(added.path(), dir.join(added.file_name())).unwrap();
+    assert_eq!(rows_read(&dir).len(), 2 * ROWS);
+    check_verified(&dir);
+
+    let summary = run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap();
+    // Those without rows have no file.
+    assert!(summary.slots_kept >= finished);
+    let both = [&inputs[0][..], &inputs[1]].concat();
+    check_complete(&dir, &expected(&base, &both));
+    check_verified(&dir);
+
+    // It is complete, and is not repeated; a new one is.
+    let after = content(&dir);
+    assert_eq!(run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap().rows_in as usize, 2 * ROWS);
+    assert!(content(&dir) == after && !dir.join(".annulus").exists());
+    run_silently(&job_of(&inputs[2], Existing::ResumeAppend)).unwrap();
+    check_complete(&dir, &expected(&base, &inputs.concat()));
+}
+
+#[test]
+fn another_append_removes_what_a_stopped_one_left() {
+    let (temporary, inputs) = three_inputs();
+    let dir = out_dir(&temporary);
+    let job_of = |inputs: &[String], existing| with(job(inputs, &["id"], 90, &dir, OutputFormat::Ipc), existing);
+    let base = job_of(&inputs[0], Existing::Refuse);
+    run_silently(&base).unwrap();
+    stop_after(&job_of(&inputs[1], Existing::Append), MOST_EVENTS);
+    for added in fs::read_dir(dir.join(".annulus/added")).unwrap().take(3) {
+        let added = added.unwrap();
+        fs::rename(added.path(), dir.join(added.file_name())).unwrap();
+    }
+    run_silently(&job_of(&inputs[2], Existing::Append)).unwrap();
+    check_complete(&dir, &expected(&base, &[&inputs[0][..], &inputs[2]].concat()));
+
+    stop_after(&job_of(&inputs[1], Existing::Append), MOST_EVENTS);
+    run_silently(&job_of(&inputs[1], Existing::Overwrite)).unwrap();
+    check_complete(&dir, &expected(&base, &inputs[1]));
+}
