@@ -88,6 +88,7 @@ fn a_page_and_a_table_show_the_ratios() {
     let arguments = ["--shapes", "2x2", "--payloads", "c", "--paths", "gather,reserve", "--html", "page.html"];
     let (stdout, _) = ends(0, folder.path(), &arguments);
     assert!(stdout.contains("2 worker threads; lineitem at scale factor 0.01"), "{stdout}");
+    assert!(stdout.contains("medians of 1 round;") && !stdout.contains("1 rounds"), "{stdout}");
     assert_eq!(stdout.matches("│ c ").count(), 6, "a row for each path and kind of consumers: {stdout}");
 
     let page = fs::read_to_string(folder.path().join("page.html")).expect("the page");

@@ -31,6 +31,7 @@ Examples:
   annulus tpch                            compare stock DataFusion with Annulus
   annulus bench repartition               compare the two operators alone
   annulus reproduce cyclo-join            draw the figures of a paper
+  annulus help inputs                     read about a topic
 
 Exit codes: 0 for success, 1 for a failure or for answers that differ, 130 if
 interrupted (143 by SIGTERM, 129 by SIGHUP).";
@@ -103,9 +104,9 @@ pub enum Command {
     /// Reproduce the figures of a paper on this machine
     #[command(subcommand)]
     Reproduce(ReproduceCommand),
-    /// Print a shell's completions of this command line
+    /// Print shell completions
     Completions(CompletionsArgs),
-    /// Print manual pages, or write them to a folder
+    /// Print a manual page, or write all of them to a folder
     Man(ManArgs),
     /// Print the help of a command, or a page on a topic
     Help(HelpArgs),

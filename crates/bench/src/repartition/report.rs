@@ -8,6 +8,7 @@ use annulus_terminal::{
         chart::{BarGroup, bars},
         page, plain,
     },
+    units,
 };
 use serde::Serialize;
 
@@ -148,10 +149,11 @@ impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { machine, scale, rows, generated, rounds, memory_limit } = self;
         let limit_mb = megabytes(*memory_limit as u64);
+        let (rows, rounds) = (units::counted(*rows as u64, "row"), units::counted(*rounds as u64, "round"));
         write!(
             f,
-            "{machine}; lineitem at scale factor {scale}, {rows} rows, generated in {:.1} s; medians of \
-             {rounds} rounds; slow consumers with a memory pool of {limit_mb} MB",
+            "{machine}; lineitem at scale factor {scale}, {rows}, generated in {:.1} s; medians of {rounds}; slow \
+             consumers with a memory pool of {limit_mb} MB",
             generated.as_secs_f64()
         )
     }

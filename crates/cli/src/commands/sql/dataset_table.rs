@@ -4,6 +4,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use annulus_dataset::{DataFile, Dataset, DatasetError, Format};
+use annulus_terminal::units::counted;
 use anyhow::Result;
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
@@ -214,7 +215,7 @@ impl PartitionStream for Units {
                 }
             }
             if bad > 0 {
-                eprintln!("{bad} rows of '{}' could not be read, and were skipped", dataset.files[0].path);
+                eprintln!("skipped {} of '{}'", counted(bad as u64, "bad row"), dataset.files[0].path);
             }
             Ok(())
         });

@@ -5,6 +5,7 @@ use std::{
     time::Instant,
 };
 
+use annulus_terminal::units::counted;
 use anyhow::Result;
 use arrow::util::display::FormatOptions;
 use datafusion::{execution::SendableRecordBatchStream, prelude::SessionContext};
@@ -101,7 +102,7 @@ impl View {
 
 /// Formats a number of rows: "1 row" or "2,000 rows".
 pub fn row_count(rows: usize) -> String {
-    format!("{} {}", HumanCount(rows as u64), if rows == 1 { "row" } else { "rows" })
+    counted(rows as u64, "row")
 }
 
 fn terminal_width() -> Option<usize> {

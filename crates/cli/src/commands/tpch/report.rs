@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use annulus_datafusion::ExchangeReport;
-use annulus_terminal::report::{
-    chart::{BarGroup, bars},
-    page, plain,
+use annulus_terminal::{
+    report::{
+        chart::{BarGroup, bars},
+        page, plain,
+    },
+    units::counted,
 };
 use serde::Serialize;
 
@@ -87,7 +90,7 @@ pub fn summary(reports: &[QueryReport]) -> String {
         ),
         None => "no times".to_owned(),
     };
-    format!("{} queries: {times}; {verdict}", reports.len())
+    format!("{}: {times}; {verdict}", counted(reports.len() as u64, "query"))
 }
 
 /// Returns an HTML page with bar charts.
@@ -103,10 +106,9 @@ pub fn page(reports: &[QueryReport], job: &TpchJob) -> String {
     let partitions = job.limits.target_partitions.map_or("one per core".to_owned(), |count| count.to_string());
     let memory = job.limits.memory_bytes.map_or("unlimited".to_owned(), |bytes| format!("{bytes} bytes"));
     let lead = format!(
-        "Scale factor {}, {} timed runs on each engine in turn, medians; target partitions: {partitions}; \
-            memory: {memory}. {}.",
+        "Scale factor {}, {} on each engine in turn, medians; target partitions: {partitions}; memory: {memory}. {}.",
         job.scale,
-        job.iterations,
+        counted(job.iterations as u64, "timed run"),
         summary(reports)
     );
     let rows: Vec<_> = reports.iter().map(cells).collect();
@@ -177,6 +179,7 @@ mod tests {
     fn the_summary_names_wrong_queries() {
         let line = summary(&[report(1, 300, 100), QueryReport::new(3)]);
         assert!(line.contains("NOT EQUAL: 3"), "{line}");
-        assert!(summary(&[QueryReport::new(3)]).contains("no times"));
+        let one = summary(&[QueryReport::new(3)]);
+        assert!(one.starts_with("1 query: no times"), "{one}");
     }
 }

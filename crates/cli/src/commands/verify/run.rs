@@ -3,7 +3,7 @@
 use std::io::{Write, stdout};
 
 use annulus_dataset::Verification;
-use annulus_terminal::progress;
+use annulus_terminal::{progress, units::counted};
 use anyhow::{Context, Result};
 use indicatif::HumanBytes;
 use tokio::task::spawn_blocking;
@@ -30,9 +30,10 @@ pub fn run(args: VerifyArgs) -> Result<Outcome> {
             for file in &found.bad {
                 writeln!(out, "'{}' {}", args.dir.join(&file.name).display(), file.reason).context("cannot print")?;
             }
-            let (files, bytes, bad) = (found.files, HumanBytes(found.bytes), found.bad.len());
+            let (bytes, bad) = (HumanBytes(found.bytes), found.bad.len());
+            let files = counted(found.files as u64, "file");
             let result = if bad == 0 { "all match the manifest".to_owned() } else { format!("{bad} bad") };
-            writeln!(out, "{files} files of '{}', {bytes}: {result}", args.dir.display()).context("cannot print")?;
+            writeln!(out, "{files} of '{}', {bytes}: {result}", args.dir.display()).context("cannot print")?;
         }
         Ok(if found.bad.is_empty() { Outcome::Done } else { Outcome::Differs })
     }))
