@@ -8,7 +8,7 @@ shopt -s lastpipe
 source "$(dirname "$0")/env.sh"
 
 # Rust lines beyond rustfmt's width that are still there.
-WIDE_LINES_MAX=38
+WIDE_LINES_MAX=14
 
 failed=0
 # Prints a finding's heading and its lines, if there are any.

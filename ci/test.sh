@@ -5,6 +5,11 @@ set -euo pipefail
 source "$(dirname "$0")/env.sh"
 
 cargo test --workspace --locked
+# The examples that take no arguments, which the tests have built.
+git ls-files 'crates/*/examples/*.rs' | xargs grep -L 'env::args' | while read -r example; do
+    echo "example $example"
+    "$CARGO_TARGET_DIR/debug/examples/$(basename "$example" .rs)" >/dev/null </dev/null
+done
 # The links over libfabric, with what was built above, and rings of machines that use them.
 cargo test --workspace --locked --features annulus-cli/ofi --test ring --test processes --test fabric --test stopped
 cargo test --workspace --locked --features annulus-cli/ofi --test join -- machines:: interrupted

@@ -1,6 +1,6 @@
-//! Loops that the compiler turns into vector instructions, for the vectors that the machine has.
+//! Loops that the compiler turns into vector instructions of the machine.
 
-/// Compiles a function also for AVX2 and AVX-512 and calls the best one that the machine has.
+/// Compiles a function also for AVX2 and AVX-512, and calls the best one that the machine supports.
 macro_rules! vectorised {
     ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),*) $body:block) => {
         $(#[$doc])*
@@ -19,11 +19,11 @@ macro_rules! vectorised {
                     body($($arg),*)
                 }
                 if annulus_pages::simd::has_avx512() {
-                    // SAFETY: the features are there.
+                    // SAFETY: the machine has the features.
                     return unsafe { avx512($($arg),*) };
                 }
                 if std::arch::is_x86_feature_detected!("avx2") {
-                    // SAFETY: the feature is there.
+                    // SAFETY: the machine has the feature.
                     return unsafe { avx2($($arg),*) };
                 }
             }

@@ -10,13 +10,14 @@ use std::{
 use annulus_baselines::{
     generator::{Generator, Keys, Payload, Placement, check},
     partitioner::{Job, Partitioner, Ranges, best_cases, paper},
+    source::{TupleReader, TupleSource},
 };
 use annulus_pages::{
-    error::PagesError,
+    PagesError,
     memory::{Heap, PageMemory, Pool},
-    page::{Block, Layout, PageShape, PayloadSize},
+    page::{Block, PageLayout, PageShape, PayloadSize},
     ranges::Stores,
-    tuples::{TupleBatch, TupleReader, TupleSource},
+    tuples::TupleBatch,
 };
 use annulus_rows::partition::Modulo;
 use proptest::prelude::*;
@@ -39,7 +40,7 @@ struct Case {
     partitions: usize,
     threads: usize,
     page_bytes: usize,
-    layout: Layout,
+    layout: PageLayout,
     buffer_bytes: usize,
 }
 
@@ -74,7 +75,8 @@ fn keys() -> impl Strategy<Value = Keys> {
 
 fn payload() -> impl Strategy<Value = Payload> {
     let fixed = prop_oneof![Just(0), Just(12), Just(96), 1_u32..=150];
-    prop_oneof![3 => fixed.prop_map(Payload::Fixed), 2 => (0_u32..=300).prop_map(Payload::UpTo), 1 => (1000_u32..=4000).prop_map(Payload::UpTo)]
+    let (short, long) = ((0_u32..=300).prop_map(Payload::UpTo), (1000_u32..=4000).prop_map(Payload::UpTo));
+    prop_oneof![3 => fixed.prop_map(Payload::Fixed), 2 => short, 1 => long]
 }
 
 fn case() -> impl Strategy<Value = Case> {
@@ -85,7 +87,7 @@ fn case() -> impl Strategy<Value = Case> {
     (source, job).prop_map(
         |((tuples, seed, keys, payload, batch_tuples), (partitions, threads, page, compact, buffer_bytes))| {
             let compact = compact && matches!(payload, Payload::Fixed(_));
-            let layout = if compact { Layout::Compact } else { Layout::Slotted };
+            let layout = if compact { PageLayout::Compact } else { PageLayout::Slotted };
             // Few tuples on few pages, else most would have but one page a partition.
             let tuples = if matches!(payload, Payload::UpTo(1000..)) { tuples / 20 } else { tuples };
             let page_bytes = page * (4 << 10);
@@ -220,7 +222,8 @@ proptest! {
             let limit = (memory.taken.load(Relaxed) as f64 * left) as usize;
             let (memory, source) = (Limited::new(case.page_bytes, limit), generator.again());
             match variant.shuffle(&case.job(&memory, &source)) {
-                // How many pages a variant takes depends on its threads' timing, but it cannot do with fewer than it fills.
+                // The number of pages that a variant takes depends on its threads' timing, but it is not below that
+                // of the pages that it fills.
                 Ok(shuffled) => {
                     let fixed = matches!(case.payload, Payload::Fixed(_)) && placement == Placement::ByKey;
                     prop_assert!(!fixed || limit >= used, "{} made pages of nothing", variant.name());
@@ -241,7 +244,8 @@ proptest! {
             let source = generator.again();
             let ranges = Ranges { pool: pool.clone(), stores: Stores::Cached };
             let shuffled = ranges.shuffle(&case.job(pool, &source));
-            shuffled.map(|shuffled| check(&shuffled, &source, &case.shape(), Modulo::new(case.partitions), Placement::ByKey))
+            let partitions = Modulo::new(case.partitions);
+            shuffled.map(|shuffled| check(&shuffled, &source, &case.shape(), partitions, Placement::ByKey))
         };
         let plenty = pool(PLENTY);
         prop_assert_eq!(run(&plenty), Ok(Ok(())));
@@ -284,7 +288,7 @@ fn jobs_that_cannot_be_run_are_refused() {
         partitions: 7,
         threads: 3,
         page_bytes: 4 << 10,
-        layout: Layout::Slotted,
+        layout: PageLayout::Slotted,
         buffer_bytes: 1 << 20,
     };
     let (heap, other, source) = (Heap::new(4 << 10), Heap::new(8 << 10), case.generator());
@@ -296,7 +300,7 @@ fn jobs_that_cannot_be_run_are_refused() {
         assert!(matches!(no_threads, PagesError::Option { option: "threads", .. }), "{no_threads}");
         let other_size = error(&case.job(&other, &source));
         assert!(matches!(other_size, PagesError::Option { option: "page_bytes", .. }), "{other_size}");
-        let fixed = PageShape::new(4 << 10, Layout::Slotted, PayloadSize::Fixed(12)).unwrap();
+        let fixed = PageShape::new(4 << 10, PageLayout::Slotted, PayloadSize::Fixed(12)).unwrap();
         let other_batch = error(&Job { shape: fixed, ..case.job(&heap, &case.generator()) });
         assert!(matches!(other_batch, PagesError::Batch { .. }), "{other_batch}");
         heap.take_peak();
@@ -307,9 +311,9 @@ fn jobs_that_cannot_be_run_are_refused() {
 #[test]
 fn blocks_smaller_than_the_memory_says_are_refused() {
     for (payload, layout) in [
-        (Payload::Fixed(12), Layout::Slotted),
-        (Payload::Fixed(96), Layout::Compact),
-        (Payload::UpTo(300), Layout::Slotted),
+        (Payload::Fixed(12), PageLayout::Slotted),
+        (Payload::Fixed(96), PageLayout::Compact),
+        (Payload::UpTo(300), PageLayout::Slotted),
     ] {
         let case = Case {
             tuples: 20_000,

@@ -1,7 +1,10 @@
 //! A source of tuples that can be stopped.
 
-use annulus_baselines::generator::Generator;
-use annulus_pages::tuples::{TupleBatch, TupleReader, TupleSource};
+use annulus_baselines::{
+    generator::Generator,
+    source::{TupleReader, TupleSource},
+};
+use annulus_pages::TupleBatch;
 use annulus_terminal::Stop;
 
 /// A generator that has no more tuples once `stop` is set.

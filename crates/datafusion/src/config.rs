@@ -36,7 +36,8 @@ config_namespace! {
         pub groups: usize, default = 1
         /// Number of batches in a group, 0 for one for each input partition
         pub slots: usize, default = 0
-        /// Bytes of memory for the rows of slow consumers before they are spilled, 0 for as much as the memory pool grants
+        /// Bytes of memory for the rows of slow consumers before they are spilled, 0 for as much as the
+        /// memory pool grants
         pub overflow_limit: usize, default = 0
         /// Whether plans are printed exactly as with DataFusion's own operator, for tests that compare
         /// plans

@@ -5,11 +5,31 @@ use datafusion::execution::SessionStateBuilder;
 use crate::{config::AnnulusConfig, rule::RingRepartition};
 
 /// Installs Annulus in a DataFusion session.
+///
+/// ```
+/// use annulus_datafusion::SessionStateBuilderExt;
+/// use datafusion::{
+///     execution::SessionStateBuilder,
+///     prelude::{SessionConfig, SessionContext},
+/// };
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> datafusion::error::Result<()> {
+/// let config = SessionConfig::new().with_information_schema(true);
+/// let builder = SessionStateBuilder::new_with_default_features().with_config(config);
+/// let state = builder.with_annulus().build();
+/// let context = SessionContext::new_with_state(state);
+/// context.sql("SET annulus.strategy = 'stock'").await?;
+/// let shown = context.sql("SHOW annulus.strategy").await?.to_string().await?;
+/// assert!(shown.contains("stock"));
+/// # Ok(())
+/// # }
+/// ```
 pub trait SessionStateBuilderExt {
     /// Adds the options (`annulus.*`) and the rule that replaces hash repartitions by the exchange.
     ///
     /// Call it after `with_config` and `with_physical_optimizer_rules`, which replace what it
-    /// edits. Options and a rule that are installed already are kept, so an existing session
+    /// edits. It keeps options and a rule that are installed already, so an existing session
     /// may be rebuilt with it.
     #[must_use]
     fn with_annulus(self) -> Self;

@@ -1,8 +1,8 @@
-//! What can go wrong with a dataset.
+//! The errors of reading, placing and splitting datasets.
 
 use std::io;
 
-use annulus_pages::{codec::CodecError, error::PagesError};
+use annulus_pages::{PagesError, codec::CodecError};
 use annulus_rows::error::RowsError;
 use annulus_sync::Cancelled;
 use arrow::error::ArrowError;
@@ -10,19 +10,19 @@ use thiserror::Error;
 
 use crate::output::OutputError;
 
-/// Why a dataset cannot be read, placed or written. Each names the file, column or option, and what
-/// to do.
+/// The reason why a dataset cannot be read, placed or written. Each names the file, column or
+/// option, and what to do.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DatasetError {
-    /// The operating system refused.
+    /// The operating system refused an action.
     #[error("cannot {action} '{path}': {source}")]
     Io {
-        /// What was tried, as in "cannot {action}".
+        /// The action, as in "cannot {action}".
         action: &'static str,
         /// The file or folder.
         path: String,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// An input names no file.
@@ -33,7 +33,7 @@ pub enum DatasetError {
         /// What to do about it.
         remedy: &'static str,
     },
-    /// A file's format cannot be told.
+    /// A file's format is not known.
     #[error("cannot tell the format of '{path}': {remedy}")]
     UnknownFormat {
         /// The file.
@@ -41,7 +41,7 @@ pub enum DatasetError {
         /// What to do about it.
         remedy: &'static str,
     },
-    /// A file is not what its format says: damaged, cut short, or of another format.
+    /// A file is damaged, cut short, or of another format.
     #[error("cannot read '{path}': {reason}")]
     Corrupt {
         /// The file.
@@ -49,7 +49,7 @@ pub enum DatasetError {
         /// What was found, and where.
         reason: String,
     },
-    /// A line cannot be read, and bad rows are to fail.
+    /// A line cannot be read, and a bad row is an error.
     #[error(
         "'{file}', line {line}{}: {reason}; correct it{}, or leave such rows out (`on_bad_row` skip, or \
             quarantine in partition)",
@@ -62,12 +62,12 @@ pub enum DatasetError {
         file: String,
         /// The line, from 1.
         line: u64,
-        /// The column, where one can be blamed.
+        /// The column with the wrong value, if it is known.
         column: Option<String>,
         /// What is wrong with it.
         reason: String,
     },
-    /// The files of a dataset do not have the same columns.
+    /// The files of a dataset have different columns.
     #[error("'{path}', column '{column}': {reason}")]
     Schema {
         /// The file that differs from those before it.
@@ -82,10 +82,10 @@ pub enum DatasetError {
     Key {
         /// The column.
         column: String,
-        /// Why not, and what to do about it.
+        /// The reason, and what to do about it.
         reason: String,
     },
-    /// An option is outside what is possible.
+    /// An option has a value that is not possible.
     #[error("`{option}` is {value}: {remedy}")]
     Config {
         /// The option's name.
@@ -107,13 +107,13 @@ pub enum DatasetError {
     /// Rows could not be put on pages.
     #[error(transparent)]
     Pages(#[from] PagesError),
-    /// Rows cannot be spilled, or not be read back.
+    /// Rows cannot be spilled or read back.
     #[error(
         "rows cannot be spilled: {0}; with more memory (`memory_limit`) or fewer partitions (`into`) they need not be"
     )]
     Rows(#[from] CodecError),
-    /// The run was asked to stop.
-    #[error("the run was cancelled; go on with `resume` if it had finished any partition")]
+    /// The run was cancelled.
+    #[error("the run was cancelled; continue with `resume` if it had finished any partition")]
     Cancelled,
 }
 

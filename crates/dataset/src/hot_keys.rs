@@ -14,7 +14,7 @@ use crate::{
     placement::{KeyHasher, Placement, PlacementSpec, Scratch},
 };
 
-/// A key is hot if it has this share of the rows of an average partition, if not told otherwise.
+/// The default share of an average partition's rows from which on a key is hot.
 pub const DEFAULT_HOT_SHARE: f64 = 0.5;
 /// So few counters are cheap, and so many are the most.
 const COUNTERS: std::ops::RangeInclusive<usize> = 1 << 11..=1 << 16;
@@ -110,9 +110,9 @@ pub struct HotKey {
     pub partition: Target,
     /// Its columns' values, as people read them; cut after 200 characters.
     pub text: String,
-    /// It has at least so many rows.
+    /// The least number of its rows.
     pub rows_min: u64,
-    /// It has at most so many rows.
+    /// The greatest number of its rows.
     pub rows_max: u64,
 }
 

@@ -139,7 +139,7 @@ fn what_cannot_be_placed_is_refused_by_name() {
     let ranges = PlacementSpec::Ranges(vec![keys(&["1"])]);
     assert!(refused(ranges, &maps, &["map"], 2).contains("key column 'map': a value of `ranges` is none of its type"));
     let splits = PlacementSpec::Splits(vec![Arc::new(Int64Array::from(vec![2, 1]))]);
-    assert!(refused(splits.clone(), &batch, &["k"], 3).contains("split_points is unordered"));
+    assert!(refused(splits.clone(), &batch, &["k"], 3).contains("invalid split points: sort them"));
     assert!(refused(splits.clone(), &batch, &["k"], 2).contains("2 values for 2 partitions"));
     assert!(refused(splits, &maps, &["map"], 3).contains("other types"));
 }
@@ -208,7 +208,8 @@ proptest! {
         let batch = numbers(values.iter().copied());
         let spec = PlacementSpec::Ranges(points.iter().map(|point| vec![point.to_string()]).collect());
         let targets = place(&spec, &batch, &["k"], points.len() + 1).unwrap();
-        let model = |value: &Option<i64>| value.map_or(0, |value| points.iter().filter(|point| **point <= value).count()) as u16;
+        let below = |value| points.iter().filter(|point| **point <= value).count();
+        let model = |value: &Option<i64>| value.map_or(0, below) as u16;
         prop_assert_eq!(targets, values.iter().map(model).collect::<Vec<_>>());
     }
 

@@ -158,7 +158,7 @@ impl ExchangeConfig {
     }
 
     /// Returns the slots of a group: with the default, the number of producers.
-    pub(crate) fn slots(&self) -> usize {
+    pub(crate) fn group_slots(&self) -> usize {
         if self.slots == 0 { self.producers } else { self.slots }
     }
 
@@ -175,7 +175,7 @@ impl ExchangeConfig {
         range("consumers", self.consumers, 1 << 16, "choose 1 to 65536")?;
         range("batch_rows", self.batch_rows, 1 << 24, "choose 1 to 16777216")?;
         range("groups", self.groups, 64, "choose 1 to 64")?;
-        range("slots", self.slots(), 1 << 16, "choose 1 to 65536, or 0 for one per producer")
+        range("slots", self.group_slots(), 1 << 16, "choose 1 to 65536, or 0 for one per producer")
     }
 
     /// Returns the path that an exchange of this configuration takes for batches of `schema`:

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, sync::Arc};
 
-use annulus_rows::error::RowsError;
+pub use annulus_rows::RowsError;
 use arrow::error::ArrowError;
 use thiserror::Error as ThisError;
 
@@ -28,15 +28,7 @@ pub enum ExchangeError {
     /// A batch was sent without waiting for admission.
     #[error("the exchange is full: wait until the producer is ready before sending")]
     Full,
-    /// A batch does not have the columns of the exchange.
-    #[error("the batch has columns ({found}): expected ({expected}) as in the exchange")]
-    Schema {
-        /// The columns of the exchange.
-        expected: String,
-        /// The columns of the batch.
-        found: String,
-    },
-    /// An option or an argument is outside its limits.
+    /// An option of the configuration is outside its limits.
     #[error("invalid {option} '{value}': {remedy}")]
     Config {
         /// The option's name.
@@ -46,7 +38,8 @@ pub enum ExchangeError {
         /// The allowed values, or what to use instead.
         remedy: &'static str,
     },
-    /// Rows could not be copied.
+    /// A batch does not have the columns of the exchange or one hash for each row, or rows could
+    /// not be copied.
     #[error(transparent)]
     Rows(#[from] RowsError),
 }

@@ -5,6 +5,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use annulus_rows::RowsError;
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use crate::{
@@ -218,11 +219,9 @@ impl Producer {
 
     fn check(&self, batch: &RecordBatch, hashes: &[u64]) -> Result<(), ExchangeError> {
         if hashes.len() != batch.num_rows() {
-            return Err(ExchangeError::Config {
-                option: "number of hashes",
-                value: hashes.len().to_string(),
-                remedy: "give one hash for each row of the batch",
-            });
+            let (argument, value) = ("number of hashes", hashes.len().to_string());
+            let remedy = "give one hash for each row of the batch";
+            return Err(RowsError::Argument { argument, value, remedy }.into());
         }
         let schema = batch.schema_ref();
         if Arc::ptr_eq(schema, &self.schema) || same_columns(schema, &self.schema) {
@@ -230,9 +229,9 @@ impl Producer {
         }
         let types = |schema: &SchemaRef| {
             let types: Vec<_> = schema.fields().iter().map(|field| field.data_type().to_string()).collect();
-            types.join(", ")
+            format!("({})", types.join(", "))
         };
-        Err(ExchangeError::Schema { expected: types(&self.schema), found: types(schema) })
+        Err(RowsError::Schema { expected: types(&self.schema), found: types(schema) }.into())
     }
 }
 

@@ -13,7 +13,7 @@ mod stats;
 mod wake;
 
 pub use config::{DataPath, ExchangeConfig};
-pub use error::{ExchangeError, SendError, StopError};
+pub use error::{ExchangeError, RowsError, SendError, StopError};
 pub use exchange::{Consumer, Producer, exchange};
 pub use overflow::{Delivery, Overflow, SpilledBatch, Unlimited};
 pub use ring::Admission;

@@ -11,7 +11,8 @@ use std::{
 };
 
 use annulus_exchange::{
-    Consumer, DataPath, Delivery, ExchangeConfig, ExchangeError, Overflow, Producer, SpilledBatch, StopError, exchange,
+    Consumer, DataPath, Delivery, ExchangeConfig, ExchangeError, Overflow, Producer, RowsError, SpilledBatch,
+    StopError, exchange,
 };
 use arrow::{
     array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StringViewArray},
@@ -337,9 +338,11 @@ fn wrong_batches_come_back() {
     for path in PATHS {
         let (mut producers, _consumers) = exchange(&config(path, 1, 1), schema(), Budget::new(usize::MAX)).unwrap();
         let wrong = RecordBatch::new_empty(Arc::clone(&other));
-        assert!(matches!(producers[0].send_blocking(wrong, &[]).unwrap_err().error, ExchangeError::Schema { .. }));
+        let wrong = producers[0].send_blocking(wrong, &[]).unwrap_err();
+        assert!(matches!(wrong.error, ExchangeError::Rows(RowsError::Schema { .. })));
         let unhashed = producers[0].send_blocking(batch(0..3), &[1]).unwrap_err();
-        assert!(matches!(unhashed.error, ExchangeError::Config { option: "number of hashes", .. }));
+        let ExchangeError::Rows(RowsError::Argument { argument, .. }) = unhashed.error else { panic!("{unhashed}") };
+        assert_eq!(argument, "number of hashes");
     }
     assert!(exchange(&config(DataPath::Auto, 0, 1), schema(), Budget::new(0)).is_err());
 }

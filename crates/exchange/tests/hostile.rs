@@ -1,5 +1,5 @@
-//! Code of the embedder that panics, or comes back, at the worst moment: nothing is lost without an
-//! error, and nobody hangs.
+//! Code of the embedder that panics, or calls the exchange, at the worst moment: nothing is lost
+//! without an error, and nothing hangs.
 #![cfg(not(loom))]
 use annulus_exchange::{
     Consumer, DataPath, Delivery, ExchangeConfig, Overflow, Producer, SpilledBatch, StopError, Unlimited, exchange,
@@ -194,8 +194,8 @@ fn a_panic_in_a_reservation_makes_no_views_up() {
     cs.clear();
 }
 
-/// A panic of the first try_reserve of a flush: batches that were sent with Ok are dropped, and
-/// nobody is told.
+/// A panic in the first `try_reserve` of a flush drops batches whose send returned `Ok`. The
+/// handles must get an error.
 #[test]
 fn batches_held_when_a_flush_panics_are_not_lost_silently() {
     let o = Arc::new(Armed::default());

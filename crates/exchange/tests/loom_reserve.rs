@@ -1,7 +1,7 @@
-//! Models of the reserved-range path's handles, run by loom through every interleaving up to a
-//! number of preemptions: admission, waking, flushing, ends and departures. A handle that nobody
-//! wakes is a deadlock to loom. The lanes' own models are inside the crate, where rows can be
-//! watched.
+//! Models of the handles of the path of reserved ranges: admission, waking, flushing, ends and
+//! departures. Loom runs them through every interleaving up to a number of preemptions. A handle
+//! that is not woken is a deadlock to loom. The lanes' own models are inside the crate, where rows
+//! can be watched.
 #![cfg(loom)]
 
 use std::{
@@ -44,7 +44,7 @@ fn block_on<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
     }
 }
 
-/// Checks `body` with every interleaving of at most so many preemptions.
+/// Checks `body` with every interleaving of at most this number of preemptions.
 fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
@@ -145,7 +145,7 @@ fn receive_all(consumer: &mut Consumer) -> Vec<i64> {
     all
 }
 
-/// The consumer waits, and whoever takes its waker wakes nobody.
+/// Makes the consumer wait with a waker that does nothing.
 fn starve(consumer: &mut Consumer) {
     assert!(consumer.poll_recv(&mut Context::from_waker(Waker::noop())).is_pending());
 }
@@ -201,8 +201,8 @@ fn idle_meets_starving() {
     });
 }
 
-/// One consumer waits for a flush while another is fed before it has begun to wait: who starves is
-/// not miscounted.
+/// One consumer waits for a flush while another is fed before it has begun to wait: the starving
+/// consumers are not miscounted.
 #[test]
 fn feeding_one_leaves_the_other_counted() {
     model(2, || {
@@ -258,8 +258,8 @@ fn half_empty_wakes() {
     });
 }
 
-/// The queues are full of what nobody takes: the producer goes on when another consumer begins to
-/// wait.
+/// The queues are full of chunks that are not taken: the producer goes on when another consumer
+/// begins to wait.
 #[test]
 fn starving_wakes() {
     model(4, || {
@@ -345,8 +345,8 @@ fn error_comes_before_the_end() {
     });
 }
 
-/// A producer panics with rows claimed that it never writes, in a chunk that another one completes:
-/// nobody sees them.
+/// A producer panics with claimed rows that it never writes, in a chunk that another one completes:
+/// no consumer sees them.
 #[test]
 fn unwritten_rows_are_never_shown() {
     model(2, || {

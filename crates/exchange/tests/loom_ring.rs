@@ -45,7 +45,7 @@ fn block_on<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
 /// model's step.
 type Overflow = Arc<Vec<Mutex<Vec<u32>>>>;
 
-/// Check `body` with every interleaving of at most so many preemptions.
+/// Checks `body` with every interleaving of at most this number of preemptions.
 fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
@@ -242,7 +242,7 @@ fn sweep_changes_hands_within_a_group() {
     });
 }
 
-/// What is in a partial group is seen before the end, and the end is seen by whoever waits.
+/// The values of a partial group are seen before the end, and every waiting consumer sees the end.
 #[test]
 fn finish_with_a_partial_group() {
     model(2, || {
@@ -276,7 +276,8 @@ fn idle_wakes() {
     });
 }
 
-/// A consumer that goes away unread holds nobody up, and after the last one the producer is told.
+/// A consumer that goes away with unread values delays no producer. After the last one, the
+/// producer gets an error.
 #[test]
 fn consumer_dropped() {
     model(2, || {

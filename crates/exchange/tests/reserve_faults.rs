@@ -39,7 +39,7 @@ fn send(producer: &mut Producer, keys: std::ops::Range<i64>) -> Result<(), Excha
     producer.send_hashed(batch, &hashes).map_err(|refused| refused.error)
 }
 
-/// Grants so many reservations, then panics; nothing beyond what was granted can be had after that.
+/// A budget that grants this number of reservations, then panics, and refuses all later ones.
 struct Panics {
     grants: AtomicUsize,
     used: AtomicUsize,
@@ -60,8 +60,8 @@ impl Overflow for Panics {
     }
 }
 
-/// A panic between the claims of a batch: everybody gets an error, later batches are refused,
-/// nothing stays reserved, and no row of the chunks that the others complete is shown, since some
+/// A panic between the claims of a batch: every handle gets an error, later batches are refused,
+/// and nothing stays reserved. No row of the chunks that the others complete is shown, since some
 /// were never written.
 #[test]
 fn panic_between_claims() {
@@ -80,7 +80,7 @@ fn panic_between_claims() {
     assert_eq!(budget.used.load(Ordering::SeqCst), 0);
 }
 
-/// A waker that keeps a producer alive, as a task does that nobody else owns any more.
+/// A waker that keeps a producer alive, like a task that has no other owner left.
 struct OwnsProducer(#[expect(dead_code, reason = "it is there to be dropped")] Mutex<Option<Producer>>);
 
 impl Wake for OwnsProducer {
@@ -105,8 +105,8 @@ fn replaced_waker_of_a_consumer_owns_a_producer() {
     assert!(matches!(consumer.recv_blocking(), Some(Err(ExchangeError::ProducerLost { producer: 0 })) | None));
 }
 
-/// The same for a parked producer: the waker's drop ends another producer, which wakes those who
-/// are parked.
+/// The same for a parked producer: the waker's drop ends another producer, which wakes the parked
+/// ones.
 #[test]
 fn replaced_waker_of_a_producer_owns_another() {
     let (mut producers, _consumers) = handles(2, 1, 1, Arc::new(Unlimited));

@@ -170,7 +170,7 @@ fn a_consumer_never_polled_is_relieved_when_another_starves() {
     for value in 0..4 {
         producers[0].try_send(value).unwrap();
     }
-    // Nobody starves yet.
+    // No consumer starves yet.
     assert!(!ready(&mut producers[0], &waker));
     assert_eq!(poll(&mut consumers[0], &waker).1, [0, 1, 2, 3]);
     assert_eq!(bell.rings(), 0);
@@ -302,7 +302,7 @@ fn a_value_whose_drop_panics_leaves_the_ring_usable() {
     };
     assert!(read(&mut consumers[0]));
     assert!(catch_unwind(AssertUnwindSafe(|| read(&mut consumers[1]))).is_err());
-    // Both have read all there was, so nobody's cursor moves until there is room.
+    // Both have read all values, so no cursor moves until there is room.
     for value in 4..12 {
         assert!(ready(&mut producers[0], Waker::noop()), "value {value} finds no room");
         producers[0].try_send(Value(value)).unwrap_or_else(|_| panic!("the ring has room"));

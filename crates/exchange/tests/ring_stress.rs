@@ -221,7 +221,7 @@ fn consumers_that_leave_hold_nobody_up() {
             match end {
                 End::Finished(seen) => check_complete(schedule, &seen),
                 End::Left => {}
-                // A producer that was told so goes away without `finish`, which stops nobody any more.
+                // A producer with this error goes away without `finish`, which has no further effect.
                 End::Failed(error) => panic!("{error} in {schedule:?}"),
             }
         }

@@ -3,77 +3,75 @@
 use annulus_sync::Cancelled;
 use arrow::{datatypes::DataType, error::ArrowError};
 
-/// Why a join failed.
+/// The reason why a join failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The two sides' keys are not as many.
-    #[error("{build} key columns on the build side and {probe} on the probe side; name as many on both")]
+    /// The two sides have different numbers of keys.
+    #[error("{build} key columns on the build side and {probe} on the probe side; name the same number on both")]
     KeyCount {
-        /// Key columns of the build side.
+        /// The number of key columns of the build side.
         build: usize,
-        /// Key columns of the probe side.
+        /// The number of key columns of the probe side.
         probe: usize,
     },
-    /// Two keys cannot be compared.
+    /// Two keys have different types.
     #[error(
         "key {index} is {build} on the build side and {probe} on the probe side; cast one of them to the other's type"
     )]
     KeyTypes {
-        /// Which pair of keys, from 0.
+        /// The number of the pair of keys, from 0.
         index: usize,
-        /// Its type on the build side.
+        /// The key's type on the build side.
         build: DataType,
-        /// Its type on the probe side.
+        /// The key's type on the probe side.
         probe: DataType,
     },
     /// Columns of this type cannot be keys.
-    #[error("key {index} is {data_type}, which this join cannot compare")]
+    #[error("key {index} is {data_type}, which this join cannot compare; cast it to another type")]
     KeyUnsupported {
-        /// Which pair of keys, from 0.
+        /// The number of the pair of keys, from 0.
         index: usize,
-        /// Its type.
+        /// The key's type.
         data_type: DataType,
     },
-    /// A band of these keys cannot have fractions as its bounds.
+    /// A bound of a band is a fraction, and the keys' type has none.
     #[error("key {index} is {data_type}, and a bound of its band is a fraction; give whole units, or cast both keys")]
     BandFraction {
-        /// Which pair of keys, from 0.
+        /// The number of the pair of keys, from 0.
         index: usize,
-        /// Its type.
+        /// The key's type.
         data_type: DataType,
     },
-    /// Row numbers are 32 bits wide.
+    /// The build side has more rows than 32-bit numbers can count.
     #[error(
-        "{rows} rows on the build side; one host joins with 4294967295 at most, so use more hosts or more revolutions"
+        "{rows} rows on the build side, but a host can join with at most 4294967295; use more hosts or more revolutions"
     )]
     TooManyRows {
-        /// Rows of the build side.
+        /// The number of rows of the build side.
         rows: usize,
     },
     /// A row of the probe side does not fit in a fragment.
-    #[error(
-        "a row takes {bytes} bytes as a fragment of its own, and fragments have at most {max_bytes}; make them larger"
-    )]
+    #[error("a row takes {bytes} bytes as a fragment, but fragments have at most {max_bytes}; make them larger")]
     RowTooLarge {
-        /// Bytes that it takes.
+        /// The bytes of a fragment with this row alone.
         bytes: usize,
-        /// Most bytes of a fragment.
+        /// The largest size of a fragment.
         max_bytes: usize,
     },
     /// A fragment was not prepared for this build side, or is damaged.
-    #[error("a fragment does not fit: {what}")]
+    #[error("invalid fragment: {what}")]
     Fragment {
-        /// What is wrong with it.
+        /// What is wrong with the fragment.
         what: &'static str,
     },
-    /// It was asked to stop.
+    /// The join was cancelled.
     #[error("the join was cancelled")]
     Cancelled,
     /// An Arrow kernel failed.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
-    /// The condition, or who takes the result, failed.
+    /// The caller's filter or sink failed.
     #[error(transparent)]
     Outside(Box<dyn std::error::Error + Send + Sync>),
 }

@@ -1,4 +1,4 @@
-//! The block nested-loops join: every pair, for conditions that only a filter understands (the
+//! The block nested-loops join: all pairs of rows, for conditions that only a filter evaluates (the
 //! fallback of cyclo-join, section IV.C).
 
 use std::ops::Range;
@@ -9,18 +9,36 @@ use crate::{
     sink::PairSink,
 };
 
-/// Rows of the build side that meet a range of the probe side before the next ones do: few enough
-/// that the columns which a condition looks at stay in the first-level cache.
+/// The number of build rows that are joined with a range of the probe side at a time. The columns
+/// that a filter reads of them stay in the first-level cache.
 const BLOCK_ROWS: u32 = 1024;
 
-/// A build side of so many rows; there is nothing else to prepare.
+/// The build side of a nested-loops join: its number of rows. Nothing else is prepared.
+///
+/// ```
+/// use annulus_join::{JoinError, LoopsBuild, PairSink, Wanted};
+///
+/// struct Count(usize);
+///
+/// impl PairSink for Count {
+///     fn pairs(&mut self, build: &[u32], _probe: &[u32]) -> Result<(), JoinError> {
+///         self.0 += build.len();
+///         Ok(())
+///     }
+/// }
+///
+/// let mut count = Count(0);
+/// LoopsBuild::try_new(3)?.probe(0..5, Wanted::All, &mut count)?;
+/// assert_eq!(count.0, 15);
+/// # Ok::<(), JoinError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct LoopsBuild {
     rows: u32,
 }
 
 impl LoopsBuild {
-    /// For a build side of `rows` rows.
+    /// Returns a build side of `rows` rows.
     ///
     /// # Errors
     /// [`JoinError::TooManyRows`] if rows cannot be numbered with 32 bits.
@@ -28,12 +46,12 @@ impl LoopsBuild {
         Ok(Self { rows: u32::try_from(rows).map_err(|_| JoinError::TooManyRows { rows })? })
     }
 
-    /// Gives each row of `probe`, a range of a fragment's rows, with each row of the build side to
-    /// `sink`, or as many pairs as are wanted, and says how many. O(build rows * probe rows),
-    /// without memory but for [`MOST_PAIRS`](crate::sink::MOST_PAIRS) pairs.
+    /// Pairs each row of `probe`, a range of a fragment's rows, with each row of the build side, and
+    /// gives the wanted pairs to `sink`. Returns their number. O(build rows * probe rows), with
+    /// memory for [`MOST_PAIRS`](crate::MOST_PAIRS) pairs.
     ///
     /// # Errors
-    /// The first one of the sink.
+    /// The first error of the sink.
     pub fn probe(&self, probe: Range<u32>, wanted: Wanted, sink: &mut impl PairSink) -> Result<u64, JoinError> {
         let (mut build, mut probe) = (0..self.rows, probe);
         match wanted {

@@ -1,4 +1,4 @@
-//! Which rows of a side have a match.
+//! A bit for each row of a side: whether it has a match.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,7 +9,7 @@ use arrow::{
 
 const WORD: usize = u64::BITS as usize;
 
-/// One bit a row, set by any thread. 1 bit of memory a row.
+/// The rows of a side that have a match. Any thread may set them. Takes one bit of memory per row.
 #[derive(Debug)]
 pub struct Matched {
     words: Box<[AtomicU64]>,
@@ -17,20 +17,20 @@ pub struct Matched {
 }
 
 impl Matched {
-    /// For `rows` rows, none of which has a match yet.
+    /// Returns the bits of `rows` rows without a match.
     pub fn new(rows: usize) -> Self {
         Self { words: (0..rows.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect(), rows }
     }
 
-    /// Rows in all.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The row has a match.
+    /// Notes that a row has a match.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If `row` is out of range.
     pub fn set(&self, row: u32) {
         let (word, bit) = (&self.words[row as usize / WORD], 1 << (row as usize % WORD));
         // Most rows that match often match again: reading leaves the line shared.
@@ -42,12 +42,13 @@ impl Matched {
     /// Whether the row has a match.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If `row` is out of range.
     pub fn get(&self, row: u32) -> bool {
         self.words[row as usize / WORD].load(Relaxed) & (1 << (row as usize % WORD)) != 0
     }
 
-    /// A true for each row that has a match, after the threads that set them are done.
+    /// Returns the bits as an array, true for rows with a match. Bits that another thread sets
+    /// meanwhile may be missing.
     pub fn to_array(&self) -> BooleanArray {
         let words: Vec<u64> = self.words.iter().map(|word| word.load(Relaxed).to_le()).collect();
         BooleanArray::new(BooleanBuffer::new(Buffer::from_vec(words), 0, self.rows), None)

@@ -1,4 +1,4 @@
-//! Pairs on their way from a join to its sink.
+//! The buffer of pairs between a join and its sink.
 
 use std::ops::Range;
 
@@ -7,21 +7,21 @@ use crate::{
     sink::{MOST_PAIRS, PairSink},
 };
 
-/// Pairs that one step writes, so that a few are written without a loop.
+/// The number of pairs that one step writes, so that a few are written without a loop.
 const LANES: usize = 16;
 
-/// Which of the pairs that satisfy a join's own part of the condition its sink needs.
+/// The pairs that a sink needs, of those that satisfy the join's own part of the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wanted {
-    /// Every one.
+    /// All pairs.
     All,
-    /// At least one of each row of the probe side that has any.
+    /// At least one pair of each row of the probe side that has a pair.
     OneOfEachProbeRow,
-    /// At least one of each row of the build side that has any.
+    /// At least one pair of each row of the build side that has a pair.
     OneOfEachBuildRow,
 }
 
-/// Collects pairs, and hands on [`MOST_PAIRS`] at once.
+/// Collects pairs, and hands them on [`MOST_PAIRS`] at a time.
 pub(crate) struct PairBuffer<'a, S> {
     build: Box<[u32]>,
     probe: Box<[u32]>,
@@ -36,15 +36,15 @@ impl<'a, S: PairSink> PairBuffer<'a, S> {
         Self { build: slots(), probe: slots(), len: 0, handed_on: 0, sink }
     }
 
-    /// Row `probe` of the fragment with each row of a range of the build side.
+    /// Adds row `probe` of the fragment, paired with each row of a range of the build side.
     #[inline]
     pub(crate) fn push(&mut self, build: Range<u32>, probe: u32) -> Result<(), JoinError> {
         let mut next = build.start;
         loop {
             let pairs = LANES.min(build.end.saturating_sub(next) as usize).min(MOST_PAIRS - self.len);
             let slots = self.len..self.len + LANES;
-            // Even if there is none, as nobody could predict that; what is beyond the pairs is written over by
-            // the next ones.
+            // Even without a pair: the branch would be mispredicted. Slots beyond the pairs are overwritten by
+            // the next pairs.
             self.build[slots.clone()]
                 .copy_from_slice(&std::array::from_fn::<u32, LANES, _>(|i| next.wrapping_add(i as u32)));
             self.probe[slots].copy_from_slice(&[probe; LANES]);
@@ -59,7 +59,7 @@ impl<'a, S: PairSink> PairBuffer<'a, S> {
         }
     }
 
-    /// Hands on what there is.
+    /// Hands on the pairs in the buffer.
     fn flush(&mut self) -> Result<(), JoinError> {
         match std::mem::take(&mut self.len) {
             0 => Ok(()),
@@ -70,7 +70,7 @@ impl<'a, S: PairSink> PairBuffer<'a, S> {
         }
     }
 
-    /// Hands on what there is, and says how many pairs there were.
+    /// Hands on the pairs in the buffer, and returns the number of all pairs.
     pub(crate) fn finish(mut self) -> Result<u64, JoinError> {
         self.flush()?;
         Ok(self.handed_on)

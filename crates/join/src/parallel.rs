@@ -50,7 +50,7 @@ pub(crate) fn fill<T: Send>(threads: usize, items: &mut [T], fill: impl Fn(usize
     });
 }
 
-/// How many of so many items each thread gets.
+/// Returns how many of `items` items each thread gets.
 pub(crate) fn part(items: usize, threads: usize) -> usize {
     if items < MIN_PARALLEL { items } else { items.div_ceil(threads.max(1)) }
 }
@@ -89,8 +89,8 @@ pub(crate) fn sort<T: Copy + Default + Send + Sync>(
     items
 }
 
-/// Merges each two neighbouring runs of `run` items, all but the last of which have as many. Each
-/// thread writes an equal share.
+/// Merges each two neighbouring runs of `run` items; the last run may be shorter. Each thread writes
+/// an equal share.
 fn merge_runs<T: Copy + Send + Sync>(
     from: &[T],
     to: &mut [T],
@@ -117,7 +117,7 @@ fn merge<T: Copy>(left: &[T], right: &[T], places: Range<usize>, to: &mut [T], l
     let mut slots = to.iter_mut();
     while l < left.len() && r < right.len() {
         let Some(slot) = slots.next() else { return };
-        // Without a branch, which nobody could predict.
+        // Without a branch: it would be mispredicted.
         let from_right = less(&right[r], &left[l]);
         *slot = if from_right { right[r] } else { left[l] };
         r += usize::from(from_right);
@@ -126,7 +126,7 @@ fn merge<T: Copy>(left: &[T], right: &[T], places: Range<usize>, to: &mut [T], l
     slots.zip(left[l..].iter().chain(&right[r..])).for_each(|(slot, item)| *slot = *item);
 }
 
-/// How many items of either run are among the first `place` of both.
+/// Returns how many items of each run are among the first `place` of both.
 fn cut<T>(left: &[T], right: &[T], place: usize, less: &impl Fn(&T, &T) -> bool) -> (usize, usize) {
     let (mut low, mut high) = (place.saturating_sub(right.len()), place.min(left.len()));
     while low < high {

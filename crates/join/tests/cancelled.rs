@@ -152,7 +152,7 @@ fn output(join: JoinType, build: Side, filter: Option<Arc<dyn PairFilter>>, canc
 /// Every algorithm, type and side.
 fn cases() -> impl Iterator<Item = (By, JoinType, Side)> {
     let algorithms = [By::Hash, By::Merge, By::Band, By::Loops];
-    let sides = [Side::Left, Side::Right];
+    let sides = Side::BOTH;
     let types = move |by| JoinType::ALL.into_iter().flat_map(move |join| sides.map(|side| (by, join, side)));
     algorithms.into_iter().flat_map(types)
 }

@@ -5,7 +5,7 @@
 #[path = "../tests/codec_support/mod.rs"]
 mod codec_support;
 
-use annulus_pages::page::{Layout, Page, PageReader, PageShape, PayloadSize, seal};
+use annulus_pages::page::{Page, PageLayout, PageReader, PageShape, PayloadSize, seal};
 use codec_support::{Rows, page_of};
 use divan::{
     Bencher, black_box,
@@ -16,14 +16,14 @@ const PAGE_BYTES: usize = 256 << 10;
 /// Pages of one run: more than the second cache holds.
 const PAGES: usize = 64;
 const SHAPES: [Shape; 4] = [
-    Shape(Layout::Compact, PayloadSize::Fixed(16)),
-    Shape(Layout::Slotted, PayloadSize::Fixed(16)),
-    Shape(Layout::Slotted, PayloadSize::Fixed(100)),
-    Shape(Layout::Slotted, PayloadSize::Variable),
+    Shape(PageLayout::Compact, PayloadSize::Fixed(16)),
+    Shape(PageLayout::Slotted, PayloadSize::Fixed(16)),
+    Shape(PageLayout::Slotted, PayloadSize::Fixed(100)),
+    Shape(PageLayout::Slotted, PayloadSize::Variable),
 ];
 
 #[derive(Clone, Copy, Debug)]
-struct Shape(Layout, PayloadSize);
+struct Shape(PageLayout, PayloadSize);
 
 fn main() {
     divan::main();

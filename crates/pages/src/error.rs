@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The errors of a shuffle onto pages.
 
 use thiserror::Error;
 
@@ -7,51 +7,49 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum PagesError {
     /// A page cannot have this shape.
-    #[error("a page of {page_bytes} bytes cannot be used: {reason}")]
+    #[error("invalid page size '{page_bytes}': {reason}")]
     Shape {
-        /// The size asked for.
+        /// The size that was asked for.
         page_bytes: usize,
-        /// Why not, and what would do.
+        /// The reason, and the allowed values.
         reason: &'static str,
     },
     /// A tuple is larger than an empty page.
-    #[error(
-        "a tuple with {payload_bytes} bytes of data does not fit on a page, which holds up to {most}: use larger pages"
-    )]
+    #[error("a tuple of {payload_bytes} bytes does not fit on a page, which holds up to {most}: use larger pages")]
     TupleTooLarge {
-        /// Bytes of the tuple without its key.
+        /// The bytes of the tuple without its key.
         payload_bytes: usize,
-        /// Most bytes that a page has room for.
+        /// The most bytes that a page has room for.
         most: usize,
     },
     /// There is no memory for another page.
     #[error(
-        "the page memory is exhausted: {pages} pages of {page_bytes} bytes are in use; raise its limit or take \
-            pages out"
+        "the page memory is exhausted: {pages} pages of {page_bytes} bytes are in use; raise its limit, or drop \
+         pages that are read"
     )]
     Exhausted {
-        /// Pages in use.
+        /// The pages in use.
         pages: usize,
-        /// Bytes of each.
+        /// The bytes of each page.
         page_bytes: usize,
     },
     /// Another writer of the shuffle failed.
     #[error("the shuffle failed in another thread")]
     Failed,
-    /// Nobody takes the pages any more.
-    #[error("the stream of pages has no consumer any more")]
+    /// The stream of pages has no consumer left.
+    #[error("the stream of pages has no consumer left")]
     Closed,
-    /// A job that cannot be run.
-    #[error("{option} is {value}: {reason}")]
+    /// A setting is outside its limits.
+    #[error("invalid {option} '{value}': {reason}")]
     Option {
-        /// The setting's name.
+        /// The name of the setting.
         option: &'static str,
         /// Its value.
         value: usize,
-        /// What it must be.
+        /// The allowed values.
         reason: &'static str,
     },
-    /// A batch whose columns do not fit together.
+    /// The columns of a batch do not fit together.
     #[error("a batch of tuples has {what}")]
     Batch {
         /// What is wrong.

@@ -1,6 +1,7 @@
-//! Which vectors the machine has.
+//! The vector instructions of the machine.
 
-/// Whether the machine has the parts of AVX-512 that this crate compiles for: F, DQ, VL and BW.
+/// Returns whether the machine has the parts of AVX-512 that this crate compiles for: F, DQ, VL and
+/// BW.
 pub fn has_avx512() -> bool {
     #[cfg(target_arch = "x86_64")]
     {

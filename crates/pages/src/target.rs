@@ -1,36 +1,37 @@
-//! The partition of a key, compiled apart for powers of two (paper, section 3.1).
+//! The partition of a key. Loops are compiled apart for powers of two (paper, section 3.1).
 
 use annulus_rows::partition::Modulo;
 
-/// Keys to partitions.
-pub trait Target: Copy + Sync {
-    /// `key % partitions`.
+/// A mapping of keys to partitions.
+pub trait PartitionOf: Copy + Sync {
+    /// Returns `key % partitions`.
     fn of(self, key: u32) -> usize;
 }
 
-/// For a power of two.
+/// The mapping for a power of two.
 #[derive(Clone, Copy)]
 pub struct Mask(
-    /// The number of partitions less one.
+    /// The number of partitions minus one.
     pub u32,
 );
 
-impl Target for Mask {
+impl PartitionOf for Mask {
     #[inline(always)]
     fn of(self, key: u32) -> usize {
         (key & self.0) as usize
     }
 }
 
-/// For any number.
-impl Target for Modulo {
+/// The mapping for any number.
+impl PartitionOf for Modulo {
     #[inline(always)]
     fn of(self, key: u32) -> usize {
         usize::from(self.target(u64::from(key)))
     }
 }
 
-/// Evaluates an expression with the best [`Target`] for a [`Modulo`] bound to a name.
+/// Evaluates an expression with the best [`PartitionOf`] for a [`Modulo`] bound to a name.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! with_target {
     ($modulo:expr, |$target:ident| $body:expr) => {{

@@ -1,38 +1,46 @@
-//! Batches of tuples: what a shuffle takes in.
+//! Batches of tuples, the input of a shuffle.
 
 use crate::{error::PagesError, page::PayloadSize};
 
-/// A batch of tuples, by column: a 32-bit key each, and their payloads one behind the other.
+/// A batch of tuples, by column: their 32-bit keys, and their payloads one after the other.
+///
+/// ```
+/// use annulus_pages::{Payloads, Tuples};
+///
+/// let tuples = Tuples::new(&[17, 29], Payloads::Variable { bytes: b"onetwo", offsets: &[0, 3, 6] })?;
+/// assert_eq!((tuples.keys()[1], tuples.payload(1)), (29, &b"two"[..]));
+/// # Ok::<(), annulus_pages::PagesError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Tuples<'a> {
     keys: &'a [u32],
     payloads: Payloads<'a>,
 }
 
-/// The tuples' bytes besides their keys.
+/// The bytes of tuples besides their keys.
 #[derive(Clone, Copy, Debug)]
 pub enum Payloads<'a> {
-    /// Each has `size` bytes.
+    /// Each payload has `size` bytes.
     Fixed {
-        /// All payloads, one behind the other.
+        /// All payloads, one after the other.
         bytes: &'a [u8],
-        /// Bytes of each.
+        /// The bytes of each.
         size: usize,
     },
     /// Payload `i` is `bytes[offsets[i]..offsets[i + 1]]`.
     Variable {
-        /// What the offsets point into.
+        /// The bytes that the offsets point into.
         bytes: &'a [u8],
-        /// One more than there are tuples, never decreasing.
+        /// The offsets: one more than there are tuples, never decreasing.
         offsets: &'a [u32],
     },
 }
 
 impl<'a> Tuples<'a> {
-    /// A batch of `keys` with `payloads`. O(tuples) for payloads of any size, else O(1).
+    /// Creates a batch of `keys` with `payloads`. O(tuples) for payloads of any size, else O(1).
     ///
     /// # Errors
-    /// [`PagesError::Batch`] if there are not as many payloads as keys, or offsets decrease or
+    /// [`PagesError::Batch`] if the number of payloads is not that of keys, or offsets decrease or
     /// point beyond the bytes.
     pub fn new(keys: &'a [u32], payloads: Payloads<'a>) -> Result<Self, PagesError> {
         let bad = |what| Err(PagesError::Batch { what });
@@ -54,31 +62,31 @@ impl<'a> Tuples<'a> {
         Ok(Self { keys, payloads })
     }
 
-    /// Number of tuples.
+    /// Returns the number of tuples.
     #[inline]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no tuples.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// The keys.
+    /// Returns the keys.
     #[inline]
     pub fn keys(&self) -> &'a [u32] {
         self.keys
     }
 
-    /// The payloads.
+    /// Returns the payloads.
     #[inline]
     pub fn payloads(&self) -> Payloads<'a> {
         self.payloads
     }
 
-    /// Payload of tuple `index`.
+    /// Returns the payload of tuple `index`.
     ///
     /// # Panics
     /// If there is no such tuple.
@@ -90,7 +98,7 @@ impl<'a> Tuples<'a> {
         }
     }
 
-    /// Whether the payloads are of this size.
+    /// Returns whether the payloads have this size.
     pub fn has(&self, payload: PayloadSize) -> bool {
         match (self.payloads, payload) {
             (Payloads::Fixed { size, .. }, PayloadSize::Fixed(bytes)) => size == bytes as usize,
@@ -100,22 +108,22 @@ impl<'a> Tuples<'a> {
     }
 }
 
-/// A batch that owns its columns, to be filled again and again.
+/// A batch that owns its columns, to be filled repeatedly.
 #[derive(Clone, Debug, Default)]
 pub struct TupleBatch {
     /// The keys.
     pub keys: Vec<u32>,
     /// All payloads.
     pub bytes: Vec<u8>,
-    /// Where each payload begins, and the end; unused if all have one size.
+    /// The offset of each payload, and the end. Unused if all have one size.
     pub offsets: Vec<u32>,
 }
 
 impl TupleBatch {
-    /// The batch, with payloads of this size.
+    /// Returns the tuples, with payloads of this size.
     ///
     /// # Errors
-    /// As [`Tuples::new`].
+    /// Those of [`Tuples::new`].
     pub fn tuples(&self, payload: PayloadSize) -> Result<Tuples<'_>, PagesError> {
         let payloads = match payload {
             PayloadSize::Fixed(size) => Payloads::Fixed { bytes: &self.bytes, size: size as usize },
@@ -123,16 +131,4 @@ impl TupleBatch {
         };
         Tuples::new(&self.keys, payloads)
     }
-}
-
-/// Where a shuffle's tuples come from.
-pub trait TupleSource: Sync {
-    /// What thread `thread` of `threads` reads. All readers together give every tuple once.
-    fn reader(&self, thread: usize, threads: usize) -> Box<dyn TupleReader + '_>;
-}
-
-/// One thread's share of a source.
-pub trait TupleReader: Send {
-    /// Fills `batch` with the next tuples, in place of what it holds; false if there are none left.
-    fn fill(&mut self, batch: &mut TupleBatch) -> bool;
 }

@@ -9,7 +9,7 @@ use annulus_pages::{
     codec::{ROW_FORMAT, RowCodec},
     file::{FileError, FileHeader, PageFileReader, PageFileWriter},
     memory::{Heap, PageMemory},
-    page::{Header, Layout, MIN_PAGE_BYTES, Page, PageShape, PayloadSize},
+    page::{Header, MIN_PAGE_BYTES, Page, PageLayout, PageShape, PayloadSize},
     tuples::TupleBatch,
 };
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
@@ -104,7 +104,7 @@ proptest! {
 }
 
 fn small_shape() -> PageShape {
-    PageShape::new(MIN_PAGE_BYTES, Layout::Compact, PayloadSize::Fixed(8)).unwrap()
+    PageShape::new(MIN_PAGE_BYTES, PageLayout::Compact, PayloadSize::Fixed(8)).unwrap()
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn rows_come_back_from_a_file() {
     let text: ArrayRef = Arc::new(StringArray::from_iter_values((0..1000).map(|i| "x".repeat(i % 50))));
     let batch = RecordBatch::try_from_iter([("id", id), ("text", text)]).unwrap();
     let codec = RowCodec::new(batch.schema()).unwrap();
-    let shape = PageShape::new(MIN_PAGE_BYTES, Layout::Slotted, codec.payload_size()).unwrap();
+    let shape = PageShape::new(MIN_PAGE_BYTES, PageLayout::Slotted, codec.payload_size()).unwrap();
     let header = FileHeader { shape, partitions: 1, row_format: ROW_FORMAT, schema: batch.schema() };
     let mut writer = PageFileWriter::new(Vec::new(), header).unwrap();
     let mut tuples = TupleBatch::default();

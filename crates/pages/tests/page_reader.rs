@@ -3,11 +3,11 @@
 mod codec_support;
 
 use annulus_pages::{
-    error::PagesError,
+    PagesError,
     memory::{Heap, PageMemory},
     page::{
-        HEADER_BYTES, Layout, MIN_PAGE_BYTES, PageBuilder, PageError, PageReader, PageShape, PayloadSize, SLOT_BYTES,
-        seal,
+        HEADER_BYTES, MIN_PAGE_BYTES, PageBuilder, PageError, PageLayout, PageReader, PageShape, PayloadSize,
+        SLOT_BYTES, seal,
     },
 };
 use codec_support::{Rows, any_page, page_of};
@@ -131,7 +131,7 @@ proptest! {
 
 /// A page of three tuples with this word set to `value`.
 fn with_word(at: usize, value: u32) -> Result<(), PageError> {
-    let shape = PageShape::new(MIN_PAGE_BYTES, Layout::Slotted, PayloadSize::Variable).unwrap();
+    let shape = PageShape::new(MIN_PAGE_BYTES, PageLayout::Slotted, PayloadSize::Variable).unwrap();
     let rows = [(1, vec![1; 5]), (2, vec![]), (3, vec![3; 9])];
     let mut bytes = page_of(&shape, &rows, 0).bytes().to_vec();
     bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
@@ -161,7 +161,7 @@ fn each_field_is_checked() {
 
 #[test]
 fn tuples_of_one_size_lie_where_their_numbers_say() {
-    let shape = PageShape::new(MIN_PAGE_BYTES, Layout::Slotted, PayloadSize::Fixed(8)).unwrap();
+    let shape = PageShape::new(MIN_PAGE_BYTES, PageLayout::Slotted, PayloadSize::Fixed(8)).unwrap();
     let mut bytes = page_of(&shape, &[(1, vec![1; 8]), (2, vec![2; 8])], 0).bytes().to_vec();
     bytes[68..72].copy_from_slice(&4080_u32.to_le_bytes());
     assert_eq!(PageReader::new(&bytes).unwrap_err(), PageError::Slot { tuple: 0, offset: 4080, length: 8 });
@@ -182,7 +182,7 @@ proptest! {
 #[test]
 fn a_built_page_takes_what_fits_and_refuses_what_never_will() {
     let block = || Heap::new(MIN_PAGE_BYTES).take().unwrap();
-    let shape = PageShape::new(MIN_PAGE_BYTES, Layout::Slotted, PayloadSize::Variable).unwrap();
+    let shape = PageShape::new(MIN_PAGE_BYTES, PageLayout::Slotted, PayloadSize::Variable).unwrap();
     let mut builder = PageBuilder::new(block(), shape).unwrap();
     let most = shape.most_payload();
     let too_large = PagesError::TupleTooLarge { payload_bytes: most + 1, most };
@@ -192,10 +192,10 @@ fn a_built_page_takes_what_fits_and_refuses_what_never_will() {
     let page = builder.complete(0, 0);
     assert_eq!(rows_of(&PageReader::new(page.bytes()).unwrap()), [(2, vec![1; most])]);
 
-    let shape = PageShape::new(MIN_PAGE_BYTES, Layout::Compact, PayloadSize::Fixed(4)).unwrap();
+    let shape = PageShape::new(MIN_PAGE_BYTES, PageLayout::Compact, PayloadSize::Fixed(4)).unwrap();
     let mut builder = PageBuilder::new(block(), shape).unwrap();
     assert!(matches!(builder.push(1, &[0; 3]), Err(PagesError::Batch { .. })));
     assert_eq!((0..shape.capacity() + 1).filter(|_| builder.push(1, &[0; 4]).unwrap()).count(), shape.capacity());
-    let larger = PageShape::new(2 * MIN_PAGE_BYTES, Layout::Compact, PayloadSize::Fixed(4)).unwrap();
+    let larger = PageShape::new(2 * MIN_PAGE_BYTES, PageLayout::Compact, PayloadSize::Fixed(4)).unwrap();
     assert!(matches!(PageBuilder::new(block(), larger), Err(PagesError::Shape { .. })));
 }

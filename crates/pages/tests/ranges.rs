@@ -13,9 +13,9 @@ use annulus_baselines::{
     partitioner::{Job, Partitioner, Ranges},
 };
 use annulus_pages::{
-    error::PagesError,
+    PagesError,
     memory::Pool,
-    page::{Layout, Page, PageShape, PayloadSize},
+    page::{Page, PageLayout, PageShape, PayloadSize},
     ranges::{PageOrder, PageSink, Stores, Writer, shuffle},
     tuples::{Payloads, Tuples},
 };
@@ -48,7 +48,7 @@ fn writers_to<S: PageSink>(
     pages: usize,
     order: PageOrder,
 ) -> (Vec<Writer<S>>, Pool) {
-    let shape = PageShape::new(PAGE, Layout::Slotted, payload).unwrap();
+    let shape = PageShape::new(PAGE, PageLayout::Slotted, payload).unwrap();
     let pool = Pool::new(PAGE, pages * PAGE).unwrap();
     let writers = shuffle(Modulo::new(partitions), threads, shape, pool.clone(), Stores::Auto, order, sink).unwrap();
     (writers, pool)
@@ -67,8 +67,8 @@ fn kept_keys(keep: &Keep) -> Vec<u32> {
     keys
 }
 
-/// Two writers of one thread, in turns: the claims of both lie on the same pages, and whoever
-/// finishes first leaves a hole.
+/// Two writers of one thread, in turns: the claims of both lie on the same pages, and the first one
+/// that finishes leaves a hole.
 #[test]
 fn holes_are_filled_when_the_last_writer_finishes() {
     for turns in [1, 7, 40, 333] {
@@ -79,7 +79,7 @@ fn holes_are_filled_when_the_last_writer_finishes() {
         }
         writers.into_iter().for_each(|writer| writer.finish().unwrap());
         assert_eq!(kept_keys(&keep), all);
-        let capacity = PageShape::new(PAGE, Layout::Slotted, PayloadSize::Fixed(0)).unwrap().capacity();
+        let capacity = PageShape::new(PAGE, PageLayout::Slotted, PayloadSize::Fixed(0)).unwrap().capacity();
         for partition in 0..3 {
             let pages = keep.0.lock().unwrap();
             let mut pages: Vec<_> =
@@ -269,7 +269,7 @@ fn use_room_of_another(waits: bool) {
     assert_eq!(pool.out(), 0);
 }
 
-/// Takes so many pages, and no more.
+/// Takes this number of pages, and no more.
 struct Faulty(AtomicUsize);
 
 impl PageSink for Faulty {
@@ -328,7 +328,7 @@ fn wrong_batches_are_refused_and_change_nothing() {
 
 #[test]
 fn a_pool_too_small_for_the_partitions_is_refused() {
-    let shape = PageShape::new(PAGE, Layout::Slotted, PayloadSize::Variable).unwrap();
+    let shape = PageShape::new(PAGE, PageLayout::Slotted, PayloadSize::Variable).unwrap();
     let pool = Pool::new(PAGE, 9 * PAGE).unwrap();
     let error = shuffle(Modulo::new(10), 1, shape, pool, Stores::Auto, PageOrder::Completed, Keep::default()).err();
     assert!(matches!(error, Some(PagesError::Option { value: 9, .. })), "{error:?}");
@@ -361,10 +361,15 @@ proptest! {
         let pool = Pool::new(page_bytes, 1 << 30).unwrap();
         for round in 0..2 {
             let source = Generator::new(tuples, round, Keys::Uniform, payload, 1000).unwrap();
-            let shape = PageShape::new(page_bytes, Layout::Slotted, source.payload()).unwrap();
+            let shape = PageShape::new(page_bytes, PageLayout::Slotted, source.payload()).unwrap();
             let ranges = Ranges { pool: pool.clone(), stores };
             let job = Job {
-                partitions: Modulo::new(partitions), threads, shape, memory: &pool, source: &source, buffer_bytes: 1 << 20,
+                partitions: Modulo::new(partitions),
+                threads,
+                shape,
+                memory: &pool,
+                source: &source,
+                buffer_bytes: 1 << 20,
             };
             let shuffled = ranges.shuffle(&job).unwrap();
             check(&shuffled, &source, &shape, Modulo::new(partitions), Placement::ByKey).unwrap();

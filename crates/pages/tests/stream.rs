@@ -7,14 +7,13 @@ use std::{
 };
 
 use annulus_pages::{
-    error::PagesError,
+    PagesError,
     memory::{PageMemory, Pool},
-    page::{Layout, PageShape, PayloadSize},
+    page::{PageLayout, PageShape, PayloadSize},
     ranges::{PageOrder, Stores},
     stream::{PageStream, StreamConfig, StreamWriter, stream},
     tuples::{Payloads, Tuples},
 };
-use annulus_rows::partition::Modulo;
 use proptest::prelude::*;
 
 const PAGE: usize = 4096;
@@ -39,16 +38,12 @@ impl Setup {
 
     fn open(&self) -> (Vec<StreamWriter>, PageStream, Pool) {
         let pool = Pool::new(self.page_bytes, self.pages * self.page_bytes).unwrap();
-        let config = StreamConfig {
-            partitions: Modulo::new(self.partitions),
-            writers: self.writers,
-            shape: PageShape::new(self.page_bytes, Layout::Slotted, self.payload).unwrap(),
-            pool: pool.clone(),
-            stores: Stores::Auto,
-            order: self.order,
-            credit_bytes: self.credit_pages * self.page_bytes,
-            flush_after: self.flush_after,
-        };
+        let shape = PageShape::new(self.page_bytes, PageLayout::Slotted, self.payload).unwrap();
+        let config = StreamConfig::new(self.partitions, self.writers, shape, pool.clone())
+            .with_stores(Stores::Auto)
+            .with_order(self.order)
+            .with_credit_bytes(self.credit_pages * self.page_bytes)
+            .with_flush_after(self.flush_after);
         let (writers, pages) = stream(config).unwrap();
         (writers, pages, pool)
     }
@@ -144,7 +139,8 @@ proptest! {
     ) {
         let payload = if variable { PayloadSize::Variable } else { PayloadSize::Fixed(4) };
         let pages = partitions * (writers + 1) + spare;
-        let setup = Setup { order: PageOrder::Written, payload, ..Setup::new(partitions, writers, pages, credit_pages) };
+        let setup = Setup::new(partitions, writers, pages, credit_pages);
+        let setup = Setup { order: PageOrder::Written, payload, ..setup };
         let (handles, pages, pool) = setup.open();
         let per_writer = batches.iter().map(|(tuples, _)| *tuples as u32).sum::<u32>();
         thread::scope(|scope| {
@@ -380,4 +376,14 @@ fn a_pool_too_small_to_go_on_is_an_error_and_no_wait_for_ever() {
         assert_eq!(drain(&pages, 2), Err(PagesError::Failed));
     });
     assert_eq!(pool.out(), 0);
+}
+
+#[test]
+fn a_number_of_partitions_outside_its_limits_is_refused() {
+    let shape = PageShape::new(PAGE, PageLayout::Slotted, PayloadSize::Fixed(4)).unwrap();
+    for partitions in [0, (1 << 16) + 1] {
+        let pool = Pool::new(PAGE, (partitions + 1) * PAGE).unwrap();
+        let Err(error) = stream(StreamConfig::new(partitions, 1, shape, pool)) else { panic!("it is refused") };
+        assert_eq!(error.to_string(), format!("invalid partitions '{partitions}': choose 1 to 65536"));
+    }
 }

@@ -1,32 +1,35 @@
-//! What can go wrong with rows.
+//! The errors of grouping and copying rows.
 
 use std::sync::Arc;
 
 use arrow::error::ArrowError;
 use thiserror::Error;
 
-/// Why rows could not be grouped or copied.
+/// The reason why rows could not be grouped or copied.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum RowsError {
-    /// A batch does not have the columns that the builder was made for.
-    #[error("the batch has columns {found}, expected {expected}")]
+    /// A batch does not have the columns of the builder.
+    #[error("the batch has columns {found}: expected {expected}")]
     Schema {
         /// The columns of the builder.
         expected: String,
         /// The columns of the batch.
         found: String,
     },
-    /// An argument is outside what is possible.
-    #[error("{option} is {value}: {remedy}")]
-    Config {
-        /// The argument's name.
-        option: &'static str,
-        /// The value given.
+    /// An argument is outside its limits.
+    #[error("invalid {argument} '{value}': {remedy}")]
+    Argument {
+        /// The name of the argument.
+        argument: &'static str,
+        /// The value.
         value: String,
-        /// What to do about it.
+        /// The allowed values, or what to use instead.
         remedy: &'static str,
     },
+    /// Split points of ranges are not valid.
+    #[error("invalid split points: {0}")]
+    SplitPoints(&'static str),
     /// An Arrow kernel failed.
     #[error("an Arrow kernel failed: {0}")]
     Arrow(Arc<ArrowError>),

@@ -1,8 +1,8 @@
-//! Recycled output buffers: a buffer that its reader has dropped serves the next output batch,
-//! already faulted in.
+//! The pool of recycled output buffers. A buffer that its reader has dropped serves the next output
+//! batch, already faulted in.
 //!
-//! Fresh memory costs a page fault every 4 KiB, which on wide output is a large part of the copy
-//! itself.
+//! Fresh memory costs a page fault every 4 KiB. With wide output, that is a large part of the cost
+//! of the copy.
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
@@ -16,18 +16,28 @@ use std::{
 
 use arrow::buffer::Buffer;
 
-/// Alignment of every buffer: a cache line, which is also what Arrow asks for.
+/// The alignment of every buffer: a cache line, which is also the one that Arrow asks for.
 const ALIGN: usize = 64;
 
-/// Buffers of one size begin at this many different cache lines of a 4 KiB page, in turn. Buffers
-/// that are filled in step, as those of N consumers are, would else compete for the few ways of a
-/// single set of the first-level cache.
+/// The number of different cache lines of a 4 KiB page at which buffers of one size begin, in turn.
+/// Buffers that are filled in step, like those of N consumers, would otherwise compete for the few
+/// ways of one set of the first-level cache.
 const COLOURS: usize = 64;
 
-/// Buffers of a few fixed sizes, kept for reuse up to a limit per size.
+/// A pool of buffers of a few fixed sizes, which it keeps for reuse up to a limit for each size.
 ///
-/// When the pool is dropped its idle buffers are freed, and those still in use are freed by their
-/// last reader.
+/// When the pool is dropped, its idle buffers are freed. Those in use are freed by their last
+/// reader.
+///
+/// ```
+/// use annulus_rows::BufferPool;
+///
+/// let pool = BufferPool::new([4096], 1);
+/// let first = pool.take(4096);
+/// let address = first.as_ptr();
+/// drop(first);
+/// assert_eq!(pool.take(4096).as_ptr(), address); // recycled
+/// ```
 #[derive(Debug)]
 pub struct BufferPool {
     classes: Vec<Class>,
@@ -36,16 +46,16 @@ pub struct BufferPool {
 #[derive(Debug)]
 struct Class {
     bytes: usize,
-    /// Used from the end: what came back last is most likely still in the cache.
+    /// Used from the end: the buffer that came back last is the most likely one in the cache.
     idle: Mutex<Vec<Allocation>>,
     keep: usize,
-    /// Fresh buffers so far.
+    /// The number of fresh buffers.
     fresh: AtomicUsize,
 }
 
 impl BufferPool {
-    /// A pool for buffers of the given sizes (in bytes) that keeps at most `keep` idle ones for
-    /// each time a size is given.
+    /// Creates a pool for buffers of the given sizes in bytes. It keeps at most `keep` idle buffers
+    /// for each time that a size is given.
     pub fn new(sizes: impl IntoIterator<Item = usize>, keep: usize) -> Arc<Self> {
         let mut counts = BTreeMap::new();
         for bytes in sizes.into_iter().filter(|&bytes| bytes > 0) {
@@ -60,11 +70,11 @@ impl BufferPool {
         Arc::new(Self { classes: counts.into_iter().map(class).collect() })
     }
 
-    /// A buffer of at least `bytes` bytes with whatever content: recycled if one of that size is
+    /// Takes a buffer of at least `bytes` bytes, with any content: recycled if one of that size is
     /// idle, else fresh.
     ///
     /// # Panics
-    /// If `bytes` is near `isize::MAX` or above, as for any collection.
+    /// If `bytes` is near `isize::MAX` or above, as with any collection.
     pub fn take(self: &Arc<Self>, bytes: usize) -> PooledBuffer {
         let memory = match self.class(bytes).map(|class| &self.classes[class]) {
             Some(class) => class.idle().pop().unwrap_or_else(|| {
@@ -96,29 +106,30 @@ pub struct PooledBuffer {
 }
 
 impl PooledBuffer {
-    /// The first byte; aligned to 64. The content is unspecified until written.
+    /// Returns the address of the first byte, which is aligned to 64. The content is unspecified
+    /// until it is written.
     #[inline]
     pub fn as_ptr(&self) -> NonNull<u8> {
         self.memory.as_ref().map_or(NonNull::dangling(), |memory| memory.ptr)
     }
 
-    /// Bytes that may be written.
+    /// Returns the bytes that may be written.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.memory.as_ref().map_or(0, |memory| memory.bytes)
     }
 
-    /// The first `len` bytes as an Arrow buffer, whose capacity is all that it keeps from being
-    /// used otherwise: operators that hold batches account for it, and some choose by it how
-    /// they go on.
+    /// Returns the first `len` bytes as an Arrow buffer. Its capacity is all the memory that it
+    /// keeps in use: operators that hold batches account for it, and some base their decisions
+    /// on it.
     ///
     /// # Safety
-    /// Those bytes have been written, and nobody writes them from here on.
+    /// These bytes have been written, and no thread writes them from now on.
     pub unsafe fn into_buffer(self, len: usize) -> Buffer {
         assert!(len <= self.capacity(), "a buffer of {} bytes cannot hold {len}", self.capacity());
         let (ptr, capacity) = (self.as_ptr(), self.capacity());
         // SAFETY: the memory has this capacity, is initialised, and lives as long as `self`, which the
-        // buffer owns; nobody writes it from here on, as the caller promises.
+        // buffer owns. No thread writes it from now on, as the caller promises.
         unsafe { Buffer::from_custom_allocation(ptr, capacity, Arc::new(self)) }.slice_with_length(0, len)
     }
 }
@@ -139,7 +150,7 @@ impl Drop for PooledBuffer {
 /// One allocation, freed on drop.
 #[derive(Debug)]
 struct Allocation {
-    /// Behind `skipped` bytes of what was allocated.
+    /// The address after `skipped` bytes of the allocation.
     ptr: NonNull<u8>,
     bytes: usize,
     skipped: usize,
@@ -148,12 +159,12 @@ struct Allocation {
 // SAFETY: an allocation is owned memory without thread affinity, and is only read or written
 // through raw pointers whose users synchronise among themselves.
 unsafe impl Send for Allocation {}
-// SAFETY: see above; a shared reference gives no access but the address.
+// SAFETY: as above. A shared reference gives only the address.
 unsafe impl Sync for Allocation {}
 
 impl Allocation {
     fn layout(bytes: usize, skipped: usize) -> Layout {
-        // A sum that overflows is no layout's size either.
+        // A sum that overflows is not a valid size either.
         Layout::from_size_align(bytes.saturating_add(skipped), ALIGN).expect("a buffer size below isize::MAX")
     }
 
@@ -165,15 +176,15 @@ impl Allocation {
         // SAFETY: the layout has a size above zero.
         let start = unsafe { alloc(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
-        // SAFETY: as many bytes were allocated.
+        // SAFETY: this number of bytes was allocated.
         unsafe { initialise(start, layout.size()) };
         // SAFETY: `skipped` bytes lie within the allocation.
         Self { ptr: unsafe { start.add(skipped) }, bytes, skipped }
     }
 }
 
-/// Makes fresh memory count as initialised, with whatever it holds: a buffer reports all of it as
-/// its capacity, and may be asked to show it. Writing it would touch every page of chunks that stay
+/// Makes fresh memory count as initialised, with any content: a buffer reports all of it as its
+/// capacity, and may be asked to show it. Writing it would touch every page of chunks that stay
 /// almost empty.
 ///
 /// # Safety
@@ -182,8 +193,7 @@ unsafe fn initialise(start: NonNull<u8>, bytes: usize) {
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
     {
         let _ = bytes;
-        // SAFETY: an empty block. As far as the compiler knows it writes every byte that the pointer leads
-        // to.
+        // SAFETY: an empty block. The compiler must assume that it writes every byte behind the pointer.
         unsafe { std::arch::asm!("/* {0} */", in(reg) start.as_ptr(), options(nostack, preserves_flags)) };
     }
     #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
@@ -196,7 +206,7 @@ unsafe fn initialise(start: NonNull<u8>, bytes: usize) {
 impl Drop for Allocation {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            // SAFETY: `new` allocated with this very layout and skipped this many bytes.
+            // SAFETY: `new` allocated with this layout and skipped this number of bytes.
             unsafe { dealloc(self.ptr.as_ptr().sub(self.skipped), Self::layout(self.bytes, self.skipped)) }
         }
     }

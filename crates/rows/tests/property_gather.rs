@@ -320,7 +320,7 @@ fn batches_of_more_rows_than_memory_can_have_are_refused() {
             let pool = BufferPool::new(pool_sizes(&schema, rows), 8);
             let mut builder = BatchBuilder::new(Arc::clone(&schema), rows, pool);
             let refused = builder.append(&source, Rows::new(&[0, 1, 2, 3, 4, 5, 6, 7]));
-            let refused = matches!(refused, Err(RowsError::Config { option: "batch_rows", .. }));
+            let refused = matches!(refused, Err(RowsError::Argument { argument: "batch_rows", .. }));
             assert!(refused, "{data_type}: a batch of {rows} rows");
             assert!(builder.append_range(&source, 0..8).is_err());
             assert!(builder.push(&[(&source, Rows::new(&[0]))], |_| Ok::<_, RowsError>(())).is_err());

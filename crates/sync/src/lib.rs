@@ -22,14 +22,15 @@ pub use std::{
 pub use cancel::{CancelToken, Cancelled};
 pub use order::weakened;
 
-/// std's `UnsafeCell` with loom's closure-taking access, so that one source serves both.
+/// The `UnsafeCell` of the standard library, with loom's access by closures, so that one source
+/// serves both.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]
 impl<T> UnsafeCell<T> {
-    /// A cell that holds `value`.
+    /// Creates a cell that holds `value`.
     #[inline(always)]
     pub const fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))

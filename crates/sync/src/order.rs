@@ -1,11 +1,11 @@
-//! The memory orderings of a protocol, by name, so that its `PROTOCOL.md` can say which Acquire
-//! reads which Release.
+//! The memory orderings of a protocol, by name. Its `PROTOCOL.md` can then say which Acquire reads
+//! which Release.
 //!
-//! Under loom the one that the environment variable `ANNULUS_WEAKEN` names becomes `Relaxed` (a
-//! fence: nothing), so that `ci/loom.sh` can show that a model fails without it. Otherwise each is
-//! a constant.
+//! Under loom, the environment variable `ANNULUS_WEAKEN` names one that becomes `Relaxed`, or no
+//! fence at all. So `ci/loom.sh` can show that a model fails without it. Otherwise each is a
+//! constant.
 
-/// Functions that return an ordering: `name = Ordering;`.
+/// Defines functions that return an ordering: `name = Ordering;`.
 #[macro_export]
 macro_rules! orderings {
     ($($(#[$doc:meta])* $name:ident = $strong:ident;)*) => {
@@ -16,7 +16,7 @@ macro_rules! orderings {
     };
 }
 
-/// Functions that are a sequentially consistent fence: `name;`.
+/// Defines functions that are a sequentially consistent fence: `name;`.
 #[macro_export]
 macro_rules! fences {
     ($($(#[$doc:meta])* $name:ident;)*) => {
@@ -27,15 +27,15 @@ macro_rules! fences {
     };
 }
 
-/// Whether the ordering of this name is to be weakened; only a program built with `--cfg loom` can
-/// ask for it.
+/// Returns whether the ordering of this name is weakened. Only a program built with `--cfg loom`
+/// can weaken one.
 #[cfg(not(loom))]
 #[inline(always)]
 pub const fn weakened(_name: &str) -> bool {
     false
 }
 
-/// Whether `ANNULUS_WEAKEN` names this ordering.
+/// Returns whether `ANNULUS_WEAKEN` names this ordering.
 #[cfg(loom)]
 pub fn weakened(name: &str) -> bool {
     static NAME: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();

@@ -1,31 +1,35 @@
-//! Whether a shuffle put every tuple where it belongs, whole and once.
+//! The check that a shuffle put every tuple where it belongs, complete and once.
 
 use annulus_pages::{
-    page::{HEADER_BYTES, Header, Layout, MAGIC, Page, PageShape, VERSION},
-    target::Target,
+    page::{HEADER_BYTES, Header, MAGIC, Page, PageLayout, PageShape, VERSION},
+    target::PartitionOf,
 };
 use annulus_rows::partition::Modulo;
 
 use super::{Generator, splitmix64, words};
 use crate::partitioner::Shuffled;
 
-/// Where tuples may be.
+/// The places where tuples may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// In partition `key % partitions`, on full pages but for the last.
+    /// In partition `key % partitions`, on full pages except the last.
     ByKey,
     /// In any partition, on pages that need not be full.
     Any,
 }
 
-/// Checks the pages of a shuffle of all the generator's tuples: headers; that all pages but each
-/// partition's last are full and tuples lie on them without gaps; that keys belong to their
-/// partition; every byte of every payload; and that each tuple is there once. Payloads of less than
-/// four bytes do not name their tuple: of these, the keys and payloads are compared as multisets,
-/// by a 128-bit sum. Takes a bit for each tuple.
+/// Checks the pages of a shuffle of all the generator's tuples:
+/// - the headers;
+/// - that all pages except each partition's last are full, without gaps between tuples;
+/// - that keys belong to their partition;
+/// - every byte of every payload;
+/// - that each tuple is there once.
+///
+/// Payloads of fewer than four bytes do not name their tuple. Their keys and payloads are compared
+/// as multisets, by a 128-bit sum. The check takes a bit of memory for each tuple.
 ///
 /// # Errors
-/// What was found first, in words.
+/// A description of the first fault.
 pub fn check(
     shuffled: &Shuffled,
     generator: &Generator,
@@ -64,7 +68,7 @@ struct Checker<'a> {
     placement: Placement,
     /// A bit for each tuple whose payload names it.
     seen: Vec<u64>,
-    /// The tuples whose payload is too short for that.
+    /// The tuples whose payload is too short to name them.
     unnamed: Multiset,
     expected: Vec<u8>,
     tuples: u64,
@@ -108,24 +112,24 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Key and payload of a tuple whose payload ends at `offset`, which is moved to where it
-    /// begins.
+    /// Returns the key and the payload of a tuple whose payload ends at `offset`, and moves
+    /// `offset` to its beginning.
     fn tuple<'p>(&self, page: &'p [u8], tuple: usize, offset: &mut usize) -> Result<(u32, &'p [u8]), String> {
         let slot = HEADER_BYTES + tuple * self.shape.slot_bytes();
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| page[slot + at + i]));
         let size = match (self.shape.layout(), self.generator.payload) {
-            (Layout::Compact, super::Payload::Fixed(size)) => size as usize,
+            (PageLayout::Compact, super::Payload::Fixed(size)) => size as usize,
             _ => word(8) as usize,
         };
         let end = *offset;
         *offset = end.checked_sub(size).ok_or_else(|| format!("its length is {size}, more than the page has"))?;
-        if self.shape.layout() == Layout::Slotted && word(4) as usize != *offset {
+        if self.shape.layout() == PageLayout::Slotted && word(4) as usize != *offset {
             return Err(format!("its offset is {} instead of {offset}", word(4)));
         }
         Ok((word(0), &page[*offset..end]))
     }
 
-    /// That the tuple is one of the generator's, and was not there yet.
+    /// Checks that the tuple is one of the generator's, and did not occur before.
     fn once(&mut self, key: u32, payload: &[u8]) -> Result<(), String> {
         let Some(name) = payload.first_chunk::<4>() else {
             self.unnamed.add(key, payload);
@@ -133,7 +137,7 @@ impl Checker<'_> {
         };
         let number = u32::from_le_bytes(*name);
         if u64::from(number) >= self.generator.tuples() {
-            return Err(format!("its payload names tuple {number}, which there is not"));
+            return Err(format!("its payload names tuple {number}, which does not exist"));
         }
         let (expected_key, size) = (self.generator.key(number.into()), self.generator.payload_bytes(number.into()));
         if (key, payload.len()) != (expected_key, size) {
@@ -172,13 +176,13 @@ impl Checker<'_> {
             }
         }
         if unnamed != self.unnamed {
-            return Err("tuples with less than four bytes of payload are others than were generated".to_owned());
+            return Err("tuples with fewer than four bytes of payload are not those that were generated".to_owned());
         }
         Ok(())
     }
 }
 
-/// Tuples in any order.
+/// A multiset of tuples, as sums of their hashes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Multiset {
     sums: [u64; 2],

@@ -1,5 +1,5 @@
-//! Tuples from a formula: cheap to make, and every byte of them can be checked on the pages
-//! ([`check()`]).
+//! A generator of tuples from a formula. They are cheap to make, and every byte of them can be
+//! checked on the pages ([`check()`]).
 //!
 //! Tuple `i` has the upper 32 bits of `splitmix64(seed + i)` as its key. Word `w` of its payload
 //! (32 bits, little-endian) is `i + w * 0x9E3779B9`, wrapping; a payload that is no multiple of
@@ -17,34 +17,32 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_pages::{
-    error::PagesError,
-    page::PayloadSize,
-    tuples::{TupleBatch, TupleReader, TupleSource},
-};
+use annulus_pages::{PagesError, page::PayloadSize, tuples::TupleBatch};
 pub use check::{Placement, check};
 use zipf::Zipf;
 
-/// How keys are distributed.
+use crate::source::{TupleReader, TupleSource};
+
+/// The distribution of keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Keys {
     /// Evenly over all 32-bit numbers.
     Uniform,
-    /// By Zipf's law with this exponent over 2^20 keys; 0 is even. The keys are well mixed: a
-    /// partition is as frequent as the keys that fall into it.
+    /// By Zipf's law with this exponent over 2^20 keys. The exponent 0 is even. The keys are well
+    /// mixed, so a partition is as frequent as its keys.
     Zipf(f64),
 }
 
 /// The payloads of a generator's tuples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// All of so many bytes.
+    /// All payloads have this number of bytes.
     Fixed(u32),
-    /// Of up to so many bytes, evenly distributed.
+    /// Payloads have up to this number of bytes, evenly distributed.
     UpTo(u32),
 }
 
-/// A source of tuples numbered from 0, which its readers take in batches.
+/// A source of tuples, which are numbered from 0. Its readers take them in batches.
 pub struct Generator {
     tuples: u64,
     seed: u64,
@@ -57,45 +55,45 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// `tuples` tuples in batches of `batch_tuples`.
+    /// Creates a generator of `tuples` tuples in batches of `batch_tuples`.
     ///
     /// # Errors
-    /// If there are 2^32 tuples or more, batches are empty or their payloads could reach 4 GiB, or
-    /// a Zipf exponent is negative or no number.
+    /// If there are 2^32 tuples or more, batches are empty, their payloads could reach 4 GiB, or
+    /// the exponent of Zipf's law is negative or not a number.
     pub fn new(tuples: u64, seed: u64, keys: Keys, payload: Payload, batch_tuples: usize) -> Result<Self, PagesError> {
         let refuse = |option, value, reason| Err(PagesError::Option { option, value, reason });
         if tuples > u64::from(u32::MAX) {
-            return refuse("tuples", tuples as usize, "their numbers must fit into 32 bits");
+            return refuse("tuples", tuples as usize, "choose fewer than 4294967296");
         }
         let (Payload::Fixed(most) | Payload::UpTo(most)) = payload;
         if batch_tuples == 0 || batch_tuples.saturating_mul(most as usize) > u32::MAX as usize {
             return refuse(
                 "batch_tuples",
                 batch_tuples,
-                "a batch has at least one tuple and less than 4 GiB of payload",
+                "a batch has at least one tuple, and less than 4 GiB of payloads",
             );
         }
         let zipf = match keys {
             Keys::Uniform => None,
             Keys::Zipf(exponent) if exponent.is_finite() && exponent >= 0.0 => Some(Arc::new(Zipf::new(exponent))),
-            Keys::Zipf(_) => return refuse("exponent", 0, "Zipf's exponent must be a number from 0 on"),
+            Keys::Zipf(_) => return refuse("exponent", 0, "Zipf's exponent must be a number of at least 0"),
         };
         let (next, generated_ns) = (AtomicU64::new(0), AtomicU64::new(0));
         Ok(Self { tuples, seed, payload, batch_tuples, zipf, next, generated_ns })
     }
 
-    /// The same tuples from the first on, whatever readers have taken of these.
+    /// Returns a generator of the same tuples, from the first on.
     pub fn again(&self) -> Self {
         let (next, generated_ns) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { zipf: self.zipf.clone(), next, generated_ns, ..*self }
     }
 
-    /// Number of tuples.
+    /// Returns the number of tuples.
     pub fn tuples(&self) -> u64 {
         self.tuples
     }
 
-    /// The payload of the pages that its tuples go to.
+    /// Returns the payload size of pages for its tuples.
     pub fn payload(&self) -> PayloadSize {
         match self.payload {
             Payload::Fixed(bytes) => PayloadSize::Fixed(bytes),
@@ -103,24 +101,25 @@ impl Generator {
         }
     }
 
-    /// The time that filling batches took, summed over the readers.
+    /// Returns the time that filling batches took, summed over the readers.
     pub fn generated(&self) -> Duration {
         Duration::from_nanos(self.generated_ns.load(Relaxed))
     }
 
-    /// The most bytes that a payload can have.
+    /// Returns the most bytes that a payload can have.
     fn most_payload(&self) -> usize {
         let (Payload::Fixed(bytes) | Payload::UpTo(bytes)) = self.payload;
         bytes as usize
     }
 
-    /// Key of a tuple.
+    /// Returns the key of a tuple.
     fn key(&self, number: u64) -> u32 {
         let uniform = (splitmix64(self.seed.wrapping_add(number)) >> 32) as u32;
         self.zipf.as_ref().map_or(uniform, |zipf| zipf.key(uniform))
     }
 
-    /// Bytes of a tuple's payload: the lower 32 bits of what its key is made of, scaled.
+    /// Returns the bytes of a tuple's payload. They are the lower 32 bits of the hash whose upper
+    /// bits are the key, scaled.
     fn payload_bytes(&self, number: u64) -> usize {
         match self.payload {
             Payload::Fixed(bytes) => bytes as usize,
@@ -159,8 +158,8 @@ impl Generator {
 }
 
 impl TupleSource for Generator {
-    /// Readers take batches by turns, so threads that are fast take more. All readers of a
-    /// generator together give its tuples once.
+    /// Readers take the next batch when they need one, so fast threads take more. All readers of a
+    /// generator together return its tuples once.
     fn reader(&self, _: usize, _: usize) -> Box<dyn TupleReader + '_> {
         Box::new(Reader { generator: self, time: Duration::ZERO })
     }
@@ -191,7 +190,7 @@ impl Drop for Reader<'_> {
     }
 }
 
-/// The first output of Vigna's SplitMix64 from the state given.
+/// Returns the first output of Vigna's SplitMix64 from this state.
 #[inline(always)]
 fn splitmix64(state: u64) -> u64 {
     let mut z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -1,14 +1,14 @@
-//! The generator's loops, compiled for the machine's vectors.
+//! The generator's loops, compiled for the machine's vector instructions.
 
 use crate::simd::vectorised;
 
 use super::splitmix64;
 
-/// What a payload's words differ by.
+/// The difference between neighbouring words of a payload.
 pub(super) const STEP: u32 = 0x9E37_79B9;
 
 vectorised! {
-    /// The keys from `state` on.
+    /// Writes the keys from `state` on.
     pub(super) fn keys(state: u64, keys: &mut [u32]) {
         for (index, key) in (0_u64..).zip(keys) {
             *key = (splitmix64(state.wrapping_add(index)) >> 32) as u32;
@@ -17,7 +17,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// Payloads of `size` bytes, one behind the other, from tuple `first` on.
+    /// Writes payloads of `size` bytes, one after the other, from tuple `first` on.
     pub(super) fn payloads(first: u32, size: usize, bytes: &mut [u8]) {
         match size {
             0 => (),
@@ -33,7 +33,7 @@ fn fixed<const SIZE: usize>(first: u32, bytes: &mut [u8]) {
     (first..).zip(payloads).for_each(|(number, payload)| words(number, payload));
 }
 
-/// The payload of tuple `number`.
+/// Writes the payload of tuple `number`.
 pub(super) fn payload(number: u32, bytes: &mut [u8]) {
     words(number, bytes);
 }
@@ -48,7 +48,7 @@ fn words(number: u32, bytes: &mut [u8]) {
     rest.copy_from_slice(&last.to_le_bytes()[..rest.len()]);
 }
 
-/// A word of a tuple's payload.
+/// Returns a word of a tuple's payload.
 #[inline(always)]
 fn word(number: u32, index: u32) -> u32 {
     number.wrapping_add(index.wrapping_mul(STEP))

@@ -1,19 +1,19 @@
 //! Keys by Zipf's law, from a table of quantiles.
 
-/// Distinct keys.
+/// The number of distinct keys.
 const KEYS: u32 = 1 << 20;
-/// Quantiles in the table; between two of them ranks are taken evenly.
+/// The number of quantiles in the table. Between two of them, ranks are taken evenly.
 const QUANTILES: u32 = 1 << 12;
 const FRACTION_BITS: u32 = 32 - QUANTILES.trailing_zeros();
 
 /// The inverse of the distribution function.
 pub(super) struct Zipf {
-    /// The ranks, from 0, at each quantile from 0 to the last; the last is the number of keys.
+    /// The ranks, from 0, at each quantile. The last one is the number of keys.
     ranks: Vec<u32>,
 }
 
 impl Zipf {
-    /// O(distinct keys).
+    /// Creates the table. O(distinct keys).
     pub(super) fn new(exponent: f64) -> Self {
         let weights = || (1..=KEYS).map(|rank| f64::from(rank).powf(-exponent));
         let step = weights().sum::<f64>() / f64::from(QUANTILES);
@@ -29,7 +29,7 @@ impl Zipf {
         Self { ranks }
     }
 
-    /// The key for an evenly distributed number.
+    /// Returns the key for an evenly distributed number.
     #[inline]
     pub(super) fn key(&self, uniform: u32) -> u32 {
         let quantile = (uniform >> FRACTION_BITS) as usize;
@@ -39,7 +39,7 @@ impl Zipf {
     }
 }
 
-/// A bijection that scatters ranks (the finaliser of MurmurHash3).
+/// Scatters ranks by a bijection (the finaliser of MurmurHash3).
 #[inline]
 fn mix(mut rank: u32) -> u32 {
     rank = (rank ^ (rank >> 16)).wrapping_mul(0x85EB_CA6B);

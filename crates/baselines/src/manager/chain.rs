@@ -15,44 +15,44 @@ use super::order;
 /// The pages of a partition, of which the last is open.
 pub(super) struct Chain<P: Send + Sync> {
     open: AtomicPtr<Node<P>>,
-    /// No page will be added any more.
+    /// Set if no page will be added any more.
     failed: AtomicBool,
 }
 
 /// A page in a chain, which does not move while the chain lives.
 pub(super) struct Node<P> {
     pub(super) page: P,
-    /// [`Word`]: the extent of the places taken, and whether the page is closed.
+    /// A [`Word`]: the extent of the taken places, and whether the page is closed.
     taken: CachePadded<AtomicU64>,
-    /// Tuples written, and [`CLOSED`] once the claim that closed the page was.
+    /// The written tuples, and [`CLOSED`] once the claim that closed the page was completed.
     completed: CachePadded<AtomicU32>,
     previous: *mut Node<P>,
 }
 
-/// What a thread may write.
+/// A claim on places of a page, which its thread may write.
 #[must_use = "places that are not written keep their page from being complete"]
 pub(super) struct Claim<'c, P: Send + Sync> {
     pub(super) node: &'c Node<P>,
     pub(super) at: Extent,
     pub(super) room: Extent,
-    /// It closed the page: it owes the chain another one.
+    /// Set if the claim closed the page, and owes the chain another one.
     pub(super) closer: Option<Closer<'c, P>>,
 }
 
-/// The duty to add a page. Dropping it fails the chain.
+/// The duty to add a page to the chain. Dropping it fails the chain.
 pub(super) struct Closer<'c, P: Send + Sync> {
     chain: &'c Chain<P>,
 }
 
-/// A page that is out of its chain.
+/// A page that was taken out of its chain.
 pub(super) struct Done<P> {
     pub(super) page: P,
     pub(super) taken: Extent,
-    /// Tuples written.
+    /// The written tuples.
     pub(super) completed: usize,
 }
 
-/// In `taken` and `completed`: no place will be taken any more.
+/// The bit in `taken` and `completed` that says that no more places will be taken.
 const CLOSED: u32 = 1 << 31;
 
 /// The value of `taken`: tuples (31 bits), closed (1 bit), bytes of data (32 bits).
@@ -75,18 +75,18 @@ impl Word {
 }
 
 impl<P: Send + Sync> Chain<P> {
-    /// A chain of one page.
+    /// Creates a chain of one page.
     pub(super) fn new(page: P) -> Self {
         Self { open: AtomicPtr::new(Node::boxed(page, null_mut())), failed: AtomicBool::new(false) }
     }
 
-    /// Takes a place on the open page. `fitting` says what would fit behind what is taken, and
-    /// whether that closes the page; it may be asked again. `None` if the chain failed. Waits
-    /// while another thread adds a page.
+    /// Takes a place on the open page. `fitting` returns what fits after the taken places, and
+    /// whether that closes the page. It may be called several times. Returns `None` if the
+    /// chain has failed. Waits while another thread adds a page.
     #[inline(always)]
     pub(super) fn claim(&self, fitting: impl Fn(Extent) -> (Extent, bool)) -> Option<Claim<'_, P>> {
         loop {
-            // SAFETY: nodes live as long as the chain, and the Acquire shows what was written before this one
+            // SAFETY: nodes live as long as the chain, and the Acquire shows what was written before this node
             // was installed.
             let node = unsafe { &*self.open.load(order::look()) };
             let mut word = Word(node.taken.load(Relaxed));
@@ -108,7 +108,7 @@ impl<P: Send + Sync> Chain<P> {
         }
     }
 
-    /// All pages, in order.
+    /// Returns all pages, in order.
     pub(super) fn into_pages(mut self) -> Vec<Done<P>> {
         self.take_pages()
     }
@@ -118,9 +118,9 @@ impl<P: Send + Sync> Chain<P> {
         let mut node = self.open.load(order::look());
         self.open.store(null_mut(), Relaxed);
         while !node.is_null() {
-            // SAFETY: nodes come from boxes, and nobody else has the chain.
+            // SAFETY: nodes come from boxes, and no other thread has the chain.
             let Node { page, taken, completed, previous } = *unsafe { Box::from_raw(node) };
-            // The Acquire is that of whoever got the chain back from its writers.
+            // The owner acquired the writes when it got the chain back from its writers.
             let completed = (completed.load(Relaxed) & !CLOSED) as usize;
             pages.push(Done { page, taken: Word(taken.load(Relaxed)).taken(), completed });
             node = previous;
@@ -143,9 +143,9 @@ impl<P> Node<P> {
         Box::into_raw(Box::new(node))
     }
 
-    /// Says that `tuples` of a claim have been written, all of it, and whether it closed the page.
-    /// True for one claim only: the page is closed, and all that was taken has been written and
-    /// can be read.
+    /// Completes a claim of `tuples` tuples, which are all written. `closed` says whether it closed
+    /// the page. Returns true for one claim only: the page is closed, and all taken places are
+    /// written and can be read.
     #[inline]
     pub(super) fn complete(&self, tuples: usize, closed: bool) -> bool {
         let more = tuples as u32 + if closed { CLOSED } else { 0 };

@@ -1,6 +1,6 @@
-//! Models of the chain, run by loom through every interleaving up to a number of preemptions. The
-//! places of a page are cells that loom watches, so a page that is used before it was made, or read
-//! before it was written, fails the model.
+//! Models of the chain. Loom runs them through every interleaving up to a number of preemptions.
+//! The places of a page are cells that loom watches. So a page that is used before it was created,
+//! or read before it was written, fails the model.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::chain::Chain;
 
 const CAPACITY: usize = 2;
 
-/// A page of the tiniest kind.
+/// The smallest page that has two places.
 struct Places([UnsafeCell<u32>; CAPACITY]);
 
-// SAFETY: each place is written under the claim on it alone, and read when the page is whole.
+// SAFETY: each place is written under its claim, and read when the page is whole.
 unsafe impl Sync for Places {}
 // SAFETY: as above.
 unsafe impl Send for Places {}
@@ -23,7 +23,7 @@ type TestChain = Arc<Chain<Places>>;
 
 fn page() -> Places {
     let places = Places(std::array::from_fn(|_| UnsafeCell::new(0)));
-    // SAFETY: nobody else has the page yet.
+    // SAFETY: no other thread has the page yet.
     places.0.iter().for_each(|place| place.with_mut(|place| unsafe { *place = 0 }));
     places
 }
@@ -33,7 +33,7 @@ fn read(page: &Places) -> Vec<u32> {
     page.0.iter().map(|place| place.with(|place| unsafe { *place })).collect()
 }
 
-/// How tuples fit: of one size, a page is closed by whoever takes the last place.
+/// The fit of tuples of one size: the claim that takes the last place closes the page.
 fn fixed(tuples: usize) -> impl Fn(Extent) -> (Extent, bool) {
     move |at| {
         let room = tuples.min(CAPACITY - at.tuples);
@@ -41,7 +41,7 @@ fn fixed(tuples: usize) -> impl Fn(Extent) -> (Extent, bool) {
     }
 }
 
-/// Of any size: it is closed by whoever finds that a tuple does not fit.
+/// The fit of tuples of any size: the claim that finds that a tuple does not fit closes the page.
 fn variable(tuples: usize) -> impl Fn(Extent) -> (Extent, bool) {
     move |at| {
         let room = tuples.min(CAPACITY - at.tuples);
@@ -49,7 +49,7 @@ fn variable(tuples: usize) -> impl Fn(Extent) -> (Extent, bool) {
     }
 }
 
-/// Writes `value` to `tuples` places, and returns what is on the pages that this made whole.
+/// Writes `value` to `tuples` places. Returns the content of the pages that this made whole.
 fn insert<F: Fn(Extent) -> (Extent, bool)>(
     chain: &TestChain,
     mut tuples: usize,
@@ -81,8 +81,8 @@ fn model(body: impl Fn() + Send + Sync + 'static) {
     builder.check(body);
 }
 
-/// Two threads insert so many tuples each; every page that was closed came out whole once, and with
-/// the last page all is there.
+/// Two threads insert these numbers of tuples. Every page that was closed came out whole once, and
+/// with the last page all tuples are there.
 fn two_threads<F: Fn(Extent) -> (Extent, bool)>(tuples: [usize; 2], fit: fn(usize) -> F)
 where
     F: 'static,

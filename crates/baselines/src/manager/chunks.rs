@@ -1,10 +1,10 @@
-//! The histogram-based page managers (paper, section 3.3.3): a thread takes places for a whole
-//! histogram, and then writes there without synchronisation.
+//! The page managers based on histograms (paper, section 3.3.3). A thread takes places for a whole
+//! histogram, and then writes to them without synchronisation.
 
 use std::collections::VecDeque;
 
 use annulus_pages::{
-    error::PagesError,
+    PagesError,
     page::write::{Extent, Run},
 };
 
@@ -17,7 +17,7 @@ use super::{
 /// One thread's chunks of pages.
 pub(crate) struct Chunks<'m, 'a> {
     places: &'m Places<'a>,
-    /// By partition, in the order in which its tuples come.
+    /// The chunks of each partition, in the order of its tuples.
     partitions: Vec<VecDeque<Chunk<'m>>>,
 }
 
@@ -27,13 +27,13 @@ struct Chunk<'m> {
 }
 
 impl<'m, 'a> Chunks<'m, 'a> {
-    /// No chunks yet.
+    /// Creates an empty set of chunks.
     pub(crate) fn new(places: &'m Places<'a>, partitions: usize) -> Self {
         Self { places, partitions: (0..partitions).map(|_| VecDeque::new()).collect() }
     }
 
-    /// Takes chunks for all tuples of the histogram, from partition `first` on and then from 0, so
-    /// that threads do not meet.
+    /// Takes chunks for all tuples of the histogram, from partition `first` on and then from 0. So
+    /// threads begin at different partitions.
     ///
     /// # Errors
     /// If page memory runs out.
@@ -51,7 +51,7 @@ impl<'m, 'a> Chunks<'m, 'a> {
 }
 
 impl Writer for Chunks<'_, '_> {
-    /// Writes to the chunks, of which the histograms left enough.
+    /// Writes to the chunks. The histograms have counted enough of them.
     fn insert(&mut self, partition: usize, mut run: Run<'_>) -> Result<(), PagesError> {
         let chunks = &mut self.partitions[partition];
         while !run.is_empty() {
@@ -61,8 +61,8 @@ impl Writer for Chunks<'_, '_> {
             let now = need.first(need.all.tuples.min(claim.room.tuples - written.tuples));
             assert!(written.bytes + now.bytes <= claim.room.bytes, "the histogram measured these tuples");
             let (first, others) = run.split(now);
-            // SAFETY: the chunk is ours, and has room left for these tuples and their bytes, as was just
-            // checked.
+            // SAFETY: the chunk belongs to this thread, and has room for these tuples and their bytes, as was
+            // just checked.
             unsafe { claim.page.write(self.places.shape(), claim.at + *written, &first) };
             *written = *written + now;
             if written.tuples == claim.room.tuples {

@@ -1,51 +1,53 @@
-//! How many tuples go to each partition, and how large they are (paper, sections 2.2 and 3.5).
+//! Histograms: the number of tuples of each partition, and their sizes (paper, sections 2.2 and
+//! 3.5).
 
 use annulus_pages::{
-    error::PagesError,
+    PagesError,
     page::{
         HEADER_BYTES, PageShape, PayloadSize,
         write::{Extent, Need, Sizes},
     },
-    target::Target,
+    target::PartitionOf,
     tuples::Tuples,
 };
 
 use crate::partitioner::check_size;
 
-/// Counters that take turns, so that tuples of one partition in a row do not wait for each other.
-const LANES: usize = 4;
+/// The counters of a partition. They take turns, so that consecutive tuples of one partition do not
+/// wait for each other.
+const COUNTERS: usize = 4;
 
-/// A histogram by partition.
+/// A histogram of tuples by partition.
 pub(crate) struct Histogram {
     shape: PageShape,
-    counts: Vec<[u32; LANES]>,
+    counts: Vec<[u32; COUNTERS]>,
     /// The sizes of the tuples' data, in order, if they differ.
     sizes: Vec<Vec<u32>>,
-    /// Their sums.
+    /// The sums of these sizes.
     bytes: Vec<usize>,
 }
 
 impl Histogram {
-    /// An empty histogram.
+    /// Creates an empty histogram.
     pub(crate) fn new(partitions: usize, shape: &PageShape) -> Self {
         let (sizes, bytes) = match shape.payload() {
             PayloadSize::Fixed(_) => (Vec::new(), Vec::new()),
             PayloadSize::Variable => (vec![Vec::new(); partitions], vec![0; partitions]),
         };
-        Self { shape: *shape, counts: vec![[0; LANES]; partitions], sizes, bytes }
+        Self { shape: *shape, counts: vec![[0; COUNTERS]; partitions], sizes, bytes }
     }
 
-    /// Counts some tuples.
+    /// Counts a batch of tuples.
     ///
     /// # Errors
     /// If one is larger than a page.
-    pub(crate) fn add(&mut self, tuples: &Tuples<'_>, target: impl Target) -> Result<(), PagesError> {
+    pub(crate) fn add(&mut self, tuples: &Tuples<'_>, target: impl PartitionOf) -> Result<(), PagesError> {
         match self.shape.payload() {
             PayloadSize::Fixed(_) => {
-                let (groups, others) = tuples.keys().as_chunks::<LANES>();
+                let (groups, others) = tuples.keys().as_chunks::<COUNTERS>();
                 for keys in groups {
-                    for (lane, &key) in keys.iter().enumerate() {
-                        self.counts[target.of(key)][lane] += 1;
+                    for (counter, &key) in keys.iter().enumerate() {
+                        self.counts[target.of(key)][counter] += 1;
                     }
                 }
                 for &key in others {
@@ -66,19 +68,19 @@ impl Histogram {
         Ok(())
     }
 
-    /// Forgets all tuples.
+    /// Removes all tuples.
     pub(crate) fn clear(&mut self) {
-        self.counts.fill([0; LANES]);
+        self.counts.fill([0; COUNTERS]);
         self.sizes.iter_mut().for_each(Vec::clear);
         self.bytes.fill(0);
     }
 
-    /// Number of partitions.
+    /// Returns the number of partitions.
     pub(crate) fn partitions(&self) -> usize {
         self.counts.len()
     }
 
-    /// The room that a partition's tuples need.
+    /// Returns the room that a partition's tuples need.
     pub(crate) fn need(&self, partition: usize) -> Need<'_> {
         let tuples = self.counts[partition].iter().sum::<u32>() as usize;
         match self.shape.payload() {
@@ -94,8 +96,8 @@ impl Histogram {
     }
 }
 
-/// Pages that a partition's tuples of all histograms need; with payloads of any size, at least
-/// these.
+/// Returns the number of pages that a partition's tuples of all histograms need. With payloads of
+/// any size, it is a lower bound.
 pub(crate) fn pages_needed(histograms: &[Histogram], shape: &PageShape, partition: usize) -> usize {
     let needs = histograms.iter().map(|histogram| histogram.need(partition).all);
     let Extent { tuples, bytes } = needs.fold(Extent::default(), |sum, need| sum + need);

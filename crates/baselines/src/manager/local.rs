@@ -1,9 +1,9 @@
-//! Pages of one thread's own, and their merge (paper, section 3.3.4).
+//! Pages that belong to one thread, and their merge (paper, section 3.3.4).
 
 use std::ops::Range;
 
 use annulus_pages::{
-    error::PagesError,
+    PagesError,
     memory::PageMemory,
     page::{
         Block, Page, PageShape,
@@ -13,7 +13,7 @@ use annulus_pages::{
 
 use super::{Writer, complete, take_block};
 
-/// One thread's pages of a range of partitions. Nothing is shared.
+/// The pages of one thread, of a range of partitions. Nothing is shared.
 pub(crate) struct LocalPages<'a> {
     shape: PageShape,
     memory: &'a dyn PageMemory,
@@ -22,7 +22,7 @@ pub(crate) struct LocalPages<'a> {
     partitions: Vec<Vec<LocalPage>>,
 }
 
-/// A page and what has been written to it.
+/// A page, and the extent of its written tuples.
 pub(crate) struct LocalPage {
     block: Block,
     end: Extent,
@@ -44,7 +44,8 @@ impl<'a> LocalPages<'a> {
         Ok(Self { shape, memory, first, partitions })
     }
 
-    /// The pages by partition, from the first one of the range on. Empty ones are given back.
+    /// Returns the pages by partition, from the first one of the range on. Empty pages are given
+    /// back.
     pub(crate) fn into_pages(self) -> impl Iterator<Item = Vec<LocalPage>> {
         self.partitions.into_iter().map(|mut pages| {
             pages.retain(|page| page.end.tuples > 0);
@@ -61,7 +62,7 @@ impl Writer for LocalPages<'_> {
             let page = pages.last_mut().expect("a partition has a page");
             let room = run.need().fitting(&self.shape, page.end);
             let (first, others) = run.split(room);
-            // SAFETY: the block has the shape's size and is ours, and `room` fits behind `end`.
+            // SAFETY: the block has the shape's size and belongs to this thread, and `room` fits after `end`.
             unsafe { write::run(page.block.start(), &self.shape, page.end, &first) };
             page.end = page.end + room;
             if others.is_empty() {
@@ -78,15 +79,14 @@ impl LocalPage {
         Ok(Self { block: take_block(memory, shape)?, end: Extent::default() })
     }
 
-    /// Page number `sequence` of the partition.
+    /// Completes the page as page number `sequence` of the partition.
     pub(crate) fn complete(self, shape: &PageShape, partition: usize, sequence: usize) -> Page {
         complete(self.block, shape, partition, sequence, self.end)
     }
 }
 
-/// Moves the tuples of emptier pages to fuller ones, until only the last page is not full. What is
-/// moved is the end of the emptiest page, so that no gap comes to be and no page needs to be
-/// reordered.
+/// Moves the tuples of emptier pages to fuller ones, until only the last page is not full. It moves
+/// the end of the emptiest page, so that there are no gaps and no page needs to be reordered.
 pub(crate) fn merge(mut pages: Vec<LocalPage>, shape: &PageShape) -> Vec<LocalPage> {
     pages.sort_by_key(|page| std::cmp::Reverse((page.end.tuples, page.end.bytes)));
     let mut fuller = 0;

@@ -1,11 +1,11 @@
 //! The lock-based page manager (paper, section 3.3.1): insertion of one tuple or a batch.
 
-use annulus_pages::{error::PagesError, page::write::Run};
+use annulus_pages::{PagesError, page::write::Run};
 
 use super::{Writer, places::Places};
 
-/// Places are taken under the partition's lock, for as much of a run as fits on the page, and
-/// written without it.
+/// A writer that takes places under the partition's lock, for as much of a run as fits on the page.
+/// It writes them without the lock.
 pub(crate) struct Lock<'m, 'a>(pub(crate) &'m Places<'a>);
 
 impl Writer for Lock<'_, '_> {
@@ -14,7 +14,7 @@ impl Writer for Lock<'_, '_> {
         while !run.is_empty() {
             let claim = self.0.claim(partition, &run.need())?;
             let (first, others) = run.split(claim.room);
-            // SAFETY: the claim has room for these tuples, and is ours.
+            // SAFETY: the claim has room for these tuples, and belongs to this thread.
             unsafe { claim.page.write(self.0.shape(), claim.at, &first) };
             claim.page.complete(claim.room.tuples);
             run = others;

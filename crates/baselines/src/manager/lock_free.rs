@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use annulus_pages::{
-    error::PagesError,
+    PagesError,
     memory::PageMemory,
     page::{
         Block, Page, PageShape,
@@ -14,24 +14,24 @@ use crossbeam_utils::CachePadded;
 
 use super::{Writer, chain::Chain, complete, take_block};
 
-/// The pages of all partitions. Places are taken by compare-and-swap; whoever takes a page's last
-/// place adds the next page.
+/// The pages of all partitions. Places are taken by compare-and-swap. The thread that takes a
+/// page's last place adds the next page.
 pub(crate) struct LockFree<'a> {
     shape: PageShape,
     memory: &'a dyn PageMemory,
     partitions: Vec<CachePadded<Chain<Block>>>,
-    /// Why a page was not added.
+    /// The reason why a page was not added.
     error: OnceLock<PagesError>,
 }
 
 impl<'a> LockFree<'a> {
-    /// A manager of a partition for each of the blocks, which is its first page.
+    /// Creates a manager with a partition for each of the blocks, which is its first page.
     pub(crate) fn new(shape: PageShape, memory: &'a dyn PageMemory, first: Vec<Block>) -> Self {
         let partitions = first.into_iter().map(|block| CachePadded::new(Chain::new(block))).collect();
         Self { shape, memory, partitions, error: OnceLock::new() }
     }
 
-    /// The pages of each partition; empty ones are given back.
+    /// Returns the pages of each partition. Empty pages are given back.
     ///
     /// # Panics
     /// If a place was taken and not written, as after an error.
@@ -49,7 +49,7 @@ impl<'a> LockFree<'a> {
     }
 
     fn error(&self) -> PagesError {
-        // There is none if the memory panicked.
+        // There is no error if the memory panicked.
         self.error.get().cloned().unwrap_or(PagesError::Failed)
     }
 }
@@ -77,9 +77,10 @@ impl Writer for &LockFree<'_> {
                 closer.install(block);
             }
             let (first, others) = run.split(claim.room);
-            // SAFETY: the claim has room for these tuples and is ours; blocks have the shape's size.
+            // SAFETY: the claim has room for these tuples and belongs to this thread. Blocks have the shape's
+            // size.
             unsafe { write::run(claim.node.page.start(), &self.shape, claim.at, &first) };
-            // A page that is whole is handed on in the end, as in the paper.
+            // A whole page is handed on at the end, as in the paper.
             claim.node.complete(claim.room.tuples, closes);
             run = others;
         }

@@ -4,14 +4,14 @@
 use annulus_sync::orderings;
 
 orderings! {
-    /// Store of the open page, after it was made.
+    /// Store of the open page, after it was created.
     install = Release;
     /// Load of the open page, before places on it are taken.
     look = Acquire;
-    /// The `fetch_add` that says that places were written, and of the last one, before the page is read.
+    /// The `fetch_add` that completes a claim after its places were written, and before the page is read.
     complete = AcqRel;
-    /// Store that no page will be added, after the error was.
+    /// Store that no page will be added, after the error was stored.
     fail = Release;
-    /// Load of that, before the error is read.
+    /// Load of the same word, before the error is read.
     give_up = Acquire;
 }

@@ -1,5 +1,5 @@
-//! Places on shared pages, taken under a lock for each partition and written after it (paper,
-//! sections 3.3.1 and 3.3.5).
+//! Places on shared pages. They are taken under a lock for each partition, and written after it
+//! (paper, sections 3.3.1 and 3.3.5).
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use annulus_pages::{
-    error::PagesError,
+    PagesError,
     memory::PageMemory,
     page::{
         Block, Page, PageShape,
@@ -18,54 +18,54 @@ use crossbeam_utils::CachePadded;
 
 use super::{complete, take_block};
 
-/// The pages of all partitions. Whoever takes a place on one writes it, alone and without a lock.
+/// The pages of all partitions. The thread that takes a place writes it alone, without a lock.
 pub(crate) struct Places<'a> {
     shape: PageShape,
     memory: &'a dyn PageMemory,
     partitions: Vec<CachePadded<Mutex<Partition>>>,
 }
 
-/// A place that was taken.
+/// A taken place.
 #[derive(Clone, Copy)]
 pub(super) struct Claim<'m> {
     pub(super) page: &'m SharedPage,
     pub(super) at: Extent,
-    /// What it has room for.
+    /// The extent of the tuples that it has room for.
     pub(super) room: Extent,
 }
 
-/// A page that several threads write, each its own places.
+/// A page that several threads write. Each writes its own places.
 pub(super) struct SharedPage {
     block: Block,
-    /// Tuples that have been written.
+    /// The written tuples.
     completed: AtomicU32,
 }
 
 #[derive(Default)]
 struct Partition {
-    /// Where places are taken.
+    /// The page on which places are taken.
     open: Option<Listed>,
     full: Vec<Listed>,
-    /// Pages for later.
+    /// The blocks for later pages.
     prepared: Vec<Block>,
 }
 
 struct Listed {
-    /// Never moves, so that places on it can be written without the lock.
+    /// The page. It never moves, so that places on it can be written without the lock.
     page: Arc<CachePadded<SharedPage>>,
-    /// Places before this one are taken.
+    /// The end of the taken places.
     end: Extent,
 }
 
 impl<'a> Places<'a> {
-    /// A manager of as many partitions as `prepared` has lists. These blocks are used before new
-    /// ones are taken.
+    /// Creates a manager with a partition for each list of `prepared`. These blocks are used before
+    /// new ones are taken.
     pub(crate) fn new(shape: PageShape, memory: &'a dyn PageMemory, prepared: Vec<Vec<Block>>) -> Self {
         let partition = |prepared| CachePadded::new(Mutex::new(Partition { prepared, ..Partition::default() }));
         Self { shape, memory, partitions: prepared.into_iter().map(partition).collect() }
     }
 
-    /// The shape of the pages.
+    /// Returns the shape of the pages.
     pub(super) fn shape(&self) -> &PageShape {
         &self.shape
     }
@@ -91,7 +91,7 @@ impl<'a> Places<'a> {
         Ok(Claim { page: unsafe { &*page }, at, room })
     }
 
-    /// Puts an empty page in the open one's place. Returns what fits there.
+    /// Replaces the open page by an empty one. Returns the extent of the tuples that fit there.
     #[cold]
     fn add_page(&self, pages: &mut Partition, need: &Need<'_>) -> Result<Extent, PagesError> {
         let block = match pages.prepared.pop() {
@@ -103,7 +103,7 @@ impl<'a> Places<'a> {
         Ok(need.fitting(&self.shape, Extent::default()))
     }
 
-    /// The pages of each partition; empty ones are given back.
+    /// Returns the pages of each partition. Empty pages are given back.
     ///
     /// # Panics
     /// If a place was taken and not written, as after an error.
@@ -125,7 +125,7 @@ impl<'a> Places<'a> {
 
     #[inline]
     fn lock(&self, partition: usize) -> MutexGuard<'_, Partition> {
-        // The list is whole even if the memory panics under the lock.
+        // The list is consistent even if the memory panics under the lock.
         self.partitions[partition].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -137,14 +137,14 @@ impl SharedPage {
     /// The place is part of a claim on this page, is the caller's alone, and has room for the run.
     #[inline(always)]
     pub(super) unsafe fn write(&self, shape: &PageShape, at: Extent, run: &Run<'_>) {
-        // SAFETY: the caller promises this; blocks have the shape's size.
+        // SAFETY: the caller's promise, and blocks have the shape's size.
         unsafe { write::run(self.block.start(), shape, at, run) };
     }
 
-    /// Says that `tuples` have been written.
+    /// Counts `tuples` as written.
     #[inline(always)]
     pub(super) fn complete(&self, tuples: usize) {
-        // Release, for whoever finds the page complete.
+        // Release, for the thread that finds the page complete.
         self.completed.fetch_add(tuples as u32, Ordering::Release);
     }
 }

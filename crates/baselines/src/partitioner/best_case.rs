@@ -1,7 +1,7 @@
-//! Upper bounds: buffers that are always full (paper, section 4.2.2). Tuples go to the partitions
+//! Upper bounds, whose buffers are always full (paper, section 4.2.2). Tuples go to the partitions
 //! in turn, whatever their keys.
 
-use annulus_pages::{error::PagesError, target::Target};
+use annulus_pages::{PagesError, target::PartitionOf};
 
 use super::{
     Job, Partitioner, Shuffled,
@@ -11,12 +11,12 @@ use super::{
 };
 use crate::manager::{Writer, local::LocalPages, lock::Lock, places::Places};
 
-/// Full buffers to pages of each thread's own: a partition has a page that is not full from each
-/// thread.
+/// Writes full buffers to pages that belong to one thread each. A partition has a page that is not
+/// full from each thread.
 #[derive(Clone, Copy, Debug)]
 pub struct BestCase;
 
-/// Full buffers to shared pages, over the lock-based page manager.
+/// Writes full buffers to shared pages, over the lock-based page manager.
 #[derive(Clone, Copy, Debug)]
 pub struct BestCaseSynchronised;
 
@@ -58,11 +58,11 @@ impl Partitioner for BestCaseSynchronised {
     }
 }
 
-/// One partition, whatever the key.
+/// The same partition for every key.
 #[derive(Clone, Copy)]
 struct Only(usize);
 
-impl Target for Only {
+impl PartitionOf for Only {
     #[inline(always)]
     fn of(self, _: u32) -> usize {
         self.0

@@ -1,6 +1,6 @@
 //! On-demand partitioning with software-managed buffers (paper, section 3.4.2).
 
-use annulus_pages::{error::PagesError, page::write::Run, target::with_target};
+use annulus_pages::{PagesError, page::write::Run, target::with_target};
 
 use super::{
     Job, Partitioner, Shuffled,
@@ -10,19 +10,19 @@ use super::{
 };
 use crate::manager::{Writer, lock::Lock, lock_free::LockFree, places::Places};
 
-/// Buffers over the lock-based page manager, which takes their tuples one by one.
+/// Software-managed buffers over the lock-based page manager, which takes their tuples one by one.
 #[derive(Clone, Copy, Debug)]
 pub struct Smb;
 
-/// Buffers over the lock-based page manager, which takes them whole.
+/// Software-managed buffers over the lock-based page manager, which takes whole buffers.
 #[derive(Clone, Copy, Debug)]
 pub struct SmbBatched;
 
-/// Buffers over the lock-free page manager, which takes their tuples one by one.
+/// Software-managed buffers over the lock-free page manager, which takes their tuples one by one.
 #[derive(Clone, Copy, Debug)]
 pub struct SmbLockFree;
 
-/// Buffers over the lock-free page manager, which takes them whole.
+/// Software-managed buffers over the lock-free page manager, which takes whole buffers.
 #[derive(Clone, Copy, Debug)]
 pub struct SmbLockFreeBatched;
 
@@ -66,7 +66,7 @@ impl Partitioner for SmbLockFreeBatched {
     }
 }
 
-/// Hands on one tuple at a time.
+/// A writer that passes on one tuple at a time.
 struct OneByOne<W>(W);
 
 impl<W: Writer> Writer for OneByOne<W> {
@@ -104,7 +104,7 @@ fn lock_free(job: &Job<'_>, batched: bool) -> Result<Shuffled, PagesError> {
     Ok(Shuffled { partitions: pages.finish() })
 }
 
-/// Every thread through buffers to a writer of its own.
+/// Runs the job: each thread has buffers and a writer of its own.
 fn run<W: Writer>(job: &Job<'_>, writer: impl Fn() -> W + Sync) -> Result<(), PagesError> {
     let partitions = job.partitions.consumers();
     on_threads(job.threads, |thread, stop| {

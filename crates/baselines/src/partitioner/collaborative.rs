@@ -1,5 +1,5 @@
-//! Collaborative morsel processing: threads read the same batches, and each keeps the tuples of its
-//! own range of partitions (paper, section 3.6).
+//! Collaborative morsel processing (paper, section 3.6). Threads read the same batches, and each
+//! keeps the tuples of its own range of partitions.
 
 use std::{
     ops::Range,
@@ -10,9 +10,9 @@ use std::{
 };
 
 use annulus_pages::{
-    error::PagesError,
-    target::{Target, with_target},
-    tuples::{TupleBatch, TupleReader},
+    PagesError,
+    target::{PartitionOf, with_target},
+    tuples::TupleBatch,
 };
 
 use super::{
@@ -21,26 +21,30 @@ use super::{
     check_job,
     crew::{Stop, blocks, on_threads, share},
 };
-use crate::manager::{
-    Writer,
-    local::{LocalPage, LocalPages},
-    lock::Lock,
-    places::Places,
+use crate::{
+    manager::{
+        Writer,
+        local::{LocalPage, LocalPages},
+        lock::Lock,
+        places::Places,
+    },
+    source::TupleReader,
 };
 
-/// Every thread, or as many as there are partitions, has a range of them to itself, writes it
-/// without synchronisation, and processes all batches. They read in turns.
+/// Gives each thread a range of the partitions, which it writes without synchronisation. At most as
+/// many threads run as there are partitions. All of them process all batches, and read them in
+/// turns.
 #[derive(Clone, Copy, Debug)]
 pub struct CmpExclusivePartitionRanges;
 
-/// Units of up to four threads share the batches, over the lock-based page manager. One thread of a
-/// unit reads; each of the others has a range of the partitions.
+/// Shares the batches among units of up to four threads, over the lock-based page manager. One
+/// thread of a unit reads. Each of the others has a range of the partitions.
 #[derive(Clone, Copy, Debug)]
 pub struct CmpProcessingUnits;
 
-/// Threads of a processing unit.
+/// The threads of a processing unit.
 const UNIT_THREADS: usize = 4;
-/// Batches that may wait for a thread.
+/// The batches that may wait for a thread.
 const BATCHES_AHEAD: usize = 1;
 
 type Batch = Arc<TupleBatch>;
@@ -85,18 +89,20 @@ impl Partitioner for CmpProcessingUnits {
     }
 }
 
-/// A thread that reads batches, or is sent them, or both, and keeps the tuples of its range.
+/// A thread that reads batches, receives batches, or both. It keeps the tuples of its range.
 struct Peer {
     range: Range<usize>,
-    /// Its number among the readers, and theirs.
+    /// The number of this peer among the readers, and the number of readers. `None` if it does not
+    /// read.
     reads: Option<(usize, usize)>,
-    /// Who is sent what it reads.
+    /// The peers that receive the batches that it reads.
     to: Vec<SyncSender<Batch>>,
     from: Vec<Receiver<Batch>>,
 }
 
-/// Everybody reads for everybody. In every round a peer sends one batch to each of the others and
-/// receives one from each, so one that waits is behind nobody, and somebody can always go on.
+/// Creates peers that all read for each other. In every round a peer sends one batch to each of the
+/// others, and receives one from each. A peer that waits is not behind the others, so one of them
+/// can always go on.
 fn all_to_all(partitions: usize, threads: usize) -> Vec<Peer> {
     let peer = |thread| Peer {
         range: share(partitions, thread, threads),
@@ -115,7 +121,8 @@ fn all_to_all(partitions: usize, threads: usize) -> Vec<Peer> {
     peers
 }
 
-/// One peer reads, the others have a range each. A single one does both.
+/// Creates the peers of a unit: one reads, and each of the others has a range. A single peer does
+/// both.
 fn unit(partitions: usize, threads: usize, reads: (usize, usize)) -> Vec<Peer> {
     let members = (threads - 1).min(partitions);
     let range = if members == 0 { 0..partitions } else { 0..0 };
@@ -140,8 +147,8 @@ fn on_peers<T: Send>(
 }
 
 impl Peer {
-    /// Reads and receives all batches, and puts the tuples of its range out. Peers that fail hang
-    /// up, which ends the others.
+    /// Reads and receives all batches, and writes the tuples of its range. A peer that fails closes
+    /// its channels, which ends the others.
     fn process(mut self, job: &Job<'_>, writer: &mut impl Writer, stop: &Stop) -> Result<(), PagesError> {
         let mut buffers = Buffers::new(job, self.range.clone());
         let (mut batches, mut rows) = (Vec::new(), Vec::new());
@@ -179,7 +186,7 @@ impl Peer {
     }
 }
 
-/// The next batch, in memory that nobody reads any more.
+/// Reads the next batch into memory that no peer reads any more.
 fn read(reader: &mut dyn TupleReader, batches: &mut Vec<Batch>) -> Option<Batch> {
     let free = batches.iter_mut().position(|batch| Arc::get_mut(batch).is_some());
     let mut batch = free.map_or_else(Batch::default, |free| batches.swap_remove(free));
@@ -188,14 +195,14 @@ fn read(reader: &mut dyn TupleReader, batches: &mut Vec<Batch>) -> Option<Batch>
     read.then_some(batch)
 }
 
-/// Partitions counted from the first of a range.
+/// The partitions, counted from the first of a range.
 #[derive(Clone, Copy)]
 struct Within<T> {
     target: T,
     first: usize,
 }
 
-impl<T: Target> Target for Within<T> {
+impl<T: PartitionOf> PartitionOf for Within<T> {
     #[inline(always)]
     fn of(self, key: u32) -> usize {
         self.target.of(key).wrapping_sub(self.first)
@@ -203,11 +210,11 @@ impl<T: Target> Target for Within<T> {
 }
 
 /// Sets `rows` to the tuples whose partition is one of the first `partitions`.
-fn select(keys: &[u32], target: impl Target, partitions: usize, rows: &mut Vec<u32>) {
+fn select(keys: &[u32], target: impl PartitionOf, partitions: usize, rows: &mut Vec<u32>) {
     rows.resize(keys.len(), 0);
     let mut kept = 0;
     for (row, &key) in keys.iter().enumerate() {
-        // Written in any case, kept if it is ours: no branch to mispredict.
+        // Written in any case, and kept if it is in the range: there is no branch to mispredict.
         rows[kept] = row as u32;
         kept += usize::from(target.of(key) < partitions);
     }

@@ -1,4 +1,4 @@
-//! The threads of a shuffle. When one fails or panics, the others end at their next batch.
+//! The threads of a shuffle. If one fails or panics, the others end at their next batch.
 
 use std::{
     ops::Range,
@@ -8,7 +8,7 @@ use std::{
 };
 
 use annulus_pages::{
-    error::PagesError,
+    PagesError,
     page::Block,
     tuples::{TupleBatch, Tuples},
 };
@@ -16,7 +16,7 @@ use annulus_pages::{
 use super::Job;
 use crate::manager::take_block;
 
-/// Tells threads to end.
+/// A flag that tells threads to end.
 #[derive(Default)]
 pub(super) struct Stop(AtomicBool);
 
@@ -26,7 +26,7 @@ impl Stop {
     }
 }
 
-/// Sets the stop when dropped, unless forgotten.
+/// A guard that sets the stop when it is dropped, unless it is forgotten.
 struct StopOnDrop<'a>(&'a Stop);
 
 impl Drop for StopOnDrop<'_> {
@@ -35,13 +35,13 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Runs `work` on threads 0 to `threads` and returns what they return, in this order.
+/// Runs `work` on `threads` threads, and returns their results in the order of their numbers.
 ///
 /// # Errors
-/// The first thread's that has one.
+/// The error of the first thread that has one.
 ///
 /// # Panics
-/// If a thread does, when all have ended.
+/// If a thread panics, after all have ended.
 pub(super) fn on_threads<T: Send>(
     threads: usize,
     work: impl Fn(usize, &Stop) -> Result<T, PagesError> + Sync,
@@ -61,7 +61,7 @@ pub(super) fn on_threads<T: Send>(
     })
 }
 
-/// Hands every batch of a thread's share of the source to `take`, until the stop is set.
+/// Passes every batch of a thread's share of the source to `take`, until the stop is set.
 pub(super) fn each_batch(
     job: &Job<'_>,
     thread: usize,
@@ -76,12 +76,13 @@ pub(super) fn each_batch(
     Ok(())
 }
 
-/// The partitions of thread `thread` of `threads`: as many as any other's, or one more.
+/// Returns the partitions of thread `thread` of `threads`. The numbers of two threads differ by at
+/// most one.
 pub(super) fn share(partitions: usize, thread: usize, threads: usize) -> Range<usize> {
     partitions * thread / threads..partitions * (thread + 1) / threads
 }
 
-/// Takes blocks for each partition, as many as `count` says, on all threads.
+/// Takes `count` blocks for each partition, on all threads.
 pub(super) fn blocks(job: &Job<'_>, count: impl Fn(usize) -> usize + Sync) -> Result<Vec<Vec<Block>>, PagesError> {
     let partitions = job.partitions.consumers();
     let parts = on_threads(job.threads, |thread, _| {

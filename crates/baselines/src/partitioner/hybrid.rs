@@ -1,6 +1,6 @@
 //! Ad-hoc radix partitioning (paper, section 3.5.3).
 
-use annulus_pages::{error::PagesError, target::with_target};
+use annulus_pages::{PagesError, target::with_target};
 
 use super::{
     Job, Partitioner, Shuffled,
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::manager::{chunks::Chunks, histogram::Histogram, places::Places};
 
-/// A histogram of each batch, chunks of pages for it, and buffers over these.
+/// Makes a histogram of each batch, takes chunks of pages for it, and writes them through buffers.
 #[derive(Clone, Copy, Debug)]
 pub struct Hybrid;
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use annulus_pages::{error::PagesError, page::Page, target::with_target};
+use annulus_pages::{PagesError, page::Page, target::with_target};
 
 use super::{
     Job, Partitioner, Shuffled,
@@ -12,8 +12,9 @@ use super::{
 };
 use crate::manager::local::{LocalPage, LocalPages, merge};
 
-/// Buffers over pages of each thread's own, which the threads merge in the end, each its share of
-/// the partitions. Takes a page for each partition and thread at once.
+/// Writes through buffers to pages that belong to one thread each. At the end each thread merges
+/// the pages of its share of the partitions. Takes a page for each partition and thread at the
+/// start.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalPagesAndMerge;
 
@@ -39,7 +40,7 @@ impl Partitioner for LocalPagesAndMerge {
     }
 }
 
-/// Every thread merges a range of the partitions.
+/// Merges the pages, each thread a range of the partitions.
 fn merge_all(job: &Job<'_>, local: Vec<LocalPages<'_>>) -> Result<Vec<Vec<Page>>, PagesError> {
     let mut together: Vec<Vec<LocalPage>> = (0..job.partitions.consumers()).map(|_| Vec::new()).collect();
     for pages in local {

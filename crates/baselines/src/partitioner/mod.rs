@@ -1,8 +1,8 @@
-//! Partitioners: how tuples get to their partition's pages (paper, sections 3.4 to 3.7).
+//! The partitioners, which bring tuples to their partition's pages (paper, sections 3.4 to 3.7).
 //!
-//! Whatever the variant, all pages of a partition but its last are full, and the tuples on each
-//! page are contiguous from the first slot on (paper, section 4.2.1). With payloads of any size a
-//! page is full when the tuple that its writer placed next did not fit.
+//! With every variant, all pages of a partition except its last are full, and the tuples on each
+//! page are contiguous from the first slot on (paper, section 4.2.1). With payloads of any size, a
+//! page is full if the tuple that its writer placed next did not fit.
 
 mod best_case;
 mod buffered;
@@ -25,53 +25,54 @@ pub use radix::Radix;
 pub use ranges::Ranges;
 
 use annulus_pages::{
-    error::PagesError,
+    PagesError,
     memory::PageMemory,
     page::{
         Page, PageShape, PayloadSize,
         write::{Run, Sizes},
     },
-    tuples::TupleSource,
 };
 use annulus_rows::partition::Modulo;
 
-/// What is to be shuffled, and how.
+use crate::source::TupleSource;
+
+/// The input and the settings of a shuffle.
 pub struct Job<'a> {
-    /// `key % partitions` is a tuple's partition.
+    /// The number of partitions. A tuple's partition is `key % partitions`.
     pub partitions: Modulo,
-    /// Threads to run; at least one.
+    /// The number of threads, at least one.
     pub threads: usize,
     /// The shape of all pages.
     pub shape: PageShape,
-    /// Where they come from; its blocks have the shape's size.
+    /// The source of pages. Its blocks have the shape's size.
     pub memory: &'a dyn PageMemory,
-    /// The tuples.
+    /// The source of tuples.
     pub source: &'a dyn TupleSource,
-    /// Software-managed buffers of all threads together, in bytes (paper, equation 4.1).
+    /// The bytes of the software-managed buffers of all threads together (paper, equation 4.1).
     pub buffer_bytes: usize,
 }
 
-/// What a shuffle leaves.
+/// The result of a shuffle.
 #[derive(Debug, Default)]
 pub struct Shuffled {
     /// The pages of each partition, in order.
     pub partitions: Vec<Vec<Page>>,
 }
 
-/// A way to shuffle.
+/// An algorithm that shuffles tuples onto pages.
 pub trait Partitioner: Sync {
-    /// Its name in reports.
+    /// Returns its name in reports.
     fn name(&self) -> &'static str;
 
     /// Reads the source to its end on the job's threads and places every tuple.
     ///
     /// # Errors
     /// If page memory runs out, a tuple is larger than a page, or a batch does not have the shape's
-    /// payload. The threads have ended then, and all pages are back.
+    /// payload size. The threads have ended then, and all pages are given back.
     fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError>;
 }
 
-/// The paper's variants, with its defaults.
+/// Returns the paper's variants, with its defaults.
 pub fn paper() -> Vec<Box<dyn Partitioner>> {
     vec![
         Box::new(OnDemand),
@@ -87,32 +88,32 @@ pub fn paper() -> Vec<Box<dyn Partitioner>> {
     ]
 }
 
-/// The paper's upper bounds (section 4.2.2), which put tuples anywhere.
+/// Returns the paper's upper bounds (section 4.2.2), which put tuples into any partition.
 pub fn best_cases() -> Vec<Box<dyn Partitioner>> {
     vec![Box::new(BestCase), Box::new(BestCaseSynchronised)]
 }
 
-/// Refuses a job that cannot be run.
+/// Checks that a job can be run.
 fn check_job(job: &Job<'_>) -> Result<(), PagesError> {
     if job.threads == 0 {
-        return Err(PagesError::Option { option: "threads", value: 0, reason: "it takes at least one" });
+        return Err(PagesError::Option { option: "threads", value: 0, reason: "choose at least 1" });
     }
     let page_bytes = job.memory.page_bytes();
     if page_bytes != job.shape.page_bytes() {
-        let reason = "the memory's blocks must be as large as the pages";
+        let reason = "the memory must return blocks of the size of pages";
         return Err(PagesError::Option { option: "page_bytes", value: page_bytes, reason });
     }
     Ok(())
 }
 
-/// Refuses a payload that no page has room for.
+/// Checks that a payload fits on an empty page.
 #[inline]
 pub(crate) fn check_size(payload: &[u8], shape: &PageShape) -> Result<(), PagesError> {
     let (payload_bytes, most) = (payload.len(), shape.most_payload());
     if payload_bytes <= most { Ok(()) } else { Err(PagesError::TupleTooLarge { payload_bytes, most }) }
 }
 
-/// Hands a tuple to `take`.
+/// Passes a tuple to `take` as a run.
 #[inline(always)]
 fn one_tuple(
     key: u32,

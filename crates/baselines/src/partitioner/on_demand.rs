@@ -1,8 +1,8 @@
-//! On-demand partitioning: each tuple goes to its page at once (paper, section 3.4.1).
+//! On-demand partitioning (paper, section 3.4.1): each tuple goes to its page at once.
 
 use annulus_pages::{
-    error::PagesError,
-    target::{Target, with_target},
+    PagesError,
+    target::{PartitionOf, with_target},
 };
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::manager::{Writer, lock::Lock, places::Places};
 
-/// Each tuple by itself, over the lock-based page manager.
+/// Writes each tuple by itself, over the lock-based page manager.
 #[derive(Clone, Copy, Debug)]
 pub struct OnDemand;
 

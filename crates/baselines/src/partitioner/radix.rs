@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use annulus_pages::{error::PagesError, target::with_target, tuples::TupleBatch};
+use annulus_pages::{PagesError, target::with_target, tuples::TupleBatch};
 
 use super::{
     Job, Partitioner, Shuffled,
@@ -16,9 +16,9 @@ use crate::manager::{
     places::Places,
 };
 
-/// All tuples are kept in memory, with a histogram of each thread's; then pages are taken for all
-/// of them, then written through buffers. Keeps the memory for the tuples until it is dropped, as a
-/// warm allocator would.
+/// Keeps all tuples in memory, with a histogram of each thread's. Then it takes pages for all of
+/// them, and writes these through buffers. It keeps the memory for the tuples until it is dropped,
+/// as a warm allocator would.
 #[derive(Debug, Default)]
 pub struct Radix {
     spare: Mutex<Vec<TupleBatch>>,

@@ -1,9 +1,10 @@
-//! Our own way, run like the paper's: claimed ranges of recycled pages ([`annulus_pages::ranges`]).
+//! The partitioner of Annulus, run like those of the paper: claimed ranges of recycled pages
+//! ([`annulus_pages::ranges`]).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use annulus_pages::{
-    error::PagesError,
+    PagesError,
     memory::Pool,
     page::Page,
     ranges::{PageOrder, PageSink, Stores, shuffle},
@@ -14,13 +15,13 @@ use super::{
     crew::{each_batch, on_threads},
 };
 
-/// Claimed ranges of recycled pages. Its pages come from `pool` instead of the job's memory, and it
-/// has buffers of its own size.
+/// Writes to claimed ranges of recycled pages. Its pages come from `pool` instead of the job's
+/// memory, and its buffers have a size of their own.
 #[derive(Clone, Debug)]
 pub struct Ranges {
-    /// Where pages come from; they have the size of the job's shape.
+    /// The source of pages, which have the size of the job's shape.
     pub pool: Pool,
-    /// How they are written.
+    /// The way in which pages are written.
     pub stores: Stores,
 }
 
@@ -39,14 +40,14 @@ impl Partitioner for Ranges {
             let writer = writers[thread].lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(mut writer) = writer else { return Ok(()) };
             let placed = each_batch(job, thread, stop, |tuples| writer.write(tuples)).and_then(|()| writer.finish());
-            // The thread that made the shuffle fail has the reason, or panics.
+            // The thread that failed the shuffle returns the reason, or panics.
             if placed == Err(PagesError::Failed) { Ok(()) } else { placed }
         })?;
         Ok(Shuffled { partitions: pages.take_all() })
     }
 }
 
-/// Keeps pages by partition.
+/// A sink that keeps pages by partition.
 struct Collected(Vec<Mutex<Vec<Page>>>);
 
 impl Collected {
@@ -54,7 +55,7 @@ impl Collected {
         Self((0..partitions).map(|_| Mutex::default()).collect())
     }
 
-    /// All pages, in order.
+    /// Returns all pages, in order.
     fn take_all(&self) -> Vec<Vec<Page>> {
         let take = |pages: &Mutex<Vec<Page>>| {
             let mut pages = std::mem::take(&mut *pages.lock().unwrap_or_else(PoisonError::into_inner));

@@ -2,10 +2,13 @@
 
 use std::{collections::HashMap, fs::File, ops::Bound, path::Path, sync::Arc};
 
-use annulus_baselines::generator::{Generator, Keys, Payload};
+use annulus_baselines::{
+    generator::{Generator, Keys, Payload},
+    source::TupleSource,
+};
 use annulus_cyclo::Condition;
 use annulus_join::{Band, KeyPair, MergeCondition, Offset, Partitions};
-use annulus_pages::tuples::{TupleBatch, TupleSource};
+use annulus_pages::TupleBatch;
 use anyhow::{Context, Result, bail};
 use arrow::{
     array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch},

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use annulus_baselines::generator::Keys;
-use annulus_pages::page::Layout;
+use annulus_pages::page::PageLayout;
 use annulus_terminal::{machine, units};
 use clap::{Args, ValueEnum};
 
@@ -163,8 +163,8 @@ impl Tuning {
             paper_page_bytes: self.page_size,
             our_page_bytes: self.our_page_size,
             layout: match self.layout {
-                LayoutArg::Slotted => Layout::Slotted,
-                LayoutArg::Compact => Layout::Compact,
+                LayoutArg::Slotted => PageLayout::Slotted,
+                LayoutArg::Compact => PageLayout::Compact,
             },
             keys: self.zipf.map_or(Keys::Uniform, Keys::Zipf),
             rounds: self.rounds,

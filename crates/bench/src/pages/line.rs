@@ -1,7 +1,7 @@
 //! A line of the result.
 
 use annulus_baselines::generator::Keys;
-use annulus_pages::page::Layout;
+use annulus_pages::page::PageLayout;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::Value;
 
@@ -45,7 +45,7 @@ pub struct Line {
     pub spread: f64,
     /// Whether the median of shuffling was shorter than [`SHORTEST_S`].
     pub too_short: bool,
-    layout: Layout,
+    layout: PageLayout,
     keys: Keys,
     counts: Counts,
 }
@@ -105,7 +105,7 @@ impl Line {
             ("spread", rounded(self.spread, 4)),
             ("too_short", self.too_short.into()),
         ];
-        if self.layout == Layout::Compact {
+        if self.layout == PageLayout::Compact {
             fields.push(("layout", "compact".into()));
         }
         if let Keys::Zipf(exponent) = self.keys {

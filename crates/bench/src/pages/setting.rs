@@ -2,8 +2,8 @@
 
 use annulus_baselines::generator::{Generator, Keys, Payload};
 use annulus_pages::{
-    error::PagesError,
-    page::{Layout, PageShape, SLOT_BYTES},
+    PagesError,
+    page::{PageLayout, PageShape, SLOT_BYTES},
     ranges::default_page_bytes,
 };
 use annulus_rows::partition::Modulo;
@@ -30,7 +30,7 @@ pub struct Setting {
     /// Bytes of our pages; `None` chooses by the number of partitions.
     pub our_page_bytes: Option<usize>,
     /// The page layout.
-    pub layout: Layout,
+    pub layout: PageLayout,
     /// The distribution of keys.
     pub keys: Keys,
     /// Timed runs of each variant.
@@ -82,8 +82,8 @@ impl Setting {
     /// Returns the bytes that a tuple takes on a page.
     pub fn bytes_on_page(&self, tuple_bytes: u32) -> u64 {
         let slot = match self.layout {
-            Layout::Slotted => SLOT_BYTES as u64,
-            Layout::Compact => 4,
+            PageLayout::Slotted => SLOT_BYTES as u64,
+            PageLayout::Compact => 4,
         };
         slot + u64::from(payload(tuple_bytes))
     }

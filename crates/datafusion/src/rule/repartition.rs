@@ -45,8 +45,8 @@ impl RingRepartition {
         Self { defaults }
     }
 
-    /// Inserts this rule into a list: before the final check of the plan, and so after the rules
-    /// after which a plan may not change. A list that has this rule already stays unchanged.
+    /// Inserts this rule into a list, before the final check of the plan. So it runs after all
+    /// rules that change plans. A list that has the rule already stays unchanged.
     pub fn install(self, rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
         if rules.iter().any(|rule| rule.name() == Self::NAME) {
             return;

@@ -45,8 +45,8 @@ pub const QUERIES: [(&str, &str); 6] = [
     ),
     (
         "order priority",
-        "select o_orderpriority, count(*) from orders where exists (select * from lineitem where l_orderkey = o_orderkey \
-         and l_commitdate < l_receiptdate) group by o_orderpriority order by o_orderpriority",
+        "select o_orderpriority, count(*) from orders where exists (select * from lineitem \
+         where l_orderkey = o_orderkey and l_commitdate < l_receiptdate) group by o_orderpriority order by o_orderpriority",
     ),
     (
         "returned items",
@@ -57,8 +57,8 @@ pub const QUERIES: [(&str, &str); 6] = [
     (
         "customer distribution",
         "select c_count, count(*) as custdist from (select c_custkey, count(o_orderkey) as c_count from customer \
-         left outer join orders on c_custkey = o_custkey and o_comment not like '%special%requests%' group by c_custkey) \
-         group by c_count order by custdist desc, c_count desc",
+         left outer join orders on c_custkey = o_custkey and o_comment not like '%special%requests%' \
+         group by c_custkey) group by c_count order by custdist desc, c_count desc",
     ),
     (
         "distinct counts",

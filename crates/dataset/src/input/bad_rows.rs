@@ -1,4 +1,4 @@
-//! Rows that cannot be read, and what becomes of them.
+//! Rows that cannot be read.
 
 use std::str::FromStr;
 
@@ -8,16 +8,16 @@ use crate::error::DatasetError;
 
 /// What to do with a row that cannot be read.
 ///
-/// Only lines of text can be bad rows. Where a Parquet row group or an Arrow batch cannot be read,
-/// nobody can tell which rows were lost, so that is an error whatever is asked for here.
+/// Only lines of text can be bad rows. A Parquet row group or an Arrow batch that cannot be read is
+/// always an error, because the number of its lost rows is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BadRows {
-    /// The first one is an error that names file, line and column.
+    /// The first bad row is an error that names file, line and column.
     #[default]
     Fail,
-    /// They are left out, and counted.
+    /// Bad rows are left out and counted.
     Skip,
-    /// They are left out, counted, and kept aside as they stand in the file, with the reason.
+    /// Bad rows are left out and counted, and the run keeps their text and the reason.
     Quarantine,
 }
 
@@ -43,10 +43,10 @@ impl FromStr for BadRows {
 pub struct BadRow {
     /// The file.
     pub file: String,
-    /// The line that it begins on, from 1.
+    /// The first line of the row, from 1.
     pub line: u64,
-    /// The row as it stands in the file, without its line end; what is not UTF-8 is replaced.
+    /// The text of the row without its line end. Bytes that are not UTF-8 are replaced.
     pub text: String,
-    /// What is wrong with it.
+    /// What is wrong with the row.
     pub reason: String,
 }

@@ -23,51 +23,63 @@ use super::{
 use crate::{error::DatasetError, output::OutputError};
 
 /// Files that are read as one table.
+///
+/// ```no_run
+/// use annulus_dataset::{Dataset, InputOptions};
+///
+/// let dataset = Dataset::open(&["logs/*.csv.gz".to_owned()], &InputOptions::default())?;
+/// for unit in &dataset.units {
+///     for decoded in unit.read()? {
+///         println!("{} rows", decoded?.batch.num_rows());
+///     }
+/// }
+/// # Ok::<(), annulus_dataset::DatasetError>(())
+/// ```
 #[derive(Debug)]
 pub struct Dataset {
     /// The columns of every batch.
     pub schema: SchemaRef,
-    /// What it is read by. All units together have all rows, each once.
+    /// The parts that are read independently. All units together have each row once.
     pub units: Vec<Unit>,
     /// The files, in the order of their units; none for standard input.
     pub files: Vec<DataFile>,
-    /// Bytes of the files; 0 for standard input.
+    /// The bytes of all files; 0 for standard input.
     pub total_bytes: u64,
-    /// What the files tell about how to write their columns.
+    /// Hints from the files on how to write their columns.
     pub hints: ColumnHints,
-    /// Names what was opened: each file's absolute path, size and time of change, and the options
+    /// The identity of what was opened: each file's absolute path, size and time of change, and the options
     /// that decide about its rows and units. Equal fingerprints give equal units and rows.
     /// `None` for standard input, which cannot be read again.
     pub fingerprint: Option<String>,
-    /// The same without what differs from machine to machine, which is where the files really lie
-    /// and their times of change; as a hash.
+    /// A hash of the fingerprint without the files' real paths and times of change, which differ from
+    /// machine to machine.
     pub outline: Option<u64>,
 }
 
 /// A file of a dataset, for engines that read its format themselves.
 #[derive(Clone, Debug)]
 pub struct DataFile {
-    /// Where it is.
+    /// The path.
     pub path: String,
-    /// Its format.
+    /// The format.
     pub format: Format,
-    /// Its length.
+    /// The length in bytes.
     pub bytes: u64,
-    /// Its metadata, if it is a Parquet file.
+    /// The metadata of a Parquet file.
     pub metadata: Option<Arc<ParquetMetaData>>,
-    /// Columns that its folders name, and the one value of each.
+    /// The columns that its folders name, with the one value of each.
     pub constants: Vec<(FieldRef, ArrayRef)>,
 }
 
-/// What files tell about how to write their columns.
+/// Hints from files on how to write their columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnHints {
     dictionary: Vec<bool>,
 }
 
 impl ColumnHints {
-    /// Whether the column was dictionary encoded throughout, so that it pays to try; `None` where
-    /// the format does not tell.
+    /// Returns whether the column was dictionary encoded throughout, so that a dictionary pays; `None`
+    /// if the format does not say.
     pub fn dictionary(&self, column: usize) -> Option<bool> {
         self.dictionary.get(column).copied()
     }
@@ -101,11 +113,10 @@ impl Dataset {
         Self::open_checked(inputs, options, |_| Ok(()))
     }
 
-    /// As [`open`](Self::open), if `check` allows each file, which it sees before the file is
-    /// opened.
+    /// Opens a dataset as [`open`](Self::open) does, after `check` has allowed each file.
     ///
     /// # Errors
-    /// As `open`, or the first of `check`.
+    /// As `open`, or the first error of `check`.
     pub fn open_checked<E: From<DatasetError>>(
         inputs: &[String],
         options: &InputOptions,
@@ -153,7 +164,7 @@ impl Dataset {
         Ok(Self { schema, units, files: shown, total_bytes, hints, fingerprint, outline })
     }
 
-    /// An Arrow IPC stream, which can be read once. Errors call it `name`.
+    /// Returns the dataset of an Arrow IPC stream, which can be read once. Errors call it `name`.
     ///
     /// # Errors
     /// If it cannot be read, or does not begin with a schema.
@@ -165,10 +176,10 @@ impl Dataset {
         Ok(Self { schema, units, files, total_bytes: 0, hints, fingerprint: None, outline: None })
     }
 
-    /// Looks whether a file of it lies in a folder that is to be written to.
+    /// Returns an error if a file of the dataset lies in a folder that is to be written to.
     ///
     /// # Errors
-    /// [`OutputError::HoldsInput`] if so: the run would replace it, or read what it wrote.
+    /// [`OutputError::HoldsInput`]: the run would replace the file, or read what it wrote.
     pub fn refuse_inputs_in(&self, dir: &Path) -> Result<(), OutputError> {
         // A folder that is not there holds nothing.
         let Ok(real_dir) = dir.canonicalize() else { return Ok(()) };

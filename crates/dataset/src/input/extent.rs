@@ -1,4 +1,4 @@
-//! How large a dataset is before it is read.
+//! Estimating the size of a dataset before it is read.
 
 use super::{Dataset, Unit};
 use crate::error::DatasetError;
@@ -6,17 +6,17 @@ use crate::error::DatasetError;
 /// Units that are looked at.
 const UNITS: usize = 4;
 
-/// How many rows there are and what they take in memory, about.
+/// The estimated number of rows of a dataset, and their memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Rows: exact if every file tells them, as Parquet does.
+    /// The number of rows. It is exact if every file states it, as Parquet files do.
     pub rows: u64,
-    /// Bytes of all rows as batches, told from a few of them.
+    /// The bytes of all rows as batches, estimated from a few of them.
     pub bytes: u64,
 }
 
 impl Dataset {
-    /// Looks at the first batches of up to four units, of the columns at `columns`.
+    /// Estimates the size of the columns at `columns` from the first batches of up to four units.
     ///
     /// # Errors
     /// If a unit cannot be read.

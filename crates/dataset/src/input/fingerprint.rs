@@ -76,7 +76,11 @@ mod tests {
     /// must agree.
     #[test]
     fn the_text_of_the_options_does_not_change() {
-        let usual = r#"{"version":1,"csv":{"delimiter":null,"quote":"\"","header":true,"null":null},"types":{"columns":[],"all_text":false},"on_bad_row":"fail","unit_bytes":4194304,"unit_rows":null,"infer_rows":65536}"#;
+        let usual = concat!(
+            r#"{"version":1,"csv":{"delimiter":null,"quote":"\"","header":true,"null":null},"#,
+            r#""types":{"columns":[],"all_text":false},"on_bad_row":"fail","#,
+            r#""unit_bytes":4194304,"unit_rows":null,"infer_rows":65536}"#,
+        );
         assert_eq!(reading(&InputOptions::default()), usual);
         let options = InputOptions {
             csv: CsvOptions { delimiter: Some(b'|'), quote: b'\'', header: false, null: Some("\\N".to_owned()) },
@@ -88,7 +92,11 @@ mod tests {
             batch_rows: 10,
             format: None,
         };
-        let other = r#"{"version":1,"csv":{"delimiter":"|","quote":"'","header":false,"null":"\\N"},"types":{"columns":[["a","Int64"]],"all_text":true},"on_bad_row":"quarantine","unit_bytes":7,"unit_rows":8,"infer_rows":9}"#;
+        let other = concat!(
+            r#"{"version":1,"csv":{"delimiter":"|","quote":"'","header":false,"null":"\\N"},"#,
+            r#""types":{"columns":[["a","Int64"]],"all_text":true},"on_bad_row":"quarantine","#,
+            r#""unit_bytes":7,"unit_rows":8,"infer_rows":9}"#,
+        );
         assert_eq!(reading(&options), other);
     }
 }

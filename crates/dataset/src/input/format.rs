@@ -86,11 +86,12 @@ impl FromStr for Format {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CsvOptions {
-    /// Between fields. `None` takes a tab for `.tsv` files, `|` for `.tbl` files and a comma for
+    /// The character between fields. `None` takes a tab for `.tsv` files, `|` for `.tbl` files and a comma for
     /// others; or, where that finds a single column, the one of `;`, tab and `|` that every
     /// line has equally often.
     pub delimiter: Option<u8>,
-    /// Around fields that hold delimiters, line ends or quotes; a quote within is doubled.
+    /// The character around fields with delimiters, line ends or quotes. A quote within a field is
+    /// doubled.
     pub quote: u8,
     /// Whether the first line names the columns; else they are `column_1`, `column_2`, ...
     pub header: bool,
@@ -143,19 +144,19 @@ impl Default for CsvOptions {
 pub struct InputOptions {
     /// The format of every file, whatever its name; `None` tells it from each file's extension.
     pub format: Option<Format>,
-    /// For CSV files.
+    /// How CSV files are written.
     pub csv: CsvOptions,
     /// Types of columns of CSV and JSON files, and of those that folders name, which are otherwise
     /// inferred.
     pub types: ColumnTypes,
-    /// What becomes of rows that cannot be read.
+    /// What to do with rows that cannot be read.
     pub on_bad_row: BadRows,
-    /// Most rows of a batch that is decoded from Parquet, CSV, JSON or pages; those of Arrow IPC
-    /// keep their size.
+    /// The largest number of rows of a batch from Parquet, CSV, JSON or page files. Batches of Arrow
+    /// IPC files keep their size.
     pub batch_rows: usize,
-    /// Bytes of a CSV or JSON file that a unit has, about.
+    /// About how many bytes of a CSV or JSON file a unit has.
     pub unit_bytes: usize,
-    /// Most rows of a Parquet file that a unit has; without it a unit is a whole row group.
+    /// The largest number of rows of a Parquet file in a unit. With `None`, a unit is a row group.
     pub unit_rows: Option<usize>,
     /// Lines at the beginning of each CSV or JSON file that column types are inferred from, within
     /// its first MiB. For 4096 of them, up to 64 KiB are looked at elsewhere, spread up to its
@@ -182,7 +183,7 @@ impl InputOptions {
         Self { types, ..self }
     }
 
-    /// Sets what becomes of rows that cannot be read.
+    /// Sets what to do with rows that cannot be read.
     #[must_use]
     pub fn with_on_bad_row(self, on_bad_row: BadRows) -> Self {
         Self { on_bad_row, ..self }

@@ -9,7 +9,7 @@ use glob::{MatchOptions, Pattern};
 
 use super::paths::{WILDCARDS, is_hidden};
 
-/// A path without links, as far as it exists; the names of what is to be made follow as they are.
+/// Returns a path without links, as far as it exists. Names that do not exist yet stay as they are.
 ///
 /// # Errors
 /// If a link leads nowhere, `..` follows a name that does not exist, or the file system refuses.
@@ -29,14 +29,14 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// The folder that an input names, or that a glob looks below: its path up to the first wildcard.
+/// Returns the folder that an input names, or of a glob the path before the first wildcard.
 pub fn input_root(input: &str) -> PathBuf {
     let path = Path::new(input);
     if path.exists() { path.to_owned() } else { path.components().take_while(|part| !is_wild(part)).collect() }
 }
 
-/// The input that would read `file` if it existed: a folder above it, or a glob that matches it or
-/// such a folder. Links on the way to the input's [root](input_root) and to the file are followed.
+/// Returns the input that would read `file` if it existed: a folder above it, or a glob that matches
+/// it or such a folder. Links on the way to the input's [root](input_root) and to the file are followed.
 pub fn input_that_reads<'a>(inputs: &'a [String], file: &Path) -> Option<&'a str> {
     let file = real_path(file).ok()?;
     inputs.iter().map(String::as_str).find(|input| reads(input, &file).unwrap_or(false))

@@ -180,8 +180,8 @@ impl Search {
     }
 }
 
-/// An error unless a file that is not in a dataset's manifest is one that an append is adding, which
-/// is not read.
+/// Returns an error unless an append is adding the file, which is not in a dataset's manifest. Such
+/// a file is not read.
 fn refuse_extra(dataset: &Path, path: &Path) -> Result<(), DatasetError> {
     if path.strip_prefix(dataset).is_ok_and(|name| names_of_append(dataset).contains(&*name.to_string_lossy())) {
         return Ok(());
@@ -255,8 +255,8 @@ fn named(path: &Path, format: Option<Format>) -> Result<(InputFile, PathBuf), Da
     Ok((InputFile { path: shown, format, bytes, fingerprint, compression, folder_values: vec![] }, absolute))
 }
 
-const KNOWN_FORMATS: &str = "its extension is none of parquet, csv, tsv, tbl, json, jsonl, ndjson, arrow, arrows, ipc, feather, avro, \
-     pages, nor that of text with gz, bz2, xz or zst behind it; name the format (`input_format`)";
+const KNOWN_FORMATS: &str = "its extension is none of parquet, csv, tsv, tbl, json, jsonl, ndjson, arrow, arrows, ipc, \
+    feather, avro, pages, nor that of text with gz, bz2, xz or zst behind it; name the format (`input_format`)";
 
 /// Nanoseconds since 1970; 0 where the file system does not keep the time.
 fn modified_ns(metadata: &Metadata) -> u128 {

@@ -74,7 +74,7 @@ impl From<ColumnType> for String {
     }
 }
 
-/// Types that are given instead of being inferred, by column.
+/// Types of columns that a user gives; those of other columns are inferred.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnTypes {
     /// The columns that have a given type.
@@ -84,7 +84,7 @@ pub struct ColumnTypes {
 }
 
 impl ColumnTypes {
-    /// Reads `column=type` with commas between.
+    /// Parses `column=type` pairs, separated by commas.
     ///
     /// # Errors
     /// If the text is not of that form, a type is unknown, or a column is named twice.
@@ -108,7 +108,7 @@ impl ColumnTypes {
         Ok(Self { columns, all_text })
     }
 
-    /// The type that is given for `column`, if one is.
+    /// Returns the type that is given for `column`, if there is one.
     pub fn of(&self, column: &str) -> Option<DataType> {
         let given = self.columns.iter().find(|(name, _)| name == column).map(|(_, ColumnType(given))| given.clone());
         given.or_else(|| self.all_text.then_some(DataType::Utf8))

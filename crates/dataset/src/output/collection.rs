@@ -14,7 +14,7 @@ use super::{
     whole::{remove_dataset, remove_locked},
 };
 
-/// A folder that is to hold a dataset of each host. Dropped, it leaves nothing of what this process
+/// A folder that is to hold a dataset of each host. If it is dropped, it removes all that this process
 /// can reach.
 pub struct Collection {
     folder: Option<Folder>,
@@ -54,7 +54,7 @@ impl Collection {
         }
     }
 
-    /// What the dataset of a member is known by; `session` is another number for each run.
+    /// Returns the settings of a member's dataset. `session` is a different number for each run.
     pub fn member_settings(member: usize, session: u64) -> Settings {
         [(HOST, member.to_string()), (SESSION, session.to_string())]
             .map(|(name, value)| (name.to_owned(), value))
@@ -84,7 +84,7 @@ impl Collection {
         }
     }
 
-    /// Where a member's dataset goes.
+    /// Returns the folder of a member's dataset.
     pub fn member_dir(dir: &Path, member: usize) -> PathBuf {
         dir.join(member_name(member))
     }
@@ -120,7 +120,7 @@ impl Collection {
         Ok(manifest)
     }
 
-    /// Leaves it as it is.
+    /// Keeps the collection.
     ///
     /// # Errors
     /// If the file system refuses to remove what was hidden.
@@ -132,7 +132,7 @@ impl Collection {
 impl Drop for Collection {
     fn drop(&mut self) {
         let Some(folder) = &self.folder else { return };
-        // There is nobody to tell, and the next run clears what cannot be removed now.
+        // An error cannot be returned, and the next run clears what cannot be removed now.
         folder.remove([MANIFEST_NAME]).ok();
         for &member in &self.members {
             remove_dataset(&folder.final_path(&member_name(member))).ok();

@@ -1,4 +1,4 @@
-//! What can go wrong with an output folder.
+//! The errors of an output folder.
 
 use std::{
     io,
@@ -9,32 +9,32 @@ use thiserror::Error;
 
 use super::publish::JOURNAL_NAME;
 
-/// Why a dataset could not be written, or its folder not be used.
+/// The reason why a dataset could not be written or its folder not be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OutputError {
-    /// The file system refused.
+    /// The file system refused an action.
     #[error("cannot {action} '{}': {source}{}", path.display(), remedy(source))]
     Io {
-        /// What was tried, like `write`.
+        /// The action, like `write`.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A format's writer failed for another reason than the file system.
+    /// The writer of a format failed.
     #[error("cannot encode '{}': {message}", path.display())]
     Encode {
         /// The file.
         path: PathBuf,
-        /// What the writer said.
+        /// The writer's message.
         message: String,
     },
-    /// Writing these files has failed before: the error then says why.
-    #[error("the files of '{0}' had an error before")]
+    /// Writing these files failed before. The first error has the reason.
+    #[error("writing the files of '{0}' failed before")]
     Broken(String),
-    /// A row does not fit on a page.
+    /// A row is larger than a page.
     #[error(
         "row {row} of '{}', from 0, takes {bytes} bytes, and a page holds rows of up to {most}; \
             {remedy}", path.display()
@@ -46,12 +46,12 @@ pub enum OutputError {
         row: u64,
         /// Its bytes on a page.
         bytes: usize,
-        /// The most that fit.
+        /// The largest row that fits on a page.
         most: usize,
         /// What to do about it.
         remedy: String,
     },
-    /// Another run writes there.
+    /// Another run writes to the folder.
     #[error("another run is writing to '{}'; wait until it ends, or choose another `output`", .0.display())]
     InUse(PathBuf),
     /// The folder has a dataset already.
@@ -72,24 +72,23 @@ pub enum OutputError {
         /// One of the inputs.
         input: String,
     },
-    /// The folder has files of somebody else, which readers of the folder would take for a part of
-    /// the dataset.
-    #[error("'{}' has '{file}', which no run of annulus wrote; choose an empty folder for `output`", path.display())]
+    /// The folder has foreign files, which readers would take for a part of the dataset.
+    #[error("'{}' has '{file}', which annulus did not write; choose an empty folder for `output`", path.display())]
     Foreign {
         /// The folder.
         path: PathBuf,
         /// One of the files.
         file: String,
     },
-    /// What a run keeps hidden in the folder is not a real folder or file of the own user.
+    /// A hidden folder or file of the run is a link, or belongs to another user.
     #[error("'{}' {found}; remove it, or choose another `output`", path.display())]
     NotOwn {
         /// The hidden folder, or a file in it.
         path: PathBuf,
-        /// What it is instead, like `is a link`.
+        /// What it is, like `is a link`.
         found: &'static str,
     },
-    /// What is to be resumed was started otherwise.
+    /// The run to resume had other options.
     #[error(
         "'{}' cannot be resumed: `{setting}` is {now}, but was {before}; repeat the options of the first run, or start \
          again with `overwrite`", path.display()
@@ -138,10 +137,10 @@ pub enum OutputError {
         /// What is wrong.
         message: String,
     },
-    /// The inputs cannot be read again.
+    /// The inputs can be read only once.
     #[error("`resume` needs inputs that can be read again, and standard input cannot; use `overwrite`")]
     ResumeOnce,
-    /// A journal or manifest is not what this version writes.
+    /// A journal or manifest is damaged, or of another version.
     #[error("'{}' cannot be read: {message}; {}, or choose another `output`", path.display(), start_again(path))]
     Damaged {
         /// The file.
@@ -149,7 +148,7 @@ pub enum OutputError {
         /// What is wrong.
         message: String,
     },
-    /// The rows of a partition that was kept are not those that the inputs give now.
+    /// A kept partition has another number of rows than the inputs give now.
     #[error("{name} was kept with {kept} rows, but the inputs now have {found} for it; start again with `overwrite`")]
     RowsDiffer {
         /// The partition's files.
@@ -162,7 +161,7 @@ pub enum OutputError {
 }
 
 impl OutputError {
-    /// Whether the folder was found as it must not be, and is as it was.
+    /// Whether the run was refused because of what is in the folder, which has not changed.
     pub fn is_refusal(&self) -> bool {
         use OutputError::*;
         matches!(

@@ -1,4 +1,4 @@
-//! The formats that files can have, and how each is encoded.
+//! The formats of output files, and their encodings.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{OutputError, OutputOptions, pages::PagesEncoding};
 
-/// What files are written as.
+/// The format of output files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OutputFormat {
     /// Parquet.
@@ -32,12 +32,12 @@ pub enum OutputFormat {
     Pages,
 }
 
-/// How the content of files is compressed.
+/// The compression of the files' content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Compression {
-    /// Not at all: the default of Arrow IPC.
+    /// No compression: the default of Arrow IPC.
     None,
-    /// Snappy, in Parquet only: its default.
+    /// Snappy: the default of Parquet, which alone has it.
     Snappy,
     /// LZ4.
     Lz4,
@@ -46,7 +46,7 @@ pub enum Compression {
 }
 
 impl OutputFormat {
-    /// What file names end with, after the dot.
+    /// Returns the extension of file names, without the dot.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Parquet => "parquet",
@@ -55,7 +55,7 @@ impl OutputFormat {
         }
     }
 
-    /// The name as users write it.
+    /// Returns the name that users write.
     pub fn name(self) -> &'static str {
         match self {
             Self::Parquet => "parquet",
@@ -64,7 +64,7 @@ impl OutputFormat {
         }
     }
 
-    /// What is used if nothing else is asked for.
+    /// Returns the compression that is used by default.
     pub fn default_compression(self) -> Compression {
         match self {
             Self::Parquet => Compression::Snappy,
@@ -78,7 +78,7 @@ const PARQUET_COLUMN_FLOOR_BYTES: usize = 32 << 10;
 const IPC_FLOOR_BYTES: usize = 32 << 10;
 
 impl Compression {
-    /// The name as users write it.
+    /// Returns the name that users write.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -122,7 +122,9 @@ impl Encoding {
                     Compression::None => None,
                     Compression::Lz4 => Some(CompressionType::LZ4_FRAME),
                     Compression::Zstd => Some(CompressionType::ZSTD),
-                    Compression::Snappy => return Err(unfit("Arrow files know no snappy; choose lz4 or zstd".into())),
+                    Compression::Snappy => {
+                        return Err(unfit("Arrow files cannot be compressed with snappy; choose lz4 or zstd".into()));
+                    }
                 };
                 let options = IpcWriteOptions::default().try_with_compression(codec);
                 let options = options.map_err(|error| unfit(error.to_string()))?;
@@ -206,8 +208,8 @@ fn parquet_options(
     Ok(ArrowWriterOptions::new().with_properties(properties.build()))
 }
 
-/// The columns as Parquet keeps them: timestamps of seconds, for which it has no type, become such
-/// of milliseconds.
+/// Returns the columns as Parquet stores them: it has no type for timestamps in seconds, which become
+/// timestamps in milliseconds.
 pub fn for_parquet(schema: &Schema) -> SchemaRef {
     let milliseconds = |of: &DataType| match of {
         DataType::Timestamp(TimeUnit::Second, zone) => Some(DataType::Timestamp(TimeUnit::Millisecond, zone.clone())),

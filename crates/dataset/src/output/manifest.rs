@@ -1,5 +1,5 @@
-//! `manifest.json`: what a finished dataset consists of. Written last, so it is there only when
-//! everything else is.
+//! `manifest.json`: the files of a finished dataset. It is written last, so a folder with a manifest
+//! is complete.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,41 +19,40 @@ use super::{
 
 /// The name of the manifest in its folder.
 pub const MANIFEST_NAME: &str = "manifest.json";
-/// What this version writes and reads.
+/// The version of manifests that this crate writes and reads.
 pub const MANIFEST_VERSION: u32 = 1;
 
-/// What a job is known by, by name: all that decides which rows go to which file.
+/// The settings of a job by name: all that decides which rows go to which file.
 pub type Settings = BTreeMap<String, String>;
 
-/// A finished dataset.
+/// The manifest of a finished dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// [`MANIFEST_VERSION`].
+    /// The version, [`MANIFEST_VERSION`].
     pub version: u32,
-    /// What the job is known by; `--resume` compares it.
+    /// The settings of the first run. A run that resumes or appends compares them.
     pub settings: Settings,
     /// The columns of every file.
     pub columns: Vec<ColumnEntry>,
-    /// The columns whose values name the folders of the files, and which the files have not; none
-    /// if there are no such folders.
+    /// The columns whose values name the folders of the files. The files do not have them. None
+    /// without such folders.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub folder_columns: Vec<ColumnEntry>,
-    /// Rows of all partitions.
+    /// The number of rows of all partitions.
     pub rows: u64,
-    /// Rows of the inputs that could not be read and are in no partition.
+    /// The number of rows of the inputs that could not be read.
     pub rows_bad: u64,
-    /// Bytes of all files of the partitions.
+    /// The bytes of all files of the partitions.
     pub bytes: u64,
-    /// The file of the rows that could not be read, if it was asked for.
+    /// The file of the rows that could not be read, if they were kept.
     pub quarantine: Option<PlainFileEntry>,
-    /// All partitions, also those without rows, which have no file.
+    /// All partitions. Those without rows have no file.
     pub partitions: Vec<PartitionEntry>,
-    /// The keys with many rows, by falling number of rows; none if rows are placed by turns. Those
+    /// The keys with many rows, by falling number of rows; none if rows are placed in turn. Those
     /// of the first run alone.
     #[serde(default)]
     pub hot_keys: Vec<HotKeyEntry>,
-    /// The appends to the dataset, the oldest first. Their rows, bad rows, bytes and files are
-    /// counted above, too.
+    /// The appends to the dataset, the oldest first. The numbers above include theirs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub appends: Vec<AppendEntry>,
 }
@@ -61,7 +60,7 @@ pub struct Manifest {
 /// A run that appended to a dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppendEntry {
-    /// As [`Manifest::settings`].
+    /// The settings of the run; see [`Manifest::settings`].
     pub settings: Settings,
     /// The rows that the run added.
     pub rows: u64,
@@ -77,62 +76,60 @@ pub struct AppendEntry {
     pub hot_keys: Vec<HotKeyEntry>,
 }
 
-/// A key with many rows against an average partition.
+/// A hot key: one with many rows in comparison with an average partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HotKeyEntry {
-    /// The values of the key columns as people read them, with a comma between them; cut after 200
-    /// characters.
+    /// The values of the key columns as text, separated by commas, and cut after 200 characters.
     pub key: String,
-    /// Its partition.
+    /// The key's partition.
     pub partition: usize,
-    /// Extra files that its rows are spread over; 0 if they are in the partition's own.
+    /// The number of extra files that its rows are spread over; 0 if they are in the partition's own.
     pub files: usize,
-    /// It has at least so many rows. Exact for keys that were spread; else told from one row in 32,
-    /// and true but for one time in ten thousand.
+    /// The least number of its rows. It is exact for keys that were spread. For others it is estimated
+    /// from one row in 32, and wrong once in ten thousand times.
     pub rows_min: u64,
-    /// It has at most so many rows; as `rows_min`.
+    /// The greatest number of its rows, with the precision of `rows_min`.
     pub rows_max: u64,
 }
 
-/// A column.
+/// A column of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnEntry {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its Arrow type.
+    /// The Arrow type.
     #[serde(rename = "type")]
     pub data_type: String,
-    /// Whether it may have nulls.
+    /// Whether the column may have nulls.
     pub nullable: bool,
 }
 
-/// A partition.
+/// A partition of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionEntry {
-    /// Its number, from 0.
+    /// The partition's number, from 0.
     pub partition: usize,
-    /// Rows of all its files.
+    /// The number of rows of all its files.
     pub rows: u64,
-    /// Bytes of all its files.
+    /// The bytes of all its files.
     pub bytes: u64,
-    /// Its files.
+    /// The files of the partition, in the order in which they were written.
     pub files: Vec<FileEntry>,
 }
 
 /// A file of a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
-    /// Its name in the folder, with the folders between them if values name some.
+    /// The name in the dataset's folder. With folders for values, these are a part of it.
     pub name: String,
-    /// Which of its partition's extra files for hot keys it belongs to, from 1; none for the
-    /// partition's own.
+    /// The number of the extra file for hot keys, from 1; `None` for the partition's own file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hot: Option<usize>,
-    /// Number of rows.
+    /// The number of rows.
     pub rows: u64,
-    /// Its length.
+    /// The length in bytes.
     pub bytes: u64,
-    /// `xxh64:` and the XXH64 of its bytes, with seed 0, in hexadecimal.
+    /// `xxh64:` and the XXH64 of the bytes, with seed 0, in hexadecimal.
     pub checksum: String,
     /// The least and the greatest value of each key column; none for a key whose values have no
     /// order, or no text.
@@ -144,26 +141,26 @@ pub struct FileEntry {
 /// number that Arrow stores: 2147483647 for the last `Date32`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyEntry {
-    /// The column.
+    /// The column's name.
     pub column: String,
-    /// The least value.
+    /// The smallest value.
     pub min: Option<String>,
-    /// The greatest value.
+    /// The largest value.
     pub max: Option<String>,
-    /// Number of nulls.
+    /// The number of nulls.
     pub nulls: u64,
 }
 
 /// A file that belongs to no partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlainFileEntry {
-    /// Its name in the folder.
+    /// The name in the folder.
     pub name: String,
-    /// Number of rows.
+    /// The number of rows.
     pub rows: u64,
-    /// Its length.
+    /// The length in bytes.
     pub bytes: u64,
-    /// As [`FileEntry::checksum`].
+    /// The checksum; see [`FileEntry::checksum`].
     pub checksum: String,
 }
 
@@ -229,14 +226,14 @@ impl Manifest {
         Ok(true)
     }
 
-    /// The folders that hold its files, if these are not beside the manifest: those of a
-    /// [`Collection`](super::Collection).
+    /// Returns the folders of the members of a [`Collection`](crate::Collection), which hold the files;
+    /// none for other datasets.
     pub fn members(&self) -> BTreeSet<&str> {
         let folders = self.file_names().filter_map(|name| name.split_once('/')).map(|(folder, _)| folder);
         folders.filter(|folder| is_member_name(folder)).collect()
     }
 
-    /// Every file but the manifest itself.
+    /// Iterates over the names of all files but the manifest.
     pub fn file_names(&self) -> impl Iterator<Item = &str> {
         self.sealed_files().map(|(name, ..)| name.as_str())
     }

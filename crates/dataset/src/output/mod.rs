@@ -1,12 +1,15 @@
-//! A dataset being written: files by slot, published when they are whole, in memory that is
+//! Writing a dataset: files by slot, which get their names when they are complete, in memory that is
 //! accounted for.
 //!
 //! ```text
-//! write(slot, batch) -> slot.rs -> encode.rs -> work folder --finish(slot)--> journal.rs, then final names (publish.rs)
-//!                         |                                                       ... complete() -> manifest.json
-//!                         +-- memory.rs: the largest files are relieved when all hold too much
+//! write(slot, batch) -> slot.rs -> encode.rs -> work folder
+//!                          |                        | finish(slot)
+//!                          |                        +-> journal.rs, then final names (publish.rs)
+//!                          |                                 ... complete() -> manifest.json
+//!                          +-- memory.rs: the largest files are relieved when all hold too much
 //! ```
-//! A [`WholeDataset`] (whole.rs) shows nothing before everything is finished.
+//! A [`WholeDataset`] (whole.rs) shows nothing before everything is finished. A run that appends
+//! (append.rs) shows its files together, at the end.
 
 mod append;
 mod collection;

@@ -1,4 +1,4 @@
-//! Begins, resumes or replaces a dataset in a folder.
+//! Beginning, resuming, replacing or appending to a dataset in a folder.
 
 use std::{
     path::{Path, PathBuf},
@@ -28,26 +28,27 @@ use super::{
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OutputOptions {
-    /// Its folder, which is created if it is not there.
+    /// The folder of the dataset, which is created if it does not exist.
     pub dir: PathBuf,
-    /// What files are written as.
+    /// The format of the files.
     pub format: OutputFormat,
-    /// How their content is compressed.
+    /// The compression of the files' content.
     pub compression: Compression,
-    /// A file that has reached so many bytes is followed by a further one.
+    /// The size in bytes from which on a file is followed by a further one.
     pub max_file_bytes: Option<u64>,
-    /// The size of pages in page files, in bytes: a multiple of 4 KiB from 4 KiB to 64 MiB. A row
-    /// must fit on one.
+    /// The size of the pages of page files in bytes: a multiple of 4 KiB from 4 KiB to 64 MiB. A row
+    /// must fit on a page.
     pub page_bytes: usize,
-    /// Whether files are put on disk before they get their names, so that they outlast a failure of
-    /// the whole machine, too. Without it, checksums tell a run that resumes what did not.
+    /// Whether files are written to disk before they get their names, so that they survive a power
+    /// failure. Otherwise a run that resumes finds out by their checksums.
     pub sync: bool,
-    /// What is done about a dataset that is there.
+    /// What to do about a dataset that is in the folder.
     pub existing: Existing,
 }
 
 impl OutputOptions {
-    /// The defaults of the format: one file a partition, not put on disk, and nothing is replaced.
+    /// Returns the defaults of the format: one file per partition, no sync, and a dataset in the
+    /// folder is an error.
     pub fn new(dir: impl Into<PathBuf>, format: OutputFormat) -> Self {
         Self {
             dir: dir.into(),

@@ -6,11 +6,11 @@ use std::{
 };
 
 use annulus_pages::{
+    PagesError,
     codec::{CodecError, ROW_FORMAT, RowCodec},
-    error::PagesError,
     file::{FileError, FileHeader, PageFileWriter},
     memory::{Heap, PageMemory},
-    page::{HEADER_BYTES, Layout, MAX_PAGE_BYTES, PageBuilder, PageShape, PayloadSize, SLOT_BYTES},
+    page::{HEADER_BYTES, MAX_PAGE_BYTES, PageBuilder, PageLayout, PageShape, PayloadSize, SLOT_BYTES},
     tuples::TupleBatch,
 };
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
@@ -20,11 +20,11 @@ use super::{
     work_file::{Sealed, WorkFile},
 };
 
-/// The size of pages, if not told otherwise, in bytes.
+/// The default size of pages in bytes.
 pub const DEFAULT_PAGE_BYTES: usize = 64 << 10;
 /// Rows are encoded by so many: what is encoded stays in the cache until it is on the page.
 const ENCODE_ROWS: usize = 1024;
-/// Nobody asks for the tuples' keys: a file has rows of one partition.
+/// The key of all tuples. It is not used: a file has rows of one partition.
 const NO_KEY: u32 = 0;
 
 /// What all page files of a dataset have in common.
@@ -39,7 +39,7 @@ impl PagesEncoding {
     pub(crate) fn new(schema: &SchemaRef, page_bytes: usize, partitions: usize) -> Result<Self, String> {
         let codec = RowCodec::new(schema.clone()).map_err(|error| error.to_string())?;
         let payload = codec.payload_size();
-        let layout = if payload == PayloadSize::Variable { Layout::Slotted } else { Layout::Compact };
+        let layout = if payload == PayloadSize::Variable { PageLayout::Slotted } else { PageLayout::Compact };
         let shape = PageShape::new(page_bytes, layout, payload).map_err(|error| format!("{error} (`page_size`)"))?;
         let header =
             FileHeader { shape, partitions: partitions as u32, row_format: ROW_FORMAT, schema: schema.clone() };

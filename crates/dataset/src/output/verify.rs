@@ -1,4 +1,4 @@
-//! The files of a dataset against its manifest.
+//! Checking the files of a dataset against its manifest.
 
 use std::{
     collections::BTreeMap,
@@ -10,41 +10,53 @@ use serde::Serialize;
 
 use super::{MANIFEST_NAME, Manifest, OutputError, append::names_of_append, work_file::examine};
 
-/// A check of a dataset's files that has not begun to read them.
+/// A check of a dataset's files, which [`run`](Self::run) carries out.
+///
+/// ```no_run
+/// use std::path::Path;
+///
+/// use annulus_dataset::Verification;
+///
+/// let verified = Verification::begin(Path::new("parts"))?.run(|_bytes| {})?;
+/// for file in &verified.bad {
+///     println!("'{}' {}", file.name, file.reason);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Verification {
     dir: PathBuf,
-    /// What the manifest says of each file: its bytes, and its checksum.
+    /// The bytes and checksum of each file by the manifest.
     expected: BTreeMap<String, (u64, String)>,
     /// Folders of its files, from `dir`; empty for that itself.
     folders: Vec<String>,
 }
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verified {
-    /// Files that the manifest names.
+    /// The number of files that the manifest names.
     pub files: usize,
-    /// Their bytes by the manifest.
+    /// The bytes of these files by the manifest.
     pub bytes: u64,
-    /// The files that are not as the manifest says, by name.
+    /// The files that differ from the manifest, by name.
     pub bad: Vec<BadFile>,
 }
 
-/// A file that is not as a manifest says.
+/// A file that differs from the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BadFile {
-    /// Its name in the folder.
+    /// The name in the folder.
     pub name: String,
-    /// What is wrong, as in "it is missing" without "it".
+    /// What is wrong, like `is missing`.
     pub reason: String,
 }
 
 impl Verification {
-    /// Reads the manifest of a folder.
+    /// Reads the manifest in the folder `dir`.
     ///
     /// # Errors
-    /// If there is none, or it is damaged.
+    /// If the manifest is missing or damaged.
     pub fn begin(dir: &Path) -> Result<Self, OutputError> {
         let manifest = Manifest::read(&dir.join(MANIFEST_NAME))?;
         let entry = |(name, bytes, checksum): (&String, u64, &String)| (name.clone(), (bytes, checksum.clone()));
@@ -54,12 +66,12 @@ impl Verification {
         Ok(Self { dir: dir.to_owned(), expected, folders })
     }
 
-    /// Bytes of all files by the manifest.
+    /// Returns the bytes of all files by the manifest.
     pub fn bytes(&self) -> u64 {
         self.expected.values().map(|(bytes, _)| bytes).sum()
     }
 
-    /// Reads every file; `read` is told how many bytes of the manifest's are done.
+    /// Reads every file. Calls `read` with the bytes of each file that is done.
     ///
     /// # Errors
     /// If the file system refuses.
@@ -81,7 +93,8 @@ impl Verification {
         Ok(Verified { files: self.expected.len(), bytes: self.bytes(), bad })
     }
 
-    /// Files beside those of the manifest, but for hidden ones and those that an append is adding.
+    /// Returns the files that are not in the manifest, but for hidden ones and those that an append is
+    /// adding.
     fn extra(&self) -> Result<Vec<BadFile>, OutputError> {
         let (mut extra, added) = (vec![], names_of_append(&self.dir));
         for folder in &self.folders {

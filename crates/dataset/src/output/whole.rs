@@ -1,4 +1,4 @@
-//! A dataset that appears as a whole, or not at all.
+//! Datasets that appear as a whole or not at all.
 
 use std::path::Path;
 
@@ -9,18 +9,18 @@ use super::{
     publish::Folder,
 };
 
-/// Files that take rows and cannot be seen yet. Dropped, it leaves nothing.
+/// A dataset that takes rows and is not visible yet. If it is dropped, nothing is left.
 pub struct WholeDataset(Unseen, SchemaRef);
 
-/// The same, complete but for the names. Dropped, it leaves nothing.
+/// A [`WholeDataset`] that is complete and not visible yet. If it is dropped, nothing is left.
 pub struct SealedDataset(Unseen);
 
-/// Is discarded, unless it is taken.
+/// An output that is discarded unless it is taken.
 struct Unseen(Option<Output>);
 
 impl WholeDataset {
-    /// Begins a dataset of so many files, numbered from 0, in whose manifest `settings` stand.
-    /// Files that are open take about `memory_bytes` bytes of memory.
+    /// Begins a dataset of `files` files, numbered from 0, with `settings` in its manifest. Open files
+    /// take about `memory_bytes` bytes of memory.
     ///
     /// # Errors
     /// If the folder holds what [`OutputOptions::existing`] does not allow, another run uses it, or
@@ -53,7 +53,7 @@ impl WholeDataset {
         }
     }
 
-    /// Adds rows to a file. Any number of threads may write; those of one file wait for each other.
+    /// Adds rows to a file. Any number of threads may write; writers to one file wait for each other.
     ///
     /// # Errors
     /// If the file system or the format's encoder refuses, or the file has failed before.
@@ -61,7 +61,7 @@ impl WholeDataset {
         if batch.num_rows() > 0 { self.0.output().write(file, batch) } else { Ok(()) }
     }
 
-    /// Gives a file its columns, if it is to have no rows: without, it is not there.
+    /// Creates a file that may stay without rows. Without this call, such a file does not exist.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -69,7 +69,7 @@ impl WholeDataset {
         self.0.output().write(file, &RecordBatch::new_empty(self.1.clone()))
     }
 
-    /// Ends all files.
+    /// Completes all files.
     ///
     /// # Errors
     /// As [`write`](Self::write); then nothing is left.
@@ -104,13 +104,13 @@ impl Unseen {
 
 impl Drop for Unseen {
     fn drop(&mut self) {
-        // There is nobody to tell, and the next run clears what cannot be removed now.
+        // An error cannot be returned, and the next run clears what cannot be removed now.
         self.0.take().map(Output::discard);
     }
 }
 
-/// Removes a dataset from its folder, finished or not, and the folder if nothing else is in it. A
-/// folder that is not there is fine.
+/// Removes a dataset, finished or not, from its folder, and the folder if it is empty then. Does
+/// nothing if the folder does not exist.
 ///
 /// # Errors
 /// [`OutputError::InUse`], [`OutputError::Foreign`] if other files are there, which stay, or if the
@@ -122,7 +122,7 @@ pub fn remove_dataset(dir: &Path) -> Result<(), OutputError> {
     remove_locked(&Folder::lock(dir, false)?)
 }
 
-/// The same for a folder that is in use by whoever wants it removed.
+/// Removes a dataset from a folder that the caller has locked.
 pub(super) fn remove_locked(folder: &Folder) -> Result<(), OutputError> {
     remove_known(folder)?;
     let dir = folder.dir();

@@ -1,7 +1,7 @@
-//! Rows to partitions.
+//! The partition of each row.
 //!
-//! Where a row goes depends on nothing but its key (or, by turns, its unit and its place there), so
-//! two runs over the same input agree, whichever thread reads what.
+//! It depends on the row's key alone (or, if rows are placed in turn, on its unit and its place
+//! there). Two runs over the same input agree, whichever thread reads a unit.
 
 mod canonical;
 mod hash;
@@ -25,11 +25,11 @@ pub(crate) use canonical::splits_of;
 pub use hash::KeyHasher;
 pub use ranges::sample_ranges;
 
-/// Where values have folders of their own, rows go to this number of buckets first, each with the
+/// The number of buckets that rows go to first if each value has a folder of its own. A bucket has the
 /// rows of some values. A run that is resumed keeps whole buckets.
 pub const VALUE_BUCKETS: usize = 256;
 
-/// How rows are placed.
+/// The rule by which rows are placed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum PlacementSpec {
     /// By the keys' hash, where DataFusion's `RepartitionExec` puts columns of the same types:
@@ -53,14 +53,14 @@ pub enum PlacementSpec {
     /// By value: rows with equal keys go to the same partition. The output has a folder for each
     /// value, whatever the number of partitions, which should be [`VALUE_BUCKETS`].
     Values,
-    /// By turns: the rows of a unit go to one partition after the other, and unit `i` begins with
+    /// In turn: the rows of a unit go to one partition after the other, and unit `i` begins with
     /// partition `i % N`.
     RoundRobin,
 }
 
 impl PlacementSpec {
-    /// By hash, as DataFusion hashes the keys when it reads files of this format with its default
-    /// options: it can then join two datasets partition by partition.
+    /// Returns the rule by which DataFusion hashes the keys when it reads files of this format with its
+    /// default options. It can then join two datasets partition by partition.
     pub fn hash_for(format: OutputFormat) -> Self {
         match format {
             OutputFormat::Parquet => Self::HashAsViews,
@@ -69,7 +69,23 @@ impl PlacementSpec {
     }
 }
 
-/// Where the rows of a dataset go. Shared by all threads, each with a [`Scratch`] of its own.
+/// The placement of a dataset's rows. Threads share it, each with a [`Scratch`] of its own.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use annulus_dataset::{Placement, PlacementSpec, Scratch};
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+///
+/// let ids: ArrayRef = Arc::new(Int64Array::from(vec![5, 15, 25]));
+/// let batch = RecordBatch::try_from_iter([("id", ids)])?;
+/// let spec = PlacementSpec::Ranges(vec![vec!["10".to_owned()], vec!["20".to_owned()]]);
+/// let placement = Placement::new(&spec, &batch.schema(), &["id".to_owned()], 3)?;
+/// let mut targets = Vec::new();
+/// placement.assign(&batch, &mut Scratch::default(), &mut targets)?;
+/// assert_eq!(targets, [0, 1, 2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Placement {
     partitions: usize,
@@ -85,7 +101,7 @@ enum Rule {
     RoundRobin,
 }
 
-/// What one thread needs to place rows, and keeps from batch to batch. For one [`Placement`] only.
+/// The state of one thread that places rows, kept from batch to batch. For one [`Placement`] only.
 #[derive(Debug, Default)]
 pub struct Scratch {
     hashes: Vec<u64>,
@@ -94,21 +110,21 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Begins the unit with this number. Without this call rows go on by turns where the batch
-    /// before ended.
+    /// Begins the unit with this number. Without this call, rows that are placed in turn continue
+    /// where the last batch ended.
     pub fn begin_unit(&mut self, unit: usize) {
         self.turn = unit;
     }
 
-    /// The hashes of the keys of the batch placed last; none if placement does not hash.
+    /// Returns the hashes of the keys of the last batch; none if the placement does not hash.
     pub fn hashes(&self) -> &[u64] {
         &self.hashes
     }
 }
 
 impl Placement {
-    /// For the columns `keys` of `schema`, and `partitions` partitions. By turns, `keys` may be
-    /// empty.
+    /// Returns the placement by the columns `keys` of `schema` into `partitions` partitions. `keys` may
+    /// be empty if rows are placed in turn.
     ///
     /// # Errors
     /// If a key column does not exist or its type cannot be hashed or ordered, there are no or too
@@ -145,17 +161,17 @@ impl Placement {
         Ok(Self { partitions, rule })
     }
 
-    /// Number of partitions.
+    /// Returns the number of partitions.
     pub fn partitions(&self) -> usize {
         self.partitions
     }
 
-    /// Whether the output has a folder for each value.
+    /// Returns whether the output has a folder for each value.
     pub fn is_by_value(&self) -> bool {
         matches!(self.rule, Rule::Values(..))
     }
 
-    /// The split points if rows are placed by ranges: a column for each key, ascending.
+    /// Returns the split points if rows are placed by ranges: a column for each key, ascending.
     pub fn splits(&self) -> Option<&[ArrayRef]> {
         match &self.rule {
             Rule::Ranges(ranges) => Some(ranges.points()),
@@ -174,7 +190,7 @@ impl Placement {
         }
     }
 
-    /// Writes the partition of each row to `targets`, in place of what was there. O(rows), by
+    /// Replaces `targets` with the partition of each row. O(rows), by
     /// ranges O(rows * log(partitions)).
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Rows by turns.
+//! Placing rows in turn.
 
 use annulus_rows::partition::Target;
 

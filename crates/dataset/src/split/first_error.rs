@@ -1,6 +1,6 @@
-//! Which of several threads' errors is told.
+//! The error that a run with several failing threads returns.
 
-use annulus_pages::error::PagesError;
+use annulus_pages::PagesError;
 use parking_lot::Mutex;
 
 use crate::{error::DatasetError, output::OutputError};

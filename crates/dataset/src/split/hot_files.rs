@@ -1,5 +1,5 @@
-//! Rows of hot keys by turns over extra files of their partition, so that none is much larger than
-//! the others.
+//! Spreading the rows of hot keys over extra files of their partition, so that no file is much larger
+//! than the others.
 
 use std::ops::Range;
 
@@ -21,8 +21,8 @@ const SAMPLE_ROWS: Range<usize> = 1 << 16..1 << 20;
 /// Most extra files of a partition, if their number is not given.
 const MAX_DEFAULT_FILES: usize = 64;
 
-/// Which keys' rows go to extra files of their partition, and how many there are. By default there
-/// are none.
+/// The hot keys whose rows go to extra files of their partition, and the number of these files. By
+/// default there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HotFiles {
     groups: Vec<Group>,

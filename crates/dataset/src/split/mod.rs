@@ -1,17 +1,18 @@
-//! A dataset split by key into files, in one pass and in memory that is bounded.
+//! Splitting a dataset by key into files, in one pass and in bounded memory.
 //!
 //! ```text
-//! unit -> batches -> partitions -> slots (rows of hot keys take turns) -> wave (one for each worker) --full--> each slot's rows, gathered --> its open file
-//!                                                              or, where that many files do not fit: spill, then file by file
+//! unit -> batches -> partitions -> slots (rows of hot keys take turns)
+//!      -> wave (one per worker) --full--> each slot's rows, gathered -> its open file
+//!      or, if that many files do not fit: spill, then file by file
 //! ```
-//! Rows that are sorted within their files, or have a folder for each value, are all spilled, and
-//! sorted slot by slot (sort/): rows of one value then follow each other, and one file is open at a
-//! time. There are no queues: a worker that has read writes what it read, and waits only for the
-//! lock of the file it writes to.
+//! Rows are spilled if they are sorted within their files or each value has a folder. They are then
+//! sorted slot by slot (sort/), so rows of one value follow each other and one file is open at a
+//! time. There are no queues: a worker writes the rows that it has read, and waits only for the lock
+//! of the file.
 //!
-//! Memory: a fifth of the limit for waves, a quarter for open files, the rest for what is decoded
-//! and gathered. A row group of the input that takes more than that, decoded, takes more memory
-//! than the limit.
+//! Memory: a fifth of the limit for waves, a quarter for open files, the rest for decoded and gathered
+//! rows. A row group of the input that is larger than that, decoded, takes more memory than the
+//! limit.
 
 mod files;
 mod first_error;
@@ -55,24 +56,24 @@ use worker::{Ended, Shared};
 /// The memory that a job may use, if nothing else is asked for.
 const DEFAULT_MEMORY: usize = 1 << 30;
 
-/// A job: what is split, how, and where to. [`JobSpec::plan`] makes one from what a user asks for.
+/// A job: what is split, how, and where to. [`JobSpec::plan`] makes one from a user's request.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Job {
-    /// What is read.
+    /// The dataset to read.
     pub dataset: Dataset,
-    /// Where rows go.
+    /// The partition of each row.
     pub placement: Placement,
     /// The key columns.
     pub by: Vec<String>,
-    /// What the rows of each file are sorted by; nothing if they come in any order.
+    /// The columns that the rows of each file are sorted by; none for any order.
     pub sort_by: Vec<SortColumn>,
     /// The keys whose rows are spread over extra files of their partition.
     pub hot_files: HotFiles,
-    /// Keys are reported that have at least this share of the rows of an average partition; see
-    /// [`DEFAULT_HOT_SHARE`](crate::hot_keys::DEFAULT_HOT_SHARE).
+    /// The share of an average partition's rows from which on a key is hot, and reported; see
+    /// [`DEFAULT_HOT_SHARE`](crate::DEFAULT_HOT_SHARE).
     pub hot_key_share: f64,
-    /// Where files go.
+    /// Where the files go, and how they are written.
     pub output: OutputOptions,
     /// Number of worker threads, at least one.
     pub threads: usize,
@@ -105,21 +106,22 @@ impl Job {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Summary {
-    /// What the folder holds now.
+    /// The manifest of the dataset in the folder.
     pub manifest: Manifest,
-    /// Rows read, good and bad.
+    /// The number of rows read, good and bad.
     pub rows_in: u64,
-    /// Partitions (and hot keys' shares) that were finished already.
+    /// The number of partitions (and hot keys' shares) that an earlier run had finished.
     pub slots_kept: usize,
-    /// Bytes that went to disk and back because not all files could be open.
+    /// The bytes that were spilled to disk, because not all files could be open or rows were sorted.
     pub bytes_spilled: u64,
 }
 
-/// Carries out a job: all rows of the dataset are in the folder then, each in its partition, or an
-/// error says why not.
+/// Runs a job: writes all rows of the dataset to the files of their partitions. See [`JobSpec`] for
+/// an example.
 ///
-/// After an error, and after a cancellation, which is one, finished files stay, and so does what
-/// [`Existing::Resume`](crate::output::Existing::Resume) needs; everything else is removed.
+/// After an error or a cancellation, the folder keeps the finished files and the journal, so that
+/// [`Existing::Resume`](crate::Existing::Resume) can continue; everything else is removed. A dataset
+/// that was to be appended to stays as it was.
 ///
 /// # Errors
 /// If inputs cannot be read, the output cannot be written, or `cancel` asked to stop
@@ -273,7 +275,7 @@ fn on_threads<T: Send>(
     let one = |worker| match work(worker) {
         Ok(result) => done.lock().push(result),
         Err(error) => {
-            // In this order: whoever sees the stop has an error too, but not the first.
+            // In this order: a thread that sees the stop has an error too, but not the first.
             first_error.add(error);
             shared.stop.store(true, Release);
         }
@@ -319,7 +321,7 @@ fn settings_of(job: &Job) -> Settings {
         ("input", dataset.fingerprint.clone().unwrap_or_default()),
     ];
     let page_size = (output.format == OutputFormat::Pages).then(|| ("page_size", output.page_bytes.to_string()));
-    // Where values have folders, nobody has chosen a number.
+    // With a folder for each value, the number of partitions is not an option.
     let into = (!placement.is_by_value()).then(|| ("into", placement.partitions().to_string()));
     let order: Vec<String> = job.sort_by.iter().map(SortColumn::to_string).collect();
     let sort_by = (!order.is_empty()).then(|| ("sort_by", order.join(",")));

@@ -1,4 +1,4 @@
-//! From what is asked for to a job: the inputs are opened, and what a sample decides is decided.
+//! Planning a job: opens the inputs, and finds in samples what the user left open.
 
 use arrow::datatypes::SchemaRef;
 
@@ -31,35 +31,35 @@ use crate::{
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct JobSpec {
-    /// Files, folders or globs; `-` for standard input. See [`Dataset::open`].
+    /// The inputs: files, folders or globs, or `-` for standard input. See [`Dataset::open`].
     pub inputs: Vec<String>,
-    /// How they are read.
+    /// How the inputs are read.
     pub input: InputOptions,
-    /// The key columns; none if rows are placed by turns.
+    /// The key columns; none if rows are placed in turn.
     pub by: Vec<String>,
-    /// Number of partitions; none if values have folders of their own.
+    /// The number of partitions; `None` if each value has a folder of its own.
     pub into: Option<usize>,
-    /// Where rows go.
+    /// How rows are placed.
     pub placing: Placing,
-    /// As [`Job::sort_by`].
+    /// The columns that the rows of each file are sorted by; see [`Job::sort_by`].
     pub sort_by: Vec<SortColumn>,
-    /// As [`Job::hot_key_share`].
+    /// The share from which on a key is hot; see [`Job::hot_key_share`].
     pub hot_key_share: f64,
     /// Whether hot keys get extra files, and how many if that is given; see [`HotFiles::sample`].
     pub split_hot_keys: Option<Option<usize>>,
-    /// Where files go.
+    /// Where the files go, and how they are written.
     pub output: OutputOptions,
-    /// Number of worker threads, at least one.
+    /// The number of worker threads, at least one.
     pub threads: usize,
-    /// As [`Job::memory_limit`]; at least 16 MiB, which pages and buffers may take within any
-    /// limit.
+    /// The memory that the run may use in bytes; see [`Job::memory_limit`]. At least 16 MiB, which
+    /// pages and buffers may take within any limit.
     pub memory_limit: usize,
 }
 
 /// How rows are placed.
 #[derive(Clone, Debug)]
 pub enum Placing {
-    /// By a rule that is given.
+    /// By the given rule.
     By(PlacementSpec),
     /// By ranges whose split points are found in a sample; see [`sample_ranges`]. An append takes
     /// those of the dataset.
@@ -86,16 +86,16 @@ impl JobSpec {
         }
     }
 
-    /// Opens the inputs, and finds split points and hot keys in samples where that is asked for.
+    /// Opens the inputs, and finds split points and hot keys in samples if the options ask for them.
     ///
     /// # Errors
-    /// If the inputs cannot be read, or options do not fit to them or to each other.
+    /// If the inputs cannot be read, or options contradict them or each other.
     pub fn plan(self) -> Result<Job, DatasetError> {
         if matches!(self.placing, Placing::By(PlacementSpec::RoundRobin)) && !self.by.is_empty() {
             return Err(DatasetError::Config {
                 option: "by",
                 value: format!("'{}' together with `round_robin`", self.by.join(",")),
-                remedy: "rows that are placed by turns have no key; leave one of the two out".to_owned(),
+                remedy: "rows that are placed in turn have no key; leave one of the two out".to_owned(),
             });
         }
         if self.memory_limit < SMALL_SPILL_BYTES {

@@ -1,22 +1,22 @@
-//! How far a run is.
+//! The progress of a run.
 
-/// Receives how far a run is, from all of its threads.
+/// Receives the progress of a run, from all of its threads.
 pub trait Progress: Sync {
-    /// A batch was read: so many rows, from so many bytes of the inputs (about).
+    /// A batch of `rows` rows was read, from about `input_bytes` bytes of the inputs.
     fn read(&self, rows: u64, input_bytes: u64) {
         let _ = (rows, input_bytes);
     }
 
-    /// All inputs are read, and so many files' ends are to be written.
+    /// All inputs have been read. The files of `slots` partitions are still to be ended.
     fn finishing(&self, slots: usize) {
         let _ = slots;
     }
 
-    /// One of them is.
+    /// The files of one partition were ended.
     fn finished(&self) {}
 }
 
-/// Nobody is interested.
+/// A [`Progress`] that ignores what it receives.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

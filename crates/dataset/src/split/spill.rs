@@ -12,7 +12,7 @@ use annulus_pages::{
     codec::{ROW_FORMAT, RowCodec},
     file::{FileError, FileHeader, PageFileReader, PageFileWriter},
     memory::Pool,
-    page::{Layout, MIN_PAGE_BYTES, Page, PageShape, PayloadSize},
+    page::{MIN_PAGE_BYTES, Page, PageLayout, PageShape, PayloadSize},
     ranges::{PageOrder, PageSink, Stores, Writer, shuffle, variable_writer_bytes},
     tuples::TupleBatch,
 };
@@ -102,7 +102,7 @@ impl Spill {
         let page_bytes = (memory_bytes / pages).clamp(MIN_PAGE_BYTES, MAX_PAGE_BYTES) / MIN_PAGE_BYTES * MIN_PAGE_BYTES;
         // Rows of one size, too, are written as if each had its own: claims are then for what is there, and
         // no more pages are needed than these.
-        let shape = PageShape::new(page_bytes, Layout::Slotted, PayloadSize::Variable)?;
+        let shape = PageShape::new(page_bytes, PageLayout::Slotted, PayloadSize::Variable)?;
         let (path, large) = (folder("spill.pages"), folder("spill.large"));
         let file = File::create(&path).map_err(OutputError::io("create", &path))?;
         let header = FileHeader { shape, partitions: slots as u32, row_format: ROW_FORMAT, schema: schema.clone() };

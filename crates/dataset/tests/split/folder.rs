@@ -20,9 +20,8 @@ fn a_finished_dataset_is_refused_kept_or_replaced() {
     check_complete(&dir, &expected(&job, &inputs));
 
     (job.output.format, job.output.compression) = (OutputFormat::Ipc, Compression::None);
-    assert!(
-        matches!(output_error(run_silently(&job)), OutputError::ResumeDiffers { setting, .. } if setting == "compression")
-    );
+    let error = output_error(run_silently(&job));
+    assert!(matches!(error, OutputError::ResumeDiffers { setting, .. } if setting == "compression"));
     job.output.existing = Existing::Overwrite;
     run_silently(&job).unwrap();
     check_complete(&dir, &expected(&job, &inputs));

@@ -8,7 +8,7 @@ use annulus_pages::{
     codec::{ROW_FORMAT, RowCodec},
     file::{FileHeader, PageFileWriter},
     memory::{Heap, PageMemory},
-    page::{Layout as PageLayout, MIN_PAGE_BYTES, PageBuilder, PageShape},
+    page::{MIN_PAGE_BYTES, PageBuilder, PageLayout, PageShape},
     tuples::TupleBatch,
 };
 use arrow::{

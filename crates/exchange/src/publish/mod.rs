@@ -56,7 +56,7 @@ pub(crate) fn publish(
     schema: SchemaRef,
     overflow: Arc<dyn Overflow>,
 ) -> (Vec<PublishProducer>, Vec<PublishConsumer>) {
-    let (groups, slots) = (config.groups, config.slots());
+    let (groups, slots) = (config.groups, config.group_slots());
     let (producers, consumers) =
         ring(RingConfig::new(config.producers, config.consumers).with_groups(groups).with_slots(slots));
     let sizes = pool_sizes(&schema, config.batch_rows);

@@ -92,7 +92,7 @@ pub(crate) unsafe fn copy_batches(
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     for (index, layout) in shape.layouts.iter().enumerate() {
         let column: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(index).as_ref()).collect();
-        let mut target = Target { shape, column: index, rows, order, segments, combiner: &mut *combiner };
+        let mut target = TargetColumn { shape, column: index, rows, order, segments, combiner: &mut *combiner };
         // SAFETY: the rows are in bounds and the types agree, by the caller's promise.
         unsafe {
             match layout {
@@ -138,7 +138,7 @@ unsafe fn values<T>(array: &dyn Array) -> Values<T> {
 }
 
 /// A column of the chunks that rows go to.
-struct Target<'a> {
+struct TargetColumn<'a> {
     shape: &'a ChunkShape,
     column: usize,
     /// The number of rows of the input.
@@ -148,7 +148,7 @@ struct Target<'a> {
     combiner: &'a mut Combiner,
 }
 
-impl Target<'_> {
+impl TargetColumn<'_> {
     /// # Safety
     /// `column` has a value for every row, and `T` is as wide as the column's layout.
     unsafe fn copy_values<T: Copy>(&mut self, column: &[&dyn Array]) {

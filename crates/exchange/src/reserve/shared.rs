@@ -52,7 +52,7 @@ struct PerConsumer {
 
 impl Shared {
     pub(crate) fn new(config: &ExchangeConfig, schema: SchemaRef, overflow: Arc<dyn Overflow>) -> Self {
-        let limit = (config.groups + 1) * config.slots();
+        let limit = (config.groups + 1) * config.group_slots();
         let shape = ChunkShape::new(schema, config, config.consumers + limit);
         let capacity = shape.capacity as u32;
         let per_consumer =

@@ -1,4 +1,4 @@
-//! The build side.
+//! The build side of a hash join.
 
 use std::ops::Range;
 
@@ -41,11 +41,11 @@ impl HashConfig {
     }
 }
 
-/// Rows whose keys a thread looks up at a time, where that takes long.
+/// The number of rows whose keys a thread computes at a time, where that takes long.
 const PIECE_ROWS: usize = 1 << 16;
 
-/// The side that stays: its rows, and tables by which they are found. Any number of threads may
-/// probe it.
+/// The build side of a hash join: its rows, clustered by the hash of their keys, and a table of each
+/// partition. Any number of threads may probe it.
 #[derive(Debug)]
 pub struct BuildSide {
     keys: Keys,
@@ -64,13 +64,13 @@ pub(super) enum KeyTables {
 }
 
 impl BuildSide {
-    /// Clusters the rows of `batches`, which are let go, and builds the tables. O(rows). Takes the
-    /// memory of the rows once more while it runs (twice more from 4096 partitions on, and for
-    /// columns without a fixed width), and 12 to 20 bytes a row for the tables.
+    /// Clusters the rows of `batches`, which are then dropped, and builds the tables. O(rows). Takes
+    /// the memory of the rows once more while it runs (twice more from 4096 partitions on, and for
+    /// columns without a fixed width), and 12 to 20 bytes per row for the tables.
     ///
     /// # Errors
-    /// [`JoinError::TooManyRows`] from 2^32 rows on; if the batches do not have the columns that
-    /// `keys` knows, or there is too much of a column for its 32-bit offsets.
+    /// [`JoinError::TooManyRows`] from 2^32 rows on. [`JoinError::Arrow`] if the batches have other
+    /// columns than `keys`, or a column is too large for its 32-bit offsets.
     pub fn prepare(keys: Keys, batches: Vec<RecordBatch>, config: &HashConfig) -> Result<Self, JoinError> {
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         if u32::try_from(rows).is_err() {
@@ -94,29 +94,29 @@ impl BuildSide {
         Ok(Self { keys, partitions: config.partitions, batch, key_bytes, nulls, tables })
     }
 
-    /// How often rows of a side with this schema are in memory while [`prepare`](Self::prepare)
-    /// runs, about and in halves of their memory: the batches, and what they become.
+    /// Estimates the memory of [`prepare`](Self::prepare) for a side with this schema, in halves of
+    /// the memory of its batches: the batches, and what they become.
     pub fn copies_in_halves(schema: &Schema, partitions: Partitions) -> u64 {
         copies_in_halves(schema, partitions)
     }
 
-    /// All rows, in the order of their partitions; those with null keys are last. Pairs name them
-    /// by their numbers here.
+    /// Returns all rows in the order of their partitions, those with null keys last. Pairs name rows
+    /// by their place here.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
     }
 
-    /// The key columns.
+    /// Returns the key columns.
     pub fn keys(&self) -> &Keys {
         &self.keys
     }
 
-    /// Into how many partitions it is clustered.
+    /// Returns the partitions that the rows are clustered into.
     pub fn partitions(&self) -> Partitions {
         self.partitions
     }
 
-    /// Bytes that it holds: rows, keys and tables. O(columns).
+    /// Returns the memory of rows, keys and tables in bytes. O(columns).
     pub fn memory_bytes(&self) -> usize {
         let tables = match &self.tables {
             KeyTables::Narrow(tables) => tables.memory_bytes(),
@@ -140,7 +140,7 @@ impl BuildSide {
     }
 }
 
-/// Looks up the keys of all batches.
+/// Computes the keys of all batches.
 pub(super) fn look_up(keys: &Keys, batches: Vec<RecordBatch>, threads: usize) -> Result<Vec<Keyed>, JoinError> {
     if !keys.is_costly() {
         return batches.iter().map(|batch| keys.extend(batch)).collect();

@@ -1,4 +1,4 @@
-//! A part of the probe side that travels.
+//! Fragments: the parts of the probe side that travel between hosts.
 
 use std::{ops::Range, sync::Arc};
 
@@ -11,18 +11,18 @@ use super::{
 };
 use crate::{error::JoinError, key::Keyed, matched::Matched, sink::MOST_UNCHECKED_ROWS};
 
-/// Rows of the probe side that are clustered at a time, at most.
+/// The largest number of rows of the probe side that are clustered at a time.
 const MOST_ROWS: usize = 1 << 31;
-/// Rows of a morsel, at least: enough for the cache to be worth filling.
+/// The smallest number of rows of a morsel, so that filling the cache is worthwhile.
 const MORSEL_ROWS: u32 = 1 << 10;
-/// And at most: a morsel has fewer than three times as many rows, so that a thread that finds no
-/// pairs soon looks at its token again.
+/// The largest step from morsel to morsel. A morsel has fewer than three times as many rows, so that
+/// a thread that finds no pairs soon looks at its token again.
 const MOST_MORSEL_ROWS: u32 = MOST_UNCHECKED_ROWS / 3;
-/// Morsels for each thread, so that all have work until the end where some take longer.
+/// The number of morsels per thread, so that all threads have work until the end.
 const MORSELS: usize = 8;
 
-/// Rows of the probe side, clustered: some whole partitions, or parts of them. Besides its rows it
-/// has their keys as tables know them, and says which of them have found a match so far.
+/// A part of the clustered probe side: some whole partitions, or parts of them. A fragment has its
+/// rows, their keys in the form of the build side's tables, and which rows have found a match.
 #[derive(Debug)]
 pub struct Fragment {
     pub(super) format: Arc<FragmentFormat>,
@@ -31,28 +31,28 @@ pub struct Fragment {
     /// The columns that are sent as rows of bytes.
     pub(super) coded: Option<LargeBinaryArray>,
     pub(super) batch: RecordBatch,
-    /// The first partition that it has rows of; the one behind all others are rows with null keys.
+    /// The first partition of its rows. Rows with null keys are a partition behind all others.
     pub(super) first: usize,
-    /// Where the rows of that and the following partitions begin, and at last the number of rows.
+    /// Where the rows of that and of each following partition begin, then the number of rows.
     pub(super) starts: Vec<u32>,
     pub(super) matched: Matched,
 }
 
-/// Rows of a fragment that are probed together, by one thread.
+/// Rows of a fragment that one thread joins at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Morsel {
     pub(super) rows: Range<u32>,
 }
 
 impl Fragment {
-    /// Clusters the rows of `batches`, which are let go, and cuts them into fragments that take at
-    /// most `max_bytes` each when encoded, and meet few partitions each. No rows are no
-    /// fragments. O(rows), with memory as [`BuildSide::prepare`](super::BuildSide::prepare)
-    /// takes it, but without tables.
+    /// Clusters the rows of `batches`, which are then dropped, and cuts them into fragments of few
+    /// partitions and at most `max_bytes` encoded bytes each. Without rows there are no fragments.
+    /// O(rows), with the memory of [`BuildSide::prepare`](crate::BuildSide::prepare) without the
+    /// tables.
     ///
     /// # Errors
-    /// If the batches do not have the columns that the format knows, there is too much of a column
-    /// for its 32-bit offsets, or a row does not fit in a fragment.
+    /// If the batches have other columns than the format, a column is too large for its 32-bit
+    /// offsets, or a row does not fit in a fragment.
     pub fn prepare(
         format: &Arc<FragmentFormat>,
         batches: Vec<RecordBatch>,
@@ -90,11 +90,11 @@ impl Fragment {
         Self::cut_rows(format, &clustered, rows, threads, max_bytes, fragments)
     }
 
-    /// Cuts the rows of a batch into fragments, in their order, for joins other than by hash.
+    /// Cuts the rows of a batch into fragments in their order, for other joins than the hash join.
     ///
     /// # Errors
-    /// If the batch does not have the columns that the format knows, the format has a key, or a row
-    /// does not fit in a fragment.
+    /// If the batch has other columns than the format, the format has a key, or a row does not fit
+    /// in a fragment.
     pub fn in_order(
         format: &Arc<FragmentFormat>,
         batch: &RecordBatch,
@@ -103,7 +103,7 @@ impl Fragment {
     ) -> Result<Vec<Self>, JoinError> {
         format.keys().check_columns(batch)?;
         if format.keys().types().len() > 0 {
-            return Err(JoinError::Fragment { what: "it has a key, and must be clustered by it" });
+            return Err(JoinError::Fragment { what: "its format has a key, so it must be clustered" });
         }
         let rows = batch.num_rows();
         let number = u32::try_from(rows).map_err(|_| JoinError::TooManyRows { rows })?;
@@ -156,25 +156,24 @@ impl Fragment {
         })
     }
 
-    /// Its rows. Pairs name them by their numbers here.
+    /// Returns the rows. Pairs name them by their place here.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
     }
 
-    /// What is known of all fragments of its side.
+    /// Returns the format of all fragments of its side.
     pub fn format(&self) -> &Arc<FragmentFormat> {
         &self.format
     }
 
-    /// Which of its rows have found a match, here or on a host before, as far as somebody has set
-    /// it: probing does not.
+    /// Returns which rows have found a match on this host or an earlier one. The caller sets the
+    /// bits: probing does not.
     pub fn matched(&self) -> &Matched {
         &self.matched
     }
 
-    /// All rows, in parts to be probed in any order, by any of `threads` threads. There are several
-    /// for each if there are rows enough. They are whole partitions, but those of a heavy one
-    /// share it.
+    /// Splits the rows into morsels, which `threads` threads may join in any order. Each thread gets
+    /// several if there are enough rows. A morsel has whole partitions, or a part of a large one.
     pub fn morsels(&self, threads: usize) -> Vec<Morsel> {
         let rows = self.batch.num_rows() as u32;
         let step = (rows.div_ceil((threads.max(1) * MORSELS) as u32)).clamp(MORSEL_ROWS, MOST_MORSEL_ROWS);
@@ -194,13 +193,13 @@ impl Fragment {
     }
 }
 
-/// The partitions that have these rows, at least one.
+/// Returns the partitions that have these rows, at least one.
 fn groups(starts: &[u32], rows: Range<usize>) -> Range<usize> {
     let of = |row: usize| starts.partition_point(|&start| start as usize <= row) - 1;
     of(rows.start)..of(rows.end - 1) + 1
 }
 
-/// The last number that satisfies a condition which all before it do, too.
+/// Returns the last number that satisfies `condition`, which all numbers before it satisfy too.
 fn last_that(numbers: Range<usize>, condition: impl Fn(&usize) -> bool) -> Option<usize> {
     let (mut low, mut high) = (numbers.start, numbers.end);
     while low < high {

@@ -1,32 +1,32 @@
-//! Which partition a hash belongs to.
+//! The partition of a hash.
 
-/// A partition with its table should take no more of the second-level cache than this.
+/// The largest size of a partition with its table, so that both stay in the second-level cache.
 pub(super) const PARTITION_BYTES: usize = 256 << 10;
-/// An entry of a table and its share of the directory.
+/// The size of an entry of a table, with its share of the directory.
 const ROW_BYTES: usize = 24;
-/// More partitions bring nothing: 2^32 rows make 65,536 rows of each.
+/// The largest number of bits: 2^32 rows then make 65,536 rows of each partition.
 const MOST_BITS: u32 = 16;
 
-/// Into how many partitions both sides are clustered: a power of two, from 1 to 65,536. It must be
-/// the same on every host.
+/// The number of partitions that both sides are clustered into: a power of two from 1 to 65,536. All
+/// hosts use the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Partitions {
     bits: u32,
 }
 
 impl Partitions {
-    /// At least `partitions`, as far as there can be.
+    /// Returns the power of two from `partitions` up, or the limit nearest to it.
     pub fn at_least(partitions: usize) -> Self {
         Self { bits: partitions.clamp(1, 1 << MOST_BITS).next_power_of_two().ilog2() }
     }
 
-    /// So many that a partition of a build side of `rows` rows fits in the second-level cache with
-    /// its table. `rows` are those of the host that has most.
+    /// Returns the number for a build side of `rows` rows: a partition and its table fit in the
+    /// second-level cache. On several hosts, `rows` is the largest number on any host.
     pub fn for_rows(rows: usize) -> Self {
         Self::at_least(rows.saturating_mul(ROW_BYTES).div_ceil(PARTITION_BYTES))
     }
 
-    /// How many.
+    /// Returns the number of partitions.
     pub fn count(self) -> usize {
         1 << self.bits
     }
@@ -44,21 +44,21 @@ pub(super) struct Radix {
 }
 
 impl Radix {
-    /// Together fewer than 64 bits.
+    /// Returns the number's place in a hash; `skip` and `bits` are together below 64.
     pub(super) fn new(skip: u32, bits: u32) -> Self {
         assert!(skip + bits < u64::BITS, "{skip} and {bits} bits of a hash of 64");
         Self { skip, bits }
     }
 
-    /// How many numbers there are.
+    /// Returns how many numbers there are.
     pub(super) fn count(self) -> usize {
         1 << self.bits
     }
 
-    /// Below [`count`](Self::count).
+    /// Returns the number of a hash, below [`count`](Self::count).
     #[inline(always)]
     pub(super) fn of(self, hash: u64) -> usize {
-        // Two shifts, as a shift by all 64 bits is none.
+        // Two shifts, because a shift by 64 bits would shift by none.
         (((hash << self.skip) >> 1) >> (u64::BITS - 1 - self.bits)) as usize
     }
 }

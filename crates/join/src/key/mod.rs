@@ -1,4 +1,5 @@
-//! Key columns of either side as numbers that compare like them, or almost.
+//! The key columns of a side, as numbers that are equal where the keys are (or where their hashes
+//! are).
 //!
 //! ```text
 //! one column of 4 or 8 bytes, exact in its bits      -> the column itself
@@ -48,13 +49,13 @@ enum Kind {
     Bytes(RowConverter),
 }
 
-/// A batch whose keys were looked up.
+/// A batch with its keys as numbers.
 #[derive(Debug)]
 pub(crate) struct Keyed {
     /// The user's columns, then the hidden ones.
     pub(crate) columns: Vec<ArrayRef>,
     pub(crate) values: KeyValues,
-    /// Null where a row joins by its null, or not at all.
+    /// Null where a row has a null key.
     pub(crate) nulls: Option<NullBuffer>,
 }
 
@@ -66,13 +67,14 @@ pub(crate) enum KeyValues {
 }
 
 impl Keys {
-    /// Columns `columns` of a side that has `schema`. A row with a null among them matches nothing,
-    /// or with `nulls_equal` those whose keys are null in the same places. Keys are equal as
-    /// DataFusion has it: -0.0 equals 0.0, and a NaN one of the same bits; within lists,
-    /// structs and other nested values all bits count.
+    /// Returns the keys in the columns `columns` of a side that has `schema`. A row with a null key
+    /// matches nothing, or with `nulls_equal` the rows whose keys are null in the same places. Keys
+    /// compare as in DataFusion: -0.0 equals 0.0, and a NaN equals one with the same bits. Within
+    /// lists, structs and other nested values all bits count.
     ///
     /// # Errors
-    /// If there is no key or no such column, or a column's type cannot be compared.
+    /// If `columns` is empty or names a column that does not exist, or a column's type cannot be
+    /// compared.
     pub fn new(schema: &SchemaRef, columns: &[usize], nulls_equal: bool) -> Result<Self, JoinError> {
         if columns.is_empty() {
             let message = "a hash join needs a key: name at least one column of each side";
@@ -91,18 +93,18 @@ impl Keys {
         Ok(Self { schema: Arc::clone(schema), columns: columns.to_vec(), nulls_equal, kind, full })
     }
 
-    /// No key: rows that are sent around as they are, for joins that find their pairs otherwise.
+    /// Returns keys without a column, for joins that find their pairs otherwise than by hash.
     pub fn none(schema: &SchemaRef) -> Self {
         let (schema, full) = (Arc::clone(schema), Arc::clone(schema));
         Self { schema, columns: Vec::new(), nulls_equal: false, kind: Kind::Nothing, full }
     }
 
-    /// The schema of the side.
+    /// Returns the schema of the side.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Whether null keys match null keys.
+    /// Returns whether null keys match null keys.
     pub fn nulls_equal(&self) -> bool {
         self.nulls_equal
     }

@@ -1,25 +1,25 @@
-//! The conditions that a merge join understands.
+//! The conditions that a merge join evaluates.
 
 use std::ops::Bound;
 
-/// A column of either side.
+/// A key column of each side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeyPair {
-    /// Of the build side, from 0.
+    /// The column's index in the build side's schema, from 0.
     pub build: usize,
-    /// Of the probe side, from 0; of the same type.
+    /// The index in the probe side's schema, from 0, of a column of the same type.
     pub probe: usize,
 }
 
-/// What makes a pair: all keys equal, and the last within a band.
+/// The condition of a merge join: equal keys, a band, or both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MergeCondition {
-    /// Columns that are equal: -0.0 to 0.0, and a NaN to one of the same bits. Within nested values
-    /// all bits count.
+    /// The columns that are equal. -0.0 equals 0.0, and a NaN equals one with the same bits. Within
+    /// nested values all bits count.
     pub equal: Vec<KeyPair>,
     /// Whether null is equal to null, in these columns.
     pub nulls_equal: bool,
-    /// And columns that differ by no more than this. Nulls are in no band.
+    /// The band that two more columns are in, if any. Nulls are in no band.
     pub band: Option<Band>,
 }
 
@@ -36,13 +36,13 @@ pub struct Band {
     /// The columns: integers, floats of 32 or 64 bits, decimals of 128 bits or fewer, dates, times,
     /// timestamps or durations.
     pub keys: KeyPair,
-    /// The least that `build - probe` may be.
+    /// The smallest difference `build - probe`.
     pub low: Bound<Offset>,
-    /// The most that it may be.
+    /// The largest difference `build - probe`.
     pub high: Bound<Offset>,
 }
 
-/// What is added to a key.
+/// A number that is added to a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Offset {
     /// For integers and floats; in the last digit of a decimal, days of a date, milliseconds of a

@@ -1,13 +1,12 @@
 //! The sort-merge join (cyclo-join, section IV.C): both sides are sorted once, and each sorted
-//! fragment is merged with what stays.
+//! fragment is merged with the build side.
 //!
 //! ```text
-//! build side batches --prepare_build--> MergeBuild ────────────────────────┐
-//! probe side batches --prepare_probe--> sorted batches --(anywhere)--> fragment --probe, by ranges of rows--> pairs
+//! build side batches --prepare_build--> MergeBuild -------------------------+
+//! probe side batches --prepare_probe--> sorted batches --(anywhere)--> fragment --probe--> pairs
 //! ```
-//! A fragment is nothing but a sorted batch: its keys are derived from its columns wherever it is
-//! joined. It is not trusted to be sorted; if it is not, its pairs are the same and take longer to
-//! find.
+//! A fragment is a sorted batch: each host derives the keys from its columns. A fragment that is not
+//! sorted gives the same pairs, but takes longer.
 
 mod condition;
 mod cursor;
@@ -36,7 +35,39 @@ use probe::Merge;
 use sort::sorted_rows;
 use words::{Kind, shape};
 
-/// How two sides are joined by sorting. Shared by all threads.
+/// A sort-merge join of two sides. Threads may share it.
+///
+/// ```
+/// use std::{ops::Bound, sync::Arc};
+///
+/// use annulus_join::{Band, JoinError, KeyPair, MergeCondition, MergeJoin, Offset, PairSink, Wanted};
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+///
+/// struct Print;
+///
+/// impl PairSink for Print {
+///     fn pairs(&mut self, build: &[u32], probe: &[u32]) -> Result<(), JoinError> {
+///         Ok(build.iter().zip(probe).for_each(|(build, probe)| println!("{build} and {probe}")))
+///     }
+/// }
+///
+/// let side = |times: Vec<i64>| RecordBatch::try_from_iter([("t", Arc::new(Int64Array::from(times)) as ArrayRef)]);
+/// let (build, probe) = (side(vec![10, 20, 30])?, side(vec![12, 29])?);
+/// // Times that are at most 2 apart.
+/// let (low, high) = (Bound::Included(Offset::Int(-2)), Bound::Included(Offset::Int(2)));
+/// let band = Band { keys: KeyPair { build: 0, probe: 0 }, low, high };
+/// let condition = MergeCondition { band: Some(band), ..MergeCondition::default() };
+///
+/// let join = MergeJoin::try_new(&condition, &build.schema(), &probe.schema())?;
+/// let sorted = join.prepare_build(vec![build], 1)?;
+/// let mut pairs = 0;
+/// for batch in join.prepare_probe(vec![probe], 1 << 20, 1)? {
+///     let fragment = join.fragment(&batch)?;
+///     pairs += join.probe(&sorted, &fragment, 0..batch.num_rows() as u32, Wanted::All, &mut Print)?;
+/// }
+/// assert_eq!(pairs, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct MergeJoin {
     build: SideColumns,
@@ -58,16 +89,16 @@ enum BandEdges {
     Wide(Edges<u128>),
 }
 
-/// The build side, sorted.
+/// The sorted build side of a merge join.
 #[derive(Debug)]
 pub struct MergeBuild {
     batch: RecordBatch,
     keys: Keys,
-    /// Rows that may match, which come first.
+    /// The number of rows that may match, which come first.
     rows: usize,
 }
 
-/// A fragment of the probe side, with its keys.
+/// A sorted fragment of the probe side, with its keys.
 #[derive(Debug)]
 pub struct MergeFragment {
     batch: RecordBatch,
@@ -75,29 +106,30 @@ pub struct MergeFragment {
 }
 
 impl MergeBuild {
-    /// All rows, sorted; a pair's row numbers are those of this batch.
+    /// Returns all rows, sorted. Pairs name them by their place here.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
     }
 
-    /// Bytes that it holds: rows and keys. O(columns).
+    /// Returns the memory of rows and keys in bytes. O(columns).
     pub fn memory_bytes(&self) -> usize {
         self.batch.get_array_memory_size() + self.keys.memory_bytes()
     }
 }
 
 impl MergeFragment {
-    /// Its rows; a pair's row numbers are those of this batch.
+    /// Returns the rows. Pairs name them by their place here.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
     }
 }
 
 impl MergeJoin {
-    /// For sides with these columns.
+    /// Returns a join of sides with these columns.
     ///
     /// # Errors
-    /// If a column is not there, two keys have different types, or this join cannot compare them.
+    /// If `condition` names a column that does not exist, two keys have different types, or this
+    /// join cannot compare them.
     pub fn try_new(condition: &MergeCondition, build: &SchemaRef, probe: &SchemaRef) -> Result<Self, JoinError> {
         let types = condition.equal.iter().enumerate();
         let types = types.map(|(index, keys)| key_type(index, *keys, build, probe)).collect::<Result<Vec<_>, _>>()?;
@@ -119,14 +151,13 @@ impl MergeJoin {
     }
 
     /// Sorts the build side, on up to `threads` threads. O(rows), or O(rows * log rows) for keys
-    /// without a fixed width. Takes the batches' memory once more, 8 or 16 bytes a row for each
-    /// of equal keys and band (what Arrow's row format takes for keys that are neither), which
-    /// remain, and until it is done up to 36 bytes a row.
+    /// without a fixed width. Takes the batches' memory once more, and 8 or 16 bytes per row for the
+    /// equal keys and for the band, or what Arrow's row format takes. While it runs it takes up to
+    /// 36 bytes per row more.
     ///
     /// # Errors
-    /// [`JoinError::TooManyRows`], or if a batch has other columns, or all rows do not fit into one
-    /// batch: more than 2 GiB of strings with 32-bit offsets, which views or large strings do
-    /// not have.
+    /// [`JoinError::TooManyRows`]. [`JoinError::Arrow`] if a batch has other columns, or the rows do
+    /// not fit into one batch: strings of more than 2 GiB must be views or large strings.
     pub fn prepare_build(&self, batches: Vec<RecordBatch>, threads: usize) -> Result<MergeBuild, JoinError> {
         let (source, order) = self.sort(&self.build, batches, threads)?;
         let batch = source.batch(order, threads)?;
@@ -140,8 +171,8 @@ impl MergeJoin {
     /// [`prepare_build`](Self::prepare_build).
     ///
     /// # Errors
-    /// [`JoinError::TooManyRows`] if there are more than 4294967295, which a caller avoids by
-    /// giving them in several parts; or if a batch has other columns.
+    /// [`JoinError::TooManyRows`] for more than 4294967295 rows: give them in several parts. An
+    /// error if a batch has other columns.
     pub fn prepare_probe(
         &self,
         batches: Vec<RecordBatch>,
@@ -152,8 +183,8 @@ impl MergeJoin {
         Ok(source.fragments(&order, max_bytes, threads)?)
     }
 
-    /// A batch of [`prepare_probe`](Self::prepare_probe), made ready to be joined, wherever it has
-    /// come from. O(rows), with 8 or 16 bytes a row for each of equal keys and band.
+    /// Prepares a batch of [`prepare_probe`](Self::prepare_probe), of this host or another one, to be
+    /// joined. O(rows), with 8 or 16 bytes per row for the equal keys and for the band.
     ///
     /// # Errors
     /// [`JoinError::Fragment`] if it has other columns than the probe side.
@@ -167,9 +198,9 @@ impl MergeJoin {
         Ok(MergeFragment { batch, keys })
     }
 
-    /// Gives the pairs of `rows`, a range of the fragment's rows, to `sink`, or as many of them as
-    /// are wanted, and says how many. Ranges of a few ten thousand rows are worth a thread's
-    /// while. O(rows + pairs) if the fragment is sorted.
+    /// Gives the wanted pairs of `rows`, a range of the fragment's rows, to `sink`, and returns their
+    /// number. A range should have some ten thousand rows. O(rows + pairs) if the fragment is
+    /// sorted.
     ///
     /// # Errors
     /// [`JoinError::Fragment`] if build side or fragment were made for another join, or the first
@@ -204,7 +235,7 @@ impl MergeJoin {
     }
 }
 
-/// The type of two keys.
+/// Returns the type of two keys.
 fn key_type(index: usize, keys: KeyPair, build: &SchemaRef, probe: &SchemaRef) -> Result<DataType, JoinError> {
     let (build, probe) = (build.project(&[keys.build])?, probe.project(&[keys.probe])?);
     let (build, probe) = (build.field(0).data_type().clone(), probe.field(0).data_type().clone());

@@ -1,4 +1,4 @@
-//! Rows of one side that come out alone, by whether they have a match.
+//! Rows that a join outputs without a row of the other side, by whether they have a match.
 
 use std::{ops::Range, sync::Arc};
 
@@ -17,12 +17,12 @@ use super::{
 use crate::{error::JoinError, sides::Side, types::Alone};
 
 impl Output {
-    /// Rows of the build side that come out alone, among those of a range, in their order; when
-    /// every fragment has come by. Of an outer join with nulls for the other side, in batches
-    /// of at most [`BATCH_ROWS`](super::BATCH_ROWS) rows. O(rows).
+    /// Outputs the rows of a range of the build side that the join emits alone, in their order. To
+    /// be called after all fragments have been joined. An outer join has nulls for the other side.
+    /// Batches have at most [`BATCH_ROWS`](crate::BATCH_ROWS) rows. O(rows).
     ///
     /// # Errors
-    /// The first one of `emit`, or [`JoinError::Cancelled`].
+    /// The first error of `emit`, or [`JoinError::Cancelled`].
     pub fn build_alone(
         &self,
         build: &SideRows,
@@ -32,11 +32,12 @@ impl Output {
         self.alone((&self.build, &self.probe, self.build_side), self.emits.build, (build, rows), emit)
     }
 
-    /// Rows of a fragment that come out alone, as those of the build side do; when every part of
-    /// the build side has seen it.
+    /// Outputs the rows of a range of a fragment that the join emits alone, as
+    /// [`build_alone`](Self::build_alone) does. To be called after all parts of the build side have
+    /// been joined with the fragment.
     ///
     /// # Errors
-    /// The first one of `emit`, or [`JoinError::Cancelled`].
+    /// The first error of `emit`, or [`JoinError::Cancelled`].
     pub fn probe_alone(
         &self,
         fragment: &SideRows,
@@ -77,7 +78,7 @@ impl Output {
     }
 }
 
-/// Columns without values.
+/// Columns of nulls.
 fn nulls(schema: &Schema, rows: usize) -> Vec<ArrayRef> {
     schema.fields().iter().map(|field| new_null_array(field.data_type(), rows)).collect()
 }

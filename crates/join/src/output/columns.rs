@@ -1,4 +1,4 @@
-//! Which columns of the two sides are used where.
+//! The columns of both sides that the output and the filter use.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use arrow::{
 use super::gather::{PairGather, outside, pool};
 use crate::{error::JoinError, filter::PairFilter, sides::Side, sink::MOST_PAIRS};
 
-/// The columns of one side that come out, and those that the filter looks at.
+/// The columns of one side to output, and those that the filter reads.
 pub(super) struct SideColumns {
     pub(super) output: Projection,
     pub(super) filter: Projection,
@@ -37,7 +37,7 @@ impl Projection {
         Ok(Self { columns, schema })
     }
 
-    /// The fields, which may be null besides where rows of this side may be missing.
+    /// Returns the fields, nullable where they are or where rows of this side may be missing.
     pub(super) fn fields(&self, nullable: bool) -> impl Iterator<Item = Field> {
         self.schema
             .fields()
@@ -50,11 +50,11 @@ impl Projection {
     }
 }
 
-/// The rest of a condition, and the columns that it gets.
+/// The filter of a join, and the columns that it gets.
 pub(super) struct FilterPlan {
     filter: Arc<dyn PairFilter>,
     schema: SchemaRef,
-    /// Of each column, whether it is the build side's, and its place among those of its side.
+    /// For each column, whether it is the build side's, and its place among those of its side.
     places: Vec<(bool, usize)>,
     pool: Arc<BufferPool>,
     build: SchemaRef,
@@ -79,7 +79,7 @@ impl FilterPlan {
         PairGather::new(&self.build, &self.probe, MOST_PAIRS, &self.pool)
     }
 
-    /// Which of the candidates satisfy it; their columns are given by side.
+    /// Returns which candidates satisfy the filter. Their columns are given by side.
     pub(super) fn keep(&self, build: &RecordBatch, probe: &RecordBatch) -> Result<BooleanBuffer, JoinError> {
         let column = |&(is_build, place): &(bool, usize)| -> ArrayRef {
             Arc::clone(if is_build { build } else { probe }.column(place))
@@ -90,14 +90,14 @@ impl FilterPlan {
         let kept =
             self.filter.keep(&RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)?;
         if kept.len() != rows {
-            let message = format!("the condition gave {} answers for {rows} pairs of rows", kept.len());
+            let message = format!("the filter returned {} values for {rows} pairs of rows", kept.len());
             return Err(JoinError::Outside(message.into()));
         }
         Ok(yes(&kept))
     }
 }
 
-/// Where an answer is neither no nor null.
+/// Returns where an answer is true, and not false or null.
 fn yes(answers: &BooleanArray) -> BooleanBuffer {
     match answers.nulls() {
         Some(nulls) => answers.values() & nulls.inner(),

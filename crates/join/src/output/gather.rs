@@ -12,15 +12,15 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use crate::error::JoinError;
 
-/// Idle buffers of a size that are kept for the next batches.
+/// The number of idle buffers of one size that are kept for the next batches.
 const IDLE_BUFFERS: usize = 8;
 
-/// Memory for batches of so many rows with these columns.
+/// Returns a pool of buffers for batches of `rows` rows with these columns.
 pub(super) fn pool(schemas: [&SchemaRef; 2], rows: usize) -> Arc<BufferPool> {
     BufferPool::new(schemas.into_iter().flat_map(|schema| pool_sizes(schema, rows)), IDLE_BUFFERS)
 }
 
-/// Collects pairs of rows of either side.
+/// Collects the rows of pairs, build and probe side each in a batch.
 pub(super) struct PairGather {
     build: BatchBuilder,
     probe: BatchBuilder,
@@ -47,7 +47,7 @@ impl PairGather {
         self.build.remaining() == 0
     }
 
-    /// The pairs so far, build side first, if there are any.
+    /// Returns the collected pairs, build side first, if there are any.
     pub(super) fn finish(&mut self) -> Result<Option<(RecordBatch, RecordBatch)>, JoinError> {
         let (build, probe) = (self.build.finish().map_err(outside)?, self.probe.finish().map_err(outside)?);
         // Strings of the one side may have left no room for pairs that the other has taken.

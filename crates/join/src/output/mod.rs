@@ -1,12 +1,12 @@
-//! From pairs of row numbers to output batches: the filter's columns are gathered for candidates
-//! alone, and the output's columns for the pairs that remain.
+//! Output batches from pairs of row numbers. The filter's columns are gathered for all candidates,
+//! the output's columns for the pairs that remain.
 //!
 //! ```text
 //! pairs of a join -> filter -> match bits of both sides -> wanted columns of both -> batches
 //! rows of one side, by their match bits ----------------------------------------^
 //! ```
-//! An [`Output`] is shared; each thread has a [`Writer`] of its own, and [`SideRows`] stand for
-//! what is joined.
+//! Threads share an [`Output`], each with a [`Writer`] of its own. [`SideRows`] are the rows of the
+//! build side or of a fragment.
 
 mod alone;
 mod columns;

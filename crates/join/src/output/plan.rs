@@ -125,7 +125,7 @@ impl Output {
     /// Returns which pairs a join must find for this output.
     pub fn wanted(&self) -> Wanted {
         match self.emits {
-            // A pair that the filter drops must not stand for others.
+            // The filter may drop a pair and keep another one of the same row.
             _ if self.filter.is_some() => Wanted::All,
             Emits { pairs: true, .. } => Wanted::All,
             Emits { build: Alone::None, .. } => Wanted::OneOfEachProbeRow,

@@ -1,4 +1,4 @@
-//! The rows of one side of a join.
+//! The rows of one side of a join, and which of them have a match.
 
 use annulus_rows::gather::SourceBatch;
 use arrow::array::{BooleanArray, RecordBatch};
@@ -7,10 +7,10 @@ use super::columns::SideColumns;
 use crate::{error::JoinError, matched::Matched, types::Alone};
 
 /// The rows of the build side or of a fragment, as pairs name them, and which of them have a match.
-/// Any thread may use it.
+/// Threads may share it.
 ///
-/// What a fragment's rows have met goes with the fragment from host to host:
-/// [`matched`](Self::matched) here, [`mark`](Self::mark) there.
+/// A fragment takes its match bits from host to host: [`matched`](Self::matched) returns them on
+/// one host, and [`mark`](Self::mark) sets them on the next.
 #[derive(Debug)]
 pub struct SideRows {
     pub(super) rows: usize,
@@ -30,19 +30,19 @@ impl SideRows {
         })
     }
 
-    /// Which rows have a match so far, if the join has to know.
+    /// Returns which rows have a match, if the join type depends on it.
     pub fn matched(&self) -> Option<&Matched> {
         self.matched.as_ref()
     }
 
-    /// These rows have a match, as was found elsewhere: one answer a row. Does nothing if the join
-    /// does not have to know.
+    /// Notes the matches that another host found, one value per row. Does nothing if the join type
+    /// does not depend on them.
     ///
     /// # Errors
-    /// [`JoinError::Fragment`] if there are not as many answers as rows.
+    /// [`JoinError::Fragment`] if `matched` has another length.
     pub fn mark(&self, matched: &BooleanArray) -> Result<(), JoinError> {
         if matched.len() != self.rows {
-            return Err(JoinError::Fragment { what: "its match bits are not as many as its rows" });
+            return Err(JoinError::Fragment { what: "the number of its match bits differs from that of its rows" });
         }
         if let Some(own) = &self.matched {
             matched.values().set_indices().for_each(|row| own.set(row as u32));

@@ -1,4 +1,4 @@
-//! One thread's way from pairs to batches.
+//! One thread's writer: from pairs to output batches.
 
 use std::sync::Arc;
 
@@ -8,32 +8,52 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use super::{columns::FilterPlan, gather::PairGather, plan::Output, side::SideRows};
 use crate::{error::JoinError, matched::Matched, sides::Side, sink::PairSink};
 
-/// Collects one thread's pairs, of any number of fragments, into batches of
-/// [`BATCH_ROWS`](super::BATCH_ROWS) rows, which it hands to `emit`.
+/// Collects the pairs that one thread finds in any number of fragments into output batches of
+/// [`BATCH_ROWS`](crate::BATCH_ROWS) rows, and hands them to `emit`.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use annulus_join::{JoinType, Output, OutputSpec, PairSink, Side, Sides, Writer};
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+///
+/// let side = |name, ids: Vec<i64>| RecordBatch::try_from_iter([(name, Arc::new(Int64Array::from(ids)) as ArrayRef)]);
+/// let (left, right) = (side("l", vec![1, 2])?, side("r", vec![7, 8, 9])?);
+/// let schemas = Sides { left: left.schema(), right: right.schema() };
+/// let output = Arc::new(Output::try_new(OutputSpec::new(JoinType::Inner, Side::Left, schemas))?);
+///
+/// let mut batches = Vec::new();
+/// let mut writer = Writer::new(Arc::clone(&output), |batch| Ok(batches.push(batch)));
+/// // A join algorithm finds the pairs: here row 1 of the left side with rows 0 and 2 of the right.
+/// writer.sink(&output.build_rows(&left)?, &output.probe_rows(&right)?).pairs(&[1, 1], &[0, 2])?;
+/// writer.finish()?;
+/// assert_eq!(batches[0].num_rows(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Writer<F> {
     output: Arc<Output>,
     gather: PairGather,
-    /// For the filter's columns.
+    /// The filter's columns of the pairs that it has yet to judge.
     candidates: Option<PairGather>,
     emit: F,
 }
 
 impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> Writer<F> {
-    /// Memory is taken with the first pairs.
+    /// Returns a writer. It takes memory with the first pairs.
     pub fn new(output: Arc<Output>, emit: F) -> Self {
         let candidates = output.filter.as_ref().map(FilterPlan::gather);
         Self { gather: output.gather(), candidates, output, emit }
     }
 
-    /// Where a join of these rows puts its pairs.
+    /// Returns the sink for a join of these rows.
     pub fn sink<'a>(&'a mut self, build: &'a SideRows, probe: &'a SideRows) -> PairWriter<'a, F> {
         PairWriter { writer: self, build, probe, kept: (Vec::new(), Vec::new()) }
     }
 
-    /// Hands on what has not filled a batch.
+    /// Hands on the last batch, which may not be full.
     ///
     /// # Errors
-    /// The first one of `emit`, or [`JoinError::Cancelled`].
+    /// The first error of `emit`, or [`JoinError::Cancelled`].
     pub fn finish(mut self) -> Result<(), JoinError> {
         self.flush()
     }
@@ -53,22 +73,22 @@ impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> Writer<F> {
     }
 }
 
-/// Takes the pairs of one build side and one fragment.
+/// The sink for the pairs of one build side and one fragment.
 pub struct PairWriter<'a, F> {
     writer: &'a mut Writer<F>,
     build: &'a SideRows,
     probe: &'a SideRows,
-    /// Pairs that the filter has kept.
+    /// The pairs that the filter has kept.
     kept: (Vec<u32>, Vec<u32>),
 }
 
 impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> PairSink for PairWriter<'_, F> {
     fn pairs(&mut self, build: &[u32], probe: &[u32]) -> Result<(), JoinError> {
-        // Here all pairs of all joins come by, few at a time.
+        // All algorithms call this, with few pairs at a time.
         self.writer.output.cancel.check()?;
         let all = (partition::Rows::new(build), partition::Rows::new(probe));
         if all.0.bound() > self.build.rows || all.1.bound() > self.probe.rows || build.len() != probe.len() {
-            return Err(JoinError::Fragment { what: "its pairs name rows that are not there" });
+            return Err(JoinError::Fragment { what: "its pairs name rows that do not exist" });
         }
         if self.writer.candidates.is_none() {
             return self.matches(all);
@@ -90,7 +110,7 @@ impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> PairWriter<'_, F> {
         let writer = &mut *self.writer;
         let (Some(plan), Some(candidates)) = (&writer.output.filter, &mut writer.candidates) else { return Ok(()) };
         while !pairs.0.is_empty() {
-            // Few of them may fit, and the filter may take long.
+            // Few pairs may fit, and the filter may take long.
             writer.output.cancel.check()?;
             let taken = candidates.append((&self.build.filter, &self.probe.filter), pairs)?;
             let Some((build, probe)) = candidates.finish()? else { return Ok(()) };
@@ -104,7 +124,7 @@ impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> PairWriter<'_, F> {
         Ok(())
     }
 
-    /// Notes pairs that satisfy the whole condition, and gathers their output columns.
+    /// Marks the rows of pairs that satisfy the whole condition, and gathers their output columns.
     fn matches(&mut self, mut pairs: Pairs<'_>) -> Result<(), JoinError> {
         mark(self.build.matched(), pairs.0);
         mark(self.probe.matched(), pairs.1);

@@ -175,7 +175,8 @@ pub fn side(kinds: &[usize], rows: &[Vec<Option<i8>>]) -> RecordBatch {
 
 /// Rows of `columns` numbers: some null, some very frequent.
 fn arb_rows(columns: usize, most: usize) -> impl Strategy<Value = Vec<Vec<Option<i8>>>> {
-    let number = prop_oneof![4 => (-5i8..5).prop_map(Some), 2 => any::<i8>().prop_map(Some), 1 => Just(None), 3 => Just(Some(3))];
+    let (few, all) = ((-5i8..5).prop_map(Some), any::<i8>().prop_map(Some));
+    let number = prop_oneof![4 => few, 2 => all, 1 => Just(None), 3 => Just(Some(3))];
     vec(vec(number, columns), 0..most)
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong between batches and rows.
+//! The errors of the row codec.
 
 use arrow::datatypes::DataType;
 use thiserror::Error;
@@ -8,17 +8,17 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum CodecError {
     /// Rows cannot carry a column of this type.
-    #[error("column {column} has type {data_type}, which rows cannot carry: {reason}")]
+    #[error("rows cannot carry column '{column}' of type {data_type}: {reason}")]
     Unsupported {
-        /// The column, with the path to it if it is nested.
+        /// The name of the column, with the path to it if it is nested.
         column: String,
-        /// Its type.
+        /// The type of the column.
         data_type: DataType,
-        /// What stands in the way.
+        /// The reason.
         reason: &'static str,
     },
-    /// A batch does not have the codec's schema.
-    #[error("column {column} has type {found}, and the codec was made for {expected}")]
+    /// A column of a batch does not have its type in the codec's schema.
+    #[error("column '{column}' has type {found}: expected {expected} as in the codec's schema")]
     Type {
         /// The column.
         column: String,
@@ -27,50 +27,50 @@ pub enum CodecError {
         /// The batch's type.
         found: DataType,
     },
-    /// A batch does not have as many columns as the codec's schema.
-    #[error("the batch has {found} columns, and the codec was made for {expected}")]
+    /// A batch does not have the number of columns of the codec's schema.
+    #[error("the batch has {found} columns: expected {expected} as in the codec's schema")]
     Columns {
-        /// The codec's columns.
+        /// The number of the codec's columns.
         expected: usize,
-        /// The batch's columns.
+        /// The number of the batch's columns.
         found: usize,
     },
-    /// A column that has no nulls by the schema has one.
-    #[error("column {column} has nulls, and the schema says that it has none")]
+    /// A column has nulls, but is not nullable in the schema.
+    #[error("column '{column}' has nulls, but its field in the schema is not nullable")]
     Null {
         /// The column.
         column: String,
     },
-    /// A row was selected that there is not.
-    #[error("row {row} was selected of a batch of {rows} rows")]
+    /// A selected row does not exist.
+    #[error("invalid row '{row}': the batch has {rows} rows")]
     Selection {
-        /// The row.
+        /// The number of the row.
         row: u32,
-        /// Rows of the batch.
+        /// The number of rows of the batch.
         rows: usize,
     },
     /// An offset or a key would not fit its type.
-    #[error("column {column} has too many values for one batch: use fewer rows at a time")]
+    #[error("column '{column}' has too many values for one batch: use fewer rows at a time")]
     TooLarge {
-        /// The column, or "of all columns".
+        /// The column, or `(all)`.
         column: String,
     },
-    /// Bytes that are no row of this schema.
-    #[error("row {row} is damaged at column {column}: {what}")]
+    /// Bytes are not a row of this schema.
+    #[error("row {row} is damaged at column '{column}': {what}")]
     Damaged {
-        /// The row's number among the payloads; inside a nested column, among the nested rows.
+        /// The row's number among the payloads, or inside a nested column among the nested rows.
         row: usize,
         /// The column.
         column: String,
-        /// What is wrong.
+        /// The damage.
         what: &'static str,
     },
-    /// Values that Arrow refuses.
-    #[error("column {column} cannot be read: {what}")]
+    /// Arrow refuses the values.
+    #[error("cannot read column '{column}': {what}")]
     Invalid {
         /// The column.
         column: String,
-        /// Arrow's words.
+        /// Arrow's message.
         what: String,
     },
 }

@@ -1,76 +1,76 @@
-//! Where in a row each column stands. Pure arithmetic on types.
+//! The layout of rows: where each column is. Pure arithmetic on types.
 
 use arrow::datatypes::{DataType, Field, FieldRef, UnionFields, UnionMode};
 
 use super::CodecError;
 use crate::page::MAX_PAGE_BYTES;
 
-/// Widest row of columns that all have a fixed width: no page takes a wider one.
+/// The widest row of columns of fixed width: no page takes a wider one.
 const MAX_FIXED_BYTES: usize = MAX_PAGE_BYTES;
-/// Most bytes of the rows that stand for the absent children of a sparse union, which each of its
-/// rows has.
+/// The most bytes of the rows that stand for the absent children of a sparse union. Each of its
+/// rows has them.
 const MAX_ABSENT_BYTES: usize = 4096;
 
-/// A row of these columns; rows nest as columns do.
+/// The layout of a row of these columns. Rows nest as columns do.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(super) struct RowLayout {
     pub columns: Vec<Column>,
-    /// Bytes of the validity bits at the row's start.
+    /// The bytes of the validity bits at the row's start.
     pub validity_bytes: usize,
-    /// Bytes before the values of varying length: validity, fixed values, ends.
+    /// The bytes before the values of varying length: validity, fixed values, ends.
     pub head_bytes: usize,
-    /// Columns of varying length.
+    /// The number of columns of varying length.
     pub varying: usize,
 }
 
 /// One column of a row.
 #[derive(Debug)]
 pub(super) struct Column {
-    /// Its name, with the path to it.
+    /// The name, with the path to it.
     pub name: String,
     pub data_type: DataType,
     pub kind: Kind,
-    /// The number of its validity bit, if it can be null.
+    /// The number of the validity bit, if the column can be null.
     pub bit: Option<usize>,
     pub place: Place,
 }
 
-/// Where a column's value, its cell, stands.
+/// The place of a column's value, its cell.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     /// `width` bytes at `at`.
     Fixed { at: usize, width: usize },
-    /// Behind the head, as the varying value with this number.
+    /// After the head, as the varying value with this number.
     Varying(usize),
 }
 
-/// How a cell is made.
+/// The encoding of a cell.
 #[derive(Debug)]
 pub(super) enum Kind {
     /// No bytes.
     Null,
     /// One byte, 0 or 1.
     Boolean,
-    /// The value as it stands in Arrow's buffer.
+    /// The value as it is in Arrow's buffer.
     Fixed,
     /// The bytes.
     Bytes,
     /// A row of the fields.
-    Struct(Layout),
+    Struct(RowLayout),
     /// Rows of one column, one for each element.
-    List(Layout),
-    /// As a list, of always the same length.
-    FixedSizeList(Layout, usize),
+    List(RowLayout),
+    /// Rows of one column, always the same number.
+    FixedSizeList(RowLayout, usize),
     /// The type's number (one byte), then a row of one column.
-    Union(Vec<(i8, Layout)>, UnionMode),
+    Union(Vec<(i8, RowLayout)>, UnionMode),
     /// The value that the key stands for.
     Dictionary(Box<Kind>, DataType),
-    /// A row of one column: the run's value.
-    Run(Layout),
+    /// A row of one column, which is the run's value.
+    Run(RowLayout),
 }
 
-impl Layout {
-    /// The layout of rows of `fields`; `path` is the name of the column that they are in.
+impl RowLayout {
+    /// Creates the layout of rows of `fields`. `path` is the name of the column that they are in.
     pub fn new<'a>(fields: impl IntoIterator<Item = &'a FieldRef>, path: &str) -> Result<Self, CodecError> {
         let mut columns = Vec::new();
         let (mut bits, mut varying) = (0, 0);
@@ -110,23 +110,23 @@ impl Layout {
         Self::new([field], path)
     }
 
-    /// Bytes of every row, if they have one size.
+    /// Returns the bytes of every row, if they have one size.
     pub fn row_bytes(&self) -> Option<usize> {
         (self.varying == 0).then_some(self.head_bytes)
     }
 
-    /// Bytes of every element of a list of such rows: at least one, so that a list's bytes bound
-    /// its elements.
+    /// Returns the bytes of every element of a list of such rows, if they have one size. They are
+    /// at least one, so that a list's bytes bound its elements.
     pub fn element_bytes(&self) -> Option<usize> {
         self.row_bytes().map(|bytes| bytes.max(1))
     }
 
-    /// Where the end of varying value `number`, not the last one, stands.
+    /// Returns the offset of the end of varying value `number`, which is not the last one.
     pub fn end_at(&self, number: usize) -> usize {
         self.head_bytes - 4 * (self.varying - 1 - number)
     }
 
-    /// A row of nulls and empty values, for a child that a row does not have.
+    /// Returns a row of nulls and empty values, for a child that a row does not have.
     pub fn absent_row(&self) -> Vec<u8> {
         let mut row = vec![0; self.head_bytes];
         for column in &self.columns {
@@ -162,17 +162,17 @@ impl Kind {
             DataType::FixedSizeBinary(_) => Self::Fixed,
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::Bytes,
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Self::Bytes,
-            DataType::Struct(fields) => Self::Struct(Layout::new(fields, name)?),
+            DataType::Struct(fields) => Self::Struct(RowLayout::new(fields, name)?),
             DataType::List(field)
             | DataType::LargeList(field)
             | DataType::ListView(field)
-            | DataType::LargeListView(field) => Self::List(Layout::of(field, name)?),
+            | DataType::LargeListView(field) => Self::List(RowLayout::of(field, name)?),
             DataType::Map(field, _) => match field.data_type() {
-                DataType::Struct(entries) if entries.len() == 2 => Self::List(Layout::of(field, name)?),
+                DataType::Struct(entries) if entries.len() == 2 => Self::List(RowLayout::of(field, name)?),
                 _ => return refuse("its entries are not pairs"),
             },
             DataType::FixedSizeList(field, size) => match usize::try_from(*size) {
-                Ok(size) => Self::FixedSizeList(Layout::of(field, name)?, size),
+                Ok(size) => Self::FixedSizeList(RowLayout::of(field, name)?, size),
                 Err(_) => return refuse("its size is negative"),
             },
             DataType::Union(fields, mode) => Self::Union(union_layouts(fields, *mode, name, data_type)?, *mode),
@@ -191,19 +191,19 @@ impl Kind {
                 if !matches!(ends.data_type(), DataType::Int16 | DataType::Int32 | DataType::Int64) {
                     return refuse("its run ends are not signed integers of 16, 32 or 64 bits");
                 }
-                Self::Run(Layout::of(values, name)?)
+                Self::Run(RowLayout::of(values, name)?)
             }
             _ if data_type.primitive_width().is_some() => Self::Fixed,
             _ => return refuse("it is unknown"),
         })
     }
 
-    /// Whether arrays of this kind have nulls of their own.
+    /// Returns whether arrays of this kind have nulls of their own.
     fn has_validity(&self) -> bool {
         !matches!(self, Self::Null | Self::Union(..) | Self::Run(_))
     }
 
-    /// Bytes of every cell, if they have one size.
+    /// Returns the bytes of every cell, if they have one size.
     fn width(&self, field: &Field) -> Option<usize> {
         self.width_of(field.data_type())
     }
@@ -223,7 +223,7 @@ impl Kind {
         }
     }
 
-    /// What stands for no value: zeros or no bytes wherever possible.
+    /// Returns the cell of an absent value: zeros, or no bytes, wherever possible.
     fn absent_cell(&self, width: usize) -> Vec<u8> {
         match self {
             Self::Null | Self::Boolean | Self::Fixed | Self::Bytes | Self::List(_) => vec![0; width],
@@ -249,9 +249,10 @@ impl Kind {
         }
     }
 
-    /// An upper bound of the bytes of [`absent_cell`](Self::absent_cell), without making it.
+    /// Returns an upper bound of the bytes of [`absent_cell`](Self::absent_cell), without creating
+    /// it.
     fn absent_bytes(&self, width: usize) -> usize {
-        let row = |rows: &Layout| {
+        let row = |rows: &RowLayout| {
             let cell = |column: &Column| match column.place {
                 Place::Fixed { .. } => 0,
                 Place::Varying(_) => column.kind.absent_bytes(0),
@@ -273,7 +274,7 @@ fn union_layouts(
     mode: UnionMode,
     name: &str,
     data_type: &DataType,
-) -> Result<Vec<(i8, Layout)>, CodecError> {
+) -> Result<Vec<(i8, RowLayout)>, CodecError> {
     let refuse = |reason| CodecError::Unsupported { column: name.to_owned(), data_type: data_type.clone(), reason };
     if fields.is_empty() {
         return Err(refuse("it has no types"));
@@ -284,7 +285,7 @@ fn union_layouts(
         if id < 0 {
             return Err(refuse("a type's number is negative"));
         }
-        let rows = Layout::of(field, name)?;
+        let rows = RowLayout::of(field, name)?;
         let column = &rows.columns[0];
         absent_bytes = absent_bytes.saturating_add(column.kind.absent_bytes(rows.head_bytes));
         if mode == UnionMode::Sparse && absent_bytes > MAX_ABSENT_BYTES {

@@ -1,23 +1,25 @@
-//! Rows of any Arrow type as bytes, and back.
+//! The row codec: turns rows of any Arrow type into bytes, and back.
 //!
 //! ```text
 //! row of columns     | validity bits | fixed-width values | ends: u32 each | values of varying length |
 //! ```
-//! A column that can be null has a validity bit (1: valid). Values of fixed width stand one behind
-//! the other, as in Arrow's buffers, without gaps; below a null are zeros. Of the values of varying
-//! length, each but the last has its end, counted from the row's beginning; the last one ends with
-//! the row. If no column varies, all rows have one size. A struct is a row; a list its elements'
-//! rows (with their number and lengths in front, u32 each, if they vary); a union its type and a
-//! row; a dictionary's key the value that it stands for. Rows have no types in them: writer and
-//! reader agree on the schema.
+//! A column that can be null has a validity bit (1: valid). Values of fixed width follow each other
+//! without gaps, as in Arrow's buffers. A null has zeros in place of its value. Each value of
+//! varying length, except the last one, has its end, counted from the beginning of the row. The
+//! last one ends with the row. If no column varies, all rows have one size.
 //!
-//! Numbers are little-endian. Reading trusts nothing: any bytes give an error or a valid batch, and
-//! take time and memory in proportion to their length (and, for sparse unions, to their number
-//! times the union's width).
+//! A struct is a row. A list is the rows of its elements; if these vary in length, their number and
+//! lengths come first, u32 each. A union is its type and a row. A dictionary's key is encoded as
+//! the value that it stands for. Rows do not carry their types: writer and reader agree on the
+//! schema.
 //!
-//! Why not arrow-row, which is well kept: its rows are made to be compared, which takes about twice
-//! as long, and four to five times with columns of fixed width; and its decoder panics on bytes
-//! that are not its own. `benches/codec.rs` runs both.
+//! Numbers are little-endian. The decoder trusts nothing: any bytes give an error or a valid batch.
+//! It takes time and memory in proportion to their length. With sparse unions, it also takes them
+//! in proportion to the number of rows times the union's width.
+//!
+//! Why not arrow-row: its rows are made to be compared, which takes about twice as long, and four
+//! to five times as long with columns of fixed width. Its decoder panics on foreign bytes.
+//! `benches/codec.rs` runs both.
 
 mod decode;
 mod encode;
@@ -35,19 +37,19 @@ pub use error::CodecError;
 
 use crate::{page::PayloadSize, tuples::TupleBatch};
 use encode::{Encoded, Rows};
-use layout::Layout;
+use layout::RowLayout;
 
-// Values go to rows as they stand in Arrow's buffers.
+// Values go to rows as they are in Arrow's buffers.
 const _: () = assert!(cfg!(target_endian = "little"), "rows are little-endian");
 
-/// The format of rows, for files and frames that carry them.
+/// The version of the row format, for files and frames that carry rows.
 pub const ROW_FORMAT: u32 = 1;
 
-/// Most payload bytes of one batch of [`RowCodec::batches`]: with more, 32-bit offsets might not
-/// do.
+/// The most payload bytes of one batch of [`RowCodec::batches`]. With more, 32-bit offsets might
+/// overflow.
 const MAX_BATCH_BYTES: usize = 1 << 30;
 
-/// Encodes the rows of one schema, and decodes them.
+/// An encoder and decoder for the rows of one schema.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -71,27 +73,26 @@ const MAX_BATCH_BYTES: usize = 1 << 30;
 #[derive(Clone, Debug)]
 pub struct RowCodec {
     schema: SchemaRef,
-    layout: Arc<Layout>,
+    layout: Arc<RowLayout>,
 }
 
 impl RowCodec {
-    /// A codec for batches of `schema`.
+    /// Creates a codec for batches of `schema`.
     ///
     /// # Errors
-    /// [`CodecError::Unsupported`], which names the column: Arrow cannot make use of its type, a
-    /// row of it is wider than any page, or it is a dictionary of nulls, unions, runs or
-    /// dictionaries.
+    /// [`CodecError::Unsupported`] names a column whose type is invalid, whose rows are wider than
+    /// any page, or which is a dictionary of nulls, unions, runs or dictionaries.
     pub fn new(schema: SchemaRef) -> Result<Self, CodecError> {
-        let layout = Arc::new(Layout::new(schema.fields(), "")?);
+        let layout = Arc::new(RowLayout::new(schema.fields(), "")?);
         Ok(Self { schema, layout })
     }
 
-    /// The schema.
+    /// Returns the schema.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Bytes of each row: fixed if all columns have a fixed width.
+    /// Returns the bytes of each row: fixed if all columns have a fixed width.
     pub fn payload_size(&self) -> PayloadSize {
         match self.layout.row_bytes() {
             // A page's width is a limit of the layout.
@@ -100,14 +101,14 @@ impl RowCodec {
         }
     }
 
-    /// Writes the batch's rows, or those that `rows` names, in its order, to `out.bytes` and,
-    /// unless all have one size, where they begin to `out.offsets`, in place of what is there.
-    /// The keys are the caller's. Buffers are reused; each byte is copied once, nested columns
-    /// a few times.
+    /// Encodes all rows of a batch, or those that `rows` names, in its order. The rows replace the
+    /// content of `out.bytes`. Unless all rows have one size, their offsets replace the content of
+    /// `out.offsets`. The keys are left to the caller. Buffers are reused. Each byte is copied
+    /// once, those of nested columns a few times.
     ///
     /// # Errors
-    /// If the batch's columns are not the schema's, there is no such row, or the rows take 4 GiB or
-    /// more.
+    /// If the batch does not have the columns of the schema, there is no such row, or the rows take
+    /// 4 GiB or more.
     pub fn encode(&self, batch: &RecordBatch, rows: Option<&[u32]>, out: &mut TupleBatch) -> Result<(), CodecError> {
         self.check_columns(batch)?;
         let rows = match rows {
@@ -125,21 +126,20 @@ impl RowCodec {
         result
     }
 
-    /// The rows that were encoded to `payloads`, which may hold anything.
+    /// Decodes the rows in `payloads`, which may hold any bytes.
     ///
     /// # Errors
-    /// [`CodecError::Damaged`] or [`CodecError::Invalid`] if they are not rows of the schema;
-    /// [`CodecError::TooLarge`] if the batch would have an offset or a dictionary a key that
-    /// does not fit its type.
+    /// [`CodecError::Damaged`] or [`CodecError::Invalid`] if they are not rows of the schema.
+    /// [`CodecError::TooLarge`] if an offset or the key of a dictionary would not fit its type.
     pub fn decode(&self, payloads: &[&[u8]]) -> Result<RecordBatch, CodecError> {
         let columns = decode::decode(&self.layout, payloads)?;
         let options = RecordBatchOptions::new().with_row_count(Some(payloads.len()));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(|error| CodecError::Invalid { column: "of all columns".to_owned(), what: error.to_string() })
+            .map_err(|error| CodecError::Invalid { column: "(all)".to_owned(), what: error.to_string() })
     }
 
     /// Decodes payloads, for example those of a page's tuples, to batches of `rows` rows, at least
-    /// one, and fewer at the end or if they take more than 1 GiB.
+    /// one. The last batch may have fewer rows, and so may a batch of more than 1 GiB.
     pub fn batches<'a, I>(&self, payloads: I, rows: usize) -> Batches<'a, I::IntoIter>
     where
         I: IntoIterator<Item = &'a [u8]>,
@@ -160,7 +160,7 @@ impl RowCodec {
                     found: array.data_type().clone(),
                 });
             }
-            // Nulls of the others are in their values.
+            // The other types have their nulls in their values.
             let own = !matches!(field.data_type(), DataType::Null | DataType::Union(..) | DataType::RunEndEncoded(..));
             if own && !field.is_nullable() && array.is_nullable() && array.logical_null_count() > 0 {
                 return Err(CodecError::Null { column: field.name().clone() });
@@ -170,7 +170,7 @@ impl RowCodec {
     }
 }
 
-/// Batches out of payloads, by [`RowCodec::batches`].
+/// An iterator over the batches in payloads, from [`RowCodec::batches`].
 #[derive(Clone, Debug)]
 pub struct Batches<'a, I> {
     codec: RowCodec,

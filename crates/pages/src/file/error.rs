@@ -1,4 +1,4 @@
-//! What can be wrong with a page file.
+//! The errors of page files.
 
 use std::io;
 
@@ -7,71 +7,71 @@ use thiserror::Error;
 use super::FILE_VERSION;
 use crate::{error::PagesError, page::PageError};
 
-/// An error of a page file. The file's name is the caller's to add.
+/// An error of a page file. The caller adds the file's name.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FileError {
     /// Reading or writing failed.
-    #[error("a page file cannot be read or written: {0}")]
+    #[error("cannot read or write the page file: {0}")]
     Io(#[from] io::Error),
-    /// The file begins with something else.
+    /// The first bytes are not those of a page file.
     #[error("this is not a page file")]
     Magic,
-    /// Another version of the format.
+    /// The file has another version of the format.
     #[error("the page file has version {0}, and this reader knows version {FILE_VERSION}: use the writer's release")]
     Version(u32),
     /// The file's end is missing: its writer did not finish, or it was cut.
-    #[error("the page file is not complete: its writer did not finish, or it was cut; write it again")]
+    #[error("the page file is incomplete because its writer did not finish, or it was cut: write it again")]
     Incomplete,
-    /// The header, the schema or the index is not as a writer leaves it.
+    /// The header, the schema or the index is damaged.
     #[error("the page file is damaged: {0}")]
     Damaged(&'static str),
-    /// No page has this shape.
+    /// The shape is impossible.
     #[error(transparent)]
     Shape(#[from] PagesError),
-    /// The schema cannot be written, or read.
-    #[error("the page file's schema cannot be used: {0}")]
+    /// The schema cannot be written or read.
+    #[error("cannot use the schema of the page file: {0}")]
     Schema(String),
     /// A page is damaged.
     #[error("page {page} of the file: {error}")]
     Page {
-        /// Its number in the file.
+        /// The number of the page in the file.
         page: usize,
-        /// What is wrong with it.
+        /// The error of the page.
         #[source]
         error: PageError,
     },
-    /// A page is not of this file.
-    #[error("page {page} does not belong into this file: its {field} is {found}, and should be {expected}")]
+    /// A page does not belong to this file.
+    #[error("page {page} does not belong to this file: its {field} is {found} instead of {expected}")]
     Foreign {
-        /// Its number in the file.
+        /// The number of the page in the file.
         page: usize,
-        /// What differs.
+        /// The field that differs.
         field: &'static str,
-        /// What it should be.
+        /// The value for this file.
         expected: u64,
-        /// What the page has.
+        /// The value on the page.
         found: u64,
     },
-    /// A page is of a partition that the file does not have.
-    #[error("page {page} is of partition {partition}, and the file has {partitions} partitions")]
+    /// The partition of a page does not exist in the file.
+    #[error("page {page} is of partition {partition}, but the file has {partitions} partitions")]
     Partition {
-        /// Its number in the file.
+        /// The number of the page in the file.
         page: usize,
         /// The partition.
         partition: u32,
-        /// How many there are.
+        /// The number of partitions.
         partitions: u32,
     },
-    /// There is no such page.
-    #[error("page {page} was asked for, and the file has {pages}")]
+    /// There is no page of this number.
+    #[error("invalid page '{page}': the file has {pages} pages")]
     NoPage {
-        /// The page.
+        /// The number that was asked for.
         page: usize,
-        /// How many there are.
+        /// The number of pages.
         pages: usize,
     },
-    /// The file was not written on after an error.
-    #[error("the page file had an error before, and cannot be finished: write it again")]
+    /// The file cannot be continued after an error.
+    #[error("cannot continue the page file after an error: write it again")]
     Broken,
 }

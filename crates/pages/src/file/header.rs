@@ -1,40 +1,40 @@
-//! The first bytes of a page file.
+//! The header of a page file.
 
 use arrow::datatypes::SchemaRef;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::{FileError, schema};
-use crate::page::{Layout, PageShape, PayloadSize};
+use crate::page::{PageLayout, PageShape, PayloadSize};
 
 /// The version of the format.
 pub const FILE_VERSION: u32 = 1;
 
 /// The first eight bytes.
 pub(super) const MAGIC: [u8; 8] = *b"AnPgFile";
-/// Bytes before the schema.
+/// The bytes before the schema.
 pub(super) const FIXED_BYTES: usize = 64;
-/// Pages begin at a multiple of this.
+/// Pages begin at a multiple of this offset.
 const ALIGN: usize = 4096;
-/// Where the checksum stands.
+/// The offset of the checksum.
 const CHECKSUM_AT: usize = 56;
-/// The longest schema that a reader takes.
+/// The bytes of the longest schema that a reader accepts.
 const MAX_SCHEMA_BYTES: usize = 64 << 20;
 
-/// What a page file says of all its pages.
+/// The header of a page file, which describes all its pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileHeader {
     /// The shape of all pages.
     pub shape: PageShape,
-    /// Partitions that there can be.
+    /// The number of partitions.
     pub partitions: u32,
     /// The format of the tuples' data, for example [`ROW_FORMAT`](crate::codec::ROW_FORMAT).
     pub row_format: u32,
-    /// What the data means.
+    /// The schema of the data.
     pub schema: SchemaRef,
 }
 
 impl FileHeader {
-    /// As it stands at the file's beginning, padded to where pages begin; and the pages' schema id.
+    /// Returns the first bytes of the file, padded to the first page, and the pages' schema id.
     pub(super) fn to_bytes(&self) -> Result<(Vec<u8>, u64), FileError> {
         let schema = schema::to_bytes(&self.schema)?;
         if schema.len() > MAX_SCHEMA_BYTES {
@@ -63,7 +63,7 @@ impl FileHeader {
         Ok((bytes, schema_id(&schema, self.row_format)))
     }
 
-    /// Bytes of the schema that follows these, the header's first ones.
+    /// Returns the bytes of the schema that follows the header's first bytes.
     pub(super) fn schema_bytes(fixed: &[u8; FIXED_BYTES]) -> Result<usize, FileError> {
         if fixed[..8] != MAGIC {
             return Err(FileError::Magic);
@@ -79,16 +79,16 @@ impl FileHeader {
         Ok(bytes)
     }
 
-    /// Bytes before the first page, of a file with so many of schema.
+    /// Returns the bytes before the first page, if the schema has `schema_bytes`.
     pub(super) fn padded_bytes(schema_bytes: usize) -> usize {
         (FIXED_BYTES + schema_bytes).next_multiple_of(ALIGN)
     }
 
-    /// Reads the header's first bytes and the schema, and gives the pages' schema id, too.
+    /// Reads the header's first bytes and the schema. Returns the header and the pages' schema id.
     pub(super) fn from_bytes(mut fixed: [u8; FIXED_BYTES], schema: &[u8]) -> Result<(Self, u64), FileError> {
         let (start, checksum) = fixed.split_at_mut(CHECKSUM_AT);
         if start[36..].iter().any(|&byte| byte != 0) {
-            return Err(FileError::Damaged("its header has something where nothing is defined"));
+            return Err(FileError::Damaged("its header has bytes that are not defined"));
         }
         let found = u64::from_le_bytes(checksum.first_chunk().copied().unwrap_or_default());
         checksum.fill(0);
@@ -96,8 +96,8 @@ impl FileHeader {
             return Err(FileError::Damaged("the checksum of header and schema is wrong"));
         }
         let layout = match word(&fixed, 2) {
-            0 => Layout::Slotted,
-            1 => Layout::Compact,
+            0 => PageLayout::Slotted,
+            1 => PageLayout::Compact,
             _ => return Err(FileError::Damaged("its pages have an unknown layout")),
         };
         let payload = match word(&fixed, 3) {
@@ -119,7 +119,7 @@ fn schema_id(schema: &[u8], row_format: u32) -> u64 {
     xxh3_64_with_seed(schema, row_format.into())
 }
 
-/// The header's word with this number, behind the magic.
+/// Returns the header's word with this number, counted after the magic.
 fn word(fixed: &[u8; FIXED_BYTES], number: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|i| fixed[8 + 4 * number + i]))
 }

@@ -1,17 +1,17 @@
-//! The last bytes of a page file: what each page is, and the file's end.
+//! The last bytes of a page file: the index of its pages, and the end.
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::FileError;
 
-/// Bytes of a page's entry.
+/// The bytes of a page's entry.
 pub(super) const ENTRY_BYTES: usize = 12;
-/// Bytes of the end.
+/// The bytes of the end.
 pub(super) const END_BYTES: usize = 32;
 /// The last eight bytes.
 const MAGIC: [u8; 8] = *b"AnPgDone";
 
-/// What the index says of a page.
+/// The entry of a page in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub partition: u32,
@@ -19,7 +19,7 @@ pub(super) struct Entry {
     pub tuples: u32,
 }
 
-/// Index and end.
+/// Returns the bytes of index and end.
 pub(super) fn to_bytes(entries: &[Entry]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(entries.len() * ENTRY_BYTES + END_BYTES);
     for entry in entries {
@@ -34,7 +34,7 @@ pub(super) fn to_bytes(entries: &[Entry]) -> Vec<u8> {
     bytes
 }
 
-/// The number of pages, by a file's last bytes.
+/// Returns the number of pages, from a file's last bytes.
 pub(super) fn pages(end: &[u8; END_BYTES]) -> Result<u64, FileError> {
     if end[24..] != MAGIC {
         return Err(FileError::Incomplete);
@@ -42,7 +42,7 @@ pub(super) fn pages(end: &[u8; END_BYTES]) -> Result<u64, FileError> {
     Ok(long(end, 0))
 }
 
-/// The index and the number of all tuples, out of index and end.
+/// Reads index and end. Returns the entries and the number of all tuples.
 pub(super) fn from_bytes(bytes: &[u8]) -> Result<(Vec<Entry>, u64), FileError> {
     let (entries, end) = bytes.split_last_chunk::<END_BYTES>().ok_or(FileError::Incomplete)?;
     if xxh3_64(&bytes[..bytes.len() - 16]) != long(end, 16) {
@@ -54,7 +54,7 @@ pub(super) fn from_bytes(bytes: &[u8]) -> Result<(Vec<Entry>, u64), FileError> {
     let entries: Vec<Entry> = entries.iter().map(entry).collect();
     let tuples: u64 = entries.iter().map(|entry| u64::from(entry.tuples)).sum();
     if tuples != long(end, 8) {
-        return Err(FileError::Damaged("its pages do not have as many tuples as its end says"));
+        return Err(FileError::Damaged("the number of tuples at its end is not that of its pages"));
     }
     Ok((entries, tuples))
 }

@@ -1,4 +1,4 @@
-//! Reading a page file that may hold anything.
+//! The reader of page files, which may hold any bytes.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -9,23 +9,24 @@ use super::{
 };
 use crate::page::{Header, PageReader, PayloadSize};
 
-/// Reads the pages of a complete file, in any order. Memory: the index (16 bytes a page) and the
-/// schema.
+/// Reads the pages of a complete file, in any order. The example of the [module](super) uses it.
+///
+/// It keeps the index (16 bytes a page) and the schema in memory.
 #[derive(Debug)]
 pub struct PageFileReader<R> {
     from: R,
     header: FileHeader,
     schema_id: u64,
-    /// Where the first page begins.
+    /// The offset of the first page.
     start: u64,
     entries: Vec<Entry>,
-    /// The pages' numbers, by partition and sequence.
+    /// The numbers of the pages, by partition and sequence.
     by_partition: Vec<u32>,
     tuples: u64,
 }
 
 impl<R: Read + Seek> PageFileReader<R> {
-    /// Reads header, schema and index.
+    /// Opens a file: reads header, schema and index.
     ///
     /// # Errors
     /// A [`FileError`] that says what is wrong with the file.
@@ -44,7 +45,7 @@ impl<R: Read + Seek> PageFileReader<R> {
         from.read_exact(&mut padded)?;
         let (schema, padding) = padded.split_at(schema_bytes);
         if padding.iter().any(|&byte| byte != 0) {
-            return Err(FileError::Damaged("there is something between its schema and its pages"));
+            return Err(FileError::Damaged("there are bytes between its schema and its pages"));
         }
         let (header, schema_id) = FileHeader::from_bytes(fixed, schema)?;
         let mut end = [0; END_BYTES];
@@ -57,7 +58,7 @@ impl<R: Read + Seek> PageFileReader<R> {
             |&at: &u64| pages.checked_mul(ENTRY_BYTES as u64).and_then(|bytes| at.checked_add(bytes)) == Some(end_at);
         let index_at = index_at.filter(whole).filter(|_| u32::try_from(pages).is_ok());
         let index_at = index_at.ok_or(FileError::Damaged("its length is not that of its pages and its index"))?;
-        // The file is as long as this, so it is worth the memory.
+        // The file has these bytes, so the size of the buffer is bounded by it.
         let mut bytes = vec![0; (length - index_at) as usize];
         from.seek(SeekFrom::Start(index_at))?;
         from.read_exact(&mut bytes)?;
@@ -70,22 +71,22 @@ impl<R: Read + Seek> PageFileReader<R> {
         Ok(Self { from, header, schema_id, start, entries, by_partition, tuples })
     }
 
-    /// Shape, partitions and schema.
+    /// Returns the header: shape, partitions and schema.
     pub fn header(&self) -> &FileHeader {
         &self.header
     }
 
-    /// Number of pages.
+    /// Returns the number of pages.
     pub fn pages(&self) -> usize {
         self.entries.len()
     }
 
-    /// Number of tuples on all of them.
+    /// Returns the number of tuples on all pages.
     pub fn tuples(&self) -> u64 {
         self.tuples
     }
 
-    /// The numbers of a partition's pages, by sequence.
+    /// Returns the numbers of a partition's pages, by sequence.
     pub fn pages_of(&self, partition: u32) -> &[u32] {
         let of = |&page: &u32| self.entries[page as usize].partition;
         let start = self.by_partition.partition_point(|page| of(page) < partition);
@@ -93,20 +94,20 @@ impl<R: Read + Seek> PageFileReader<R> {
         &self.by_partition[start..end]
     }
 
-    /// Number of a partition's tuples.
+    /// Returns the number of a partition's tuples.
     pub fn tuples_of(&self, partition: u32) -> u64 {
         self.pages_of(partition).iter().map(|&page| u64::from(self.entries[page as usize].tuples)).sum()
     }
 
-    /// Reads a page into `buffer`, in place of what it holds.
+    /// Reads a page into `buffer`, in place of its content.
     ///
     /// # Errors
-    /// If reading fails, there is no such page, or it is damaged, unsealed or not the one that the
-    /// index names.
+    /// If reading fails, or there is no such page. Also if the page is damaged, not sealed, or not
+    /// the one that the index names.
     pub fn read<'b>(&mut self, page: usize, buffer: &'b mut Vec<u8>) -> Result<PageReader<'b>, FileError> {
         let entry = self.entries.get(page).ok_or(FileError::NoPage { page, pages: self.entries.len() })?;
         let bytes = self.header.shape.page_bytes();
-        // What is there is overwritten.
+        // The content is overwritten.
         buffer.resize(bytes, 0);
         self.from.seek(SeekFrom::Start(self.start + page as u64 * bytes as u64))?;
         self.from.read_exact(buffer)?;
@@ -122,7 +123,7 @@ impl<R: Read + Seek> PageFileReader<R> {
 }
 
 impl FileHeader {
-    /// Whether a page is of the file's shape and partitions.
+    /// Checks that a page has the file's shape and one of its partitions.
     pub(super) fn check_page(&self, page: usize, header: &Header) -> Result<(), FileError> {
         let size = |payload| match payload {
             PayloadSize::Fixed(bytes) => u64::from(bytes),

@@ -1,5 +1,5 @@
-//! Schemas as Arrow IPC messages. Arrow's reader of schemas panics on values that it does not know,
-//! so these are looked for first.
+//! Schemas as Arrow IPC messages. Arrow's reader of schemas panics on unknown values, so a message
+//! is checked for them first.
 
 use arrow::{
     datatypes::Schema,
@@ -12,22 +12,22 @@ use arrow::{
 
 use super::FileError;
 
-/// What comes before the message: a marker and the length, four bytes each.
+/// The marker before the message. The length follows it, in four bytes.
 const PREFIX: [u8; 4] = [0xFF; 4];
 
-/// The schema as the first message of an IPC stream.
+/// Returns the schema as the first message of an IPC stream.
 pub(super) fn to_bytes(schema: &Schema) -> Result<Vec<u8>, FileError> {
     let failed = |error: ArrowError| FileError::Schema(error.to_string());
     let writer = StreamWriter::try_new(Vec::new(), schema).map_err(failed)?;
     let bytes = writer.get_ref().clone();
     let back = from_bytes(&bytes)?;
     if back != *schema {
-        return Err(FileError::Schema("an IPC message does not keep all of it".to_owned()));
+        return Err(FileError::Schema("an IPC message cannot carry all of it".to_owned()));
     }
     Ok(bytes)
 }
 
-/// The schema in bytes that may hold anything.
+/// Reads a schema. The bytes may hold anything.
 pub(super) fn from_bytes(bytes: &[u8]) -> Result<Schema, FileError> {
     let damaged = FileError::Damaged("its schema is not an IPC message");
     let Some(message) = bytes.strip_prefix(&PREFIX).and_then(|rest| rest.get(4..)) else { return Err(damaged) };
@@ -38,12 +38,12 @@ pub(super) fn from_bytes(bytes: &[u8]) -> Result<Schema, FileError> {
         return Err(FileError::Damaged("its schema is big-endian"));
     }
     if !fields.iter().all(is_known) {
-        return Err(FileError::Damaged("its schema has a type that nobody knows"));
+        return Err(FileError::Damaged("its schema has an unknown type"));
     }
     try_schema_from_ipc_buffer(bytes).map_err(|error| FileError::Schema(error.to_string()))
 }
 
-/// Whether Arrow knows what the field's type is.
+/// Returns whether Arrow knows the field's type.
 fn is_known(field: Field<'_>) -> bool {
     let dictionary = field.dictionary().is_none_or(|dictionary| dictionary.indexType().is_some_and(is_known_int));
     let children = || field.children().into_iter().flatten();
@@ -96,7 +96,7 @@ fn is_known_unit(unit: TimeUnit) -> bool {
     [TimeUnit::SECOND, TimeUnit::MILLISECOND, TimeUnit::MICROSECOND, TimeUnit::NANOSECOND].contains(&unit)
 }
 
-/// A known mode, and a number of its own for each type.
+/// Returns whether the mode is known, and each type has a number of its own.
 fn is_known_union(field: Field<'_>, children: usize) -> bool {
     let Some(union) = field.type_as_union() else { return false };
     let mode = matches!(union.mode(), UnionMode::Sparse | UnionMode::Dense);

@@ -1,4 +1,4 @@
-//! Writing a page file.
+//! The writer of page files.
 
 use std::io::Write;
 
@@ -8,8 +8,8 @@ use super::{
 };
 use crate::page::{Page, seal};
 
-/// Writes pages to a file, from front to back. What it has written is complete only once it is
-/// finished.
+/// Writes pages to a file, from front to back. The file is complete only after
+/// [`finish`](Self::finish). The example of the [module](super) uses it.
 #[derive(Debug)]
 pub struct PageFileWriter<W> {
     to: W,
@@ -20,7 +20,7 @@ pub struct PageFileWriter<W> {
 }
 
 impl<W: Write> PageFileWriter<W> {
-    /// Begins a file. Each page is written by one call, so `to` needs no buffer.
+    /// Begins a file. One call of `to` writes each page, so `to` needs no buffer.
     ///
     /// # Errors
     /// If the schema cannot be written as an IPC message, or `to` fails.
@@ -30,12 +30,12 @@ impl<W: Write> PageFileWriter<W> {
         Ok(Self { to, header, schema_id, entries: Vec::new(), broken: false })
     }
 
-    /// What the file's pages say that their data means.
+    /// Returns the id of the schema, which the file's pages carry.
     pub fn schema_id(&self) -> u64 {
         self.schema_id
     }
 
-    /// Pages written so far.
+    /// Returns the number of written pages.
     pub fn pages(&self) -> usize {
         self.entries.len()
     }
@@ -43,8 +43,8 @@ impl<W: Write> PageFileWriter<W> {
     /// Seals a page and writes it.
     ///
     /// # Errors
-    /// If the page is not of the file's shape or partitions or its writer broke the rules, and the
-    /// file stays as it was; or if writing fails, and the file cannot be finished any more.
+    /// If the page does not have the file's shape and one of its partitions, or is damaged. The
+    /// file is then unchanged. If writing fails, the file cannot be finished any more.
     pub fn write(&mut self, page: &mut Page) -> Result<(), FileError> {
         if self.broken {
             return Err(FileError::Broken);

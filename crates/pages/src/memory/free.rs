@@ -1,6 +1,6 @@
-//! A lock-free stack of numbers: pages that are free. Treiber's stack; each number has its own
-//! link, so that nothing is allocated, and the head carries a count of its changes, so that a head
-//! that went and came back is noticed.
+//! A lock-free stack of the numbers of free pages (Treiber's stack). Each number has its own link,
+//! so that nothing is allocated. The head carries a count of its changes, so that a head that has
+//! left and returned is noticed.
 
 use annulus_sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -8,21 +8,21 @@ use super::order;
 
 const NONE: u32 = u32::MAX;
 
-/// The numbers that are free.
+/// A stack of free numbers.
 #[derive(Debug)]
 pub(crate) struct FreeList {
-    /// Changes (32 bits), top number (32).
+    /// The number of changes (32 bits) and the top number (32 bits).
     head: AtomicU64,
     links: Box<[AtomicU32]>,
 }
 
 impl FreeList {
-    /// For numbers below `numbers`; none is in the list.
+    /// Creates an empty list for numbers below `numbers`.
     pub(crate) fn new(numbers: usize) -> Self {
         Self { head: AtomicU64::new(u64::from(NONE)), links: (0..numbers).map(|_| AtomicU32::new(NONE)).collect() }
     }
 
-    /// The number that was pushed last.
+    /// Takes the number that was pushed last.
     pub(crate) fn pop(&self) -> Option<u32> {
         let mut head = self.head.load(order::pop());
         loop {
@@ -30,8 +30,8 @@ impl FreeList {
             if top == NONE {
                 return None;
             }
-            // Somebody may pop `top` meanwhile and push it again; then the head has changed, and this link is
-            // not used.
+            // Another thread may pop `top` meanwhile and push it again. The head has then changed, and this
+            // link is not used.
             let below = self.links[top as usize].load(Relaxed);
             match self.head.compare_exchange_weak(head, next(head, below), order::pop(), order::pop()) {
                 Ok(_) => return Some(top),
@@ -40,7 +40,7 @@ impl FreeList {
         }
     }
 
-    /// Puts a number on top, which must not be in the list.
+    /// Pushes a number, which must not be in the list.
     pub(crate) fn push(&self, number: u32) {
         let mut head = self.head.load(Relaxed);
         loop {

@@ -1,4 +1,4 @@
-//! Zeroed pages from the heap, as the paper's page managers take them.
+//! Zeroed pages from the heap.
 
 use std::{
     alloc::{Layout, alloc, dealloc},
@@ -9,9 +9,10 @@ use std::{
 use super::{Home, PageMemory};
 use crate::{error::PagesError, page::Block};
 
-/// Pages from the heap, zeroed each time they are taken. Returned blocks are kept, as a warm
-/// allocator would, so that taking one costs the zeroing and no page fault. The memory goes back to
-/// the system when the heap and all its blocks are gone.
+/// Pages from the heap, zeroed each time they are taken, as the paper's page managers take them.
+///
+/// Returned blocks are kept, as a warm allocator would keep them. So taking one costs the zeroing,
+/// and no page fault. The memory goes back to the system when the heap and all its blocks are gone.
 #[derive(Clone, Debug)]
 pub struct Heap {
     shared: Arc<Shared>,
@@ -37,8 +38,8 @@ struct Free(NonNull<u8>);
 unsafe impl Send for Free {}
 
 impl Heap {
-    /// A heap of pages of `page_bytes` bytes, which a [`PageShape`](crate::page::PageShape) allows.
-    /// Nothing is allocated yet.
+    /// Creates a heap of pages of `page_bytes` bytes, which a [`PageShape`](crate::page::PageShape)
+    /// allows. Nothing is allocated yet.
     pub fn new(page_bytes: usize) -> Self {
         Self { shared: Arc::new(Shared { page_bytes, state: Mutex::default() }) }
     }
@@ -47,7 +48,7 @@ impl Heap {
     /// page faults.
     ///
     /// # Errors
-    /// As [`PageMemory::take`].
+    /// Those of [`PageMemory::take`].
     pub fn warm(&self, pages: usize) -> Result<(), PagesError> {
         let held: Result<Vec<Block>, PagesError> = (0..pages).map(|_| self.take()).collect();
         held.map(drop)
@@ -75,7 +76,7 @@ impl PageMemory for Heap {
                 }
             },
         };
-        // SAFETY: the block is as long as the layout says, and nobody else's.
+        // SAFETY: the block has the layout's size, and belongs to this function.
         unsafe { start.write_bytes(0, shared.page_bytes) };
         let home: Arc<dyn Home> = Arc::clone(&self.shared) as _;
         // SAFETY: zeroed, aligned by the layout, and freed only by this heap.
@@ -100,7 +101,7 @@ impl Shared {
     }
 
     fn layout(&self) -> Layout {
-        Layout::from_size_align(self.page_bytes.max(64), 64).expect("a page's size is bounded")
+        Layout::from_size_align(self.page_bytes.max(64), 64).expect("page sizes are bounded")
     }
 }
 
@@ -117,7 +118,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let layout = self.layout();
         for Free(start) in std::mem::take(&mut self.lock().free) {
-            // SAFETY: allocated with this layout, and in no block any more: blocks hold the heap.
+            // SAFETY: allocated with this layout, and no longer in a block, since blocks hold the heap.
             unsafe { dealloc(start.as_ptr(), layout) };
         }
     }

@@ -1,4 +1,4 @@
-//! Where pages come from.
+//! Sources of page memory.
 
 mod free;
 mod heap;
@@ -18,22 +18,22 @@ use crate::{error::PagesError, page::Block};
 
 /// A source of page memory, shared by threads.
 pub trait PageMemory: Send + Sync {
-    /// A block for one page; its contents are arbitrary but initialised.
+    /// Takes a block for one page. Its contents are arbitrary but initialised.
     ///
     /// # Errors
     /// [`PagesError::Exhausted`] if the source's limit is reached.
     fn take(&self) -> Result<Block, PagesError>;
 
-    /// Bytes of each block. What takes blocks checks the size of each: one of another size is
-    /// refused.
+    /// Returns the bytes of each block. Users check the size of each block and refuse others.
     fn page_bytes(&self) -> usize;
 
-    /// Most blocks that were out at once since the last call, or since the source was made.
+    /// Returns the most blocks that were out at once since the last call or, for the first call,
+    /// since the source was created.
     fn take_peak(&self) -> usize;
 }
 
-/// Takes blocks back.
-pub trait Home: Send + Sync {
-    /// `start` is a block of `bytes` bytes that came from here.
+/// The owner of blocks, to which they return.
+pub(crate) trait Home: Send + Sync {
+    /// Takes back the block of `bytes` bytes at `start`, which came from here.
     fn give_back(&self, start: NonNull<u8>, bytes: usize);
 }

@@ -3,8 +3,8 @@
 use annulus_sync::orderings;
 
 orderings! {
-    /// A number is free: gives its memory, and its link, to who pops it.
+    /// Pushes a free number: gives its memory and its link to the thread that pops it.
     push = Release;
-    /// Takes them.
+    /// Pops a number: takes its memory and its link.
     pop = Acquire;
 }

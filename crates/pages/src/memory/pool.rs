@@ -12,16 +12,30 @@ use std::{
 use super::{Home, PageMemory, free::FreeList, region::Region};
 use crate::{
     error::PagesError,
-    page::{Block, Layout, PageShape, PayloadSize},
+    page::{Block, PageLayout, PageShape, PayloadSize},
 };
 
 /// Pages are backed in stretches of this size.
 const STRETCH_BYTES: usize = 8 << 20;
 
-/// A pool of pages of one size. They lie in one stretch of address space, on huge pages where the
-/// system has them, and are backed with memory ahead of their first use; what comes back is given
-/// out next, as it is. Taking and returning a page are a few atomic operations. Memory stays with
-/// the pool until it and all its pages are gone.
+/// A pool of pages of one size.
+///
+/// The pages lie in one stretch of address space, on huge pages where the system has them. They are
+/// backed with memory ahead of their first use. A page that comes back is given out next,
+/// unchanged. Taking and returning a page are a few atomic operations. Memory stays with the pool
+/// until it and all its pages are gone.
+///
+/// ```
+/// use annulus_pages::{Pool, memory::PageMemory};
+///
+/// let pool = Pool::new(4096, 8192)?;
+/// let pages = (pool.take()?, pool.take()?);
+/// assert_eq!((pool.out(), pool.limit()), (2, 2));
+/// assert!(pool.take().is_err());
+/// drop(pages);
+/// assert_eq!(pool.out(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -33,28 +47,31 @@ struct Shared {
     limit: usize,
     region: Region,
     free: FreeList,
-    /// Pages that have been out at some time: those below were, those from here on are untouched.
+    /// The first page that was never taken. All pages below have been.
     fresh: AtomicU32,
-    /// Pages that are backed, or about to be.
+    /// The number of pages that are backed, or about to be.
     backed: AtomicUsize,
     out: AtomicUsize,
     peak: AtomicUsize,
 }
 
 impl Pool {
-    /// A pool of up to `limit_bytes` of pages of `page_bytes`, at least one. Address space is
-    /// reserved, memory is not; but for each page that there can be the pool takes 4 bytes, and
-    /// a shuffle 64.
+    /// Creates a pool of up to `limit_bytes` of pages of `page_bytes`, at least one. It reserves
+    /// address space, not memory. But for each possible page the pool takes 4 bytes, and a shuffle
+    /// takes 64.
     ///
     /// # Errors
-    /// If pages have another size than a [`PageShape`](crate::page::PageShape) allows, the system
+    /// If a [`PageShape`](crate::page::PageShape) does not allow the size of pages, the system
     /// refuses the address space, or there would be more pages than 32 bits can number.
     pub fn new(page_bytes: usize, limit_bytes: usize) -> io::Result<Self> {
-        PageShape::new(page_bytes, Layout::Slotted, PayloadSize::Variable)
+        PageShape::new(page_bytes, PageLayout::Slotted, PayloadSize::Variable)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let limit = (limit_bytes / page_bytes).max(1);
         if u32::try_from(limit).is_err() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "more than 2^32 pages: use larger ones"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the pool would have more than 2^32 pages: use larger pages",
+            ));
         }
         let shared = Shared {
             page_bytes,
@@ -69,12 +86,12 @@ impl Pool {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Most pages that can be out.
+    /// Returns the most pages that can be in use.
     pub fn limit(&self) -> usize {
         self.shared.limit
     }
 
-    /// Pages that are out.
+    /// Returns the number of pages in use.
     pub fn out(&self) -> usize {
         self.shared.out.load(Relaxed)
     }
@@ -92,16 +109,16 @@ impl Pool {
         self.shared.put(page);
     }
 
-    /// Where a page that is out begins.
+    /// Returns the address of a page that is in use.
     pub(crate) fn address(&self, page: u32) -> NonNull<u8> {
         self.shared.address(page)
     }
 
-    /// The block of a page that was taken by number.
+    /// Returns the block of a page that was taken by number.
     pub(crate) fn block(&self, page: u32) -> Block {
         let home: Arc<dyn Home> = Arc::clone(&self.shared) as _;
-        // SAFETY: the mapping is zeroed or written, pages are aligned to 4 KiB, this one is out, and blocks
-        // hold the pool.
+        // SAFETY: the mapping is zeroed or written, pages are aligned to 4 KiB, this one is in use, and
+        // blocks hold the pool.
         unsafe { Block::new(self.address(page), self.shared.page_bytes, home) }
     }
 }
@@ -143,8 +160,8 @@ impl Shared {
         Some(page)
     }
 
-    /// Only the thread that raises `backed` calls the system; others that come meanwhile may fault
-    /// on their pages.
+    /// Backs the first `pages` pages. Only the thread that raises `backed` calls the system. Others
+    /// that come meanwhile may fault on their pages.
     fn back(&self, pages: usize) {
         let backed = self.backed.fetch_max(pages, Relaxed);
         if pages > backed {

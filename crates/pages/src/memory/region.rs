@@ -4,8 +4,8 @@ use std::{io, ptr::NonNull};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// Transparent huge pages are given for whole, aligned stretches of this size (x86-64, aarch64 with
-/// 4 KiB pages).
+/// The size of transparent huge pages, which the system uses for whole, aligned stretches (x86-64,
+/// and aarch64 with 4 KiB pages).
 const HUGE_BYTES: usize = 2 << 20;
 
 /// Private zeroed memory, reserved but not backed yet; aligned to a huge page.
@@ -16,16 +16,16 @@ pub(crate) struct Region {
     start: NonNull<u8>,
 }
 
-// SAFETY: a region owns its mapping; who may access which part of it is its user's affair.
+// SAFETY: a region owns its mapping. Its user decides which thread accesses which part of it.
 unsafe impl Send for Region {}
-// SAFETY: as above; `&Region` only gives addresses and advice.
+// SAFETY: as above. `&Region` only gives addresses and advice.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Reserves `bytes` of address space. Physical memory is taken when it is touched or
-    /// [`populated`](Self::populate).
+    /// Reserves `bytes` of address space. The system adds physical memory when it is touched or
+    /// [populated](Self::populate).
     pub(crate) fn reserve(bytes: usize) -> io::Result<Self> {
-        // Whole huge pages, so that the last one is one, too.
+        // Whole huge pages, so that the last stretch is one, too.
         let bytes = bytes.max(1).checked_next_multiple_of(HUGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
         let mapped = bytes.checked_add(HUGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -42,13 +42,14 @@ impl Region {
         Ok(Self { mapping, mapped, start })
     }
 
-    /// The first byte.
+    /// Returns the address of the first byte.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// Backs `bytes` bytes from `offset` on with memory, so that writing them faults no more;
-    /// contents stay. Where the system cannot, nothing happens, and they fault when written.
+    /// Backs `bytes` bytes from `offset` on with memory, so that later writes do not fault.
+    /// Contents stay. If the system cannot do it, nothing happens, and the pages fault when
+    /// written.
     pub(super) fn populate(&self, offset: usize, bytes: usize) {
         debug_assert!(offset + bytes + HUGE_BYTES <= self.mapped + HUGE_BYTES);
         // SAFETY: within the mapping; populating changes no contents.
@@ -58,7 +59,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this region's, and its user holds no address beyond the region's life.
+        // SAFETY: the region owns the mapping, and its user holds no address beyond the region's life.
         let _ = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapped) };
     }
 }

@@ -1,4 +1,4 @@
-//! The memory of one page, and a page that is complete.
+//! The memory of one page, and a complete page.
 
 use std::{fmt, ptr::NonNull, slice, sync::Arc};
 
@@ -6,7 +6,7 @@ use super::{HEADER_BYTES, Header};
 use crate::memory::Home;
 
 /// The memory of one page: initialised, aligned to 64 bytes, owned. Dropping it gives it back to
-/// where it came from.
+/// its source.
 pub struct Block {
     start: NonNull<u8>,
     bytes: usize,
@@ -19,40 +19,40 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// Takes over `bytes` bytes at `start`.
+    /// Creates a block that owns the `bytes` bytes at `start`.
     ///
     /// # Safety
-    /// The memory is initialised, aligned to 64 bytes, valid until it is given back to `home`, and
-    /// nobody else's.
+    /// The memory is initialised, aligned to 64 bytes, and valid until it is given back to `home`.
+    /// It has no other owner.
     pub(crate) unsafe fn new(start: NonNull<u8>, bytes: usize, home: Arc<dyn Home>) -> Self {
         debug_assert!(start.as_ptr().addr().is_multiple_of(64));
         Self { start, bytes, home }
     }
 
-    /// The block's size.
+    /// Returns the size in bytes.
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Never: a page has at least its header.
+    /// Returns false: a page has at least its header.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// The first byte, for writers that several threads share. Writing through it needs the rights
-    /// that the page manager hands out.
+    /// Returns the address of the first byte, for pages that several threads write. A write through
+    /// it needs the rights that the page manager gives.
     #[inline]
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// All bytes.
+    /// Returns all bytes.
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: the memory is initialised and owned by this block.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
-    /// All bytes, to write.
+    /// Returns all bytes, to write.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: the memory is initialised, owned by this block and borrowed alone.
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
@@ -78,23 +78,23 @@ pub struct Page {
 }
 
 impl Page {
-    /// Writes the header of a page whose tuples are written.
+    /// Completes a page: writes the header after all tuples are written.
     pub fn complete(mut block: Block, header: &Header) -> Self {
         block.as_mut_slice()[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
         Self { block }
     }
 
-    /// What the header says.
+    /// Returns the header.
     pub fn header(&self) -> Header {
         Header::from_bytes(self.bytes().first_chunk().expect("a page is larger than its header"))
     }
 
-    /// The whole page. Between the slots and the data it holds what was there before.
+    /// Returns the whole page. Between the slots and the data it has what the memory held before.
     pub fn bytes(&self) -> &[u8] {
         self.block.as_slice()
     }
 
-    /// The whole page, to seal it.
+    /// Returns the whole page, to seal it.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         self.block.as_mut_slice()
     }

@@ -1,9 +1,10 @@
-//! A page that one thread fills alone.
+//! A builder for a page that one thread fills alone.
 
-use super::{Block, HEADER_BYTES, Header, Layout, Page, PageShape, PayloadSize};
+use super::{Block, HEADER_BYTES, Header, Page, PageLayout, PageShape, PayloadSize};
 use crate::error::PagesError;
 
-/// Takes tuples one by one, without any protocol.
+/// A page that one thread fills with tuples one by one, without any protocol. The example of the
+/// [module](super) uses it.
 #[derive(Debug)]
 pub struct PageBuilder {
     block: Block,
@@ -25,11 +26,11 @@ impl PageBuilder {
         Ok(Self { block, shape, tuples: 0, payload_bytes: 0 })
     }
 
-    /// Adds a tuple; `false` if it does not fit on this page any more.
+    /// Adds a tuple. Returns false if the page has no room for it.
     ///
     /// # Errors
     /// [`PagesError::TupleTooLarge`] if it would not fit on an empty page, and
-    /// [`PagesError::Batch`] if all tuples have one size and this one has another.
+    /// [`PagesError::Batch`] if the shape has tuples of one size and this one has another.
     pub fn push(&mut self, key: u32, payload: &[u8]) -> Result<bool, PagesError> {
         if let PayloadSize::Fixed(bytes) = self.shape.payload()
             && bytes as usize != payload.len()
@@ -47,7 +48,7 @@ impl PageBuilder {
         page[offset..offset + payload.len()].copy_from_slice(payload);
         let slot = HEADER_BYTES + self.tuples * self.shape.slot_bytes();
         page[slot..slot + 4].copy_from_slice(&key.to_le_bytes());
-        if self.shape.layout() == Layout::Slotted {
+        if self.shape.layout() == PageLayout::Slotted {
             page[slot + 4..slot + 8].copy_from_slice(&(offset as u32).to_le_bytes());
             page[slot + 8..slot + 12].copy_from_slice(&(payload.len() as u32).to_le_bytes());
         }
@@ -55,7 +56,7 @@ impl PageBuilder {
         Ok(true)
     }
 
-    /// The page, as that of `partition` with this place among the partition's pages.
+    /// Completes the page as page number `sequence` of `partition`.
     pub fn complete(self, partition: u32, sequence: u32) -> Page {
         let (tuples, payload_bytes) = (self.tuples as u32, self.payload_bytes as u32);
         let header = Header::complete(&self.shape, partition, sequence, tuples, payload_bytes);

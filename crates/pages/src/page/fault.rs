@@ -1,84 +1,82 @@
-//! Why bytes are not a page.
+//! The errors of bytes that are not a page.
 
 use thiserror::Error;
 
 use super::VERSION;
 use crate::error::PagesError;
 
-/// Why bytes are not a page.
+/// The reason why bytes are not a valid page.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PageError {
-    /// There are fewer bytes than a header has, or not as many as it says.
-    #[error("a page of {expected} bytes was expected, and there are {bytes}")]
+    /// The number of bytes is below that of a header, or not the one in the header.
+    #[error("the page has {bytes} bytes: expected {expected}")]
     Length {
-        /// Bytes there are.
+        /// The bytes that there are.
         bytes: usize,
-        /// Bytes there should be.
+        /// The bytes that there should be.
         expected: usize,
     },
-    /// The first four bytes are others.
+    /// The first four bytes are not those of a page.
     #[error("this is not a page: it begins with {0:#010x}")]
     Magic(u32),
-    /// Another version of the format.
-    #[error(
-        "the page has version {0} of the format, and this reader knows version {VERSION}: use the writer's release"
-    )]
+    /// The page has another version of the format.
+    #[error("the page has format version {0}, and this reader knows version {VERSION}: use the writer's release")]
     Version(u16),
-    /// A field has a value that no writer gives it.
-    #[error("the page's header is damaged: {field} is {value}")]
+    /// A field has an impossible value.
+    #[error("the page's header is damaged: invalid {field} '{value}'")]
     Field {
         /// The field.
         field: &'static str,
         /// Its value.
         value: u64,
     },
-    /// No page has this shape.
+    /// The shape is impossible.
     #[error(transparent)]
     Shape(#[from] PagesError),
-    /// Not all tuples that were claimed have been written.
+    /// Not all claimed tuples have been written.
     #[error("the page is not complete: {completed} of {claimed} tuples are written")]
     Incomplete {
-        /// Tuples that have a place.
+        /// The tuples that have a place.
         claimed: u32,
-        /// Tuples that are there.
+        /// The tuples that are written.
         completed: u32,
     },
-    /// Slots and data are larger than the page, or not as large as the tuples make them.
+    /// Slots and data do not fit on the page, or do not have the size of the tuples.
     #[error("{tuples} tuples with {payload_bytes} bytes of data cannot be on a page of this shape")]
     Room {
-        /// Tuples on the page.
+        /// The tuples on the page.
         tuples: u32,
-        /// Bytes of data that the header gives them.
+        /// The bytes of their data, by the header.
         payload_bytes: u32,
     },
-    /// A slot points out of the page's data, or its tuple has the wrong size or place.
+    /// A slot points outside the page's data, or its tuple has the wrong size or place.
     #[error("tuple {tuple} is damaged: its slot says {length} bytes at offset {offset}")]
     Slot {
         /// The tuple's number on the page.
         tuple: usize,
-        /// Where its data would be.
+        /// The offset of its data, by its slot.
         offset: u32,
-        /// How long it would be.
+        /// The length of its data, by its slot.
         length: u32,
     },
-    /// The lengths of all tuples are not what the header says.
-    #[error("the tuples have {sum} bytes of data together, and the header says {payload_bytes}")]
+    /// The sum of the tuples' lengths is not the one in the header.
+    #[error("the page is damaged: its tuples have {sum} bytes together, but its header says {payload_bytes}")]
     Sum {
-        /// Sum of the slots' lengths.
+        /// The sum of the slots' lengths.
         sum: u64,
-        /// What it should be.
+        /// The sum in the header.
         payload_bytes: u32,
     },
-    /// The page was changed after it had been sealed.
-    #[error("the page is damaged: its checksum should be {expected:#018x}, and is {found:#018x}")]
+    /// The page was changed after it was sealed.
+    #[error("the page is damaged: its checksum is {found:#018x} instead of {expected:#018x}")]
     Checksum {
-        /// What the page says.
+        /// The checksum in the header.
         expected: u64,
-        /// What its bytes give.
+        /// The checksum of the bytes.
         found: u64,
     },
-    /// A sealed page was demanded.
+    /// The page is not sealed, but must be.
     #[error("the page has no checksum: seal it before it leaves the process")]
     Unsealed,
 }

@@ -1,8 +1,8 @@
 //! The first 64 bytes of a page.
 
-use super::layout::{Layout, PageShape, PayloadSize};
+use super::layout::{PageLayout, PageShape, PayloadSize};
 
-/// Bytes of the header: one cache line.
+/// The bytes of the header: one cache line.
 pub const HEADER_BYTES: usize = 64;
 /// "AnPg", the first four bytes of every page.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"AnPg");
@@ -11,7 +11,7 @@ pub const VERSION: u16 = 1;
 /// `fixed_bytes` of a page whose tuples have any size.
 pub(super) const ANY_SIZE: u32 = u32::MAX;
 
-/// What the header says. On the page all numbers are little-endian.
+/// The header of a page. On the page all numbers are little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Header {
@@ -19,29 +19,29 @@ pub struct Header {
     pub magic: u32,
     /// [`VERSION`].
     pub version: u16,
-    /// A [`Layout`].
+    /// The [`PageLayout`] as a number.
     pub layout: u16,
-    /// Size of the page.
+    /// The size of the page.
     pub page_bytes: u32,
-    /// Partition of all its tuples.
+    /// The partition of all its tuples.
     pub partition: u32,
-    /// Position among the partition's pages, from 0.
+    /// The position among the partition's pages, from 0.
     pub sequence: u32,
-    /// Tuples that have been given a place.
+    /// The tuples that have a place.
     pub claimed: u32,
-    /// Tuples that have been written; the page may be handed on when all that were claimed are.
+    /// The tuples that are written. The page may be handed on when these are all claimed ones.
     pub completed: u32,
-    /// Bytes of tuple data at the end of the page.
+    /// The bytes of tuple data at the end of the page.
     pub payload_bytes: u32,
-    /// Bytes of every tuple's data, or `u32::MAX` if each has its own size.
+    /// The bytes of every tuple's data, or `u32::MAX` if each has its own size.
     pub fixed_bytes: u32,
-    /// Nothing yet: 0.
+    /// Reserved: 0.
     pub flags: u32,
-    /// What the tuples' data means, as writer and reader agreed.
+    /// The meaning of the tuples' data, on which writer and reader agree.
     pub schema_id: u64,
-    /// Checksum of the page, or 0 while it has none.
+    /// The checksum of the page, or 0 while it has none.
     pub checksum: u64,
-    /// Nothing yet: 0.
+    /// Reserved: 0.
     pub reserved: u64,
 }
 
@@ -54,7 +54,7 @@ const _: () = {
 };
 
 impl Header {
-    /// The header of a page that `tuples` tuples with `payload_bytes` bytes have been written to.
+    /// Creates the header of a page with `tuples` tuples that have `payload_bytes` bytes together.
     pub fn complete(shape: &PageShape, partition: u32, sequence: u32, tuples: u32, payload_bytes: u32) -> Self {
         let fixed_bytes = match shape.payload() {
             PayloadSize::Fixed(bytes) => bytes,
@@ -78,7 +78,7 @@ impl Header {
         }
     }
 
-    /// As it stands on the page.
+    /// Returns the header as the bytes on a page.
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..4].copy_from_slice(&self.magic.to_le_bytes());
@@ -103,7 +103,7 @@ impl Header {
         bytes
     }
 
-    /// Reads what stands on a page. Nothing is checked.
+    /// Reads the header of a page. Nothing is checked.
     pub fn from_bytes(bytes: &[u8; HEADER_BYTES]) -> Self {
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
         let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
@@ -126,12 +126,12 @@ impl Header {
         }
     }
 
-    /// The layout, if it is one.
-    pub fn layout(&self) -> Option<Layout> {
-        [Layout::Slotted, Layout::Compact].into_iter().find(|&layout| layout as u16 == self.layout)
+    /// Returns the layout, if the number is that of one.
+    pub fn layout(&self) -> Option<PageLayout> {
+        [PageLayout::Slotted, PageLayout::Compact].into_iter().find(|&layout| layout as u16 == self.layout)
     }
 
-    /// The payload's size.
+    /// Returns the size of payloads.
     pub fn payload(&self) -> PayloadSize {
         if self.fixed_bytes == ANY_SIZE { PayloadSize::Variable } else { PayloadSize::Fixed(self.fixed_bytes) }
     }

@@ -1,11 +1,11 @@
-//! Reading a page that may come from anywhere: another host, a file, a fuzzer.
+//! A reader of pages that may come from anywhere: another host, a file, a fuzzer.
 
 use super::{
-    GROUP, HEADER_BYTES, Header, Layout, MAGIC, Page, PageError, PageShape, PayloadSize, SLOT_BYTES, VERSION,
+    GROUP, HEADER_BYTES, Header, MAGIC, Page, PageError, PageLayout, PageShape, PayloadSize, SLOT_BYTES, VERSION,
     seal::checksum,
 };
 
-/// A page whose every slot has been checked, so that its tuples can be read without doubt.
+/// A valid page: its header and every slot have been checked.
 ///
 /// ```
 /// use annulus_pages::page::{PageError, PageReader};
@@ -16,18 +16,18 @@ use super::{
 pub struct PageReader<'a> {
     bytes: &'a [u8],
     header: Header,
-    /// The slots that are taken.
+    /// The slots in use.
     slots: &'a [u8],
     slot_bytes: usize,
     payload: PayloadSize,
 }
 
 impl<'a> PageReader<'a> {
-    /// Reads `bytes`, which need not be a page. O(tuples) for a slotted page, O(1) for a compact
-    /// one; if there is a checksum, also one pass over the page.
+    /// Checks `bytes`, which need not be a page. O(tuples) for a slotted page, O(1) for a compact
+    /// one. If there is a checksum, also one pass over the page.
     ///
     /// # Errors
-    /// A [`PageError`] that says what is wrong with them.
+    /// A [`PageError`] that says what is wrong.
     pub fn new(bytes: &'a [u8]) -> Result<Self, PageError> {
         let (header, shape) = checked_header(bytes)?;
         if header.checksum != 0 {
@@ -40,7 +40,7 @@ impl<'a> PageReader<'a> {
         let slot_bytes = shape.slot_bytes();
         let slots = &bytes[HEADER_BYTES..HEADER_BYTES + tuples * slot_bytes];
         let reader = Self { bytes, header, slots, slot_bytes, payload: shape.payload() };
-        if shape.layout() == Layout::Slotted {
+        if shape.layout() == PageLayout::Slotted {
             match shape.payload() {
                 PayloadSize::Fixed(size) => reader.check_fixed_slots(size)?,
                 PayloadSize::Variable => reader.check_slots()?,
@@ -49,42 +49,42 @@ impl<'a> PageReader<'a> {
         Ok(reader)
     }
 
-    /// As [`new`](Self::new), and the page must have been sealed: for bytes that crossed a wire or
-    /// a disk.
+    /// Checks `bytes` like [`new`](Self::new), and that the page was sealed: for bytes from a wire
+    /// or a disk.
     ///
     /// # Errors
-    /// As `new`, or [`PageError::Unsealed`].
+    /// Those of [`new`](Self::new), and [`PageError::Unsealed`].
     pub fn sealed(bytes: &'a [u8]) -> Result<Self, PageError> {
         let page = Self::new(bytes)?;
         if page.header.checksum == 0 { Err(PageError::Unsealed) } else { Ok(page) }
     }
 
-    /// The header, as it stands on the page.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The whole page.
+    /// Returns the whole page.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The slots that are taken.
+    /// Returns the slots in use.
     pub(super) fn slots(&self) -> &'a [u8] {
         self.slots
     }
 
-    /// Number of tuples.
+    /// Returns the number of tuples.
     pub fn len(&self) -> usize {
         self.header.completed as usize
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no tuples.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Key of tuple `index`.
+    /// Returns the key of tuple `index`.
     ///
     /// # Panics
     /// If there is no such tuple.
@@ -93,7 +93,7 @@ impl<'a> PageReader<'a> {
         word(&self.slots[index * self.slot_bytes..], 0)
     }
 
-    /// Data of tuple `index`.
+    /// Returns the data of tuple `index`.
     ///
     /// # Panics
     /// If there is no such tuple.
@@ -112,13 +112,13 @@ impl<'a> PageReader<'a> {
         }
     }
 
-    /// All tuples, key and data, in the order of their slots.
+    /// Returns the key and the data of all tuples, in the order of their slots.
     #[inline]
     pub fn tuples(&self) -> PageTuples<'a> {
         PageTuples { page: *self, next: 0 }
     }
 
-    /// Each tuple lies where its number says.
+    /// Checks that each tuple lies where its number says.
     fn check_fixed_slots(&self, size: u32) -> Result<(), PageError> {
         let mut end = self.header.page_bytes;
         for (tuple, slot) in self.slots.chunks_exact(SLOT_BYTES).enumerate() {
@@ -132,12 +132,12 @@ impl<'a> PageReader<'a> {
         Ok(())
     }
 
-    /// Each tuple lies in the data, and together they are as long.
+    /// Checks that each tuple lies in the data, and that their lengths add up to it.
     fn check_slots(&self) -> Result<(), PageError> {
         let end = u64::from(self.header.page_bytes);
         let start = self.header.page_bytes - self.header.payload_bytes;
         let mut sum = 0;
-        // Groups are judged as a whole, which takes no branch for each slot.
+        // Groups are checked as a whole, without a branch for each slot.
         for (group, slots) in self.slots.chunks(GROUP * SLOT_BYTES).enumerate() {
             let mut inside = true;
             for (offset, length) in slots.chunks_exact(SLOT_BYTES).map(place) {
@@ -162,16 +162,16 @@ impl<'a> PageReader<'a> {
 }
 
 impl Page {
-    /// A reader of the page. O(tuples) for a slotted page.
+    /// Returns a reader of the page. O(tuples) for a slotted page.
     ///
     /// # Errors
-    /// As [`PageReader::new`], if its writer broke the rules.
+    /// Those of [`PageReader::new`], if the page's writer broke the rules.
     pub fn reader(&self) -> Result<PageReader<'_>, PageError> {
         PageReader::new(self.bytes())
     }
 }
 
-/// The tuples of a page: key and data of each.
+/// An iterator over the tuples of a page: key and data of each.
 #[derive(Clone, Debug)]
 pub struct PageTuples<'a> {
     page: PageReader<'a>,
@@ -197,7 +197,7 @@ impl<'a> Iterator for PageTuples<'a> {
         (left, Some(left))
     }
 
-    /// As `next` again and again, faster: the kind of page is decided once.
+    /// Folds all tuples. It is faster than repeated `next`, since it checks the kind of page once.
     #[inline]
     fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, mut f: F) -> B {
         let Self { page, next } = self;
@@ -218,7 +218,7 @@ impl<'a> Iterator for PageTuples<'a> {
 
 impl ExactSizeIterator for PageTuples<'_> {}
 
-/// The header of a page whose slots and data have room on it.
+/// Checks the header, and that slots and data fit on the page.
 fn checked_header(bytes: &[u8]) -> Result<(Header, PageShape), PageError> {
     let start = bytes.first_chunk().ok_or(PageError::Length { bytes: bytes.len(), expected: HEADER_BYTES })?;
     let header = Header::from_bytes(start);
@@ -254,7 +254,7 @@ fn checked_header(bytes: &[u8]) -> Result<(Header, PageShape), PageError> {
     Ok((header, shape))
 }
 
-/// Offset and length of a slot of a slotted page.
+/// Returns the offset and the length in a slot of a slotted page.
 #[inline]
 fn place(slot: &[u8]) -> (u32, u32) {
     (word(slot, 4), word(slot, 8))

@@ -1,21 +1,21 @@
-//! Making a page fit to leave the process.
+//! Sealing a page before it leaves the process.
 
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{HEADER_BYTES, Header, Page, PageError, PageReader};
 
-/// Where the checksum stands in the header.
+/// The offset of the checksum in the header.
 const CHECKSUM_AT: usize = 48;
 
-/// Seals a page: says what its data means, zeroes what lies between slots and data, which was
-/// another page's, and writes the checksum. A sealed page can be sealed again. One pass over the
-/// page at about the speed of memory.
+/// Seals a page: writes the id of its schema, zeroes the bytes between slots and data, which are
+/// left from another page, and writes the checksum. A sealed page can be sealed again. It takes one
+/// pass over the page, at about the speed of memory.
 ///
 /// # Errors
-/// As [`PageReader::new`], if the page's writer broke the rules.
+/// Those of [`PageReader::new`], if the page's writer broke the rules.
 pub fn seal(page: &mut Page, schema_id: u64) -> Result<(), PageError> {
     let free = {
-        // Whatever checksum there is may be outdated.
+        // A former checksum may be outdated.
         let bytes = page.bytes_mut();
         bytes[CHECKSUM_AT..CHECKSUM_AT + 8].fill(0);
         let reader = PageReader::new(bytes)?;
@@ -30,7 +30,8 @@ pub fn seal(page: &mut Page, schema_id: u64) -> Result<(), PageError> {
     Ok(())
 }
 
-/// XXH3 (64 bits) of the page with 0 for the checksum; never 0, which means that there is none.
+/// Returns the XXH3 hash (64 bits) of the page with 0 in place of the checksum. It is never 0,
+/// which means that there is none.
 pub(super) fn checksum(header: &Header, rest: &[u8]) -> u64 {
     let mut hasher = Xxh3::new();
     hasher.update(&Header { checksum: 0, ..*header }.to_bytes());

@@ -1,17 +1,17 @@
-//! Writing tuples to their places on a page. Slots come first and data after them, so that a batch
-//! touches one end of the page at a time (paper, section 3.3.5).
+//! Writing tuples to their places on a page. Slots are written first and data after them, so that a
+//! batch touches one end of the page at a time (paper, section 3.3.5).
 
 use std::{ops::Add, ptr::NonNull, slice};
 
-use super::{Block, GROUP, HEADER_BYTES, Layout, PageShape, PayloadSize, SLOT_BYTES};
+use super::{Block, GROUP, HEADER_BYTES, PageLayout, PageShape, PayloadSize, SLOT_BYTES};
 
-/// Some tuples, by number and by bytes of data. A place on a page is the extent of what lies before
-/// it.
+/// A number of tuples and the bytes of their data. A place on a page is the extent of the tuples
+/// before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Their number.
+    /// The number of tuples.
     pub tuples: usize,
-    /// Their bytes.
+    /// The bytes of their data.
     pub bytes: usize,
 }
 
@@ -24,35 +24,35 @@ impl Add for Extent {
     }
 }
 
-/// The sizes of some tuples' data.
+/// The sizes of the data of consecutive tuples.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes<'a> {
-    /// All have this one.
+    /// The size of all tuples, if they have one size.
     fixed: Option<usize>,
-    /// Else, each its own.
+    /// Otherwise the size of each.
     each: &'a [u32],
 }
 
 impl<'a> Sizes<'a> {
-    /// All have this one.
+    /// Creates sizes that are all `size`.
     #[inline(always)]
     pub fn fixed(size: usize) -> Self {
         Self { fixed: Some(size), each: &[] }
     }
 
-    /// Each its own.
+    /// Creates sizes of which each tuple has its own.
     #[inline(always)]
     pub fn each(sizes: &'a [u32]) -> Self {
         Self { fixed: None, each: sizes }
     }
 
-    /// Whether all have the same.
+    /// Returns whether all tuples have one size.
     #[inline(always)]
     pub fn are_fixed(&self) -> bool {
         self.fixed.is_some()
     }
 
-    /// The sum of the first `tuples`.
+    /// Returns the sum of the first `tuples` sizes.
     #[inline(always)]
     fn sum(&self, tuples: usize) -> usize {
         match self.fixed {
@@ -61,7 +61,7 @@ impl<'a> Sizes<'a> {
         }
     }
 
-    /// Those of the first `tuples` and of the others.
+    /// Returns the sizes of the first `tuples` and of the others.
     #[inline(always)]
     fn split(&self, tuples: usize) -> (Self, Self) {
         let (first, others) = self.each.split_at(if self.are_fixed() { 0 } else { tuples });
@@ -69,18 +69,18 @@ impl<'a> Sizes<'a> {
     }
 }
 
-/// The room that some tuples need.
+/// The room that consecutive tuples need.
 #[derive(Clone, Copy, Debug)]
 pub struct Need<'a> {
-    /// All of them.
+    /// The extent of all of them.
     pub all: Extent,
     /// The size of each.
     pub sizes: Sizes<'a>,
 }
 
 impl Need<'_> {
-    /// The first of the tuples, as many as fit on a page at this place. O(1) if all fit or have one
-    /// size.
+    /// Returns the extent of the first tuples that fit on a page at this place. O(1) if all fit or
+    /// have one size.
     #[inline(always)]
     pub fn fitting(&self, shape: &PageShape, at: Extent) -> Extent {
         if let Some(size) = self.sizes.fixed {
@@ -93,14 +93,14 @@ impl Need<'_> {
         }
     }
 
-    /// The first `tuples` of them.
+    /// Returns the extent of the first `tuples`.
     #[inline(always)]
     pub fn first(&self, tuples: usize) -> Extent {
         let bytes = if tuples == self.all.tuples { self.all.bytes } else { self.sizes.sum(tuples) };
         Extent { tuples, bytes }
     }
 
-    /// All but the first.
+    /// Returns the need of the tuples after `first`.
     #[inline(always)]
     pub fn after(&self, first: Extent) -> Self {
         let all = Extent { tuples: self.all.tuples - first.tuples, bytes: self.all.bytes - first.bytes };
@@ -108,7 +108,7 @@ impl Need<'_> {
     }
 }
 
-/// How much of tuples of these sizes fits on a page at this place.
+/// Returns the extent of the first tuples of these sizes that fit on a page at this place.
 fn fitting(sizes: impl Iterator<Item = usize>, shape: &PageShape, at: Extent) -> Extent {
     let mut first = Extent::default();
     for bytes in sizes {
@@ -121,37 +121,37 @@ fn fitting(sizes: impl Iterator<Item = usize>, shape: &PageShape, at: Extent) ->
     first
 }
 
-/// Tuples of one partition, laid out as on a page: keys upwards, data downwards.
+/// Consecutive tuples of one partition, laid out as on a page: keys upwards, data downwards.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
     keys: &'a [u32],
     sizes: Sizes<'a>,
-    /// The first tuple's data stands last.
+    /// The data, with the first tuple's last.
     data: &'a [u8],
 }
 
 impl<'a> Run<'a> {
-    /// Tuples with these keys, sizes and data; as many sizes as keys, and as many bytes as they
-    /// say.
+    /// Creates a run of tuples with these keys, sizes and data. There is a size for each key, and
+    /// the data has the sum of the sizes.
     #[inline(always)]
     pub fn new(keys: &'a [u32], sizes: Sizes<'a>, data: &'a [u8]) -> Self {
         debug_assert_eq!(sizes.sum(keys.len()), data.len());
         Self { keys, sizes, data }
     }
 
-    /// The room it needs.
+    /// Returns the room that it needs.
     #[inline(always)]
     pub fn need(&self) -> Need<'a> {
         Need { all: Extent { tuples: self.keys.len(), bytes: self.data.len() }, sizes: self.sizes }
     }
 
-    /// Whether it has no tuples.
+    /// Returns whether it has no tuples.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Its first tuples, and the others.
+    /// Returns the first tuples and the others.
     #[inline(always)]
     pub fn split(&self, first: Extent) -> (Self, Self) {
         let (keys, other_keys) = self.keys.split_at(first.tuples);
@@ -165,7 +165,7 @@ impl<'a> Run<'a> {
 ///
 /// # Safety
 /// `page` is a block of the shape's size. The place has room for the run ([`Need::fitting`]), and
-/// nobody else reads or writes it.
+/// no other thread reads or writes it.
 #[inline(always)]
 pub unsafe fn run(page: NonNull<u8>, shape: &PageShape, at: Extent, run: &Run<'_>) {
     debug_assert!(shape.fits(at.tuples + run.keys.len(), at.bytes + run.data.len()));
@@ -173,13 +173,13 @@ pub unsafe fn run(page: NonNull<u8>, shape: &PageShape, at: Extent, run: &Run<'_
     // SAFETY: the caller promises room for the slots behind `at.tuples` others.
     let slots = unsafe { page.add(HEADER_BYTES + at.tuples * shape.slot_bytes()) };
     match (shape.layout(), run.sizes) {
-        (Layout::Compact, _) => {
-            // SAFETY: the slots are this caller's, and the memory is initialised; pages are aligned to 64
-            // bytes, so slots are to 4.
+        (PageLayout::Compact, _) => {
+            // SAFETY: the slots are this caller's, and the memory is initialised. Pages are aligned to 64
+            // bytes, so slots are aligned to 4.
             let slots = unsafe { slice::from_raw_parts_mut(slots.cast::<u32>().as_ptr(), run.keys.len()) };
             slots.iter_mut().zip(run.keys).for_each(|(slot, key)| *slot = key.to_le());
         }
-        (Layout::Slotted, sizes) => {
+        (PageLayout::Slotted, sizes) => {
             // SAFETY: as above.
             let slots = unsafe { slice::from_raw_parts_mut(slots.cast::<Slot>().as_ptr(), run.keys.len()) };
             match sizes.fixed {
@@ -193,7 +193,7 @@ pub unsafe fn run(page: NonNull<u8>, shape: &PageShape, at: Extent, run: &Run<'_
     unsafe { page.add(end - run.data.len()).copy_from_nonoverlapping(data, run.data.len()) };
 }
 
-/// Key, offset and length.
+/// A slot: key, offset and length.
 type Slot = [u32; 3];
 const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
 
@@ -201,13 +201,13 @@ const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
 fn fixed_slots(slots: &mut [Slot], keys: &[u32], end: u32, size: u32) {
     #[cfg(target_arch = "x86_64")]
     if keys.len() >= GROUP && std::arch::is_x86_feature_detected!("avx512f") {
-        // SAFETY: the feature is there.
+        // SAFETY: the machine has the feature.
         return unsafe { fixed_slots_avx512(slots, keys, end, size) };
     }
     fixed_slots_from(0, slots, keys, end, size);
 }
 
-/// `fixed_slots` for the tuples from `first` on.
+/// Does the work of `fixed_slots` for the tuples from `first` on.
 #[inline]
 fn fixed_slots_from(first: usize, slots: &mut [Slot], keys: &[u32], end: u32, size: u32) {
     for ((slot, &key), index) in slots[first..].iter_mut().zip(&keys[first..]).zip(first as u32 + 1..) {
@@ -215,7 +215,7 @@ fn fixed_slots_from(first: usize, slots: &mut [Slot], keys: &[u32], end: u32, si
     }
 }
 
-/// Sixteen slots are three vectors. Compilers scatter their words instead.
+/// Writes sixteen slots as three vectors. Compilers would scatter their words instead.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 fn fixed_slots_avx512(slots: &mut [Slot], keys: &[u32], end: u32, size: u32) {
@@ -231,7 +231,7 @@ fn fixed_slots_avx512(slots: &mut [Slot], keys: &[u32], end: u32, size: u32) {
         }
         lanes
     };
-    // The words that are lengths, of each vector.
+    // The words of each vector that are lengths.
     const LENGTHS: [u16; 3] = [0b0100_1001_0010_0100, 0b0010_0100_1001_0010, 0b1001_0010_0100_1001];
     let lengths = _mm512_set1_epi32(size as i32);
     let steps = _mm512_mullo_epi32(lengths, _mm512_set_epi32(16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1));
@@ -262,8 +262,8 @@ fn each_slots(slots: &mut [Slot], keys: &[u32], end: u32, sizes: &[u32]) {
     }
 }
 
-/// Moves as many of the last tuples of one page as fit to the end of another; where each ends is
-/// given. Returns what was moved.
+/// Moves as many of the last tuples of one page as fit to the end of another one. The end of each
+/// is given. Returns the extent of the moved tuples.
 pub fn move_last(shape: &PageShape, from: (&Block, Extent), to: (&mut Block, Extent)) -> Extent {
     let ((from, from_end), (to, to_end)) = (from, to);
     let (from, to) = (from.as_slice(), to.as_mut_slice());
@@ -283,7 +283,7 @@ pub fn move_last(shape: &PageShape, from: (&Block, Extent), to: (&mut Block, Ext
     new_slots.copy_from_slice(&from[slot(first)..slot(from_end.tuples)]);
     // Data keeps its order, so all offsets move by the same.
     let (old, new) = (shape.page_bytes() - from_end.bytes, shape.page_bytes() - to_end.bytes - moved.bytes);
-    if shape.layout() == Layout::Slotted {
+    if shape.layout() == PageLayout::Slotted {
         for slot in new_slots.chunks_exact_mut(SLOT_BYTES) {
             let offset = word(slot, 4).wrapping_sub(old as u32).wrapping_add(new as u32);
             slot[4..8].copy_from_slice(&offset.to_le_bytes());
@@ -293,7 +293,7 @@ pub fn move_last(shape: &PageShape, from: (&Block, Extent), to: (&mut Block, Ext
     moved
 }
 
-/// The little-endian word at `at`.
+/// Returns the little-endian word at `at`.
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }

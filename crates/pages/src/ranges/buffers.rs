@@ -1,4 +1,4 @@
-//! A small buffer for each lane, in which tuples collect until they are worth a copy to a page.
+//! A small buffer for each partition. Tuples collect in it until they are worth a copy to a page.
 
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error},
@@ -10,36 +10,37 @@ use std::{
 
 use crate::{memory::Region, page::GROUP};
 
-/// Bytes that all buffers of a writer may take: a core's second-level cache, or its part of the
-/// third. What does not fit in the second is still worth it: scattered stores past the cache gain
-/// more from being long than the buffers lose.
+/// The bytes that all buffers of a writer may take: a core's second-level cache, or its part of the
+/// third. Buffers beyond the second-level cache are still worth it: scattered stores past the cache
+/// gain more from their length than the buffers lose.
 const BYTES: usize = 2 << 20;
-/// Most tuples of a buffer.
+/// The most tuples of a buffer.
 const MOST: usize = 128;
 
-/// Buffers for tuples of one size. Position `lane * room + i` is tuple `i` of a lane's buffer.
-/// Payloads lie as on the page, downwards: that of tuple `i` at `lane * room + (room - 1 - i)`.
+/// Buffers for tuples of one size. Position `partition * room + i` is tuple `i` of a partition's
+/// buffer. Payloads lie as on the page, downwards: that of tuple `i` at `partition * room + (room -
+/// 1 - i)`.
 #[derive(Debug)]
 pub(super) struct Buffers {
-    /// Tuples of a buffer, a power of two.
+    /// The tuples of a buffer, a power of two.
     pub(super) room: usize,
     pub(super) keys: Lines,
     pub(super) data: Lines,
-    /// Each lane's next position.
+    /// The next position of each partition.
     pub(super) fill: Table<u32>,
 }
 
 impl Buffers {
-    pub(super) fn new(lanes: usize, size: usize) -> Self {
-        let fitting = BYTES / (lanes * (size + 4)).max(1);
+    pub(super) fn new(partitions: usize, size: usize) -> Self {
+        let fitting = BYTES / (partitions * (size + 4)).max(1);
         let room = if fitting < 2 * GROUP { GROUP } else { (fitting / 2 + 1).next_power_of_two().min(MOST) };
-        let fill = Table::new(lanes, |lane| (lane * room) as u32);
-        Self { room, keys: Lines::new(lanes * room * 4), data: Lines::new(lanes * room * size), fill }
+        let fill = Table::new(partitions, |partition| (partition * room) as u32);
+        Self { room, keys: Lines::new(partitions * room * 4), data: Lines::new(partitions * room * size), fill }
     }
 }
 
-/// What a writer keeps for each lane, in cache lines of its own: what two writers write all the
-/// time must not share one.
+/// A value for each partition, in cache lines of its own: values that two writers write constantly
+/// must not share a line.
 #[derive(Debug)]
 pub(super) struct Table<T> {
     lines: Lines,
@@ -52,7 +53,7 @@ impl<T: Copy> Table<T> {
         const { assert!(align_of::<T>() <= 64) };
         let lines = Lines::new(len * size_of::<T>());
         for index in 0..len {
-            // SAFETY: there is room for so many, aligned to cache lines.
+            // SAFETY: there is room for `len` values, aligned to cache lines.
             unsafe { lines.start().cast::<T>().add(index).write(value(index)) };
         }
         Self { lines, len, of: PhantomData }
@@ -63,27 +64,27 @@ impl<T> Deref for Table<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: so many were written.
+        // SAFETY: `len` values were written.
         unsafe { slice::from_raw_parts(self.lines.start().cast(), self.len) }
     }
 }
 
 impl<T> DerefMut for Table<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: so many were written.
+        // SAFETY: `len` values were written.
         unsafe { slice::from_raw_parts_mut(self.lines.start().cast(), self.len) }
     }
 }
 
-/// Zeroed bytes, aligned to cache lines, and on huge pages if they are many: buffers are written
-/// all over the place.
+/// Zeroed bytes, aligned to cache lines. Many bytes are on huge pages, because buffers are written
+/// in random order.
 #[derive(Debug)]
 pub(super) enum Lines {
     Small(Small),
     Large(Region),
 }
 
-/// From here on memory is mapped.
+/// The number of bytes from which memory is mapped.
 const LARGE_BYTES: usize = 128 << 10;
 
 impl Lines {
@@ -104,7 +105,7 @@ impl Lines {
     }
 }
 
-/// Bytes from the heap.
+/// Zeroed bytes from the heap.
 #[derive(Debug)]
 pub(super) struct Small {
     start: NonNull<u8>,

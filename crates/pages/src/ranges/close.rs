@@ -1,63 +1,63 @@
-//! The end of a shuffle: pages that are not complete become full ones and a last one. Runs in the
-//! last writer, alone.
+//! The end of a shuffle: incomplete pages become full pages and a last one. It runs in the last
+//! writer, alone.
 //!
-//! A page is incomplete because it is the lane's current one, or because a writer left part of a
-//! claim unwritten. The fullest pages are kept, and tuples of the others fill them (the idea of the
+//! A page is incomplete if it is the partition's current one, or if a writer left part of a claim
+//! unwritten. The fullest pages are kept, and tuples of the others fill them (the idea of the
 //! paper's merge, section 3.3.4).
 
 use std::{cmp::Reverse, collections::BTreeSet, ops::Range};
 
 use super::{
-    shared::{Hole, Lane, PageSink, Shared},
+    shared::{Hole, PageSink, PartitionState, Shared},
     state::PageId,
 };
-use crate::page::{HEADER_BYTES, Layout, PayloadSize, SLOT_BYTES};
+use crate::page::{HEADER_BYTES, PageLayout, PayloadSize, SLOT_BYTES};
 
-/// A page that is not complete, and which of its tuples are written.
-struct Part {
+/// A page that is not complete, and its written tuples.
+struct Incomplete {
     page: PageId,
     live: Vec<Range<u32>>,
     tuples: u32,
 }
 
-/// Tuples of one page, or room for them.
-struct Run {
+/// A range of slots of one page, with tuples or free.
+struct Slots {
     page: PageId,
     tuples: Range<u32>,
 }
 
-/// Hands on the last pages of all lanes, unless the shuffle has failed. What is not handed on goes
-/// back, if the sink panics, too.
+/// Hands on the last pages of all partitions, unless the shuffle has failed. Pages that are not
+/// handed on go back, also if the sink panics.
 pub(super) fn close_all<S: PageSink>(shared: &Shared<S>) {
-    let mut open = OpenLanes { shared, lanes: 0..shared.lanes() };
+    let mut open = OpenPartitions { shared, partitions: 0..shared.partition_count() };
     while !shared.has_failed()
-        && let Some(lane) = open.lanes.next()
+        && let Some(partition) = open.partitions.next()
     {
-        close(shared, lane);
+        close(shared, partition);
     }
 }
 
-/// Lanes that are neither closed nor discarded.
-struct OpenLanes<'a, S: PageSink> {
+/// The partitions that are neither closed nor discarded.
+struct OpenPartitions<'a, S: PageSink> {
     shared: &'a Shared<S>,
-    lanes: Range<usize>,
+    partitions: Range<usize>,
 }
 
-impl<S: PageSink> Drop for OpenLanes<'_, S> {
+impl<S: PageSink> Drop for OpenPartitions<'_, S> {
     fn drop(&mut self) {
-        self.lanes.by_ref().for_each(|lane| discard(self.shared, lane));
+        self.partitions.by_ref().for_each(|partition| discard(self.shared, partition));
     }
 }
 
-/// Hands on the lane's last pages.
-fn close<S: PageSink>(shared: &Shared<S>, lane: usize) {
-    let lane_state = &mut shared.lane(lane);
-    let parts = incomplete(shared, lane, lane_state);
-    settle(shared, lane, lane_state, parts);
+/// Hands on the last pages of a partition.
+fn close<S: PageSink>(shared: &Shared<S>, partition: usize) {
+    let partition_state = &mut shared.partition(partition);
+    let parts = incomplete(shared, partition, partition_state);
+    settle(shared, partition, partition_state, parts);
 }
 
-/// Closes up the `holes` of a complete page; its tuples keep their order. Returns their number and
-/// their payloads' bytes.
+/// Closes up the `holes` of a complete page. Its tuples keep their order. Returns their number and
+/// the bytes of their payloads.
 pub(super) fn close_up<S: PageSink>(shared: &Shared<S>, page: PageId, mut holes: Vec<Hole>) -> (u32, u32) {
     let PayloadSize::Fixed(size) = shared.shape.payload() else { unreachable!("tuples of any size leave no holes") };
     holes.sort_by_key(|hole| hole.start);
@@ -65,19 +65,30 @@ pub(super) fn close_up<S: PageSink>(shared: &Shared<S>, page: PageId, mut holes:
     for live in part(shared, page, &holes).live {
         let tuples = end..end + (live.end - live.start);
         end = tuples.end;
-        let (from, to) = (Run { page, tuples: live }, Run { page, tuples });
-        // SAFETY: the page is complete, and so this thread's alone.
+        let (from, to) = (Slots { page, tuples: live }, Slots { page, tuples });
+        // SAFETY: the page is complete, so this thread owns it alone.
         unsafe { copy_tuples(shared, size as usize, &from, &to, to.tuples.len()) };
     }
     (end, end * size)
 }
 
 /// Fills the fullest of the pages with the tuples of the others, and hands them on.
-fn settle<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lane, mut parts: Vec<Part>) {
+fn settle<S: PageSink>(
+    shared: &Shared<S>,
+    partition: usize,
+    partition_state: &mut PartitionState,
+    mut parts: Vec<Incomplete>,
+) {
     let PayloadSize::Fixed(size) = shared.shape.payload() else {
-        // Claims of tuples of any size are written at once, so that there are no holes.
-        for Part { page, tuples, .. } in parts {
-            shared.number(lane, lane_state, shared.pool.block(page), tuples, shared.state.claimed(page).bytes());
+        // Claims of tuples of any size are written at once, so there are no holes.
+        for Incomplete { page, tuples, .. } in parts {
+            shared.number(
+                partition,
+                partition_state,
+                shared.pool.block(page),
+                tuples,
+                shared.state.claimed(page).bytes(),
+            );
         }
         return;
     };
@@ -87,43 +98,47 @@ fn settle<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lane, m
     let (mut room, mut movable) = (Vec::new(), Vec::new());
     let mut kept = Vec::new();
     for part in parts {
-        // What this page will hold, from its first slot on.
+        // The number of tuples that this page will hold, from its first slot on.
         let target = rest.min(capacity);
         rest -= target;
         let beyond = part.live.iter().map(|live| live.start.max(target)..live.end).filter(|run| !run.is_empty());
-        movable.extend(beyond.map(|tuples| Run { page: part.page, tuples }));
+        movable.extend(beyond.map(|tuples| Slots { page: part.page, tuples }));
         let mut next = 0;
         for (start, end) in part.live.iter().map(|live| (live.start, live.end)).chain([(target, target)]) {
             let gap = next..start.min(target);
             if !gap.is_empty() {
-                room.push(Run { page: part.page, tuples: gap });
+                room.push(Slots { page: part.page, tuples: gap });
             }
             next = end;
         }
         kept.push((part.page, target));
     }
     fill(shared, size as usize, room, movable);
-    // Blocks, so that those behind one at which the sink panics go back.
+    // As blocks, so that they go back if the sink panics at an earlier one.
     let blocks: Vec<_> = kept.into_iter().map(|(page, tuples)| (shared.pool.block(page), tuples)).collect();
     for (block, tuples) in blocks {
-        shared.number(lane, lane_state, block, tuples, tuples * size);
+        shared.number(partition, partition_state, block, tuples, tuples * size);
     }
 }
 
-/// Gives back the pages of a lane that are not complete, or wait for such.
-fn discard<S: PageSink>(shared: &Shared<S>, lane: usize) {
-    let lane_state = &mut shared.lane(lane);
-    let incomplete = incomplete(shared, lane, lane_state).into_iter().map(|part| part.page);
-    // Pages that wait may have holes, too.
-    let pages: BTreeSet<PageId> = incomplete.chain(lane_state.take_parked()).collect();
+/// Gives back the pages of a partition that are incomplete or wait for such pages.
+fn discard<S: PageSink>(shared: &Shared<S>, partition: usize) {
+    let partition_state = &mut shared.partition(partition);
+    let incomplete = incomplete(shared, partition, partition_state).into_iter().map(|part| part.page);
+    // Pages that wait may also have holes.
+    let pages: BTreeSet<PageId> = incomplete.chain(partition_state.take_parked()).collect();
     pages.into_iter().for_each(|page| shared.pool.give_back_number(page));
 }
 
-fn incomplete<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lane) -> Vec<Part> {
-    let mut holes = std::mem::take(&mut lane_state.holes);
+fn incomplete<S: PageSink>(
+    shared: &Shared<S>,
+    partition: usize,
+    partition_state: &mut PartitionState,
+) -> Vec<Incomplete> {
+    let mut holes = std::mem::take(&mut partition_state.holes);
     holes.sort_by_key(|hole| (hole.page, hole.start));
-    let last = shared.state.last(lane);
-    let mut parts: Vec<Part> =
+    let last = shared.state.last(partition);
+    let mut parts: Vec<Incomplete> =
         holes.chunk_by(|a, b| a.page == b.page).map(|holes| part(shared, holes[0].page, holes)).collect();
     if let Some((page, _)) = last
         && parts.iter().all(|part| part.page != page)
@@ -133,7 +148,7 @@ fn incomplete<S: PageSink>(shared: &Shared<S>, lane: usize, lane_state: &mut Lan
     parts
 }
 
-fn part<S: PageSink>(shared: &Shared<S>, page: PageId, holes: &[Hole]) -> Part {
+fn part<S: PageSink>(shared: &Shared<S>, page: PageId, holes: &[Hole]) -> Incomplete {
     let claimed = shared.state.claimed(page).tuples();
     let mut live = Vec::new();
     let mut next = 0;
@@ -144,13 +159,13 @@ fn part<S: PageSink>(shared: &Shared<S>, page: PageId, holes: &[Hole]) -> Part {
         next = end;
     }
     let tuples = live.iter().map(|run| run.end - run.start).sum();
-    Part { page, live, tuples }
+    Incomplete { page, live, tuples }
 }
 
-/// Moves tuples into the room; there are as many as there is room for.
-fn fill<S: PageSink>(shared: &Shared<S>, size: usize, room: Vec<Run>, movable: Vec<Run>) {
+/// Moves tuples into the room. There are as many tuples as free slots.
+fn fill<S: PageSink>(shared: &Shared<S>, size: usize, room: Vec<Slots>, movable: Vec<Slots>) {
     let mut movable = movable.into_iter();
-    let mut from = Run { page: 0, tuples: 0..0 };
+    let mut from = Slots { page: 0, tuples: 0..0 };
     for mut to in room {
         while !to.tuples.is_empty() {
             if from.tuples.is_empty() {
@@ -161,7 +176,7 @@ fn fill<S: PageSink>(shared: &Shared<S>, size: usize, room: Vec<Run>, movable: V
                 from = next;
             }
             let count = to.tuples.len().min(from.tuples.len()) as u32;
-            // SAFETY: both runs are on pages of this lane that nobody else uses any more.
+            // SAFETY: both ranges are on pages of this partition that no other thread uses any more.
             unsafe { copy_tuples(shared, size, &from, &to, count as usize) };
             from.tuples.start += count;
             to.tuples.start += count;
@@ -169,24 +184,24 @@ fn fill<S: PageSink>(shared: &Shared<S>, size: usize, room: Vec<Run>, movable: V
     }
 }
 
-/// Copies the first `count` tuples of a run over those of another.
+/// Copies the first `count` tuples of a range to another range.
 ///
 /// # Safety
-/// Both runs are on pages of this shuffle, have so many tuples, and are the caller's alone.
-unsafe fn copy_tuples<S: PageSink>(shared: &Shared<S>, size: usize, from: &Run, to: &Run, count: usize) {
+/// Both ranges are on pages of this shuffle, have `count` slots, and belong to the caller alone.
+unsafe fn copy_tuples<S: PageSink>(shared: &Shared<S>, size: usize, from: &Slots, to: &Slots, count: usize) {
     let shape = &shared.shape;
     let slot = shape.slot_bytes();
-    let place = |run: &Run| {
+    let place = |run: &Slots| {
         let first = run.tuples.start as usize;
         (shared.address(run.page).as_ptr(), HEADER_BYTES + first * slot, shape.page_bytes() - (first + count) * size)
     };
     let (from, from_slot, from_data) = place(from);
     let (to, to_slot, to_data) = place(to);
-    // SAFETY: the caller's promises; slots and data are where the shape has them.
+    // SAFETY: the caller's promises, and slots and data are where the shape has them.
     unsafe {
         to.add(to_slot).copy_from(from.add(from_slot), count * slot);
         to.add(to_data).copy_from(from.add(from_data), count * size);
-        if shape.layout() == Layout::Slotted {
+        if shape.layout() == PageLayout::Slotted {
             for index in 0..count {
                 let offset = (to_data + (count - 1 - index) * size) as u32;
                 to.add(to_slot + index * SLOT_BYTES + 4).cast::<[u8; 4]>().write(offset.to_le_bytes());

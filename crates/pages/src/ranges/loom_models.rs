@@ -1,6 +1,6 @@
-//! Models of the claims and of the free list, run by loom through every interleaving up to a number
-//! of preemptions. Slots are cells that loom watches, so a page that is handed on before its tuples
-//! can be seen fails the model, and so does one that is used again too early.
+//! Models of the claims and of the free list. Loom runs them through every interleaving up to a
+//! number of preemptions. Slots are cells that loom watches. So a page that is handed on before its
+//! tuples are visible fails the model, and so does one that is used again too early.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ struct Model {
     state: State,
     free: FreeList,
     pages: Vec<[UnsafeCell<u32>; CAPACITY as usize]>,
-    /// Tuples of pages that were taken out, by the turn of their page and their slot; checked when
-    /// the model ends.
+    /// The tuples of pages that were taken out, by the turn of their page and their slot. They are
+    /// checked when the model ends.
     taken: std::sync::Mutex<Vec<(u32, u32, u32)>>,
 }
 
-// SAFETY: each slot is written under the claim on it alone, and read by whoever takes the page out.
+// SAFETY: each slot is written under its claim, and read by the thread that takes the page out.
 unsafe impl Sync for Model {}
 // SAFETY: as above.
 unsafe impl Send for Model {}
@@ -36,21 +36,21 @@ impl Supply for Model {
 }
 
 impl Model {
-    fn new(lanes: usize, pages: u32) -> Arc<Self> {
+    fn new(partitions: usize, pages: u32) -> Arc<Self> {
         let free = FreeList::new(pages as usize);
         (0..pages).for_each(|page| free.push(page));
         let cells = || std::array::from_fn(|_| UnsafeCell::new(0));
-        let state = State::new(lanes, pages as usize);
+        let state = State::new(partitions, pages as usize);
         Arc::new(Self { state, free, pages: (0..pages).map(|_| cells()).collect(), taken: Default::default() })
     }
 
-    fn claim(&self, lane: usize, wanted: u32) -> Claim {
+    fn claim(&self, partition: usize, wanted: u32) -> Claim {
         let plan = |before: Claimed| {
             let tuples = wanted.min(CAPACITY - before.tuples());
             Part { tuples, bytes: tuples, closes: before.tuples() + tuples == CAPACITY }
         };
         loop {
-            match self.state.claim(lane, self, plan) {
+            match self.state.claim(partition, self, plan) {
                 Some((claim, outcome)) => {
                     assert_eq!(outcome, Outcome::Pending, "the claim is not written");
                     return claim;
@@ -60,8 +60,8 @@ impl Model {
         }
     }
 
-    /// Writes and completes the first `count` tuples of a claim; takes the page out if that makes
-    /// it complete.
+    /// Writes and completes the first `count` tuples of a claim. Takes the page out if that
+    /// completes it.
     fn write(&self, claim: Claim, count: u32, value: u32) {
         for slot in claim.before.tuples()..claim.before.tuples() + count {
             // SAFETY: claimed.
@@ -83,9 +83,9 @@ impl Model {
     }
 
     /// All tuples that were placed, by page and slot, once every thread has ended.
-    fn placed(&self, lanes: usize) -> Vec<u32> {
-        for lane in 0..lanes {
-            if let Some((page, claimed)) = self.state.last(lane) {
+    fn placed(&self, partitions: usize) -> Vec<u32> {
+        for partition in 0..partitions {
+            if let Some((page, claimed)) = self.state.last(partition) {
                 self.take_out(page, claimed.tuples());
             }
         }
@@ -95,8 +95,8 @@ impl Model {
     }
 
     /// The same by value.
-    fn tuples(&self, lanes: usize) -> Vec<u32> {
-        let mut tuples = self.placed(lanes);
+    fn tuples(&self, partitions: usize) -> Vec<u32> {
+        let mut tuples = self.placed(partitions);
         tuples.sort_unstable();
         tuples
     }
@@ -108,8 +108,8 @@ fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     builder.check(body);
 }
 
-/// Two writers on one lane, pages used again as soon as they were taken out; the turns of the pages
-/// keep each writer's order.
+/// Two writers on one partition, pages used again as soon as they were taken out; the turns of the
+/// pages keep each writer's order.
 #[test]
 fn every_tuple_is_taken_out_once() {
     model(3, || {
@@ -144,9 +144,9 @@ fn a_page_is_shut_beside_claims() {
     });
 }
 
-/// Pages go from one lane to another.
+/// Pages go from one partition to another.
 #[test]
-fn pages_move_between_lanes() {
+fn pages_move_between_partitions() {
     model(3, || {
         let model = Model::new(2, 3);
         let other = {

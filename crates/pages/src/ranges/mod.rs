@@ -1,11 +1,12 @@
-//! Our own way onto pages.
+//! The shuffle onto pages: writers claim ranges of each partition's current page.
 //!
-//! Tuples collect in a small buffer for each partition, one set of them a thread. A full buffer is
-//! copied, in whole cache lines and past the cache, to a part of the partition's current page that
-//! the thread has claimed; claims are large, so that the shared state is touched rarely, and grow
-//! with the partition, so that little is left unwritten in the end. Pages come from a [`Pool`],
-//! recycled and never zeroed. A page goes to the [`PageSink`] when it is full and all its tuples
-//! are written, while others fill. `PROTOCOL.md` has the rules.
+//! Each thread has a small buffer for each partition, in which tuples collect. It copies a full
+//! buffer, in whole cache lines and past the cache, to a claimed part of the partition's current
+//! page. Claims are large, so that the shared state is rarely touched. They grow with the
+//! partition, so that little is left unwritten in the end. Pages come from a [`Pool`], recycled and
+//! never zeroed. A page goes to the [`PageSink`] when it is full and all its tuples are written,
+//! while others fill. `PROTOCOL.md` has the rules. [`stream`](crate::stream()) is the usual entry:
+//! it hands the pages to consumers.
 
 mod buffers;
 mod close;
@@ -34,36 +35,40 @@ use crate::{
     page::PageShape,
 };
 
-/// How pages are written.
+/// The way in which pages are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Stores {
-    /// Past the cache if the pool is larger than caches are.
+    /// Past the cache if the pool is larger than usual caches.
     #[default]
     Auto,
-    /// Past the cache: for pages that nobody reads soon.
+    /// Past the cache, for pages that are not read soon.
     PastCache,
-    /// Through the cache: for pages that are read at once.
+    /// Through the cache, for pages that are read at once.
     Cached,
 }
 
-/// In which order the pages of a partition go to the sink.
+/// The order in which the pages of a partition go to the sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PageOrder {
-    /// As they become complete: full pages go on while a slow writer holds another one back. In the
-    /// end tuples are moved, so that all pages but a partition's last are full.
+    /// In the order of completion. Full pages go on while a slow writer holds another one back. In
+    /// the end tuples are moved, so that all pages except a partition's last are full.
     #[default]
     Completed,
-    /// As they were begun, so that the tuples of each writer come in the order in which it wrote
-    /// them. A page waits for those before it: a writer that is given nothing should
-    /// [flush](Writer::flush), or it holds the others' pages back, and a pool's end. Pages that
-    /// a writer ends on, or on which it waits for memory, need not be full.
+    /// In the order in which they were begun, so that each writer's tuples keep their order. A page
+    /// waits for those before it. So a writer without input should [flush](Writer::flush):
+    /// otherwise it holds the others' pages back, until the pool may be exhausted. Pages on
+    /// which a writer ends, or waits for memory, need not be full.
     Written,
 }
 
-/// Bytes of a page that suit a shuffle into so many partitions: large pages while there are few
-/// partitions, since a page costs a turn of its lane; small ones when there are many, since each
-/// partition has one that is not full. A partition's open page then takes up to 32 MiB altogether
-/// for 32 partitions, and 256 MiB for 1,024, where pages of 5 MiB would take 5 GiB.
+/// Returns the bytes of a page that suit a shuffle into this number of partitions.
+///
+/// With few partitions, pages are large, since each page costs a turn of its partition. With many
+/// partitions they are small, since each partition has a page that is not full. These open pages
+/// take up to 32 MiB together for 32 partitions, and 256 MiB for 1,024. Pages of 5 MiB would take 5
+/// GiB.
 pub fn default_page_bytes(partitions: usize) -> usize {
     match partitions {
         0..=32 => 1 << 20,
@@ -72,18 +77,19 @@ pub fn default_page_bytes(partitions: usize) -> usize {
     }
 }
 
-/// Pools from here on are larger than the caches of most machines.
+/// The bytes of a pool from which it is larger than the caches of most machines.
 const LARGE_POOL_BYTES: usize = 32 << 20;
 
-/// A shuffle into `partitions` partitions with `writers` writers, one for each thread. Pages of
-/// `shape` come from `pool`, which needs at least one for each partition, and go to `sink` when
-/// complete.
+/// Creates a shuffle into `partitions` partitions with `writers` writers, one for each thread.
+/// Pages of `shape` come from `pool`, which needs at least one for each partition. They go to
+/// `sink` when they are complete.
 ///
-/// Memory: the pages, and 0.5 to 2 MiB of buffers a writer (more from about 1,000 partitions with
-/// large tuples on).
+/// It takes the memory of the pages, and 0.5 to 2 MiB of buffers for each writer (more with large
+/// tuples from about 1,000 partitions on).
 ///
 /// # Errors
-/// If the pool's pages have another size, or it has fewer than there are partitions, or 2^19 and
+/// [`PagesError::Shape`] if the pool's pages do not have the size of the shape.
+/// [`PagesError::Option`] if the pool has fewer pages than there are partitions, or 2^19 pages and
 /// more with [`PageOrder::Written`].
 pub fn shuffle<S: PageSink>(
     partitions: Modulo,
@@ -95,17 +101,16 @@ pub fn shuffle<S: PageSink>(
     sink: S,
 ) -> Result<Vec<Writer<S>>, PagesError> {
     if pool.page_bytes() != shape.page_bytes() {
-        let reason = "the pool's pages must have the shape's size";
+        let reason = "the pool's pages must have the size of the shape";
         return Err(PagesError::Shape { page_bytes: pool.page_bytes(), reason });
     }
     if pool.limit() < partitions.consumers() {
         let reason = "the pool needs at least one page for each partition: raise its limit, or use smaller pages";
-        return Err(PagesError::Option { option: "pages of the pool", value: pool.limit(), reason });
+        return Err(PagesError::Option { option: "number of pages in the pool", value: pool.limit(), reason });
     }
     if order == PageOrder::Written && pool.limit() >= TURNS {
-        let reason =
-            "pages are told apart by their turns only below 524,288 of them, for PageOrder::Written: use larger ones";
-        return Err(PagesError::Option { option: "pages of the pool", value: pool.limit(), reason });
+        let reason = "with PageOrder::Written a pool has fewer than 524,288 pages: use larger pages";
+        return Err(PagesError::Option { option: "number of pages in the pool", value: pool.limit(), reason });
     }
     let past_cache = match stores {
         Stores::Auto => pool.limit() * pool.page_bytes() > LARGE_POOL_BYTES,

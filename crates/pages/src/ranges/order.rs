@@ -5,11 +5,11 @@
 use annulus_sync::orderings;
 
 orderings! {
-    /// A new page becomes the lane's current one: who reads it sees its state and owns its memory anew.
+    /// A new page becomes the partition's current one: shows its state and its memory to the reader.
     publish = Release;
-    /// Reads the lane's current page; reads `publish`.
+    /// Reads the partition's current page: sees what `publish` shows.
     current = Acquire;
-    /// Tuples are written, or the page is closed: gives them to whoever finds the page complete, and takes what the others
-    /// gave.
+    /// Tuples are written, or the page is closed: shows them to the thread that finds the page
+    /// complete, which sees those of all others.
     complete = AcqRel;
 }

@@ -1,4 +1,4 @@
-//! What the writers of a shuffle share.
+//! The state that the writers of a shuffle share.
 
 use std::{
     collections::BTreeMap,
@@ -25,21 +25,21 @@ use crate::{
     page::{Block, Header, Page, PageShape},
 };
 
-/// Takes complete pages.
+/// A receiver of complete pages.
 pub trait PageSink: Send + Sync {
-    /// A complete page of `partition`, from the writer that completed it; pages of a partition come
-    /// one after the other, in the order of their numbers. The writer goes on when this
-    /// returns.
+    /// Takes a complete page of `partition` from the writer that completed it. The writer goes on
+    /// when this returns. Pages of a partition come one after the other, in the order of their
+    /// numbers.
     fn take(&self, partition: usize, page: Page);
 
-    /// A number that rises with every event after which a writer may find room: a page went back to
-    /// the pool, or another writer did what it was asked.
+    /// Returns a number that rises with every event after which a writer may find room: a page went
+    /// back to the pool, or a call of another writer has returned.
     fn events(&self) -> u64 {
         0
     }
 
-    /// Waits for such an event, if [`events`](Self::events) still gives `since`; false if none will
-    /// come, and the shuffle fails unless there is room meanwhile. A writer tries for room
+    /// Waits for such an event, if [`events`](Self::events) still returns `since`. Returns false if
+    /// none will come; the shuffle then fails unless there is room by now. A writer looks for room
     /// between the two calls, so it misses no event.
     fn wait_for_memory(&self, since: u64) -> bool {
         let _ = since;
@@ -69,21 +69,21 @@ pub(super) struct Hole {
     pub(super) tuples: u32,
 }
 
-/// What is rarely needed of a lane.
+/// The state of a partition that is rarely needed.
 #[derive(Debug, Default)]
-pub(super) struct Lane {
-    /// What writers left.
+pub(super) struct PartitionState {
+    /// The holes that writers left.
     pub(super) holes: Vec<Hole>,
-    /// Pages handed on.
+    /// The number of pages handed on.
     handed: u32,
-    /// Complete pages that wait for those before them, by turn, and the turn of the last one that
-    /// did not have to.
+    /// The complete pages that wait for those before them, by turn.
     parked: BTreeMap<u32, PageId>,
+    /// The turn of the last page that was handed on.
     turn: u32,
 }
 
-impl Lane {
-    /// The pages that will never be handed on, since the shuffle has failed.
+impl PartitionState {
+    /// Takes the pages that are never handed on, since the shuffle has failed.
     pub(super) fn take_parked(&mut self) -> impl Iterator<Item = PageId> {
         std::mem::take(&mut self.parked).into_values()
     }
@@ -97,18 +97,18 @@ pub(super) struct Shared<S> {
     pub(super) sink: S,
     pub(super) store: Store,
     pub(super) order: PageOrder,
-    lane_states: Box<[Mutex<Lane>]>,
-    /// Shared by those who turn a lane; alone, nobody has a page that may yet become a lane's, or
-    /// be given back.
+    partition_states: Box<[Mutex<PartitionState>]>,
+    /// Held shared by threads that turn a partition. A thread that holds it alone knows that no
+    /// other thread has a page that may yet become a partition's, or be given back.
     turns: RwLock<()>,
-    /// Writers that there were in the beginning, and those that have not left.
+    /// The writers that there were in the beginning, and those that have not left.
     pub(super) writers_in_all: usize,
     writers: AtomicUsize,
-    /// Tuples are missing.
+    /// Whether tuples are missing.
     failed: AtomicBool,
 }
 
-/// Beside other writers.
+/// The supply of pages beside other writers.
 impl<S: PageSink> Supply for Shared<S> {
     fn turning(&self) -> impl Sized {
         self.turns.read().unwrap_or_else(PoisonError::into_inner)
@@ -121,7 +121,7 @@ impl<S: PageSink> Supply for Shared<S> {
     }
 }
 
-/// While nobody else turns a lane.
+/// The supply of pages while no other thread turns a partition.
 impl Supply for Pool {
     fn turning(&self) -> impl Sized {}
     fn take(&self) -> Option<PageId> {
@@ -142,16 +142,16 @@ impl<S: PageSink> Shared<S> {
         order: PageOrder,
         writers: usize,
     ) -> Self {
-        let lanes = partitions.consumers();
+        let count = partitions.consumers();
         Self {
             partitions,
             shape,
-            state: State::new(lanes, pool.limit()),
+            state: State::new(count, pool.limit()),
             pool,
             sink,
             store,
             order,
-            lane_states: (0..lanes).map(|_| Mutex::default()).collect(),
+            partition_states: (0..count).map(|_| Mutex::default()).collect(),
             turns: RwLock::default(),
             writers_in_all: writers.max(1),
             writers: AtomicUsize::new(writers),
@@ -159,24 +159,24 @@ impl<S: PageSink> Shared<S> {
         }
     }
 
-    pub(super) fn lanes(&self) -> usize {
-        self.lane_states.len()
+    pub(super) fn partition_count(&self) -> usize {
+        self.partition_states.len()
     }
 
-    /// Claims a part of the lane's current page, as `plan` wants it. Before it waits for memory,
-    /// `settle` gives up what the writer keeps back.
+    /// Claims a part of the partition's current page, as `plan` wants it. Before it waits for
+    /// memory, it calls `settle`, which gives up what the writer keeps back.
     ///
     /// # Errors
     /// If there is no page, and none will come back.
     pub(super) fn claim(
         &self,
-        lane: usize,
+        partition: usize,
         plan: impl Fn(Claimed) -> Part,
         mut settle: impl FnMut(),
     ) -> Result<Claim, PagesError> {
         let (mut since, mut last) = (None, false);
         loop {
-            let claimed = self.state.claim(lane, self, &plan).or_else(|| self.claim_alone(lane, &plan));
+            let claimed = self.state.claim(partition, self, &plan).or_else(|| self.claim_alone(partition, &plan));
             let Some((claim, outcome)) = claimed else {
                 match since {
                     _ if last => {
@@ -193,7 +193,7 @@ impl<S: PageSink> Shared<S> {
             };
             (since, last) = (None, false);
             if outcome == Outcome::Complete {
-                self.hand_on(lane, claim.page);
+                self.hand_on(partition, claim.page);
             }
             if claim.tuples > 0 {
                 return Ok(claim);
@@ -201,109 +201,117 @@ impl<S: PageSink> Shared<S> {
         }
     }
 
-    /// After a claim found no page: the last ones may have been with writers that were turning
-    /// lanes.
-    fn claim_alone(&self, lane: usize, plan: impl Fn(Claimed) -> Part) -> Option<(Claim, Outcome)> {
+    /// Claims once more after a claim found no page. The last pages may have been with writers that
+    /// were turning partitions.
+    fn claim_alone(&self, partition: usize, plan: impl Fn(Claimed) -> Part) -> Option<(Claim, Outcome)> {
         let _alone = self.turns.write().unwrap_or_else(PoisonError::into_inner);
-        self.state.claim(lane, &self.pool, plan)
+        self.state.claim(partition, &self.pool, plan)
     }
 
-    /// Says that `tuples` tuples on `page` are written, or never will be, and hands the page on if
-    /// it is complete.
-    pub(super) fn complete(&self, lane: usize, page: PageId, tuples: u32) {
+    /// Counts `tuples` tuples on `page` as written or given up, and hands the page on if it is
+    /// complete.
+    pub(super) fn complete(&self, partition: usize, page: PageId, tuples: u32) {
         self.store.fence();
         if self.state.complete(page, tuples) == Outcome::Complete {
-            self.hand_on(lane, page);
+            self.hand_on(partition, page);
         }
     }
 
-    /// Hands on a complete page, which is the caller's alone; or parks it, if it has to wait for
-    /// those before it.
-    fn hand_on(&self, lane: usize, page: PageId) {
-        let mut lane_state = self.lane(lane);
+    /// Hands on a complete page, which belongs to the caller alone, or parks it if it has to wait
+    /// for those before it.
+    fn hand_on(&self, partition: usize, page: PageId) {
+        let mut partition_state = self.partition(partition);
         if self.order == PageOrder::Completed {
-            return self.hand_on_now(lane, &mut lane_state, page);
+            return self.hand_on_now(partition, &mut partition_state, page);
         }
-        lane_state.parked.insert(self.state.turn_of(page), page);
+        partition_state.parked.insert(self.state.turn_of(page), page);
         loop {
-            let next = turn_after(lane_state.turn);
-            let Some(page) = lane_state.parked.remove(&next) else { return };
-            lane_state.turn = next;
-            self.hand_on_now(lane, &mut lane_state, page);
+            let next = turn_after(partition_state.turn);
+            let Some(page) = partition_state.parked.remove(&next) else { return };
+            partition_state.turn = next;
+            self.hand_on_now(partition, &mut partition_state, page);
         }
     }
 
-    fn hand_on_now(&self, lane: usize, lane_state: &mut Lane, page: PageId) {
-        let holes: Vec<Hole> = lane_state.holes.extract_if(.., |hole| hole.page == page).collect();
+    fn hand_on_now(&self, partition: usize, partition_state: &mut PartitionState, page: PageId) {
+        let holes: Vec<Hole> = partition_state.holes.extract_if(.., |hole| hole.page == page).collect();
         let claimed = self.state.claimed(page);
         if holes.is_empty() {
-            self.number(lane, lane_state, self.pool.block(page), claimed.tuples(), claimed.bytes());
+            self.number(partition, partition_state, self.pool.block(page), claimed.tuples(), claimed.bytes());
         } else {
             let (tuples, bytes) = close::close_up(self, page, holes);
-            self.number(lane, lane_state, self.pool.block(page), tuples, bytes);
+            self.number(partition, partition_state, self.pool.block(page), tuples, bytes);
         }
     }
 
-    /// Gives the lane's next number to a complete page, and the page to the sink; or back to the
-    /// pool if it has no tuples. Pages reach the sink in the order of their numbers, as the
-    /// lane is locked.
-    pub(super) fn number(&self, lane: usize, lane_state: &mut Lane, block: Block, tuples: u32, bytes: u32) {
+    /// Gives the partition's next number to a complete page, and the page to the sink. A page
+    /// without tuples goes back to the pool. Pages reach the sink in the order of their
+    /// numbers, since the partition is locked.
+    pub(super) fn number(
+        &self,
+        partition: usize,
+        partition_state: &mut PartitionState,
+        block: Block,
+        tuples: u32,
+        bytes: u32,
+    ) {
         if tuples == 0 {
             return;
         }
-        let header = Header::complete(&self.shape, lane as u32, lane_state.handed, tuples, bytes);
-        lane_state.handed = lane_state.handed.wrapping_add(1);
-        self.sink.take(lane, Page::complete(block, &header));
+        let header = Header::complete(&self.shape, partition as u32, partition_state.handed, tuples, bytes);
+        partition_state.handed = partition_state.handed.wrapping_add(1);
+        self.sink.take(partition, Page::complete(block, &header));
     }
 
-    /// Gives back what a writer claimed and has not written; `bytes` is its payloads' size.
-    /// `written` tuples of the same claim are written. A `settled` hole keeps the page from
-    /// nothing: it is closed up when the page is complete, which is then not full.
-    pub(super) fn leave_hole(&self, lane: usize, hole: Hole, bytes: u32, written: u32, settled: bool) {
-        // First, while the hole keeps the page: a writer that leaves hands nothing on, and calls no sink
-        // that may panic.
-        self.complete(lane, hole.page, written);
+    /// Gives back the part of a claim that a writer has not written. `bytes` is the size of its
+    /// payloads. `written` tuples of the same claim are written. A `settled` hole does not keep the
+    /// page from being complete: it is closed up then, and the page is not full.
+    pub(super) fn leave_hole(&self, partition: usize, hole: Hole, bytes: u32, written: u32, settled: bool) {
+        // First, while the hole keeps the page: a writer that leaves hands nothing on, and calls no sink,
+        // which may panic.
+        self.complete(partition, hole.page, written);
         if self.state.retract(hole.page, hole.start + hole.tuples, hole.tuples, bytes) {
             return;
         }
-        self.lane(lane).holes.push(hole);
+        self.partition(partition).holes.push(hole);
         if settled {
-            self.complete(lane, hole.page, hole.tuples);
+            self.complete(partition, hole.page, hole.tuples);
         }
     }
 
-    /// Hands on the lane's current page, full or not, as soon as nobody writes to it.
-    pub(super) fn shut(&self, lane: usize) {
-        if let Some((page, Outcome::Complete)) = self.state.shut(lane) {
-            self.hand_on(lane, page);
+    /// Hands on the partition's current page, full or not, as soon as no thread writes to it.
+    pub(super) fn shut(&self, partition: usize) {
+        if let Some((page, Outcome::Complete)) = self.state.shut(partition) {
+            self.hand_on(partition, page);
         }
     }
 
-    pub(super) fn lane(&self, lane: usize) -> MutexGuard<'_, Lane> {
-        // A sink that panics leaves the lane as it was.
-        self.lane_states[lane].lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn partition(&self, partition: usize) -> MutexGuard<'_, PartitionState> {
+        // A sink that panics leaves the partition unchanged.
+        self.partition_states[partition].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a page begins.
+    /// Returns the address of a page.
     pub(super) fn address(&self, page: PageId) -> NonNull<u8> {
         self.pool.address(page)
     }
 
-    /// A writer leaves, after giving back its claims. The last one hands on what is not full,
-    /// unless one has failed.
+    /// Removes a writer that has given back its claims. The last one hands on the pages that are
+    /// not full, unless the shuffle has failed.
     pub(super) fn leave(&self) {
-        // What the others did before they left is visible to the last one.
+        // The last one sees all that the others did before they left.
         if self.writers.fetch_sub(1, AcqRel) == 1 {
             close::close_all(self);
         }
     }
 
-    /// Tuples are missing: no writer goes on, and the last one gives back what is not complete.
+    /// Fails the shuffle, since tuples are missing: no writer goes on, and the last one gives back
+    /// the incomplete pages.
     pub(super) fn fail(&self) {
         self.failed.store(true, Relaxed);
     }
 
-    /// Whether tuples are missing.
+    /// Returns whether the shuffle has failed.
     pub(super) fn has_failed(&self) -> bool {
         self.failed.load(Relaxed)
     }

@@ -1,5 +1,5 @@
-//! Every atomic of the protocol (`PROTOCOL.md`): who may write which slots and bytes of which page,
-//! and when a page is complete. Knows neither tuples nor memory: pages are numbers.
+//! Every atomic of the protocol (`PROTOCOL.md`): which writer may write which slots and bytes of
+//! which page, and when a page is complete. It knows neither tuples nor memory: pages are numbers.
 
 use annulus_sync::{
     atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -9,21 +9,22 @@ use crossbeam_utils::CachePadded;
 
 use super::order;
 
-/// Number of a page in its pool.
+/// The number of a page in its pool.
 pub(super) type PageId = u32;
 
-/// Where the protocol takes pages from.
+/// The source from which the protocol takes pages.
 pub(super) trait Supply {
-    /// Held from before a page is taken until it is some lane's, or given back.
+    /// Returns a guard. It is held from before a page is taken until a partition has it, or it was
+    /// given back.
     fn turning(&self) -> impl Sized;
-    /// A page that nobody uses, if there is one.
+    /// Takes an unused page, if there is one.
     fn take(&self) -> Option<PageId>;
-    /// A page that was taken and not used.
+    /// Gives back a page that was taken and not used.
     fn give_back(&self, page: PageId);
 }
 
-/// What is claimed of a page, in one word: generation (13 bits), closed (1), tuples (24), payload
-/// bytes (26).
+/// The claims on a page in one word: generation (13 bits), closed (1), tuples (24), payload bytes
+/// (26).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claimed(u64);
 
@@ -46,11 +47,11 @@ impl Claimed {
     fn is_closed(self) -> bool {
         self.0 & CLOSED != 0
     }
-    /// Tuples that have a place.
+    /// Returns the tuples that have a place.
     pub(super) fn tuples(self) -> u32 {
         (self.0 >> BYTES_BITS) as u32 & ((1 << TUPLES_BITS) - 1)
     }
-    /// Their payload bytes.
+    /// Returns their payload bytes.
     pub(super) fn bytes(self) -> u32 {
         self.0 as u32 & ((1 << BYTES_BITS) - 1)
     }
@@ -60,54 +61,55 @@ impl Claimed {
     }
 }
 
-/// What a writer wants of a page.
+/// The part of a page that a writer wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Tuples that fit; 0 only if it closes the page.
+    /// The tuples that fit: 0 only if it closes the page.
     pub(super) tuples: u32,
     /// Their payload bytes.
     pub(super) bytes: u32,
-    /// Nothing else fits: the page takes no further claims.
+    /// Whether nothing else fits, so that the page takes no further claims.
     pub(super) closes: bool,
 }
 
-/// A claimed part of a page, its writer's alone until it is [completed](State::complete).
+/// A claimed part of a page. It belongs to its writer alone until it is
+/// [completed](State::complete).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) page: PageId,
-    /// What was claimed before: the first slot, and the bytes at the page's end that are taken.
+    /// The claims before it, which give the first slot and the bytes in use at the page's end.
     pub(super) before: Claimed,
     pub(super) tuples: u32,
 }
 
-/// What became of a page by closing or completing it.
+/// The state of a page after it was closed or tuples were completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Outcome {
-    /// Others still write to it, or it is open.
+    /// Other threads still write to it, or it is open.
     Pending,
-    /// It is closed and all its tuples are written: the caller, and nobody else, takes it out.
+    /// It is closed and all its tuples are written. The caller alone takes it out.
     Complete,
 }
 
-/// The current page of a lane, in one word: how often the lane was turned (19 bits), the page's
+/// The current page of a partition in one word: the number of its turns (19 bits), and the page's
 /// generation (13) and number (32).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Current(u64);
 
 const PAGE_BITS: u32 = 32;
 const TURN_SHIFT: u32 = PAGE_BITS + u64::BITS - GENERATION_SHIFT;
-/// The number of no page.
+/// The number that stands for no page.
 const NONE: u64 = (1 << PAGE_BITS) - 1;
 const TURN_MASK: u64 = u64::MAX >> TURN_SHIFT;
-/// Turns of a lane before their count begins again.
+/// The turns of a partition before their count starts again.
 pub(super) const TURNS: usize = 1 << (u64::BITS - TURN_SHIFT);
 
 impl Current {
-    /// A lane that was never turned.
+    /// The word of a partition that was never turned.
     const FIRST: Self = Self(NONE);
 
-    /// Of the lane's next turn.
+    /// Returns the word of the next turn.
     fn next(self, generation: u64, page: PageId) -> Self {
         Self((u64::from(self.turn()) + 1) << TURN_SHIFT | generation << PAGE_BITS | u64::from(page))
     }
@@ -125,87 +127,88 @@ impl Current {
     }
 }
 
-/// The turn of a lane after another: they are counted in 19 bits.
+/// Returns the turn after `turn`: they are counted in 19 bits.
 pub(super) fn turn_after(turn: u32) -> u32 {
     (turn + 1) & TURN_MASK as u32
 }
 
-/// One page's atomics, on a cache line of their own: the current pages of two lanes are often
-/// neighbours. Used again and again for whatever the page holds; `claimed` counts the times.
+/// The atomics of one page, on a cache line of their own: the current pages of two partitions are
+/// often neighbours. They are reused with the page; the generation in `claimed` counts the uses.
 #[derive(Debug)]
 #[repr(align(64))]
 struct PageState {
     claimed: AtomicU64,
-    /// `OPEN` less the tuples that are written; closing turns `OPEN` into the tuples that were
-    /// claimed.
+    /// `OPEN` minus the written tuples. Closing turns `OPEN` into the number of claimed tuples.
     left: AtomicI64,
-    /// Which turn of its lane made it current; written before it is published.
+    /// The turn of its partition that made it current. Written before the page is published.
     turn: AtomicU32,
 }
 
-/// More than a page can have tuples.
+/// More than the tuples that a page can have.
 const OPEN: i64 = 1 << 40;
 
-/// The state of all lanes and pages.
+/// The state of all partitions and pages.
 #[derive(Debug)]
 pub(super) struct State {
-    /// Each lane's current page.
-    lanes: Box<[CachePadded<AtomicU64>]>,
+    /// Each partition's current page.
+    partitions: Box<[CachePadded<AtomicU64>]>,
     pages: Box<[PageState]>,
 }
 
 impl State {
-    /// For `lanes` lanes without pages, and pages numbered below `pages`.
-    pub(super) fn new(lanes: usize, pages: usize) -> Self {
+    /// Creates the state of `partitions` partitions without pages, and of pages numbered below
+    /// `pages`.
+    pub(super) fn new(partitions: usize, pages: usize) -> Self {
         let state = || PageState { claimed: AtomicU64::new(0), left: AtomicI64::new(0), turn: AtomicU32::new(0) };
         Self {
-            lanes: (0..lanes).map(|_| CachePadded::new(AtomicU64::new(Current::FIRST.0))).collect(),
+            partitions: (0..partitions).map(|_| CachePadded::new(AtomicU64::new(Current::FIRST.0))).collect(),
             pages: (0..pages).map(|_| state()).collect(),
         }
     }
 
-    /// Claims what `plan` wants of the lane's current page, given what is claimed of it already; a
-    /// new page where there is none. `plan` may be asked again and again. Closing a page with
-    /// nothing claimed may complete it, too. `None`: no page is left.
+    /// Claims the part that `plan` wants of the partition's current page, given the claims on it.
+    /// Takes a new page if there is none. `plan` may be called several times. Closing a page
+    /// may also complete it, if nothing is claimed. Returns `None` if no page is left.
     pub(super) fn claim(
         &self,
-        lane: usize,
+        partition: usize,
         supply: &impl Supply,
         mut plan: impl FnMut(Claimed) -> Part,
     ) -> Option<(Claim, Outcome)> {
         loop {
-            let current = Current(self.lanes[lane].load(order::current()));
+            let current = Current(self.partitions[partition].load(order::current()));
             let Some(page) = current.page() else {
-                self.turn(lane, current, supply)?;
+                self.turn(partition, current, supply)?;
                 continue;
             };
             let state = &self.pages[page as usize];
             let before = Claimed(state.claimed.load(Relaxed));
-            // Of another generation: the page was completed and is used again, so the lane has another one by
+            // Another generation: the page was completed and is used again, so the partition has another one by
             // now.
             if before.generation() != current.generation() {
                 hint::spin_loop();
                 continue;
             }
             if before.is_closed() {
-                self.turn(lane, current, supply)?;
+                self.turn(partition, current, supply)?;
                 continue;
             }
             let part = plan(before);
             if state.claimed.compare_exchange_weak(before.0, before.and(part).0, Relaxed, Relaxed).is_ok() {
-                let outcome = if part.closes { self.close(lane, current, page) } else { Outcome::Pending };
+                let outcome = if part.closes { self.close(partition, current, page) } else { Outcome::Pending };
                 return Some((Claim { page, before, tuples: part.tuples }, outcome));
             }
         }
     }
 
-    /// Says that `tuples` tuples of the caller's claims on `page` are written.
+    /// Counts `tuples` tuples of the caller's claims on `page` as written.
     pub(super) fn complete(&self, page: PageId, tuples: u32) -> Outcome {
         self.count_down(page, i64::from(tuples))
     }
 
-    /// Takes back the end of the caller's claim on `page`, `tuples` tuples of `bytes` bytes
-    /// altogether that end before tuple `end` of the page, if nothing was claimed after them.
+    /// Takes back the end of the caller's claim on `page`, if nothing was claimed after it:
+    /// `tuples` tuples of `bytes` bytes together, which end before tuple `end` of the page.
+    /// Returns whether it did.
     pub(super) fn retract(&self, page: PageId, end: u32, tuples: u32, bytes: u32) -> bool {
         let state = &self.pages[page as usize];
         let mut now = Claimed(state.claimed.load(Relaxed));
@@ -222,30 +225,31 @@ impl State {
         }
     }
 
-    /// The lane's current page, and what is claimed of it, if it is open. Only when nobody claims
-    /// any more.
-    pub(super) fn last(&self, lane: usize) -> Option<(PageId, Claimed)> {
-        let current = Current(self.lanes[lane].load(order::current()));
+    /// Returns the partition's current page and the claims on it, if it is open. Only after the
+    /// last claim.
+    pub(super) fn last(&self, partition: usize) -> Option<(PageId, Claimed)> {
+        let current = Current(self.partitions[partition].load(order::current()));
         let page = current.page()?;
         let claimed = self.claimed(page);
         (claimed.generation() == current.generation() && !claimed.is_closed()).then_some((page, claimed))
     }
 
-    /// Tuples claimed of a page, for who took it out.
+    /// Returns the claims on a page, for the thread that took it out.
     pub(super) fn claimed(&self, page: PageId) -> Claimed {
         Claimed(self.pages[page as usize].claimed.load(Relaxed))
     }
 
-    /// Which turn of its lane made the page current, for who took it out. The first is 1, and after
-    /// 2^19 of them comes 0.
+    /// Returns the turn of its partition that made the page current, for the thread that took it
+    /// out. The first turn is 1; after the largest number of 19 bits comes 0.
     pub(super) fn turn_of(&self, page: PageId) -> u32 {
         self.pages[page as usize].turn.load(Relaxed)
     }
 
-    /// Closes the lane's current page as it is; the next claim finds the lane without one.
-    pub(super) fn shut(&self, lane: usize) -> Option<(PageId, Outcome)> {
+    /// Closes the partition's current page as it is. The next claim finds the partition without
+    /// one.
+    pub(super) fn shut(&self, partition: usize) -> Option<(PageId, Outcome)> {
         loop {
-            let current = Current(self.lanes[lane].load(order::current()));
+            let current = Current(self.partitions[partition].load(order::current()));
             let page = current.page()?;
             let claimed = self.claimed(page);
             if claimed.generation() != current.generation() {
@@ -257,16 +261,17 @@ impl State {
             }
             let state = &self.pages[page as usize];
             if state.claimed.compare_exchange_weak(claimed.0, claimed.0 | CLOSED, Relaxed, Relaxed).is_ok() {
-                return Some((page, self.close(lane, current, page)));
+                return Some((page, self.close(partition, current, page)));
             }
         }
     }
 
-    /// After a page was closed. The lane lets go of it before it can be complete: a lane whose
-    /// current page is used elsewhere again would never be turned.
-    fn close(&self, lane: usize, current: Current, page: PageId) -> Outcome {
-        // If this fails, somebody has turned the lane.
-        let _ = self.lanes[lane].compare_exchange(current.0, current.without_page().0, order::publish(), Relaxed);
+    /// Finishes the closing of a page. The partition gives it up before it can be complete: a
+    /// partition whose current page is used elsewhere would never be turned.
+    fn close(&self, partition: usize, current: Current, page: PageId) -> Outcome {
+        // If this fails, another thread has turned the partition.
+        let _ =
+            self.partitions[partition].compare_exchange(current.0, current.without_page().0, order::publish(), Relaxed);
         let claimed = self.claimed(page).tuples();
         self.count_down(page, OPEN - i64::from(claimed))
     }
@@ -277,22 +282,23 @@ impl State {
         if left == 0 { Outcome::Complete } else { Outcome::Pending }
     }
 
-    /// Puts a new page in the place of `old`, or finds that somebody did.
-    fn turn(&self, lane: usize, old: Current, supply: &impl Supply) -> Option<()> {
+    /// Puts a new page in the place of `old`, or finds that another thread did. Returns `None` if
+    /// no page is left.
+    fn turn(&self, partition: usize, old: Current, supply: &impl Supply) -> Option<()> {
         let _turning = supply.turning();
         let Some(page) = supply.take() else {
-            // Somebody may have turned the lane and taken the last page for it.
-            return (self.lanes[lane].load(order::current()) != old.0).then_some(());
+            // Another thread may have turned the partition and taken the last page for it.
+            return (self.partitions[partition].load(order::current()) != old.0).then_some(());
         };
         let state = &self.pages[page as usize];
-        // The page is this thread's alone until it is published: who still has it as some lane's current
-        // page finds it closed, or of another generation.
+        // The page belongs to this thread alone until it is published. A thread that still has it as a
+        // partition's current page finds it closed, or of another generation.
         let generation = (Claimed(state.claimed.load(Relaxed)).generation() + 1) & GENERATION_MASK;
         state.left.store(OPEN, Relaxed);
         state.claimed.store(generation << GENERATION_SHIFT, Relaxed);
         let new = old.next(generation, page);
         state.turn.store(new.turn(), Relaxed);
-        if self.lanes[lane].compare_exchange(old.0, new.0, order::publish(), Relaxed).is_err() {
+        if self.partitions[partition].compare_exchange(old.0, new.0, order::publish(), Relaxed).is_err() {
             supply.give_back(page);
         }
         Some(())

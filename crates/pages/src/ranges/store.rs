@@ -5,10 +5,10 @@ use std::arch::x86_64::*;
 
 use crate::page::{GROUP, SLOT_BYTES};
 
-/// Bytes of a cache line.
+/// The bytes of a cache line.
 pub(super) const LINE: usize = 64;
 
-/// How lines are stored.
+/// The way in which lines are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Store {
     /// Through the cache.
@@ -20,7 +20,7 @@ pub(super) enum Store {
 }
 
 impl Store {
-    /// The way past the cache that this machine has, or the one through it.
+    /// Returns the best way past the cache on this machine, or the way through the cache.
     pub(super) fn best(past_cache: bool) -> Self {
         if !past_cache || !cfg!(target_arch = "x86_64") {
             return Self::Cached;
@@ -32,7 +32,7 @@ impl Store {
         Self::Stream
     }
 
-    /// Makes what was stored past the cache visible before what is stored next.
+    /// Orders stores past the cache before the stores that follow.
     pub(super) fn fence(self) {
         #[cfg(target_arch = "x86_64")]
         if self != Self::Cached {
@@ -41,16 +41,16 @@ impl Store {
         }
     }
 
-    /// Copies `bytes` bytes; past the cache if this way goes there and `to` is whole lines.
+    /// Copies `bytes` bytes. They go past the cache if this way does and `to` is whole lines.
     ///
     /// # Safety
-    /// `from` can be read and `to` be written for `bytes` bytes; they do not overlap.
+    /// `from` is readable and `to` writable for `bytes` bytes, and they do not overlap.
     #[inline(always)]
     pub(super) unsafe fn copy(self, from: *const u8, to: *mut u8, bytes: usize) {
         let lines = (to.addr() | bytes).is_multiple_of(LINE);
         match self {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the caller's promises; this way is chosen only where there is AVX-512.
+            // SAFETY: the caller's promises, and this way is chosen only with AVX-512.
             Self::StreamWide if lines => unsafe { stream_wide(from, to, bytes) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the caller's promises.
@@ -60,11 +60,11 @@ impl Store {
         }
     }
 
-    /// Writes slots for `count` tuples of one size: their keys, `offset` less `size` for the first
-    /// and so on downwards, and `size`.
+    /// Writes the slots of `count` tuples of one size: their keys, their offsets and `size`. The
+    /// first offset is `offset - size`, and each further one is smaller by `size`.
     ///
     /// # Safety
-    /// `keys` can be read for `count` numbers and `to` be written for as many slots; they do not
+    /// `keys` is readable for `count` numbers, `to` is writable for `count` slots, and they do not
     /// overlap. `offset` is at least `count * size`.
     #[inline(always)]
     pub(super) unsafe fn slots(self, keys: *const u32, count: usize, offset: u32, size: u32, to: *mut u8) {
@@ -96,34 +96,38 @@ impl Store {
     }
 }
 
+/// Copies whole lines past the cache.
+///
 /// # Safety
 /// As [`Store::copy`], for whole lines.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn stream(from: *const u8, to: *mut u8, bytes: usize) {
     for at in (0..bytes).step_by(16) {
-        // SAFETY: the caller's promises; `to` is aligned to a line.
+        // SAFETY: the caller's promises, and `to` is aligned to a line.
         unsafe { _mm_stream_si128(to.add(at).cast(), _mm_loadu_si128(from.add(at).cast())) }
     }
 }
 
+/// Copies whole lines past the cache with AVX-512.
+///
 /// # Safety
-/// As [`Store::copy`], for whole lines; the processor has AVX-512.
+/// As [`Store::copy`], for whole lines. The processor has AVX-512.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 #[inline]
 unsafe fn stream_wide(from: *const u8, to: *mut u8, bytes: usize) {
     for at in (0..bytes).step_by(LINE) {
-        // SAFETY: the caller's promises; `to` is aligned to a line.
+        // SAFETY: the caller's promises, and `to` is aligned to a line.
         unsafe { _mm512_stream_si512(to.add(at).cast(), _mm512_loadu_si512(from.add(at).cast())) }
     }
 }
 
-/// Sixteen slots are three lines: each takes keys and offsets from two registers, and the size
-/// where neither stands.
+/// Writes sixteen slots as three lines. Each line takes keys and offsets from two registers, and
+/// the size for the other words.
 ///
 /// # Safety
-/// As [`Store::slots`], for one group and whole lines; the processor has AVX-512.
+/// As [`Store::slots`], for one group and whole lines. The processor has AVX-512.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 #[inline]
@@ -132,7 +136,7 @@ unsafe fn slots_wide(keys: *const u32, offset: u32, size: u32, to: *mut u8) {
         let mut places = [[0; 16]; 3];
         let mut word = 0;
         while word < 48 {
-            // Key 0-15, or offset 16-31; the third word of a slot is replaced.
+            // Key 0 to 15, or offset 16 to 31. The third word of a slot is replaced.
             places[word / 16][word % 16] = (word / 3) as i32 + if word % 3 == 1 { 16 } else { 0 };
             word += 1;
         }
@@ -147,7 +151,7 @@ unsafe fn slots_wide(keys: *const u32, offset: u32, size: u32, to: *mut u8) {
         }
         masks
     };
-    // SAFETY: the caller's promises; `to` is aligned to a line.
+    // SAFETY: the caller's promises, and `to` is aligned to a line.
     unsafe {
         let keys = _mm512_loadu_si512(keys.cast());
         let steps = _mm512_setr_epi32(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16);

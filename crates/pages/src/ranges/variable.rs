@@ -1,6 +1,6 @@
-//! One thread's way onto the pages, for tuples of any size. They collect like those of one size,
-//! but a part of a page is claimed only when the tuples are there, for their slots and bytes at
-//! once, so that nothing is left unwritten.
+//! The writer of one thread for tuples of any size. They collect like those of one size. But a part
+//! of a page is claimed only for tuples that are there, for their slots and bytes at once. So
+//! nothing is left unwritten.
 
 use std::sync::Arc;
 
@@ -15,24 +15,25 @@ use crate::{
     tuples::Tuples,
 };
 
-/// Bytes that all payload buffers of a writer should take.
+/// The bytes that all payload buffers of a writer should take.
 const BYTES: usize = 512 << 10;
-/// Bytes of a lane's payload buffer, at least and at most.
-const LANE_BYTES: [usize; 2] = [1 << 10, 16 << 10];
-/// A buffer has room for a tuple for each so many payload bytes, and so is as often full of tuples
-/// as of bytes if they are small.
+/// The least and the most bytes of a partition's payload buffer.
+const BUFFER_BYTES: [usize; 2] = [1 << 10, 16 << 10];
+/// A buffer has room for one tuple for each of this number of payload bytes. So with small tuples
+/// it fills up with tuples as often as with bytes.
 const BYTES_PER_TUPLE: usize = 8;
 
 pub(super) struct VariableWriter<S: PageSink> {
     shared: Arc<Shared<S>>,
-    /// Payload bytes and tuples that a lane's buffer takes.
-    lane_bytes: usize,
-    lane_tuples: usize,
-    /// Payloads, downwards from the end of each lane's buffer, as on a page.
+    /// The payload bytes that a partition's buffer takes.
+    buffer_bytes: usize,
+    /// The tuples that a partition's buffer takes.
+    buffer_tuples: usize,
+    /// The payloads, downwards from the end of each partition's buffer, as on a page.
     data: Lines,
     keys: Table<u32>,
     sizes: Table<u32>,
-    lanes: Table<Fill>,
+    fills: Table<Fill>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,91 +42,99 @@ struct Fill {
     bytes: u32,
 }
 
-/// Payload bytes and tuples that a lane's buffer takes.
-fn lane_room(lanes: usize) -> (usize, usize) {
-    let bytes = (BYTES / lanes.max(1)).clamp(LANE_BYTES[0], LANE_BYTES[1]).next_multiple_of(64);
+/// Returns the payload bytes and the tuples that a partition's buffer takes.
+fn buffer_room(partitions: usize) -> (usize, usize) {
+    let bytes = (BYTES / partitions.max(1)).clamp(BUFFER_BYTES[0], BUFFER_BYTES[1]).next_multiple_of(64);
     (bytes, bytes / BYTES_PER_TUPLE)
 }
 
-/// Bytes that a writer of tuples of any size keeps for `partitions` partitions, besides pages.
+/// Returns the bytes that a writer of tuples of any size keeps for `partitions` partitions, besides
+/// pages.
 pub fn variable_writer_bytes(partitions: usize) -> usize {
-    let (bytes, tuples) = lane_room(partitions);
+    let (bytes, tuples) = buffer_room(partitions);
     partitions * (bytes + 2 * tuples * size_of::<u32>() + size_of::<Fill>())
 }
 
 impl<S: PageSink> VariableWriter<S> {
     pub(super) fn new(shared: Arc<Shared<S>>) -> Self {
-        let lanes = shared.lanes();
-        let (lane_bytes, lane_tuples) = lane_room(lanes);
+        let partitions = shared.partition_count();
+        let (buffer_bytes, buffer_tuples) = buffer_room(partitions);
         Self {
             shared,
-            lane_bytes,
-            lane_tuples,
-            data: Lines::new(lanes * lane_bytes),
-            keys: Table::new(lanes * lane_tuples, |_| 0),
-            sizes: Table::new(lanes * lane_tuples, |_| 0),
-            lanes: Table::new(lanes, |_| Fill::default()),
+            buffer_bytes,
+            buffer_tuples,
+            data: Lines::new(partitions * buffer_bytes),
+            keys: Table::new(partitions * buffer_tuples, |_| 0),
+            sizes: Table::new(partitions * buffer_tuples, |_| 0),
+            fills: Table::new(partitions, |_| Fill::default()),
         }
     }
 
-    /// Places tuple `i` in partition `lane(i)`.
-    pub(super) fn write(&mut self, tuples: &Tuples<'_>, lane: impl Fn(usize) -> usize) -> Result<(), PagesError> {
+    /// Places tuple `i` in partition `partition_of(i)`.
+    pub(super) fn write(
+        &mut self,
+        tuples: &Tuples<'_>,
+        partition_of: impl Fn(usize) -> usize,
+    ) -> Result<(), PagesError> {
         let most = self.shared.shape.most_payload();
         for (index, &key) in tuples.keys().iter().enumerate() {
-            let (lane, payload) = (lane(index), tuples.payload(index));
+            let (partition, payload) = (partition_of(index), tuples.payload(index));
             if payload.len() > most {
                 return Err(PagesError::TupleTooLarge { payload_bytes: payload.len(), most });
             }
-            let fill = self.lanes[lane];
-            if fill.bytes as usize + payload.len() > self.lane_bytes || fill.tuples as usize == self.lane_tuples {
-                self.flush(lane)?;
+            let fill = self.fills[partition];
+            if fill.bytes as usize + payload.len() > self.buffer_bytes || fill.tuples as usize == self.buffer_tuples {
+                self.flush(partition)?;
             }
-            if payload.len() > self.lane_bytes {
-                self.place(lane, &[key], &[payload.len() as u32], payload)?;
+            if payload.len() > self.buffer_bytes {
+                self.place(partition, &[key], &[payload.len() as u32], payload)?;
                 continue;
             }
-            let fill = &mut self.lanes[lane];
-            let at = lane * self.lane_tuples + fill.tuples as usize;
+            let fill = &mut self.fills[partition];
+            let at = partition * self.buffer_tuples + fill.tuples as usize;
             self.keys[at] = key;
             self.sizes[at] = payload.len() as u32;
             fill.tuples += 1;
             fill.bytes += payload.len() as u32;
-            let end = (lane + 1) * self.lane_bytes - fill.bytes as usize;
-            // SAFETY: the lane's buffer has room for the payload below those before.
+            let end = (partition + 1) * self.buffer_bytes - fill.bytes as usize;
+            // SAFETY: the partition's buffer has room for the payload below the earlier ones.
             unsafe { self.data.start().add(end).copy_from_nonoverlapping(payload.as_ptr(), payload.len()) };
         }
         Ok(())
     }
 
     pub(super) fn flush_all(&mut self) -> Result<(), PagesError> {
-        (0..self.lanes.len()).try_for_each(|lane| self.flush(lane))
+        (0..self.fills.len()).try_for_each(|partition| self.flush(partition))
     }
 
-    fn flush(&mut self, lane: usize) -> Result<(), PagesError> {
-        let fill = std::mem::take(&mut self.lanes[lane]);
-        let first = lane * self.lane_tuples;
+    fn flush(&mut self, partition: usize) -> Result<(), PagesError> {
+        let fill = std::mem::take(&mut self.fills[partition]);
+        let first = partition * self.buffer_tuples;
         let tuples = first..first + fill.tuples as usize;
         let bytes = fill.bytes as usize;
-        // SAFETY: the lane's payloads are the last of its buffer, and were written.
+        // SAFETY: the partition's payloads are at the end of its buffer, and were written.
         let data = unsafe {
-            std::slice::from_raw_parts(self.data.start().add((lane + 1) * self.lane_bytes - bytes).cast_const(), bytes)
+            std::slice::from_raw_parts(
+                self.data.start().add((partition + 1) * self.buffer_bytes - bytes).cast_const(),
+                bytes,
+            )
         };
-        self.place(lane, &self.keys[tuples.clone()], &self.sizes[tuples], data)
+        self.place(partition, &self.keys[tuples.clone()], &self.sizes[tuples], data)
     }
 
     /// Places tuples whose payloads lie downwards in `data`, the first one last.
-    fn place(&self, lane: usize, mut keys: &[u32], mut sizes: &[u32], mut data: &[u8]) -> Result<(), PagesError> {
+    fn place(&self, partition: usize, mut keys: &[u32], mut sizes: &[u32], mut data: &[u8]) -> Result<(), PagesError> {
         let shape = &self.shared.shape;
         while !keys.is_empty() {
             let plan = |before| prefix(before, sizes, data.len(), |t, b| shape.fits(t, b));
             // Nothing is claimed and unwritten, so nothing is kept back.
-            let claim = self.shared.claim(lane, plan, || ())?;
+            let claim = self.shared.claim(partition, plan, || ())?;
             let (now, later) = sizes.split_at(claim.tuples as usize);
             let bytes: usize = now.iter().map(|&size| size as usize).sum();
             let page = self.shared.address(claim.page).as_ptr();
             let mut offset = shape.page_bytes() - claim.before.bytes() as usize;
             let mut slot = HEADER_BYTES + claim.before.tuples() as usize * SLOT_BYTES;
-            // SAFETY: the claimed part of the page is this writer's alone, and as long as these tuples need.
+            // SAFETY: the claimed part of the page belongs to this writer alone, and has room for these tuples.
             unsafe {
                 let from = data.as_ptr().add(data.len() - bytes);
                 self.shared.store.copy(from, page.add(offset - bytes), bytes);
@@ -136,7 +145,7 @@ impl<S: PageSink> VariableWriter<S> {
                     slot += SLOT_BYTES;
                 }
             }
-            self.shared.complete(lane, claim.page, claim.tuples);
+            self.shared.complete(partition, claim.page, claim.tuples);
             keys = &keys[claim.tuples as usize..];
             sizes = later;
             data = &data[..data.len() - bytes];
@@ -145,8 +154,8 @@ impl<S: PageSink> VariableWriter<S> {
     }
 }
 
-/// As many of the tuples, from the first on, as fit behind what is claimed; the page is closed if
-/// that is not all.
+/// Returns a part with the first of the tuples that fit after the claimed ones. It closes the page
+/// if these are not all.
 fn prefix(before: Claimed, sizes: &[u32], bytes: usize, fits: impl Fn(usize, usize) -> bool) -> Part {
     let (tuples_before, bytes_before) = (before.tuples() as usize, before.bytes() as usize);
     if fits(tuples_before + sizes.len(), bytes_before + bytes) {

@@ -1,4 +1,4 @@
-//! What a thread shuffles with.
+//! The writing end of a shuffle.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use super::{
 use crate::{
     error::PagesError,
     page::PayloadSize,
-    target::{Target as _, with_target},
+    target::{PartitionOf as _, with_target},
     tuples::{Payloads, Tuples},
 };
 
-/// One thread's end of a shuffle: batches go in, complete pages go to the sink.
+/// The writing end of one thread: takes batches of tuples, and passes complete pages to the sink.
 ///
-/// Dropped before it has [finished](Self::finish), or after an error, it fails the shuffle: the
-/// tuples of pages that are not complete are lost, and the other writers' calls fail.
+/// It fails the shuffle if it is dropped before it has [finished](Self::finish), or after an error.
+/// Then the tuples of incomplete pages are lost, and the other writers' calls fail.
 pub struct Writer<S: PageSink> {
     shared: Arc<Shared<S>>,
     kind: Kind<S>,
@@ -44,8 +44,8 @@ impl<S: PageSink> Writer<S> {
     /// Places each tuple in partition `key % partitions`.
     ///
     /// # Errors
-    /// If the payloads have another size than the pages' tuples, one is larger than a page, memory
-    /// runs out, or another writer failed. All but the first fail the shuffle.
+    /// If the payloads do not have the size of the pages' tuples, one is larger than a page, memory
+    /// runs out, or another writer failed. All except the first fail the shuffle.
     pub fn write(&mut self, tuples: &Tuples<'_>) -> Result<(), PagesError> {
         with_target!(self.shared.partitions, |target| self.place(tuples, |_, key| target.of(key)))
     }
@@ -53,8 +53,8 @@ impl<S: PageSink> Writer<S> {
     /// Places each tuple in the partition that `targets` names.
     ///
     /// # Errors
-    /// As [`write`](Self::write), or if there are not as many targets as tuples, or one is not
-    /// below the number of partitions.
+    /// Those of [`write`](Self::write), and [`PagesError::Batch`] if the number of targets is not
+    /// that of tuples, or one is not below the number of partitions.
     pub fn write_to(&mut self, tuples: &Tuples<'_>, targets: &[Target]) -> Result<(), PagesError> {
         let partitions = self.shared.partitions.consumers();
         if targets.len() != tuples.len() {
@@ -66,8 +66,8 @@ impl<S: PageSink> Writer<S> {
         self.place(tuples, |index, _| usize::from(targets[index]))
     }
 
-    /// Places what is buffered, and gives back what is claimed. When the last writer has finished,
-    /// every page has been handed to the sink.
+    /// Places the buffered tuples, and gives back the rest of claims. When the last writer has
+    /// finished, the sink has every page.
     ///
     /// # Errors
     /// If memory runs out, or another writer failed.
@@ -77,18 +77,17 @@ impl<S: PageSink> Writer<S> {
                 self.check()?;
                 self.place_buffered()?;
             }
-            // Tuples that fill holes would leave their order.
+            // Tuples that fill holes would lose their order.
             PageOrder::Written => self.flush()?,
         }
         self.finished = true;
         Ok(())
     }
 
-    /// Hands on everything that this writer has placed, on pages that need not be full. A page that
-    /// others write to as well follows when they have flushed, too, or used up what they
-    /// claimed.
+    /// Hands on all tuples that this writer has placed, on pages that need not be full. A page that
+    /// other writers also write to follows when they have flushed or filled their claims.
     ///
-    /// O(partitions), so this is for when nothing else is to be done.
+    /// O(partitions), so call it when there is nothing else to do.
     ///
     /// # Errors
     /// If memory runs out, or another writer failed.
@@ -99,12 +98,12 @@ impl<S: PageSink> Writer<S> {
         if let Kind::Fixed(writer) = &mut self.kind {
             writer.release_all(true);
         }
-        (0..self.shared.lanes()).for_each(|lane| self.shared.shut(lane));
+        (0..self.shared.partition_count()).for_each(|partition| self.shared.shut(partition));
         unfinished.done();
         Ok(())
     }
 
-    /// Whether this writer or another one has failed the shuffle.
+    /// Returns whether this writer or another one has failed the shuffle.
     pub(crate) fn has_failed(&self) -> bool {
         self.shared.has_failed()
     }
@@ -120,18 +119,18 @@ impl<S: PageSink> Writer<S> {
     }
 
     #[inline(always)]
-    fn place(&mut self, tuples: &Tuples<'_>, lane: impl Fn(usize, u32) -> usize) -> Result<(), PagesError> {
+    fn place(&mut self, tuples: &Tuples<'_>, partition_of: impl Fn(usize, u32) -> usize) -> Result<(), PagesError> {
         self.check()?;
         let unfinished = FailUnlessDone(&self.shared);
         match (&mut self.kind, tuples.payloads()) {
             (Kind::Fixed(writer), Payloads::Fixed { bytes, size }) if writer.size() == size => {
-                writer.write(tuples.keys(), bytes, lane)?;
+                writer.write(tuples.keys(), bytes, partition_of)?;
             }
             (Kind::Fixed(_), _) => {
                 unfinished.done();
                 return Err(PagesError::Batch { what: "payloads of another size than the pages' tuples" });
             }
-            (Kind::Variable(writer), _) => writer.write(tuples, |index| lane(index, tuples.keys()[index]))?,
+            (Kind::Variable(writer), _) => writer.write(tuples, |index| partition_of(index, tuples.keys()[index]))?,
         }
         unfinished.done();
         Ok(())
@@ -154,8 +153,8 @@ impl<S: PageSink> Drop for Writer<S> {
     }
 }
 
-/// After an error, or a panic of the sink, some tuples are placed and others are not, and buffers
-/// are full that should be empty: nothing may follow.
+/// Fails the shuffle when dropped, unless it is [done](Self::done). After an error, or a panic of
+/// the sink, some tuples are placed and others are not, and buffers are full that should be empty.
 struct FailUnlessDone<'a, S: PageSink>(&'a Shared<S>);
 
 impl<S: PageSink> FailUnlessDone<'_, S> {

@@ -1,13 +1,34 @@
-//! Full pages as a stream: taken out while the shuffle runs, in bounded memory.
+//! A stream of complete pages: they are taken out while the shuffle runs, in bounded memory.
 //!
 //! ```text
-//! batches -> StreamWriter (one a thread) -> complete pages -> PageStream -> StreamedPage, which gives its bytes back when dropped
+//! batches -> StreamWriter (one a thread) -> complete pages -> PageStream
+//!                                              -> StreamedPage: gives its bytes back when dropped
 //! ```
-//! Pages of a partition come in the order of their numbers; so do the tuples of each writer, if
-//! asked for ([`PageOrder`]). What lies in the stream and with its consumers is bounded in bytes: a
-//! writer that completes one page too many waits. Each writer is for a thread of its own, since it
-//! may wait for what another one does, and each stream for a pool of its own. At low rates
-//! [`StreamWriter::flush`] hands on what is there.
+//! Pages of a partition come in the order of their numbers. So do the tuples of each writer, if
+//! [`PageOrder`] asks for it. The bytes of pages in the stream and with its consumers are bounded:
+//! a writer that completes one page too many waits. Each writer needs a thread of its own, since it
+//! may wait for another one, and each stream needs a pool of its own. At low rates,
+//! [`StreamWriter::flush`] hands on pages that are not full.
+//!
+//! ```
+//! use annulus_pages::{PageLayout, PageShape, Payloads, PayloadSize, Pool, StreamConfig, Tuples, stream};
+//!
+//! let shape = PageShape::new(4096, PageLayout::Slotted, PayloadSize::Fixed(2))?;
+//! let config = StreamConfig::new(2, 1, shape, Pool::new(4096, 1 << 20)?);
+//! let (mut writers, pages) = stream(config)?;
+//! let mut writer = writers.remove(0);
+//! writer.write(&Tuples::new(&[6, 7], Payloads::Fixed { bytes: b"even", size: 2 })?)?;
+//! writer.finish()?;
+//!
+//! while let Some(page) = pages.next()? {
+//!     let tuples: Vec<(u32, &[u8])> = page.reader()?.tuples().collect();
+//!     match page.partition() {
+//!         0 => assert_eq!(tuples, [(6, &b"ev"[..])]),
+//!         _ => assert_eq!(tuples, [(7, &b"en"[..])]),
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod queue;
 
@@ -17,7 +38,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_rows::partition::{Modulo, Target};
+use annulus_rows::partition::{MAX_CONSUMERS, Modulo, Target};
 
 use self::queue::{Queue, Sink, State};
 use crate::{
@@ -28,40 +49,87 @@ use crate::{
     tuples::Tuples,
 };
 
-/// What a stream is made of.
+/// The shape and the bounds of a stream.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct StreamConfig {
-    /// Number of partitions.
-    pub partitions: Modulo,
-    /// Writers, one for each thread.
+    /// The number of partitions, 1 to 65536.
+    pub partitions: usize,
+    /// The number of writers, one for each thread.
     pub writers: usize,
     /// The shape of all pages.
     pub shape: PageShape,
-    /// Where they come from: at least one for each partition, and `credit_bytes` on top for writers
-    /// not to wait for memory.
+    /// The source of pages. It needs at least one for each partition. If it also has
+    /// `credit_bytes`, writers do not wait for memory.
     pub pool: Pool,
-    /// How they are written.
+    /// The way in which pages are written: [`Stores::Auto`] by default.
     pub stores: Stores,
-    /// In which order those of a partition come.
+    /// The order of a partition's pages: [`PageOrder::Completed`] by default.
     pub order: PageOrder,
-    /// Most bytes of pages that lie in the stream or with its consumers; at least one page may.
+    /// The most bytes of pages in the stream and with its consumers: by default half of the pool.
+    /// One page is always allowed.
     pub credit_bytes: usize,
-    /// How long a tuple may wait for its page to fill, if its writer is called in time
-    /// ([`StreamWriter::due`]).
+    /// The longest time that a tuple waits for its page to fill, if its writer is called in time
+    /// ([`StreamWriter::due`]). Unlimited by default.
     pub flush_after: Option<Duration>,
 }
 
-/// A shuffle whose pages are taken out while it runs.
+impl StreamConfig {
+    /// Creates the default settings for `partitions` partitions and `writers` writers. Pages of
+    /// `shape` come from `pool`.
+    pub fn new(partitions: usize, writers: usize, shape: PageShape, pool: Pool) -> Self {
+        Self {
+            partitions,
+            writers,
+            shape,
+            credit_bytes: pool.limit() * pool.page_bytes() / 2,
+            pool,
+            stores: Stores::Auto,
+            order: PageOrder::Completed,
+            flush_after: None,
+        }
+    }
+
+    /// Sets the [way in which pages are written](Self::stores).
+    #[must_use]
+    pub fn with_stores(self, stores: Stores) -> Self {
+        Self { stores, ..self }
+    }
+
+    /// Sets the [order of a partition's pages](Self::order).
+    #[must_use]
+    pub fn with_order(self, order: PageOrder) -> Self {
+        Self { order, ..self }
+    }
+
+    /// Sets the most bytes [in the stream and with its consumers](Self::credit_bytes).
+    #[must_use]
+    pub fn with_credit_bytes(self, credit_bytes: usize) -> Self {
+        Self { credit_bytes, ..self }
+    }
+
+    /// Sets the longest time that a tuple [waits for its page to fill](Self::flush_after).
+    #[must_use]
+    pub fn with_flush_after(self, flush_after: Option<Duration>) -> Self {
+        Self { flush_after, ..self }
+    }
+}
+
+/// Creates a shuffle whose pages are taken out while it runs, and returns its two ends.
 ///
 /// # Errors
-/// As [`shuffle`].
+/// [`PagesError::Option`] if the number of partitions is 0 or above 65536, and those of
+/// [`shuffle`].
 pub fn stream(config: StreamConfig) -> Result<(Vec<StreamWriter>, PageStream), PagesError> {
     let StreamConfig { partitions, writers, shape, pool, stores, order, credit_bytes, flush_after } = config;
+    if !(1..=MAX_CONSUMERS).contains(&partitions) {
+        return Err(PagesError::Option { option: "partitions", value: partitions, reason: "choose 1 to 65536" });
+    }
     let most = (credit_bytes / pool.page_bytes()).max(1);
     let state = Mutex::new(State { writers, ..State::default() });
     let queue = Arc::new(Queue { most, pool: pool.clone(), state, changed: Condvar::new() });
     let sink = Sink(Arc::clone(&queue));
-    let writers = shuffle(partitions, writers, shape, pool, stores, order, sink)?;
+    let writers = shuffle(Modulo::new(partitions), writers, shape, pool, stores, order, sink)?;
     let writers = writers.into_iter().map(|writer| StreamWriter {
         writer: Some(writer),
         queue: Arc::clone(&queue),
@@ -71,10 +139,10 @@ pub fn stream(config: StreamConfig) -> Result<(Vec<StreamWriter>, PageStream), P
     Ok((writers.collect(), PageStream { queue }))
 }
 
-/// One thread's end: batches go in.
+/// The writing end of one thread: takes batches of tuples.
 ///
-/// Dropped before it has [finished](Self::finish), it fails the stream: consumers get an error
-/// behind the pages that are there.
+/// Dropping it before it has [finished](Self::finish) fails the stream: consumers get an error
+/// after the pages that are there.
 pub struct StreamWriter {
     writer: Option<Writer<Sink>>,
     queue: Arc<Queue>,
@@ -84,34 +152,35 @@ pub struct StreamWriter {
 }
 
 impl StreamWriter {
-    /// Places each tuple in partition `key % partitions`; waits while consumers hold as many bytes
+    /// Places each tuple in partition `key % partitions`. Waits while consumers hold as many bytes
     /// as they may.
     ///
     /// # Errors
-    /// As [`Writer::write`], and [`PagesError::Closed`] when no consumer is left.
+    /// Those of [`Writer::write`], and [`PagesError::Closed`] if no consumer is left.
     pub fn write(&mut self, tuples: &Tuples<'_>) -> Result<(), PagesError> {
         self.step(|writer| writer.write(tuples))
     }
 
-    /// Places each tuple in the partition that `targets` names; otherwise as
+    /// Places each tuple in the partition that `targets` names, otherwise like
     /// [`write`](Self::write).
     ///
     /// # Errors
-    /// As [`Writer::write_to`], and [`PagesError::Closed`] when no consumer is left.
+    /// Those of [`Writer::write_to`], and [`PagesError::Closed`] if no consumer is left.
     pub fn write_to(&mut self, tuples: &Tuples<'_>, targets: &[Target]) -> Result<(), PagesError> {
         self.step(|writer| writer.write_to(tuples, targets))
     }
 
-    /// When this writer should be [flushed](Self::flush), or written to again, for its tuples to be
-    /// in time; nothing waits if `None`. For a thread that waits for its input with a timeout.
+    /// Returns the time by which this writer should be [flushed](Self::flush) or written to again,
+    /// so that its tuples are in time. `None` if no tuple waits. It serves a thread that waits for
+    /// its input with a timeout.
     pub fn due(&self) -> Option<Instant> {
         self.flush_after.and_then(|after| self.oldest?.checked_add(after))
     }
 
-    /// Hands on what this writer has placed, on pages that need not be full.
+    /// Hands on the tuples that this writer has placed, on pages that need not be full.
     ///
     /// # Errors
-    /// As [`Writer::flush`], and [`PagesError::Closed`] when no consumer is left.
+    /// Those of [`Writer::flush`], and [`PagesError::Closed`] if no consumer is left.
     pub fn flush(&mut self) -> Result<(), PagesError> {
         self.oldest = None;
         let flushed = self.step(Writer::flush);
@@ -119,10 +188,11 @@ impl StreamWriter {
         flushed
     }
 
-    /// Places what is left. The stream ends when every writer has finished and all pages are taken.
+    /// Places the tuples that are left. The stream ends when every writer has finished and all
+    /// pages are taken.
     ///
     /// # Errors
-    /// As [`Writer::finish`], and [`PagesError::Closed`] when no consumer is left.
+    /// Those of [`Writer::finish`], and [`PagesError::Closed`] if no consumer is left.
     pub fn finish(mut self) -> Result<(), PagesError> {
         self.step(|_| Ok(()))?;
         let finished = self.writer.take().map_or(Err(PagesError::Failed), Writer::finish);
@@ -148,21 +218,22 @@ impl StreamWriter {
             Ok(())
         });
         self.queue.stepped();
-        // The consumers need not wait until this writer is dropped, and neither do the others.
+        // Consumers and other writers learn of the error now, not when this writer is dropped.
         placed.map_err(|error| if writer.has_failed() { self.queue.fail_with(error) } else { error })
     }
 }
 
 impl Drop for StreamWriter {
     fn drop(&mut self) {
-        // Before the writer, whose end may have to wait for consumers that wait for an end.
+        // Before the writer is dropped: its end may wait for consumers, and these for an end.
         if self.writer.is_some() {
             self.queue.fail();
         }
     }
 }
 
-/// The other end: pages come out. Shared by any number of consumers; each page goes to one of them.
+/// The reading end: returns complete pages. Any number of consumers may share it; each page goes to
+/// one of them.
 ///
 /// When it is dropped, writers get [`PagesError::Closed`].
 pub struct PageStream {
@@ -170,12 +241,12 @@ pub struct PageStream {
 }
 
 impl PageStream {
-    /// The next page and its partition; waits for it. `None` when all writers have finished and
-    /// every page was taken.
+    /// Waits for the next page and returns it. `None` if all writers have finished and every page
+    /// was taken.
     ///
     /// # Errors
-    /// [`PagesError::Failed`] if a writer was dropped or had an error, once the pages that came
-    /// before were taken.
+    /// [`PagesError::Failed`] if a writer was dropped or had an error, after the pages that came
+    /// before it were taken.
     pub fn next(&self) -> Result<Option<StreamedPage>, PagesError> {
         let mut state = self.queue.lock();
         loop {
@@ -207,7 +278,7 @@ impl Drop for PageStream {
     }
 }
 
-/// A page from a stream. Dropping it makes room for another.
+/// A page from a stream. Dropping it makes room for another one.
 pub struct StreamedPage {
     partition: usize,
     page: Option<Page>,
@@ -215,7 +286,7 @@ pub struct StreamedPage {
 }
 
 impl StreamedPage {
-    /// The partition of all its tuples.
+    /// Returns the partition of all its tuples.
     pub fn partition(&self) -> usize {
         self.partition
     }
@@ -231,7 +302,7 @@ impl Deref for StreamedPage {
 
 impl Drop for StreamedPage {
     fn drop(&mut self) {
-        // The page goes back to the pool before anybody is told that there is room.
+        // The page goes back to the pool before the waiting threads learn that there is room.
         drop(self.page.take());
         let mut state = self.queue.lock();
         state.out -= 1;

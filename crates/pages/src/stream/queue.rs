@@ -1,4 +1,5 @@
-//! Pages between writers and consumers, under one lock: a page is far more work than it.
+//! The pages between writers and consumers, under one lock. Filling a page is far more work than
+//! taking the lock.
 
 use std::{
     collections::VecDeque,
@@ -7,26 +8,26 @@ use std::{
 
 use crate::{error::PagesError, memory::Pool, page::Page, ranges::PageSink};
 
-/// What writers and consumers share.
+/// The state that writers and consumers share.
 pub(super) struct Queue {
-    /// Most pages that may be out.
+    /// The most pages that may be out.
     pub(super) most: usize,
     pub(super) pool: Pool,
     pub(super) state: Mutex<State>,
-    /// Pages, room or the end.
+    /// Signalled on new pages, new room and the end.
     pub(super) changed: Condvar,
 }
 
 #[derive(Default)]
 pub(super) struct State {
     pub(super) pages: VecDeque<(usize, Page)>,
-    /// Pages in the queue and with consumers.
+    /// The pages in the queue and with consumers.
     pub(super) out: usize,
-    /// Writers that have not finished.
+    /// The writers that have not finished.
     pub(super) writers: usize,
-    /// Of these, how many wait for memory.
+    /// The writers among these that wait for memory.
     pub(super) starving: usize,
-    /// Calls of writers that returned, and pages that came back.
+    /// The number of writers' calls that have returned and of pages that came back.
     pub(super) events: u64,
     pub(super) failed: bool,
     pub(super) consumers_gone: bool,
@@ -50,8 +51,8 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// A writer has done what it was asked. It may have left room on a page, or given one back, and
-    /// not come again for long.
+    /// Counts a writer's call that has returned. It may have left room on a page or given one back,
+    /// and the writer may not be called again for a long time.
     pub(super) fn stepped(&self) {
         let mut state = self.lock();
         state.events += 1;
@@ -66,8 +67,8 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Fails because of a writer's error; returns what to tell its caller. Memory that does not
-    /// come since the stream has ended is not exhausted.
+    /// Fails the stream because of a writer's error, and returns the error for the caller. If
+    /// memory does not come because the stream has ended, it is not exhausted.
     pub(super) fn fail_with(&self, error: PagesError) -> PagesError {
         let mut state = self.lock();
         let error = match error {
@@ -82,15 +83,14 @@ impl Queue {
     }
 }
 
-/// The writers' side of the queue.
+/// The sink that passes the writers' pages to the queue.
 pub(super) struct Sink(pub(super) Arc<Queue>);
 
 impl PageSink for Sink {
     fn take(&self, partition: usize, page: Page) {
         let mut state = self.0.lock();
-        // Consumers need nothing of this writer to take the pages that are there, so waiting ends. A page
-        // that nobody will take is dropped; when the stream fails, nobody may be there to make
-        // room.
+        // Consumers need nothing of this writer to take the pages that are there, so the wait ends. A page
+        // without a consumer is dropped. If the stream has failed, there may be no consumer to make room.
         while state.out >= self.0.most && !state.consumers_gone && !state.failed {
             state = self.0.wait(state);
         }
@@ -108,8 +108,8 @@ impl PageSink for Sink {
         self.0.lock().events
     }
 
-    /// Memory comes back from consumers; another writer may leave room with each call of its own.
-    /// If all writers wait and no page is out, the pool is too small.
+    /// Waits until consumers give memory back, or another writer may have left room. If all writers
+    /// wait and no page is out, the pool is too small.
     fn wait_for_memory(&self, since: u64) -> bool {
         let queue = &self.0;
         let mut state = queue.lock();

@@ -3,7 +3,7 @@
 
 use annulus_pages::{
     memory::{Heap, PageMemory},
-    page::{HEADER_BYTES, Header, Layout, MIN_PAGE_BYTES, Page, PageShape, PayloadSize},
+    page::{HEADER_BYTES, Header, MIN_PAGE_BYTES, Page, PageLayout, PageShape, PayloadSize},
 };
 use proptest::prelude::*;
 
@@ -33,9 +33,9 @@ pub fn page_of(shape: &PageShape, rows: &[(u32, Vec<u8>)], stale: u8) -> Page {
 /// A shape and tuples that fit on a page of it.
 pub fn any_page() -> impl Strategy<Value = (PageShape, Rows)> {
     let shape = prop_oneof![
-        (prop_oneof![Just(Layout::Slotted), Just(Layout::Compact)], 0_u32..70)
+        (prop_oneof![Just(PageLayout::Slotted), Just(PageLayout::Compact)], 0_u32..70)
             .prop_map(|(layout, size)| (layout, PayloadSize::Fixed(size))),
-        Just((Layout::Slotted, PayloadSize::Variable)),
+        Just((PageLayout::Slotted, PayloadSize::Variable)),
     ];
     (shape, 1_usize..3, 0_usize..200).prop_flat_map(|((layout, payload), units, tuples)| {
         let shape = PageShape::new(units * MIN_PAGE_BYTES, layout, payload).unwrap();

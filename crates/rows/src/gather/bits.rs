@@ -12,12 +12,12 @@ use crate::pool::PooledBuffer;
 
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// Bytes that a bitmap of `rows` bits takes, in whole words.
+/// Returns the bytes of a bitmap of `rows` bits, in whole words.
 pub(super) fn bitmap_bytes(rows: usize) -> usize {
     rows.div_ceil(WORD_BITS) * size_of::<u64>()
 }
 
-/// Gathers booleans.
+/// The builder of a boolean column.
 #[derive(Debug, Default)]
 pub(super) struct BooleanBuilder {
     values: Option<PooledBuffer>,
@@ -40,7 +40,7 @@ impl BooleanBuilder {
         select.len().div_ceil(8)
     }
 
-    /// The `len` rows appended.
+    /// Returns the `len` appended rows.
     ///
     /// # Safety
     /// `len` rows were appended since the last `finish`.
@@ -57,7 +57,7 @@ impl BooleanBuilder {
     }
 }
 
-/// The validity of one output column: without memory until a null comes.
+/// The validity of one output column. It takes no memory before the first null.
 #[derive(Debug, Default)]
 pub(super) struct Validity {
     bits: Option<PooledBuffer>,
@@ -65,7 +65,7 @@ pub(super) struct Validity {
 }
 
 impl Validity {
-    /// Appends the validity of the selected rows; `source` is `None` where no row is null.
+    /// Appends the validity of the selected rows. `source` is `None` if no row is null.
     ///
     /// # Safety
     /// `select` is within `source`; `space` has room for its rows, and its first `at` rows were
@@ -87,7 +87,7 @@ impl Validity {
         }
         let bits = self.bits.get_or_insert_with(|| {
             let bits = space.pool.take(bitmap_bytes(space.capacity));
-            // SAFETY: the bitmap has room for `at` bits; all rows so far are valid.
+            // SAFETY: the bitmap has room for `at` bits. All earlier rows are valid.
             unsafe { append_ones(&bits, 0, space.at) };
             bits
         });
@@ -104,7 +104,7 @@ impl Validity {
         }
     }
 
-    /// The validity of the `len` rows appended, if any is null.
+    /// Returns the validity of the `len` appended rows, if any is null.
     ///
     /// # Safety
     /// `len` rows were appended since the last `finish`.
@@ -119,8 +119,8 @@ impl Validity {
     }
 }
 
-/// Appends bits of `from`, counted from bit `offset`, after the first `at` bits of `to`; returns
-/// how many are ones.
+/// Appends bits of `from`, counted from bit `offset`, after the first `at` bits of `to`. Returns
+/// the number of ones.
 ///
 /// # Safety
 /// `select` is within `from`; `to` has room for the bits in whole words, and its first `at` bits
@@ -179,8 +179,8 @@ unsafe fn append_word(words: *mut u64, at: usize, word: u64, bits: usize) {
     if bits == 0 {
         return;
     }
-    // SAFETY: `index` is within the room; a word that is read has been written, since `shift` bits of
-    // it are there.
+    // SAFETY: `index` is within the room. A word that is read has been written, since `shift` bits of
+    // it are in use.
     unsafe {
         if shift == 0 {
             words.add(index).write(word.to_le());

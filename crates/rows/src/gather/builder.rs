@@ -1,4 +1,4 @@
-//! One consumer's output batch, being filled.
+//! The builder of one consumer's output batches.
 
 use std::{ops::Range, sync::Arc};
 
@@ -14,29 +14,52 @@ use super::{
 };
 use crate::{error::RowsError, partition::Rows, pool::BufferPool};
 
-/// Most rows of a batch. A value in a buffer has at most `i32::MAX` bytes, so that no buffer's size
+/// The most rows of a batch. A value in a buffer has at most `i32::MAX` bytes, so no buffer's size
 /// overflows.
 const MAX_ROWS: usize = 1 << 31;
 
-/// The sizes of buffers that a builder for this schema takes from its pool; a size stands there
-/// once for each buffer. A builder takes at most 2^31 rows, so larger numbers give the sizes for
+/// Returns the sizes of the buffers that a builder for this schema takes from its pool, with one
+/// entry for each buffer. A builder takes at most 2^31 rows, so larger numbers give the sizes for
 /// these.
 pub fn pool_sizes(schema: &Schema, batch_rows: usize) -> Vec<usize> {
     let batch_rows = batch_rows.min(MAX_ROWS);
     schema.fields().iter().flat_map(|field| buffer_sizes(field.data_type(), batch_rows)).collect()
 }
 
-/// What an append did.
+/// The outcome of an append.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Appended {
-    /// Rows taken, from the first; fewer than given if the batch has no more room.
+    /// The rows taken, from the first on. Fewer than given if the batch has no more room.
     pub rows: usize,
-    /// Bytes of column data copied.
+    /// The bytes of column data that were copied.
     pub bytes: usize,
 }
 
-/// Collects rows into batches of a fixed number of rows. Memory is taken from the pool with the
-/// first row of a batch.
+/// A builder of batches with a fixed number of rows. It takes memory from its pool with the first
+/// row of a batch.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use annulus_rows::{BatchBuilder, BufferPool, Modulo, RowIndex, SourceBatch, gather::pool_sizes};
+/// use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+/// use arrow::datatypes::Int64Type;
+///
+/// let ids: ArrayRef = Arc::new(Int64Array::from(vec![10, 11, 12, 13]));
+/// let batch = RecordBatch::try_from_iter([("id", ids)])?;
+/// let schema = batch.schema();
+///
+/// let mut index = RowIndex::new();
+/// index.fill_from_hashes(&[10, 11, 12, 13], &Modulo::new(2))?;
+///
+/// // The rows of consumer 1, copied into batches of up to 1024 rows.
+/// let pool = BufferPool::new(pool_sizes(&schema, 1024), 2);
+/// let mut builder = BatchBuilder::new(Arc::clone(&schema), 1024, pool);
+/// builder.append(&SourceBatch::try_new(&batch, &schema)?, index.rows_of(1))?;
+/// let rows = builder.finish()?.expect("there are rows");
+/// assert_eq!(rows.column(0).as_primitive::<Int64Type>().values(), &[11, 13]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct BatchBuilder {
     schema: SchemaRef,
@@ -49,58 +72,57 @@ pub struct BatchBuilder {
 }
 
 impl BatchBuilder {
-    /// For batches of `schema` with `batch_rows` rows (at least one), in memory from `pool`, which
-    /// is best made for [`pool_sizes`]. With more than 2^31 rows it takes nothing: every append
-    /// is an error.
+    /// Creates a builder of batches of `schema` with `batch_rows` rows, at least one. Memory comes
+    /// from `pool`, which should be created for [`pool_sizes`]. With more than 2^31 rows, every
+    /// append is an error.
     pub fn new(schema: SchemaRef, batch_rows: usize, pool: Arc<BufferPool>) -> Self {
         let columns = new_columns(&schema);
         let unbounded = columns.iter().all(ColumnBuilder::is_unbounded);
         Self { schema, pool, batch_rows: batch_rows.max(1), rows: 0, columns, unbounded }
     }
 
-    /// Rows collected.
+    /// Returns the rows collected.
     #[inline]
     pub fn num_rows(&self) -> usize {
         self.rows
     }
 
-    /// Rows until the batch is full.
+    /// Returns the rows until the batch is full.
     #[inline]
     pub fn remaining(&self) -> usize {
         self.batch_rows - self.rows
     }
 
-    /// Appends rows of `source`, as many as the batch has room for.
+    /// Appends the first of `rows` of `source` for which the batch has room.
     ///
     /// Room is [`remaining`](Self::remaining) rows, or fewer where 32-bit offsets or dictionary
-    /// keys would overflow; an empty builder takes at least one row. If not all rows were
-    /// taken, or none remain, [`finish`](Self::finish) and go on with the rest. O(rows *
+    /// keys would overflow. An empty builder takes at least one row. If not all rows were
+    /// taken, or none remain, call [`finish`](Self::finish) and append the rest. O(rows *
     /// columns).
     ///
     /// # Errors
-    /// If the source was made for other columns, a row is beyond its end, the batch is to have more
-    /// than 2^31 rows, or an Arrow kernel fails. In the last case the rows collected so far are
-    /// lost.
+    /// If the source was made for other columns, a row is beyond its end, batches have more than
+    /// 2^31 rows, or an Arrow kernel fails. In the last case the collected rows are lost.
     pub fn append(&mut self, source: &SourceBatch, rows: Rows<'_>) -> Result<Appended, RowsError> {
         self.append_limited(source, Select::Rows(rows))
     }
 
-    /// Like [`append`](Self::append), for neighbouring rows.
+    /// Appends neighbouring rows like [`append`](Self::append).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`append`](Self::append).
     pub fn append_range(&mut self, source: &SourceBatch, rows: Range<usize>) -> Result<Appended, RowsError> {
         self.append_limited(source, Select::Range { start: rows.start, len: rows.len() })
     }
 
-    /// Appends all rows of all runs, and hands each batch that is full to `emit`. Returns the bytes
+    /// Appends all rows of all runs, and passes each full batch to `emit`. Returns the bytes
     /// copied.
     ///
-    /// Where they all fit, this goes column by column through all runs: cheaper than as many
-    /// [`append`](Self::append)s if each has few rows.
+    /// If all rows fit, this copies column by column through all runs. That is cheaper than an
+    /// [`append`](Self::append) for each run if the runs are short.
     ///
     /// # Errors
-    /// As [`append`](Self::append), or the first error of `emit`.
+    /// Those of [`append`](Self::append), and the first error of `emit`.
     pub fn push<E: From<RowsError>>(
         &mut self,
         runs: &[(&SourceBatch, Rows<'_>)],
@@ -130,7 +152,7 @@ impl BatchBuilder {
         Ok(bytes)
     }
 
-    /// The batch collected so far, if it has any row; the builder begins the next one.
+    /// Returns the collected batch, if it has any row. The builder begins the next one.
     ///
     /// # Errors
     /// If an Arrow kernel fails, or a column that must not be null has nulls. The rows are then
@@ -166,12 +188,12 @@ impl BatchBuilder {
         Ok(Appended { rows, bytes })
     }
 
-    /// An error unless the source has this builder's columns, and the rows, and a batch can be as
-    /// long as it is to be.
+    /// Checks that the source has this builder's columns and the selected rows, and that batches
+    /// are not too long.
     fn check(&self, source: &SourceBatch, select: Select<'_>) -> Result<(), RowsError> {
         if self.batch_rows > MAX_ROWS {
             let (value, remedy) = (self.batch_rows.to_string(), "choose at most 2147483648");
-            return Err(RowsError::Config { option: "batch_rows", value, remedy });
+            return Err(RowsError::Argument { argument: "batch_rows", value, remedy });
         }
         source.check(&self.schema)?;
         if select.bound() <= source.num_rows() {
@@ -181,7 +203,7 @@ impl BatchBuilder {
         Err(ArrowError::InvalidArgumentError(message).into())
     }
 
-    /// Appends runs of `rows` rows altogether, column by column. Returns the bytes copied.
+    /// Appends runs of `rows` rows together, column by column. Returns the bytes copied.
     ///
     /// # Safety
     /// All runs are within their sources, which have this builder's columns, and there is room for
@@ -192,7 +214,7 @@ impl BatchBuilder {
         rows: usize,
     ) -> Result<usize, RowsError> {
         let mut bytes = 0;
-        // Should an Arrow kernel panic, columns of different lengths must not be seen again: none are left
+        // If an Arrow kernel panics, columns of different lengths must not be used again. None are left
         // then.
         let mut columns = std::mem::take(&mut self.columns);
         for (index, column) in columns.iter_mut().enumerate() {

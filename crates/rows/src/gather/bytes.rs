@@ -14,21 +14,21 @@ use super::{
 };
 use crate::{partition::Rows, pool::PooledBuffer};
 
-/// Gathers one column of byte arrays. Values go to one block, which grows by doubling and begins at
-/// the last one's size.
+/// The builder of a column of byte arrays. Values go to one block, which grows by doubling and
+/// begins with the size of the last one.
 #[derive(Debug, Default)]
 pub(super) struct BytesBuilder {
     offsets: Option<PooledBuffer>,
     data: Option<PooledBuffer>,
-    /// Bytes of `data` in use.
+    /// The bytes of `data` in use.
     used: usize,
     hint: usize,
     validity: Validity,
 }
 
 impl BytesBuilder {
-    /// How many of the selected rows fit before an offset would overflow; at least one in an empty
-    /// builder.
+    /// Returns the number of the selected rows that fit before an offset would overflow: at least
+    /// one in an empty builder.
     ///
     /// # Safety
     /// `select` is within `source`, a column with offsets of type `O`.
@@ -52,7 +52,7 @@ impl BytesBuilder {
     /// Appends the selected rows and returns the bytes copied.
     ///
     /// # Safety
-    /// As [`room`](Self::room), which has allowed these rows; `space` has room for them, and its
+    /// As [`room`](Self::room), which has allowed these rows. `space` has room for them, and its
     /// first `at` rows were appended here since the last `finish`.
     pub(super) unsafe fn append<O: OffsetSizeTrait>(
         &mut self,
@@ -81,6 +81,8 @@ impl BytesBuilder {
         self.used - before + select.len() * size_of::<O>()
     }
 
+    /// Appends the values of `rows`, and writes their `ends`.
+    ///
     /// # Safety
     /// `rows` are within `from`, the offsets into `values`.
     unsafe fn gather<O: OffsetSizeTrait>(
@@ -113,6 +115,8 @@ impl BytesBuilder {
         self.used = end;
     }
 
+    /// Appends neighbouring values, and writes their `ends`.
+    ///
     /// # Safety
     /// `from` are offsets into `values`, one more than `ends`.
     unsafe fn copy<O: OffsetSizeTrait>(&mut self, from: &[O], values: &[u8], ends: &mut [O], space: Space<'_>) {
@@ -127,7 +131,7 @@ impl BytesBuilder {
         self.used += len;
     }
 
-    /// The block, with room for `bytes` bytes and the slack of a copy.
+    /// Returns the block, with room for `bytes` bytes and the slack of a copy.
     fn reserve(&mut self, bytes: usize, space: Space<'_>) -> *mut u8 {
         match &mut self.data {
             Some(data) if data.capacity() >= bytes + SLACK => {}
@@ -142,7 +146,7 @@ impl BytesBuilder {
         self.data.as_ref().map_or(std::ptr::null_mut(), |data| data.as_ptr().as_ptr())
     }
 
-    /// The `len` rows appended, as an array of `data_type`.
+    /// Returns the `len` appended rows as an array of `data_type`.
     ///
     /// # Safety
     /// `len` rows were appended since the last `finish`, all from columns of `data_type`, whose
@@ -150,7 +154,7 @@ impl BytesBuilder {
     pub(super) unsafe fn finish<O: OffsetSizeTrait>(&mut self, data_type: &DataType, len: usize) -> ArrayRef {
         let used = std::mem::take(&mut self.used);
         self.hint = block_hint(used);
-        // SAFETY: `len + 1` offsets, `used` bytes and `len` validity bits were written; whole values of
+        // SAFETY: `len + 1` offsets, `used` bytes and `len` validity bits were written. Whole values of
         // valid columns make a valid column.
         make_array(unsafe {
             let offsets_bytes = (len + 1) * size_of::<O>();
@@ -166,7 +170,7 @@ impl BytesBuilder {
     }
 }
 
-/// The offsets of a column that is not empty: one more than it has rows.
+/// Returns the offsets of a column that is not empty: one more than it has rows.
 ///
 /// # Safety
 /// The column has offsets of type `O`.

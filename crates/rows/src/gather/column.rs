@@ -1,4 +1,4 @@
-//! One output column, with the kernel of its type.
+//! The builder of one output column, with the kernel of its type.
 
 use arrow::{
     array::{ArrayRef, NullArray},
@@ -17,7 +17,8 @@ use super::{
     views::{VIEW_BYTES, ViewBuilder},
 };
 
-/// The builders of rarer types are boxed: an exchange with many consumers has very many columns.
+/// A column being built. The builders of rarer types are boxed, since an exchange with many
+/// consumers has very many columns.
 #[derive(Debug)]
 pub(super) enum ColumnBuilder {
     Null,
@@ -46,12 +47,12 @@ impl ColumnBuilder {
         }
     }
 
-    /// Whether any number of rows fits, as far as this column is concerned.
+    /// Returns whether this column takes any number of rows.
     pub(super) fn is_unbounded(&self) -> bool {
         !matches!(self, Self::Bytes32(_) | Self::Dictionary(_) | Self::Fallback(_))
     }
 
-    /// How many of the selected rows fit; at least one in an empty builder.
+    /// Returns the number of the selected rows that fit: at least one in an empty builder.
     ///
     /// # Safety
     /// `select` is within `source`, a column of this type.
@@ -68,10 +69,10 @@ impl ColumnBuilder {
     /// Appends the selected rows, at least one, and returns the bytes copied.
     ///
     /// # Errors
-    /// If an Arrow kernel fails. The column is then of no more use.
+    /// If an Arrow kernel fails. The column must not be used again.
     ///
     /// # Safety
-    /// `select` is within `source`, a column of this type, and `room` has allowed it; `space` has
+    /// `select` is within `source`, a column of this type, and `room` has allowed it. `space` has
     /// room for its rows, and its first `at` rows were appended here since the last `finish`.
     #[inline]
     pub(super) unsafe fn append(
@@ -88,7 +89,7 @@ impl ColumnBuilder {
                 Self::Boolean(column) => column.append(source, select, space),
                 Self::Bytes32(column) => column.append::<i32>(source, select, space),
                 Self::Bytes64(column) => {
-                    // Not in `room`: only a value that is repeated very often gets here.
+                    // Not in `room`, since only a value that is repeated very often gets here.
                     if column.room::<i64>(source, select) < select.len() {
                         return Err(ArrowError::OffsetOverflowError(usize::MAX));
                     }
@@ -101,7 +102,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// The `len` rows appended, at least one, as an array of `data_type`.
+    /// Returns the `len` appended rows, at least one, as an array of `data_type`.
     ///
     /// # Errors
     /// If an Arrow kernel fails.
@@ -125,7 +126,8 @@ impl ColumnBuilder {
     }
 }
 
-/// Bytes of a value, for types whose values all have the same number of bytes in one buffer.
+/// Returns the bytes of a value, for types whose values all have the same number of bytes in one
+/// buffer.
 fn fixed_width(data_type: &DataType) -> Option<usize> {
     match data_type {
         DataType::FixedSizeBinary(width) => usize::try_from(*width).ok(),
@@ -133,7 +135,7 @@ fn fixed_width(data_type: &DataType) -> Option<usize> {
     }
 }
 
-/// The sizes of buffers that a column of this type uses, validity included.
+/// Returns the sizes of the buffers that a column of this type uses, validity included.
 pub(super) fn buffer_sizes(data_type: &DataType, rows: usize) -> Vec<usize> {
     let mut sizes = vec![bitmap_bytes(rows)];
     match data_type {

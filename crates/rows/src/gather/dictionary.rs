@@ -1,4 +1,4 @@
-//! Dictionary columns: keys are gathered, values are shared.
+//! Dictionary columns, whose keys are gathered and whose values are shared.
 
 use arrow::{
     array::{Array, ArrayData, ArrayRef, make_array},
@@ -13,24 +13,24 @@ use super::{
     source::{Select, SourceColumn, Space},
 };
 
-/// Gathers one dictionary column. While the dictionary stays the same only keys are copied; pieces
-/// with different ones are merged by Arrow when the batch is finished.
+/// The builder of a dictionary column. While the dictionary stays the same, only keys are copied.
+/// Arrow merges pieces with different dictionaries when the batch is finished.
 #[derive(Debug)]
 pub(super) struct DictionaryBuilder {
     keys: FixedBuilder,
-    /// Number of values that a key can name.
+    /// The number of values that a key can name.
     max_values: usize,
     values: Option<ArrayData>,
-    /// Earlier rows of this batch, with other values.
+    /// The earlier rows of this batch, with other values.
     pieces: Vec<ArrayRef>,
-    /// Rows in the pieces.
+    /// The number of rows in the pieces.
     pieces_rows: usize,
-    /// Values of all dictionaries of this batch, each counted as often as it came anew.
+    /// The values of all dictionaries of this batch, each counted whenever it replaced another one.
     values_seen: usize,
 }
 
 impl DictionaryBuilder {
-    /// For keys of an integer type.
+    /// Creates a builder for keys of an integer type.
     pub(super) fn new(key_type: &DataType) -> Self {
         let width = key_type.primitive_width().unwrap_or(0);
         let sign_bits = u32::from(key_type.is_signed_integer());
@@ -39,8 +39,8 @@ impl DictionaryBuilder {
         Self { keys, max_values, values: None, pieces: Vec::new(), pieces_rows: 0, values_seen: 0 }
     }
 
-    /// How many of the selected rows can be appended: none if the dictionaries together could have
-    /// more values than the keys can name, which is never so in an empty builder.
+    /// Returns the number of the selected rows that fit: none if the dictionaries together could
+    /// have more values than the keys can name. In an empty builder, all fit.
     pub(super) fn room(&self, source: &SourceColumn, select: Select<'_>) -> usize {
         let values = &source.data.child_data()[0];
         let fits =
@@ -69,11 +69,11 @@ impl DictionaryBuilder {
             self.values = Some(values.clone());
         }
         let space = Space { at: space.at - self.pieces_rows, ..space };
-        // SAFETY: the caller's promises; the current piece has `at - pieces_rows` rows.
+        // SAFETY: the caller's promises, and the current piece has `at - pieces_rows` rows.
         unsafe { self.keys.append(source, select, space) }
     }
 
-    /// The `len` rows appended, as an array of `data_type`.
+    /// Returns the `len` appended rows as an array of `data_type`.
     ///
     /// # Safety
     /// `len` rows were appended since the last `finish`, all from columns of `data_type`.
@@ -96,14 +96,14 @@ impl DictionaryBuilder {
         self.values.as_ref().is_some_and(|current| current.ptr_eq(values))
     }
 
-    /// Puts the current piece aside, in memory of its own size: there may be many.
+    /// Puts the current piece aside, in memory of its own size, since there may be many pieces.
     ///
     /// # Safety
     /// `len` rows were appended since the last `finish`.
     unsafe fn seal(&mut self, data_type: &DataType, len: usize) {
         let Some(values) = self.values.take() else { return };
         let rows = len - self.pieces_rows;
-        // SAFETY: as in `finish`; the copies have the same content.
+        // SAFETY: as in `finish`, and the copies have the same content.
         let piece = unsafe {
             let piece = self.keys.finish_data(data_type, rows, vec![values]);
             let keys = Buffer::from_slice_ref(piece.buffers()[0].as_slice());

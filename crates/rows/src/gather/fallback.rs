@@ -1,4 +1,4 @@
-//! Every type without a kernel of its own, through Arrow's.
+//! The types without kernels here, which use Arrow's.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use arrow::{
 
 use super::source::{Select, SourceColumn};
 
-/// Pieces of more bytes than this are not joined: their offsets might not fit in 32 bits.
+/// The bytes from which pieces are not joined, since their offsets might not fit in 32 bits.
 const MAX_BYTES: usize = 1 << 30;
 
-/// Gathers one column of any type: rows are taken from each source, and the pieces concatenated at
-/// the end.
+/// The builder of a column of any type. It takes rows from each source, and concatenates the pieces
+/// at the end.
 #[derive(Debug)]
 pub(super) struct FallbackBuilder {
     pieces: Vec<ArrayRef>,
@@ -29,7 +29,7 @@ impl FallbackBuilder {
         Self { pieces: Vec::new(), bytes: 0, shares: take_shares_memory(data_type) }
     }
 
-    /// How many of the selected rows can be appended: none to a builder that holds very much
+    /// Returns the number of the selected rows that fit: none if the builder holds too many bytes
     /// already.
     pub(super) fn room(&self, select: Select<'_>) -> usize {
         if self.bytes > MAX_BYTES { 0 } else { select.len() }
@@ -58,7 +58,7 @@ impl FallbackBuilder {
         Ok(bytes)
     }
 
-    /// The rows appended; there are some.
+    /// Returns the appended rows, at least one.
     ///
     /// # Errors
     /// If Arrow cannot concatenate arrays of this type, or dictionaries within it outgrow their
@@ -71,8 +71,8 @@ impl FallbackBuilder {
     }
 }
 
-/// Whether rows taken from an array of this type refer to the whole array's memory. A dictionary is
-/// shared on purpose.
+/// Returns whether rows taken from an array of this type refer to the whole array's memory. A
+/// dictionary is shared on purpose.
 fn take_shares_memory(data_type: &DataType) -> bool {
     match data_type {
         DataType::Utf8View | DataType::BinaryView | DataType::ListView(_) | DataType::LargeListView(_) => true,
@@ -87,13 +87,14 @@ fn take_shares_memory(data_type: &DataType) -> bool {
     }
 }
 
-/// The same rows in memory of their own, down to the last child.
+/// Returns the same rows in memory of their own, down to the last child.
 fn unshare(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let data_type = array.data_type();
     match data_type {
         DataType::Utf8View => Ok(Arc::new(array.as_string_view().gc())),
         DataType::BinaryView => Ok(Arc::new(array.as_binary_view().gc())),
-        // Lists have their values in order and without gaps, so a cast there and back copies just what is used.
+        // Lists have their values in order and without gaps, so a cast there and back copies only the values in
+        // use.
         DataType::ListView(field) => cast(&unshare(&cast(array, &DataType::List(Arc::clone(field)))?)?, data_type),
         DataType::LargeListView(field) => {
             cast(&unshare(&cast(array, &DataType::LargeList(Arc::clone(field)))?)?, data_type)

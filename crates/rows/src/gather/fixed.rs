@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{partition::Rows, pool::PooledBuffer};
 
-/// Gathers one fixed-width column: numbers, dates, times, intervals, decimals, fixed-size binary,
-/// dictionary keys.
+/// The builder of a fixed-width column: numbers, dates, times, intervals, decimals, fixed-size
+/// binary values, and dictionary keys.
 #[derive(Debug)]
 pub(super) struct FixedBuilder {
     width: usize,
@@ -30,7 +30,7 @@ impl FixedBuilder {
     /// Appends the selected rows and returns the bytes copied.
     ///
     /// # Safety
-    /// `select` is within `source`, whose first buffer has values of this width; `space` has room
+    /// `select` is within `source`, whose first buffer has values of this width. `space` has room
     /// for its rows, and its first `at` rows were appended here since the last `finish`.
     pub(super) unsafe fn append(&mut self, source: &SourceColumn, select: Select<'_>, space: Space<'_>) -> usize {
         let width = self.width;
@@ -39,8 +39,8 @@ impl FixedBuilder {
         let (from, to) = unsafe {
             (source.buffer(0).add(source.data.offset() * width), values.as_ptr().as_ptr().add(space.at * width))
         };
-        // SAFETY: the caller's promises; source and output are different allocations, as this one is
-        // exclusively ours.
+        // SAFETY: the caller's promises. Source and output are different allocations, since the output
+        // belongs to this builder alone.
         unsafe {
             match select {
                 Select::Rows(rows) => gather(width, from, rows, to),
@@ -51,7 +51,7 @@ impl FixedBuilder {
         select.len() * width
     }
 
-    /// The `len` rows appended, as an array of `data_type`.
+    /// Returns the `len` appended rows as an array of `data_type`.
     ///
     /// # Safety
     /// `len` rows were appended since the last `finish`, all from columns of `data_type`.
@@ -60,10 +60,10 @@ impl FixedBuilder {
         make_array(unsafe { self.finish_data(data_type, len, Vec::new()) })
     }
 
-    /// Like [`finish`](Self::finish), with the given children.
+    /// Does the work of [`finish`](Self::finish), with the given children.
     ///
     /// # Safety
-    /// As there, and the values appended are valid with these children.
+    /// As [`finish`](Self::finish), and the appended values are valid with these children.
     pub(super) unsafe fn finish_data(
         &mut self,
         data_type: &DataType,
@@ -108,8 +108,8 @@ unsafe fn gather(width: usize, from: *const u8, rows: Rows<'_>, to: *mut u8) {
     }
 }
 
-/// The hot loop. Byte arrays need no alignment, and a constant number of bytes is one load and one
-/// store.
+/// Copies `rows` of `W` bytes each: the hot loop. Byte arrays need no alignment, and a constant
+/// number of bytes is one load and one store.
 ///
 /// # Safety
 /// As [`gather`], with a width of `W`.
@@ -117,7 +117,7 @@ unsafe fn gather(width: usize, from: *const u8, rows: Rows<'_>, to: *mut u8) {
 pub(super) unsafe fn gather_bytes<const W: usize>(from: *const u8, rows: &[u32], to: *mut u8) {
     let (from, to) = (from.cast::<[u8; W]>(), to.cast::<[u8; W]>());
     for (i, &row) in rows.iter().enumerate() {
-        // SAFETY: the row is below the bound that the caller vouches for, and `i` below the number of rows.
+        // SAFETY: the row is below the bound that the caller promises, and `i` below the number of rows.
         unsafe { to.add(i).write(from.add(row as usize).read()) }
     }
 }

@@ -1,4 +1,4 @@
-//! What copies read from: a batch with its columns looked up once, and the rows chosen from it.
+//! The sources of copies: a batch whose columns are looked up once, and the rows selected from it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,10 @@ use arrow::{
 
 use crate::{error::RowsError, partition::Rows};
 
-/// A batch made ready to be copied from, by any number of consumers. Sliced columns are fine.
+/// A batch that is prepared to be copied from, by any number of consumers. Its columns may be
+/// slices.
+///
+/// The example of [`BatchBuilder`](super::BatchBuilder) uses it.
 #[derive(Clone, Debug)]
 pub struct SourceBatch {
     schema: SchemaRef,
@@ -22,16 +25,16 @@ pub struct SourceBatch {
 pub(super) struct SourceColumn {
     pub(super) array: ArrayRef,
     pub(super) data: ArrayData,
-    /// Whether any row is null, so that a column without nulls costs nothing.
+    /// Whether any row is null. A column without nulls costs nothing.
     has_nulls: bool,
 }
 
 impl SourceBatch {
-    /// Looks up the columns of `batch`, which must have the columns of `schema`; names and metadata
-    /// are not compared.
+    /// Looks up the columns of `batch`, which must have those of `schema`. Names and metadata are
+    /// not compared.
     ///
     /// # Errors
-    /// [`RowsError::Schema`] if number or types of the columns differ.
+    /// [`RowsError::Schema`] if the number or the types of the columns differ.
     pub fn try_new(batch: &RecordBatch, schema: &SchemaRef) -> Result<Self, RowsError> {
         if !same_types(schema, batch.schema_ref()) {
             return Err(schema_error(schema, batch.schema_ref()));
@@ -45,7 +48,7 @@ impl SourceBatch {
         Ok(Self { schema: Arc::clone(schema), rows: batch.num_rows(), columns })
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[inline]
     pub fn num_rows(&self) -> usize {
         self.rows
@@ -56,7 +59,8 @@ impl SourceBatch {
         &self.columns
     }
 
-    /// [`RowsError::Schema`] unless this was made for `schema`. Pointers are compared first.
+    /// Checks that this was made for `schema`, or fails with [`RowsError::Schema`]. Pointers are
+    /// compared first.
     #[inline]
     pub(super) fn check(&self, schema: &SchemaRef) -> Result<(), RowsError> {
         if Arc::ptr_eq(&self.schema, schema) || same_types(schema, &self.schema) {
@@ -72,7 +76,7 @@ impl SourceColumn {
         if self.has_nulls { self.data.nulls() } else { None }
     }
 
-    /// The start of buffer `index`. Elements begin at `self.data.offset()`.
+    /// Returns the start of buffer `index`. Elements begin at `self.data.offset()`.
     #[inline]
     pub(super) fn buffer(&self, index: usize) -> *const u8 {
         self.data.buffers()[index].as_ptr()
@@ -109,7 +113,7 @@ impl Select<'_> {
         }
     }
 
-    /// All rows are below this.
+    /// Returns a bound below which all rows are.
     #[inline]
     pub(super) fn bound(self) -> usize {
         match self {
@@ -118,7 +122,7 @@ impl Select<'_> {
         }
     }
 
-    /// Each row comes at most this often.
+    /// Returns the most times that a row occurs.
     #[inline]
     pub(super) fn max_repeats(self) -> usize {
         match self {
@@ -127,7 +131,7 @@ impl Select<'_> {
         }
     }
 
-    /// The first `rows` rows.
+    /// Returns the first `rows` rows.
     #[inline]
     pub(super) fn head(self, rows: usize) -> Self {
         match self {
@@ -136,8 +140,8 @@ impl Select<'_> {
         }
     }
 
-    /// Calls `f` with each row in order; monomorphised for either kind, so that the loop has no
-    /// branch on it.
+    /// Calls `f` with each row in order. It is monomorphised for each kind, so that the loop has no
+    /// branch on the kind.
     #[inline]
     pub(super) fn for_each(self, mut f: impl FnMut(usize)) {
         match self {
@@ -146,7 +150,7 @@ impl Select<'_> {
         }
     }
 
-    /// Whether `f` holds for any row.
+    /// Returns whether `f` holds for any row.
     #[inline]
     pub(super) fn any(self, mut f: impl FnMut(usize) -> bool) -> bool {
         match self {
@@ -156,8 +160,8 @@ impl Select<'_> {
     }
 }
 
-/// Where a copy goes: the rows that an output batch can hold, those already there, and where its
-/// memory comes from.
+/// The space for a copy: the rows that an output batch can hold, the rows already there, and the
+/// source of its memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Space<'a> {
     pub(super) pool: &'a Arc<crate::pool::BufferPool>,

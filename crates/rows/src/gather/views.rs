@@ -1,4 +1,4 @@
-//! Strings and binary values as views: short ones within the view, long ones in blocks.
+//! Strings and binary values as views: short values are within the view, long ones in blocks.
 
 use arrow::{
     array::{ArrayData, ArrayRef, ByteView, make_array},
@@ -14,12 +14,12 @@ use super::{
 };
 use crate::pool::PooledBuffer;
 
-/// Longest value that lies within its view.
+/// The bytes of the longest value within a view.
 const MAX_INLINE_BYTES: u32 = 12;
 pub(super) const VIEW_BYTES: usize = size_of::<u128>();
 
-/// Gathers one column of views. Long values are copied too, so that an output of a few rows keeps
-/// no source alive.
+/// The builder of a column of views. Long values are also copied, so that an output of a few rows
+/// keeps no source alive.
 #[derive(Debug, Default)]
 pub(super) struct ViewBuilder {
     views: Option<PooledBuffer>,
@@ -32,9 +32,9 @@ pub(super) struct ViewBuilder {
 struct Heap {
     full: Vec<Buffer>,
     block: Option<PooledBuffer>,
-    /// Bytes of `block` in use.
+    /// The bytes of `block` in use.
     used: usize,
-    /// Bytes of all blocks in use.
+    /// The bytes of all blocks in use.
     total: usize,
     hint: usize,
 }
@@ -70,7 +70,7 @@ impl ViewBuilder {
         self.heap.total - before + select.len() * VIEW_BYTES
     }
 
-    /// The `len` rows appended, as an array of `data_type`.
+    /// Returns the `len` appended rows as an array of `data_type`.
     ///
     /// # Safety
     /// `len` rows were appended since the last `finish`, all from columns of `data_type`.
@@ -90,7 +90,7 @@ impl ViewBuilder {
 }
 
 impl Heap {
-    /// `view` as it is if its value lies within, else with the value copied here.
+    /// Returns `view` unchanged if its value is within, else a view of a copy of the value here.
     ///
     /// # Safety
     /// `view` is a valid view of `blocks`.
@@ -107,7 +107,7 @@ impl Heap {
             (block.as_ptr().add(view.offset as usize), block.len() - view.offset as usize)
         };
         let to = match &self.block {
-            // A block for a value of about 4 GiB is larger, but offsets are 32 bits.
+            // A block for a value of about 4 GiB is larger, but offsets have 32 bits.
             Some(block) if block.capacity() - self.used >= len + SLACK && u32::try_from(self.used).is_ok() => {
                 block.as_ptr().as_ptr()
             }
@@ -124,7 +124,7 @@ impl Heap {
     /// Puts the block aside and begins one with room for a value of `len` bytes.
     #[cold]
     fn next_block(&mut self, len: usize, space: Space<'_>) -> *mut u8 {
-        // As much again as there is already: few blocks, and at most half of the memory unused.
+        // As many bytes as there are already, for few blocks, of which at most half is unused.
         let wanted = if self.block.is_some() { block_hint(self.total) } else { self.hint };
         self.seal();
         let block = take_block(space.pool, wanted.max(len));

@@ -1,15 +1,15 @@
-//! Grouping for a handful of consumers: a pass over the targets for each of them, without counters
-//! in memory.
+//! Grouping for few consumers: a pass over the targets for each of them, without counters in
+//! memory.
 
 use super::Target;
 
-/// Up to this many consumers a pass for each of them beats a counting sort.
+/// The most consumers for which a pass for each of them beats a counting sort.
 pub(super) const MAX_CONSUMERS: usize = 4;
-/// A pass may write so many rows behind those that it keeps.
+/// The most rows that a pass may write after those that it keeps.
 const SLACK: usize = 16;
 
-/// Writes the rows grouped by consumer to `rows`, which gets the length of `targets`, and N + 1
-/// `offsets`.
+/// Writes the rows, grouped by consumer, to `rows`, which gets the length of `targets`. Writes N +
+/// 1 `offsets`.
 pub(super) fn group(targets: &[Target], consumers: usize, rows: &mut Vec<u32>, offsets: &mut Vec<u32>) {
     offsets.clear();
     rows.resize(targets.len() + SLACK, 0);
@@ -22,24 +22,24 @@ pub(super) fn group(targets: &[Target], consumers: usize, rows: &mut Vec<u32>, o
     rows.truncate(targets.len());
 }
 
-/// Writes the numbers of the rows whose target is `wanted`, in order, and returns how many there
-/// are. `out` has `SLACK` more places than there are.
+/// Writes the numbers of the rows whose target is `wanted`, in order, and returns their count.
+/// `out` has `SLACK` more places than there are such rows.
 fn select(targets: &[Target], wanted: Target, out: &mut [u32]) -> usize {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx512f")
         && std::arch::is_x86_feature_detected!("avx512bw")
         && std::arch::is_x86_feature_detected!("avx512vl")
     {
-        // SAFETY: the features are there.
+        // SAFETY: the machine has the features.
         return unsafe { select_avx512(targets, wanted, out) };
     }
     select_from(0, targets, wanted, 0, out)
 }
 
-/// `select` for the rows from `first` on, where `kept` are written already.
+/// Does the work of `select` for the rows from `first` on, after `kept` rows were written.
 fn select_from(first: usize, targets: &[Target], wanted: Target, mut kept: usize, out: &mut [u32]) -> usize {
     for (row, target) in (first as u32..).zip(&targets[first..]) {
-        // Written in any case, kept if wanted: no branch to mispredict.
+        // Written in any case, and kept if wanted: there is no branch to mispredict.
         out[kept] = row;
         kept += usize::from(*target == wanted);
     }

@@ -1,18 +1,30 @@
-//! Counting sort of rows by consumer.
+//! The index of rows by consumer, made by a counting sort.
 
 use std::ops::Range;
 
 use super::{MAX_CONSUMERS, Modulo, Target, few};
 use crate::error::RowsError;
 
-/// With few consumers neighbouring rows often share one, and each increment of a counter waits for
-/// the store before it. Up to this many consumers the input is cut into [`STRIPES`] stripes with
-/// counters of their own, worked on in turn.
+/// The most consumers for which the input is cut into [`STRIPES`] stripes with counters of their
+/// own, which are processed in turn. With few consumers, neighbouring rows often have the same one,
+/// and each increment of a counter waits for the store before it.
 const STRIPED_MAX_CONSUMERS: usize = 64;
 const STRIPES: usize = 4;
 
-/// The rows of one batch grouped by consumer. Rows of a consumer keep their order. Made to be
-/// filled again for batch after batch: nothing is allocated once it has seen the longest.
+/// The rows of one batch, grouped by consumer. Rows of a consumer keep their order.
+///
+/// It is made to be reused: after the longest batch it allocates nothing more.
+///
+/// ```
+/// use annulus_rows::{Modulo, RowIndex};
+///
+/// let mut index = RowIndex::new();
+/// index.fill_from_hashes(&[7, 8, 10], &Modulo::new(3))?;
+/// assert_eq!(index.targets(), [1, 2, 1]);
+/// assert_eq!(index.rows_of(1).as_slice(), [0, 2]);
+/// assert_eq!(index.offsets(), [0, 0, 2, 3]);
+/// # Ok::<(), annulus_rows::RowsError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct RowIndex {
     targets: Vec<Target>,
@@ -20,14 +32,14 @@ pub struct RowIndex {
     rows: Vec<u32>,
     positions: Vec<u32>,
     gap: u32,
-    /// What the targets added are below.
+    /// The bound below which all added targets are.
     consumers: usize,
-    /// Counters, then write positions: `cursors[stripe * consumers + consumer]`.
+    /// The counters, which become write positions: `cursors[stripe * consumers + consumer]`.
     cursors: Vec<u32>,
 }
 
 impl RowIndex {
-    /// An index without rows.
+    /// Creates an index without rows.
     pub fn new() -> Self {
         Self::default()
     }
@@ -42,25 +54,25 @@ impl RowIndex {
         self.group()
     }
 
-    /// Begins with no rows.
+    /// Removes all rows.
     #[inline]
     pub fn clear(&mut self) {
         self.targets.clear();
         self.consumers = 0;
     }
 
-    /// Appends rows, which [`group`](Self::group) or [`place`](Self::place) must follow.
+    /// Appends rows. [`group`](Self::group) or [`place`](Self::place) must follow.
     pub fn add_hashes(&mut self, hashes: &[u64], modulo: &Modulo) {
         self.consumers = self.consumers.max(modulo.consumers());
         modulo.append_targets(hashes, &mut self.targets);
     }
 
-    /// The inverse of [`group`](Self::group): fills [`positions`](Self::positions) instead of
-    /// [`rows`](Self::rows), and leaves `gap` positions free behind each consumer's. O(rows +
+    /// Computes the inverse of [`group`](Self::group): fills [`positions`](Self::positions) instead
+    /// of [`rows`](Self::rows). Leaves `gap` positions free after those of each consumer. O(rows +
     /// N).
     ///
     /// # Errors
-    /// If the positions do not fit in 32 bits. There are then no rows.
+    /// If the positions do not fit in 32 bits. The index is then empty.
     pub fn place(&mut self, gap: u32) -> Result<(), RowsError> {
         let consumers = self.consumers;
         self.rows.clear();
@@ -84,10 +96,10 @@ impl RowIndex {
         fill: impl FnOnce(&mut Vec<Target>) -> Result<(), E>,
     ) -> Result<(), RowsError> {
         let filled = fill(&mut self.targets).map_err(Into::into).and_then(|()| match self.targets.iter().max() {
-            Some(&max) if usize::from(max) >= consumers => Err(RowsError::Config {
-                option: "target",
+            Some(&max) if usize::from(max) >= consumers => Err(RowsError::Argument {
+                argument: "target",
                 value: max.to_string(),
-                remedy: "name a consumer below the number of consumers",
+                remedy: "choose a number below that of consumers",
             }),
             _ => Ok(()),
         });
@@ -99,38 +111,40 @@ impl RowIndex {
         filled.and(grouped)
     }
 
-    /// The consumer of each row, in the order of the batch.
+    /// Returns the consumer of each row, in the order of the batch.
     #[inline]
     pub fn targets(&self) -> &[Target] {
         &self.targets
     }
 
-    /// Where each consumer's rows begin in the grouped order, and at last its end: N + 1 values.
+    /// Returns the position of each consumer's first row in the grouped order, and the end of that
+    /// order: N + 1 values.
     #[inline]
     pub fn offsets(&self) -> &[u32] {
         &self.offsets
     }
 
-    /// For each row of the batch its position in the grouped order, after [`place`](Self::place).
+    /// Returns the position of each row of the batch in the grouped order, after
+    /// [`place`](Self::place).
     #[inline]
     pub fn positions(&self) -> &[u32] {
         &self.positions
     }
 
-    /// The positions of a consumer's rows in the grouped order.
+    /// Returns the positions of a consumer's rows in the grouped order.
     #[inline]
     pub fn range(&self, consumer: usize) -> Range<u32> {
         self.offsets[consumer]..self.offsets[consumer + 1] - self.gap
     }
 
-    /// All rows, grouped by consumer.
+    /// Returns all rows, grouped by consumer.
     #[inline]
     pub fn rows(&self) -> Rows<'_> {
         Rows { rows: &self.rows, bound: self.rows.len(), distinct: true }
     }
 
-    /// The rows of one consumer, in the order of the batch; none for a consumer that does not
-    /// exist.
+    /// Returns the rows of one consumer, in the order of the batch. A consumer that does not exist
+    /// has none.
     #[inline]
     pub fn rows_of(&self, consumer: usize) -> Rows<'_> {
         if consumer + 1 >= self.offsets.len() {
@@ -140,14 +154,14 @@ impl RowIndex {
         self.rows().slice(start as usize..end as usize)
     }
 
-    /// Bytes that this index holds allocated.
+    /// Returns the bytes that this index has allocated.
     pub fn allocated_bytes(&self) -> usize {
         self.targets.capacity() * size_of::<Target>()
             + (self.offsets.capacity() + self.rows.capacity() + self.positions.capacity() + self.cursors.capacity())
                 * size_of::<u32>()
     }
 
-    /// The counting sort of the rows added. O(rows + N).
+    /// Groups the added rows by a counting sort. O(rows + N).
     ///
     /// # Errors
     /// If there are 2^32 rows or more. The index is then empty.
@@ -168,7 +182,7 @@ impl RowIndex {
         Ok(())
     }
 
-    /// Empties the index and fails if positions would not fit in 32 bits.
+    /// Checks that positions fit in 32 bits. If they do not, empties the index and fails.
     fn check_len(&mut self, consumers: usize, gap: u32) -> Result<(), RowsError> {
         let rows = self.targets.len();
         if positions_fit(rows, consumers, gap) {
@@ -178,10 +192,10 @@ impl RowIndex {
         self.rows.clear();
         self.offsets.clear();
         let remedy = "give fewer than 4294967296 rows at a time, and 8 less for each consumer";
-        Err(RowsError::Config { option: "rows", value: rows.to_string(), remedy })
+        Err(RowsError::Argument { argument: "number of rows", value: rows.to_string(), remedy })
     }
 
-    /// Counts the targets and turns the counts into offsets and cursors; returns the number of
+    /// Counts the targets, and turns the counts into offsets and cursors. Returns the number of
     /// stripes.
     fn count(&mut self, consumers: usize, gap: u32) -> usize {
         let stripes = if consumers <= STRIPED_MAX_CONSUMERS { STRIPES } else { 1 };
@@ -198,53 +212,53 @@ impl RowIndex {
     }
 }
 
-/// Row numbers of a batch with the proof that all are below `bound`, so that a copy checks the
-/// batch's length once.
+/// Row numbers of a batch that are all below a known bound, so that a copy checks the batch's
+/// length only once.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     rows: &'a [u32],
     bound: usize,
-    /// Whether no row comes twice.
+    /// Whether no row occurs twice.
     distinct: bool,
 }
 
 impl<'a> Rows<'a> {
-    /// Any row numbers, in any order, also repeated. Looks at each one.
+    /// Wraps any row numbers, in any order, also repeated. Reads each one.
     pub fn new(rows: &'a [u32]) -> Self {
         Self { rows, bound: rows.iter().max().map_or(0, |&max| max as usize + 1), distinct: false }
     }
 
-    /// The row numbers, each below [`bound`](Self::bound).
+    /// Returns the row numbers, each below [`bound`](Self::bound).
     #[inline]
     pub fn as_slice(&self) -> &'a [u32] {
         self.rows
     }
 
-    /// All row numbers are below this.
+    /// Returns a bound below which all row numbers are.
     #[inline]
     pub fn bound(&self) -> usize {
         self.bound
     }
 
-    /// Each row comes at most this often.
+    /// Returns the most times that a row occurs.
     #[inline]
     pub(crate) fn max_repeats(&self) -> usize {
         if self.distinct { 1 } else { self.rows.len() }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[inline]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there is no row.
+    /// Returns whether there are no rows.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The first `at` rows and the rest; all and none if there are fewer.
+    /// Returns the first `at` rows and the rest. If there are fewer, returns all and none.
     #[inline]
     pub fn split_at(self, at: usize) -> (Self, Self) {
         let (head, tail) = self.rows.split_at(at.min(self.rows.len()));
@@ -257,15 +271,15 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Whether the positions of this many rows, with a gap behind each consumer's, fit in 32 bits,
-/// their end included.
+/// Returns whether the positions of `rows` rows, with a gap after those of each consumer, fit in 32
+/// bits, their end included.
 pub(super) fn positions_fit(rows: usize, consumers: usize, gap: u32) -> bool {
     let gaps = consumers.checked_mul(gap as usize);
     let end = gaps.and_then(|gaps| gaps.checked_add(rows));
     end.is_some_and(|end| u32::try_from(end).is_ok())
 }
 
-/// Where the last but one stripe begins, and so on: all but the last stripe have this length.
+/// Returns the length of all stripes except the last one.
 fn stripe_len(rows: usize) -> usize {
     rows / STRIPES
 }
@@ -291,7 +305,7 @@ fn count_striped(targets: &[Target], consumers: usize, counts: &mut [u32]) {
     count(&td[len..], cd);
 }
 
-/// Turns counts into the positions of each stripe's first row of each consumer, and writes the
+/// Turns counts into the position of each consumer's first row in each stripe, and writes the
 /// consumers' offsets.
 fn prefix_sums(consumers: usize, gap: u32, cursors: &mut [u32], offsets: &mut Vec<u32>) {
     offsets.clear();
@@ -306,7 +320,7 @@ fn prefix_sums(consumers: usize, gap: u32, cursors: &mut [u32], offsets: &mut Ve
     offsets.push(position);
 }
 
-/// Calls `put(position, row)` for each row, where `position` is its place in the grouped order.
+/// Calls `put(position, row)` for each row with its position in the grouped order.
 fn place(stripes: usize, targets: &[Target], consumers: usize, cursors: &mut [u32], mut put: impl FnMut(u32, u32)) {
     let mut step = |cursors: &mut [u32], target: Target, row: u32| {
         let cursor = &mut cursors[usize::from(target)];
@@ -332,7 +346,7 @@ fn place(stripes: usize, targets: &[Target], consumers: usize, cursors: &mut [u3
     (4 * stride..).zip(&td[len..]).for_each(|(row, &target)| step(cd, target, row));
 }
 
-/// Four stripes, of which the last has up to three rows more than `len`.
+/// Cuts the targets into four stripes. The last has up to three rows more than `len`.
 fn cut(targets: &[Target], len: usize) -> (&[Target], &[Target], &[Target], &[Target]) {
     let (a, rest) = targets.split_at(len);
     let (b, rest) = rest.split_at(len);

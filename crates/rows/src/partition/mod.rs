@@ -1,5 +1,5 @@
-//! Rows to targets, targets to offsets and a permutation. Pure: nothing here knows of threads or
-//! channels.
+//! Grouping of rows by target: hashes or keys give targets, and targets give offsets and a
+//! permutation. Nothing here knows of threads or channels.
 //!
 //! ```text
 //! hashes | split points -> targets: [u16; rows] -> offsets: [u32; N + 1] and rows: [u32; rows], grouped by consumer
@@ -16,8 +16,8 @@ pub use index::{RowIndex, Rows};
 pub use modulo::Modulo;
 pub use range::RangePartitioner;
 
-/// The consumer of a row.
+/// The number of a row's consumer.
 pub type Target = u16;
 
-/// Most consumers that a [`Target`] can name.
+/// The most consumers that a [`Target`] can name.
 pub const MAX_CONSUMERS: usize = 1 << 16;

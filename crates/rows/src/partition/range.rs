@@ -1,4 +1,4 @@
-//! Targets by binary search in split points.
+//! Targets of rows by binary search in split points.
 
 use std::fmt;
 
@@ -12,8 +12,25 @@ use arrow::{
 use super::{MAX_CONSUMERS, Target};
 use crate::error::RowsError;
 
-/// Consumers by key range. Consumer `i` has the keys at or after split point `i - 1` and before
-/// split point `i`, in the given ordering; so there is one consumer more than split points.
+/// A partitioner by ranges of keys.
+///
+/// Consumer `i` has the keys at or after split point `i - 1` and before split point `i`, in the
+/// given order. So there is one consumer more than there are split points.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use annulus_rows::partition::RangePartitioner;
+/// use arrow::array::{ArrayRef, Int64Array};
+///
+/// let splits: ArrayRef = Arc::new(Int64Array::from(vec![10, 20]));
+/// let mut ranges = RangePartitioner::try_new(&[splits], &[Default::default()])?;
+/// let keys: ArrayRef = Arc::new(Int64Array::from(vec![5, 10, 99]));
+/// let mut targets = vec![];
+/// ranges.targets(&[keys], &mut targets)?;
+/// assert_eq!(targets, [0, 1, 2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct RangePartitioner {
     converter: RowConverter,
     splits: SortKeys,
@@ -21,20 +38,20 @@ pub struct RangePartitioner {
 }
 
 impl RangePartitioner {
-    /// `splits` has one column per key, with ascending split points as rows, and `options` the
-    /// ordering of each.
+    /// Creates a partitioner. `splits` has a column for each key, whose rows are the split points
+    /// in ascending order. `options` has the order of each key.
     ///
     /// # Errors
-    /// If there is no key column, columns differ in length, the points do not ascend strictly,
-    /// there are too many of them, or Arrow cannot order a key's type.
+    /// [`RowsError::SplitPoints`] if there is no key column, columns differ in length, the points
+    /// do not ascend strictly, or there are too many. [`RowsError::Arrow`] if Arrow cannot
+    /// order a key's type.
     pub fn try_new(splits: &[ArrayRef], options: &[SortOptions]) -> Result<Self, RowsError> {
-        let wrong = |value: &str, remedy| RowsError::Config { option: "split_points", value: value.into(), remedy };
         let rows = splits.first().map_or(0, |column| column.len());
         if splits.is_empty() || splits.len() != options.len() || splits.iter().any(|column| column.len() != rows) {
-            return Err(wrong("misshapen", "give one column and one sort option per key, of equal length"));
+            return Err(RowsError::SplitPoints("give one column and one sort option for each key, of equal length"));
         }
         if rows >= MAX_CONSUMERS {
-            return Err(wrong("too many", "choose at most 65535 split points"));
+            return Err(RowsError::SplitPoints("choose at most 65535"));
         }
         let field = |(column, options): (&ArrayRef, &SortOptions)| {
             SortField::new_with_options(column.data_type().clone(), *options)
@@ -42,13 +59,13 @@ impl RangePartitioner {
         let converter = RowConverter::new(splits.iter().zip(options).map(field).collect())?;
         let splits = converter.convert_columns(splits)?;
         if (1..rows).any(|row| splits.row(row - 1) >= splits.row(row)) {
-            return Err(wrong("unordered", "sort the split points by the keys' ordering, without duplicates"));
+            return Err(RowsError::SplitPoints("sort them in the order of the keys, without duplicates"));
         }
         let keys = converter.empty_rows(0, 0);
         Ok(Self { converter, splits, keys })
     }
 
-    /// Number of consumers.
+    /// Returns the number of consumers.
     pub fn consumers(&self) -> usize {
         self.splits.num_rows() + 1
     }

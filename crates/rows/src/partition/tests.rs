@@ -50,7 +50,9 @@ proptest! {
     }
 
     #[test]
-    fn rows_are_grouped_in_order(batches in prop::collection::vec((1usize..200, prop::collection::vec(any::<u64>(), 0..300)), 1..4)) {
+    fn rows_are_grouped_in_order(
+        batches in prop::collection::vec((1usize..200, prop::collection::vec(any::<u64>(), 0..300)), 1..4),
+    ) {
         let mut index = RowIndex::new();
         for (n, hashes) in batches {
             index.fill_from_hashes(&hashes, &Modulo::new(n)).unwrap();

@@ -1,21 +1,21 @@
-//! Buffers of tuples of one size.
+//! The buffers for tuples of one size.
 
 use std::ops::Range;
 
 use annulus_pages::{
-    error::PagesError,
+    PagesError,
     page::write::{Run, Sizes},
-    target::Target,
+    target::PartitionOf,
 };
 
 use crate::manager::Writer;
 
-/// The bytes of a tuple's data, as a type where the loop is to be compiled for it.
+/// The bytes of a tuple's data. A type stands for a size for which the loop is compiled.
 pub(super) trait Width: Copy {
     fn bytes(self) -> usize;
 }
 
-/// `N` bytes.
+/// A width of `N` bytes, known at compile time.
 #[derive(Clone, Copy)]
 pub(super) struct Const<const N: usize>;
 
@@ -26,7 +26,7 @@ impl<const N: usize> Width for Const<N> {
     }
 }
 
-/// So many bytes.
+/// A width that is known at run time.
 #[derive(Clone, Copy)]
 pub(super) struct Any(pub(super) usize);
 
@@ -40,27 +40,27 @@ impl Width for Any {
 pub(in crate::partitioner) struct FixedBuffers {
     /// The first partition.
     first: usize,
-    /// Tuples in a buffer.
+    /// The tuples in a buffer.
     capacity: usize,
-    /// Bytes of a tuple's data.
+    /// The bytes of a tuple's data.
     size: usize,
     fills: Vec<Fill>,
-    /// By partition.
+    /// The keys, by partition.
     keys: Vec<u32>,
-    /// In the opposite order: the data of `keys[i]` is the `i`th piece from the end.
+    /// The data, in the opposite order: that of `keys[i]` is the `i`th piece from the end.
     data: Vec<u8>,
 }
 
 #[derive(Clone, Copy)]
 struct Fill {
-    /// Where the next key goes.
+    /// The position of the next key.
     next: u32,
-    /// Behind the partition's last place.
+    /// The position after the partition's last place.
     end: u32,
 }
 
 impl FixedBuffers {
-    /// Buffers of `bytes` for each partition.
+    /// Creates buffers of `bytes` for each partition.
     pub(super) fn new(range: Range<usize>, bytes: usize, size: usize) -> Self {
         let partitions = range.len();
         let capacity = (bytes / (4 + size)).clamp(1, u32::MAX as usize / partitions.max(1));
@@ -77,11 +77,11 @@ impl FixedBuffers {
         payloads: &[u8],
         width: impl Width,
         rows: impl Iterator<Item = usize>,
-        target: impl Target,
+        target: impl PartitionOf,
         writer: &mut impl Writer,
     ) -> Result<(), PagesError> {
         let size = width.bytes();
-        // Borrowed apart, so that the loop keeps them in registers.
+        // Borrowed separately, so that the loop keeps them in registers.
         let Self { first, capacity, fills, keys: buffer, data, .. } = self;
         let (fills, buffer, data) = (&mut fills[..], &mut buffer[..], &mut data[..]);
         let slots = buffer.len();
@@ -120,7 +120,7 @@ impl FixedBuffers {
     }
 }
 
-/// Kept out of the loop that it ends a turn of.
+/// Writes out a buffer. It is not inlined, which keeps it out of the loop.
 #[inline(never)]
 fn put_out(
     writer: &mut impl Writer,

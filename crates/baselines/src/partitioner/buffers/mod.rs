@@ -1,5 +1,5 @@
-//! Software-managed buffers: a thread's tuples wait here until a partition has enough of them to be
-//! written out together (paper, sections 2.3 and 3.4.2).
+//! Software-managed buffers (paper, sections 2.3 and 3.4.2). A thread's tuples wait here until a
+//! partition has enough of them to be written out together.
 
 mod fixed;
 mod variable;
@@ -7,9 +7,9 @@ mod variable;
 use std::ops::Range;
 
 use annulus_pages::{
-    error::PagesError,
+    PagesError,
     page::PayloadSize,
-    target::Target,
+    target::PartitionOf,
     tuples::{Payloads, Tuples},
 };
 use fixed::{Any, Const, FixedBuffers};
@@ -18,16 +18,16 @@ use variable::VariableBuffers;
 use super::Job;
 use crate::manager::Writer;
 
-/// One thread's buffers, an equal one for each partition. Tuples lie in them as on a page: keys
-/// upwards, data downwards.
+/// The buffers of one thread, of equal size, one for each partition. Tuples lie in them as on a
+/// page: keys upwards, data downwards.
 pub(super) enum Buffers {
     Fixed(FixedBuffers),
     Variable(VariableBuffers),
 }
 
 impl Buffers {
-    /// Empty buffers for a range of the partitions, the share of one of the job's threads (paper,
-    /// equation 4.1), with room for at least one tuple each.
+    /// Creates empty buffers for a range of the partitions. Their size is the share of one of the
+    /// job's threads (paper, equation 4.1). Each has room for at least one tuple.
     pub(super) fn new(job: &Job<'_>, range: Range<usize>) -> Self {
         let bytes = job.buffer_bytes / job.threads / range.len().max(1);
         match job.shape.payload() {
@@ -36,7 +36,8 @@ impl Buffers {
         }
     }
 
-    /// Tuples that each buffer has room for; of any size, at most.
+    /// Returns the number of tuples for which each buffer has room. For tuples of any size, it is
+    /// the most.
     pub(super) fn capacity(&self) -> usize {
         match self {
             Self::Fixed(buffers) => buffers.capacity(),
@@ -44,7 +45,7 @@ impl Buffers {
         }
     }
 
-    /// Puts the tuples of `rows` into their partitions' buffers, and writes full buffers out. The
+    /// Puts the tuples of `rows` into their partitions' buffers, and writes out full buffers. The
     /// target counts partitions from the first of the range.
     ///
     /// # Errors
@@ -54,7 +55,7 @@ impl Buffers {
         &mut self,
         tuples: &Tuples<'_>,
         rows: impl Iterator<Item = usize>,
-        target: impl Target,
+        target: impl PartitionOf,
         writer: &mut impl Writer,
     ) -> Result<(), PagesError> {
         let keys = tuples.keys();
@@ -67,12 +68,12 @@ impl Buffers {
                 _ => buffers.append(keys, bytes, Any(size), rows, target, writer),
             },
             (Self::Fixed(_), Payloads::Variable { .. }) => {
-                Err(PagesError::Batch { what: "payloads of any size, for pages of tuples of one size" })
+                Err(PagesError::Batch { what: "payloads of any size, but its pages are for tuples of one size" })
             }
         }
     }
 
-    /// Writes all buffers out.
+    /// Writes out all buffers.
     ///
     /// # Errors
     /// If page memory runs out.

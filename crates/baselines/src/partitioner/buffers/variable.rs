@@ -1,35 +1,35 @@
-//! Buffers of tuples of any size.
+//! The buffers for tuples of any size.
 
 use std::ops::Range;
 
 use annulus_pages::{
-    error::PagesError,
+    PagesError,
     page::{
         PageShape,
         write::{Run, Sizes},
     },
-    target::Target,
+    target::PartitionOf,
     tuples::Tuples,
 };
 
 use crate::{manager::Writer, partitioner::check_size};
 
-/// A buffer has a place for a key and a size for so many of its bytes.
+/// A buffer has a place for a key and a size for each of this number of its bytes.
 const BYTES_PER_TUPLE: usize = 32;
 
 pub(in crate::partitioner) struct VariableBuffers {
     shape: PageShape,
     /// The first partition.
     first: usize,
-    /// Tuples in a buffer.
+    /// The tuples in a buffer.
     capacity: usize,
-    /// Bytes of data in a buffer.
+    /// The bytes of data in a buffer.
     data_bytes: usize,
     fills: Vec<Fill>,
-    /// By partition.
+    /// The keys, by partition.
     keys: Vec<u32>,
     sizes: Vec<u32>,
-    /// By partition, each from its end.
+    /// The data, by partition, each from its end.
     data: Vec<u8>,
 }
 
@@ -40,7 +40,7 @@ struct Fill {
 }
 
 impl VariableBuffers {
-    /// Buffers of `bytes` for each partition.
+    /// Creates buffers of `bytes` for each partition.
     pub(super) fn new(range: Range<usize>, bytes: usize, shape: &PageShape) -> Self {
         let partitions = range.len();
         let capacity = (bytes / BYTES_PER_TUPLE).max(1);
@@ -62,7 +62,7 @@ impl VariableBuffers {
         &mut self,
         tuples: &Tuples<'_>,
         rows: impl Iterator<Item = usize>,
-        target: impl Target,
+        target: impl PartitionOf,
         writer: &mut impl Writer,
     ) -> Result<(), PagesError> {
         for row in rows {

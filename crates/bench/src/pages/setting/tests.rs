@@ -4,7 +4,7 @@ fn setting(memory_bytes: u64) -> Setting {
     Setting {
         paper_page_bytes: 5 << 20,
         our_page_bytes: None,
-        layout: Layout::Slotted,
+        layout: PageLayout::Slotted,
         keys: Keys::Uniform,
         rounds: 1,
         buffer_bytes: 1 << 20,

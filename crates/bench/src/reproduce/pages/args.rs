@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use annulus_baselines::generator::Keys;
-use annulus_pages::page::Layout;
+use annulus_pages::page::PageLayout;
 use annulus_terminal::{
     machine,
     units::{self, counted},
@@ -83,7 +83,7 @@ impl ReproduceArgs {
         Setting {
             paper_page_bytes: if self.quick { QUICK_PAGE_BYTES } else { 5 << 20 },
             our_page_bytes: self.quick.then_some(QUICK_PAGE_BYTES),
-            layout: Layout::Slotted,
+            layout: PageLayout::Slotted,
             keys: Keys::Uniform,
             rounds: if self.quick { 1 } else { self.rounds },
             buffer_bytes: DEFAULT_BUFFER_BYTES,

@@ -1,10 +1,10 @@
-//! The rows of one slot in order, in memory that is bounded: sorted runs on disk, which are merged.
+//! Sorting the rows of one slot in bounded memory: sorted runs on disk, which are merged.
 //!
 //! ```text
-//! batches -> held until they are too many -> sorted -> run on disk    } merged, a few runs at a time, until one pass is left
-//!                                             ... and further runs    }
+//! batches -> held until they are too many -> sorted -> run on disk  } merged, a few runs at a time,
+//!                                             ... and further runs  } until one pass is left
 //! ```
-//! Rows that fit into memory are sorted there, and reach no disk.
+//! Rows that fit into memory are sorted there, without a run on disk.
 
 mod merge;
 mod run;

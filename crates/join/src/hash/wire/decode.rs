@@ -1,4 +1,4 @@
-//! Bytes to fragments. Trusts nothing.
+//! Decoding fragments. Trusts nothing.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::{
 };
 
 impl Fragment {
-    /// The fragment whose bytes `bytes` begins with, which may be anything. Columns are not copied
-    /// but for nested ones and dictionaries: they keep `bytes`, so that its match bits may only
-    /// be changed when the fragment is dropped. O(bytes), as strings and offsets are checked.
+    /// Decodes the fragment at the beginning of `bytes`, which may be any bytes. Only nested columns
+    /// and dictionaries are copied. The others keep `bytes`, so the match bits in it may change only
+    /// after the fragment is dropped. O(bytes): strings and offsets are checked.
     ///
     /// # Errors
-    /// [`JoinError::Fragment`] or [`JoinError::Arrow`] if they are no fragment of this format; if
-    /// `bytes` does not begin at a multiple of 64.
+    /// [`JoinError::Fragment`] or [`JoinError::Arrow`] if `bytes` is not a fragment of this format,
+    /// or does not begin at a multiple of 64.
     pub fn decode(format: &Arc<FragmentFormat>, bytes: Buffer) -> Result<Self, JoinError> {
         if !bytes.as_ptr().addr().is_multiple_of(ALIGN) {
             return Err(JoinError::Fragment { what: "its memory does not begin at a multiple of 64 bytes" });
@@ -63,7 +63,7 @@ impl Fragment {
     }
 }
 
-/// The bits of the rows that have a match.
+/// Reads the match bits.
 fn read_matched(heading: &Heading, bytes: &Buffer) -> Matched {
     let rows = heading.rows as usize;
     let matched = Matched::new(rows);
@@ -72,7 +72,7 @@ fn read_matched(heading: &Heading, bytes: &Buffer) -> Matched {
     matched
 }
 
-/// Where the partitions begin.
+/// Reads where the partitions begin.
 fn read_starts(heading: &Heading, bytes: &Buffer) -> Result<Vec<u32>, JoinError> {
     let starts: Vec<u32> =
         bytes.slice_with_length(heading.start_bytes().start, heading.start_bytes().len()).typed_data().to_vec();
@@ -86,7 +86,7 @@ fn read_starts(heading: &Heading, bytes: &Buffer) -> Result<Vec<u32>, JoinError>
     Ok(starts)
 }
 
-/// All buffers, where they lie.
+/// Returns all buffers, without copying them.
 fn read_buffers(heading: &Heading, bytes: &Buffer, expected: usize) -> Result<Vec<Buffer>, JoinError> {
     if heading.buffers as usize != expected {
         return Err(JoinError::Fragment { what: "it has other columns" });

@@ -1,4 +1,4 @@
-//! Fragments to bytes.
+//! Encoding fragments.
 
 use arrow::{
     array::{Array, ArrayData, OffsetSizeTrait},
@@ -9,21 +9,21 @@ use arrow::{
 use super::{ALIGN, FragmentFormat, Heading, Kind, Sizes, padded};
 use crate::{error::JoinError, hash::Fragment};
 
-/// Values of so many bytes stand in their views.
+/// The largest size of a value that is stored in its view.
 pub(in crate::hash) const MOST_INLINE: u32 = 12;
 
 impl Fragment {
-    /// Bytes that [`encode`](Self::encode) writes. O(columns), but O(rows) with views.
+    /// Returns how many bytes [`encode`](Self::encode) writes. O(columns), but O(rows) with views.
     pub fn encoded_bytes(&self) -> usize {
         let sizes = Sizes::new(&self.format, &self.columns, self.coded.as_ref());
         sizes.bytes(0..self.batch.num_rows(), self.starts.len() - 1)
     }
 
-    /// Writes the fragment to the first bytes of `out`, and returns how many. Values are copied
+    /// Writes the fragment to the first bytes of `out`, and returns their number. Values are copied
     /// once, those of views twice.
     ///
     /// # Errors
-    /// [`JoinError::Fragment`] if there are not [`encoded_bytes`](Self::encoded_bytes).
+    /// [`JoinError::Fragment`] if `out` is shorter than [`encoded_bytes`](Self::encoded_bytes).
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, JoinError> {
         let native = self.format.native.iter().map(|&(column, kind)| (self.columns[column].to_data(), kind));
         let coded = self.coded.as_ref().map(|coded| (coded.to_data(), Kind::Bytes64));
@@ -39,7 +39,7 @@ impl Fragment {
         let bytes = heading.front() + buffers.iter().map(|buffer| padded(buffer.len())).sum::<usize>();
         heading.bytes = bytes as u64;
         let Some(out) = out.get_mut(..bytes) else {
-            return Err(JoinError::Fragment { what: "it takes more bytes than there are for it" });
+            return Err(JoinError::Fragment { what: "it does not fit in the buffer" });
         };
         heading.write(out);
         put(out, ALIGN, self.matched.to_array().values().values());
@@ -56,14 +56,14 @@ impl Fragment {
 }
 
 impl FragmentFormat {
-    /// Buffers of a fragment.
+    /// Returns the number of buffers of a fragment.
     pub(super) fn buffers(&self) -> usize {
         let native: usize = self.native.iter().map(|(_, kind)| kind.buffers()).sum();
         native + self.coded.as_ref().map_or(0, |_| Kind::Bytes64.buffers())
     }
 }
 
-/// Writes a part and the zeros behind it; returns where the next one begins.
+/// Writes a part and its padding, and returns where the next part begins.
 fn put(out: &mut [u8], at: usize, part: &[u8]) -> usize {
     let (end, next) = (at + part.len(), at + padded(part.len()));
     out[at..end].copy_from_slice(part);
@@ -71,7 +71,7 @@ fn put(out: &mut [u8], at: usize, part: &[u8]) -> usize {
     next
 }
 
-/// The buffers of a column, as if it were no slice of anything.
+/// Returns the buffers of a column, without what lies before and after a slice.
 fn buffers(data: &ArrayData, kind: Kind) -> Vec<Buffer> {
     let nulls = data.nulls().filter(|nulls| nulls.null_count() > 0);
     let validity = nulls.map(|nulls| nulls.inner().sliced()).unwrap_or_default();
@@ -87,7 +87,7 @@ fn buffers(data: &ArrayData, kind: Kind) -> Vec<Buffer> {
     }
 }
 
-/// Offsets from 0 on, and what they point to.
+/// Returns offsets from 0 on, and the bytes that they point to.
 fn bytes<O: OffsetSizeTrait>(data: &ArrayData) -> [Buffer; 2] {
     let offsets = &data.buffer::<O>(0)[..=data.len()];
     let (first, last) = (offsets[0], offsets[data.len()]);
@@ -95,7 +95,7 @@ fn bytes<O: OffsetSizeTrait>(data: &ArrayData) -> [Buffer; 2] {
     [offsets.iter().map(|&offset| offset - first).collect(), values]
 }
 
-/// Views into one buffer, which has their values and no others.
+/// Returns views into one buffer, which has only their values.
 fn views(data: &ArrayData) -> [Buffer; 2] {
     let mut values = Vec::new();
     let view = |(row, &view): (usize, &u128)| {

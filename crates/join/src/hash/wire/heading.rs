@@ -7,24 +7,24 @@ use crate::error::JoinError;
 
 const MAGIC: [u8; 8] = *b"ANNFRAG1";
 
-/// What stands there.
+/// The numbers of a heading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Heading {
-    /// Bytes of the whole.
+    /// The bytes of the whole fragment.
     pub(super) bytes: u64,
     pub(super) rows: u32,
-    /// Partitions that the side is clustered into.
+    /// The number of partitions that the side is clustered into.
     pub(super) partitions: u32,
-    /// The first that this has rows of.
+    /// The first partition that the fragment has rows of.
     pub(super) first: u32,
-    /// Numbers that say where partitions begin.
+    /// How many numbers say where partitions begin.
     pub(super) starts: u32,
     pub(super) buffers: u32,
 }
 
 impl Heading {
     /// # Errors
-    /// [`JoinError::Fragment`] if these are no fragment's bytes, or not all of them.
+    /// [`JoinError::Fragment`] if `bytes` is not a whole fragment.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, JoinError> {
         let Some((magic, numbers)) = bytes.get(..ALIGN).and_then(|heading| heading.split_first_chunk::<8>()) else {
             return Err(JoinError::Fragment { what: "it is shorter than a heading" });
@@ -58,24 +58,24 @@ impl Heading {
         }
     }
 
-    /// Where the match bits are, with what they are padded by.
+    /// Returns where the match bits and their padding are.
     fn match_bytes(&self) -> Range<usize> {
         ALIGN..ALIGN + padded((self.rows as usize).div_ceil(8))
     }
 
-    /// Where the starts of the partitions are.
+    /// Returns where the starts of the partitions are.
     pub(super) fn start_bytes(&self) -> Range<usize> {
         let begin = self.match_bytes().end;
         begin..begin + self.starts as usize * size_of::<u32>()
     }
 
-    /// Where offset and length of each buffer are.
+    /// Returns where the offsets and lengths of the buffers are.
     pub(super) fn buffer_bytes(&self) -> Range<usize> {
         let begin = padded(self.start_bytes().end);
         begin..begin + self.buffers as usize * 2 * size_of::<u64>()
     }
 
-    /// Bytes before the first buffer.
+    /// Returns the number of bytes before the first buffer.
     pub(super) fn front(&self) -> usize {
         padded(self.buffer_bytes().end)
     }

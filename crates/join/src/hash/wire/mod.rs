@@ -1,7 +1,7 @@
 //! Fragments as bytes.
 //!
 //! ```text
-//! heading (64 bytes) | match bits | starts of partitions: u32 each | offset and length of each buffer: u64 each | buffers
+//! heading (64 bytes) | match bits | starts of partitions: u32 | offset, length of buffers: u64 | buffers
 //! ```
 //! Each part begins at a multiple of 64 bytes. Numbers are little-endian. Buffers are Arrow's, so
 //! that columns are read where they lie: first validity (empty where no row is null), then values,
@@ -9,8 +9,8 @@
 //! dictionaries) are together one column of bytes, by the codec of `annulus-pages`, and are copied
 //! when read. Hidden key columns come last but for that one.
 //!
-//! Reading trusts nothing: any bytes give an error or a valid fragment. Arrow's own stream format
-//! is not used, as nothing says that its reader does so, too.
+//! The reader trusts nothing: any bytes give an error or a valid fragment. Arrow's own stream format
+//! is not used because its reader does not promise that.
 
 mod decode;
 mod encode;
@@ -35,17 +35,17 @@ pub(super) use size::Sizes;
 
 /// Alignment of every part.
 const ALIGN: usize = 64;
-/// Rows that a thread codes at a time.
+/// The number of rows that a thread encodes at a time.
 const PART_ROWS: usize = 1 << 14;
 
 const _: () = assert!(cfg!(target_endian = "little"), "fragments are little-endian");
 
-/// What all fragments of a probe side have in common; hosts that exchange them must agree on it.
+/// The format of all fragments of a probe side. Hosts that exchange fragments use the same format.
 #[derive(Debug)]
 pub struct FragmentFormat {
     keys: Keys,
     partitions: Partitions,
-    /// Columns whose buffers are sent, the hidden ones among them, and how.
+    /// The columns whose buffers are sent, including hidden ones, and how.
     native: Vec<(usize, Kind)>,
     coded: Option<Coded>,
 }
@@ -60,7 +60,7 @@ struct Coded {
 /// How the buffers of a column are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Values of so many bytes.
+    /// Values of this many bytes.
     Fixed(usize),
     Boolean,
     /// Offsets of 32 bits, and bytes.
@@ -71,7 +71,8 @@ enum Kind {
 }
 
 impl FragmentFormat {
-    /// For the side with these keys. `partitions` are the build side's, on every host.
+    /// Returns the format of a side with these keys. `partitions` are those of the build side on
+    /// every host.
     ///
     /// # Errors
     /// [`JoinError::Outside`] if a column's type cannot be sent.
@@ -90,8 +91,8 @@ impl FragmentFormat {
         Ok(Self { keys, partitions, native, coded })
     }
 
-    /// For rows of any side that are sent around as they are
-    /// ([`Fragment::in_order`](super::Fragment::in_order)).
+    /// Returns the format of rows that are sent in their own order
+    /// ([`Fragment::in_order`](crate::Fragment::in_order)).
     ///
     /// # Errors
     /// [`JoinError::Outside`] if a column's type cannot be sent.
@@ -99,17 +100,17 @@ impl FragmentFormat {
         Self::new(Keys::none(schema), Partitions::at_least(1))
     }
 
-    /// The key columns.
+    /// Returns the key columns.
     pub fn keys(&self) -> &Keys {
         &self.keys
     }
 
-    /// Into how many partitions both sides are clustered.
+    /// Returns the partitions that both sides are clustered into.
     pub fn partitions(&self) -> Partitions {
         self.partitions
     }
 
-    /// The rows of the columns that are sent as such.
+    /// Encodes the columns that are sent as rows of bytes, if there are any.
     pub(super) fn code(
         &self,
         columns: &[ArrayRef],
@@ -166,31 +167,32 @@ impl Kind {
     }
 }
 
-/// Which bytes of an encoded fragment are its match bits: one a row, the lowest of each byte first.
+/// Returns where the match bits of an encoded fragment are: one bit per row, the lowest of each byte
+/// first.
 ///
 /// # Errors
-/// [`JoinError::Fragment`] if these are no fragment's bytes.
+/// [`JoinError::Fragment`] if `bytes` is not a fragment.
 pub fn match_bits(bytes: &[u8]) -> Result<Range<usize>, JoinError> {
     let heading = Heading::read(bytes)?;
     Ok(ALIGN..ALIGN + (heading.rows as usize).div_ceil(8))
 }
 
-/// Changes the match bits of an encoded fragment in place: to what
-/// [`Fragment::matched`](super::Fragment::matched) had when it had been probed.
+/// Replaces the match bits of an encoded fragment with those of
+/// [`Fragment::matched`](crate::Fragment::matched), after the fragment was joined.
 ///
 /// # Errors
-/// [`JoinError::Fragment`] if these are no fragment's bytes, or it has not as many rows.
+/// [`JoinError::Fragment`] if `bytes` is not a fragment, or has another number of rows.
 pub fn store_matched(bytes: &mut [u8], matched: &Matched) -> Result<(), JoinError> {
     let range = match_bits(bytes)?;
     if Heading::read(bytes)?.rows as usize != matched.rows() {
-        return Err(JoinError::Fragment { what: "the matches are of another one" });
+        return Err(JoinError::Fragment { what: "its number of rows differs from that of the matches" });
     }
     let bits = matched.to_array();
     bytes[range.clone()].copy_from_slice(&bits.values().values()[..range.len()]);
     Ok(())
 }
 
-/// Up to the next part.
+/// Returns `bytes` rounded up to the next part.
 fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGN)
 }

@@ -1,4 +1,4 @@
-//! A column that is being read.
+//! The builder of a column that is being read.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::codec::{
     layout::{Column, Kind},
 };
 
-/// Values read so far.
+/// The values of a column that were read.
 pub(super) enum Builder<'a> {
     Null(usize),
     Boolean(BooleanBufferBuilder),
@@ -28,16 +28,16 @@ pub(super) enum Builder<'a> {
     Eight(Vec<u64>),
     Sixteen(Vec<i128>),
     ThirtyTwo(Vec<i256>),
-    /// Values of any other width, and how many.
+    /// Values of any other width, and their number.
     Wide(Vec<u8>, usize),
-    /// Values of any length, and where they end.
+    /// Values of any length, and their ends.
     Bytes(Vec<u8>, Vec<usize>),
     /// Cells of nested columns.
     Cells(Vec<&'a [u8]>),
 }
 
 impl<'a> Builder<'a> {
-    /// A builder with room for `rows` values.
+    /// Creates a builder with room for `rows` values.
     pub fn new(kind: &Kind, data_type: &DataType, rows: usize) -> Self {
         match (kind, data_type.primitive_width()) {
             (Kind::Null, _) => Self::Null(0),
@@ -54,7 +54,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Reads `width` bytes at `at` of every row; all rows have them.
+    /// Reads `width` bytes at `at` of every row. All rows have them.
     pub fn append_fixed(&mut self, rows: &[&'a [u8]], at: usize, width: usize) {
         match self {
             Self::Null(count) => *count += rows.len(),
@@ -89,12 +89,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The column.
+    /// Returns the column.
     pub fn finish(self, column: &Column, nulls: Option<NullBuffer>) -> Result<ArrayRef, CodecError> {
         self.finish_as(&column.kind, &column.data_type, &column.name, nulls)
     }
 
-    /// The column, of another type than its own if that is a dictionary.
+    /// Returns the column as another type, which is that of the values if it is a dictionary.
     pub fn finish_as(
         self,
         kind: &Kind,
@@ -142,7 +142,7 @@ impl<'a> Builder<'a> {
                 Kind::Union(layouts, mode) => nested::unions(layouts, *mode, data_type, &cells, name),
                 Kind::Run(layout) => nested::runs(layout, data_type, &cells, name),
                 Kind::Dictionary(kind, values) => dictionary::dictionary(kind, values, data_type, &cells, nulls, name),
-                Kind::Null | Kind::Boolean | Kind::Fixed | Kind::Bytes => unreachable!("these are no cells"),
+                Kind::Null | Kind::Boolean | Kind::Fixed | Kind::Bytes => unreachable!("these kinds have no cells"),
             },
         }
     }
@@ -155,7 +155,10 @@ fn read<const W: usize>(row: &[u8], at: usize) -> [u8; W] {
     value
 }
 
-/// Offsets from the values' ends, or none if one does not fit.
+/// Returns the offsets of values with these ends.
+///
+/// # Errors
+/// [`CodecError::TooLarge`] if one does not fit its type.
 pub(super) fn offsets<O: OffsetSizeTrait>(ends: &[usize], name: &str) -> Result<OffsetBuffer<O>, CodecError> {
     if ends.last().is_some_and(|&end| end > O::MAX_OFFSET) {
         return Err(CodecError::TooLarge { column: name.to_owned() });

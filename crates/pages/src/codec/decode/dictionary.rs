@@ -1,4 +1,4 @@
-//! Dictionaries: each distinct cell becomes a value.
+//! Decoding of dictionaries: each distinct cell becomes a value.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -40,7 +40,7 @@ pub(super) fn dictionary(
     }
 }
 
-/// Numbers the distinct cells that are not null, and gives each row its cell's number.
+/// Numbers the distinct cells that are not null. Returns each row's number, and the distinct cells.
 fn intern<'a>(cells: &[&'a [u8]], nulls: Option<&NullBuffer>) -> (Vec<usize>, Vec<&'a [u8]>) {
     let mut distinct = Vec::new();
     let mut numbers = HashMap::new();

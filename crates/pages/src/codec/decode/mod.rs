@@ -1,5 +1,5 @@
-//! Rows into columns: column by column, over a few rows at a time that stay in the first cache. The
-//! rows may hold anything.
+//! The decoder: turns rows into columns, column by column, over a few rows at a time that stay in
+//! the first-level cache. The rows may hold any bytes.
 
 mod builder;
 mod dictionary;
@@ -14,14 +14,14 @@ use builder::Builder;
 
 use super::{
     CodecError,
-    layout::{Column, Layout, Place},
+    layout::{Column, Place, RowLayout},
 };
 
-/// Rows that are read together.
+/// The rows that are read together.
 const TILE_ROWS: usize = 256;
 
-/// The columns of `rows`.
-pub(super) fn decode(layout: &Layout, rows: &[&[u8]]) -> Result<Vec<ArrayRef>, CodecError> {
+/// Returns the columns of `rows`.
+pub(super) fn decode(layout: &RowLayout, rows: &[&[u8]]) -> Result<Vec<ArrayRef>, CodecError> {
     check_lengths(layout, rows)?;
     let mut builders: Vec<Builder<'_>> =
         layout.columns.iter().map(|column| Builder::new(&column.kind, &column.data_type, rows.len())).collect();
@@ -48,8 +48,8 @@ fn damaged(column: &Column, row: usize, what: &'static str) -> CodecError {
     CodecError::Damaged { row, column: column.name.clone(), what }
 }
 
-/// Every row has its head, and nothing else if there are no varying values.
-fn check_lengths(layout: &Layout, rows: &[&[u8]]) -> Result<(), CodecError> {
+/// Checks that every row has its head, and nothing else if there are no varying values.
+fn check_lengths(layout: &RowLayout, rows: &[&[u8]]) -> Result<(), CodecError> {
     let head = layout.head_bytes;
     let wrong = match layout.row_bytes() {
         Some(bytes) => rows.iter().position(|row| row.len() != bytes),
@@ -57,20 +57,20 @@ fn check_lengths(layout: &Layout, rows: &[&[u8]]) -> Result<(), CodecError> {
     };
     match (wrong, layout.columns.first()) {
         (None, _) => Ok(()),
-        (Some(row), Some(column)) => Err(damaged(column, row, "the row has another length than its columns give it")),
+        (Some(row), Some(column)) => Err(damaged(column, row, "its length is not that of its columns")),
         (Some(row), None) => {
-            Err(CodecError::Damaged { row, column: String::new(), what: "it has bytes, and there are no columns" })
+            Err(CodecError::Damaged { row, column: String::new(), what: "it has bytes, but there are no columns" })
         }
     }
 }
 
-/// Cuts the cells of varying value `number` out of their rows; they begin at `starts`, which move
+/// Cuts the cells of varying value `number` out of their rows. They begin at `starts`, which move
 /// to their ends.
 ///
 /// # Errors
-/// The first row whose cell is not in it.
+/// The number of the first row that does not contain its cell.
 fn cut_cells<'a>(
-    layout: &Layout,
+    layout: &RowLayout,
     number: usize,
     rows: &[&'a [u8]],
     starts: &mut [usize],
@@ -95,8 +95,8 @@ fn cut_cells<'a>(
     wrong.map_or(Ok(()), Err)
 }
 
-/// The columns' nulls.
-fn validity(layout: &Layout, rows: &[&[u8]]) -> Vec<Option<NullBuffer>> {
+/// Returns the nulls of the columns.
+fn validity(layout: &RowLayout, rows: &[&[u8]]) -> Vec<Option<NullBuffer>> {
     let all_of = |byte: usize| rows.iter().fold(u8::MAX, |all, row| all & row[byte]);
     let all: Vec<u8> = (0..layout.validity_bytes).map(all_of).collect();
     let nulls = |column: &Column| {

@@ -1,4 +1,4 @@
-//! Nested columns out of their cells.
+//! Decoding of nested columns from their cells.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use arrow::{
 };
 
 use super::{builder::offsets, decode};
-use crate::codec::{CodecError, layout::Layout};
+use crate::codec::{CodecError, layout::RowLayout};
 
 fn invalid(name: &str) -> impl Fn(ArrowError) -> CodecError {
     move |error| CodecError::Invalid { column: name.to_owned(), what: error.to_string() }
@@ -24,7 +24,7 @@ fn damaged(name: &str, row: usize, what: &'static str) -> CodecError {
 }
 
 pub(super) fn structs(
-    layout: &Layout,
+    layout: &RowLayout,
     data_type: &DataType,
     cells: &[&[u8]],
     nulls: Option<NullBuffer>,
@@ -37,7 +37,7 @@ pub(super) fn structs(
 }
 
 pub(super) fn lists(
-    layout: &Layout,
+    layout: &RowLayout,
     data_type: &DataType,
     cells: &[&[u8]],
     nulls: Option<NullBuffer>,
@@ -85,7 +85,7 @@ fn list_view<O: OffsetSizeTrait>(
 }
 
 pub(super) fn fixed_size_lists(
-    layout: &Layout,
+    layout: &RowLayout,
     size: usize,
     data_type: &DataType,
     cells: &[&[u8]],
@@ -107,7 +107,7 @@ pub(super) fn fixed_size_lists(
 }
 
 /// Cuts a list into its elements.
-fn cut_list<'a>(layout: &Layout, cell: &'a [u8], elements: &mut Vec<&'a [u8]>) -> Result<(), &'static str> {
+fn cut_list<'a>(layout: &RowLayout, cell: &'a [u8], elements: &mut Vec<&'a [u8]>) -> Result<(), &'static str> {
     if let Some(bytes) = layout.element_bytes() {
         return cut_elements(layout, bytes, cell, elements);
     }
@@ -118,21 +118,21 @@ fn cut_list<'a>(layout: &Layout, cell: &'a [u8], elements: &mut Vec<&'a [u8]>) -
     cut_lengths(u32::from_le_bytes(*count) as usize, rest, elements)
 }
 
-/// Elements of one size.
+/// Cuts a cell into elements of one size.
 fn cut_elements<'a>(
-    layout: &Layout,
+    layout: &RowLayout,
     bytes: usize,
     cell: &'a [u8],
     elements: &mut Vec<&'a [u8]>,
 ) -> Result<(), &'static str> {
     if !cell.len().is_multiple_of(bytes) {
-        return Err("a list has a part of an element");
+        return Err("a list ends within an element");
     }
     elements.extend(cell.chunks_exact(bytes).map(|element| &element[..layout.head_bytes]));
     Ok(())
 }
 
-/// So many lengths, and then the elements.
+/// Cuts a cell of `count` lengths and then the elements.
 fn cut_lengths<'a>(count: usize, cell: &'a [u8], elements: &mut Vec<&'a [u8]>) -> Result<(), &'static str> {
     let (lengths, mut rest) = count
         .checked_mul(4)
@@ -145,15 +145,15 @@ fn cut_lengths<'a>(count: usize, cell: &'a [u8], elements: &mut Vec<&'a [u8]>) -
         elements.push(element);
         rest = after;
     }
-    if rest.is_empty() { Ok(()) } else { Err("a list has bytes behind its elements") }
+    if rest.is_empty() { Ok(()) } else { Err("a list has bytes after its elements") }
 }
 
-fn decode_one(layout: &Layout, rows: &[&[u8]]) -> Result<ArrayRef, CodecError> {
+fn decode_one(layout: &RowLayout, rows: &[&[u8]]) -> Result<ArrayRef, CodecError> {
     Ok(decode(layout, rows)?.swap_remove(0))
 }
 
 pub(super) fn unions(
-    layouts: &[(i8, Layout)],
+    layouts: &[(i8, RowLayout)],
     mode: UnionMode,
     data_type: &DataType,
     cells: &[&[u8]],
@@ -190,8 +190,13 @@ pub(super) fn unions(
     Ok(Arc::new(array.map_err(invalid(name))?))
 }
 
-/// Neighbours that are equal byte by byte become one run.
-pub(super) fn runs(layout: &Layout, data_type: &DataType, cells: &[&[u8]], name: &str) -> Result<ArrayRef, CodecError> {
+/// Returns an array of runs. Neighbours that are equal byte by byte become one run.
+pub(super) fn runs(
+    layout: &RowLayout,
+    data_type: &DataType,
+    cells: &[&[u8]],
+    name: &str,
+) -> Result<ArrayRef, CodecError> {
     let DataType::RunEndEncoded(ends_field, _) = data_type else { unreachable!("a run array") };
     let mut values: Vec<&[u8]> = Vec::new();
     let mut ends = Vec::new();
@@ -220,7 +225,7 @@ fn run_array<R: RunEndIndexType>(
     let ends: Option<Vec<R::Native>> = ends.iter().map(|&end| R::Native::from_usize(end)).collect();
     let ends = ends.ok_or_else(|| CodecError::TooLarge { column: name.to_owned() })?;
     let array = RunArray::<R>::try_new(&PrimitiveArray::<R>::new(ends.into(), None), values).map_err(invalid(name))?;
-    // The fields' names and metadata are the schema's.
+    // The names and metadata of fields are those of the schema.
     let data = arrow::array::Array::to_data(&array).into_builder().data_type(data_type.clone()).build();
     Ok(arrow::array::make_array(data.map_err(invalid(name))?))
 }

@@ -1,4 +1,4 @@
-//! Values of varying length, behind the heads of their rows.
+//! Values of varying length, which follow the heads of their rows.
 
 use std::ops::Range;
 
@@ -8,20 +8,20 @@ use super::{
     Cells, Encoded, Source, Tile,
     rows::{From, Pick, with_rows},
 };
-use crate::codec::layout::{Layout, Place};
+use crate::codec::layout::{Place, RowLayout};
 
-/// Bytes that a copy may write beyond a value's end: into values and heads that are written later,
-/// or behind the last row.
+/// The bytes that a copy may write beyond a value's end: into values and heads that are written
+/// later, or after the last row.
 pub(super) const SLACK: usize = 16;
 
-/// Values up to this length are copied in chunks of [`SLACK`] bytes, which is a few instructions
+/// Values up to this length are copied in chunks of [`SLACK`] bytes. That takes a few instructions
 /// instead of a call.
 const SHORT: usize = 64;
 
-/// Finds the rows' places: their offsets, and the bytes of all of them, or none if an offset does
-/// not hold it.
+/// Computes the offsets of the rows, and returns the bytes of all of them. Returns `None` if these
+/// do not fit an offset.
 pub(super) fn place_rows(
-    layout: &Layout,
+    layout: &RowLayout,
     sources: &[Source<'_>],
     rows: usize,
     offsets: &mut Vec<u32>,
@@ -34,7 +34,7 @@ pub(super) fn place_rows(
     for (_, source) in varying(layout, sources) {
         total = total.saturating_add(visit(source, 0..rows, AddLengths { lengths: &mut offsets[1..] }));
     }
-    // Only if all of them fit has no sum wrapped.
+    // If the total fits, no sum has wrapped.
     let total = u32::try_from(total).ok()?;
     let mut end = 0;
     for offset in &mut offsets[1..] {
@@ -44,10 +44,10 @@ pub(super) fn place_rows(
     Some(total as usize)
 }
 
-/// Copies the values of some rows to `bytes`. `ends` gets where each value but the rows' last ones
-/// ends in its row, by column.
+/// Copies the values of the rows at `positions` to `bytes`. `ends` gets the end of each value in
+/// its row, by column, except the last values of rows.
 pub(super) fn copy_values(
-    layout: &Layout,
+    layout: &RowLayout,
     sources: &[Source<'_>],
     positions: Range<usize>,
     offsets: &[u32],
@@ -56,8 +56,9 @@ pub(super) fn copy_values(
 ) {
     let mut cursors = vec![layout.head_bytes as u32; positions.len()];
     ends.clear();
-    // What a copy writes beyond its value is not yet written: the rest of its row, and the next row's
-    // head if that is long enough or, with one value a row, all of the next rows.
+    // The bytes that a copy writes beyond its value must not be written yet. These are the rest of its
+    // row, and the next row's head if that is long enough. With one value a row, they are also all next
+    // rows.
     let beyond = layout.head_bytes >= SLACK || layout.varying == 1;
     for (number, source) in varying(layout, sources) {
         visit(source, positions.clone(), CopyCells { offsets, cursors: &mut cursors, bytes, beyond });
@@ -68,14 +69,14 @@ pub(super) fn copy_values(
 }
 
 /// Writes the ends that [`copy_values`] has found.
-pub(super) fn write_ends(layout: &Layout, ends: &[u32], rows: usize, tile: &mut Tile<'_>) {
+pub(super) fn write_ends(layout: &RowLayout, ends: &[u32], rows: usize, tile: &mut Tile<'_>) {
     for (number, ends) in ends.chunks_exact(rows.max(1)).enumerate() {
         tile.each(rows, layout.end_at(number), 4, |i, cell| cell.copy_from_slice(&ends[i].to_le_bytes()));
     }
 }
 
-/// The varying columns, in the order of their values.
-fn varying<'s, 'a>(layout: &'s Layout, sources: &'s [Source<'a>]) -> impl Iterator<Item = (usize, &'s Source<'a>)> {
+/// Returns the varying columns, in the order of their values.
+fn varying<'s, 'a>(layout: &'s RowLayout, sources: &'s [Source<'a>]) -> impl Iterator<Item = (usize, &'s Source<'a>)> {
     layout.columns.iter().zip(sources).filter_map(|(column, source)| match column.place {
         Place::Varying(number) => Some((number, source)),
         Place::Fixed { .. } => None,
@@ -85,7 +86,7 @@ fn varying<'s, 'a>(layout: &'s Layout, sources: &'s [Source<'a>]) -> impl Iterat
 /// The bytes of each row of a column.
 trait CellBytes: Copy {
     fn len(self, row: usize) -> usize;
-    /// A buffer, and where in it the row's bytes begin.
+    /// Returns a buffer, and the offset of the row's bytes in it.
     fn start(&self, row: usize) -> (&[u8], usize);
 }
 
@@ -143,7 +144,7 @@ impl CellBytes for Views<'_> {
     fn start(&self, row: usize) -> (&[u8], usize) {
         let view = self.0[row];
         if view as u32 <= 12 {
-            // The value stands in the view, behind its length.
+            // The value is in the view, after its length.
             let views = self.0.inner().as_slice();
             (views, row * 16 + 4)
         } else {
@@ -152,7 +153,7 @@ impl CellBytes for Views<'_> {
     }
 }
 
-/// What is done with a column's cells.
+/// An operation on a column's cells.
 trait Visit {
     type Output;
     fn visit(self, cells: impl CellBytes, rows: impl Pick, count: usize) -> Self::Output;
@@ -178,7 +179,7 @@ fn visit_rows<V: Visit>(source: &Source<'_>, positions: Range<usize>, cells: imp
     })
 }
 
-/// Of these rows those that are not null.
+/// The rows among these that are not null.
 #[derive(Clone, Copy)]
 struct Valid<'a, P>(P, &'a NullBuffer);
 
@@ -189,7 +190,7 @@ impl<P: Pick> Pick for Valid<'_, P> {
     }
 }
 
-/// Adds the cells' lengths to the rows', and returns their sum.
+/// Adds the cells' lengths to those of the rows, and returns their sum.
 struct AddLengths<'a> {
     lengths: &'a mut [u32],
 }
@@ -208,7 +209,7 @@ impl Visit for AddLengths<'_> {
     }
 }
 
-/// Copies the cells to where the cursors are, counted from the rows' beginnings, and moves these.
+/// Copies the cells to the cursors, which count from the beginnings of rows, and moves these.
 struct CopyCells<'a> {
     offsets: &'a [u32],
     cursors: &'a mut [u32],
@@ -230,7 +231,7 @@ impl Visit for CopyCells<'_> {
     }
 }
 
-/// Copies `length` bytes; if it may write [`SLACK`] bytes beyond, in chunks.
+/// Copies `length` bytes. If it may write [`SLACK`] bytes `beyond`, it copies chunks.
 #[inline(always)]
 fn copy(from: &[u8], length: usize, to: &mut [u8], beyond: bool) {
     let chunked = length.next_multiple_of(SLACK);

@@ -1,4 +1,5 @@
-//! Columns into rows: column by column, over a few rows at a time that stay in the first cache.
+//! The encoder: turns columns into rows, column by column, over a few rows at a time that stay in
+//! the first-level cache.
 
 mod bytes;
 mod nested;
@@ -13,17 +14,17 @@ use source::{Cells, Source};
 
 use super::{
     CodecError,
-    layout::{Layout, Place},
+    layout::{Place, RowLayout},
 };
 
-/// Bytes of the rows that are written together.
+/// The bytes of the rows that are written together.
 const TILE_BYTES: usize = 24 << 10;
 
-/// Rows, one behind the other.
+/// Rows, one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Encoded {
     pub bytes: Vec<u8>,
-    /// One more than there are rows; none if all have one size.
+    /// The offsets, one more than there are rows. Empty if all rows have one size.
     pub offsets: Vec<u32>,
 }
 
@@ -33,18 +34,18 @@ pub(super) struct Tile<'a> {
     pub place: Placed<'a>,
 }
 
-/// Where rows begin.
+/// The beginnings of rows.
 #[derive(Clone, Copy)]
 pub(super) enum Placed<'a> {
-    /// So many bytes apart.
+    /// Rows are this number of bytes apart.
     Stride(usize),
-    /// Here; the last offset is the end.
+    /// Rows begin at these offsets. The last offset is the end.
     Offsets(&'a [u32]),
 }
 
-/// Writes the rows of `columns`, which have the layout's types, in place of what `out` holds.
+/// Writes the rows of `columns`, which have the layout's types, in place of the content of `out`.
 pub(super) fn encode(
-    layout: &Layout,
+    layout: &RowLayout,
     columns: &[ArrayRef],
     rows: &Rows<'_>,
     out: &mut Encoded,
@@ -59,11 +60,11 @@ pub(super) fn encode(
 }
 
 fn too_large() -> CodecError {
-    CodecError::TooLarge { column: "of all columns".to_owned() }
+    CodecError::TooLarge { column: "(all)".to_owned() }
 }
 
 fn encode_fixed(
-    layout: &Layout,
+    layout: &RowLayout,
     sources: &[Source<'_>],
     rows: usize,
     row_bytes: usize,
@@ -71,7 +72,7 @@ fn encode_fixed(
 ) -> Result<(), CodecError> {
     let total = rows.checked_mul(row_bytes).filter(|&total| u32::try_from(total).is_ok()).ok_or_else(too_large)?;
     out.offsets.clear();
-    // What was there is overwritten, so that only growth is zeroed.
+    // The content is overwritten, so only growth is zeroed.
     out.bytes.resize(total, 0);
     if row_bytes == 0 {
         return Ok(());
@@ -86,9 +87,14 @@ fn encode_fixed(
     Ok(())
 }
 
-fn encode_varying(layout: &Layout, sources: &[Source<'_>], rows: usize, out: &mut Encoded) -> Result<(), CodecError> {
+fn encode_varying(
+    layout: &RowLayout,
+    sources: &[Source<'_>],
+    rows: usize,
+    out: &mut Encoded,
+) -> Result<(), CodecError> {
     let total = bytes::place_rows(layout, sources, rows, &mut out.offsets).ok_or_else(too_large)?;
-    // Copies may write beyond a value's end, into what is written later or behind the last row.
+    // Copies may write beyond a value's end, into bytes that are written later or after the last row.
     out.bytes.resize(total + bytes::SLACK, 0);
     let tile_rows = (TILE_BYTES * rows / total.max(1)).max(16);
     let mut ends = Vec::new();
@@ -104,8 +110,8 @@ fn encode_varying(layout: &Layout, sources: &[Source<'_>], rows: usize, out: &mu
     Ok(())
 }
 
-/// Writes validity and values of fixed width.
-fn write_head(layout: &Layout, sources: &[Source<'_>], positions: std::ops::Range<usize>, tile: &mut Tile<'_>) {
+/// Writes the validity bits and the values of fixed width.
+fn write_head(layout: &RowLayout, sources: &[Source<'_>], positions: std::ops::Range<usize>, tile: &mut Tile<'_>) {
     for byte in 0..layout.validity_bytes {
         write_validity(layout, sources, byte, positions.clone(), tile);
     }
@@ -153,7 +159,7 @@ fn put<const W: usize>(values: &[u8], rows: impl Pick, at: usize, count: usize, 
     tile.each(count, at, W, |i, cell| cell.copy_from_slice(&value(i)));
 }
 
-/// What stands below a null may be anything, and is nobody's business.
+/// Zeroes the cells of nulls: the value of a null may be anything, and must not leak.
 fn zero_nulls(
     nulls: &NullBuffer,
     source: &Source<'_>,
@@ -173,7 +179,7 @@ fn zero_nulls(
 
 /// Writes one byte of validity bits.
 fn write_validity(
-    layout: &Layout,
+    layout: &RowLayout,
     sources: &[Source<'_>],
     byte: usize,
     positions: std::ops::Range<usize>,

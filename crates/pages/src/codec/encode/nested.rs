@@ -1,4 +1,4 @@
-//! Cells of nested columns: rows of rows.
+//! The cells of nested columns, which are rows of rows.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, OffsetSizeTrait, RunArray, downcast_run_array},
@@ -6,9 +6,9 @@ use arrow::{
 };
 
 use super::{Encoded, Rows, encode, rows::ABSENT};
-use crate::codec::{CodecError, layout::Layout};
+use crate::codec::{CodecError, layout::RowLayout};
 
-/// The values of a dictionary, and which of them each row has.
+/// Returns the values of a dictionary, and the rows with the number of each row's value.
 pub(super) fn dictionary_values<'a>(array: &'a ArrayRef, rows: &Rows<'_>) -> (&'a ArrayRef, Rows<'static>) {
     let array = array.as_any_dictionary();
     if array.values().is_empty() {
@@ -20,7 +20,7 @@ pub(super) fn dictionary_values<'a>(array: &'a ArrayRef, rows: &Rows<'_>) -> (&'
     (array.values(), rows.map(key))
 }
 
-pub(super) fn struct_cells(layout: &Layout, array: &ArrayRef, rows: &Rows<'_>) -> Result<Encoded, CodecError> {
+pub(super) fn struct_cells(layout: &RowLayout, array: &ArrayRef, rows: &Rows<'_>) -> Result<Encoded, CodecError> {
     let array = array.as_struct();
     let mut cells = Encoded::default();
     match array.nulls().filter(|nulls| nulls.null_count() > 0) {
@@ -33,7 +33,7 @@ pub(super) fn struct_cells(layout: &Layout, array: &ArrayRef, rows: &Rows<'_>) -
     Ok(cells)
 }
 
-pub(super) fn run_cells(layout: &Layout, array: &ArrayRef, rows: &Rows<'_>) -> Result<Encoded, CodecError> {
+pub(super) fn run_cells(layout: &RowLayout, array: &ArrayRef, rows: &Rows<'_>) -> Result<Encoded, CodecError> {
     fn run_rows<R: RunEndIndexType>(array: &RunArray<R>, rows: &Rows<'_>) -> Rows<'static> {
         rows.map(|row| array.get_physical_index(row) as u32)
     }
@@ -47,9 +47,9 @@ pub(super) fn run_cells(layout: &Layout, array: &ArrayRef, rows: &Rows<'_>) -> R
     Ok(cells)
 }
 
-/// Lists of all kinds: where each list's elements are, and the elements.
+/// Encodes lists of all kinds: the place of each list's elements, and the elements.
 pub(super) fn list_cells(
-    layout: &Layout,
+    layout: &RowLayout,
     array: &ArrayRef,
     rows: &Rows<'_>,
     name: &str,
@@ -97,9 +97,9 @@ pub(super) fn list_cells(
     }
 }
 
-/// Lists of one size: a null one has that many absent elements.
+/// Encodes lists of one size. A null list has this number of absent elements.
 pub(super) fn fixed_size_list_cells(
-    layout: &Layout,
+    layout: &RowLayout,
     size: usize,
     array: &ArrayRef,
     rows: &Rows<'_>,
@@ -124,7 +124,7 @@ pub(super) fn fixed_size_list_cells(
 }
 
 pub(super) fn union_cells(
-    layouts: &[(i8, Layout)],
+    layouts: &[(i8, RowLayout)],
     array: &ArrayRef,
     rows: &Rows<'_>,
     name: &str,
@@ -165,7 +165,7 @@ impl Encoded {
     }
 }
 
-/// Cells of varying length, written one behind the other.
+/// Cells of varying length, written one after the other.
 struct CellWriter<'a> {
     out: Encoded,
     name: &'a str,
@@ -178,7 +178,7 @@ impl<'a> CellWriter<'a> {
         Self { out: Encoded { bytes: Vec::new(), offsets }, name }
     }
 
-    /// The cell ends here.
+    /// Ends the cell here.
     fn end(&mut self) -> Result<(), CodecError> {
         let end = u32::try_from(self.out.bytes.len()).map_err(|_| too_large(self.name))?;
         self.out.offsets.push(end);
@@ -190,13 +190,13 @@ impl<'a> CellWriter<'a> {
 struct Elements<'a> {
     name: &'a str,
     rows: Vec<u32>,
-    /// Where each list ends in `rows`, from 0 on.
+    /// The end of each list in `rows`, after a first 0.
     ends: Vec<usize>,
 }
 
 impl<'a> Elements<'a> {
     fn new(name: &'a str, values: &ArrayRef) -> Result<Self, CodecError> {
-        // With more values than this, a row number would not hold them.
+        // With more values, a row number would not fit.
         if values.len() >= u32::MAX as usize {
             return Err(too_large(name));
         }
@@ -222,7 +222,7 @@ impl<'a> Elements<'a> {
         if fits { Ok(()) } else { Err(too_large(self.name)) }
     }
 
-    fn encode_all(self, layout: &Layout, values: &ArrayRef) -> Result<(Encoded, Vec<usize>), CodecError> {
+    fn encode_all(self, layout: &RowLayout, values: &ArrayRef) -> Result<(Encoded, Vec<usize>), CodecError> {
         let mut cells = Encoded::default();
         let count = self.rows.len();
         encode(layout, &[ArrayRef::clone(values)], &Rows::Masked(self.rows.into()), &mut cells)?;
@@ -232,8 +232,9 @@ impl<'a> Elements<'a> {
         Ok((cells, self.ends))
     }
 
-    /// A cell has all elements of a list; if these vary in length, their number and lengths first.
-    fn encode(self, layout: &Layout, values: &ArrayRef) -> Result<Encoded, CodecError> {
+    /// Encodes cells that each have all elements of a list. If these vary in length, their number
+    /// and lengths come first.
+    fn encode(self, layout: &RowLayout, values: &ArrayRef) -> Result<Encoded, CodecError> {
         let name = self.name;
         let (elements, ends) = self.encode_all(layout, values)?;
         match layout.element_bytes() {
@@ -246,8 +247,8 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// As [`encode`](Self::encode); the number of elements is known.
-    fn encode_sized(self, layout: &Layout, values: &ArrayRef, size: usize) -> Result<Encoded, CodecError> {
+    /// Encodes like [`encode`](Self::encode), with a known number of elements.
+    fn encode_sized(self, layout: &RowLayout, values: &ArrayRef, size: usize) -> Result<Encoded, CodecError> {
         let name = self.name;
         let (elements, ends) = self.encode_all(layout, values)?;
         match layout.element_bytes() {

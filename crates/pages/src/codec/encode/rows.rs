@@ -1,27 +1,27 @@
-//! Which rows of an array are encoded.
+//! The rows of an array that are encoded.
 
 use std::sync::Arc;
 
-/// Stands for no row: null, zeros, no bytes.
+/// The number that stands for no row: null, zeros, no bytes.
 pub(super) const ABSENT: u32 = u32::MAX;
 
-/// Rows of an array, in the order in which they are encoded.
+/// Rows of an array, in the order of encoding.
 #[derive(Clone, Debug)]
 pub(in crate::codec) enum Rows<'a> {
-    /// The first so many.
+    /// The first rows, of this number.
     All(usize),
-    /// These.
+    /// These rows.
     Some(&'a [u32]),
-    /// These, of which some may be [`ABSENT`].
+    /// These rows, of which some may be [`ABSENT`].
     Masked(Arc<[u32]>),
 }
 
-/// The array's row at a position, or none.
+/// A mapping of positions to the array's rows.
 pub(super) trait Pick: Copy {
     fn pick(self, position: usize) -> Option<usize>;
 }
 
-/// Rows from this one on.
+/// The rows from this one on.
 #[derive(Clone, Copy)]
 pub(super) struct From(pub usize);
 
@@ -85,7 +85,7 @@ impl Rows<'_> {
         }
     }
 
-    /// The rows that `row` names in place of each of these.
+    /// Replaces each of these rows by the one that `row` names.
     pub fn map(&self, row: impl Fn(usize) -> u32) -> Rows<'static> {
         let len = self.len();
         let mapped = with_rows!(self, 0..len, |rows| {

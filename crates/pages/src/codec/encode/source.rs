@@ -1,4 +1,4 @@
-//! Where the cells of a column come from.
+//! The sources of a column's cells.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray},
@@ -34,7 +34,7 @@ pub(super) enum Cells {
     Bytes64(OffsetBuffer<i64>, Buffer),
     /// Views of bytes.
     Views(ScalarBuffer<u128>, Vec<Buffer>),
-    /// What nested columns come to, by position instead of row.
+    /// The encoded cells of nested columns, by position instead of row.
     Ready(Encoded),
 }
 
