@@ -38,6 +38,7 @@ inputs() {
     mkdir events events-of-june logs lineitem visits flights orders a b
     rows events/part.parquet "n AS id, concat('u', n % 20) AS user, n * 1.5 AS amount"
     rows events-of-june/part.parquet "n AS id, concat('u', n % 20) AS user, n * 1.5 AS amount"
+    cp -r events events-of-june
     rows logs/one.csv "concat('h', n % 5) AS host, n % 7 AS day, n AS bytes"
     rows orders.parquet "n AS id, n AS o_orderkey, n % 12 AS day, n * 10 AS o_totalprice"
     rows lineitem/part.parquet "n AS l_orderkey, n % 50 AS l_quantity"
@@ -90,7 +91,7 @@ run() {
             while read -r part; do eval "$part --help" || return 1; done <<<"${command// && /$'\n'}"
         else
             output=$(sed -n 's/.*--output \([^ ]*\).*/\1/p' <<<"$command")
-            [ -z "$output" ] || rm -rf -- "${work:?}/$output"
+            [ -z "$output" ] || [[ "$command" == *" --append"* ]] || rm -rf -- "${work:?}/$output"
             eval "$command"
         fi
         ;;
