@@ -1,10 +1,6 @@
 //! Rows that cannot be read.
 
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
-
-use crate::error::DatasetError;
 
 /// What to do with a row that cannot be read.
 ///
@@ -19,23 +15,6 @@ pub enum BadRows {
     Skip,
     /// Bad rows are left out and counted, and the run keeps their text and the reason.
     Quarantine,
-}
-
-impl FromStr for BadRows {
-    type Err = DatasetError;
-
-    fn from_str(text: &str) -> Result<Self, DatasetError> {
-        match text {
-            "fail" => Ok(Self::Fail),
-            "skip" => Ok(Self::Skip),
-            "quarantine" => Ok(Self::Quarantine),
-            other => Err(DatasetError::Config {
-                option: "on_bad_row",
-                value: other.to_owned(),
-                remedy: "choose fail, skip or quarantine".to_owned(),
-            }),
-        }
-    }
 }
 
 /// A row that could not be read.
