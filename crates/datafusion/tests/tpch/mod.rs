@@ -46,7 +46,8 @@ pub const QUERIES: [(&str, &str); 6] = [
     (
         "order priority",
         "select o_orderpriority, count(*) from orders where exists (select * from lineitem \
-         where l_orderkey = o_orderkey and l_commitdate < l_receiptdate) group by o_orderpriority order by o_orderpriority",
+         where l_orderkey = o_orderkey and l_commitdate < l_receiptdate) \
+         group by o_orderpriority order by o_orderpriority",
     ),
     (
         "returned items",

@@ -64,7 +64,10 @@ fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
 
 /// Returns the columns of the result, with their types.
 fn columns(planned: &Planned) -> Value {
-    let column = |field: &FieldRef| json!({ "name": field.name(), "type": field.data_type().to_string(), "nullable": field.is_nullable() });
+    let column = |field: &FieldRef| {
+        let (name, nullable) = (field.name(), field.is_nullable());
+        json!({ "name": name, "type": field.data_type().to_string(), "nullable": nullable })
+    };
     planned.columns.fields().iter().map(column).collect()
 }
 
