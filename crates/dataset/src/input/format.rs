@@ -29,8 +29,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that a file name's extension stands for; that of text may be followed by one of a
-    /// [`Compression`].
+    /// Returns the format of a file by the extension of its name. After that of a text format, one
+    /// of a compression may follow, such as `.csv.gz`.
     pub fn of_path(path: &Path) -> Option<Self> {
         let (path, compression) = Compression::split(path);
         let format: Self = extension(path).parse().ok()?;
