@@ -15,8 +15,8 @@
 //!   Keep      ─────────────────▶   the manifest of all hosts is written
 //!             ◀─────────────────   Kept, and ends
 //! ```
-//! A coordinator enters the hosts one after the other, in the order of the ring's file: two joins
-//! that wait for each other's hosts cannot occur. After that, each step begins when all hosts have
+//! A coordinator enters the hosts one after the other, in the order of their names: two joins that
+//! wait for each other's hosts cannot occur. After that, each step begins when all hosts have
 //! done the one before. Meanwhile a host reports that it is alive, and its progress. A host that
 //! fails reports the reason and ends. When the orders end early, the host ends and removes its
 //! files.

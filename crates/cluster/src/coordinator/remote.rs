@@ -53,6 +53,10 @@ impl Launch for RemoteHosts {
         format!("host {} ('{}')", host.number, host.name)
     }
 
+    fn entry_key(&self, host: usize) -> String {
+        self.file.hosts[host].name.to_string()
+    }
+
     fn member(&self, host: usize) -> usize {
         self.file.hosts[host].number
     }

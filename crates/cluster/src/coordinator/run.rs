@@ -93,7 +93,7 @@ pub struct Summary {
     pub hosts: Vec<HostSummary>,
     /// The names of the hosts.
     pub names: Vec<String>,
-    /// The time from the start of the first host to the manifest.
+    /// The time from the start of the first host to the manifest, without the wait in queues.
     pub elapsed: Duration,
 }
 
@@ -118,7 +118,11 @@ pub fn run(
     let collection = Collection::begin(&job.output, members, job.existing)?;
     let ring = Ring::start((sender, events), job.options.timeout, launch, observe);
     let mut ring = ring.map_err(|error| if cancel.is_asked() { ClusterError::Cancelled } else { error })?;
-    let done = join(&mut ring, job, planned, launch).and_then(|(manifests, hosts)| {
+    let asked = Instant::now();
+    let entered = ring.enter(job.options.wait);
+    // Without a wait, hosts that start are part of the join.
+    let waited = if job.options.wait.is_zero() { Duration::ZERO } else { asked.elapsed() };
+    let done = entered.and_then(|()| join(&mut ring, job, planned, launch)).and_then(|(manifests, hosts)| {
         let manifest = collection.complete(settings(job, planned), &manifests)?;
         // Hosts that end before the manifest is written remove their files: if this process is killed, no
         // other one would.
@@ -136,7 +140,7 @@ pub fn run(
     })?;
     collection.keep()?;
     let names = (0..planned.hosts).map(|host| launch.name(host)).collect();
-    Ok(Summary { manifest, hosts, names, elapsed: start.elapsed() })
+    Ok(Summary { manifest, hosts, names, elapsed: start.elapsed().saturating_sub(waited) })
 }
 
 /// Returns the settings that the manifest records.
@@ -155,7 +159,7 @@ fn settings(job: &JoinJob, planned: &Planned) -> Settings {
     settings.into_iter().chain(select).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Runs all steps on all hosts.
+/// Runs all steps on all hosts, once they are entered.
 fn join(
     ring: &mut Ring<'_>,
     job: &JoinJob,
@@ -163,7 +167,6 @@ fn join(
     launch: &dyn Launch,
 ) -> Result<(Vec<Manifest>, Vec<HostSummary>), ClusterError> {
     let session = session();
-    ring.enter(job.options.wait)?;
     for host in 0..ring.len() {
         ring.order(host, Order::Load(Box::new(task(job, planned, launch, host, session))));
     }

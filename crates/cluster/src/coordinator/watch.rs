@@ -29,6 +29,8 @@ pub(super) struct Ring<'a> {
 
 struct Watched {
     name: String,
+    /// The place in the order in which hosts are entered.
+    entry_key: String,
     orders: Option<Orders>,
     /// Its last sign of life, until it is taken.
     alive: OneWaits,
@@ -49,8 +51,8 @@ impl<'a> Ring<'a> {
         for (host, process) in launch.start_all()?.into_iter().enumerate() {
             let alive = follow(host, process.reports, sender.clone())?;
             let orders = Some(Orders::start(host, process.orders)?);
-            let (name, handle) = (launch.name(host), process.handle);
-            hosts.push(Watched { name, orders, alive, handle, heard: Instant::now(), ended: false });
+            let (name, entry_key, handle) = (launch.name(host), launch.entry_key(host), process.handle);
+            hosts.push(Watched { name, entry_key, orders, alive, handle, heard: Instant::now(), ended: false });
         }
         Ok(Self { hosts, events, observe, timeout, is_last_step: false })
     }
@@ -72,11 +74,16 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Asks for one host after the other, in the order of the ring, and waits up to `wait` for hosts
-    /// that are busy with other joins.
+    /// Asks for one host after the other, and waits up to `wait` for hosts that are busy with other
+    /// joins.
     pub(super) fn enter(&mut self, wait: Duration) -> Result<(), ClusterError> {
-        let deadline = Instant::now() + if wait.is_zero() { self.timeout } else { wait };
-        for host in 0..self.hosts.len() {
+        let end_of_wait = Instant::now() + wait;
+        // The same order in all joins. Otherwise two joins could each wait for a host of the other.
+        let mut hosts: Vec<usize> = (0..self.hosts.len()).collect();
+        hosts.sort_by(|&a, &b| self.hosts[a].entry_key.cmp(&self.hosts[b].entry_key));
+        for host in hosts {
+            // A host that is free answers at once, but may be far away.
+            let deadline = end_of_wait.max(Instant::now() + self.timeout);
             self.order(host, Order::Enter { wait: !wait.is_zero() });
             let entered = self
                 .collect_from(host..host + 1, Some(deadline), |report| matches!(report, Report::Entered).then_some(()));
@@ -264,15 +271,15 @@ fn said(reason: String, other: Option<u16>) -> Seen {
 #[cfg(test)]
 mod tests {
     use std::{
-        io::{self, Read, Write},
+        io::{self, PipeWriter, Read, Write},
         path::PathBuf,
         sync::{Arc, Condvar, Mutex, mpsc},
     };
 
     use super::*;
     use crate::{
-        control::{HostProgress, Neighbours},
-        coordinator::HostProcess,
+        control::{HostProgress, LineWriter, Neighbours},
+        coordinator::{HostHandle, HostProcess},
     };
 
     /// A host that takes no orders and reports nothing until it is ended.
@@ -340,5 +347,70 @@ mod tests {
         assert!(matches!(failed, ClusterError::Host { host: 0, lost: true, .. }), "{failed}");
         ring.end(true);
         assert!(*stuck.0.0.lock().unwrap());
+    }
+
+    /// Hosts with these names, which are free. Records the order in which they are entered.
+    struct Free {
+        names: Vec<&'static str>,
+        entered: Arc<Mutex<Vec<&'static str>>>,
+    }
+
+    struct Orders {
+        name: &'static str,
+        entered: Arc<Mutex<Vec<&'static str>>>,
+        reports: PipeWriter,
+    }
+
+    impl Write for Orders {
+        fn write(&mut self, order: &[u8]) -> io::Result<usize> {
+            self.entered.lock().unwrap().push(self.name);
+            LineWriter::new(&self.reports).write(&Report::Entered).map_err(io::Error::other)?;
+            Ok(order.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Handle;
+
+    impl HostHandle for Handle {
+        fn end(&mut self, _: bool) -> Option<String> {
+            None
+        }
+    }
+
+    impl Launch for Free {
+        fn hosts(&self) -> usize {
+            self.names.len()
+        }
+
+        fn entry_key(&self, host: usize) -> String {
+            self.names[host].to_owned()
+        }
+
+        fn start(&self, host: usize) -> Result<HostProcess, ClusterError> {
+            let (reader, reports) = io::pipe()?;
+            let orders = Orders { name: self.names[host], entered: Arc::clone(&self.entered), reports };
+            Ok(HostProcess { orders: Box::new(orders), reports: Box::new(reader), handle: Box::new(Handle) })
+        }
+
+        fn neighbours(&self) -> Neighbours {
+            Neighbours::Folder(PathBuf::new())
+        }
+    }
+
+    /// Two joins would otherwise each enter a host that the other one waits for.
+    #[test]
+    fn hosts_are_entered_in_one_order_whatever_the_ring_file_says() {
+        for names in [["alpha", "beta", "gamma"], ["gamma", "alpha", "beta"]] {
+            let free = Free { names: names.to_vec(), entered: Arc::default() };
+            let observe = Stuck::default();
+            let mut ring = Ring::start(mpsc::channel(), Duration::from_secs(60), &free, &observe).unwrap();
+            ring.enter(Duration::from_secs(60)).unwrap();
+            assert_eq!(*free.entered.lock().unwrap(), ["alpha", "beta", "gamma"]);
+            ring.end(false);
+        }
     }
 }

@@ -64,6 +64,8 @@ pub fn serve(
 pub(crate) struct Admission {
     pub(crate) member: Member,
     pub(crate) seat: Arc<Seat>,
+    /// The longest time until the join has entered all hosts.
+    pub(crate) entry_timeout: Duration,
 }
 
 /// Runs one join like [`serve`], as a process of this machine or at a node.

@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::Stop;
+use crate::control::Report;
 
 /// The most joins that wait for a node while another one runs.
 pub(crate) const MOST_WAITING: usize = 16;
@@ -21,6 +22,8 @@ pub(crate) struct Queue {
 
 #[derive(Default)]
 struct State {
+    /// Whether the node is being stopped, and takes no more joins.
+    closed: bool,
     /// The connections that carry the orders of all joins, by their numbers.
     orders: Vec<(u64, TcpStream)>,
     /// The joins that wait, in the order in which they asked.
@@ -52,11 +55,14 @@ impl Queue {
     /// Takes a seat for a join whose orders come by `orders`.
     ///
     /// # Errors
-    /// If all seats are taken: returns the number of joins that wait.
-    pub(crate) fn seat(self: &Arc<Self>, orders: TcpStream) -> Result<Seat, usize> {
+    /// If the node is being stopped, or all seats are taken: returns the report for the coordinator.
+    pub(crate) fn seat(self: &Arc<Self>, orders: TcpStream) -> Result<Seat, Report> {
         let mut state = self.lock();
+        if state.closed {
+            return Err(Report::Stopped);
+        }
         if state.orders.len() > MOST_WAITING {
-            return Err(state.waiting.len());
+            return Err(Report::Full { waiting: MOST_WAITING });
         }
         let number = state.next;
         state.next += 1;
@@ -71,9 +77,10 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Ends the orders of all joins, and waits up to `timeout` until all have ended.
+    /// Takes no more joins, ends the orders of all, and waits up to `timeout` until all have ended.
     pub(crate) fn end_all(&self, timeout: Duration) {
-        let state = self.lock();
+        let mut state = self.lock();
+        state.closed = true;
         for (_, orders) in &state.orders {
             // The join may have ended just now.
             orders.shutdown(Shutdown::Both).ok();
@@ -195,10 +202,18 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_is_stopped_takes_no_more_joins() {
+        let (sockets, queue) = (Sockets::new(), Arc::new(Queue::default()));
+        queue.end_all(Duration::ZERO);
+        assert!(matches!(queue.seat(sockets.one()), Err(Report::Stopped)));
+    }
+
+    #[test]
     fn a_full_queue_refuses() {
         let (sockets, queue) = (Sockets::new(), Arc::new(Queue::default()));
         let mut seats: Vec<Seat> = (0..=MOST_WAITING).map(|_| queue.seat(sockets.one()).unwrap()).collect();
-        assert!(queue.seat(sockets.one()).is_err());
+        let refused = queue.seat(sockets.one());
+        assert!(matches!(refused, Err(Report::Full { waiting: MOST_WAITING })));
         seats.pop();
         assert!(queue.seat(sockets.one()).is_ok());
     }

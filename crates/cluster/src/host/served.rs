@@ -104,7 +104,8 @@ impl Scene {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let seat = Arc::new(Arc::new(Queue::default()).seat(socket).unwrap());
-        let admission = Admission { member: self.member.clone(), seat };
+        let entry_timeout = self.member.step_timeout;
+        let admission = Admission { member: self.member.clone(), seat, entry_timeout };
         serve_at(orders, Sent(sender, entered), Some(admission), Stop::default()).unwrap();
         let line: Vec<u8> = reports.iter().flatten().collect();
         let mut reports = LineReader::<_, Report>::new(&line[..]).map(Result::unwrap);

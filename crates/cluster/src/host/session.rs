@@ -79,13 +79,15 @@ pub(super) enum Ended {
 impl<W: Write> Session<W> {
     /// Runs all steps, until the orders end.
     pub(super) fn run(&self) -> Result<Ended, ClusterError> {
-        let Order::Enter { wait } = self.order()? else { return Err(out_of_order()) };
+        let entry_timeout = self.admission.as_ref().map_or(Duration::MAX, |admission| admission.entry_timeout);
+        let Order::Enter { wait } = self.order_within(entry_timeout)? else { return Err(out_of_order()) };
         match self.enter(wait) {
             Ok(()) => self.reports.write(&Report::Entered)?,
             Err(Refusal::Busy) => return self.reports.write(&Report::Busy).map(|()| Ended::Refused),
             Err(Refusal::Stopped) => return Err(ClusterError::Cancelled),
         }
-        let Order::Load(task) = self.order()? else { return Err(out_of_order()) };
+        // The join may wait in the queues of other hosts.
+        let Order::Load(task) = self.order_within(entry_timeout)? else { return Err(out_of_order()) };
         let id = self.id.get_or_init(|| format!("{:016x}", task.ring.session));
         let (host, hosts, dir) = (task.ring.host, task.ring.hosts, task.output.dir.display());
         info!(join = %id, "the join begins: host {host} of {hosts}, output '{dir}'");
@@ -129,7 +131,10 @@ impl<W: Write> Session<W> {
 
     /// Waits for the next order. A node waits for a limited time, even if its coordinator is alive.
     fn order(&self) -> Result<Order, ClusterError> {
-        let limit = self.member().map_or(Duration::MAX, |member| member.step_timeout);
+        self.order_within(self.member().map_or(Duration::MAX, |member| member.step_timeout))
+    }
+
+    fn order_within(&self, limit: Duration) -> Result<Order, ClusterError> {
         self.orders.recv_timeout(limit).map_err(|ended| match ended {
             RecvTimeoutError::Disconnected => ClusterError::Cancelled,
             RecvTimeoutError::Timeout => ClusterError::Control {

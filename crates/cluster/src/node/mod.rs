@@ -27,6 +27,8 @@ use crate::{
 const HEARING: Duration = Duration::from_secs(5);
 /// The pause before the next attempt to accept a connection, if the system refuses one.
 const PAUSE: Duration = Duration::from_millis(100);
+/// The longest wait of a join in the queues of other hosts.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A node that listens for coordinators.
 ///
@@ -156,7 +158,7 @@ impl Node {
     /// Starts a join on its own thread, where it may have to wait for others.
     fn start(&self, orders: Secure, reports: Secure) {
         let seat = match orders.stream().try_clone() {
-            Ok(socket) => self.queue.seat(socket).map_err(|waiting| Report::Full { waiting }),
+            Ok(socket) => self.queue.seat(socket),
             Err(error) => Err(Report::Failed { reason: error.to_string(), other: None }),
         };
         let seat = match seat {
@@ -164,13 +166,15 @@ impl Node {
             Err(report) => {
                 match &report {
                     Report::Failed { reason, .. } => warn!("refused a join: {reason}"),
+                    Report::Stopped => warn!("refused a join: this host is being stopped"),
                     _ => warn!("refused a join: the queue is full"),
                 }
                 LineWriter::new(reports).write(&report).ok();
                 return;
             }
         };
-        let admission = Admission { member: self.member.clone(), seat: Arc::clone(&seat) };
+        let entry_timeout = self.member.step_timeout.saturating_add(LONGEST_WAIT);
+        let admission = Admission { member: self.member.clone(), seat: Arc::clone(&seat), entry_timeout };
         let reports = Reports { _seat: seat, stream: reports };
         let (timeout, at_idle) = (self.timeout, self.at_idle);
         let work = move || {

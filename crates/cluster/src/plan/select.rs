@@ -8,6 +8,7 @@ use arrow::{
     datatypes::{Field, Schema, SchemaRef},
 };
 use datafusion::{
+    common::Column,
     error::DataFusionError,
     logical_expr::Expr,
     physical_expr::PhysicalExpr,
@@ -80,7 +81,8 @@ impl Selection {
         let shown = |item: &Item| {
             let text = self.sql.text(&item.expr);
             let is_own_name = matches!(&item.expr, Expr::Column(column) if column.name == item.name);
-            if is_own_name { text } else { format!("{text} AS {}", item.name) }
+            let name = Column::new_unqualified(&item.name).quoted_flat_name();
+            if is_own_name { text } else { format!("{text} AS {name}") }
         };
         self.items.iter().map(shown).collect()
     }

@@ -147,6 +147,8 @@ pub struct JoinArgs {
     #[arg(long, value_name = "N", default_value = "0", num_args = 0..=1, default_missing_value = "1")]
     retry: usize,
     /// With --ring, seconds to wait in the queue of a busy ring
+    ///
+    /// The join is planned before it waits: its inputs must not change until it ends.
     #[arg(long, value_name = "SECONDS", requires = "ring", value_parser = units::parse_seconds)]
     wait: Option<Duration>,
     /// Suffix for columns of RIGHT that LEFT also has
