@@ -37,8 +37,8 @@ pub(super) struct Columns {
 
 /// What was found in the folder.
 pub(super) enum Begun {
-    /// This append is complete already.
-    Complete(Manifest),
+    /// The very run is in the dataset already: the dataset, and the number of rows that it read.
+    Complete(Manifest, u64),
     /// Rows are to be added to this dataset; an unfinished run of the same append has recorded
     /// something, or nothing.
     Adding(Manifest, Option<Recorded>),
@@ -64,36 +64,61 @@ pub(super) fn begin(
     let number = base.appends.len() + 1;
     settings.insert(APPEND.to_owned(), number.to_string());
     if existing.resumes() {
-        if let Some(recorded) = unfinished(folder, &base, number) {
-            same_settings(folder.dir(), settings, &recorded.settings)?;
-            folder.remove_of_append([quarantine_name(Some(number)).as_str()])?;
-            return Ok(Begun::Adding(base, Some(recorded)));
-        }
-        if base.appends.last().is_some_and(|last| is_same_run(settings, &last.settings)) {
+        let recorded = unfinished(folder, &base);
+        let goes_on = recorded.as_ref().is_some_and(|recorded| recorded.settings == *settings);
+        if let Some(rows_in) = rows_of_run(&base, settings).filter(|_| !goes_on) {
             if !base.is_whole(folder)? {
                 let (path, message) = (dir(), "files are damaged".to_owned());
                 return Err(OutputError::Incomplete { path, message });
             }
-            folder.dismantle()?;
-            return Ok(Begun::Complete(base));
+            leave(folder, &base)?;
+            return Ok(Begun::Complete(base, rows_in));
+        }
+        if let Some(recorded) = recorded {
+            same_settings(folder.dir(), existing, settings, &recorded.settings)?;
+            folder.remove_of_append([quarantine_name(Some(number)).as_str()])?;
+            return Ok(Begun::Adding(base, Some(recorded)));
         }
     }
-    let own: HashSet<&str> = base.file_names().collect();
-    let left = known_files(&folder.journal_path())?.unwrap_or_default();
-    let left = left.into_iter().chain([quarantine_name(Some(number))]);
-    let left: Vec<String> = left.filter(|name| !own.contains(name.as_str())).collect();
-    folder.remove(left.iter().map(String::as_str))?;
-    folder.remove_added()?;
+    remove_unfinished(folder, &base)?;
     Ok(Begun::Adding(base, None))
 }
 
-/// What an unfinished run of append `number` has recorded. A journal that cannot be read, or that
-/// names files of the dataset, is not one of ours.
-fn unfinished(folder: &Folder, base: &Manifest, number: usize) -> Option<Recorded> {
+/// Leaves the folder of a dataset to which nothing is added. An unfinished append stays, so that it
+/// can be resumed; nothing else that is hidden does.
+pub(super) fn leave(folder: &Folder, base: &Manifest) -> Result<(), OutputError> {
+    if unfinished(folder, base).is_some() {
+        return Ok(());
+    }
+    remove_unfinished(folder, base)?;
+    folder.dismantle()
+}
+
+/// Removes what an append has left, whether its files have their final names or not, as far as its
+/// journal can be read. The dataset's own files stay.
+fn remove_unfinished(folder: &Folder, base: &Manifest) -> Result<(), OutputError> {
+    let own: HashSet<&str> = base.file_names().collect();
+    let left = known_files(&folder.journal_path())?.unwrap_or_default();
+    let left = left.into_iter().chain([quarantine_name(Some(base.appends.len() + 1))]);
+    let left: Vec<String> = left.filter(|name| !own.contains(name.as_str())).collect();
+    folder.remove(left.iter().map(String::as_str))?;
+    folder.remove_added()
+}
+
+/// What an unfinished run of the dataset's next append has recorded. A journal that cannot be read,
+/// or that names files of the dataset, is not one of ours.
+fn unfinished(folder: &Folder, base: &Manifest) -> Option<Recorded> {
     let recorded = Recorded::load(folder).ok().flatten()?;
     let own: HashSet<&str> = base.file_names().collect();
-    let is_ours = append_of(&recorded.settings) == Some(number);
+    let is_ours = append_of(&recorded.settings) == Some(base.appends.len() + 1);
     (is_ours && recorded.file_names().iter().all(|name| !own.contains(name.as_str()))).then_some(recorded)
+}
+
+/// The number of rows that the first run or an append has read, if it was the run of `settings`.
+fn rows_of_run(base: &Manifest, settings: &Settings) -> Option<u64> {
+    let append = base.appends.iter().rev().find(|append| is_same_run(settings, &append.settings));
+    let first = || is_same_run(settings, &base.settings).then(|| base.first_rows_in());
+    append.map(|append| append.rows + append.rows_bad).or_else(first)
 }
 
 /// Whether two runs are the same but for the number of the append.

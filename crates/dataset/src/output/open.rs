@@ -71,14 +71,15 @@ pub enum Existing {
     Refuse,
     /// Its files are removed; other files are not, and are an error.
     Overwrite,
-    /// Finished partitions are kept, if they are of the same job and whole.
+    /// Finished partitions are kept, if they are of the same job and whole. An unfinished append to
+    /// a finished dataset stays as it is.
     Resume,
     /// The run's files are added to it. It must be complete and have the same format, placement,
     /// keys, number of partitions, order and columns. What another append has left unfinished is
     /// removed.
     Append,
     /// As `Append`, but the finished partitions of an unfinished append of the same job are kept.
-    /// If the last append was the same job, nothing is added.
+    /// If the first run or an append was the same job, nothing is added.
     ResumeAppend,
 }
 
@@ -91,6 +92,11 @@ impl Existing {
     /// Whether the run adds to a dataset.
     pub fn appends(self) -> bool {
         matches!(self, Self::Append | Self::ResumeAppend)
+    }
+
+    /// How to start again without what an earlier run has left, as errors say it.
+    pub(crate) fn start_again(self) -> &'static str {
+        if self.appends() { "leave `resume` out to start the append again" } else { "start again with `overwrite`" }
     }
 }
 
@@ -122,8 +128,12 @@ pub(crate) enum Opened {
         /// Number of partitions, and of hot keys' shares, that they are.
         kept_count: usize,
     },
-    /// The very dataset is there, and whole.
-    Complete(Manifest),
+    /// The very run is in the dataset that is there, which is whole.
+    Complete {
+        manifest: Manifest,
+        /// Rows that the run has read, good and bad.
+        rows_in: u64,
+    },
 }
 
 impl Output {
@@ -153,7 +163,7 @@ impl Output {
             find(&folder, existing, &settings, spec.whole)
         };
         let (base, recorded) = match found {
-            Ok(Found::Complete(manifest)) => return Ok(Opened::Complete(manifest)),
+            Ok(Found::Complete(manifest, rows_in)) => return Ok(Opened::Complete { manifest, rows_in }),
             Ok(Found::Recorded(base, recorded)) => (base, recorded),
             Err(error) => {
                 folder.leave_untouched();
@@ -203,7 +213,8 @@ pub fn can_resume(dir: &Path) -> bool {
 }
 
 enum Found {
-    Complete(Manifest),
+    /// The dataset that has the very run, and the number of rows that this has read.
+    Complete(Manifest, u64),
     /// The dataset that files are added to, if the run appends, and what an unfinished run has
     /// recorded, if there is one to be resumed.
     Recorded(Option<Manifest>, Option<Recorded>),
@@ -212,7 +223,7 @@ enum Found {
 impl From<Begun> for Found {
     fn from(begun: Begun) -> Self {
         match begun {
-            Begun::Complete(manifest) => Self::Complete(manifest),
+            Begun::Complete(manifest, rows_in) => Self::Complete(manifest, rows_in),
             Begun::Adding(base, recorded) => Self::Recorded(Some(base), recorded),
         }
     }
@@ -230,10 +241,11 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings, whole: bool) -
         if existing == Existing::Refuse {
             return taken("a finished dataset", "`overwrite` to replace it");
         }
-        same_settings(folder.dir(), settings, &manifest.settings)?;
+        same_settings(folder.dir(), existing, settings, &manifest.settings)?;
         if manifest.is_whole(folder)? {
-            folder.dismantle()?;
-            return Ok(Found::Complete(manifest));
+            append::leave(folder, &manifest)?;
+            let rows_in = manifest.first_rows_in();
+            return Ok(Found::Complete(manifest, rows_in));
         }
         return taken("a finished dataset with damaged files", "`overwrite` to write it again");
     }
@@ -249,7 +261,7 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings, whole: bool) -
             if whole { "`overwrite` to replace it" } else { "`resume` to go on with it or `overwrite` to start again" };
         return taken("an unfinished dataset", remedy);
     }
-    same_settings(folder.dir(), settings, &recorded.settings)?;
+    same_settings(folder.dir(), existing, settings, &recorded.settings)?;
     // It may have got its name just before the run was killed, and is written again.
     folder.remove([QUARANTINE_NAME])?;
     refuse_foreign(folder, recorded.file_names())?;
@@ -305,10 +317,15 @@ pub(super) fn refuse_foreign(folder: &Folder, known: Vec<String>) -> Result<(), 
 /// Longer values, like the list of all inputs, are not shown in errors.
 const SHOWN_CHARS: usize = 80;
 
-pub(super) fn same_settings(dir: &Path, now: &Settings, before: &Settings) -> Result<(), OutputError> {
+pub(super) fn same_settings(
+    dir: &Path,
+    existing: Existing,
+    now: &Settings,
+    before: &Settings,
+) -> Result<(), OutputError> {
     let names = now.keys().chain(before.keys()).map(String::as_str);
     let Some((setting, now, before)) = difference(now, before, names) else { return Ok(()) };
-    Err(OutputError::ResumeDiffers { path: dir.to_owned(), setting, now, before })
+    Err(OutputError::ResumeDiffers { path: dir.to_owned(), setting, now, before, remedy: existing.start_again() })
 }
 
 /// The first of these settings that two runs do not share, with both values as errors show them.

@@ -34,7 +34,7 @@ impl WholeDataset {
         memory_bytes: usize,
     ) -> Result<Self, OutputError> {
         if !matches!(options.existing, Existing::Refuse | Existing::Overwrite) {
-            return Err(OutputError::ResumeOnce);
+            return Err(resumes());
         }
         let opened = Output::open(OutputSpec {
             options,
@@ -49,7 +49,7 @@ impl WholeDataset {
         })?;
         match opened {
             Opened::Writing { output, .. } => Ok(Self(Unseen(Some(*output)), schema)),
-            Opened::Complete(_) => Err(OutputError::ResumeOnce),
+            Opened::Complete { .. } => Err(resumes()),
         }
     }
 
@@ -107,6 +107,11 @@ impl Drop for Unseen {
         // An error cannot be returned, and the next run clears what cannot be removed now.
         self.0.take().map(Output::discard);
     }
+}
+
+/// The error of a run that was to go on with another, or to append: it begins anew each time.
+fn resumes() -> OutputError {
+    OutputError::ResumeOnce { remedy: Existing::Overwrite.start_again() }
 }
 
 /// Removes a dataset, finished or not, from its folder, and the folder if it is empty then. Does

@@ -237,11 +237,12 @@ fn bad_rows_of_each_run_are_kept() {
 /// All batches of a run, and most of its 90 files.
 const MOST_EVENTS: usize = 2 * ROWS / 50 + 85;
 
-/// Stops an append when so many batches and files were worked on.
-fn stop_after(job: &Job, events: usize) {
+/// Stops an append when so many batches and files were worked on. One thread cannot go on meanwhile.
+fn stop_after(mut job: Job, events: usize) {
+    job.threads = 1;
     let stop = CancelAfter::new(events);
     let cancel = stop.cancel.clone();
-    split(job, &stop, &cancel).unwrap_err();
+    split(&job, &stop, &cancel).unwrap_err();
 }
 
 #[test]
@@ -252,7 +253,7 @@ fn an_append_that_stopped_changes_nothing_and_is_resumed() {
     let base = job_of(&inputs[0], Existing::Refuse);
     run_silently(&base).unwrap();
     let before = content(&dir);
-    stop_after(&job_of(&inputs[1], Existing::Append), MOST_EVENTS);
+    stop_after(job_of(&inputs[1], Existing::Append), MOST_EVENTS);
     assert!(content(&dir) == before);
     let finished = fs::read_dir(dir.join(".annulus/added")).unwrap().count();
     assert!((80..90).contains(&finished), "{finished}");
@@ -284,6 +285,98 @@ fn an_append_that_stopped_changes_nothing_and_is_resumed() {
     check_complete(&dir, &expected(&base, &inputs.concat()));
 }
 
+/// Stops an append, and gives some of its files their names, as a run that is killed then does.
+fn kill_while_naming(job: Job, dir: &Path) {
+    stop_after(job, MOST_EVENTS);
+    for added in fs::read_dir(dir.join(".annulus/added")).unwrap().take(3) {
+        let added = added.unwrap();
+        fs::rename(added.path(), dir.join(added.file_name())).unwrap();
+    }
+}
+
+#[test]
+fn to_resume_the_first_run_leaves_an_unfinished_append() {
+    let (temporary, inputs) = three_inputs();
+    let dir = out_dir(&temporary);
+    let job_of = |inputs: &[String], existing| with(job(inputs, &["id"], 90, &dir, OutputFormat::Ipc), existing);
+    let base = job_of(&inputs[0], Existing::Refuse);
+    run_silently(&base).unwrap();
+    kill_while_naming(job_of(&inputs[1], Existing::Append), &dir);
+    let both = [&inputs[0][..], &inputs[1]].concat();
+    for existing in [Existing::Resume, Existing::ResumeAppend] {
+        assert_eq!(run_silently(&job_of(&inputs[0], existing)).unwrap().rows_in as usize, 2 * ROWS);
+        assert_eq!(rows_read(&dir).len(), 2 * ROWS);
+        check_verified(&dir);
+    }
+    let summary = run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap();
+    assert!(summary.slots_kept > 80, "{}", summary.slots_kept);
+    check_complete(&dir, &expected(&base, &both));
+
+    // What a damaged journal knows goes with it.
+    for existing in [Existing::Resume, Existing::ResumeAppend] {
+        run_silently(&job_of(&inputs[0], Existing::Overwrite)).unwrap();
+        let before = content(&dir);
+        kill_while_naming(job_of(&inputs[1], Existing::Append), &dir);
+        let journal = dir.join(".annulus/journal.jsonl");
+        let text = fs::read_to_string(&journal).unwrap();
+        fs::write(&journal, text.replacen('{', "", 1)).unwrap();
+        run_silently(&job_of(&inputs[0], existing)).unwrap();
+        assert!(content(&dir) == before && !dir.join(".annulus").exists());
+    }
+}
+
+#[test]
+fn a_script_of_appends_that_is_repeated_adds_nothing_twice() {
+    let (temporary, inputs) = three_inputs();
+    let dir = out_dir(&temporary);
+    let job_of = |inputs: &[String], existing| with(job(inputs, &["id"], 90, &dir, OutputFormat::Ipc), existing);
+    let base = job_of(&inputs[0], Existing::Refuse);
+    run_silently(&base).unwrap();
+    run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap();
+    kill_while_naming(job_of(&inputs[2], Existing::ResumeAppend), &dir);
+    for repeated in [&inputs[0], &inputs[1]] {
+        assert_eq!(run_silently(&job_of(repeated, Existing::ResumeAppend)).unwrap().rows_in as usize, 2 * ROWS);
+        assert_eq!(rows_read(&dir).len(), 4 * ROWS);
+    }
+    assert!(run_silently(&job_of(&inputs[2], Existing::ResumeAppend)).unwrap().slots_kept > 80);
+    let after = content(&dir);
+    for repeated in &inputs {
+        run_silently(&job_of(repeated, Existing::ResumeAppend)).unwrap();
+        assert!(content(&dir) == after && !dir.join(".annulus").exists());
+    }
+    check_complete(&dir, &expected(&base, &inputs.concat()));
+
+    // Asked for, it is added once more; and its unfinished second append is continued.
+    kill_while_naming(job_of(&inputs[1], Existing::Append), &dir);
+    assert!(run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap().slots_kept > 80);
+    check_complete(&dir, &expected(&base, &[&inputs.concat()[..], &inputs[1]].concat()));
+    assert_eq!(run_silently(&job_of(&inputs[0], Existing::Resume)).unwrap().rows_in as usize, 2 * ROWS);
+}
+
+#[test]
+fn errors_of_appends_do_not_advise_to_overwrite_the_dataset() {
+    let (temporary, inputs) = three_inputs();
+    let dir = out_dir(&temporary);
+    let job_of = |inputs: &[String], existing| with(job(inputs, &["id"], 90, &dir, OutputFormat::Ipc), existing);
+    run_silently(&job_of(&inputs[0], Existing::Refuse)).unwrap();
+    stop_after(job_of(&inputs[1], Existing::Append), MOST_EVENTS);
+    let mut once = job_of(&inputs[1], Existing::ResumeAppend);
+    once.dataset.fingerprint = None;
+    let mut fewer_rows = job_of(&inputs[1], Existing::ResumeAppend);
+    fewer_rows.dataset.units.pop();
+    for (number, job) in [job_of(&inputs[2], Existing::ResumeAppend), once, fewer_rows].iter().enumerate() {
+        let error = output_error(run_silently(job));
+        let is_meant = match &error {
+            OutputError::ResumeDiffers { .. } => number == 0,
+            OutputError::ResumeOnce { .. } => number == 1,
+            OutputError::RowsDiffer { .. } => number == 2,
+            _ => false,
+        };
+        assert!(is_meant, "{error}");
+        assert!(error.to_string().ends_with("leave `resume` out to start the append again"), "{error}");
+    }
+}
+
 #[test]
 fn another_append_removes_what_a_stopped_one_left() {
     let (temporary, inputs) = three_inputs();
@@ -291,15 +384,11 @@ fn another_append_removes_what_a_stopped_one_left() {
     let job_of = |inputs: &[String], existing| with(job(inputs, &["id"], 90, &dir, OutputFormat::Ipc), existing);
     let base = job_of(&inputs[0], Existing::Refuse);
     run_silently(&base).unwrap();
-    stop_after(&job_of(&inputs[1], Existing::Append), MOST_EVENTS);
-    for added in fs::read_dir(dir.join(".annulus/added")).unwrap().take(3) {
-        let added = added.unwrap();
-        fs::rename(added.path(), dir.join(added.file_name())).unwrap();
-    }
+    kill_while_naming(job_of(&inputs[1], Existing::Append), &dir);
     run_silently(&job_of(&inputs[2], Existing::Append)).unwrap();
     check_complete(&dir, &expected(&base, &[&inputs[0][..], &inputs[2]].concat()));
 
-    stop_after(&job_of(&inputs[1], Existing::Append), MOST_EVENTS);
+    stop_after(job_of(&inputs[1], Existing::Append), MOST_EVENTS);
     run_silently(&job_of(&inputs[1], Existing::Overwrite)).unwrap();
     check_complete(&dir, &expected(&base, &inputs[1]));
 }
