@@ -200,6 +200,20 @@ fn a_run_that_does_not_fit_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn files_that_are_not_listed_are_found_in_all_folders() {
+    let (temporary, inputs) = three_inputs();
+    let dir = out_dir(&temporary);
+    run_silently(&by_value(job(&inputs[0], &["flag", "int"], 1, &dir, OutputFormat::Ipc))).unwrap();
+    check_verified(&dir);
+    let extra = ["flag=true/int=1/extra.arrow", "flag=true/extra.arrow", "extra.arrow"];
+    extra.iter().for_each(|name| fs::write(dir.join(name), "").unwrap());
+    let bad = Verification::begin(&dir).unwrap().run(|_| {}).unwrap().bad;
+    let found: Vec<&str> = bad.iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(found, ["extra.arrow", "flag=true/extra.arrow", "flag=true/int=1/extra.arrow"]);
+    assert!(bad.iter().all(|file| file.reason == "is not in manifest.json"), "{bad:?}");
+}
+
+#[test]
 fn there_must_be_a_complete_dataset() {
     let (temporary, inputs) = three_inputs();
     let dir = out_dir(&temporary);
