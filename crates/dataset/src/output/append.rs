@@ -9,7 +9,12 @@
 //! changes nothing for them. New names have the number of the append in them, so no file is
 //! replaced.
 
-use std::{collections::HashSet, path::Path};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
+
+use arrow::datatypes::{DataType, Schema};
 
 use super::{
     Existing, OutputError, Settings,
@@ -24,8 +29,17 @@ use super::{
 /// The setting that numbers an append, from 1.
 pub(super) const APPEND: &str = "append";
 
+/// The setting that has the types of the keys that the files do not have; see [`key_types`].
+pub(super) const KEY_TYPES: &str = "key_types";
+
+/// The setting that has the rule by which rows are placed.
+const PLACEMENT: &str = "placement";
+
 /// What decides where a row goes, and what the files are: an append has the same.
-const COMMON: [&str; 5] = ["format", "placement", "by", "into", "sort_by"];
+const COMMON: [&str; 6] = ["format", PLACEMENT, "by", "into", "sort_by", KEY_TYPES];
+
+/// How a column of the inputs gets another type.
+const GIVE_TYPE: &str = "give it that type: `types` for CSV and JSON, arrow_cast in a query for files that store types";
 
 /// The columns that an append writes.
 pub(super) struct Columns {
@@ -131,13 +145,51 @@ fn is_same_run(now: &Settings, before: &Settings) -> bool {
 
 /// An error unless a run's files can stand beside those of the dataset.
 fn check(dir: &Path, settings: &Settings, columns: &Columns, base: &Manifest) -> Result<(), OutputError> {
-    if let Some((setting, now, there)) = difference(settings, &base.settings, COMMON) {
-        return Err(OutputError::AppendDiffers { path: dir.to_owned(), setting, now, there });
-    }
+    let path = || dir.to_owned();
     let of_files = mismatch(&columns.of_files, &base.columns);
-    match of_files.or_else(|| mismatch(&columns.of_folders, &base.folder_columns)) {
-        Some(mismatch) => Err(OutputError::AppendColumns { path: dir.to_owned(), mismatch }),
-        None => Ok(()),
+    let mismatch = of_files.or_else(|| mismatch(&columns.of_folders, &base.folder_columns));
+    let same_folders = columns.of_folders.len() == base.folder_columns.len();
+    // A key of another type may be placed otherwise; the type says more.
+    let is_of_types = |setting: &str| setting == KEY_TYPES || setting == PLACEMENT && same_folders;
+    match (difference(settings, &base.settings, COMMON), mismatch) {
+        (Some((setting, now, there)), mismatch) if !(is_of_types(&setting) && mismatch.is_some()) => {
+            Err(differs(path(), setting, now, there))
+        }
+        (_, Some(mismatch)) => Err(OutputError::AppendColumns { path: path(), mismatch }),
+        (_, None) => Ok(()),
+    }
+}
+
+/// The error of a setting that the run and the dataset do not share.
+fn differs(path: PathBuf, setting: String, now: String, there: String) -> OutputError {
+    if setting != KEY_TYPES {
+        return OutputError::AppendDiffers { path, setting, now, there };
+    }
+    let mismatch = format!(
+        "equal keys would lie in two partitions: the types of keys that are not those of the files are {now}, but \
+         {there} in the dataset; where a key has another type than there, {GIVE_TYPE}"
+    );
+    OutputError::AppendColumns { path, mismatch }
+}
+
+/// The keys that are hashed as another type than the files have, with that type, like
+/// `time=Timestamp(s)`; `None` if there are none. A value may hash differently in another type.
+pub(super) fn key_types(inputs: &Schema, files: &Schema, keys: &[(String, usize)]) -> Option<String> {
+    let other = |(place, (name, column)): (usize, &(String, usize))| {
+        let [given, stored] = [inputs, files].map(|schema| hashed_as(place, schema.field(*column).data_type()));
+        (given != stored).then(|| format!("{name}={given}"))
+    };
+    let types: Vec<String> = keys.iter().enumerate().filter_map(other).collect();
+    (!types.is_empty()).then(|| types.join(","))
+}
+
+/// The type whose values hash as those of type `of` do. A dictionary hashes as its values do if it is
+/// the first key, and behind others if the values are texts or bytes.
+fn hashed_as(place: usize, of: &DataType) -> &DataType {
+    use DataType::*;
+    match of {
+        Dictionary(_, values) if place == 0 || matches!(**values, Utf8 | LargeUtf8 | Binary | LargeBinary) => values,
+        of => of,
     }
 }
 
@@ -157,7 +209,7 @@ fn mismatch(now: &[ColumnEntry], there: &[ColumnEntry]) -> Option<String> {
         }
         if now.data_type != there.data_type {
             return Some(format!(
-                "column '{}' is {}, but {} in the dataset; give it that type (`types`)",
+                "column '{}' is {}, but {} in the dataset; {GIVE_TYPE}",
                 now.name, now.data_type, there.data_type
             ));
         }

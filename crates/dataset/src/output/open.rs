@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Compression, DEFAULT_PAGE_BYTES, Finished, Manifest, Output, OutputError, OutputFormat, Quarantine, Settings, Slot,
-    append::{self, Begun, Columns},
+    append::{self, Begun, Columns, KEY_TYPES},
     collection::remove_members,
     format::Encoding,
     journal::{Journal, Recorded, known_files},
@@ -112,6 +112,8 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) writers_bytes: usize,
     /// Whether a column of Parquet files begins with a dictionary.
     pub(crate) dictionary: &'a dyn Fn(usize) -> bool,
+    /// Whether rows are placed by the keys' hash, and the files have the keys.
+    pub(crate) hashed: bool,
     /// Whether the values of the key columns name folders.
     pub(crate) by_value: bool,
     /// Whether nothing gets its final name before everything is finished.
@@ -157,6 +159,11 @@ impl Output {
         let columns = Columns { of_files: columns_of(encoding.schema()), of_folders: folder_columns };
         let folder = Folder::lock(&dir, sync)?;
         let mut settings = spec.settings;
+        if spec.hashed
+            && let Some(types) = append::key_types(&spec.schema, encoding.schema(), &spec.keys)
+        {
+            settings.insert(KEY_TYPES.to_owned(), types);
+        }
         let found = if existing.appends() {
             append::begin(&folder, existing, &mut settings, &columns).map(Found::from)
         } else {

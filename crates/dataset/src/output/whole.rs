@@ -44,6 +44,7 @@ impl WholeDataset {
             slots: (0..files).map(|partition| Slot { partition, hot: None }).collect(),
             writers_bytes: memory_bytes,
             dictionary: &|_| true,
+            hashed: false,
             by_value: false,
             whole: true,
         })?;

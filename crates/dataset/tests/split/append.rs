@@ -1,10 +1,20 @@
 //! Appending to a dataset: what it has afterwards, and what it still has when an append fails.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    sync::Arc,
+};
 
 use annulus_dataset::{
-    BadRows, ColumnTypes, Dataset, Existing, HotFiles, Job, JobSpec, OutputError, OutputFormat, OutputOptions,
-    Placement, PlacementSpec, Placing, Verification, sample_ranges, split,
+    BadRows, ColumnTypes, Dataset, DatasetError, Existing, HotFiles, Job, JobSpec, OutputError, OutputFormat,
+    OutputOptions, Placement, PlacementSpec, Placing, Verification, sample_ranges, split,
+};
+use arrow::{
+    array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray, TimestampSecondArray},
+    compute::cast,
+    datatypes::DataType,
 };
 use tempfile::{TempDir, tempdir};
 
@@ -183,7 +193,10 @@ fn a_run_that_does_not_fit_is_refused_and_changes_nothing() {
     run_silently(&job(&[old], &["id"], INTO, &dir, OutputFormat::Parquet)).unwrap();
     let before = content(&dir);
     for (number, (new, expected)) in [
-        ("id,amount\n1,1.5\n", "column 'amount' is Float64, but Int64 in the dataset; give it that type (`types`)"),
+        (
+            "id,amount\n1,1.5\n",
+            "column 'amount' is Float64, but Int64 in the dataset; give it that type: `types` for CSV",
+        ),
         ("amount,id\n1,1\n", "column 1 is 'amount', but 'id' in the dataset"),
         ("id\n1\n", "the inputs have no column 'amount'"),
         ("id,amount,more\n1,1,1\n", "the dataset has no column 'more'"),
@@ -197,6 +210,80 @@ fn a_run_that_does_not_fit_is_refused_and_changes_nothing() {
         assert!(error.contains(expected), "{error}");
         assert!(content(&dir) == before && !dir.join(".annulus").exists(), "{error}");
     }
+}
+
+/// A job by the key columns of a batch, which a Parquet file of this name has.
+fn job_of_keys(temporary: &TempDir, name: &str, keys: &[(&str, ArrayRef)], format: OutputFormat) -> Job {
+    let path = temporary.path().join(name).with_extension("parquet");
+    write_parquet(&path, &[RecordBatch::try_from_iter(keys.iter().cloned()).unwrap()], 100);
+    let by: Vec<&str> = keys.iter().map(|(name, _)| *name).collect();
+    let mut job = job(&[text(&path)], &by, INTO, &out_dir(temporary), format);
+    let spec = PlacementSpec::hash_for(format);
+    job.placement = Placement::new(&spec, &job.dataset.schema, &job.by, INTO).unwrap();
+    job
+}
+
+#[test]
+fn keys_that_hash_differently_are_refused_though_the_files_have_one_type() {
+    let seconds: ArrayRef = Arc::new(TimestampSecondArray::from_iter_values(0..50));
+    let millis: ArrayRef = Arc::new(TimestampMillisecondArray::from_iter_values((0..50).map(|second| second * 1000)));
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..50));
+    let coded_numbers = cast(&numbers, &DataType::Dictionary(DataType::Int32.into(), DataType::Int64.into())).unwrap();
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..50).map(|number: i32| number.to_string())));
+    let coded_texts = cast(&texts, &DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into())).unwrap();
+    let (parquet, ipc) = (OutputFormat::Parquet, OutputFormat::Ipc);
+    let cases = [
+        (parquet, vec![("t", millis)], vec![("t", seconds)], Some("'t=Timestamp(s)'")),
+        (
+            ipc,
+            vec![("a", numbers.clone()), ("b", numbers.clone())],
+            vec![("a", coded_numbers.clone()), ("b", coded_numbers.clone())],
+            Some("'b=Dictionary(Int32, Int64)'"),
+        ),
+        (ipc, vec![("a", numbers)], vec![("a", coded_numbers)], None),
+        (ipc, vec![("a", texts.clone()), ("b", texts)], vec![("a", coded_texts.clone()), ("b", coded_texts)], None),
+    ];
+    for (format, first, second, refused) in cases {
+        for (first, second) in [(&first, &second), (&second, &first)] {
+            let temporary = tempdir().unwrap();
+            run_silently(&job_of_keys(&temporary, "first", first, format)).unwrap();
+            let append = with(job_of_keys(&temporary, "second", second, format), Existing::Append);
+            match (run_silently(&append), refused) {
+                (Err(DatasetError::Output(error @ OutputError::AppendColumns { .. })), Some(expected)) => {
+                    assert!(error.to_string().contains(expected), "{error}");
+                }
+                (Ok(_), None) => check_keys_lie_together(&out_dir(&temporary)),
+                (found, _) => panic!("{found:?}"),
+            }
+            // The same types again are fine.
+            let again = with(job_of_keys(&temporary, "third", first, format), Existing::Append);
+            run_silently(&again).unwrap();
+            check_keys_lie_together(&out_dir(&temporary));
+        }
+    }
+}
+
+/// Checks that each row is in one partition, however often.
+fn check_keys_lie_together(dir: &Path) {
+    let partitions = rows_by_slot(dir)
+        .into_iter()
+        .flat_map(|((partition, _), rows)| rows.into_iter().map(move |row| (row, partition)).collect::<BTreeSet<_>>());
+    let mut found = BTreeMap::new();
+    for (row, partition) in partitions {
+        assert_eq!(*found.entry(row.clone()).or_insert(partition), partition, "{row}");
+    }
+    assert_eq!(found.len(), 50);
+}
+
+#[test]
+fn a_key_of_another_text_layout_is_named() {
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(["a", "b"]));
+    let views = cast(&texts, &DataType::Utf8View).unwrap();
+    let temporary = tempdir().unwrap();
+    let job_of = |name, keys| job_of_keys(&temporary, name, &[("key", keys)], OutputFormat::Parquet);
+    run_silently(&job_of("texts", texts)).unwrap();
+    let error = output_error(run_silently(&with(job_of("views", views), Existing::Append))).to_string();
+    assert!(error.contains("column 'key' is Utf8View, but Utf8 in the dataset; give it that type"), "{error}");
 }
 
 #[test]
