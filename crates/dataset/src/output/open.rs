@@ -132,7 +132,7 @@ pub(crate) enum Opened {
     },
     /// The very run is in the dataset that is there, which is whole.
     Complete {
-        manifest: Manifest,
+        manifest: Box<Manifest>,
         /// Rows that the run has read, good and bad.
         rows_in: u64,
     },
@@ -170,7 +170,9 @@ impl Output {
             find(&folder, existing, &settings, spec.whole)
         };
         let (base, recorded) = match found {
-            Ok(Found::Complete(manifest, rows_in)) => return Ok(Opened::Complete { manifest, rows_in }),
+            Ok(Found::Complete(manifest, rows_in)) => {
+                return Ok(Opened::Complete { manifest: manifest.into(), rows_in });
+            }
             Ok(Found::Recorded(base, recorded)) => (base, recorded),
             Err(error) => {
                 folder.leave_untouched();

@@ -152,7 +152,7 @@ pub fn split(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result
     match opened {
         Opened::Complete { manifest, rows_in } => {
             let slots_kept = if job.placement.is_by_value() { manifest.partitions.len() } else { slots_count };
-            Ok(Summary { manifest, rows_in, slots_kept, bytes_spilled: 0 })
+            Ok(Summary { manifest: *manifest, rows_in, slots_kept, bytes_spilled: 0 })
         }
         Opened::Writing { output, kept, kept_count } => {
             let (manifest, rows_in, bytes_spilled) = write(job, order, shares, *output, &kept, progress, cancel)?;
