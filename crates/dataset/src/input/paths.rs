@@ -1,7 +1,7 @@
 //! Paths, folders and globs to files.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fs::{self, Metadata},
     path::{Component, Path, PathBuf},
     time::UNIX_EPOCH,
@@ -86,6 +86,8 @@ struct Search {
     root: PathBuf,
     /// The datasets whose folders are being walked, and the names that their manifests know.
     datasets: Vec<(PathBuf, HashSet<String>)>,
+    /// The names that appends to datasets are giving to files, as far as they were asked for.
+    of_appends: HashMap<PathBuf, HashSet<String>>,
     files: Vec<InputFile>,
     /// Absolute paths without links: of `files`, and of the folders that this input has led to.
     known: HashSet<PathBuf>,
@@ -149,9 +151,9 @@ impl Search {
             if path.is_dir() {
                 self.walk(&path)?;
             } else if self.format.is_some() || Format::of_path(&path).is_some() {
-                match self.dataset_without(&path) {
+                match self.dataset_without(&path).map(Path::to_owned) {
                     None => self.add(&path)?,
-                    Some(dataset) => refuse_extra(dataset, &path)?,
+                    Some(dataset) => self.refuse_extra(dataset, &path)?,
                 }
             }
         }
@@ -169,6 +171,26 @@ impl Search {
         self.datasets.iter().find(is_extra).map(|(folder, _)| &**folder)
     }
 
+    /// Returns an error unless an append is adding the file, which is not in a dataset's manifest. Such
+    /// a file is not read.
+    fn refuse_extra(&mut self, dataset: PathBuf, path: &Path) -> Result<(), DatasetError> {
+        let name = path.strip_prefix(&dataset).unwrap_or(path).to_string_lossy();
+        if self.of_appends.get(&dataset).is_some_and(|names| names.contains(&*name)) {
+            return Ok(());
+        }
+        // An append may have begun since they were read.
+        let names = names_of_append(&dataset);
+        if names.contains(&*name) {
+            self.of_appends.insert(dataset, names);
+            return Ok(());
+        }
+        let reason = format!(
+            "it is not in '{}'; remove the file, or the manifest to read all files as they are",
+            dataset.join(MANIFEST_NAME).display()
+        );
+        Err(DatasetError::corrupt(&path.display().to_string(), reason))
+    }
+
     fn add(&mut self, path: &Path) -> Result<(), DatasetError> {
         let (mut file, absolute) = named(path, self.format)?;
         file.folder_values = values_of(folders_below(&self.root, path));
@@ -178,19 +200,6 @@ impl Search {
         }
         Ok(())
     }
-}
-
-/// Returns an error unless an append is adding the file, which is not in a dataset's manifest. Such
-/// a file is not read.
-fn refuse_extra(dataset: &Path, path: &Path) -> Result<(), DatasetError> {
-    if path.strip_prefix(dataset).is_ok_and(|name| names_of_append(dataset).contains(&*name.to_string_lossy())) {
-        return Ok(());
-    }
-    let reason = format!(
-        "it is not in '{}'; remove the file, or the manifest to read all files as they are",
-        dataset.join(MANIFEST_NAME).display()
-    );
-    Err(DatasetError::corrupt(&path.display().to_string(), reason))
 }
 
 /// The manifest of a folder, if it is a dataset that a run of ours wrote, which must be all there.

@@ -9,7 +9,12 @@
 //! changes nothing for them. New names have the number of the append in them, so no file is
 //! replaced.
 
-use std::{collections::HashSet, path::Path};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
+
+use arrow::datatypes::{DataType, Schema};
 
 use super::{
     Existing, OutputError, Settings,
@@ -24,8 +29,17 @@ use super::{
 /// The setting that numbers an append, from 1.
 pub(super) const APPEND: &str = "append";
 
+/// The setting that has the types of the keys that the files do not have; see [`key_types`].
+pub(super) const KEY_TYPES: &str = "key_types";
+
+/// The setting that has the rule by which rows are placed.
+const PLACEMENT: &str = "placement";
+
 /// What decides where a row goes, and what the files are: an append has the same.
-const COMMON: [&str; 5] = ["format", "placement", "by", "into", "sort_by"];
+const COMMON: [&str; 6] = ["format", PLACEMENT, "by", "into", "sort_by", KEY_TYPES];
+
+/// How a column of the inputs gets another type.
+const GIVE_TYPE: &str = "give it that type: `types` for CSV and JSON, arrow_cast in a query for files that store types";
 
 /// The columns that an append writes.
 pub(super) struct Columns {
@@ -37,8 +51,8 @@ pub(super) struct Columns {
 
 /// What was found in the folder.
 pub(super) enum Begun {
-    /// This append is complete already.
-    Complete(Manifest),
+    /// The very run is in the dataset already: the dataset, and the number of rows that it read.
+    Complete(Manifest, u64),
     /// Rows are to be added to this dataset; an unfinished run of the same append has recorded
     /// something, or nothing.
     Adding(Manifest, Option<Recorded>),
@@ -64,36 +78,61 @@ pub(super) fn begin(
     let number = base.appends.len() + 1;
     settings.insert(APPEND.to_owned(), number.to_string());
     if existing.resumes() {
-        if let Some(recorded) = unfinished(folder, &base, number) {
-            same_settings(folder.dir(), settings, &recorded.settings)?;
-            folder.remove_of_append([quarantine_name(Some(number)).as_str()])?;
-            return Ok(Begun::Adding(base, Some(recorded)));
-        }
-        if base.appends.last().is_some_and(|last| is_same_run(settings, &last.settings)) {
+        let recorded = unfinished(folder, &base);
+        let goes_on = recorded.as_ref().is_some_and(|recorded| recorded.settings == *settings);
+        if let Some(rows_in) = rows_of_run(&base, settings).filter(|_| !goes_on) {
             if !base.is_whole(folder)? {
                 let (path, message) = (dir(), "files are damaged".to_owned());
                 return Err(OutputError::Incomplete { path, message });
             }
-            folder.dismantle()?;
-            return Ok(Begun::Complete(base));
+            leave(folder, &base)?;
+            return Ok(Begun::Complete(base, rows_in));
+        }
+        if let Some(recorded) = recorded {
+            same_settings(folder.dir(), existing, settings, &recorded.settings)?;
+            folder.remove_of_append([quarantine_name(Some(number)).as_str()])?;
+            return Ok(Begun::Adding(base, Some(recorded)));
         }
     }
-    let own: HashSet<&str> = base.file_names().collect();
-    let left = known_files(&folder.journal_path())?.unwrap_or_default();
-    let left = left.into_iter().chain([quarantine_name(Some(number))]);
-    let left: Vec<String> = left.filter(|name| !own.contains(name.as_str())).collect();
-    folder.remove(left.iter().map(String::as_str))?;
-    folder.remove_added()?;
+    remove_unfinished(folder, &base)?;
     Ok(Begun::Adding(base, None))
 }
 
-/// What an unfinished run of append `number` has recorded. A journal that cannot be read, or that
-/// names files of the dataset, is not one of ours.
-fn unfinished(folder: &Folder, base: &Manifest, number: usize) -> Option<Recorded> {
+/// Leaves the folder of a dataset to which nothing is added. An unfinished append stays, so that it
+/// can be resumed; nothing else that is hidden does.
+pub(super) fn leave(folder: &Folder, base: &Manifest) -> Result<(), OutputError> {
+    if unfinished(folder, base).is_some() {
+        return Ok(());
+    }
+    remove_unfinished(folder, base)?;
+    folder.dismantle()
+}
+
+/// Removes what an append has left, whether its files have their final names or not, as far as its
+/// journal can be read. The dataset's own files stay.
+fn remove_unfinished(folder: &Folder, base: &Manifest) -> Result<(), OutputError> {
+    let own: HashSet<&str> = base.file_names().collect();
+    let left = known_files(&folder.journal_path())?.unwrap_or_default();
+    let left = left.into_iter().chain([quarantine_name(Some(base.appends.len() + 1))]);
+    let left: Vec<String> = left.filter(|name| !own.contains(name.as_str())).collect();
+    folder.remove(left.iter().map(String::as_str))?;
+    folder.remove_added()
+}
+
+/// What an unfinished run of the dataset's next append has recorded. A journal that cannot be read,
+/// or that names files of the dataset, is not one of ours.
+fn unfinished(folder: &Folder, base: &Manifest) -> Option<Recorded> {
     let recorded = Recorded::load(folder).ok().flatten()?;
     let own: HashSet<&str> = base.file_names().collect();
-    let is_ours = append_of(&recorded.settings) == Some(number);
+    let is_ours = append_of(&recorded.settings) == Some(base.appends.len() + 1);
     (is_ours && recorded.file_names().iter().all(|name| !own.contains(name.as_str()))).then_some(recorded)
+}
+
+/// The number of rows that the first run or an append has read, if it was the run of `settings`.
+fn rows_of_run(base: &Manifest, settings: &Settings) -> Option<u64> {
+    let append = base.appends.iter().rev().find(|append| is_same_run(settings, &append.settings));
+    let first = || is_same_run(settings, &base.settings).then(|| base.first_rows_in());
+    append.map(|append| append.rows + append.rows_bad).or_else(first)
 }
 
 /// Whether two runs are the same but for the number of the append.
@@ -106,13 +145,51 @@ fn is_same_run(now: &Settings, before: &Settings) -> bool {
 
 /// An error unless a run's files can stand beside those of the dataset.
 fn check(dir: &Path, settings: &Settings, columns: &Columns, base: &Manifest) -> Result<(), OutputError> {
-    if let Some((setting, now, there)) = difference(settings, &base.settings, COMMON) {
-        return Err(OutputError::AppendDiffers { path: dir.to_owned(), setting, now, there });
-    }
+    let path = || dir.to_owned();
     let of_files = mismatch(&columns.of_files, &base.columns);
-    match of_files.or_else(|| mismatch(&columns.of_folders, &base.folder_columns)) {
-        Some(mismatch) => Err(OutputError::AppendColumns { path: dir.to_owned(), mismatch }),
-        None => Ok(()),
+    let mismatch = of_files.or_else(|| mismatch(&columns.of_folders, &base.folder_columns));
+    let same_folders = columns.of_folders.len() == base.folder_columns.len();
+    // A key of another type may be placed otherwise; the type says more.
+    let is_of_types = |setting: &str| setting == KEY_TYPES || setting == PLACEMENT && same_folders;
+    match (difference(settings, &base.settings, COMMON), mismatch) {
+        (Some((setting, now, there)), mismatch) if !(is_of_types(&setting) && mismatch.is_some()) => {
+            Err(differs(path(), setting, now, there))
+        }
+        (_, Some(mismatch)) => Err(OutputError::AppendColumns { path: path(), mismatch }),
+        (_, None) => Ok(()),
+    }
+}
+
+/// The error of a setting that the run and the dataset do not share.
+fn differs(path: PathBuf, setting: String, now: String, there: String) -> OutputError {
+    if setting != KEY_TYPES {
+        return OutputError::AppendDiffers { path, setting, now, there };
+    }
+    let mismatch = format!(
+        "equal keys would lie in two partitions: the types of keys that are not those of the files are {now}, but \
+         {there} in the dataset; where a key has another type than there, {GIVE_TYPE}"
+    );
+    OutputError::AppendColumns { path, mismatch }
+}
+
+/// The keys that are hashed as another type than the files have, with that type, like
+/// `time=Timestamp(s)`; `None` if there are none. A value may hash differently in another type.
+pub(super) fn key_types(inputs: &Schema, files: &Schema, keys: &[(String, usize)]) -> Option<String> {
+    let other = |(place, (name, column)): (usize, &(String, usize))| {
+        let [given, stored] = [inputs, files].map(|schema| hashed_as(place, schema.field(*column).data_type()));
+        (given != stored).then(|| format!("{name}={given}"))
+    };
+    let types: Vec<String> = keys.iter().enumerate().filter_map(other).collect();
+    (!types.is_empty()).then(|| types.join(","))
+}
+
+/// The type whose values hash as those of type `of` do. A dictionary hashes as its values do if it is
+/// the first key, and behind others if the values are texts or bytes.
+fn hashed_as(place: usize, of: &DataType) -> &DataType {
+    use DataType::*;
+    match of {
+        Dictionary(_, values) if place == 0 || matches!(**values, Utf8 | LargeUtf8 | Binary | LargeBinary) => values,
+        of => of,
     }
 }
 
@@ -132,7 +209,7 @@ fn mismatch(now: &[ColumnEntry], there: &[ColumnEntry]) -> Option<String> {
         }
         if now.data_type != there.data_type {
             return Some(format!(
-                "column '{}' is {}, but {} in the dataset; give it that type (`types`)",
+                "column '{}' is {}, but {} in the dataset; {GIVE_TYPE}",
                 now.name, now.data_type, there.data_type
             ));
         }

@@ -90,8 +90,8 @@ pub enum OutputError {
     },
     /// The run to resume had other options.
     #[error(
-        "'{}' cannot be resumed: `{setting}` is {now}, but was {before}; repeat the options of the first run, or start \
-         again with `overwrite`", path.display()
+        "'{}' cannot be resumed: `{setting}` is {now}, but was {before}; repeat the options that were given then, or \
+         {remedy}", path.display()
     )]
     ResumeDiffers {
         /// The folder.
@@ -102,6 +102,8 @@ pub enum OutputError {
         now: String,
         /// Its value in the run that was not finished.
         before: String,
+        /// What else to do about it.
+        remedy: &'static str,
     },
     /// There is no dataset to append to.
     #[error("'{}' holds no finished dataset to append to; leave `append` out to write one", .0.display())]
@@ -138,8 +140,11 @@ pub enum OutputError {
         message: String,
     },
     /// The inputs can be read only once.
-    #[error("`resume` needs inputs that can be read again, and standard input cannot; use `overwrite`")]
-    ResumeOnce,
+    #[error("`resume` needs inputs that can be read again, and standard input cannot; {remedy}")]
+    ResumeOnce {
+        /// What to do about it.
+        remedy: &'static str,
+    },
     /// A journal or manifest is damaged, or of another version.
     #[error("'{}' cannot be read: {message}; {}, or choose another `output`", path.display(), start_again(path))]
     Damaged {
@@ -149,7 +154,7 @@ pub enum OutputError {
         message: String,
     },
     /// A kept partition has another number of rows than the inputs give now.
-    #[error("{name} was kept with {kept} rows, but the inputs now have {found} for it; start again with `overwrite`")]
+    #[error("{name} was kept with {kept} rows, but the inputs now have {found} for it; {remedy}")]
     RowsDiffer {
         /// The partition's files.
         name: String,
@@ -157,6 +162,8 @@ pub enum OutputError {
         kept: u64,
         /// Rows that the inputs give.
         found: u64,
+        /// What to do about it.
+        remedy: &'static str,
     },
 }
 
@@ -172,7 +179,7 @@ impl OutputError {
                 | Foreign { .. }
                 | NotOwn { .. }
                 | ResumeDiffers { .. }
-                | ResumeOnce
+                | ResumeOnce { .. }
                 | NothingToAppendTo(_)
                 | AppendDiffers { .. }
                 | AppendColumns { .. }

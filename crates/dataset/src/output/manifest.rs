@@ -215,6 +215,12 @@ impl Manifest {
         folder.write_whole(MANIFEST_NAME, &text)
     }
 
+    /// The number of rows that the first run has read, good and bad.
+    pub(super) fn first_rows_in(&self) -> u64 {
+        let appended: u64 = self.appends.iter().map(|append| append.rows + append.rows_bad).sum();
+        (self.rows + self.rows_bad).saturating_sub(appended)
+    }
+
     /// Whether all files are there with the content that they had. Reads every file.
     pub(crate) fn is_whole(&self, folder: &Folder) -> Result<bool, OutputError> {
         for (name, bytes, checksum) in self.sealed_files() {

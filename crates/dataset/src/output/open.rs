@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Compression, DEFAULT_PAGE_BYTES, Finished, Manifest, Output, OutputError, OutputFormat, Quarantine, Settings, Slot,
-    append::{self, Begun, Columns},
+    append::{self, Begun, Columns, KEY_TYPES},
     collection::remove_members,
     format::Encoding,
     journal::{Journal, Recorded, known_files},
@@ -71,14 +71,15 @@ pub enum Existing {
     Refuse,
     /// Its files are removed; other files are not, and are an error.
     Overwrite,
-    /// Finished partitions are kept, if they are of the same job and whole.
+    /// Finished partitions are kept, if they are of the same job and whole. An unfinished append to
+    /// a finished dataset stays as it is.
     Resume,
     /// The run's files are added to it. It must be complete and have the same format, placement,
     /// keys, number of partitions, order and columns. What another append has left unfinished is
     /// removed.
     Append,
     /// As `Append`, but the finished partitions of an unfinished append of the same job are kept.
-    /// If the last append was the same job, nothing is added.
+    /// If the first run or an append was the same job, nothing is added.
     ResumeAppend,
 }
 
@@ -91,6 +92,11 @@ impl Existing {
     /// Whether the run adds to a dataset.
     pub fn appends(self) -> bool {
         matches!(self, Self::Append | Self::ResumeAppend)
+    }
+
+    /// How to start again without what an earlier run has left, as errors say it.
+    pub(crate) fn start_again(self) -> &'static str {
+        if self.appends() { "leave `resume` out to start the append again" } else { "start again with `overwrite`" }
     }
 }
 
@@ -106,6 +112,8 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) writers_bytes: usize,
     /// Whether a column of Parquet files begins with a dictionary.
     pub(crate) dictionary: &'a dyn Fn(usize) -> bool,
+    /// Whether rows are placed by the keys' hash, and the files have the keys.
+    pub(crate) hashed: bool,
     /// Whether the values of the key columns name folders.
     pub(crate) by_value: bool,
     /// Whether nothing gets its final name before everything is finished.
@@ -122,8 +130,12 @@ pub(crate) enum Opened {
         /// Number of partitions, and of hot keys' shares, that they are.
         kept_count: usize,
     },
-    /// The very dataset is there, and whole.
-    Complete(Manifest),
+    /// The very run is in the dataset that is there, which is whole.
+    Complete {
+        manifest: Box<Manifest>,
+        /// Rows that the run has read, good and bad.
+        rows_in: u64,
+    },
 }
 
 impl Output {
@@ -147,13 +159,20 @@ impl Output {
         let columns = Columns { of_files: columns_of(encoding.schema()), of_folders: folder_columns };
         let folder = Folder::lock(&dir, sync)?;
         let mut settings = spec.settings;
+        if spec.hashed
+            && let Some(types) = append::key_types(&spec.schema, encoding.schema(), &spec.keys)
+        {
+            settings.insert(KEY_TYPES.to_owned(), types);
+        }
         let found = if existing.appends() {
             append::begin(&folder, existing, &mut settings, &columns).map(Found::from)
         } else {
             find(&folder, existing, &settings, spec.whole)
         };
         let (base, recorded) = match found {
-            Ok(Found::Complete(manifest)) => return Ok(Opened::Complete(manifest)),
+            Ok(Found::Complete(manifest, rows_in)) => {
+                return Ok(Opened::Complete { manifest: manifest.into(), rows_in });
+            }
             Ok(Found::Recorded(base, recorded)) => (base, recorded),
             Err(error) => {
                 folder.leave_untouched();
@@ -203,7 +222,8 @@ pub fn can_resume(dir: &Path) -> bool {
 }
 
 enum Found {
-    Complete(Manifest),
+    /// The dataset that has the very run, and the number of rows that this has read.
+    Complete(Manifest, u64),
     /// The dataset that files are added to, if the run appends, and what an unfinished run has
     /// recorded, if there is one to be resumed.
     Recorded(Option<Manifest>, Option<Recorded>),
@@ -212,7 +232,7 @@ enum Found {
 impl From<Begun> for Found {
     fn from(begun: Begun) -> Self {
         match begun {
-            Begun::Complete(manifest) => Self::Complete(manifest),
+            Begun::Complete(manifest, rows_in) => Self::Complete(manifest, rows_in),
             Begun::Adding(base, recorded) => Self::Recorded(Some(base), recorded),
         }
     }
@@ -230,10 +250,11 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings, whole: bool) -
         if existing == Existing::Refuse {
             return taken("a finished dataset", "`overwrite` to replace it");
         }
-        same_settings(folder.dir(), settings, &manifest.settings)?;
+        same_settings(folder.dir(), existing, settings, &manifest.settings)?;
         if manifest.is_whole(folder)? {
-            folder.dismantle()?;
-            return Ok(Found::Complete(manifest));
+            append::leave(folder, &manifest)?;
+            let rows_in = manifest.first_rows_in();
+            return Ok(Found::Complete(manifest, rows_in));
         }
         return taken("a finished dataset with damaged files", "`overwrite` to write it again");
     }
@@ -249,7 +270,7 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings, whole: bool) -
             if whole { "`overwrite` to replace it" } else { "`resume` to go on with it or `overwrite` to start again" };
         return taken("an unfinished dataset", remedy);
     }
-    same_settings(folder.dir(), settings, &recorded.settings)?;
+    same_settings(folder.dir(), existing, settings, &recorded.settings)?;
     // It may have got its name just before the run was killed, and is written again.
     folder.remove([QUARANTINE_NAME])?;
     refuse_foreign(folder, recorded.file_names())?;
@@ -305,10 +326,15 @@ pub(super) fn refuse_foreign(folder: &Folder, known: Vec<String>) -> Result<(), 
 /// Longer values, like the list of all inputs, are not shown in errors.
 const SHOWN_CHARS: usize = 80;
 
-pub(super) fn same_settings(dir: &Path, now: &Settings, before: &Settings) -> Result<(), OutputError> {
+pub(super) fn same_settings(
+    dir: &Path,
+    existing: Existing,
+    now: &Settings,
+    before: &Settings,
+) -> Result<(), OutputError> {
     let names = now.keys().chain(before.keys()).map(String::as_str);
     let Some((setting, now, before)) = difference(now, before, names) else { return Ok(()) };
-    Err(OutputError::ResumeDiffers { path: dir.to_owned(), setting, now, before })
+    Err(OutputError::ResumeDiffers { path: dir.to_owned(), setting, now, before, remedy: existing.start_again() })
 }
 
 /// The first of these settings that two runs do not share, with both values as errors show them.

@@ -1,7 +1,7 @@
 //! Checking the files of a dataset against its manifest.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -28,8 +28,8 @@ pub struct Verification {
     dir: PathBuf,
     /// The bytes and checksum of each file by the manifest.
     expected: BTreeMap<String, (u64, String)>,
-    /// Folders of its files, from `dir`; empty for that itself.
-    folders: Vec<String>,
+    /// Folders of its files and those above, from `dir` and with a '/' behind; empty for that itself.
+    folders: BTreeSet<String>,
 }
 
 /// The result of a check.
@@ -60,9 +60,9 @@ impl Verification {
     pub fn begin(dir: &Path) -> Result<Self, OutputError> {
         let manifest = Manifest::read(&dir.join(MANIFEST_NAME))?;
         let entry = |(name, bytes, checksum): (&String, u64, &String)| (name.clone(), (bytes, checksum.clone()));
-        let expected = manifest.sealed_files().map(entry).collect();
-        let members = manifest.members().into_iter().map(|member| format!("{member}/"));
-        let folders = [String::new()].into_iter().chain(members).collect();
+        let expected: BTreeMap<_, _> = manifest.sealed_files().map(entry).collect();
+        let above = |name: &String| name.match_indices('/').map(|(at, _)| name[..=at].to_owned()).collect::<Vec<_>>();
+        let folders = expected.keys().flat_map(above).chain([String::new()]).collect();
         Ok(Self { dir: dir.to_owned(), expected, folders })
     }
 

@@ -34,7 +34,7 @@ impl WholeDataset {
         memory_bytes: usize,
     ) -> Result<Self, OutputError> {
         if !matches!(options.existing, Existing::Refuse | Existing::Overwrite) {
-            return Err(OutputError::ResumeOnce);
+            return Err(resumes());
         }
         let opened = Output::open(OutputSpec {
             options,
@@ -44,12 +44,13 @@ impl WholeDataset {
             slots: (0..files).map(|partition| Slot { partition, hot: None }).collect(),
             writers_bytes: memory_bytes,
             dictionary: &|_| true,
+            hashed: false,
             by_value: false,
             whole: true,
         })?;
         match opened {
             Opened::Writing { output, .. } => Ok(Self(Unseen(Some(*output)), schema)),
-            Opened::Complete(_) => Err(OutputError::ResumeOnce),
+            Opened::Complete { .. } => Err(resumes()),
         }
     }
 
@@ -107,6 +108,11 @@ impl Drop for Unseen {
         // An error cannot be returned, and the next run clears what cannot be removed now.
         self.0.take().map(Output::discard);
     }
+}
+
+/// The error of a run that was to go on with another, or to append: it begins anew each time.
+fn resumes() -> OutputError {
+    OutputError::ResumeOnce { remedy: Existing::Overwrite.start_again() }
 }
 
 /// Removes a dataset, finished or not, from its folder, and the folder if it is empty then. Does

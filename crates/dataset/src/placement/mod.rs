@@ -171,6 +171,11 @@ impl Placement {
         matches!(self.rule, Rule::Values(..))
     }
 
+    /// Whether a row's partition depends on the hash of its key.
+    pub(crate) fn is_by_hash(&self) -> bool {
+        matches!(self.rule, Rule::Hash(..) | Rule::KeyGroups(..))
+    }
+
     /// Returns the split points if rows are placed by ranges: a column for each key, ascending.
     pub fn splits(&self) -> Option<&[ArrayRef]> {
         match &self.rule {

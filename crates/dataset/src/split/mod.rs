@@ -130,7 +130,7 @@ pub fn split(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result
     let slots = slots_of(job);
     let slots_count = slots.len();
     if job.output.existing.resumes() && job.dataset.fingerprint.is_none() {
-        return Err(OutputError::ResumeOnce.into());
+        return Err(OutputError::ResumeOnce { remedy: job.output.existing.start_again() }.into());
     }
     job.dataset.refuse_inputs_in(&job.output.dir)?;
     let shares = Shares::of(job.memory_limit, job.threads);
@@ -145,18 +145,14 @@ pub fn split(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result
         slots,
         writers_bytes: shares.writers,
         dictionary: &|column| job.dataset.hints.dictionary(column).unwrap_or(true),
+        hashed: job.placement.is_by_hash(),
         by_value: job.placement.is_by_value(),
         whole: false,
     })?;
     match opened {
-        Opened::Complete(manifest) => {
+        Opened::Complete { manifest, rows_in } => {
             let slots_kept = if job.placement.is_by_value() { manifest.partitions.len() } else { slots_count };
-            let (rows, rows_bad) = match manifest.appends.last() {
-                Some(last) => (last.rows, last.rows_bad),
-                None => (manifest.rows, manifest.rows_bad),
-            };
-            let rows_in = rows + rows_bad;
-            Ok(Summary { manifest, rows_in, slots_kept, bytes_spilled: 0 })
+            Ok(Summary { manifest: *manifest, rows_in, slots_kept, bytes_spilled: 0 })
         }
         Opened::Writing { output, kept, kept_count } => {
             let (manifest, rows_in, bytes_spilled) = write(job, order, shares, *output, &kept, progress, cancel)?;

@@ -155,7 +155,8 @@ impl Ended {
         for (slot, (&found, kept)) in self.rows.iter().zip(shared.kept).enumerate() {
             if let Some(kept) = kept.filter(|&kept| kept != found) {
                 let name = shared.output.slot(slot).stem();
-                return Err(OutputError::RowsDiffer { name, kept, found }.into());
+                let remedy = shared.job.output.existing.start_again();
+                return Err(OutputError::RowsDiffer { name, kept, found, remedy }.into());
             }
         }
         Ok(())

@@ -1,10 +1,20 @@
 //! Appending to a dataset: what it has afterwards, and what it still has when an append fails.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    sync::Arc,
+};
 
 use annulus_dataset::{
-    BadRows, ColumnTypes, Dataset, Existing, HotFiles, Job, JobSpec, OutputError, OutputFormat, OutputOptions,
-    Placement, PlacementSpec, Placing, Verification, sample_ranges, split,
+    BadRows, ColumnTypes, Dataset, DatasetError, Existing, HotFiles, Job, JobSpec, OutputError, OutputFormat,
+    OutputOptions, Placement, PlacementSpec, Placing, Verification, sample_ranges, split,
+};
+use arrow::{
+    array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray, TimestampSecondArray},
+    compute::cast,
+    datatypes::DataType,
 };
 use tempfile::{TempDir, tempdir};
 
@@ -183,7 +193,10 @@ fn a_run_that_does_not_fit_is_refused_and_changes_nothing() {
     run_silently(&job(&[old], &["id"], INTO, &dir, OutputFormat::Parquet)).unwrap();
     let before = content(&dir);
     for (number, (new, expected)) in [
-        ("id,amount\n1,1.5\n", "column 'amount' is Float64, but Int64 in the dataset; give it that type (`types`)"),
+        (
+            "id,amount\n1,1.5\n",
+            "column 'amount' is Float64, but Int64 in the dataset; give it that type: `types` for CSV",
+        ),
         ("amount,id\n1,1\n", "column 1 is 'amount', but 'id' in the dataset"),
         ("id\n1\n", "the inputs have no column 'amount'"),
         ("id,amount,more\n1,1,1\n", "the dataset has no column 'more'"),
@@ -197,6 +210,94 @@ fn a_run_that_does_not_fit_is_refused_and_changes_nothing() {
         assert!(error.contains(expected), "{error}");
         assert!(content(&dir) == before && !dir.join(".annulus").exists(), "{error}");
     }
+}
+
+/// A job by the key columns of a batch, which a Parquet file of this name has.
+fn job_of_keys(temporary: &TempDir, name: &str, keys: &[(&str, ArrayRef)], format: OutputFormat) -> Job {
+    let path = temporary.path().join(name).with_extension("parquet");
+    write_parquet(&path, &[RecordBatch::try_from_iter(keys.iter().cloned()).unwrap()], 100);
+    let by: Vec<&str> = keys.iter().map(|(name, _)| *name).collect();
+    let mut job = job(&[text(&path)], &by, INTO, &out_dir(temporary), format);
+    let spec = PlacementSpec::hash_for(format);
+    job.placement = Placement::new(&spec, &job.dataset.schema, &job.by, INTO).unwrap();
+    job
+}
+
+#[test]
+fn keys_that_hash_differently_are_refused_though_the_files_have_one_type() {
+    let seconds: ArrayRef = Arc::new(TimestampSecondArray::from_iter_values(0..50));
+    let millis: ArrayRef = Arc::new(TimestampMillisecondArray::from_iter_values((0..50).map(|second| second * 1000)));
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..50));
+    let coded_numbers = cast(&numbers, &DataType::Dictionary(DataType::Int32.into(), DataType::Int64.into())).unwrap();
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..50).map(|number: i32| number.to_string())));
+    let coded_texts = cast(&texts, &DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into())).unwrap();
+    let (parquet, ipc) = (OutputFormat::Parquet, OutputFormat::Ipc);
+    let cases = [
+        (parquet, vec![("t", millis)], vec![("t", seconds)], Some("'t=Timestamp(s)'")),
+        (
+            ipc,
+            vec![("a", numbers.clone()), ("b", numbers.clone())],
+            vec![("a", coded_numbers.clone()), ("b", coded_numbers.clone())],
+            Some("'b=Dictionary(Int32, Int64)'"),
+        ),
+        (ipc, vec![("a", numbers)], vec![("a", coded_numbers)], None),
+        (ipc, vec![("a", texts.clone()), ("b", texts)], vec![("a", coded_texts.clone()), ("b", coded_texts)], None),
+    ];
+    for (format, first, second, refused) in cases {
+        for (first, second) in [(&first, &second), (&second, &first)] {
+            let temporary = tempdir().unwrap();
+            run_silently(&job_of_keys(&temporary, "first", first, format)).unwrap();
+            let append = with(job_of_keys(&temporary, "second", second, format), Existing::Append);
+            match (run_silently(&append), refused) {
+                (Err(DatasetError::Output(error @ OutputError::AppendColumns { .. })), Some(expected)) => {
+                    assert!(error.to_string().contains(expected), "{error}");
+                }
+                (Ok(_), None) => check_keys_lie_together(&out_dir(&temporary)),
+                (found, _) => panic!("{found:?}"),
+            }
+            // The same types again are fine.
+            let again = with(job_of_keys(&temporary, "third", first, format), Existing::Append);
+            run_silently(&again).unwrap();
+            check_keys_lie_together(&out_dir(&temporary));
+        }
+    }
+}
+
+/// Checks that each row is in one partition, however often.
+fn check_keys_lie_together(dir: &Path) {
+    let partitions = rows_by_slot(dir)
+        .into_iter()
+        .flat_map(|((partition, _), rows)| rows.into_iter().map(move |row| (row, partition)).collect::<BTreeSet<_>>());
+    let mut found = BTreeMap::new();
+    for (row, partition) in partitions {
+        assert_eq!(*found.entry(row.clone()).or_insert(partition), partition, "{row}");
+    }
+    assert_eq!(found.len(), 50);
+}
+
+#[test]
+fn a_key_of_another_text_layout_is_named() {
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(["a", "b"]));
+    let views = cast(&texts, &DataType::Utf8View).unwrap();
+    let temporary = tempdir().unwrap();
+    let job_of = |name, keys| job_of_keys(&temporary, name, &[("key", keys)], OutputFormat::Parquet);
+    run_silently(&job_of("texts", texts)).unwrap();
+    let error = output_error(run_silently(&with(job_of("views", views), Existing::Append))).to_string();
+    assert!(error.contains("column 'key' is Utf8View, but Utf8 in the dataset; give it that type"), "{error}");
+}
+
+#[test]
+fn files_that_are_not_listed_are_found_in_all_folders() {
+    let (temporary, inputs) = three_inputs();
+    let dir = out_dir(&temporary);
+    run_silently(&by_value(job(&inputs[0], &["flag", "int"], 1, &dir, OutputFormat::Ipc))).unwrap();
+    check_verified(&dir);
+    let extra = ["flag=true/int=1/extra.arrow", "flag=true/extra.arrow", "extra.arrow"];
+    extra.iter().for_each(|name| fs::write(dir.join(name), "").unwrap());
+    let bad = Verification::begin(&dir).unwrap().run(|_| {}).unwrap().bad;
+    let found: Vec<&str> = bad.iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(found, ["extra.arrow", "flag=true/extra.arrow", "flag=true/int=1/extra.arrow"]);
+    assert!(bad.iter().all(|file| file.reason == "is not in manifest.json"), "{bad:?}");
 }
 
 #[test]
@@ -237,11 +338,12 @@ fn bad_rows_of_each_run_are_kept() {
 /// All batches of a run, and most of its 90 files.
 const MOST_EVENTS: usize = 2 * ROWS / 50 + 85;
 
-/// Stops an append when so many batches and files were worked on.
-fn stop_after(job: &Job, events: usize) {
+/// Stops an append when so many batches and files were worked on. One thread cannot go on meanwhile.
+fn stop_after(mut job: Job, events: usize) {
+    job.threads = 1;
     let stop = CancelAfter::new(events);
     let cancel = stop.cancel.clone();
-    split(job, &stop, &cancel).unwrap_err();
+    split(&job, &stop, &cancel).unwrap_err();
 }
 
 #[test]
@@ -252,7 +354,7 @@ fn an_append_that_stopped_changes_nothing_and_is_resumed() {
     let base = job_of(&inputs[0], Existing::Refuse);
     run_silently(&base).unwrap();
     let before = content(&dir);
-    stop_after(&job_of(&inputs[1], Existing::Append), MOST_EVENTS);
+    stop_after(job_of(&inputs[1], Existing::Append), MOST_EVENTS);
     assert!(content(&dir) == before);
     let finished = fs::read_dir(dir.join(".annulus/added")).unwrap().count();
     assert!((80..90).contains(&finished), "{finished}");
@@ -284,6 +386,98 @@ fn an_append_that_stopped_changes_nothing_and_is_resumed() {
     check_complete(&dir, &expected(&base, &inputs.concat()));
 }
 
+/// Stops an append, and gives some of its files their names, as a run that is killed then does.
+fn kill_while_naming(job: Job, dir: &Path) {
+    stop_after(job, MOST_EVENTS);
+    for added in fs::read_dir(dir.join(".annulus/added")).unwrap().take(3) {
+        let added = added.unwrap();
+        fs::rename(added.path(), dir.join(added.file_name())).unwrap();
+    }
+}
+
+#[test]
+fn to_resume_the_first_run_leaves_an_unfinished_append() {
+    let (temporary, inputs) = three_inputs();
+    let dir = out_dir(&temporary);
+    let job_of = |inputs: &[String], existing| with(job(inputs, &["id"], 90, &dir, OutputFormat::Ipc), existing);
+    let base = job_of(&inputs[0], Existing::Refuse);
+    run_silently(&base).unwrap();
+    kill_while_naming(job_of(&inputs[1], Existing::Append), &dir);
+    let both = [&inputs[0][..], &inputs[1]].concat();
+    for existing in [Existing::Resume, Existing::ResumeAppend] {
+        assert_eq!(run_silently(&job_of(&inputs[0], existing)).unwrap().rows_in as usize, 2 * ROWS);
+        assert_eq!(rows_read(&dir).len(), 2 * ROWS);
+        check_verified(&dir);
+    }
+    let summary = run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap();
+    assert!(summary.slots_kept > 80, "{}", summary.slots_kept);
+    check_complete(&dir, &expected(&base, &both));
+
+    // What a damaged journal knows goes with it.
+    for existing in [Existing::Resume, Existing::ResumeAppend] {
+        run_silently(&job_of(&inputs[0], Existing::Overwrite)).unwrap();
+        let before = content(&dir);
+        kill_while_naming(job_of(&inputs[1], Existing::Append), &dir);
+        let journal = dir.join(".annulus/journal.jsonl");
+        let text = fs::read_to_string(&journal).unwrap();
+        fs::write(&journal, text.replacen('{', "", 1)).unwrap();
+        run_silently(&job_of(&inputs[0], existing)).unwrap();
+        assert!(content(&dir) == before && !dir.join(".annulus").exists());
+    }
+}
+
+#[test]
+fn a_script_of_appends_that_is_repeated_adds_nothing_twice() {
+    let (temporary, inputs) = three_inputs();
+    let dir = out_dir(&temporary);
+    let job_of = |inputs: &[String], existing| with(job(inputs, &["id"], 90, &dir, OutputFormat::Ipc), existing);
+    let base = job_of(&inputs[0], Existing::Refuse);
+    run_silently(&base).unwrap();
+    run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap();
+    kill_while_naming(job_of(&inputs[2], Existing::ResumeAppend), &dir);
+    for repeated in [&inputs[0], &inputs[1]] {
+        assert_eq!(run_silently(&job_of(repeated, Existing::ResumeAppend)).unwrap().rows_in as usize, 2 * ROWS);
+        assert_eq!(rows_read(&dir).len(), 4 * ROWS);
+    }
+    assert!(run_silently(&job_of(&inputs[2], Existing::ResumeAppend)).unwrap().slots_kept > 80);
+    let after = content(&dir);
+    for repeated in &inputs {
+        run_silently(&job_of(repeated, Existing::ResumeAppend)).unwrap();
+        assert!(content(&dir) == after && !dir.join(".annulus").exists());
+    }
+    check_complete(&dir, &expected(&base, &inputs.concat()));
+
+    // Asked for, it is added once more; and its unfinished second append is continued.
+    kill_while_naming(job_of(&inputs[1], Existing::Append), &dir);
+    assert!(run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap().slots_kept > 80);
+    check_complete(&dir, &expected(&base, &[&inputs.concat()[..], &inputs[1]].concat()));
+    assert_eq!(run_silently(&job_of(&inputs[0], Existing::Resume)).unwrap().rows_in as usize, 2 * ROWS);
+}
+
+#[test]
+fn errors_of_appends_do_not_advise_to_overwrite_the_dataset() {
+    let (temporary, inputs) = three_inputs();
+    let dir = out_dir(&temporary);
+    let job_of = |inputs: &[String], existing| with(job(inputs, &["id"], 90, &dir, OutputFormat::Ipc), existing);
+    run_silently(&job_of(&inputs[0], Existing::Refuse)).unwrap();
+    stop_after(job_of(&inputs[1], Existing::Append), MOST_EVENTS);
+    let mut once = job_of(&inputs[1], Existing::ResumeAppend);
+    once.dataset.fingerprint = None;
+    let mut fewer_rows = job_of(&inputs[1], Existing::ResumeAppend);
+    fewer_rows.dataset.units.pop();
+    for (number, job) in [job_of(&inputs[2], Existing::ResumeAppend), once, fewer_rows].iter().enumerate() {
+        let error = output_error(run_silently(job));
+        let is_meant = match &error {
+            OutputError::ResumeDiffers { .. } => number == 0,
+            OutputError::ResumeOnce { .. } => number == 1,
+            OutputError::RowsDiffer { .. } => number == 2,
+            _ => false,
+        };
+        assert!(is_meant, "{error}");
+        assert!(error.to_string().ends_with("leave `resume` out to start the append again"), "{error}");
+    }
+}
+
 #[test]
 fn another_append_removes_what_a_stopped_one_left() {
     let (temporary, inputs) = three_inputs();
@@ -291,15 +485,11 @@ fn another_append_removes_what_a_stopped_one_left() {
     let job_of = |inputs: &[String], existing| with(job(inputs, &["id"], 90, &dir, OutputFormat::Ipc), existing);
     let base = job_of(&inputs[0], Existing::Refuse);
     run_silently(&base).unwrap();
-    stop_after(&job_of(&inputs[1], Existing::Append), MOST_EVENTS);
-    for added in fs::read_dir(dir.join(".annulus/added")).unwrap().take(3) {
-        let added = added.unwrap();
-        fs::rename(added.path(), dir.join(added.file_name())).unwrap();
-    }
+    kill_while_naming(job_of(&inputs[1], Existing::Append), &dir);
     run_silently(&job_of(&inputs[2], Existing::Append)).unwrap();
     check_complete(&dir, &expected(&base, &[&inputs[0][..], &inputs[2]].concat()));
 
-    stop_after(&job_of(&inputs[1], Existing::Append), MOST_EVENTS);
+    stop_after(job_of(&inputs[1], Existing::Append), MOST_EVENTS);
     run_silently(&job_of(&inputs[1], Existing::Overwrite)).unwrap();
     check_complete(&dir, &expected(&base, &inputs[1]));
 }
