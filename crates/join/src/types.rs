@@ -36,6 +36,23 @@ impl JoinType {
         Self::RightAnti,
     ];
 
+    /// Returns whether the join outputs columns of `side`.
+    pub fn outputs(self, side: Side) -> bool {
+        match self {
+            Self::LeftSemi | Self::LeftAnti => side == Side::Left,
+            Self::RightSemi | Self::RightAnti => side == Side::Right,
+            _ => true,
+        }
+    }
+
+    /// Returns whether an output row may lack `side`, whose columns are null there.
+    pub fn may_lack(self, side: Side) -> bool {
+        match side {
+            Side::Left => matches!(self, Self::Right | Self::Full),
+            Side::Right => matches!(self, Self::Left | Self::Full),
+        }
+    }
+
     /// Returns what a local join with this build side emits.
     pub fn emits(self, build: Side) -> Emits {
         use Alone::{Matched, None, Unmatched};

@@ -63,7 +63,7 @@ impl Links {
 /// Returns host `me` of `hosts` (at least two), with its neighbours at `address`.
 ///
 /// # Errors
-/// If there is no such place, or it cannot connect.
+/// If `me` is not below `hosts`, or the host cannot connect to its neighbours.
 pub(super) fn start_at(me: u16, hosts: u16, config: &RingConfig, address: Address) -> Result<Host> {
     let place = Place::new(me, hosts).context("a place in the ring")?;
     Ok(Host::join_ring(Joining::new(place, SESSION, address).with_config(config))?)

@@ -18,7 +18,7 @@ use datafusion::{
 use super::{
     Condition, Projection, Scan,
     filter::Predicate,
-    select::{Selection, comes_out},
+    select::Selection,
     sql::{Sql, reason},
 };
 use crate::{
@@ -219,7 +219,7 @@ impl<'a> Binder<'a> {
     fn out(&self, side: Side) -> Vec<usize> {
         let all = self.sql.sides[side].1.fields().len();
         match self.selection {
-            _ if !comes_out(self.query.join.0, side) => Vec::new(),
+            _ if !self.query.join.0.outputs(side) => Vec::new(),
             None => (0..all).collect(),
             Some(selection) => selection.columns(side),
         }
@@ -274,7 +274,7 @@ impl<'a> Binder<'a> {
     fn renamed(&self, side: Side, columns: &[usize]) -> Vec<Field> {
         let Sides { left, right } = self.sql.sides.as_ref().map(|(_, schema)| schema);
         let join = self.query.join.0;
-        if side == Side::Left || !(comes_out(join, Side::Left) && comes_out(join, Side::Right)) {
+        if side == Side::Left || !(join.outputs(Side::Left) && join.outputs(Side::Right)) {
             return columns.iter().map(|&column| self.sql.sides[side].1.field(column).clone()).collect();
         }
         let names = |schema: &Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();

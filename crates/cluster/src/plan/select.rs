@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use annulus_join::{JoinType, Output, OutputSpec, Side, Sides};
+use annulus_join::{Output, OutputSpec, Side, Sides};
 use arrow::{
     array::{ArrayRef, RecordBatch, RecordBatchOptions},
     datatypes::{Field, Schema, SchemaRef},
@@ -205,16 +205,6 @@ impl Projection {
         let columns = self.exprs.iter().map(evaluate).collect::<Result<Vec<ArrayRef>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
-    }
-}
-
-/// Returns whether a join of this type outputs columns of `side`.
-pub(super) fn comes_out(join: JoinType, side: Side) -> bool {
-    use JoinType::{LeftAnti, LeftSemi, RightAnti, RightSemi};
-    match join {
-        LeftSemi | LeftAnti => side == Side::Left,
-        RightSemi | RightAnti => side == Side::Right,
-        _ => true,
     }
 }
 

@@ -19,8 +19,6 @@ use datafusion::{
     sql::{sqlparser::ast::ExprWithAlias, sqlparser::parser::ParserError, unparser::Unparser},
 };
 
-use super::select::comes_out;
-
 /// The columns of both sides by name, with a session of DataFusion that plans expressions over
 /// them.
 pub(super) struct Sql {
@@ -49,15 +47,14 @@ impl Sql {
     /// Returns the same for the rows that a join outputs: columns of a side that may be missing are
     /// nullable, and a side that the join does not output has no columns.
     pub(super) fn of_joined(&self, join: JoinType) -> Result<Self, DataFusionError> {
-        let joined = |side: Side, nullable: bool| {
+        let joined = |side: Side| {
             let (name, schema) = &self.sides[side];
-            let fields = schema.fields().iter().filter(|_| comes_out(join, side));
-            let fields = fields.map(|field| Field::clone(field).with_nullable(field.is_nullable() || nullable));
+            let fields = schema.fields().iter().filter(|_| join.outputs(side));
+            let fields =
+                fields.map(|field| Field::clone(field).with_nullable(field.is_nullable() || join.may_lack(side)));
             (name.clone(), Arc::new(Schema::new(fields.collect::<Vec<_>>())))
         };
-        let left = joined(Side::Left, matches!(join, JoinType::Right | JoinType::Full));
-        let right = joined(Side::Right, matches!(join, JoinType::Left | JoinType::Full));
-        Self::of(Arc::clone(&self.state), Sides { left, right })
+        Self::of(Arc::clone(&self.state), Sides { left: joined(Side::Left), right: joined(Side::Right) })
     }
 
     fn of(state: Arc<SessionState>, sides: Sides<(TableReference, SchemaRef)>) -> Result<Self, DataFusionError> {

@@ -192,12 +192,7 @@ impl Folder {
     pub(crate) fn remove<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
         for name in names {
             let path = self.final_path(name);
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(OutputError::io("remove", path)(error));
-                }
-                _ => {}
-            }
+            gone(&path, fs::remove_file(&path))?;
             // Only empty folders can be removed so.
             folders_of(name).collect::<Vec<_>>().iter().rev().for_each(|folder| {
                 fs::remove_dir(self.final_path(folder)).ok();
@@ -211,12 +206,7 @@ impl Folder {
     pub(super) fn remove_of_append<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
         let names: Vec<&str> = names.into_iter().collect();
         for path in names.iter().map(|name| self.added_path(name)) {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(OutputError::io("remove", path)(error));
-                }
-                _ => {}
-            }
+            gone(&path, fs::remove_file(&path))?;
         }
         self.remove(names)
     }
@@ -282,7 +272,12 @@ fn folders_of(name: &str) -> impl Iterator<Item = &str> {
 
 /// Removes a folder and all that is in it, if it is there.
 fn remove_folder(path: &Path) -> Result<(), OutputError> {
-    match fs::remove_dir_all(path) {
+    gone(path, fs::remove_dir_all(path))
+}
+
+/// The result of removing `path`, for which it is fine if nothing was there.
+fn gone(path: &Path, removed: io::Result<()>) -> Result<(), OutputError> {
+    match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OutputError::io("remove", path)(error)),
         _ => Ok(()),
     }

@@ -338,7 +338,12 @@ fn bad_rows_of_each_run_are_kept() {
 /// All batches of a run, and most of its 90 files.
 const MOST_EVENTS: usize = 2 * ROWS / 50 + 85;
 
-/// Stops an append when so many batches and files were worked on. One thread cannot go on meanwhile.
+/// Returns a job of 90 partitions that writes to `dir`, for each list of inputs.
+fn jobs_to(dir: &Path) -> impl Fn(&[String], Existing) -> Job {
+    |inputs, existing| with(job(inputs, &["id"], 90, dir, OutputFormat::Ipc), existing)
+}
+
+/// Stops an append after this number of batches and files. Its only thread does nothing meanwhile.
 fn stop_after(mut job: Job, events: usize) {
     job.threads = 1;
     let stop = CancelAfter::new(events);
@@ -350,7 +355,7 @@ fn stop_after(mut job: Job, events: usize) {
 fn an_append_that_stopped_changes_nothing_and_is_resumed() {
     let (temporary, inputs) = three_inputs();
     let dir = out_dir(&temporary);
-    let job_of = |inputs: &[String], existing| with(job(inputs, &["id"], 90, &dir, OutputFormat::Ipc), existing);
+    let job_of = jobs_to(&dir);
     let base = job_of(&inputs[0], Existing::Refuse);
     run_silently(&base).unwrap();
     let before = content(&dir);
@@ -399,7 +404,7 @@ fn kill_while_naming(job: Job, dir: &Path) {
 fn to_resume_the_first_run_leaves_an_unfinished_append() {
     let (temporary, inputs) = three_inputs();
     let dir = out_dir(&temporary);
-    let job_of = |inputs: &[String], existing| with(job(inputs, &["id"], 90, &dir, OutputFormat::Ipc), existing);
+    let job_of = jobs_to(&dir);
     let base = job_of(&inputs[0], Existing::Refuse);
     run_silently(&base).unwrap();
     kill_while_naming(job_of(&inputs[1], Existing::Append), &dir);
@@ -430,7 +435,7 @@ fn to_resume_the_first_run_leaves_an_unfinished_append() {
 fn a_script_of_appends_that_is_repeated_adds_nothing_twice() {
     let (temporary, inputs) = three_inputs();
     let dir = out_dir(&temporary);
-    let job_of = |inputs: &[String], existing| with(job(inputs, &["id"], 90, &dir, OutputFormat::Ipc), existing);
+    let job_of = jobs_to(&dir);
     let base = job_of(&inputs[0], Existing::Refuse);
     run_silently(&base).unwrap();
     run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap();
@@ -458,7 +463,7 @@ fn a_script_of_appends_that_is_repeated_adds_nothing_twice() {
 fn errors_of_appends_do_not_advise_to_overwrite_the_dataset() {
     let (temporary, inputs) = three_inputs();
     let dir = out_dir(&temporary);
-    let job_of = |inputs: &[String], existing| with(job(inputs, &["id"], 90, &dir, OutputFormat::Ipc), existing);
+    let job_of = jobs_to(&dir);
     run_silently(&job_of(&inputs[0], Existing::Refuse)).unwrap();
     stop_after(job_of(&inputs[1], Existing::Append), MOST_EVENTS);
     let mut once = job_of(&inputs[1], Existing::ResumeAppend);
@@ -482,7 +487,7 @@ fn errors_of_appends_do_not_advise_to_overwrite_the_dataset() {
 fn another_append_removes_what_a_stopped_one_left() {
     let (temporary, inputs) = three_inputs();
     let dir = out_dir(&temporary);
-    let job_of = |inputs: &[String], existing| with(job(inputs, &["id"], 90, &dir, OutputFormat::Ipc), existing);
+    let job_of = jobs_to(&dir);
     let base = job_of(&inputs[0], Existing::Refuse);
     run_silently(&base).unwrap();
     kill_while_naming(job_of(&inputs[1], Existing::Append), &dir);

@@ -85,11 +85,11 @@ impl Output {
         let emits = spec.join.emits(spec.build);
         let wanted = spec.filter.as_ref().map_or(&[][..], |filter| filter.columns());
         let sides = Sides::try_from_fn(|side| {
-            let output = if comes_out(spec.join, side) { &spec.columns[side][..] } else { &[] };
+            let output = if spec.join.outputs(side) { &spec.columns[side][..] } else { &[] };
             let filter = wanted.iter().filter(|column| column.side == side).map(|column| column.index).collect();
             SideColumns::new(&spec.schemas[side], output.to_vec(), filter)
         })?;
-        let fields = |side: Side| sides[side].output.fields(may_be_missing(spec.join, side));
+        let fields = |side: Side| sides[side].output.fields(spec.join.may_lack(side));
         let fields: Vec<Field> = fields(Side::Left).chain(fields(Side::Right)).collect();
         let (build, probe) = sides.one_and_other(spec.build);
         let filter = spec.filter.map(|filter| FilterPlan::new(filter, spec.build, &build.filter, &probe.filter));
@@ -151,22 +151,5 @@ impl Output {
 
     pub(super) fn gather(&self) -> PairGather {
         PairGather::new(&self.build.output.schema, &self.probe.output.schema, BATCH_ROWS, &self.pool)
-    }
-}
-
-/// Whether the join outputs columns of a side.
-fn comes_out(join: JoinType, side: Side) -> bool {
-    match join {
-        JoinType::LeftSemi | JoinType::LeftAnti => side == Side::Left,
-        JoinType::RightSemi | JoinType::RightAnti => side == Side::Right,
-        _ => true,
-    }
-}
-
-/// Whether an output row may lack a side.
-fn may_be_missing(join: JoinType, side: Side) -> bool {
-    match side {
-        Side::Left => matches!(join, JoinType::Right | JoinType::Full),
-        Side::Right => matches!(join, JoinType::Left | JoinType::Full),
     }
 }
