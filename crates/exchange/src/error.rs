@@ -71,3 +71,10 @@ impl<T> fmt::Display for SendError<T> {
 }
 
 impl<T> Error for SendError<T> {}
+
+impl<T> From<SendError<T>> for ExchangeError {
+    /// Drops the value that was not sent.
+    fn from(error: SendError<T>) -> Self {
+        error.error
+    }
+}
