@@ -2,6 +2,7 @@
 # Runs the commands of README.md and docs/*.md, or of the files named, in a scratch folder with small inputs of the names used there.
 #   ```sh blocks       every line is a command; lines that end in \ go on
 #   ```console blocks  lines that begin with "$ " are commands, the others what they print
+#   ```sh blocks after a line "<!-- readme: script -->" are run as one script
 # What is not run: blocks after a line "<!-- readme: skip REASON -->", and lines that end in "# not run: REASON".
 # Of some commands only the program and its options are checked: those that take long or for ever, that need several machines,
 # or that have "..." for a part. `ci/readme.sh --self-test` checks that broken commands are found.
@@ -13,7 +14,7 @@ root=$PWD
 commands() {
     awk '
         { sub(/^ +/, "") }
-        /^<!-- readme: skip [^ ].*-->$/ { skip = 1; next }
+        /^<!-- readme: (skip [^ ].*|script )-->$/ { skip = 1; next }
         /^```/ {
             if (kind != "") { kind = ""; skip = 0; next }
             kind = substr($0, 4); if (kind == "") kind = "text"
@@ -26,6 +27,16 @@ commands() {
         kind != "sh" && kind != "console" { next }
         { if (sub(/\\$/, "", line)) { text = text line; more = 1; next } print text line; text = ""; more = 0 }
     ' "$1" | grep -v -e '^ *#' -e '^ *$' -e '# not run: [^ ]' | sed 's/[[:space:]]\{1,\}#.*$//' || true
+}
+
+# The scripts of a file, each with a null byte behind it.
+scripts() {
+    awk '
+        /^<!-- readme: script -->$/ { wanted = 1; next }
+        /^```sh$/ && wanted { on = 1; next }
+        /^```$/ { if (on) printf "%c", 0; on = wanted = 0 }
+        on
+    ' "$1"
 }
 
 # Writes 200 rows of the columns given to a file.
@@ -109,16 +120,25 @@ check() {
             failed=1
         fi
     done < <(commands "$file")
+    while IFS= read -r -d '' command; do
+        count=$((count + 1))
+        rm -rf "$work/script" && mkdir "$work/script"
+        if ! (cd "$work/script" && bash -euo pipefail -c "trap 'kill \$(jobs -p) 2>&-' EXIT; $command") </dev/null >"$work/log" 2>&1; then
+            echo "$file: a script failed: ${command%%$'\n'*} ..." >&2
+            tail -5 "$work/log" >&2
+            failed=1
+        fi
+    done < <(scripts "$file")
     echo "$file: $count commands"
     return "$failed"
 }
 
-# A file with one command, which must pass or fail.
+# A file with one command, which must pass or fail; or with a script.
 expect() {
-    local wanted=$1 command=$2 got=passes
-    printf '```sh\n%s\n```\n' "$command" >"$work/one.md"
-    (check "$work/one.md") >"$work/log" 2>&1 || got=fails
-    [ "$got" = "$wanted" ] || { echo "'$command' $got" >&2; cat "$work/log" >&2; exit 1; }
+    local wanted=$1 command=$2 marker=${3:-} got=passes
+    printf '%s\n```sh\n%s\n```\n' "$marker" "$command" >"$work/one.md"
+    (check "$work/one.md") >"$work/said" 2>&1 || got=fails
+    [ "$got" = "$wanted" ] || { echo "'$command' $got" >&2; cat "$work/said" >&2; exit 1; }
 }
 
 self_test() {
@@ -144,6 +164,8 @@ self_test() {
     )
     expect fails "ci/tset.sh"
     expect fails "annuls sql"
+    expect passes $'sleep 1000 &\nannulus sql "SELECT 1"' "<!-- readme: script -->"
+    expect fails $'sleep 1000 &\nannulus sql "SELECT one"\necho' "<!-- readme: script -->"
     # A copy of the README with one of its own commands broken.
     sed -E '0,/^(\$ )?annulus [a-z]+/s//& --no-such-option/' "$root/README.md" >"$work/README.md"
     ! (check "$work/README.md") >"$work/log" 2>&1 || { echo "a broken README passed" >&2; exit 1; }

@@ -33,6 +33,9 @@ Examples:
   annulus reproduce cyclo-join            draw the figures of a paper
   annulus help inputs                     read about a topic
 
+Topics of annulus help: inputs, joins, json, partitioning, queries (SQL) and
+ring.
+
 Exit codes: 0 for success, 1 for a failure or for answers that differ, 130 if
 interrupted (143 by SIGTERM, 129 by SIGHUP).";
 

@@ -1,8 +1,9 @@
 //! The options for reading input files.
 
-use annulus_dataset::{BadRows, ColumnTypes, CsvOptions, Format, InputOptions};
+use annulus_dataset::{BadRows, ColumnTypes, CsvOptions, Format, InputOptions, MixedColumn};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
+use indicatif::HumanCount;
 
 /// The heading of these options in the help.
 const HEADING: &str = "Reading inputs";
@@ -114,5 +115,20 @@ impl ReadingArgs {
             .with_format(self.input_format.map(Format::from))
             .with_csv(csv)
             .with_on_bad_row(self.on_bad_row.into()))
+    }
+}
+
+/// Says on standard error which columns are text because of a few values. Whoever wants bad rows
+/// left out may have meant the rows of those values.
+pub fn note_mixed(mixed: &[MixedColumn], on_bad_row: BadRows) {
+    if on_bad_row == BadRows::Fail {
+        return;
+    }
+    for MixedColumn { column, others, values, texts, example, .. } in mixed {
+        let (texts, values) = (HumanCount(*texts), HumanCount(*values));
+        eprintln!(
+            "note: column '{column}' is text because of {texts} of {values} sampled values, such as '{example}'; \
+             with --types '{column}={others}' their rows are bad"
+        );
     }
 }

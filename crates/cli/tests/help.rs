@@ -67,6 +67,7 @@ fn there_is_a_manual_page_for_every_command() {
 fn help_knows_commands_and_topics() {
     let help = Annulus::new(["help"]).succeeds().stdout;
     assert!(COMMANDS.iter().all(|command| help.contains(command)), "{help}");
+    let all = help;
     let help = Annulus::new(["help", "bench", "pages"]).succeeds().stdout;
     assert!(help.contains("Usage: annulus bench pages") && help.contains("--tuple-bytes"), "{help}");
     let topics = Annulus::new(["help", "help"]).succeeds().stdout;
@@ -79,6 +80,8 @@ fn help_knows_commands_and_topics() {
         ("ring", "# Operating a ring of hosts"),
     ] {
         assert!(topics.contains(&format!("  {topic} ")), "{topics}");
+        let topics = all.split("Topics of annulus help: ").nth(1).expect("topics");
+        assert!(topics.contains(topic), "{topics}");
         let page = Annulus::new(["help", topic]).succeeds().stdout;
         assert!(page.starts_with(heading) && !page.contains("<!--"), "{page}");
     }

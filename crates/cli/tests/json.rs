@@ -177,3 +177,31 @@ fn a_difference_from_a_schema_is_found() {
     assert!(schema::check(&json!({}), &json!({ "properties": {} })).is_err(), "it allows any field");
     assert!(schema::check(&json!({}), &json!({ "pattern": "x" })).is_err(), "it has an unknown keyword");
 }
+
+#[test]
+fn rows_of_a_query() {
+    let query = "SELECT value AS one, 'x' AS text FROM range(2) ORDER BY 1";
+    let rows: Value = serde_json::from_str(&Annulus::new(["sql", "--json", query]).succeeds().stdout).expect("JSON");
+    assert_eq!(rows, json!([{"one": 0, "text": "x"}, {"one": 1, "text": "x"}]));
+}
+
+#[test]
+fn manifests() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    tables(at);
+    for options in ["--by hot --into 2 --split-hot-keys", "--by hot --into 2 --split-hot-keys --append"] {
+        Annulus::new(format!("partition a.parquet {options} --output hot").split(' ')).at(at).succeeds();
+    }
+    fs::write(at.join("bad.csv"), "id,k\n1,2\n3\n").expect("write");
+    let quarantine = "partition bad.csv --by k --by-value --on-bad-row quarantine --output values";
+    Annulus::new(quarantine.split(' ')).at(at).succeeds();
+    Annulus::new("join a.parquet b.parquet --on id --output joined".split(' ')).at(at).succeeds();
+    for dataset in ["hot", "values", "joined", "joined/host-00"] {
+        let text = fs::read_to_string(at.join(dataset).join("manifest.json")).expect(dataset);
+        let manifest: Value = serde_json::from_str(&text).expect(dataset);
+        if let Err(error) = schema::check(&manifest, &schema::schema("manifest.json")) {
+            panic!("{dataset}: {error}");
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use annulus_dataset::{Dataset, Extent, Unit};
+use annulus_dataset::{Dataset, Extent, MixedColumn, Unit};
 use annulus_join::{BuildSide, Partitions, Side, Sides};
 use annulus_roundabout::FRAGMENT_BYTES;
 use arrow::datatypes::SchemaRef;
@@ -39,6 +39,8 @@ pub struct Planned {
     pub revolutions: usize,
     /// An estimate of the memory of each host, in bytes.
     pub memory_per_host: u64,
+    /// The columns of both sides' CSV files that are text because of a few values.
+    pub mixed: Sides<Vec<MixedColumn>>,
     /// The query as hosts get it.
     pub(super) query: Query,
     /// The time that functions like `now()` return on all hosts, in nanoseconds since 1970.
@@ -123,6 +125,7 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
         hosts,
         revolutions,
         memory_per_host,
+        mixed: Sides { left: left.mixed, right: right.mixed },
         inputs,
     })
 }

@@ -13,7 +13,7 @@ use arrow::{
 use parquet::file::metadata::ParquetMetaData;
 
 use super::{
-    Format, InputOptions, Unit, avro, fingerprint, folders, ipc,
+    Format, InputOptions, MixedColumn, Unit, avro, fingerprint, folders, ipc,
     pages::PageFile,
     parquet::ParquetFile,
     paths::{self, InputFile},
@@ -47,6 +47,8 @@ pub struct Dataset {
     pub total_bytes: u64,
     /// Hints from the files on how to write their columns.
     pub hints: ColumnHints,
+    /// The columns of CSV files that are text because of a few values.
+    pub mixed: Vec<MixedColumn>,
     /// The identity of what was opened: each file's absolute path, size and time of change, and the options
     /// that decide about its rows and units. Equal fingerprints give equal units and rows.
     /// `None` for standard input, which cannot be read again.
@@ -142,7 +144,7 @@ impl Dataset {
         if files.is_empty() {
             return Err(DatasetError::NoInput { input: inputs.join(" "), remedy: "all files are empty" });
         }
-        let sources = sources(&files, options)?;
+        let (sources, mixed) = sources(&files, options)?;
         let schemas: Vec<_> =
             files.iter().zip(&sources).map(|(file, source)| (file.path.clone(), source.schema())).collect();
         let schema = schema::unify(&schemas)?;
@@ -161,7 +163,7 @@ impl Dataset {
         let (fingerprint, outline) = fingerprint::of(options, &files);
         let total_bytes = files.iter().map(|file| file.bytes).sum();
         let (fingerprint, outline) = (Some(fingerprint), Some(outline));
-        Ok(Self { schema, units, files: shown, total_bytes, hints, fingerprint, outline })
+        Ok(Self { schema, units, files: shown, total_bytes, hints, mixed, fingerprint, outline })
     }
 
     /// Returns the dataset of an Arrow IPC stream, which can be read once. Errors call it `name`.
@@ -172,8 +174,8 @@ impl Dataset {
         let stream = ipc::Once::open(name, reader)?;
         let schema = schema::unify(&[(name.to_owned(), Arc::clone(stream.schema()))])?;
         let units = vec![Unit::new(0, Box::new(stream))];
-        let (files, hints) = (vec![], ColumnHints::default());
-        Ok(Self { schema, units, files, total_bytes: 0, hints, fingerprint: None, outline: None })
+        let (files, hints, mixed) = (vec![], ColumnHints::default(), vec![]);
+        Ok(Self { schema, units, files, total_bytes: 0, hints, mixed, fingerprint: None, outline: None })
     }
 
     /// Returns an error if a file of the dataset lies in a folder that is to be written to.
@@ -194,10 +196,15 @@ impl Dataset {
 }
 
 /// Each file, looked at; in their order. CSV and JSON files are looked at together, because what
-/// their columns are is told by all.
-fn sources(files: &[InputFile], options: &InputOptions) -> Result<Vec<Box<dyn Source>>, DatasetError> {
+/// their columns are is told by all. Also returns the columns of CSV files whose texts may be
+/// mistakes.
+fn sources(
+    files: &[InputFile],
+    options: &InputOptions,
+) -> Result<(Vec<Box<dyn Source>>, Vec<MixedColumn>), DatasetError> {
     let of = |format| files.iter().filter(|file| file.format == format).collect::<Vec<_>>();
-    let mut csv = text::open_csv(&of(Format::Csv), options)?.into_iter();
+    let (csv, mixed) = text::open_csv(&of(Format::Csv), options)?;
+    let mut csv = csv.into_iter();
     let mut json = text::open_json(&of(Format::Json), options)?.into_iter();
     let mut sources = vec![];
     for file in files {
@@ -210,5 +217,5 @@ fn sources(files: &[InputFile], options: &InputOptions) -> Result<Vec<Box<dyn So
             Format::Json => sources.extend(json.next()),
         }
     }
-    folders::with_columns(files, sources, options)
+    Ok((folders::with_columns(files, sources, options)?, mixed))
 }

@@ -34,5 +34,5 @@ pub use extent::Extent;
 pub use format::{CsvOptions, Format, InputOptions};
 pub use nesting::{input_root, input_that_reads, real_path};
 pub(crate) use sample::random;
-pub use types::{ColumnType, ColumnTypes};
+pub use types::{ColumnType, ColumnTypes, MixedColumn};
 pub use unit::{Decoded, Unit, UnitReader};

@@ -1,7 +1,7 @@
 //! Checking the files of a dataset against its manifest.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -28,8 +28,6 @@ pub struct Verification {
     dir: PathBuf,
     /// The bytes and checksum of each file by the manifest.
     expected: BTreeMap<String, (u64, String)>,
-    /// Folders of its files and those above, from `dir` and with a '/' behind; empty for that itself.
-    folders: BTreeSet<String>,
 }
 
 /// The result of a check.
@@ -60,10 +58,7 @@ impl Verification {
     pub fn begin(dir: &Path) -> Result<Self, OutputError> {
         let manifest = Manifest::read(&dir.join(MANIFEST_NAME))?;
         let entry = |(name, bytes, checksum): (&String, u64, &String)| (name.clone(), (bytes, checksum.clone()));
-        let expected: BTreeMap<_, _> = manifest.sealed_files().map(entry).collect();
-        let above = |name: &String| name.match_indices('/').map(|(at, _)| name[..=at].to_owned()).collect::<Vec<_>>();
-        let folders = expected.keys().flat_map(above).chain([String::new()]).collect();
-        Ok(Self { dir: dir.to_owned(), expected, folders })
+        Ok(Self { dir: dir.to_owned(), expected: manifest.sealed_files().map(entry).collect() })
     }
 
     /// Returns the bytes of all files by the manifest.
@@ -93,24 +88,24 @@ impl Verification {
         Ok(Verified { files: self.expected.len(), bytes: self.bytes(), bad })
     }
 
-    /// Returns the files that are not in the manifest, but for hidden ones and those that an append is
-    /// adding.
+    /// Returns the files below the folder that are not in the manifest. Hidden files are left out, and
+    /// those that an append is adding.
     fn extra(&self) -> Result<Vec<BadFile>, OutputError> {
         let (mut extra, added) = (vec![], names_of_append(&self.dir));
-        for folder in &self.folders {
-            let dir = self.dir.join(folder);
-            let entries = match fs::read_dir(&dir) {
-                Ok(entries) => entries,
-                // Then its files are missing.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(OutputError::io("list", dir)(error)),
-            };
-            for entry in entries {
+        // Folders to list: their names below `dir`, each with a '/' at its end.
+        let mut folders = vec![String::new()];
+        while let Some(folder) = folders.pop() {
+            let dir = self.dir.join(&folder);
+            for entry in fs::read_dir(&dir).map_err(OutputError::io("list", &dir))? {
                 let entry = entry.map_err(OutputError::io("list", &dir))?;
-                let name = entry.file_name().to_string_lossy().into_owned();
-                let is_ours = name.starts_with('.') || name == MANIFEST_NAME || entry.path().is_dir();
-                let name = format!("{folder}{name}");
-                if !is_ours && !self.expected.contains_key(&name) && !added.contains(&name) {
+                let file_name = entry.file_name().to_string_lossy().into_owned();
+                let name = format!("{folder}{file_name}");
+                if file_name.starts_with('.') || file_name == MANIFEST_NAME {
+                    continue;
+                }
+                if entry.file_type().map_err(OutputError::io("examine", entry.path()))?.is_dir() {
+                    folders.push(name + "/");
+                } else if !self.expected.contains_key(&name) && !added.contains(&name) {
                     extra.push(BadFile { name, reason: format!("is not in {MANIFEST_NAME}") });
                 }
             }

@@ -292,11 +292,12 @@ fn files_that_are_not_listed_are_found_in_all_folders() {
     let dir = out_dir(&temporary);
     run_silently(&by_value(job(&inputs[0], &["flag", "int"], 1, &dir, OutputFormat::Ipc))).unwrap();
     check_verified(&dir);
-    let extra = ["flag=true/int=1/extra.arrow", "flag=true/extra.arrow", "extra.arrow"];
+    fs::create_dir(dir.join("other")).unwrap();
+    let extra = ["other/extra.arrow", "flag=true/int=1/extra.arrow", "flag=true/extra.arrow", "extra.arrow"];
     extra.iter().for_each(|name| fs::write(dir.join(name), "").unwrap());
     let bad = Verification::begin(&dir).unwrap().run(|_| {}).unwrap().bad;
     let found: Vec<&str> = bad.iter().map(|file| file.name.as_str()).collect();
-    assert_eq!(found, ["extra.arrow", "flag=true/extra.arrow", "flag=true/int=1/extra.arrow"]);
+    assert_eq!(found, ["extra.arrow", "flag=true/extra.arrow", "flag=true/int=1/extra.arrow", "other/extra.arrow"]);
     assert!(bad.iter().all(|file| file.reason == "is not in manifest.json"), "{bad:?}");
 }
 

@@ -61,7 +61,9 @@ per_host:
   bytes_joined                 bytes of the fragments joined
   load_ms, setup_ms            time to read and to prepare the input
   join_ms, wait_ms             time to join and write, and to wait
-  peak_bytes                   peak memory of the process during the join";
+  peak_bytes                   peak memory of the process during the join
+
+More: annulus help joins";
 
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -182,6 +184,7 @@ enum TypeArg {
     /// Pairs that match, and rows of RIGHT without a match
     Right,
     /// Pairs that match, and rows of both without a match
+    #[value(alias = "outer")]
     Full,
     /// Rows of LEFT with a match
     Semi,

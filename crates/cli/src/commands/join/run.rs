@@ -23,7 +23,7 @@ use super::{
     progress::Shown,
     report,
 };
-use crate::{interrupt::Signals, outcome::Outcome, runtime};
+use crate::{interrupt::Signals, outcome::Outcome, reading::note_mixed, runtime};
 
 /// The time that a join has to kill its hosts.
 const AT_ONCE: Duration = Duration::from_millis(500);
@@ -36,7 +36,7 @@ pub fn run(args: JoinArgs) -> Result<Outcome> {
 
 async fn run_command(command: JoinCommandJob) -> Result<Outcome> {
     if command.explain {
-        let planned = cluster::plan(&command.job, command.hosts)?;
+        let planned = plan(&command, command.hosts)?;
         let text =
             if command.json { report::plan_json(&command, &planned)? } else { report::plan_text(&command, &planned) };
         writeln!(stdout(), "{text}").context("cannot print")?;
@@ -71,6 +71,14 @@ async fn run_command(command: JoinCommandJob) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// Plans the join on `hosts` hosts, and says what the inputs' files let the user know.
+fn plan(command: &JoinCommandJob, hosts: usize) -> Result<Planned, ClusterError> {
+    let planned = cluster::plan(&command.job, hosts)?;
+    note_mixed(&planned.mixed.left, command.job.query.left.options.on_bad_row);
+    note_mixed(&planned.mixed.right, command.job.query.right.options.on_bad_row);
+    Ok(planned)
+}
+
 /// Runs the join, and restarts it without a lost host as often as is allowed.
 fn join(command: &JoinCommandJob, cancel: &Cancel) -> Result<(Planned, Summary)> {
     let (mut hosts, mut ring, mut retries) = (command.hosts, command.ring.clone(), command.retries);
@@ -94,7 +102,7 @@ fn join_on(
     ring: Option<&(RingFile, Identity)>,
     cancel: &Cancel,
 ) -> Result<(Planned, Summary), ClusterError> {
-    let planned = cluster::plan(&command.job, hosts)?;
+    let planned = plan(command, hosts)?;
     let launch: Box<dyn Launch> = match ring {
         Some((file, identity)) => {
             Box::new(RemoteHosts::new(file.clone(), identity.clone(), command.job.options.timeout))

@@ -38,7 +38,9 @@ always encrypted.
 A submitter chooses the files that a join reads and writes, and the node opens
 them with its own rights. --allow-read and --allow-write restrict it to
 folders, after symbolic links are resolved. There is no default: use / to
-allow all folders. Keys are never read.";
+allow all folders. Keys are never read.
+
+More: annulus help ring";
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]

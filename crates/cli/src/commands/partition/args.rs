@@ -53,7 +53,9 @@ With --by-value, the files of a value, such as
 DIR/year=2013/month=1/part-00000.parquet, have the other columns. Null is
 named __HIVE_DEFAULT_PARTITION__; characters that a folder name cannot have
 are percent-encoded. With --by-value or --sort-by, rows are first written to
-disk, and sorted there if they do not fit in memory.";
+disk, and sorted there if they do not fit in memory.
+
+More: annulus help partitioning";
 
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]

@@ -37,7 +37,9 @@ AZURE_STORAGE_ACCOUNT_KEY.
 
 Without ORDER BY, rows come in no particular order, except that LIMIT on a
 single table returns its first rows. Ctrl-C cancels the query and removes an
-unfinished output file.";
+unfinished output file.
+
+More: annulus help queries";
 
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -53,6 +55,9 @@ pub struct SqlArgs {
     /// Format of printed results
     #[arg(long, default_value = "table", conflicts_with = "output")]
     pub format: Format,
+    /// Print results as JSON; short for --format json
+    #[arg(long, conflicts_with_all = ["format", "output"])]
+    pub json: bool,
     /// Rows of a table to print, or inf [default: 40 on a terminal]
     #[arg(long, value_name = "N", value_parser = units::parse_max_rows)]
     pub maxrows: Option<usize>,
@@ -166,7 +171,7 @@ impl SqlArgs {
             source,
             tables: self.tables,
             input,
-            format: self.format,
+            format: if self.json { Format::Json } else { self.format },
             max_rows: self.maxrows.unwrap_or(default_rows),
             output: self.output,
             limits: self.limits,

@@ -20,6 +20,7 @@ use parking_lot::RwLock;
 use tokio::task::spawn_blocking;
 
 use super::{dataset_table::DatasetTable, given_types::GivenTypes};
+use crate::reading::note_mixed;
 
 /// A table's name and the path of its rows, written `NAME=PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,9 +101,10 @@ async fn table_at(state: &SessionState, path: &str, options: &InputOptions) -> R
     if !is_glob(path) && path != "-" && !Path::new(path).exists() {
         bail!("no file or folder '{path}': check the path");
     }
-    let (inputs, options) = ([path.to_owned()], options.clone());
+    let (inputs, options, on_bad_row) = ([path.to_owned()], options.clone(), options.on_bad_row);
     let dataset =
         spawn_blocking(move || Dataset::open(&inputs, &options)).await.context("the reader has panicked")??;
+    note_mixed(&dataset.mixed, on_bad_row);
     GivenTypes::found(state.config(), &dataset.schema);
     Ok(Arc::new(DatasetTable::new(dataset, state)?))
 }

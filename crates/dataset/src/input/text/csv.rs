@@ -1,6 +1,10 @@
 //! Separated values.
 
-use std::{collections::HashMap, str, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    str,
+    sync::Arc,
+};
 
 use arrow::{
     array::RecordBatch,
@@ -20,34 +24,44 @@ use crate::{
     input::{
         CsvOptions, InputOptions,
         paths::InputFile,
-        types::{infer, widen},
+        types::{Guess, MixedColumn},
         unit::{Part, Source},
     },
 };
 
 /// Reads parts of each file: its columns' names, and their types as far as they can be told there.
-/// Each column gets one type in all files.
+/// Each column gets one type in all files. Also returns the columns whose texts may be mistakes.
 pub(in crate::input) fn open(
     files: &[&InputFile],
     options: &InputOptions,
-) -> Result<Vec<Box<dyn Source>>, DatasetError> {
+) -> Result<(Vec<Box<dyn Source>>, Vec<MixedColumn>), DatasetError> {
     let rows = infer_rows(options, files.len());
-    let mut files: Vec<_> =
-        files.iter().map(|file| CsvFile::open(file, &options.csv, rows)).collect::<Result<_, _>>()?;
-    let mut types: HashMap<String, DataType> = HashMap::new();
-    for field in files.iter().flat_map(|file| file.schema.fields()) {
-        let known = types.entry(field.name().clone()).or_insert(DataType::Null);
-        *known = widen(known, field.data_type());
+    let mut opened = Vec::with_capacity(files.len());
+    let (mut names, mut guesses) = (vec![], HashMap::new());
+    for file in files {
+        let (file, columns) = CsvFile::open(file, &options.csv, rows)?;
+        for (name, guess) in columns {
+            match guesses.entry(name) {
+                Entry::Vacant(entry) => {
+                    names.push(entry.key().clone());
+                    entry.insert(guess);
+                }
+                Entry::Occupied(mut entry) => entry.get_mut().merge(&guess),
+            }
+        }
+        opened.push(file);
     }
-    for file in &mut files {
+    for file in &mut opened {
         let field = |field: &Arc<Field>| {
-            let inferred = || types.get(field.name()).filter(|data_type| **data_type != DataType::Null).cloned();
+            let inferred = || Some(guesses.get(field.name())?.data_type()).filter(|of| *of != DataType::Null);
             let data_type = options.types.of(field.name()).or_else(inferred).unwrap_or(DataType::Utf8);
             Field::new(field.name(), data_type, true)
         };
         file.schema = Arc::new(Schema::new(file.schema.fields().iter().map(field).collect::<Vec<_>>()));
     }
-    Ok(files.into_iter().map(|file| Box::new(file) as Box<dyn Source>).collect())
+    let inferred = names.iter().filter(|name| options.types.of(name).is_none());
+    let mixed = inferred.filter_map(|name| guesses.get(name)?.mixed(name)).collect();
+    Ok((opened.into_iter().map(|file| Box::new(file) as Box<dyn Source>).collect(), mixed))
 }
 
 struct CsvFile {
@@ -76,7 +90,9 @@ impl Source for CsvFile {
 }
 
 impl CsvFile {
-    fn open(file: &InputFile, options: &CsvOptions, rows: usize) -> Result<Self, DatasetError> {
+    /// Returns the file, and its columns with what their values show. Their types in its schema are
+    /// to be set.
+    fn open(file: &InputFile, options: &CsvOptions, rows: usize) -> Result<(Self, Vec<(String, Guess)>), DatasetError> {
         let mut dialect = Dialect::new(options, file)?;
         let head = Head::read(file)?;
         let no_record = || {
@@ -105,24 +121,27 @@ impl CsvFile {
         let seen = head.mark + (before + sampled) as u64;
         windows(file, rows, seen)?.iter().for_each(|window| types.add_window(&dialect, window));
         let may_end = file.extension() == "tbl" || options.header && fields.last().is_some_and(Vec::is_empty);
-        let ends_with_delimiter =
-            may_end && dialect.delimiter == b'|' && names.len() > 1 && types.0.last() == Some(&DataType::Null);
+        let ends_with_delimiter = may_end
+            && dialect.delimiter == b'|'
+            && names.len() > 1
+            && types.0.last().is_some_and(|guess| guess.data_type() == DataType::Null);
         if ends_with_delimiter {
             names.pop();
         }
-        let fields = names.iter().zip(types.0).map(|(name, of)| Field::new(name, of, true));
+        let fields = names.iter().map(|name| Field::new(name, DataType::Null, true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let body = Body { syntax, start: head.mark + skipped.len() as u64, line: 1 + lines_in(skipped) };
-        Ok(Self { file: file.clone(), dialect, body, schema, ends_with_delimiter })
+        let columns = names.into_iter().zip(types.0).collect();
+        Ok((Self { file: file.clone(), dialect, body, schema, ends_with_delimiter }, columns))
     }
 }
 
-/// The types of columns by the records that have been seen; null where there was no value.
-struct Types(Vec<DataType>);
+/// The types of columns by the records that have been seen.
+struct Types(Vec<Guess>);
 
 impl Types {
     fn new(columns: usize) -> Self {
-        Self(vec![DataType::Null; columns])
+        Self(vec![Guess::new(); columns])
     }
 
     /// Takes the records that have as many fields as there are columns; others are bad rows.
@@ -136,8 +155,8 @@ impl Types {
             }
             for (known, field) in self.0.iter_mut().zip(&fields) {
                 let text = String::from_utf8_lossy(field);
-                if *known != DataType::Utf8 && !dialect.null.is_match(&text) {
-                    *known = widen(known, &infer(&text));
+                if !known.is_certain() && !dialect.null.is_match(&text) {
+                    known.add(&text);
                 }
             }
         }
@@ -152,9 +171,7 @@ impl Types {
             let whole: usize = sample::records(&window[start..], dialect.syntax()).map(<[u8]>::len).sum();
             let mut types = Self::new(self.0.len());
             if types.add(dialect, &window[start..start + whole]) {
-                for (known, found) in self.0.iter_mut().zip(&types.0) {
-                    *known = widen(known, found);
-                }
+                self.0.iter_mut().zip(&types.0).for_each(|(known, found)| known.merge(found));
                 return;
             }
         }
