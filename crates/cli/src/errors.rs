@@ -20,10 +20,33 @@ pub fn name_flags_of(command: fn() -> Command) {
 pub fn text(error: &Error) -> String {
     let mut text = String::new();
     add(&mut text, error.as_ref());
+    let text = about_types(&text).unwrap_or(text);
     match COMMAND.get() {
         Some(command) if text.contains('`') => with_flags(&text, &command()),
         _ => text,
     }
+}
+
+/// Returns an error about types that do not fit each other, in the engine's words but with a
+/// remedy. The engine calls some of them internal errors, and asks for a report.
+fn about_types(text: &str) -> Option<String> {
+    const REPORT: &str = "\nThis issue was likely caused by a bug in DataFusion's code.";
+    let signature = text.find("No function matches the given name and argument types");
+    if let Some(start) = signature.filter(|_| text.contains("Internal error: Function '")) {
+        return Some(text[start..].to_owned());
+    }
+    let words = ["Cannot coerce", "Failed to coerce", "Cannot infer common argument type"];
+    if !words.iter().any(|words| text.contains(words)) {
+        return None;
+    }
+    let message = text.split(REPORT).next().unwrap_or(text).trim_end_matches('.');
+    let message = message.replace("Internal error: ", "").replace("type_coercion: ", "");
+    let is_time = message.contains("Timestamp") || message.contains("Date");
+    let remedy = match is_time && message.contains("Int") {
+        true => "compare times with times, and add or subtract intervals, as in t - INTERVAL '5 minutes'",
+        false => "convert one side, as in CAST(x AS BIGINT)",
+    };
+    Some(format!("{message}; {remedy}"))
 }
 
 /// Returns `text` with the flags of the command line in place of fields: libraries write ``
@@ -85,7 +108,11 @@ fn add_of_datafusion(text: &mut String, error: &DataFusionError) {
         }
         DataFusionError::SQL(error, _) => match error.as_ref() {
             ParserError::ParserError(message) | ParserError::TokenizerError(message) => {
-                add_part(text, &format!("SQL error: {message}"));
+                // A path such as `./a.csv` or `/a.csv` that is not quoted.
+                let is_path =
+                    ["identifier, found: .", "identifier, found: /"].iter().any(|path| message.contains(path));
+                let remedy = if is_path { "; put paths in single quotes" } else { "" };
+                add_part(text, &format!("SQL error: {message}{remedy}"));
             }
             ParserError::RecursionLimitExceeded => add_part(text, "SQL error: the statement is nested too deeply"),
         },
@@ -141,6 +168,27 @@ mod tests {
         let inner = Error::msg("no such folder").context("cannot read 'a'");
         let error = DataFusionError::External(inner.into()).context("table 't'");
         assert_eq!(text(&error.into()), "table 't': cannot read 'a': no such folder");
+    }
+
+    #[test]
+    fn types_that_do_not_fit_have_a_remedy() {
+        let plan = |message: &str| text(&DataFusionError::Plan(message.to_owned()).into());
+        let times = plan("Cannot coerce arithmetic expression Timestamp(µs) - Int64 to valid types");
+        assert!(
+            times.ends_with(
+                "valid types; compare times with times, and add or subtract intervals, as in \
+            t - INTERVAL '5 minutes'"
+            ),
+            "{times}"
+        );
+        let internal =
+            DataFusionError::Internal("Failed to coerce types Utf8 and Date32 in BETWEEN expression".to_owned());
+        let sides = text(&internal.into());
+        assert_eq!(
+            sides,
+            "Failed to coerce types Utf8 and Date32 in BETWEEN expression; convert one side, as in \
+            CAST(x AS BIGINT)"
+        );
     }
 
     #[test]

@@ -192,7 +192,7 @@ fn errors_name_the_thing_and_the_remedy() {
     fs::write(at("zero.parquet"), "").expect("write");
     fs::write(at("t.xyz"), "1").expect("write");
     fs::write(at("broken.parquet"), "no parquet").expect("write");
-    let cases: [(&[&str], &[&str]); 27] = [
+    let cases: [(&[&str], &[&str]); 33] = [
         (&["--ouput", "out.csv", "SELECT 1"], &["'--ouput'", "'--output'"]),
         (&["SELECT 1", "--ouput=out.csv"], &["--ouput"]),
         (&["-t", "t=none.csv", "SELECT 1"], &["table 't'", "'none.csv'", "check the path"]),
@@ -213,6 +213,12 @@ fn errors_name_the_thing_and_the_remedy() {
         (&["SELECT * FROM 'mixed'"], &["mixed/other.csv", "t.csv", "same columns"]),
         (&["SELECT * FROM 'empty'"], &["empty", "check the path"]),
         (&["SELEKT 1"], &["SELEKT"]),
+        (&["SELECT * FROM t.csv"], &["table 't.csv' not found: put the path in single quotes"]),
+        (&["SELECT * FROM ./t.csv"], &["put paths in single quotes"]),
+        (&["SELECT sum(name) FROM 't.csv'"], &["error: No function matches", "'sum(Utf8", "explicit type casts"]),
+        (&["SELECT now() - 5"], &["Int64", "INTERVAL '5 minutes'"]),
+        (&["SELECT now() BETWEEN 1 AND 2"], &["error: Failed to coerce", "INTERVAL '5 minutes'"]),
+        (&["SELECT [1] + DATE '2026-01-01'"], &["CAST(x AS BIGINT)"]),
         (&["--file", "none.sql"], &["'none.sql'"]),
         (&["SELECT 1", "--output", "out.txt"], &["'out.txt'", ".parquet, .csv"]),
         (&["SELECT 1", "--output", "none/out.csv"], &["'none'", "exist"]),

@@ -47,8 +47,8 @@ impl Access {
         Ok(Self { read, write, certificates: certificates.canonicalize().unwrap_or_else(|_| certificates.to_owned()) })
     }
 
-    /// Checks the paths of inputs. The error does not reveal whether a refused path exists or where it
-    /// leads.
+    /// Checks the paths of inputs. The error does not reveal whether a refused path exists or where
+    /// it leads.
     ///
     /// # Errors
     /// If a path is relative, leads out of the folders, or goes up behind a wildcard.
@@ -68,8 +68,8 @@ impl Access {
     /// Checks a file that an input has led to.
     ///
     /// # Errors
-    /// If it lies outside the folders or beside the keys, or is not a regular file: reading a pipe would
-    /// block.
+    /// If it lies outside the folders or beside the keys, or is not a regular file: reading a pipe
+    /// would block.
     pub(crate) fn check_file(&self, path: &Path) -> Result<(), ClusterError> {
         let is_key = |real: &PathBuf| real.parent() == Some(&self.certificates);
         let real =

@@ -126,8 +126,8 @@ pub enum ClusterError {
         name: String,
         /// The reason that it reported, or what was observed.
         reason: String,
-        /// Whether the host is gone or silent, so that the join can restart without it. Otherwise it
-        /// reported an error.
+        /// Whether the host is gone or silent, so that the join can restart without it. Otherwise
+        /// it reported an error.
         lost: bool,
     },
     /// A host cannot be started.

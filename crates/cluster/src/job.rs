@@ -54,7 +54,8 @@ pub struct Query {
     pub right: Input,
     /// Pairs of columns, of the left and the right side, that must be equal.
     pub on: Vec<(String, String)>,
-    /// A SQL predicate that pairs of rows must satisfy. The names of the inputs qualify their columns.
+    /// A SQL predicate that pairs of rows must satisfy. The names of the inputs qualify their
+    /// columns.
     pub condition: Option<String>,
     /// The rows that come out.
     pub join: JoinKind,
@@ -142,8 +143,8 @@ pub struct JoinOptions {
     pub inputs: Inputs,
     /// The number of parts of the stationary relation. Each part takes one revolution.
     pub revolutions: Revolutions,
-    /// The time to wait in the queues of nodes that are busy with other joins. With zero, a busy node
-    /// is an error.
+    /// The time to wait in the queues of nodes that are busy with other joins. With zero, a busy
+    /// node is an error.
     pub wait: Duration,
 }
 

@@ -56,8 +56,8 @@ pub struct Memory {
     pub fragments: usize,
 }
 
-/// The rows that the caller provides during a join: further parts of the build side, and rows of the
-/// probe side. By default there are none.
+/// The rows that the caller provides during a join: further parts of the build side, and rows of
+/// the probe side. By default there are none.
 #[must_use]
 pub struct Supply<'a> {
     parts: NonZeroUsize,
@@ -74,13 +74,13 @@ impl<'a> Supply<'a> {
     }
 
     /// Adds parts of a build side that is larger than memory. It has `parts` parts, the same number
-    /// on all hosts, and the fragments make one revolution for each. The first part is in the share;
-    /// `next` returns the others, by their numbers from 1, after the previous part has been freed. A
-    /// part may have no rows.
+    /// on all hosts, and the fragments make one revolution for each. The first part is in the
+    /// share; `next` returns the others, by their numbers from 1, after the previous part has
+    /// been freed. A part may have no rows.
     ///
-    /// If the join outputs unmatched rows of the probe side, or only rows of that side, a host keeps
-    /// one bit for each row of its successor's fragments between revolutions, and outputs these rows
-    /// in the last one.
+    /// If the join outputs unmatched rows of the probe side, or only rows of that side, a host
+    /// keeps one bit for each row of its successor's fragments between revolutions, and outputs
+    /// these rows in the last one.
     pub fn with_parts(
         self,
         parts: NonZeroUsize,
@@ -93,9 +93,9 @@ impl<'a> Supply<'a> {
     /// called once for each revolution, on its own thread, and waits until the rows that it gave
     /// before have been sent.
     ///
-    /// The rows of one call of [`Give`](crate::Give) are prepared together, by all threads. Give the
-    /// rows of some dozen fragments at a time, so that each fragment meets few partitions; three
-    /// times that memory is used.
+    /// The rows of one call of [`Give`](crate::Give) are prepared together, by all threads. Give
+    /// the rows of some dozen fragments at a time, so that each fragment meets few partitions;
+    /// three times that memory is used.
     pub fn with_probe(self, probe: &'a Probe<'a>) -> Self {
         Self { probe: Some(probe), ..self }
     }

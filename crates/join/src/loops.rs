@@ -46,9 +46,9 @@ impl LoopsBuild {
         Ok(Self { rows: u32::try_from(rows).map_err(|_| JoinError::TooManyRows { rows })? })
     }
 
-    /// Pairs each row of `probe`, a range of a fragment's rows, with each row of the build side, and
-    /// gives the wanted pairs to `sink`. Returns their number. O(build rows * probe rows), with
-    /// memory for [`MOST_PAIRS`](crate::MOST_PAIRS) pairs.
+    /// Pairs each row of `probe`, a range of a fragment's rows, with each row of the build side,
+    /// and gives the wanted pairs to `sink`. Returns their number. O(build rows * probe rows),
+    /// with memory for [`MOST_PAIRS`](crate::MOST_PAIRS) pairs.
     ///
     /// # Errors
     /// The first error of the sink.

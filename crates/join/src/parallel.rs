@@ -89,8 +89,8 @@ pub(crate) fn sort<T: Copy + Default + Send + Sync>(
     items
 }
 
-/// Merges each two neighbouring runs of `run` items; the last run may be shorter. Each thread writes
-/// an equal share.
+/// Merges each two neighbouring runs of `run` items; the last run may be shorter. Each thread
+/// writes an equal share.
 fn merge_runs<T: Copy + Send + Sync>(
     from: &[T],
     to: &mut [T],

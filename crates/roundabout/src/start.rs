@@ -129,8 +129,8 @@ impl<'a, P: Protect> Joining<'a, P> {
         Self { stopper: stopper.clone(), ..self }
     }
 
-    /// Sends fragments through libfabric. All other messages use sockets: TCP, with TLS if fragments
-    /// are to be sealed.
+    /// Sends fragments through libfabric. All other messages use sockets: TCP, with TLS if
+    /// fragments are to be sealed.
     #[cfg(feature = "ofi")]
     pub fn with_fabric(self, options: &'a FabricOptions<'a>) -> Self {
         Self { fabric: Some(options), ..self }

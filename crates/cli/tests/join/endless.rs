@@ -304,8 +304,8 @@ fn an_endless_join_starts_over_without_a_machine_that_is_killed() {
     machines.assert_free(Instant::now());
 }
 
-/// Several joins at the same time: those that wait run in the order in which they came, and one that
-/// is interrupted leaves the queue.
+/// Several joins at the same time: those that wait run in the order in which they came, and one
+/// that is interrupted leaves the queue.
 #[test]
 fn joins_wait_for_machines_that_are_busy() {
     let machines = Machines::new();

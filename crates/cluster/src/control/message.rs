@@ -173,8 +173,8 @@ impl Task {
 pub enum Neighbours {
     /// By sockets in a folder: hosts of one machine, which share their buffers.
     Folder(PathBuf),
-    /// By the file of the ring, which each host has. Holds the names of the hosts that take part, in
-    /// order.
+    /// By the file of the ring, which each host has. Holds the names of the hosts that take part,
+    /// in order.
     Ring(Vec<String>),
 }
 
@@ -303,8 +303,8 @@ pub struct HostSummary {
     pub joined: u64,
     /// The bytes of the fragments that it joined.
     pub bytes_joined: u64,
-    /// The time to read the stationary relation, and to wait until rows of the rotating relation were
-    /// read.
+    /// The time to read the stationary relation, and to wait until rows of the rotating relation
+    /// were read.
     pub load_ms: f64,
     /// The time to prepare the stationary relation.
     pub setup_ms: f64,

@@ -15,8 +15,8 @@ pub(super) enum Seen {
     Obeyed,
 }
 
-/// Returns the host that failed, and the reason. A host's own report comes first, then a host that is
-/// gone or silent, and last what other hosts report of it.
+/// Returns the host that failed, and the reason. A host's own report comes first, then a host that
+/// is gone or silent, and last what other hosts report of it.
 pub(super) fn root(seen: &[(usize, Seen)]) -> Option<(usize, String)> {
     let blamed = seen.iter().filter_map(|(host, seen)| {
         Some(match seen {

@@ -100,8 +100,8 @@ pub(super) struct Orders {
 }
 
 impl Orders {
-    /// Starts a thread that writes orders until they are dropped or the host takes none. Its reports
-    /// then end.
+    /// Starts a thread that writes orders until they are dropped or the host takes none. Its
+    /// reports then end.
     pub(super) fn start(host: usize, writer: impl Write + Send + 'static) -> io::Result<Self> {
         let (queue, orders) = mpsc::channel::<Order>();
         let (writer, heard) = (LineWriter::new(writer), OneWaits::default());

@@ -25,8 +25,8 @@ pub struct RemoteHosts {
 }
 
 impl RemoteHosts {
-    /// Returns the hosts of `file`. `identity` is the certificate of a submitter of the ring. A host
-    /// that cannot be reached within `timeout` has failed.
+    /// Returns the hosts of `file`. `identity` is the certificate of a submitter of the ring. A
+    /// host that cannot be reached within `timeout` has failed.
     pub fn new(file: RingFile, identity: Identity, timeout: Duration) -> Self {
         Self { file, identity, timeout }
     }

@@ -24,8 +24,8 @@ pub trait Observe {
         let _ = (host, progress);
     }
 
-    /// Called when the join has to wait for a host, behind `ahead` other joins. `name` is the name of
-    /// the host.
+    /// Called when the join has to wait for a host, behind `ahead` other joins. `name` is the name
+    /// of the host.
     fn queued(&self, name: &str, ahead: usize) {
         let _ = (name, ahead);
     }
@@ -47,14 +47,14 @@ struct Asked {
 }
 
 impl Cancel {
-    /// Ends the join when its hosts have ended and removed their files. A join that has not begun does
-    /// not begin.
+    /// Ends the join when its hosts have ended and removed their files. A join that has not begun
+    /// does not begin.
     pub fn cancel(&self) {
         self.ask(false);
     }
 
-    /// Ends the join at once. Hosts that are processes of this machine are killed; for other hosts it
-    /// does not wait.
+    /// Ends the join at once. Hosts that are processes of this machine are killed; for other hosts
+    /// it does not wait.
     pub fn cancel_at_once(&self) {
         self.ask(true);
     }
@@ -97,12 +97,12 @@ pub struct Summary {
     pub elapsed: Duration,
 }
 
-/// Runs a join as planned. On success the output folder holds all rows of the result. On an error it
-/// holds none.
+/// Runs a join as planned. On success the output folder holds all rows of the result. On an error
+/// it holds none.
 ///
 /// # Errors
-/// If the output folder cannot be used, a host fails ([`ClusterError::Host`] names it) or is busy, or
-/// the join is cancelled.
+/// If the output folder cannot be used, a host fails ([`ClusterError::Host`] names it) or is busy,
+/// or the join is cancelled.
 pub fn run(
     job: &JoinJob,
     planned: &Planned,

@@ -221,8 +221,8 @@ impl<'a> Ring<'a> {
         ClusterError::Host { host, name: self.hosts[host].name.clone(), reason: ended.unwrap_or(reason), lost }
     }
 
-    /// Ends all hosts, at once if the join failed. Returns the names of hosts that have not confirmed
-    /// their end.
+    /// Ends all hosts, at once if the join failed. Returns the names of hosts that have not
+    /// confirmed their end.
     pub(super) fn end(&mut self, failed: bool) -> Vec<String> {
         for host in &mut self.hosts {
             host.orders = None;

@@ -84,8 +84,8 @@ impl Reader<'_> {
         self.units(&self.input.units[border(part)..border(part + 1)], true)
     }
 
-    /// Reads all of this host's rows, and gives them in waves of at least `bytes` bytes. Returns their
-    /// counts. `before` holds the counts of an earlier revolution.
+    /// Reads all of this host's rows, and gives them in waves of at least `bytes` bytes. Returns
+    /// their counts. `before` holds the counts of an earlier revolution.
     ///
     /// # Errors
     /// If a wave has another number of rows than before.

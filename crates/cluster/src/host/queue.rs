@@ -55,7 +55,8 @@ impl Queue {
     /// Takes a seat for a join whose orders come by `orders`.
     ///
     /// # Errors
-    /// If the node is being stopped, or all seats are taken: returns the report for the coordinator.
+    /// If the node is being stopped, or all seats are taken: returns the report for the
+    /// coordinator.
     pub(crate) fn seat(self: &Arc<Self>, orders: TcpStream) -> Result<Seat, Report> {
         let mut state = self.lock();
         if state.closed {
@@ -90,8 +91,8 @@ impl Queue {
 }
 
 impl Seat {
-    /// Waits until this join may run. If others are ahead and `wait` is set, calls `queued` with their
-    /// number first.
+    /// Waits until this join may run. If others are ahead and `wait` is set, calls `queued` with
+    /// their number first.
     ///
     /// # Errors
     /// If the join does not want to wait, or was stopped.

@@ -101,8 +101,8 @@ fn by_file(
     Ok(host?)
 }
 
-/// Joins the ring by libfabric if the ring's file says so, and by sockets otherwise. With libfabric,
-/// fragments are sealed unless the network is trusted.
+/// Joins the ring by libfabric if the ring's file says so, and by sockets otherwise. With
+/// libfabric, fragments are sealed unless the network is trusted.
 #[cfg_attr(not(feature = "ofi"), expect(unused_variables))]
 fn join(
     (file, me): (&RingFile, &RingHost),

@@ -47,8 +47,8 @@ pub(crate) fn writers_bytes(memory_bytes: Option<u64>) -> u64 {
     (memory_bytes.unwrap_or(u64::MAX) / WRITERS_SHARE).min(MOST_BYTES)
 }
 
-/// Returns the bytes of rotating rows that are read and prepared together. Three times as much is in
-/// memory: rows being read, rows being prepared, and rows that wait to be sent.
+/// Returns the bytes of rotating rows that are read and prepared together. Three times as much is
+/// in memory: rows being read, rows being prepared, and rows that wait to be sent.
 pub(crate) fn wave_bytes(fragment_bytes: u32, memory_bytes: Option<u64>) -> u64 {
     let fragment = u64::from(fragment_bytes);
     (WAVE_FRAGMENTS * fragment).min(MOST_BYTES).min(memory_bytes.unwrap_or(u64::MAX) / WAVE_SHARE).max(fragment)
@@ -147,8 +147,8 @@ impl<W: Write> Session<W> {
         })
     }
 
-    /// Opens both inputs. Refuses paths that the node does not open to joins, and inputs in the output
-    /// folder.
+    /// Opens both inputs. Refuses paths that the node does not open to joins, and inputs in the
+    /// output folder.
     fn open(&self, task: &Task) -> Result<Sides<HostInput>, ClusterError> {
         let (access, output) = (self.member().map(|member| &member.access), &task.output);
         if let Some(access) = access {

@@ -1,5 +1,5 @@
-//! Writes files during the join, on separate threads. Encoding a batch takes longer than joining it:
-//! a thread that did both would delay the threads that share a fragment with it.
+//! Writes files during the join, on separate threads. Encoding a batch takes longer than joining
+//! it: a thread that did both would delay the threads that share a fragment with it.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

@@ -13,8 +13,8 @@ use std::{
 
 /// The most callers that a node hears at a time.
 pub(super) const CALLERS: usize = 64;
-/// The least time that a caller gets. After that its connection is closed if others wait, the oldest
-/// first.
+/// The least time that a caller gets. After that its connection is closed if others wait, the
+/// oldest first.
 const GRACE: Duration = Duration::from_millis(200);
 
 /// The callers of a node, the oldest first.
@@ -74,7 +74,8 @@ impl Caller {
 }
 
 impl Hearing<'_> {
-    /// Ends the hearing: from here on its connection stays open. Returns whether it was closed before.
+    /// Ends the hearing: from here on its connection stays open. Returns whether it was closed
+    /// before.
     pub(super) fn end(self) -> bool {
         let caller = Arc::clone(&self.caller);
         drop(self);

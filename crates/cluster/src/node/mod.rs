@@ -1,4 +1,5 @@
-//! A node: a host of a ring of machines. It accepts joins from coordinators, and runs one at a time.
+//! A node: a host of a ring of machines. It accepts joins from coordinators, and runs one at a
+//! time.
 
 mod callers;
 

@@ -88,7 +88,8 @@ impl Bound {
     }
 }
 
-/// Plans what each host runs if `rotate` is the rotating side. The algorithm must fit the condition.
+/// Plans what each host runs if `rotate` is the rotating side. The algorithm must fit the
+/// condition.
 ///
 /// # Errors
 /// If an expression is invalid or cannot be evaluated.

@@ -94,7 +94,8 @@ pub fn choose(
 }
 
 impl Condition {
-    /// Returns whether the condition has a band that can be used with `build` as the stationary side.
+    /// Returns whether the condition has a band that can be used with `build` as the stationary
+    /// side.
     fn has_band(&self, build: Side) -> bool {
         self.band.as_ref().is_some_and(|band| band.band(build, KeyPair { build: 0, probe: 0 }).is_some())
     }

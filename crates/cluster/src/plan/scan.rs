@@ -31,8 +31,8 @@ pub struct Scan {
 pub(super) type Compiled = (Arc<dyn PhysicalExpr>, String);
 
 impl Scan {
-    /// Returns the schema of `fields` and the computed keys after them. `read` is the schema of what
-    /// was read.
+    /// Returns the schema of `fields` and the computed keys after them. `read` is the schema of
+    /// what was read.
     pub(super) fn schema_of(
         fields: impl Iterator<Item = Field>,
         computed: &[Compiled],

@@ -110,8 +110,9 @@ impl Sql {
         simplifier.coerce(simplifier.simplify(coerced)?, &self.joined)
     }
 
-    /// Returns the expression with decimals as doubles where they are compared with floats. DataFusion
-    /// would compare decimals, which have no infinity, and fail on a row that has one.
+    /// Returns the expression with decimals as doubles where they are compared with floats.
+    /// DataFusion would compare decimals, which have no infinity, and fail on a row that has
+    /// one.
     fn as_doubles(&self, expr: Expr) -> Result<Expr, DataFusionError> {
         let compared = |expr: Expr| {
             Ok(match expr {

@@ -49,12 +49,12 @@ pub struct Dataset {
     pub hints: ColumnHints,
     /// The columns of CSV files that are text because of a few values.
     pub mixed: Vec<MixedColumn>,
-    /// The identity of what was opened: each file's absolute path, size and time of change, and the options
-    /// that decide about its rows and units. Equal fingerprints give equal units and rows.
-    /// `None` for standard input, which cannot be read again.
+    /// The identity of what was opened: each file's absolute path, size and time of change, and the
+    /// options that decide about its rows and units. Equal fingerprints give equal units and
+    /// rows. `None` for standard input, which cannot be read again.
     pub fingerprint: Option<String>,
-    /// A hash of the fingerprint without the files' real paths and times of change, which differ from
-    /// machine to machine.
+    /// A hash of the fingerprint without the files' real paths and times of change, which differ
+    /// from machine to machine.
     pub outline: Option<u64>,
 }
 
@@ -80,8 +80,8 @@ pub struct ColumnHints {
 }
 
 impl ColumnHints {
-    /// Returns whether the column was dictionary encoded throughout, so that a dictionary pays; `None`
-    /// if the format does not say.
+    /// Returns whether the column was dictionary encoded throughout, so that a dictionary pays;
+    /// `None` if the format does not say.
     pub fn dictionary(&self, column: usize) -> Option<bool> {
         self.dictionary.get(column).copied()
     }

@@ -86,9 +86,9 @@ impl FromStr for Format {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CsvOptions {
-    /// The character between fields. `None` takes a tab for `.tsv` files, `|` for `.tbl` files and a comma for
-    /// others; or, where that finds a single column, the one of `;`, tab and `|` that every
-    /// line has equally often.
+    /// The character between fields. `None` takes a tab for `.tsv` files, `|` for `.tbl` files and
+    /// a comma for others; or, where that finds a single column, the one of `;`, tab and `|`
+    /// that every line has equally often.
     pub delimiter: Option<u8>,
     /// The character around fields with delimiters, line ends or quotes. A quote within a field is
     /// doubled.
@@ -151,8 +151,8 @@ pub struct InputOptions {
     pub types: ColumnTypes,
     /// What to do with rows that cannot be read.
     pub on_bad_row: BadRows,
-    /// The largest number of rows of a batch from Parquet, CSV, JSON or page files. Batches of Arrow
-    /// IPC files keep their size.
+    /// The largest number of rows of a batch from Parquet, CSV, JSON or page files. Batches of
+    /// Arrow IPC files keep their size.
     pub batch_rows: usize,
     /// About how many bytes of a CSV or JSON file a unit has.
     pub unit_bytes: usize,

@@ -1,4 +1,5 @@
-//! Reading files of several formats as one dataset: a schema, and units that are read independently.
+//! Reading files of several formats as one dataset: a schema, and units that are read
+//! independently.
 //!
 //! ```text
 //! paths, folders, globs -> files -> schema of all -> units -> batches, bad rows

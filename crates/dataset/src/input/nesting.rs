@@ -35,8 +35,9 @@ pub fn input_root(input: &str) -> PathBuf {
     if path.exists() { path.to_owned() } else { path.components().take_while(|part| !is_wild(part)).collect() }
 }
 
-/// Returns the input that would read `file` if it existed: a folder above it, or a glob that matches
-/// it or such a folder. Links on the way to the input's [root](input_root) and to the file are followed.
+/// Returns the input that would read `file` if it existed: a folder above it, or a glob that
+/// matches it or such a folder. Links on the way to the input's [root](input_root) and to the file
+/// are followed.
 pub fn input_that_reads<'a>(inputs: &'a [String], file: &Path) -> Option<&'a str> {
     let file = real_path(file).ok()?;
     inputs.iter().map(String::as_str).find(|input| reads(input, &file).unwrap_or(false))

@@ -171,8 +171,8 @@ impl Search {
         self.datasets.iter().find(is_extra).map(|(folder, _)| &**folder)
     }
 
-    /// Returns an error unless an append is adding the file, which is not in a dataset's manifest. Such
-    /// a file is not read.
+    /// Returns an error unless an append is adding the file, which is not in a dataset's manifest.
+    /// Such a file is not read.
     fn refuse_extra(&mut self, dataset: PathBuf, path: &Path) -> Result<(), DatasetError> {
         let name = path.strip_prefix(&dataset).unwrap_or(path).to_string_lossy();
         if self.of_appends.get(&dataset).is_some_and(|names| names.contains(&*name)) {

@@ -15,9 +15,10 @@ const MAX_UNITS: usize = 512;
 const ROWS_PER_UNIT: usize = 64;
 
 impl Dataset {
-    /// Returns a random sample of about `rows` rows, or all rows if there are fewer, with the columns
-    /// at `columns` in that order. The sample is taken from up to 512 units, evenly spread over the
-    /// dataset. The same dataset gives the same sample. Bad rows are left out unless they are errors.
+    /// Returns a random sample of about `rows` rows, or all rows if there are fewer, with the
+    /// columns at `columns` in that order. The sample is taken from up to 512 units, evenly
+    /// spread over the dataset. The same dataset gives the same sample. Bad rows are left out
+    /// unless they are errors.
     ///
     /// # Errors
     /// If the dataset can be read only once, or a unit cannot be read.

@@ -58,8 +58,8 @@ pub(super) enum Begun {
     Adding(Manifest, Option<Recorded>),
 }
 
-/// Checks that the run fits the dataset in the folder, numbers the append in `settings`, and removes
-/// what another append has left unfinished.
+/// Checks that the run fits the dataset in the folder, numbers the append in `settings`, and
+/// removes what another append has left unfinished.
 ///
 /// # Errors
 /// If there is no complete dataset, the run does not fit it, or the file system refuses.
@@ -183,8 +183,8 @@ pub(super) fn key_types(inputs: &Schema, files: &Schema, keys: &[(String, usize)
     (!types.is_empty()).then(|| types.join(","))
 }
 
-/// The type whose values hash as those of type `of` do. A dictionary hashes as its values do if it is
-/// the first key, and behind others if the values are texts or bytes.
+/// The type whose values hash as those of type `of` do. A dictionary hashes as its values do if it
+/// is the first key, and behind others if the values are texts or bytes.
 fn hashed_as(place: usize, of: &DataType) -> &DataType {
     use DataType::*;
     match of {

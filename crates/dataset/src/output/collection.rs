@@ -14,8 +14,8 @@ use super::{
     whole::{remove_dataset, remove_locked},
 };
 
-/// A folder that is to hold a dataset of each host. If it is dropped, it removes all that this process
-/// can reach.
+/// A folder that is to hold a dataset of each host. If it is dropped, it removes all that this
+/// process can reach.
 pub struct Collection {
     folder: Option<Folder>,
     members: Vec<usize>,

@@ -208,8 +208,8 @@ fn parquet_options(
     Ok(ArrowWriterOptions::new().with_properties(properties.build()))
 }
 
-/// Returns the columns as Parquet stores them: it has no type for timestamps in seconds, which become
-/// timestamps in milliseconds.
+/// Returns the columns as Parquet stores them: it has no type for timestamps in seconds, which
+/// become timestamps in milliseconds.
 pub fn for_parquet(schema: &Schema) -> SchemaRef {
     let milliseconds = |of: &DataType| match of {
         DataType::Timestamp(TimeUnit::Second, zone) => Some(DataType::Timestamp(TimeUnit::Millisecond, zone.clone())),

@@ -182,8 +182,8 @@ fn whole_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"))
 }
 
-/// Whether the file is whole under its final name, or with those that an append adds, after a rename
-/// if it was not there yet.
+/// Whether the file is whole under its final name, or with those that an append adds, after a
+/// rename if it was not there yet.
 fn settle(folder: &Folder, file: &FileEntry, appends: bool) -> Result<bool, OutputError> {
     let is_whole = |found: Sealed| found.bytes == file.bytes && found.checksum == file.checksum;
     if let Some(found) = examine(&folder.final_path(&file.name))? {

@@ -1,5 +1,5 @@
-//! `manifest.json`: the files of a finished dataset. It is written last, so a folder with a manifest
-//! is complete.
+//! `manifest.json`: the files of a finished dataset. It is written last, so a folder with a
+//! manifest is complete.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -83,10 +83,11 @@ pub struct HotKeyEntry {
     pub key: String,
     /// The key's partition.
     pub partition: usize,
-    /// The number of extra files that its rows are spread over; 0 if they are in the partition's own.
+    /// The number of extra files that its rows are spread over; 0 if they are in the partition's
+    /// own.
     pub files: usize,
-    /// The least number of its rows. It is exact for keys that were spread. For others it is estimated
-    /// from one row in 32, and wrong once in ten thousand times.
+    /// The least number of its rows. It is exact for keys that were spread. For others it is
+    /// estimated from one row in 32, and wrong once in ten thousand times.
     pub rows_min: u64,
     /// The greatest number of its rows, with the precision of `rows_min`.
     pub rows_max: u64,
@@ -232,8 +233,8 @@ impl Manifest {
         Ok(true)
     }
 
-    /// Returns the folders of the members of a [`Collection`](crate::Collection), which hold the files;
-    /// none for other datasets.
+    /// Returns the folders of the members of a [`Collection`](crate::Collection), which hold the
+    /// files; none for other datasets.
     pub fn members(&self) -> BTreeSet<&str> {
         let folders = self.file_names().filter_map(|name| name.split_once('/')).map(|(folder, _)| folder);
         folders.filter(|folder| is_member_name(folder)).collect()

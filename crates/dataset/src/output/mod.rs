@@ -1,5 +1,5 @@
-//! Writing a dataset: files by slot, which get their names when they are complete, in memory that is
-//! accounted for.
+//! Writing a dataset: files by slot, which get their names when they are complete, in memory that
+//! is accounted for.
 //!
 //! ```text
 //! write(slot, batch) -> slot.rs -> encode.rs -> work folder

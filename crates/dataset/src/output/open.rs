@@ -36,8 +36,8 @@ pub struct OutputOptions {
     pub compression: Compression,
     /// The size in bytes from which on a file is followed by a further one.
     pub max_file_bytes: Option<u64>,
-    /// The size of the pages of page files in bytes: a multiple of 4 KiB from 4 KiB to 64 MiB. A row
-    /// must fit on a page.
+    /// The size of the pages of page files in bytes: a multiple of 4 KiB from 4 KiB to 64 MiB. A
+    /// row must fit on a page.
     pub page_bytes: usize,
     /// Whether files are written to disk before they get their names, so that they survive a power
     /// failure. Otherwise a run that resumes finds out by their checksums.

@@ -19,8 +19,8 @@ pub struct SealedDataset(Unseen);
 struct Unseen(Option<Output>);
 
 impl WholeDataset {
-    /// Begins a dataset of `files` files, numbered from 0, with `settings` in its manifest. Open files
-    /// take about `memory_bytes` bytes of memory.
+    /// Begins a dataset of `files` files, numbered from 0, with `settings` in its manifest. Open
+    /// files take about `memory_bytes` bytes of memory.
     ///
     /// # Errors
     /// If the folder holds what [`OutputOptions::existing`] does not allow, another run uses it, or
@@ -54,7 +54,8 @@ impl WholeDataset {
         }
     }
 
-    /// Adds rows to a file. Any number of threads may write; writers to one file wait for each other.
+    /// Adds rows to a file. Any number of threads may write; writers to one file wait for each
+    /// other.
     ///
     /// # Errors
     /// If the file system or the format's encoder refuses, or the file has failed before.

@@ -25,8 +25,8 @@ pub(crate) use canonical::splits_of;
 pub use hash::KeyHasher;
 pub use ranges::sample_ranges;
 
-/// The number of buckets that rows go to first if each value has a folder of its own. A bucket has the
-/// rows of some values. A run that is resumed keeps whole buckets.
+/// The number of buckets that rows go to first if each value has a folder of its own. A bucket has
+/// the rows of some values. A run that is resumed keeps whole buckets.
 pub const VALUE_BUCKETS: usize = 256;
 
 /// The rule by which rows are placed.
@@ -59,8 +59,8 @@ pub enum PlacementSpec {
 }
 
 impl PlacementSpec {
-    /// Returns the rule by which DataFusion hashes the keys when it reads files of this format with its
-    /// default options. It can then join two datasets partition by partition.
+    /// Returns the rule by which DataFusion hashes the keys when it reads files of this format with
+    /// its default options. It can then join two datasets partition by partition.
     pub fn hash_for(format: OutputFormat) -> Self {
         match format {
             OutputFormat::Parquet => Self::HashAsViews,
@@ -123,8 +123,8 @@ impl Scratch {
 }
 
 impl Placement {
-    /// Returns the placement by the columns `keys` of `schema` into `partitions` partitions. `keys` may
-    /// be empty if rows are placed in turn.
+    /// Returns the placement by the columns `keys` of `schema` into `partitions` partitions. `keys`
+    /// may be empty if rows are placed in turn.
     ///
     /// # Errors
     /// If a key column does not exist or its type cannot be hashed or ordered, there are no or too

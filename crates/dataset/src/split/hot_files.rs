@@ -1,5 +1,5 @@
-//! Spreading the rows of hot keys over extra files of their partition, so that no file is much larger
-//! than the others.
+//! Spreading the rows of hot keys over extra files of their partition, so that no file is much
+//! larger than the others.
 
 use std::ops::Range;
 

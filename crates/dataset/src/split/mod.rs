@@ -7,12 +7,12 @@
 //! ```
 //! Rows are spilled if they are sorted within their files or each value has a folder. They are then
 //! sorted slot by slot (sort/), so rows of one value follow each other and one file is open at a
-//! time. There are no queues: a worker writes the rows that it has read, and waits only for the lock
-//! of the file.
+//! time. There are no queues: a worker writes the rows that it has read, and waits only for the
+//! lock of the file.
 //!
-//! Memory: a fifth of the limit for waves, a quarter for open files, the rest for decoded and gathered
-//! rows. A row group of the input that is larger than that, decoded, takes more memory than the
-//! limit.
+//! Memory: a fifth of the limit for waves, a quarter for open files, the rest for decoded and
+//! gathered rows. A row group of the input that is larger than that, decoded, takes more memory
+//! than the limit.
 
 mod files;
 mod first_error;
@@ -112,7 +112,8 @@ pub struct Summary {
     pub rows_in: u64,
     /// The number of partitions (and hot keys' shares) that an earlier run had finished.
     pub slots_kept: usize,
-    /// The bytes that were spilled to disk, because not all files could be open or rows were sorted.
+    /// The bytes that were spilled to disk, because not all files could be open or rows were
+    /// sorted.
     pub bytes_spilled: u64,
 }
 
@@ -120,8 +121,8 @@ pub struct Summary {
 /// an example.
 ///
 /// After an error or a cancellation, the folder keeps the finished files and the journal, so that
-/// [`Existing::Resume`](crate::Existing::Resume) can continue; everything else is removed. A dataset
-/// that was to be appended to stays as it was.
+/// [`Existing::Resume`](crate::Existing::Resume) can continue; everything else is removed. A
+/// dataset that was to be appended to stays as it was.
 ///
 /// # Errors
 /// If inputs cannot be read, the output cannot be written, or `cancel` asked to stop

@@ -86,7 +86,8 @@ impl JobSpec {
         }
     }
 
-    /// Opens the inputs, and finds split points and hot keys in samples if the options ask for them.
+    /// Opens the inputs, and finds split points and hot keys in samples if the options ask for
+    /// them.
     ///
     /// # Errors
     /// If the inputs cannot be read, or options contradict them or each other.

@@ -44,8 +44,8 @@ impl HashConfig {
 /// The number of rows whose keys a thread computes at a time, where that takes long.
 const PIECE_ROWS: usize = 1 << 16;
 
-/// The build side of a hash join: its rows, clustered by the hash of their keys, and a table of each
-/// partition. Any number of threads may probe it.
+/// The build side of a hash join: its rows, clustered by the hash of their keys, and a table of
+/// each partition. Any number of threads may probe it.
 #[derive(Debug)]
 pub struct BuildSide {
     keys: Keys,
@@ -64,9 +64,9 @@ pub(super) enum KeyTables {
 }
 
 impl BuildSide {
-    /// Clusters the rows of `batches`, which are then dropped, and builds the tables. O(rows). Takes
-    /// the memory of the rows once more while it runs (twice more from 4096 partitions on, and for
-    /// columns without a fixed width), and 12 to 20 bytes per row for the tables.
+    /// Clusters the rows of `batches`, which are then dropped, and builds the tables. O(rows).
+    /// Takes the memory of the rows once more while it runs (twice more from 4096 partitions
+    /// on, and for columns without a fixed width), and 12 to 20 bytes per row for the tables.
     ///
     /// # Errors
     /// [`JoinError::TooManyRows`] from 2^32 rows on. [`JoinError::Arrow`] if the batches have other
@@ -100,8 +100,8 @@ impl BuildSide {
         copies_in_halves(schema, partitions)
     }
 
-    /// Returns all rows in the order of their partitions, those with null keys last. Pairs name rows
-    /// by their place here.
+    /// Returns all rows in the order of their partitions, those with null keys last. Pairs name
+    /// rows by their place here.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
     }

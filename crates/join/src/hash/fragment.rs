@@ -15,8 +15,8 @@ use crate::{error::JoinError, key::Keyed, matched::Matched, sink::MOST_UNCHECKED
 const MOST_ROWS: usize = 1 << 31;
 /// The smallest number of rows of a morsel, so that filling the cache is worthwhile.
 const MORSEL_ROWS: u32 = 1 << 10;
-/// The largest step from morsel to morsel. A morsel has fewer than three times as many rows, so that
-/// a thread that finds no pairs soon looks at its token again.
+/// The largest step from morsel to morsel. A morsel has fewer than three times as many rows, so
+/// that a thread that finds no pairs soon looks at its token again.
 const MOST_MORSEL_ROWS: u32 = MOST_UNCHECKED_ROWS / 3;
 /// The number of morsels per thread, so that all threads have work until the end.
 const MORSELS: usize = 8;
@@ -172,8 +172,9 @@ impl Fragment {
         &self.matched
     }
 
-    /// Splits the rows into morsels, which `threads` threads may join in any order. Each thread gets
-    /// several if there are enough rows. A morsel has whole partitions, or a part of a large one.
+    /// Splits the rows into morsels, which `threads` threads may join in any order. Each thread
+    /// gets several if there are enough rows. A morsel has whole partitions, or a part of a
+    /// large one.
     pub fn morsels(&self, threads: usize) -> Vec<Morsel> {
         let rows = self.batch.num_rows() as u32;
         let step = (rows.div_ceil((threads.max(1) * MORSELS) as u32)).clamp(MORSEL_ROWS, MOST_MORSEL_ROWS);

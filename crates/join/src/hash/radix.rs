@@ -7,8 +7,8 @@ const ROW_BYTES: usize = 24;
 /// The largest number of bits: 2^32 rows then make 65,536 rows of each partition.
 const MOST_BITS: u32 = 16;
 
-/// The number of partitions that both sides are clustered into: a power of two from 1 to 65,536. All
-/// hosts use the same one.
+/// The number of partitions that both sides are clustered into: a power of two from 1 to 65,536.
+/// All hosts use the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Partitions {
     bits: u32,

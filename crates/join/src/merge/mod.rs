@@ -5,8 +5,8 @@
 //! build side batches --prepare_build--> MergeBuild -------------------------+
 //! probe side batches --prepare_probe--> sorted batches --(anywhere)--> fragment --probe--> pairs
 //! ```
-//! A fragment is a sorted batch: each host derives the keys from its columns. A fragment that is not
-//! sorted gives the same pairs, but takes longer.
+//! A fragment is a sorted batch: each host derives the keys from its columns. A fragment that is
+//! not sorted gives the same pairs, but takes longer.
 
 mod condition;
 mod cursor;
@@ -151,13 +151,13 @@ impl MergeJoin {
     }
 
     /// Sorts the build side, on up to `threads` threads. O(rows), or O(rows * log rows) for keys
-    /// without a fixed width. Takes the batches' memory once more, and 8 or 16 bytes per row for the
-    /// equal keys and for the band, or what Arrow's row format takes. While it runs it takes up to
-    /// 36 bytes per row more.
+    /// without a fixed width. Takes the batches' memory once more, and 8 or 16 bytes per row for
+    /// the equal keys and for the band, or what Arrow's row format takes. While it runs it
+    /// takes up to 36 bytes per row more.
     ///
     /// # Errors
-    /// [`JoinError::TooManyRows`]. [`JoinError::Arrow`] if a batch has other columns, or the rows do
-    /// not fit into one batch: strings of more than 2 GiB must be views or large strings.
+    /// [`JoinError::TooManyRows`]. [`JoinError::Arrow`] if a batch has other columns, or the rows
+    /// do not fit into one batch: strings of more than 2 GiB must be views or large strings.
     pub fn prepare_build(&self, batches: Vec<RecordBatch>, threads: usize) -> Result<MergeBuild, JoinError> {
         let (source, order) = self.sort(&self.build, batches, threads)?;
         let batch = source.batch(order, threads)?;
@@ -183,8 +183,8 @@ impl MergeJoin {
         Ok(source.fragments(&order, max_bytes, threads)?)
     }
 
-    /// Prepares a batch of [`prepare_probe`](Self::prepare_probe), of this host or another one, to be
-    /// joined. O(rows), with 8 or 16 bytes per row for the equal keys and for the band.
+    /// Prepares a batch of [`prepare_probe`](Self::prepare_probe), of this host or another one, to
+    /// be joined. O(rows), with 8 or 16 bytes per row for the equal keys and for the band.
     ///
     /// # Errors
     /// [`JoinError::Fragment`] if it has other columns than the probe side.
@@ -198,9 +198,9 @@ impl MergeJoin {
         Ok(MergeFragment { batch, keys })
     }
 
-    /// Gives the wanted pairs of `rows`, a range of the fragment's rows, to `sink`, and returns their
-    /// number. A range should have some ten thousand rows. O(rows + pairs) if the fragment is
-    /// sorted.
+    /// Gives the wanted pairs of `rows`, a range of the fragment's rows, to `sink`, and returns
+    /// their number. A range should have some ten thousand rows. O(rows + pairs) if the
+    /// fragment is sorted.
     ///
     /// # Errors
     /// [`JoinError::Fragment`] if build side or fragment were made for another join, or the first

@@ -133,7 +133,8 @@ impl Output {
         }
     }
 
-    /// Takes all rows of the build side on this host. Pairs refer to them by their place in `batch`.
+    /// Takes all rows of the build side on this host. Pairs refer to them by their place in
+    /// `batch`.
     ///
     /// # Errors
     /// If the batch has other columns than the build side.

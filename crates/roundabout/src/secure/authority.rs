@@ -34,8 +34,8 @@ const CLOCK_SKEW: Duration = DAY;
 
 /// The authority of one ring. Its key signs the certificates of all members.
 ///
-/// It lives in a folder: `ca.pem`, for every member, and `ca-key.pem`, which no member needs. A member
-/// needs `ca.pem` and its own two files, and no member needs the folder.
+/// It lives in a folder: `ca.pem`, for every member, and `ca-key.pem`, which no member needs. A
+/// member needs `ca.pem` and its own two files, and no member needs the folder.
 /// Certificates are not revoked: members' are valid for a year, and a new authority makes all of
 /// the old one useless.
 pub struct Authority {

@@ -117,8 +117,8 @@ impl Expected {
     }
 }
 
-/// Checks the other side of one connection, and stores the member that it is, or the reason why it was
-/// refused.
+/// Checks the other side of one connection, and stores the member that it is, or the reason why it
+/// was refused.
 pub(super) struct Verifier {
     trust: Arc<Trust>,
     provider: Arc<CryptoProvider>,

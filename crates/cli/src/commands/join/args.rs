@@ -87,8 +87,8 @@ pub struct JoinArgs {
     join: TypeArg,
     /// Output expressions, as in SQL [default: all columns]
     ///
-    /// For example "a.id, b.price * 2 AS double, b.*". Only the columns that these and the condition
-    /// need are read.
+    /// For example "a.id, b.price * 2 AS double, b.*". Only the columns that these and the
+    /// condition need are read.
     #[arg(long, value_name = "EXPRESSIONS")]
     select: Option<String>,
     /// Folder for the result

@@ -1,5 +1,7 @@
 //! Runs statements.
 
+use std::path::Path;
+
 use anyhow::{Context, Error, Result, anyhow, bail};
 use datafusion::{
     dataframe::DataFrame,
@@ -95,12 +97,16 @@ async fn explain(ctx: &SessionContext, error: Error) -> Error {
         return error;
     }
     let mut text = errors::text(&error);
-    if let Some(name) = missing_table(&text) {
+    if let Some((qualified, name)) = missing_table(&text) {
         match reach(ctx, name).await {
             Err(cause) if name.contains("://") => text = format!("cannot read '{name}': {}", errors::text(&cause)),
             _ => {
-                let shown = text.replace("table 'datafusion.public.", "table '");
-                return anyhow!("{shown}: check the name or the path, or name a table with -t NAME=PATH");
+                let shown = text.replace(&format!("table '{qualified}'"), &format!("table '{name}'"));
+                let remedy = match Path::new(name).exists() {
+                    true => "put the path in single quotes",
+                    false => "check the name or the path, or name a table with -t NAME=PATH",
+                };
+                return anyhow!("{shown}: {remedy}");
             }
         }
     } else if stores::remedy(&text).is_none() {
@@ -112,11 +118,13 @@ async fn explain(ctx: &SessionContext, error: Error) -> Error {
     }
 }
 
-/// Returns the table's name in an error about a missing table.
-fn missing_table(text: &str) -> Option<&str> {
+/// Returns the table's name in an error about a missing table, as it stands there and as it was
+/// written.
+fn missing_table(text: &str) -> Option<(&str, &str)> {
     let (_, rest) = text.split_once("table '")?;
-    let (name, _) = rest.split_once("' not found")?;
-    Some(name.strip_prefix("datafusion.public.").unwrap_or(name))
+    let (qualified, _) = rest.split_once("' not found")?;
+    let name = qualified.strip_prefix("datafusion.").unwrap_or(qualified);
+    Some((qualified, name.strip_prefix("public.").unwrap_or(name)))
 }
 
 /// Asks the store for `url`, since the planner reports only that the table is missing.

@@ -16,9 +16,10 @@ use crate::{
 };
 
 impl Fragment {
-    /// Decodes the fragment at the beginning of `bytes`, which may be any bytes. Only nested columns
-    /// and dictionaries are copied. The others keep `bytes`, so the match bits in it may change only
-    /// after the fragment is dropped. O(bytes): strings and offsets are checked.
+    /// Decodes the fragment at the beginning of `bytes`, which may be any bytes. Only nested
+    /// columns and dictionaries are copied. The others keep `bytes`, so the match bits in it
+    /// may change only after the fragment is dropped. O(bytes): strings and offsets are
+    /// checked.
     ///
     /// # Errors
     /// [`JoinError::Fragment`] or [`JoinError::Arrow`] if `bytes` is not a fragment of this format,

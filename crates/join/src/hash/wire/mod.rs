@@ -9,8 +9,8 @@
 //! dictionaries) are together one column of bytes, by the codec of `annulus-pages`, and are copied
 //! when read. Hidden key columns come last but for that one.
 //!
-//! The reader trusts nothing: any bytes give an error or a valid fragment. Arrow's own stream format
-//! is not used because its reader does not promise that.
+//! The reader trusts nothing: any bytes give an error or a valid fragment. Arrow's own stream
+//! format is not used because its reader does not promise that.
 
 mod decode;
 mod encode;
@@ -167,8 +167,8 @@ impl Kind {
     }
 }
 
-/// Returns where the match bits of an encoded fragment are: one bit per row, the lowest of each byte
-/// first.
+/// Returns where the match bits of an encoded fragment are: one bit per row, the lowest of each
+/// byte first.
 ///
 /// # Errors
 /// [`JoinError::Fragment`] if `bytes` is not a fragment.
