@@ -40,7 +40,7 @@ fn bad_csv_rows_are_named_by_line_and_column() {
         assert_eq!(ids(&good), [1, 4, 7]);
         let found: Vec<_> = bad.iter().map(|row| (row.line, row.text.as_str(), row.reason.as_str())).collect();
         let expected = [
-            (3, "2,x,b", "column 'n': 'x' is no value of its type, Int64"),
+            (3, "2,x,b", "column 'n': 'x' is not a value of type Int64"),
             (5, "3,3", "it has 2 fields, the file has 3 columns"),
             (8, "5,5,e,f", "it has 4 fields, the file has 3 columns"),
             (9, "6,6,\u{fffd}", "column 's': it is not UTF-8"),

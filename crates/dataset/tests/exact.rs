@@ -179,7 +179,7 @@ fn a_time_in_a_csv_column_of_dates_makes_a_bad_row() {
     let days = ["2024-01-01", "2024-01-02T10:00:00", "2024-01-03 00:00:00", "2024-01-04 101112", "none", "-0012-05-06"];
     let text: String = days.iter().map(|day| format!("1,{day}\n")).collect();
     write_text(&path, format!("n,day\n{text}1,x\n"));
-    let reason = |day| format!("'{day}' is no value of its type, Date32");
+    let reason = |day| format!("'{day}' is not a value of type Date32");
     let reasons: Vec<_> = [days[1], days[2], days[3], "x"].into_iter().map(reason).collect();
     let good = check_bad(
         &path,
@@ -212,7 +212,7 @@ fn a_fraction_finer_than_a_csv_column_of_times_makes_a_bad_row() {
         let padded = if fraction.is_empty() { time(".000") } else { time(&format!("{fraction}000")) };
         let text = format!("t\n{first}\n{}\n{padded}\nnone\n2024-01-01\n{first}+02:00\nx\n", time(finer));
         write_text(&path, text);
-        let reason = format!("'{}' is no value of its type, {data_type}", time(finer));
+        let reason = format!("'{}' is not a value of type {data_type}", time(finer));
         let good = check_bad(&path, &[(3, "t", &[&reason]), (8, "t", &["'x'"])]);
         assert_eq!(good.column(0).data_type(), &data_type);
         let two_hours_before = first.replace("T10", "T08");

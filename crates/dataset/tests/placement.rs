@@ -137,7 +137,7 @@ fn what_cannot_be_placed_is_refused_by_name() {
     assert!(refused(PlacementSpec::KeyGroups(1), &batch, &["k"], 2).contains("`key_groups` is 1"));
     assert!(refused(PlacementSpec::KeyGroups(70_000), &batch, &["k"], 2).contains("`key_groups` is 70000"));
     let ranges = PlacementSpec::Ranges(vec![keys(&["1"])]);
-    assert!(refused(ranges, &maps, &["map"], 2).contains("key column 'map': a value of `ranges` is none of its type"));
+    assert!(refused(ranges, &maps, &["map"], 2).contains("key column 'map': a value of `ranges` is not of its type"));
     let splits = PlacementSpec::Splits(vec![Arc::new(Int64Array::from(vec![2, 1]))]);
     assert!(refused(splits.clone(), &batch, &["k"], 3).contains("invalid split points: sort them"));
     assert!(refused(splits.clone(), &batch, &["k"], 2).contains("2 values for 2 partitions"));

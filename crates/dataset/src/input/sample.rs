@@ -1,4 +1,4 @@
-//! A sample of a dataset's rows.
+//! Samples a dataset's rows.
 
 use std::sync::Arc;
 
@@ -15,9 +15,10 @@ const MAX_UNITS: usize = 512;
 const ROWS_PER_UNIT: usize = 64;
 
 impl Dataset {
-    /// Returns a random sample of about `rows` rows, or all rows if there are fewer, with the columns
-    /// at `columns` in that order. The sample is taken from up to 512 units, evenly spread over the
-    /// dataset. The same dataset gives the same sample. Bad rows are left out unless they are errors.
+    /// Returns a random sample of about `rows` rows, or all rows if there are fewer, with the
+    /// columns at `columns` in that order. The sample is taken from up to 512 units, evenly
+    /// spread over the dataset. The same dataset gives the same sample. Bad rows are left out
+    /// unless they are errors.
     ///
     /// # Errors
     /// If the dataset can be read only once, or a unit cannot be read.
@@ -46,8 +47,8 @@ impl Dataset {
     }
 }
 
-/// Keeps the rows whose random number is below a threshold, which is halved whenever they are too
-/// many.
+/// Keeps the rows whose random number is below a threshold, which is halved whenever there are too
+/// many rows.
 struct Sampler {
     rows: usize,
     threshold: u64,
@@ -56,7 +57,7 @@ struct Sampler {
 }
 
 impl Sampler {
-    /// Of a batch whose first row has the number `first` in the dataset.
+    /// Adds a batch whose first row has the number `first` in the dataset.
     fn add(&mut self, batch: &RecordBatch, first: u64) -> Result<(), DatasetError> {
         let numbers = (0..batch.num_rows() as u64).map(|row| random(first + row)).collect();
         self.push(batch, numbers)?;
