@@ -39,9 +39,10 @@ pub enum PlacementSpec {
     /// Like `Hash`, with texts and bytes hashed as views, which is how DataFusion reads them from
     /// Parquet files; see [`KeyHasher::as_views`].
     HashAsViews,
-    /// By a fixed number G of key groups, at least as many as partitions. A row is in group `hash %
-    /// G`. Each partition has a run of consecutive groups, whose numbers differ by at most one
-    /// between partitions. Other numbers of partitions then keep or split runs of whole groups.
+    /// By a fixed number G of key groups, at least as many as partitions. The group of a row is
+    /// `hash % G`. Each partition has a run of consecutive groups, whose numbers differ by at most
+    /// one between partitions. Other numbers of partitions then keep or split runs of whole
+    /// groups.
     KeyGroups(u32),
     /// By split points between the partitions, as text: one fewer than partitions, ascending, each
     /// with a value for each key column. Partition `i` has the keys from the `i`-th point (from 1)
