@@ -71,8 +71,8 @@ pub(crate) fn hot_from(rows: u64, partitions: usize, share: f64) -> u64 {
     (share * rows as f64 / partitions as f64).ceil() as u64
 }
 
-/// Returns the number of counters with which a hot key's count is too low by at most a quarter of
-/// the least number of rows of a hot key. The number is limited to [`COUNTERS`].
+/// Returns the number of counters, within [`COUNTERS`]. Unless it is limited, a hot key's count is
+/// too low by at most a quarter of a hot key's least number of rows.
 pub(crate) fn counters(partitions: usize, share: f64) -> usize {
     ((8.0 * partitions as f64 / share) as usize).clamp(*COUNTERS.start(), *COUNTERS.end())
 }

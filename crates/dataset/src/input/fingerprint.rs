@@ -31,8 +31,8 @@ struct Csv<'a> {
     null: Option<&'a str>,
 }
 
-/// Returns a line of JSON with the options and a line for each file, and a hash of the same without
-/// what differs between machines.
+/// Returns a line of JSON with the options, followed by a line for each file. Returns also a hash
+/// of the same, without anything that differs between machines.
 pub(super) fn of(options: &InputOptions, files: &[InputFile]) -> (String, u64) {
     let mut fingerprint = reading(options) + "\n";
     let mut outline = XxHash64::with_seed(0);

@@ -89,7 +89,7 @@ impl FromStr for Format {
 pub struct CsvOptions {
     /// The character between fields. `None` takes a tab for `.tsv` files, `|` for `.tbl` files and
     /// a comma for others. If that finds a single column, it takes the one of `;`, tab and `|` that
-    /// every line has equally often.
+    /// each of the first 100 lines has equally often.
     pub delimiter: Option<u8>,
     /// The character around fields with delimiters, line ends or quotes. A quote within a field is
     /// doubled.

@@ -1,6 +1,6 @@
 //! The journal of an unfinished dataset. It has a line of JSON for each finished slot, written
-//! *before* the slot's files get their final names. A file under a final name is therefore always
-//! known, and a run that was killed between the line and the rename can be resumed there.
+//! *before* the slot's files get their final names. So a file under a final name is always known. A
+//! run that was killed between the line and the rename can be resumed there.
 
 use std::{
     collections::{BTreeMap, HashSet},

@@ -92,8 +92,8 @@ fn compared_bounds(values: &ArrayRef) -> Result<(ArrayRef, ArrayRef), ArrowError
     Ok((copied(values, low)?, copied(values, high)?))
 }
 
-/// Returns the value of a row without memory that it shares with other rows, so that it does not
-/// keep its batch or dictionary alive.
+/// Returns the value of a row in memory that it does not share with other rows. So it does not keep
+/// its batch or dictionary alive.
 fn copied(values: &ArrayRef, row: usize) -> Result<ArrayRef, ArrowError> {
     let mut one = take(values, &UInt32Array::from(vec![row as u32]), None)?;
     if let DataType::Dictionary(_, value_type) = values.data_type() {

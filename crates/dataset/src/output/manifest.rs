@@ -49,7 +49,7 @@ pub struct Manifest {
     /// All partitions. Those without rows have no file.
     pub partitions: Vec<PartitionEntry>,
     /// The keys with many rows, in descending order of rows. Only those of the first run; empty if
-    /// rows are placed in turn.
+    /// rows are placed in turn or by value.
     #[serde(default)]
     pub hot_keys: Vec<HotKeyEntry>,
     /// The appends to the dataset, the oldest first. The numbers above include theirs.

@@ -197,7 +197,7 @@ impl Output {
     }
 
     /// Gives up: publishes what is finished, and removes the rest, also what could not get its
-    /// name. The journal stays if it lists any file.
+    /// name. The journal stays if it lists any slot.
     pub(crate) fn abandon(self) -> Result<(), OutputError> {
         drop(self.writers);
         let mut finished = self.finished.into_inner().unwrap_or_else(PoisonError::into_inner);

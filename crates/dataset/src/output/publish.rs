@@ -250,7 +250,7 @@ impl Folder {
     }
 }
 
-/// Returns an error unless all names are plain names as a run gives them, or such names in a plain
+/// Returns an error unless all names are plain, as a run gives them. They may be in one plain
 /// folder or in folders of values. Names that are read from a folder must not lead out of it.
 pub(super) fn checked_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');

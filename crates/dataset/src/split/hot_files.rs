@@ -44,14 +44,14 @@ struct Group {
 }
 
 impl HotFiles {
-    /// Finds the keys that have at least `share` of an average partition's rows in a sample of the
-    /// dataset, and gives their partitions extra files. Each partition gets `files` of them or, by
-    /// default, as many as its hot keys' rows would fill average partitions (1 to 64). The same
-    /// dataset gives the same result.
+    /// Finds the hot keys in a sample of the dataset: those with at least `share` of an average
+    /// partition's rows. Their partitions get `files` extra files each or, by default, as many as
+    /// their hot keys' rows would fill average partitions (1 to 64). The same dataset gives the
+    /// same result.
     ///
     /// # Errors
-    /// If the dataset can be read only once or is damaged, if rows are placed in turn or cannot be
-    /// placed by `spec`, or if there would be more than 65,536 files at a time.
+    /// If the dataset can be read only once or is damaged. If rows are placed in turn or by value,
+    /// or cannot be placed by `spec`. If there would be more than 65,536 files at a time.
     pub fn sample(
         dataset: &Dataset,
         spec: &PlacementSpec,
@@ -135,8 +135,8 @@ impl Group {
 }
 
 /// Sends the rows of hot keys to the extra files of their partition, one after the other. Unit `i`
-/// begins with file `i % K`, so the file of a row depends only on its unit and on the rows before
-/// it in that unit.
+/// begins with file `i % K`. So the file of a row depends only on its unit and on the earlier rows
+/// of that unit.
 pub(super) struct HotTurns<'a> {
     files: &'a HotFiles,
     hasher: KeyHasher,

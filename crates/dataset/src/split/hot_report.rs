@@ -15,9 +15,8 @@ use crate::{
     placement::KeyHasher,
 };
 
-/// Of this many consecutive rows of a unit, one is counted. It is chosen pseudo-randomly by
-/// position, so patterns in the data do not matter, and a run over the same input counts the same
-/// rows.
+/// One row of this many consecutive rows of a unit is counted. It is chosen pseudo-randomly by
+/// position, so patterns in the data do not matter. A run over the same input counts the same rows.
 const EVERY: usize = 32;
 
 /// One worker's counts.

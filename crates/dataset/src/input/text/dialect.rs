@@ -41,8 +41,8 @@ impl Dialect {
         Ok(Self { delimiter, quote, null })
     }
 
-    /// Switches to another delimiter, if this one finds a single name in the first line, and the
-    /// other divides every line into the same number of fields.
+    /// Switches to another delimiter if this one finds a single name in the first line. The other
+    /// one must divide each of the first lines into the same number of fields.
     pub(super) fn sniff(&mut self, head: &Head) {
         let first = |dialect: &Self| head.records(dialect.syntax()).next().map(|record| dialect.fields(record).len());
         let columns = |dialect: &Self| {
