@@ -1,5 +1,5 @@
-//! A text of everything that decides about the rows and units of a dataset: equal for equal
-//! datasets, and the same from one version of this crate to the next.
+//! A text of everything that determines the rows and units of a dataset: equal for equal datasets,
+//! and the same from one version of this crate to the next.
 
 use std::hash::Hasher;
 

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::error::DatasetError;
 
-/// The folder name that stands for null.
+/// The folder name for null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// A column that a folder name gives, and its value; `None` is null.
@@ -77,8 +77,8 @@ pub(super) fn with_columns(
     files.iter().zip(sources).map(with_column).collect()
 }
 
-/// Returns the type of a column in the folders of all files. Unless one is given, it is integer or
-/// date if all values fit, and otherwise text.
+/// Returns the type of a column in the folders of all files. If none is given, it is integer or
+/// date if all values fit, otherwise text.
 fn column_type(files: &[InputFile], column: &str, options: &InputOptions) -> DataType {
     if let Some(given) = options.types.of(column) {
         return given;

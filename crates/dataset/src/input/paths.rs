@@ -204,8 +204,7 @@ impl Search {
     }
 }
 
-/// Returns the manifest of a folder, if it is a dataset that a run of ours wrote. Its files must
-/// all be there.
+/// Returns the manifest of a folder, if it is a dataset. All of the dataset's files must exist.
 fn check_whole(folder: &Path, shown: &str) -> Result<Option<Manifest>, DatasetError> {
     if is_unfinished(folder) {
         let reason = "the run that writes it has not finished; wait for it, start a split again with `resume`, \

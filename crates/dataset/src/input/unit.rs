@@ -28,7 +28,7 @@ pub struct Unit {
 pub(super) trait Part: Send + Sync {
     /// Returns the file's path.
     fn path(&self) -> &str;
-    /// Returns about the number of the part's bytes in the file; 0 if unknown.
+    /// Returns the approximate size of the part in the file, in bytes; 0 if unknown.
     fn bytes(&self) -> u64;
     /// Returns the number of rows, if the file states it without being read.
     fn rows(&self) -> Option<u64> {
@@ -90,7 +90,7 @@ impl Unit {
         self.part.path()
     }
 
-    /// Returns about the number of the unit's bytes in the file; 0 if unknown.
+    /// Returns the approximate size of the unit in the file, in bytes; 0 if unknown.
     pub fn bytes(&self) -> u64 {
         self.part.bytes()
     }

@@ -99,8 +99,8 @@ pub(super) fn begin(
     Ok(Begun::Adding(base, None))
 }
 
-/// Leaves the folder of a dataset to which nothing is added. An unfinished append stays, with
-/// everything hidden, so that it can be resumed. Otherwise everything hidden is removed.
+/// Leaves the folder of a dataset to which nothing is added. An unfinished append stays, with all
+/// hidden files, so that it can be resumed. Otherwise all hidden files are removed.
 pub(super) fn leave(folder: &Folder, base: &Manifest) -> Result<(), OutputError> {
     if unfinished(folder, base).is_some() {
         return Ok(());
@@ -196,8 +196,8 @@ fn hashed_as(place: usize, of: &DataType) -> &DataType {
     }
 }
 
-/// Returns the first difference between the columns of a run and those of a dataset. Whether they
-/// may be null does not count.
+/// Returns the first difference between the columns of a run and those of a dataset. Nullability is
+/// not compared.
 fn mismatch(now: &[ColumnEntry], there: &[ColumnEntry]) -> Option<String> {
     for (place, there) in there.iter().enumerate() {
         let Some(now) = now.get(place) else {

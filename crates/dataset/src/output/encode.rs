@@ -67,7 +67,7 @@ impl Encoder {
         }
     }
 
-    /// Returns about the number of bytes that the file would have if it ended here.
+    /// Returns the approximate size in bytes that the file would have if it ended here.
     pub(crate) fn size_estimate(&self) -> u64 {
         match self {
             Self::Parquet(writer) => (writer.bytes_written() + writer.in_progress_size()) as u64,
@@ -107,7 +107,7 @@ impl Encoder {
     }
 }
 
-/// About the memory of a column's metadata, of a closed row group.
+/// The approximate memory of the metadata of one column in a closed row group.
 const COLUMN_METADATA_BYTES: usize = 512;
 
 /// Returns the memory of the metadata of closed row groups, which is kept until the footer is

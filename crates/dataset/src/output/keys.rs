@@ -110,8 +110,8 @@ fn is_less(a: &ArrayRef, b: &ArrayRef) -> Result<bool, ArrowError> {
     Ok(make_comparator(a, b, SortOptions::default())?(0, 0).is_lt())
 }
 
-/// Returns the first value as text. Dates and times that no calendar has, often an "infinity",
-/// become the numbers that they are stored as.
+/// Returns the first value as text. Dates and times outside the calendar's range, often an
+/// "infinity", become the numbers that they are stored as.
 pub(crate) fn value_text(one: &ArrayRef) -> Option<String> {
     // Otherwise, the text of an error within a nested value would be taken for the value's.
     let options = FormatOptions::default().with_null("null").with_display_error(false);

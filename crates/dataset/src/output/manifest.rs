@@ -138,8 +138,8 @@ pub struct FileEntry {
 }
 
 /// The range of a key column in a file, as text. A date or time that cannot be written as one is
-/// the number that Arrow stores: 2147483647 for the last `Date32`. That happens if no calendar has
-/// it, or its time zone is unknown.
+/// the number that Arrow stores: 2147483647 for the last `Date32`. That happens if it is outside
+/// the calendar's range, or its time zone is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyEntry {
     /// The column's name.

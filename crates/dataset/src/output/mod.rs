@@ -66,7 +66,7 @@ use slot::{Common, SlotWriter};
 use crate::input::BadRow;
 
 /// The number of finished slots that are published together, so that the journal and the folder are
-/// written to disk once for many.
+/// synced to disk once for many.
 const PUBLISH_SLOTS: usize = 64;
 /// Slots with this many bytes are published without waiting for more.
 const PUBLISH_BYTES: u64 = 64 << 20;
@@ -155,7 +155,7 @@ impl Output {
         self.folder.work_path(name)
     }
 
-    /// Publishes the slots that wait, and writes the manifest. All slots must be finished.
+    /// Publishes the waiting slots, and writes the manifest. All slots must be finished.
     pub(crate) fn complete(self, rows_bad: u64, hot_keys: Vec<HotKeyEntry>) -> Result<Manifest, OutputError> {
         let mut finished = self.finished.into_inner().unwrap_or_else(PoisonError::into_inner);
         finished.publish(&self.folder, self.base.is_some())?;
@@ -196,8 +196,8 @@ impl Output {
         Ok(manifest)
     }
 
-    /// Gives up: publishes what is finished, and removes the rest, also what could not get its
-    /// name. The journal stays if it lists any slot.
+    /// Gives up: publishes what is finished, and removes the rest, including files that could not
+    /// get their names. The journal stays if it lists any slot.
     pub(crate) fn abandon(self) -> Result<(), OutputError> {
         drop(self.writers);
         let mut finished = self.finished.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -225,7 +225,7 @@ impl Output {
 }
 
 impl Finished {
-    /// Publishes the entries that wait: first in the journal, then by name, so that a file under a
+    /// Publishes the waiting entries: first in the journal, then by name, so that a file under a
     /// final name is always known. The files of a run that appends get their names when all are
     /// complete.
     fn publish(&mut self, folder: &Folder, appends: bool) -> Result<(), OutputError> {

@@ -39,7 +39,7 @@ pub struct OutputOptions {
     /// The size of the pages of page files in bytes: a multiple of 4 KiB from 4 KiB to 64 MiB. A
     /// row must fit on a page.
     pub page_bytes: usize,
-    /// Whether files are written to disk before they get their final names, so that they survive a
+    /// Whether files are synced to disk before they get their final names, so that they survive a
     /// power failure. Otherwise a run that resumes detects damaged files by their checksums.
     pub sync: bool,
     /// What to do if the folder has a dataset.
@@ -69,8 +69,8 @@ pub enum Existing {
     /// It is an error.
     #[default]
     Refuse,
-    /// The dataset's files are removed. Other files in the folder are an error, and nothing is
-    /// removed.
+    /// The dataset's files are removed. If the folder has other files, that is an error, and
+    /// nothing is removed.
     Overwrite,
     /// Finished partitions are kept, if they are of the same job and whole. An unfinished append to
     /// a finished dataset stays as it is.

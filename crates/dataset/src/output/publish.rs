@@ -1,5 +1,5 @@
 //! A folder in which files appear under their final names only when they are complete and, if asked
-//! for, on disk.
+//! for, synced to disk.
 //!
 //! ```text
 //! DIR/.annulus/lock             held while a run uses DIR
@@ -39,7 +39,7 @@ pub(crate) struct Folder {
     dir: PathBuf,
     hidden: PathBuf,
     work: PathBuf,
-    /// Whether files and names are written to disk, and not just given to the system.
+    /// Whether files and names are synced to disk, and not only written to the system's cache.
     sync: bool,
     /// Whether the folder existed before any run used it.
     was_there: bool,
@@ -87,12 +87,12 @@ impl Folder {
         journal_path(&self.dir)
     }
 
-    /// Returns whether files are written to disk.
+    /// Returns whether files are synced to disk.
     pub(super) fn syncs(&self) -> bool {
         self.sync
     }
 
-    /// Writes the names of hidden files to disk, if asked for.
+    /// Syncs the names of hidden files to disk, if asked for.
     pub(super) fn sync_hidden(&self) -> Result<(), OutputError> {
         self.sync_names(&self.hidden)
     }

@@ -13,9 +13,9 @@ use arrow::{
 
 use super::{keys::value_text, slot::Slot};
 
-/// The name that stands for null.
+/// The folder name for null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
-/// The name of a text that equals [`NULL`], which has to differ from it.
+/// The folder name for a text that equals [`NULL`]; it must differ from that of null.
 const NULL_AS_TEXT: &str = "%5F_HIVE_DEFAULT_PARTITION__";
 
 /// Determines the folder of a row.
@@ -97,7 +97,7 @@ fn value(one: &ArrayRef) -> String {
         .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
         .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"));
     let shown = ArrayFormatter::try_new(one, &options).and_then(|shown| shown.value(0).try_to_string());
-    // A date or time that no calendar has is written as a number.
+    // A date or time outside the calendar's range is written as a number.
     let text = shown.ok().or_else(|| value_text(one)).unwrap_or_default();
     if text == NULL { NULL_AS_TEXT.to_owned() } else { escaped(&text) }
 }

@@ -47,8 +47,7 @@ impl WorkFile {
         self.bytes
     }
 
-    /// Ends the file, and waits until it is on disk if asked for. Nothing may be written
-    /// afterwards.
+    /// Ends the file, and syncs it to disk if asked for. Nothing may be written afterwards.
     pub(crate) fn seal(&mut self) -> Result<Sealed, OutputError> {
         if self.sync {
             self.file.sync_all().map_err(OutputError::io("write", &self.path))?;

@@ -120,10 +120,10 @@ impl Ranges {
 /// size. They come from a bounded sample of keys that is spread over the dataset's units. The same
 /// dataset gives the same points.
 ///
-/// About 64 keys are sampled for each partition, but at least 16,384 and at most 2^20. With s keys
-/// in a range, its share of the rows is off by about `1 / sqrt(s)` of itself. If the rows are in
-/// the keys' order and not all units are sampled, it is off by up to two sampled units more. If few
-/// keys have most rows, there are fewer points, because rows of one key stay together.
+/// At least 16,384 keys are sampled, and at least 64 for each partition, up to about a million.
+/// With s keys in a range, its share of the rows is off by about `1 / sqrt(s)` of itself. If the
+/// rows are in the keys' order and not all units are sampled, it is off by up to two sampled units
+/// more. If few keys have most rows, there are fewer points, because rows of one key stay together.
 ///
 /// # Errors
 /// If the dataset can be read only once, is damaged, or its keys cannot be ordered.

@@ -15,7 +15,7 @@ use crate::{
     placement::KeyHasher,
 };
 
-/// One row of this many consecutive rows of a unit is counted. It is chosen pseudo-randomly by
+/// One of this many consecutive rows of a unit is counted. It is chosen pseudo-randomly by
 /// position, so patterns in the data do not matter. A run over the same input counts the same rows.
 const EVERY: usize = 32;
 

@@ -85,7 +85,7 @@ struct OutState {
 }
 
 impl Spill {
-    /// Returns the least memory, in bytes, that the pages and the workers' buffers take.
+    /// Returns the least memory, in bytes, that pages and workers' buffers take.
     pub(super) fn least_bytes(slots: usize, workers: usize) -> usize {
         (slots + PAGES_PER_WORKER * workers) * MIN_PAGE_BYTES + workers * variable_writer_bytes(slots)
     }

@@ -332,7 +332,7 @@ fn bad_rows_of_each_run_are_kept() {
     let quarantined: Vec<String> = visible(&dir).into_iter().filter(|name| name.starts_with("quarantine")).collect();
     assert_eq!(quarantined, ["quarantine.append-1.jsonl", "quarantine.append-2.jsonl", "quarantine.jsonl"]);
     check_verified(&dir);
-    assert_eq!(rows_read(&dir).len(), 6, "they are no rows of the dataset");
+    assert_eq!(rows_read(&dir).len(), 6, "bad rows are not part of the dataset");
 }
 
 /// The number of all batches of a run, and most of its 90 files.

@@ -282,7 +282,7 @@ pub fn check_unfinished(dir: &Path) {
     let names = if dir.exists() { visible(dir) } else { vec![] };
     let recorded = journal(dir);
     for name in &names {
-        check_file(dir, recorded.get(name).unwrap_or_else(|| panic!("{name} is in no journal")));
+        check_file(dir, recorded.get(name).unwrap_or_else(|| panic!("{name} is not in the journal")));
     }
 }
 

@@ -71,13 +71,13 @@ impl Borders {
         self.body_bytes().div_ceil(self.unit_bytes) as usize
     }
 
-    /// Returns about the number of bytes of a unit: the distance between borders if records were
+    /// Returns the approximate size of a unit in bytes: the distance of its borders if records were
     /// short.
     pub(super) fn bytes(&self, unit: usize) -> u64 {
         self.unit_bytes.min(self.body_bytes().saturating_sub(unit as u64 * self.unit_bytes))
     }
 
-    /// Returns the bytes of a unit.
+    /// Returns the range of a unit.
     pub(super) fn range(&self, unit: usize) -> Result<Range, DatasetError> {
         let pass = &mut *self.pass.lock();
         let Border { offset: start, line } = self.border(pass, unit)?;

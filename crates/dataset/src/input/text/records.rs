@@ -57,8 +57,8 @@ impl Scanner {
         matches!(self.state, State::Quoted | State::Value(_) | State::Text(_) | State::Escape(_))
     }
 
-    /// Returns how many bytes at the beginning of `bytes`, which are between records, are not part
-    /// of a record.
+    /// Returns the number of bytes at the beginning of `bytes` that are not part of a record.
+    /// `bytes` must begin between records.
     pub(super) fn blanks(&self, bytes: &[u8]) -> usize {
         bytes.iter().position(|byte| !self.is_blank(*byte)).unwrap_or(bytes.len())
     }
