@@ -135,7 +135,7 @@ fn standard_input_is_an_arrow_stream() {
     for other in ["id,text\n1,one\n", "ARROW1\0\0 and so on"] {
         fs::write(&path, other).expect("written");
         let failed = Annulus::new(cut).at(folder.path()).reads(&path).fails();
-        assert!(failed.stderr.contains("is no Arrow IPC stream"), "{}", failed.stderr);
+        assert!(failed.stderr.contains("is not an Arrow IPC stream"), "{}", failed.stderr);
     }
 }
 

@@ -1,4 +1,4 @@
-//! DataFusion as the test files know it.
+//! DataFusion as the test files expect it.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use datafusion_sqllogictest::{DFColumnType, DFOutput, DFSqlLogicTestError, DataFusion};
 use sqllogictest::{AsyncDB, DBOutput};
 
-/// DataFusion, but the folder in which it runs reads as the one in which the files were written.
+/// DataFusion, whose output names the current folder as the one in which the files were written.
 pub struct Engine(pub DataFusion);
 
-/// What the files call the folder that they run in.
+/// The files' name for the folder in which they run.
 const HOME: &str = "WORKSPACE_ROOT/datafusion/sqllogictest";
 
 #[async_trait]
@@ -19,7 +19,7 @@ impl AsyncDB for Engine {
 
     async fn run(&mut self, sql: &str) -> Result<DFOutput, Self::Error> {
         let mut output = self.0.run(sql).await?;
-        // Plans name files from the root on, without its slash.
+        // Plans name files by their path from the root, without the first slash.
         let here = std::env::current_dir().unwrap_or_default();
         let here = here.to_string_lossy();
         let here = here.trim_start_matches('/');

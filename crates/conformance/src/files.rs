@@ -1,4 +1,4 @@
-//! Where the test files are, and a copy of them to run in.
+//! Finds the test files, and copies them to a folder in which they can run.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 const PACKAGE: &str = "datafusion-sqllogictest";
 const TESTS: &str = "test_files";
 
-/// The folder of the package that ships the files, as cargo resolved it for this workspace.
+/// Returns the folder of the package that ships the files, as cargo resolved it for this workspace.
 pub fn package() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
@@ -31,7 +31,7 @@ pub fn package() -> Result<PathBuf> {
         .with_context(|| format!("{PACKAGE} is not among this workspace's packages"))
 }
 
-/// A copy of the package's files that may be written to; gone when dropped.
+/// Returns a writable copy of the package's files, which is removed on drop.
 pub fn copy(package: &Path) -> Result<TempDir> {
     let copy = tempfile::tempdir()?;
     for folder in [TESTS, "data"] {
@@ -45,8 +45,8 @@ pub fn copy(package: &Path) -> Result<TempDir> {
     Ok(copy)
 }
 
-/// The test files in the working directory, relative to their folder, that contain one of `filters`
-/// in their path (all if there is none), in order.
+/// Returns the test files in the working directory, in order, relative to their folder. Only files
+/// whose path contains one of `filters` are chosen, or all if there are no filters.
 pub fn choose(filters: &[String], only_repartition: bool) -> Result<Vec<PathBuf>> {
     let mut chosen = vec![];
     for path in read_dir_recursive(TESTS)? {
@@ -65,7 +65,7 @@ pub fn choose(filters: &[String], only_repartition: bool) -> Result<Vec<PathBuf>
     Ok(chosen)
 }
 
-/// The path of a test file from the working directory.
+/// Returns the path of a test file from the working directory.
 pub fn path(relative: &Path) -> PathBuf {
     Path::new(TESTS).join(relative)
 }

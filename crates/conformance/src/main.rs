@@ -1,4 +1,4 @@
-//! DataFusion's own SQL logic tests, run on stock DataFusion and on Annulus; every file must get
+//! Runs DataFusion's own SQL logic tests on stock DataFusion and on Annulus. Every file must get
 //! the same verdict.
 #![forbid(unsafe_code)]
 
@@ -56,7 +56,7 @@ fn main() -> Result<ExitCode> {
 
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = runtime.block_on(compare(&args, chosen))?;
-    // A file that ran out of time may have left work behind; nothing waits for it.
+    // A file that timed out may have left work behind, which is not awaited.
     runtime.shutdown_background();
     Ok(if report.differing() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -69,11 +69,11 @@ async fn compare(args: &Args, chosen: Vec<PathBuf>) -> Result<Report> {
     let replaced = Replaced::default();
 
     let mut report = Report::default();
-    // The two runs of a file follow each other, because they share its scratch folder.
+    // The two runs of a file are sequential, because they share its scratch folder.
     let mut runs = stream::iter(chosen)
         .map(|file| {
             let replaced = replaced.clone();
-            // A task each: much of a file is planning, which one thread does.
+            // Each file has a task: much of its time is planning, which takes one thread.
             tokio::spawn(async move {
                 let stock = verdict::run(&file, None, limit).await;
                 let annulus = verdict::run(&file, Some(replaced), limit).await;

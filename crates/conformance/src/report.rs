@@ -1,4 +1,4 @@
-//! What is printed.
+//! The output of the program.
 
 use std::{fmt, path::Path};
 
@@ -6,18 +6,18 @@ use serde_json::json;
 
 use crate::verdict::Verdict;
 
-/// Counts of files.
+/// Counts of files by verdict.
 #[derive(Default)]
 pub struct Report {
     same: usize,
     passed: usize,
-    /// Files in which stock alone failed something.
+    /// The number of files with failures on stock only.
     better: usize,
     differing: usize,
 }
 
 impl Report {
-    /// Counts a file, and prints it if its verdicts differ; as JSON always.
+    /// Counts a file, and prints it if its verdicts differ. JSON is always printed.
     pub fn add(&mut self, file: &Path, stock: &Verdict, annulus: &Verdict, as_json: bool) {
         let same = stock == annulus;
         let better = annulus.is_better_than(stock);
@@ -40,7 +40,7 @@ impl Report {
         }
     }
 
-    /// Files whose verdicts differ, but for those in which stock alone failed something.
+    /// Returns the number of files whose verdicts differ, except those with failures on stock only.
     pub fn differing(&self) -> usize {
         self.differing
     }

@@ -20,25 +20,25 @@ use datafusion::{
     prelude::SessionContext,
 };
 
-/// How many repartitions were planned through the exchange; clones count together.
+/// The number of repartitions that were planned through the exchange. Clones share the count.
 #[derive(Clone, Debug, Default)]
 pub struct Replaced(Arc<AtomicUsize>);
 
 impl Replaced {
-    /// The count so far.
+    /// Returns the current count.
     pub fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A copy of `session`, with the exchange if `replaced` is to count its uses.
+/// Returns a copy of `session`, with the exchange if `replaced` is to count its uses.
 ///
-/// The files print the list of rules and that of settings, so here the rule hides under the last
+/// The files print the lists of rules and of settings. So here the rule is hidden under the last
 /// rule's name, and has no settings.
 pub fn rebuild(session: &SessionContext, replaced: Option<Replaced>) -> SessionContext {
     let state = session.state();
-    // A rebuilt session registers its functions in any order, and where one's alias is another's name
-    // the last one wins. Those that have lost a name go first, and so lose it again.
+    // A rebuilt session registers its functions in any order. If one's alias is another's name, the
+    // last one wins. Functions that have lost a name are registered first, and so lose it again.
     let known = state.scalar_functions().clone();
     let keeps = |name: &str, of: &ScalarUDF| known.get(name).is_none_or(|winner| **winner == *of);
     let keeps_all = |of: &ScalarUDF| keeps(of.name(), of) && of.aliases().iter().all(|alias| keeps(alias, of));

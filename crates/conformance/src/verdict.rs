@@ -1,4 +1,4 @@
-//! One run of one file.
+//! Runs one file once.
 
 use std::{
     fmt,
@@ -20,23 +20,23 @@ use crate::{
     session::{Replaced, rebuild},
 };
 
-/// How a file fared.
+/// The result of running a file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It cannot be run as this program was built.
+    /// This build of the program cannot run the file.
     Skipped,
-    /// Every record did what the file says.
+    /// Every record had the expected result.
     Passed,
-    /// Some did not, and this is what they did.
+    /// Some records failed, with these errors.
     Failed(Vec<String>),
     /// The test or the engine panicked.
     Panicked(String),
-    /// It was not done in time.
+    /// The run exceeded its time limit.
     TimedOut,
 }
 
 impl Verdict {
-    /// One word.
+    /// Returns the verdict in a word or two.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Skipped => "skipped",
@@ -47,8 +47,8 @@ impl Verdict {
         }
     }
 
-    /// Whether all that failed here failed in `other`, too, and something else besides: under a
-    /// memory limit that is nearly too low, a file does not always fare the same.
+    /// Returns whether every failure here also occurred in `other`, which had further failures.
+    /// Under a memory limit that is nearly too low, the results of a file can vary.
     pub fn is_better_than(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Passed, Self::Failed(_) | Self::Panicked(_) | Self::TimedOut) => true,
@@ -59,7 +59,7 @@ impl Verdict {
         }
     }
 
-    /// What failed here but not in `other`, or else all in short.
+    /// Returns the failures here that did not occur in `other`; for other verdicts, a summary.
     pub fn beside(&self, other: &Self) -> String {
         let (Self::Failed(ours), Self::Failed(theirs)) = (self, other) else { return self.to_string() };
         let only_here = ours.iter().filter(|error| !theirs.contains(error)).cloned().collect::<Vec<_>>();
@@ -77,7 +77,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Runs a file in a task of its own, on the exchange if `replaced` is to count its uses.
+/// Runs a file in a separate task, on the exchange if `replaced` is to count its uses.
 pub async fn run(relative: &Path, replaced: Option<Replaced>, limit: Duration) -> Verdict {
     let mut task = tokio::spawn(judge(relative.to_owned(), replaced));
     match tokio::time::timeout(limit, &mut task).await {
@@ -90,7 +90,7 @@ pub async fn run(relative: &Path, replaced: Option<Replaced>, limit: Duration) -
     }
 }
 
-/// What a task panicked with.
+/// Returns the message of a task's panic.
 fn message(failed: JoinError) -> String {
     let Ok(payload) = failed.try_into_panic() else { return "the task was cancelled".into() };
     let text = payload.downcast_ref::<&str>().map(ToString::to_string);

@@ -1,5 +1,5 @@
-//! DataFusion's own logic tests whose text shows a repartition: the exchange gives each the verdict
-//! that stock gives.
+//! For DataFusion's own logic tests that show a repartition, the exchange gets the same verdict as
+//! stock DataFusion.
 
 use std::process::Command;
 

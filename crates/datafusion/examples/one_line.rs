@@ -1,5 +1,5 @@
-//! A DataFusion session on the Annulus exchange. Prints a plan, runs the query, and reports what
-//! its exchanges did: `cargo run -p annulus-datafusion --example one_line`
+//! A DataFusion session on the Annulus exchange. It prints a plan, runs the query, and reports on
+//! the plan's exchanges: `cargo run -p annulus-datafusion --example one_line`
 
 use annulus_datafusion::{SessionStateBuilderExt, exchange_report};
 use datafusion::{

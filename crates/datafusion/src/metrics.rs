@@ -50,7 +50,7 @@ impl NodeMetrics {
 }
 
 /// The counters of an exchange, summed over its handles. Producers and consumers count their
-/// synchronisation apart: the cost of sending a batch is that of the producers.
+/// synchronisation separately: the cost of sending a batch is that of the producers.
 #[derive(Clone, Debug)]
 pub(crate) struct ExchangeMetrics {
     bytes_copied: Count,
@@ -91,12 +91,12 @@ impl ExchangeMetrics {
         }
     }
 
-    /// Adds what a producer has counted since `seen`, and sets `seen` to `now`.
+    /// Adds the counts of a producer since `seen`, and sets `seen` to `now`.
     pub(crate) fn record_producer(&self, now: ExchangeStats, seen: &mut ExchangeStats) {
         self.record(&self.producers, now, seen);
     }
 
-    /// Adds what a consumer has counted.
+    /// Adds the counts of a consumer.
     pub(crate) fn record_consumer(&self, stats: ExchangeStats) {
         self.record(&self.consumers, stats, &mut ExchangeStats::default());
     }

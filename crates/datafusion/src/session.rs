@@ -29,8 +29,8 @@ pub trait SessionStateBuilderExt {
     /// Adds the options (`annulus.*`) and the rule that replaces hash repartitions by the exchange.
     ///
     /// Call it after `with_config` and `with_physical_optimizer_rules`, which replace what it
-    /// edits. It keeps options and a rule that are installed already, so an existing session
-    /// may be rebuilt with it.
+    /// edits. It keeps options and a rule that are installed already, so an existing session can be
+    /// rebuilt with it.
     #[must_use]
     fn with_annulus(self) -> Self;
 }

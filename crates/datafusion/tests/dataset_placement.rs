@@ -1,4 +1,4 @@
-//! A dataset's rows are placed where the engine's operator puts them.
+//! A dataset's rows are placed where DataFusion's operator places them.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use datafusion::{
 
 const ROWS: i64 = 1000;
 
-/// Every fifth is null.
+/// Returns values of which every fifth is null.
 fn nullable<T>(make: impl Fn(i64) -> T) -> impl Iterator<Item = Option<T>> {
     (0..ROWS).map(move |row| (row % 5 != 3).then(|| make(row)))
 }
@@ -87,7 +87,7 @@ fn texts_and_bytes_can_be_hashed_as_the_engine_reads_them_from_parquet() {
     }
 }
 
-/// The engine, with its default options, reads from each partition's file the keys that it would
+/// With its default options, DataFusion reads those keys from each partition's file that it would
 /// send there itself.
 #[tokio::test]
 async fn the_engine_finds_each_partitions_keys_in_its_file() {

@@ -1,4 +1,4 @@
-//! How executions end: well, early, with an error, or under a memory limit.
+//! How executions end: normally, early, with an error, or under a memory limit.
 
 mod common;
 
@@ -95,7 +95,7 @@ async fn dropping_the_last_stream_stops_the_inputs_though_the_plan_lives() {
     let first = within("a row before the inputs hang", streams[0].next()).await;
     assert!(first.unwrap().unwrap().num_rows() > 0);
     drop(streams);
-    // Of the count, one is ours and three are the plan's.
+    // One of the counted references is ours, and three are the plan's.
     eventually("the inputs are dropped", || Arc::strong_count(&alive) == 4).await;
     drop(ours);
 }
@@ -200,7 +200,7 @@ async fn a_slow_consumer_gets_its_rows_in_order_and_holds_nobody_up_on(path: Pat
 
 #[tokio::test]
 async fn a_dropped_partition_gives_up_its_files_at_once() {
-    // All rows have one key, and so go to one partition.
+    // All rows have one key, and so one partition.
     let one = |index: i64| batch(0, 1009 * 2).slice((index % 2) as usize * 1009, 1);
     let steps = (0..50).map(|index| Step::Batch(one(index))).chain([Step::Hang]).collect::<Vec<_>>();
     let placed = stock(scripted(vec![vec![steps[0].clone()]]).0, 2);
@@ -231,8 +231,8 @@ async fn the_overflow_limit_spills_where_the_pool_would_not() {
         within("a partition alone", collect(ours.execute(partition, Arc::clone(&context)).unwrap())).await.unwrap();
     }
     assert!(ours.metrics().unwrap().spilled_rows().unwrap() > 0);
-    // Within the bound of the exchange memory is used: two open chunks, four queued, and those that
-    // four claims close.
+    // Memory up to the exchange's bound is used: two open chunks, four queued chunks, and those
+    // that four claims close.
     let chunk = 64 * (1 << 10) / 50;
     assert!(exchange_report(&(ours as _)).peak_bytes <= 10 * chunk);
 }

@@ -1,4 +1,4 @@
-//! Rows land where the stock operator puts them.
+//! Rows are placed where the stock operator places them.
 
 mod common;
 
@@ -26,7 +26,7 @@ use datafusion::{
 
 const ROWS: i64 = 500;
 
-/// Every fifth is null.
+/// Returns values of which every fifth is null.
 fn nullable<T>(make: impl Fn(i64) -> T) -> impl Iterator<Item = Option<T>> {
     (0..ROWS).map(move |row| (row % 5 != 3).then(|| make(row)))
 }
@@ -57,7 +57,7 @@ fn key_columns() -> Vec<ArrayRef> {
     ]
 }
 
-/// Three partitions of three batches each, one of them sliced, one empty.
+/// Returns three partitions of three batches each, one of them sliced and one empty.
 fn source(keys: &ArrayRef) -> Arc<dyn ExecutionPlan> {
     let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
     let fields = vec![Field::new("k", keys.data_type().clone(), true), Field::new("v", DataType::Int64, false)];

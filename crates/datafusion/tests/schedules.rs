@@ -1,5 +1,5 @@
-//! Random schedules of polls and drops over inputs that yield, end, fail, panic or hang: whatever
-//! happens, nothing is left behind, and if nothing went wrong no row is missing.
+//! Random schedules of polls and drops over inputs that yield, end, fail, panic or hang. In every
+//! case nothing is left behind, and no row is missing unless an input failed.
 
 mod common;
 
@@ -14,7 +14,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 const SCHEDULES: u64 = 1_200;
 
-/// What a schedule is about to do to its inputs.
+/// The inputs of a schedule.
 #[derive(Default)]
 struct Inputs {
     scripts: Vec<Vec<Step>>,
@@ -47,7 +47,7 @@ fn inputs(random: &mut StdRng) -> Inputs {
     inputs
 }
 
-/// What came out of the streams.
+/// The results of the streams.
 struct Outcome {
     rows: usize,
     failed: bool,

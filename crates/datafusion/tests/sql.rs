@@ -1,4 +1,4 @@
-//! The operator in queries: plans, options, and answers that are the stock operator's.
+//! The operator in queries: plans, options, and the same answers as the stock operator's.
 
 mod common;
 mod tpch;
@@ -39,7 +39,7 @@ fn annulus(config: SessionConfig) -> SessionContext {
     SessionContext::new_with_state(state)
 }
 
-/// A session with tables `t` and `u` of columns `k` and `v`, four partitions each.
+/// Returns a session with tables `t` and `u` of columns `k` and `v`, with four partitions each.
 fn with_tables(session: SessionContext) -> SessionContext {
     // Nullable, because outer joins over declared non-null columns fail on stock DataFusion, too.
     let schema = Arc::new(Schema::new(["k", "v"].map(|name| Field::new(name, DataType::Int64, true)).to_vec()));
@@ -63,7 +63,7 @@ fn text(plan: &Arc<dyn ExecutionPlan>) -> String {
     displayable(plan.as_ref()).indent(false).to_string()
 }
 
-/// How many nodes are ours, and how many a downcast takes for the stock operator.
+/// Returns how many nodes are ours, and how many a downcast takes for the stock operator.
 fn repartitions(plan: &Arc<dyn ExecutionPlan>) -> (usize, usize) {
     let (mut ours, mut stock) = (0, 0);
     plan.apply(|node| {

@@ -18,7 +18,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
-    // Cargo adds one.
+    // Cargo adds one `--bench`.
     let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let (options, inputs) = arguments.split_at(arguments.iter().position(|a| a == "--").ok_or("give -- INPUT...")?);
     let [format, by, into, dir, settings @ ..] = options else { return Err("give FORMAT BY N DIR".into()) };

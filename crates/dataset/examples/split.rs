@@ -1,5 +1,5 @@
-//! Splits a CSV file by a key into Parquet files, appends another one, and prints what the files
-//! hold: `cargo run -p annulus-dataset --example split`
+//! Splits a CSV file by a key into Parquet files, appends another file, and prints the content of
+//! the files: `cargo run -p annulus-dataset --example split`
 
 use std::{error::Error, fs};
 
@@ -10,7 +10,7 @@ fn split_by_city(input: &str, output: OutputOptions) -> Result<Manifest, Box<dyn
     let mut spec = JobSpec::new(vec![input.to_owned()], output);
     spec.by = vec!["city".to_owned()];
     spec.into = Some(3);
-    // A terminal would show the progress, and Ctrl-C cancel the token.
+    // A terminal program would show the progress, and Ctrl-C would cancel the token.
     Ok(split(&spec.plan()?, &Silent, &CancelToken::new())?.manifest)
 }
 

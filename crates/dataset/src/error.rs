@@ -49,7 +49,7 @@ pub enum DatasetError {
         /// What was found, and where.
         reason: String,
     },
-    /// A line cannot be read, and a bad row is an error.
+    /// A line cannot be read, and bad rows are errors.
     #[error(
         "'{file}', line {line}{}: {reason}; correct it{}, or leave such rows out (`on_bad_row` skip, or \
             quarantine in partition)",
@@ -85,7 +85,7 @@ pub enum DatasetError {
         /// The reason, and what to do about it.
         reason: String,
     },
-    /// An option has a value that is not possible.
+    /// An option has an invalid value.
     #[error("`{option}` is {value}: {remedy}")]
     Config {
         /// The option's name.
@@ -108,12 +108,10 @@ pub enum DatasetError {
     #[error(transparent)]
     Pages(#[from] PagesError),
     /// Rows cannot be spilled or read back.
-    #[error(
-        "rows cannot be spilled: {0}; with more memory (`memory_limit`) or fewer partitions (`into`) they need not be"
-    )]
+    #[error("rows cannot be spilled: {0}; allow more memory (`memory_limit`), or use fewer partitions (`into`)")]
     Rows(#[from] CodecError),
     /// The run was cancelled.
-    #[error("the run was cancelled; continue with `resume` if it had finished any partition")]
+    #[error("the run was cancelled; continue with `resume` if any partition was finished")]
     Cancelled,
 }
 
@@ -124,12 +122,12 @@ impl From<Cancelled> for DatasetError {
 }
 
 impl DatasetError {
-    /// For `map_err` behind a call of the operating system.
+    /// Returns a function for `map_err` that wraps an error of the operating system.
     pub(crate) fn io(action: &'static str, path: &str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }
 
-    /// For a file that is not what it should be.
+    /// Returns the error for a file that is damaged or of another format.
     pub(crate) fn corrupt(path: &str, reason: impl ToString) -> Self {
         Self::Corrupt { path: path.to_owned(), reason: reason.to_string() }
     }

@@ -14,31 +14,32 @@ use crate::{
     placement::{KeyHasher, Placement, PlacementSpec, Scratch},
 };
 
-/// The default share of an average partition's rows from which on a key is hot.
+/// The default share of an average partition's rows that makes a key hot.
 pub const DEFAULT_HOT_SHARE: f64 = 0.5;
-/// So few counters are cheap, and so many are the most.
+/// The least number of counters, which is cheap, and the most that memory is spent on.
 const COUNTERS: std::ops::RangeInclusive<usize> = 1 << 11..=1 << 16;
-/// A key's text is kept once it has so many rows: most of the others are gone soon.
+/// The number of rows from which on a key's text is kept. Most keys with fewer soon lose their
+/// counter.
 const NAMED_FROM: u64 = 16;
-/// A longer text is cut, so that memory is bounded.
+/// The length at which a text is cut, so that memory is bounded.
 const TEXT_CHARS: usize = 200;
 
-/// Hot keys of a sample.
+/// The hot keys of a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HotSample {
-    /// Rows of the sample.
+    /// The number of rows in the sample.
     pub rows: u64,
-    /// The keys, with their rows in the sample.
+    /// The keys, with their number of rows in the sample.
     pub keys: Vec<HotKey>,
 }
 
-/// Finds the keys that have at least `share` of the rows of an average partition in a sample of
-/// about `rows` rows of the dataset, by falling number of rows. The same dataset gives the same
-/// keys.
+/// Finds the hot keys in a sample of about `rows` rows of the dataset: those with at least `share`
+/// of the rows of an average partition. They are in descending order of rows. The same dataset
+/// gives the same keys.
 ///
 /// # Errors
-/// If the dataset can be read only once, is damaged, the keys cannot be placed so, or rows are
-/// placed by turns or ranges of keys that cannot be hashed.
+/// If the dataset can be read only once or is damaged, if the keys cannot be placed by `spec`, or
+/// if rows are placed in turn, by value, or by ranges of keys that cannot be hashed.
 pub fn sample_hot_keys(
     dataset: &Dataset,
     spec: &PlacementSpec,
@@ -53,8 +54,9 @@ pub fn sample_hot_keys(
     placement.assign(&sample, &mut Scratch::default(), &mut targets)?;
     let hasher = placement.hasher(&sample.schema(), keys).ok_or_else(|| DatasetError::Config {
         option: "split_hot_keys",
-        value: "asked for where rows are placed by turns".to_owned(),
-        remedy: "partitions are then equal whatever the keys: leave it out, or place by hash or ranges".to_owned(),
+        value: "given where rows are placed in turn".to_owned(),
+        remedy: "partitions then have the same size whatever the keys; leave it out, or place by hash or ranges"
+            .to_owned(),
     })?;
     let mut hashes = vec![];
     hasher.hash(&sample, &mut hashes)?;
@@ -64,33 +66,34 @@ pub fn sample_hot_keys(
     Ok(HotSample { rows, keys: counts.report(hot_from(rows, partitions, share)) })
 }
 
-/// The least number of rows of a hot key: `share` of an average partition's.
+/// Returns the least number of rows of a hot key: `share` of an average partition's.
 pub(crate) fn hot_from(rows: u64, partitions: usize, share: f64) -> u64 {
     (share * rows as f64 / partitions as f64).ceil() as u64
 }
 
-/// Counters that find hot keys with at most a quarter of their least number of rows missing; fewer
-/// if that would be too many.
+/// Returns the number of counters, within [`COUNTERS`]. Unless it is limited, a hot key's count is
+/// too low by at most a quarter of a hot key's least number of rows.
 pub(crate) fn counters(partitions: usize, share: f64) -> usize {
     ((8.0 * partitions as f64 / share) as usize).clamp(*COUNTERS.start(), *COUNTERS.end())
 }
 
-/// Counts rows by key, exactly for keys with many rows but for a bound: the Misra-Gries summary in
-/// the form of Anderson et al., *A High-Performance Algorithm for Identifying Frequent Items in
-/// Data Streams* (IMC 2017). When all counters are taken, the median of their counts is subtracted
-/// from all, and those that are used up are free again. O(1) a row, amortised.
+/// Counts rows by key. Counts of keys with many rows are exact up to a bound. This is the
+/// Misra-Gries summary in the form of Anderson et al., *A High-Performance Algorithm for
+/// Identifying Frequent Items in Data Streams* (IMC 2017). When all counters are taken, the median
+/// of their counts is subtracted from all. Counters that reach zero are free again. O(1) a row,
+/// amortised.
 ///
-/// Keys are told apart by their 64-bit hash. One for each thread; [`merge`](Self::merge) them at
-/// the end.
+/// Keys are distinguished by their 64-bit hash. Each thread has its own; [`merge`](Self::merge)
+/// them at the end.
 #[derive(Debug)]
 pub struct HotKeys {
     columns: Vec<usize>,
     capacity: usize,
     counts: HashMap<u64, Counter, RandomState>,
-    /// Of keys that have counters.
+    /// The texts of keys that have counters.
     texts: HashMap<u64, Box<str>>,
-    /// What was subtracted from every counter: a key has at most so many rows more than its counter
-    /// says.
+    /// The sum of what was subtracted from every counter. A key has at most this many rows more
+    /// than its counter shows.
     subtracted: u64,
     rows: u64,
 }
@@ -104,21 +107,21 @@ struct Counter {
 /// A key with many rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HotKey {
-    /// Its hash.
+    /// The key's hash.
     pub hash: u64,
-    /// Its partition.
+    /// The key's partition.
     pub partition: Target,
-    /// Its columns' values, as people read them; cut after 200 characters.
+    /// The values of the key's columns as text, cut after 200 characters.
     pub text: String,
-    /// The least number of its rows.
+    /// The least number of rows that the key has.
     pub rows_min: u64,
-    /// The greatest number of its rows.
+    /// The greatest number of rows that the key can have.
     pub rows_max: u64,
 }
 
 impl HotKeys {
-    /// For keys that `hasher` hashes, with `counters` counters (at least 2). What it counts for a
-    /// key is at most `2 * rows / counters` below the truth, and never above it.
+    /// Returns a summary for keys that `hasher` hashes, with `counters` counters (at least 2). Its
+    /// count of a key is at most `2 * rows / counters` below the truth, and never above it.
     pub fn new(hasher: &KeyHasher, counters: usize) -> Self {
         let capacity = counters.max(2);
         Self {
@@ -131,8 +134,8 @@ impl HotKeys {
         }
     }
 
-    /// Counts the rows of a batch, with the hashes of their keys and their partitions; as many of
-    /// each.
+    /// Counts the rows of a batch. `hashes` and `partitions` have one element for each row: the
+    /// hash of its key, and its partition.
     pub fn observe(&mut self, batch: &RecordBatch, hashes: &[u64], partitions: &[Target]) {
         for (row, (&hash, &partition)) in hashes.iter().zip(partitions).enumerate() {
             let counter = self.counts.entry(hash).or_insert(Counter { rows: 0, partition });
@@ -147,7 +150,7 @@ impl HotKeys {
         self.rows += hashes.len() as u64;
     }
 
-    /// Adds what another one counted, of other rows.
+    /// Adds the counts of another summary, of other rows.
     pub fn merge(&mut self, other: Self) {
         for (hash, theirs) in other.counts {
             self.counts.entry(hash).and_modify(|ours| ours.rows += theirs.rows).or_insert(theirs);
@@ -160,13 +163,13 @@ impl HotKeys {
         }
     }
 
-    /// Rows observed.
+    /// Returns the number of rows observed.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// The keys that have at least `at_least` rows, by falling number of rows. Keys with a handful
-    /// of rows are left out.
+    /// Returns the keys that have at least `at_least` rows, in descending order of rows. Keys with
+    /// a handful of rows are left out.
     pub fn report(&self, at_least: u64) -> Vec<HotKey> {
         let mut hot: Vec<HotKey> = self
             .counts
@@ -200,8 +203,8 @@ impl HotKeys {
     }
 }
 
-/// The key of a row as text: values in the order of the key columns, with a comma between them, cut
-/// where that gets long.
+/// Returns the key of a row as text: its values in the order of the key columns, separated by
+/// commas, cut after [`TEXT_CHARS`] characters.
 fn key_text(batch: &RecordBatch, columns: &[usize], row: usize) -> String {
     let values = columns.iter().map(|&column| batch.column(column).slice(row, 1));
     let mut text = values.map(|value| value_text(&value).unwrap_or("?".to_owned())).collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! Rows that cannot be read: found, named, counted.
+//! Rows that cannot be read are found, named and counted.
 
 mod support;
 
@@ -9,7 +9,7 @@ use support::{open, read, write_text};
 use tempfile::{TempDir, tempdir};
 
 fn options(on_bad_row: BadRows, batch_rows: usize, unit_bytes: usize) -> InputOptions {
-    // Types are told by the first line alone.
+    // Types are inferred from the first line alone.
     InputOptions::default()
         .with_on_bad_row(on_bad_row)
         .with_batch_rows(batch_rows)
@@ -40,7 +40,7 @@ fn bad_csv_rows_are_named_by_line_and_column() {
         assert_eq!(ids(&good), [1, 4, 7]);
         let found: Vec<_> = bad.iter().map(|row| (row.line, row.text.as_str(), row.reason.as_str())).collect();
         let expected = [
-            (3, "2,x,b", "column 'n': 'x' is no value of its type, Int64"),
+            (3, "2,x,b", "column 'n': 'x' is not a value of type Int64"),
             (5, "3,3", "it has 2 fields, the file has 3 columns"),
             (8, "5,5,e,f", "it has 4 fields, the file has 3 columns"),
             (9, "6,6,\u{fffd}", "column 's': it is not UTF-8"),
@@ -97,7 +97,7 @@ fn a_reader_ends_with_its_error() {
     assert!(reader.next().is_none());
 }
 
-/// A row as written: whether it is good, and its text.
+/// Returns rows as they are written: whether each is good, and its text.
 fn rows(json: bool) -> impl Strategy<Value = Vec<(bool, String)>> {
     let text = "[a-c,\" \n]{0,6}";
     let row = (0u8..12, text).prop_map(move |(kind, text)| match (kind, json) {
@@ -128,7 +128,7 @@ fn check_counts(json: bool, rows: &[(bool, String)], batch_rows: usize, unit_byt
     let texts: Vec<&str> = bad.iter().map(|row: &BadRow| row.text.as_str()).collect();
     let expected: Vec<&str> = rows.iter().filter(|(good, _)| !good).map(|(_, row)| row.as_str()).collect();
     assert_eq!(texts, expected);
-    // Each line number is where its text stands.
+    // Each line number is that of the row's text.
     let whole = std::fs::read_to_string(&path).unwrap();
     for row in bad {
         let at: usize = whole.split_inclusive('\n').take(row.line as usize - 1).map(str::len).sum();

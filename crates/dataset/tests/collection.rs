@@ -1,5 +1,5 @@
-//! A dataset of several hosts, in a folder that has something already, or one of which is lost and
-//! does not know it.
+//! A dataset of several hosts, in a folder that already holds files, or with a host that is lost
+//! and has not noticed it.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +22,7 @@ use arrow::{
 
 static SESSION: AtomicU64 = AtomicU64::new(0);
 
-/// The files of a member, which cannot be seen yet.
+/// Returns the dataset of a member, which is not visible yet.
 fn member(dir: &Path, number: usize) -> WholeDataset {
     let schema = Arc::new(Schema::new(vec![Field::new("x", DataType::Int64, false)]));
     let rows = RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from(vec![number as i64; 3]))]).unwrap();
@@ -33,7 +33,7 @@ fn member(dir: &Path, number: usize) -> WholeDataset {
     files
 }
 
-/// A dataset of two members.
+/// Writes a dataset of two members.
 fn two(dir: &Path, existing: Existing) -> Result<Manifest, OutputError> {
     let all = Collection::begin(dir, vec![0, 1], existing)?;
     let manifest = all.complete(Settings::default(), &[publish(dir, 0), publish(dir, 1)])?;
@@ -51,7 +51,7 @@ fn others_start_over_beside_a_member_that_is_lost() {
     let first = Collection::begin(&dir, vec![0, 1], Existing::Refuse).unwrap();
     let lost = member(&dir, 1);
     drop(first);
-    // It still has its number.
+    // The lost member holds the lock of its folder.
     let refused = Collection::begin(&dir, vec![0, 1], Existing::Refuse).err();
     assert!(matches!(refused, Some(OutputError::InUse(_))), "{refused:?}");
     let again = Collection::begin(&dir, vec![0, 2], Existing::Refuse).unwrap();
@@ -59,7 +59,7 @@ fn others_start_over_beside_a_member_that_is_lost() {
     let whole = again.complete(Settings::default(), &members).unwrap();
     assert_eq!(whole.file_names().collect::<Vec<_>>(), ["host-00/part-00000.parquet", "host-02/part-00000.parquet"]);
     again.keep().unwrap();
-    // The one that is lost finds a dataset that is complete, and not with what it has.
+    // The lost member finds a complete dataset that does not contain its part.
     let late = lost.seal().unwrap().publish().unwrap();
     for (number, manifest) in [(0, &members[0]), (1, &late), (2, &members[1])] {
         Collection::remove_unless_in(&dir, number, manifest).unwrap();
@@ -85,7 +85,7 @@ fn a_dataset_is_not_removed_if_other_files_are_in_the_way() {
         assert!(matches!(refused, Some(OutputError::Foreign { .. })), "{refused:?}");
         assert_eq!(tree(&dir), before);
         fs::remove_file(&other).unwrap();
-        // Only an empty folder can be removed so.
+        // This removes only an empty folder.
         fs::remove_dir(other.parent().unwrap()).ok();
     }
     two(&dir, Existing::Overwrite).unwrap();
@@ -120,7 +120,7 @@ fn datasets_of_others_are_not_taken_for_a_members() {
     let folder = tempfile::tempdir().unwrap();
     let (dir, elsewhere) = (folder.path().join("out"), folder.path().join("elsewhere"));
     two(&dir, Existing::Refuse).unwrap();
-    // One with settings of its own, and a link to one.
+    // A dataset with other settings, and a link to one.
     let other = dir.join("host-07");
     publish(&elsewhere, 7);
     fs::rename(elsewhere.join("host-07"), &other).unwrap();
@@ -135,7 +135,7 @@ fn datasets_of_others_are_not_taken_for_a_members() {
     assert_eq!(tree(&dir), before);
 }
 
-/// A job of one partition that replaces what is in `dir`.
+/// Runs a job of one partition that replaces what is in `dir`.
 fn replaces(dir: &Path, input: &Path) -> Result<(), DatasetError> {
     let dataset = Dataset::open(&[input.display().to_string()], &InputOptions::default())?;
     let by = vec!["x".to_owned()];
@@ -147,7 +147,7 @@ fn replaces(dir: &Path, input: &Path) -> Result<(), DatasetError> {
     split(&job, &Silent, &CancelToken::new()).map(drop)
 }
 
-/// A dataset of two members, and an input for a job that is to replace it.
+/// Writes a dataset of two members, and an input for a job that is to replace it.
 fn two_and_an_input(folder: &Path) -> (PathBuf, PathBuf) {
     let (dir, input) = (folder.join("out"), folder.join("x.csv"));
     two(&dir, Existing::Refuse).unwrap();
@@ -205,7 +205,7 @@ fn manifests_of_members_do_not_lead_elsewhere() {
     }
 }
 
-/// All files below a folder.
+/// Returns all files below a folder.
 fn tree(dir: &Path) -> BTreeSet<PathBuf> {
     let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     paths.flat_map(|path| if path.is_dir() { tree(&path) } else { BTreeSet::from([path]) }).collect()

@@ -1,5 +1,5 @@
-//! Damaged files give an error that names the file, or, where the damage cannot be told, rows;
-//! never a panic that gets out.
+//! Damaged files give an error that names the file or, if the damage cannot be detected, rows. They
+//! never cause a panic.
 
 mod support;
 
@@ -12,7 +12,7 @@ use tempfile::tempdir;
 
 const BINARY: [Kind; 4] = [Kind::Parquet, Kind::IpcFile, Kind::IpcStream, Kind::Pages];
 
-/// A file's bytes.
+/// Returns a file's bytes.
 fn whole(kind: Kind) -> Vec<u8> {
     let folder = tempdir().unwrap();
     let path = folder.path().join("t");
@@ -20,7 +20,8 @@ fn whole(kind: Kind) -> Vec<u8> {
     fs::read(&path).unwrap()
 }
 
-/// What comes of a file of these bytes: its rows, or the error, which names it.
+/// Returns the result of reading a file of these bytes: its number of rows, or the error, which
+/// names it.
 fn outcome(kind: Kind, bytes: &[u8]) -> Result<usize, DatasetError> {
     let folder = tempdir().unwrap();
     let path = folder.path().join(format!("damaged.{}", kind.extension()));
@@ -105,7 +106,7 @@ proptest! {
         thread_local!(static FILES: [Vec<u8>; 4] = BINARY.map(whole));
         let place = BINARY.iter().position(|of| *of == kind).unwrap();
         let mut bytes = FILES.with(|files| files[place].clone());
-        // Metadata is at the end, and rarely hit otherwise.
+        // Metadata is at the end, and would rarely be hit otherwise.
         let first = if last { bytes.len().saturating_sub(3000) } else { 0 };
         let span = bytes.len() - first;
         for (index, bits) in flips {

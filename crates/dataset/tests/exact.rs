@@ -1,4 +1,4 @@
-//! A value of a text file is kept as it is written, or its row is a bad one.
+//! A value of a text file is kept exactly, or its row is bad.
 
 mod support;
 
@@ -13,7 +13,7 @@ use arrow::{
 use support::{open, read, schema, write_text};
 use tempfile::tempdir;
 
-/// The rows of a file, whose types are told by `infer_rows` lines: `columns` of it, or all.
+/// Reads `columns` of a file, or all. Types are inferred from `infer_rows` lines.
 fn rows(path: &Path, infer_rows: usize, batch_rows: usize, columns: Option<&[usize]>) -> (RecordBatch, Vec<BadRow>) {
     let on_bad_row = BadRows::Quarantine;
     let csv = CsvOptions::default().with_null(Some("none".to_owned()));
@@ -34,8 +34,8 @@ fn rows(path: &Path, infer_rows: usize, batch_rows: usize, columns: Option<&[usi
     (arrow::compute::concat_batches(&schema.into(), &batches).unwrap(), bad)
 }
 
-/// The file's bad rows are those of `expected`, by line, with a column and what its reason says,
-/// whatever the size of a batch.
+/// Checks that the file's bad rows are those of `expected`, whatever the size of a batch: line,
+/// column, and parts of the reason. Returns the good rows.
 fn check_bad(path: &Path, expected: &[(u64, &str, &[&str])]) -> RecordBatch {
     let mut good = None;
     for batch_rows in [1, 3, 8192] {
@@ -103,13 +103,13 @@ fn json_numbers_that_are_no_integers_are_bad_rows_at_any_depth() {
     assert_eq!(texts(good.column(2)), ["[1, 2]", "", "", "[, -7]", "[]"]);
     assert_eq!(texts(good.column(3)), ["a", "2.75", "", "", ""]);
 
-    // A row is bad for the columns that are read of it.
+    // A row is bad only if a column that is read is bad.
     let (found, bad) = rows(&path, 1, 5, Some(&[3, 2]));
     assert_eq!(bad.iter().map(|row| row.line).collect::<Vec<_>>(), [4]);
     assert_eq!(found.num_rows(), 15);
 }
 
-/// The type of column `n` by all lines of `values`, and its values.
+/// Returns the type of column `n` that is inferred from all lines of `values`, and its values.
 fn inferred(values: &[&str]) -> (DataType, Vec<String>) {
     let folder = tempdir().unwrap();
     let path = folder.path().join("t.jsonl");
@@ -161,7 +161,7 @@ fn json_integers_beyond_64_bits_are_kept_at_any_depth() {
 fn json_lines_that_do_not_fit_their_columns_do_not_hide_integers() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("t.jsonl");
-    // A list and a number make a column of lists, for which the numbers are bad rows.
+    // A list and a number make a column of lists, in which numbers make bad rows.
     write_text(
         &path,
         format!("{{\"n\": {ID}, \"l\": [1.5]}}\n{{\"n\": 2, \"l\": 1}}\n{{\"n\": 3}}\n{{\"n\": -4}}\n{{"),
@@ -179,7 +179,7 @@ fn a_time_in_a_csv_column_of_dates_makes_a_bad_row() {
     let days = ["2024-01-01", "2024-01-02T10:00:00", "2024-01-03 00:00:00", "2024-01-04 101112", "none", "-0012-05-06"];
     let text: String = days.iter().map(|day| format!("1,{day}\n")).collect();
     write_text(&path, format!("n,day\n{text}1,x\n"));
-    let reason = |day| format!("'{day}' is no value of its type, Date32");
+    let reason = |day| format!("'{day}' is not a value of type Date32");
     let reasons: Vec<_> = [days[1], days[2], days[3], "x"].into_iter().map(reason).collect();
     let good = check_bad(
         &path,
@@ -208,11 +208,11 @@ fn a_fraction_finer_than_a_csv_column_of_times_makes_a_bad_row() {
     ] {
         let data_type = DataType::Timestamp(unit, None);
         let first = time(fraction);
-        // Digits that say nothing are no loss.
+        // Trailing zeros are no loss.
         let padded = if fraction.is_empty() { time(".000") } else { time(&format!("{fraction}000")) };
         let text = format!("t\n{first}\n{}\n{padded}\nnone\n2024-01-01\n{first}+02:00\nx\n", time(finer));
         write_text(&path, text);
-        let reason = format!("'{}' is no value of its type, {data_type}", time(finer));
+        let reason = format!("'{}' is not a value of type {data_type}", time(finer));
         let good = check_bad(&path, &[(3, "t", &[&reason]), (8, "t", &["'x'"])]);
         assert_eq!(good.column(0).data_type(), &data_type);
         let two_hours_before = first.replace("T10", "T08");

@@ -1,4 +1,4 @@
-//! What is written is read, whatever the format.
+//! Rows that are written are read back, in every format.
 
 mod support;
 
@@ -13,7 +13,8 @@ use arrow::{
 use support::{KINDS, Kind, open, plain_table, read, rich_table, schema, write_text};
 use tempfile::tempdir;
 
-/// CSV does not tell an empty text from none, and JSON and CSV have no more types than these.
+/// CSV does not distinguish an empty text from null, and CSV and JSON have only the types of
+/// `plain_table`.
 fn table(kind: Kind, rows: i64) -> RecordBatch {
     if matches!(kind, Kind::Csv | Kind::Json) { plain_table(0, rows) } else { rich_table(0, rows) }
 }
@@ -113,7 +114,7 @@ fn folders_and_globs_name_their_files_in_order_but_for_hidden_ones() {
         Kind::Csv.write(&path, &plain_table(first, 10), 10);
     }
     write_text(&folder.path().join("notes.txt"), "not data");
-    // Somebody's own rows, and no manifest of a dataset.
+    // A file of another program's rows, not a dataset's manifest.
     Kind::Json.write(&folder.path().join("sub/manifest.json"), &plain_table(30, 10), 10);
     let ids = |input: &str| {
         let dataset =
@@ -301,7 +302,7 @@ fn dictionary_encoding_is_told_where_all_files_tell() {
             .map(|column| (dataset.schema.field(column).name().clone(), dataset.hints.dictionary(column)))
             .collect::<HashMap<_, _>>()
     };
-    // A dictionary of values that come once each saves nothing.
+    // A dictionary saves nothing if each value occurs once.
     write("dictionary.parquet", 1);
     assert_eq!(told()["id"], Some(false));
     write("dictionary.parquet", 20);

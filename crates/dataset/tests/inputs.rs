@@ -1,5 +1,5 @@
-//! What of an input is data: columns that folders name, types that are given or told by a whole
-//! file, compressed files, arrays.
+//! What counts as data of an input: columns that folders name, types that are given or inferred
+//! from a whole file, compressed files, arrays.
 
 mod support;
 
@@ -30,7 +30,7 @@ fn of_types(types: &str, all_text: bool) -> InputOptions {
     InputOptions::default().with_types(ColumnTypes { all_text, ..types })
 }
 
-/// The columns' types, and the rows as texts.
+/// Returns the columns' types, and the rows as texts.
 fn table(dataset: &Dataset) -> (Vec<(String, DataType)>, Vec<Vec<String>>) {
     let types = dataset.schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone()));
     (types.collect(), rows(&read(dataset).unwrap().0))
@@ -62,13 +62,13 @@ fn folders_name_columns() {
         assert_eq!(dataset.schema, expected, "{input}");
         let (_, found) = table(&dataset);
         assert_eq!(found, [["1", "2013", "2013-01-02", "Köln/1"], ["2", "2014", "2014-01-02", ""]], "{input}");
-        // In any order, and without any of the file's own.
+        // In any order, and without any column of the file itself.
         let batch = dataset.units[0].read_columns(&[3, 1]).unwrap().next().unwrap().unwrap().batch;
         assert_eq!(rows(&batch), [["Köln/1", "2013"]]);
         let batch = dataset.units[1].read_columns(&[]).unwrap().next().unwrap().unwrap().batch;
         assert_eq!((batch.num_rows(), batch.num_columns()), (1, 0));
     }
-    // Folders that lead to the input are none of its.
+    // Folders above the input do not give columns.
     let below = open(&folder.path().join("t/year=2013"), &InputOptions::default()).unwrap();
     assert_eq!(types_of(&below), [DataType::Int64, DataType::Date32, DataType::Utf8]);
     let given = open(&folder.path().join("t"), &of_types("year=text,day=timestamp", false)).unwrap();
@@ -99,7 +99,7 @@ fn files_in_other_folders_than_the_first_do_not_fit() {
     let folder = folder_of(&[("t/year=2013/a.csv", "x\n1\n"), ("t/b.csv", "x\n2\n")]);
     let error = open(&folder.path().join("t"), &InputOptions::default()).unwrap_err();
     assert!(matches!(&error, DatasetError::Schema { column, .. } if column == "year"), "{error}");
-    // What the file says counts.
+    // A column in the file takes precedence.
     let folder = folder_of(&[("t/x=7/a.csv", "x\n1\n")]);
     assert_eq!(table(&open(folder.path(), &InputOptions::default()).unwrap()).1, [["1"]]);
     let folder = folder_of(&[("t/day=soon/a.csv", "x\n1\n")]);
@@ -145,7 +145,7 @@ fn types_that_are_given_are_checked() {
     assert!(open(&path, &of_types("id=int", false)).is_ok());
     let error = open(&path, &of_types("id=text", false)).unwrap_err().to_string();
     assert!(error.contains("id=Utf8") && error.contains("Int64"), "{error}");
-    // Fractions that a type does not hold are no rounding.
+    // Fractions that a type cannot hold are not rounded.
     let folder = folder_of(&[("t.csv", "a\n1.25\n1.255\n"), ("t.jsonl", "{\"a\": 1.25}\n{\"a\": 1.255}\n")]);
     for name in ["t.csv", "t.jsonl"] {
         let error = read(&open(&folder.path().join(name), &of_types("a=decimal(9,2)", false)).unwrap()).unwrap_err();
@@ -155,7 +155,7 @@ fn types_that_are_given_are_checked() {
 
 #[test]
 fn types_are_told_by_the_whole_file() {
-    // A text behind the first MiB, and one at the end.
+    // A text after the first MiB, and one at the end.
     for place in [90_000, 119_999] {
         let line = |row| if row == place { "K1A 0B1,x\n".to_owned() } else { format!("{},\"a\nb\"\n", 10_000 + row) };
         let text: String = ["zip,note\n".to_owned()].into_iter().chain((0..120_000).map(line)).collect();
@@ -163,7 +163,7 @@ fn types_are_told_by_the_whole_file() {
         let dataset = open(&folder.path().join("t.csv"), &InputOptions::default()).unwrap();
         assert_eq!(types_of(&dataset), [DataType::Utf8, DataType::Utf8]);
     }
-    // Within the first MiB, whichever line it is.
+    // Within the first MiB, on any line.
     let text: String =
         (0..30_000).map(|row| if row == 29_000 { "n/a\n".to_owned() } else { format!("{row}\n") }).collect();
     let folder = folder_of(&[("t.csv", &format!("a\n{text}"))]);
@@ -171,7 +171,7 @@ fn types_are_told_by_the_whole_file() {
     assert_eq!(types_of(&dataset), [DataType::Utf8]);
 }
 
-/// Writes `text` as its extension says.
+/// Writes `text` with the compression of the file's extension.
 fn compress(path: &Path, text: &str) {
     let file = fs::File::create(path).unwrap();
     let mut writer: Box<dyn Write> = match path.extension().unwrap().to_str().unwrap().to_lowercase().as_str() {
@@ -231,7 +231,7 @@ fn delimiters_are_told_by_the_lines() {
         ("t.csv", "a;b\n1;2,5\n3;4\n", vec![vec!["1", "2,5"], vec!["3", "4"]]),
         ("t.csv", "a\tb\n1\t2\n", vec![vec!["1", "2"]]),
         ("t.csv", "a|b|c\n1|2|3\n", vec![vec!["1", "2", "3"]]),
-        // A single column it is.
+        // This is a single column.
         ("t.csv", "a|b\n1\n2|3|4\n", vec![vec!["1"], vec!["2|3|4"]]),
         ("t.tbl", "a|b|\n1|2|\n3|4|\n", vec![vec!["1", "2"], vec!["3", "4"]]),
         ("t.tbl", "a|b\n1|\n3|4\n", vec![vec!["1", ""], vec!["3", "4"]]),

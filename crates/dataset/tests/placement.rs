@@ -1,4 +1,4 @@
-//! Rows are placed as said, against models that are plain to see.
+//! Compares the placement of rows with simple models.
 
 mod support;
 
@@ -54,8 +54,7 @@ fn hash_and_key_groups_of_every_type_are_remainders_of_the_hash() {
     }
 }
 
-/// DataFusion's placement of these keys, written down: it must never change without somebody
-/// noticing.
+/// DataFusion's placement of these keys, written down so that a change is noticed.
 #[test]
 fn hashes_are_those_of_the_engine_as_of_version_55() {
     let batch = numbers([Some(0), Some(1), Some(-1), Some(i64::MAX), None]);
@@ -72,7 +71,8 @@ fn one_partition_more_moves_half_of_the_key_groups_and_each_partition_gets_from_
     let eight = place(&PlacementSpec::KeyGroups(groups), &batch, &["k"], 8).unwrap();
     let nine = place(&PlacementSpec::KeyGroups(groups), &batch, &["k"], 9).unwrap();
     let moved = eight.iter().zip(&nine).filter(|(before, after)| before != after).count() as f64 / eight.len() as f64;
-    // Partition i keeps (8 - i) / (8 * 9) of all: 36/72. By `hash % N` 8/9 would move.
+    // Partition i keeps (8 - i) / (8 * 9) of all rows: 36/72 in total. With `hash % N`, 8/9 would
+    // move.
     assert!((moved - 0.5).abs() < 0.01, "{moved}");
     for partition in 0..9 {
         let mut from: Vec<_> =
@@ -81,7 +81,7 @@ fn one_partition_more_moves_half_of_the_key_groups_and_each_partition_gets_from_
         from.dedup();
         assert!(from.len() <= 2, "{partition} from {from:?}");
     }
-    // Twice as many partitions cut each in two.
+    // With twice as many partitions, each is cut in two.
     let sixteen = place(&PlacementSpec::KeyGroups(groups), &batch, &["k"], 16).unwrap();
     assert!(eight.iter().zip(&sixteen).all(|(before, after)| *before == after / 2));
 }
@@ -137,7 +137,7 @@ fn what_cannot_be_placed_is_refused_by_name() {
     assert!(refused(PlacementSpec::KeyGroups(1), &batch, &["k"], 2).contains("`key_groups` is 1"));
     assert!(refused(PlacementSpec::KeyGroups(70_000), &batch, &["k"], 2).contains("`key_groups` is 70000"));
     let ranges = PlacementSpec::Ranges(vec![keys(&["1"])]);
-    assert!(refused(ranges, &maps, &["map"], 2).contains("key column 'map': a value of `ranges` is none of its type"));
+    assert!(refused(ranges, &maps, &["map"], 2).contains("key column 'map': a value of `ranges` is not of its type"));
     let splits = PlacementSpec::Splits(vec![Arc::new(Int64Array::from(vec![2, 1]))]);
     assert!(refused(splits.clone(), &batch, &["k"], 3).contains("invalid split points: sort them"));
     assert!(refused(splits.clone(), &batch, &["k"], 2).contains("2 values for 2 partitions"));
@@ -163,7 +163,8 @@ fn turns_are_even_and_depend_on_the_unit_alone() {
     assert_eq!(turns(0, &[7]), [0, 1, 2, 0, 1, 2, 0]);
 }
 
-/// Rows of each of `partitions` ranges that are sampled from a file with these keys.
+/// Returns the number of rows in each of `partitions` ranges that are sampled from a file with
+/// these keys.
 fn sampled(values: impl IntoIterator<Item = Option<i64>>, rows_each: usize, partitions: usize) -> Vec<usize> {
     let folder = tempdir().unwrap();
     let path = folder.path().join("t.parquet");
@@ -182,7 +183,7 @@ fn sampled(values: impl IntoIterator<Item = Option<i64>>, rows_each: usize, part
 fn sampled_ranges_are_about_equal_whatever_the_order_of_the_rows() {
     let shuffled = |row: i64| Some(row.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64));
     for rows in [sampled((0..200_000).map(Some), 1000, 16), sampled((0..200_000).map(shuffled), 50_000, 16)] {
-        // 16384 keys or more are sampled: by chance a range is off by a 5th at most.
+        // At least 16384 keys are sampled, so a range is off by at most a fifth.
         assert!(rows.iter().all(|rows| (10_000..15_000).contains(rows)), "{rows:?}");
     }
 }
@@ -233,8 +234,8 @@ proptest! {
     }
 }
 
-/// Rows by key as Zipf's law has it: key k has about `rows / (k * ln(keys))` of them, in an order
-/// that mixes them.
+/// Returns keys by Zipf's law: key k has about `rows / (k * ln(keys))` rows, in an order that mixes
+/// the keys.
 fn zipf(rows: usize, keys: usize) -> Vec<i64> {
     let mut values: Vec<i64> = vec![];
     let sum: f64 = (1..=keys).map(|key| 1.0 / key as f64).sum();
@@ -254,7 +255,7 @@ fn hot_keys_are_counted_within_the_bound() {
     let batch = numbers(rows.iter().copied().map(Some));
     let hasher = KeyHasher::new(&batch.schema(), &keys(&["k"])).unwrap();
     let placement = Placement::new(&PlacementSpec::Hash, &batch.schema(), &keys(&["k"]), 4).unwrap();
-    // Two threads, batches in turn.
+    // Two threads take batches in turn.
     let mut sketches = [HotKeys::new(&hasher, COUNTERS), HotKeys::new(&hasher, COUNTERS)];
     let (mut scratch, mut targets) = (Scratch::default(), vec![]);
     for (turn, start) in (0..rows.len()).step_by(1000).enumerate() {

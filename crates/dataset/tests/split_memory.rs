@@ -1,4 +1,4 @@
-//! The memory limit is kept: every allocation of the process is counted.
+//! The memory limit is kept. Every allocation of the process is counted.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -23,7 +23,7 @@ fn grow(bytes: usize) {
     PEAK.fetch_max(HELD.fetch_add(bytes, Relaxed) + bytes, Relaxed);
 }
 
-// SAFETY: everything is handed on to the system's allocator.
+// SAFETY: every call is passed to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grow(layout.size());
@@ -45,7 +45,7 @@ const LIMIT: usize = 48 << 20;
 const FILES: usize = 8;
 const FILE_ROWS: usize = 128 << 10;
 
-/// A file of about 200 bytes a row, decoded.
+/// Writes a file with about 200 bytes per decoded row.
 fn write_input(path: &Path, file: usize) -> String {
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(4096)).build();
     let mut writer: Option<ArrowWriter<File>> = None;

@@ -1,6 +1,7 @@
-//! One thread's cost of hash -> index -> gather, against a plain memcpy of the same bytes.
+//! The cost of hash -> index -> gather on one thread, compared with a plain memcpy of the same
+//! bytes.
 //!
-//! `cargo bench -p annulus-rows --bench gather`. Throughput is in rows: 100 Mitem/s are 10 ns a
+//! `cargo bench -p annulus-rows --bench gather`. Throughput is in rows: 100 Mitem/s are 10 ns per
 //! row.
 
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use divan::{Bencher, black_box, counter::ItemsCount};
 
 const CONSUMERS: [usize; 9] = [2, 3, 4, 16, 64, 100, 256, 1000, 1024];
 const BATCH_ROWS: usize = 8192;
-/// Batches of one timed run, and of one `push`.
+/// The number of batches of one timed run, and of one `push`.
 const BATCHES: usize = 16;
 const ROWS: usize = BATCHES * BATCH_ROWS;
 
@@ -93,7 +94,7 @@ impl Work {
         }
     }
 
-    /// Each batch on its own, to all consumers; rows of the batches that were finished.
+    /// Appends each batch separately to all consumers. Returns the rows of finished batches.
     fn append(&mut self) -> usize {
         let mut finished = 0;
         for (batch, index) in self.batches.iter().zip(&self.indexes) {
@@ -112,7 +113,7 @@ impl Work {
         finished
     }
 
-    /// All batches together, consumer by consumer.
+    /// Pushes all batches together, consumer by consumer.
     fn push(&mut self) {
         let sources: Vec<_> =
             self.batches.iter().map(|batch| SourceBatch::try_new(batch, &self.schema).unwrap()).collect();
@@ -159,7 +160,7 @@ fn e_push_texts(bencher: Bencher, consumers: usize) {
     bencher.counter(ItemsCount::new(ROWS)).bench_local(|| work.push());
 }
 
-/// The same bytes as the numbers, in whole buffers, to memory that was written before.
+/// Copies the bytes of the numbers in whole buffers, to memory that was written before.
 #[divan::bench]
 fn f_memcpy_numbers(bencher: Bencher) {
     let work = Work::new(2, numbers);

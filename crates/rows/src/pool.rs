@@ -70,8 +70,8 @@ impl BufferPool {
         Arc::new(Self { classes: counts.into_iter().map(class).collect() })
     }
 
-    /// Takes a buffer of at least `bytes` bytes, with any content: recycled if one of that size is
-    /// idle, else fresh.
+    /// Takes a buffer of at least `bytes` bytes with any content: a recycled one if one of that
+    /// size is idle, otherwise a fresh one.
     ///
     /// # Panics
     /// If `bytes` is near `isize::MAX` or above, as with any collection.
@@ -193,7 +193,8 @@ unsafe fn initialise(start: NonNull<u8>, bytes: usize) {
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
     {
         let _ = bytes;
-        // SAFETY: an empty block. The compiler must assume that it writes every byte behind the pointer.
+        // SAFETY: an empty block. The compiler must assume that it writes every byte after the
+        // pointer.
         unsafe { std::arch::asm!("/* {0} */", in(reg) start.as_ptr(), options(nostack, preserves_flags)) };
     }
     #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]

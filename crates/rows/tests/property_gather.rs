@@ -1,4 +1,4 @@
-//! The rows that consumers get are the input's, by partition and in order, for any schema.
+//! Each consumer gets exactly the rows of its partition, in the order of the input, for any schema.
 
 mod support;
 
@@ -38,12 +38,12 @@ fn random_batch(rng: &mut StdRng, schema: &SchemaRef) -> RecordBatch {
     batch_of(schema, columns, rows)
 }
 
-/// Arrow takes no rows from nested arrays without width, so those come at the top only.
+/// Arrow cannot take rows from nested arrays without width, so those occur only at the top level.
 fn column_type() -> impl Strategy<Value = DataType> {
     prop_oneof![15 => any_type(), 1 => Just(DataType::FixedSizeBinary(0))]
 }
 
-/// How the rows go to the builders.
+/// How rows are given to the builders.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     /// Batch by batch, as much as fits, then the rest.
@@ -52,7 +52,7 @@ enum Way {
     Push,
 }
 
-/// Partitions all batches; what each consumer got.
+/// Partitions all batches, and returns the batches of each consumer.
 fn exchange(
     input: &[(RecordBatch, RowIndex)],
     schema: &SchemaRef,
@@ -103,7 +103,7 @@ fn expect_valid(batch: &RecordBatch) {
     }
 }
 
-/// Compared by value, so that dictionaries may differ in how they name values.
+/// Returns an array without dictionaries, so that values are compared and not their keys.
 fn plain(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Dictionary(_, values) => cast(array, values).unwrap(),
@@ -127,7 +127,7 @@ fn expect_column(output: &[RecordBatch], expected: &[ArrayRef], column: usize) {
     assert_eq!(concat(&parts).unwrap().as_ref(), concat(&expected).unwrap().as_ref());
 }
 
-/// Each consumer's output is its rows of the input in order, in valid batches.
+/// Checks that each consumer's output is its rows of the input, in order, in valid batches.
 fn expect_partitioned(input: &[(RecordBatch, RowIndex)], outputs: &[Vec<RecordBatch>], columns: usize) {
     for (consumer, output) in outputs.iter().enumerate() {
         output.iter().for_each(expect_valid);
@@ -178,7 +178,8 @@ proptest! {
         let batches = (0..batches).map(|_| random_batch(rng, &schema)).collect();
         let input = indexed(rng, batches, consumers);
         let pool = BufferPool::new(pool_sizes(&schema, batch_rows), 64);
-        // The first output goes back to the pool, so that the second is written over stale bytes.
+        // The memory of the first output returns to the pool, so the second is written over stale
+        // bytes.
         drop(exchange(&input, &schema, consumers, batch_rows, &pool, way));
         let outputs = exchange(&input, &schema, consumers, batch_rows, &pool, way);
         expect_partitioned(&input, &outputs, schema.fields().len());
@@ -235,7 +236,7 @@ proptest! {
     }
 }
 
-/// All buffers of an array and its children.
+/// Returns the bytes of all buffers of an array and its children.
 fn buffer_bytes(data: &arrow::array::ArrayData) -> usize {
     let own: usize = data.buffers().iter().map(|buffer| buffer.capacity()).sum();
     own + data.child_data().iter().map(buffer_bytes).sum::<usize>()
@@ -315,7 +316,7 @@ fn batches_of_more_rows_than_memory_can_have_are_refused() {
         let schema = schema_of(vec![data_type.clone()]);
         let batch = batch_of(&schema, vec![random_array(rng, &data_type, 8, true)], 8);
         let source = SourceBatch::try_new(&batch, &schema).unwrap();
-        // These sizes in bytes would wrap around, to a little more than nothing.
+        // These sizes in bytes would wrap around, to slightly more than zero.
         for rows in [usize::MAX, usize::MAX / 8 + 2, usize::MAX / 16 + 2, usize::MAX / 24 + 2] {
             let pool = BufferPool::new(pool_sizes(&schema, rows), 8);
             let mut builder = BatchBuilder::new(Arc::clone(&schema), rows, pool);

@@ -66,7 +66,7 @@ impl From<DataFusionError> for Halt {
 impl From<ExchangeError> for Halt {
     fn from(error: ExchangeError) -> Self {
         match error {
-            // The outputs know already why it was stopped.
+            // The outputs already know why it was stopped.
             ExchangeError::Stopped(_) | ExchangeError::ProducerLost { .. } => Self::Stopped,
             other => Self::Failed(from_exchange(other)),
         }

@@ -112,14 +112,14 @@ impl RingRepartitionExec {
         };
         let open_bytes = open_bytes(context, self.config.open_bytes);
         let config = self.config.clone().with_batch_rows(context.session_config().batch_size());
-        // Inputs are bounded, so waiting for full batches delays no row for ever.
+        // Inputs are bounded, so waiting for full batches delays no row indefinitely.
         let config = config.with_full_batches(true).with_open_bytes(open_bytes);
         Setup { input: self.stock.input(), exprs, config, metrics: &self.metrics }
     }
 }
 
-/// Returns the bytes for open chunks: `usual`, but at most a 32nd of a limited pool. A plan may
-/// have many exchanges, and its other operators need the pool, too.
+/// Returns the bytes for open chunks: `usual`, but at most 1/32 of a limited pool. A plan may have
+/// many exchanges, and its other operators need the pool too.
 fn open_bytes(context: &TaskContext, usual: usize) -> usize {
     match context.memory_pool().memory_limit() {
         MemoryLimit::Finite(limit) => usual.min(limit / 32),

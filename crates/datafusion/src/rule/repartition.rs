@@ -46,7 +46,7 @@ impl RingRepartition {
     }
 
     /// Inserts this rule into a list, before the final check of the plan. So it runs after all
-    /// rules that change plans. A list that has the rule already stays unchanged.
+    /// rules that change plans. A list that already has the rule stays unchanged.
     pub fn install(self, rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
         if rules.iter().any(|rule| rule.name() == Self::NAME) {
             return;

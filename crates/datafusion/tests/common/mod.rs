@@ -1,4 +1,4 @@
-//! What the tests share. Each test binary uses a part of it.
+//! Functions that the tests share. Each test binary uses a part of them.
 #![allow(dead_code)]
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, task::Poll, time::Duration};
@@ -24,20 +24,20 @@ use datafusion::{
 };
 use futures::{Stream, stream};
 
-/// Key and value, both i64.
+/// Returns the schema: a key and a value, both i64.
 pub fn schema() -> SchemaRef {
     let field = |name| Field::new(name, DataType::Int64, false);
     Arc::new(Schema::new(vec![field("k"), field("v")]))
 }
 
-/// `rows` rows from `first` on, with keys that spread over all partitions.
+/// Returns `rows` rows from `first` on, with keys that spread over all partitions.
 pub fn batch(first: i64, rows: i64) -> RecordBatch {
     let keys: ArrayRef = Arc::new(Int64Array::from_iter_values((first..first + rows).map(|row| row * 31 % 1009)));
     let values: ArrayRef = Arc::new(Int64Array::from_iter_values(first..first + rows));
     RecordBatch::try_new(schema(), vec![keys, values]).expect("two columns of one length")
 }
 
-/// Stock hash repartition of `input` by its first column.
+/// Returns the stock hash repartition of `input` by its first column.
 pub fn stock(input: Arc<dyn ExecutionPlan>, outputs: usize) -> RepartitionExec {
     let key = Column::new(input.schema().field(0).name(), 0);
     let keys: Vec<Arc<dyn PhysicalExpr>> = vec![Arc::new(key)];
@@ -47,22 +47,22 @@ pub fn stock(input: Arc<dyn ExecutionPlan>, outputs: usize) -> RepartitionExec {
 /// The data paths.
 pub const PATHS: [Path; 3] = [Path(DataPath::Gather), Path(DataPath::Cluster), Path(DataPath::Reserve)];
 
-/// Ours.
+/// Returns our operator.
 pub fn ring(input: Arc<dyn ExecutionPlan>, outputs: usize) -> Arc<RingRepartitionExec> {
     ring_on(Path::default(), input, outputs)
 }
 
-/// Ours on one of the data paths.
+/// Returns our operator on one of the data paths.
 pub fn ring_on(path: Path, input: Arc<dyn ExecutionPlan>, outputs: usize) -> Arc<RingRepartitionExec> {
     let options = AnnulusConfig { path, ..Default::default() };
     Arc::new(RingRepartitionExec::try_new(stock(input, outputs), options).expect("options that are possible"))
 }
 
-/// What an input does at each poll.
+/// The result of polling an input.
 #[derive(Clone, Debug)]
 pub enum Step {
     Batch(RecordBatch),
-    /// Not ready, but soon.
+    /// Not ready now, but soon.
     Yield,
     Error,
     Panic,
@@ -74,7 +74,7 @@ pub enum Step {
 pub struct Script {
     schema: SchemaRef,
     steps: Vec<Step>,
-    /// Held by every stream, so that its count says how many are alive.
+    /// Held by every stream, so that its count gives the number of live streams.
     alive: Arc<()>,
 }
 
@@ -104,7 +104,7 @@ impl PartitionStream for Script {
                     Poll::Pending
                 }
                 Some(Step::Error) => Poll::Ready(Some(Err(DataFusionError::Execution("scripted error".into())))),
-                // Does not run the panic hook, which would fill the test's output.
+                // This does not run the panic hook, which would fill the test's output.
                 Some(Step::Panic) => std::panic::resume_unwind(Box::new("scripted panic")),
                 Some(Step::Hang) => {
                     hangs = true;
@@ -117,8 +117,8 @@ impl PartitionStream for Script {
     }
 }
 
-/// Inputs that follow scripts, and the count of their live streams plus one for each partition of
-/// the plan.
+/// Returns inputs that follow scripts. The second value counts their live streams, plus one for
+/// each partition of the plan.
 pub fn scripted(scripts: Vec<Vec<Step>>) -> (Arc<dyn ExecutionPlan>, Arc<()>) {
     let alive = Arc::new(());
     let partition =
@@ -128,20 +128,20 @@ pub fn scripted(scripts: Vec<Vec<Step>>) -> (Arc<dyn ExecutionPlan>, Arc<()>) {
     (Arc::new(plan), alive)
 }
 
-/// Inputs of whole batches: `inputs` partitions of `batches` batches of `rows` rows, all values
-/// different.
+/// Returns inputs of whole batches: `inputs` partitions of `batches` batches of `rows` rows. All
+/// values are different.
 pub fn rows(inputs: i64, batches: i64, rows: i64) -> (Arc<dyn ExecutionPlan>, Arc<()>) {
     let at = |input, index| Step::Batch(batch((input * batches + index) * rows, rows));
     scripted((0..inputs).map(|input| (0..batches).map(|index| at(input, index)).collect()).collect())
 }
 
-/// A task context on `runtime` with batches of `batch_rows` rows.
+/// Returns a task context on `runtime` with batches of `batch_rows` rows.
 pub fn context(runtime: Arc<RuntimeEnv>, batch_rows: usize) -> Arc<TaskContext> {
     let config = SessionConfig::new().with_batch_size(batch_rows);
     Arc::new(TaskContext::default().with_session_config(config).with_runtime(runtime))
 }
 
-/// The rows of `batches` as text, in their order.
+/// Returns the rows of `batches` as text, in their order.
 pub fn lines(batches: &[RecordBatch]) -> Vec<String> {
     let options = FormatOptions::default().with_null("null");
     let format = |batch: &RecordBatch| {
@@ -153,7 +153,7 @@ pub fn lines(batches: &[RecordBatch]) -> Vec<String> {
     batches.iter().flat_map(format).collect()
 }
 
-/// The rows of each output partition; all partitions run at once.
+/// Returns the rows of each output partition. All partitions run at once.
 pub async fn run(plan: Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Result<Vec<Vec<String>>> {
     let partitions = plan.properties().partitioning.partition_count();
     let streams = (0..partitions).map(|partition| plan.execute(partition, Arc::clone(context)));
@@ -173,7 +173,7 @@ pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     within(what, settled).await;
 }
 
-/// The result of `future`, which must come before a generous deadline.
+/// Returns the result of `future`, which must come before a generous deadline.
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(Duration::from_secs(60), future).await {
         Ok(value) => value,
@@ -181,7 +181,7 @@ pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     }
 }
 
-/// One poll of `stream` with a waker that does nothing.
+/// Polls `stream` once, with a waker that does nothing.
 pub fn poll_once(stream: &mut SendableRecordBatchStream) -> Poll<Option<Result<RecordBatch>>> {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     Pin::new(stream).poll_next(&mut context)

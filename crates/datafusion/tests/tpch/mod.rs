@@ -7,7 +7,7 @@ use datafusion::{datasource::MemTable, prelude::SessionContext};
 use tpchgen::generators::{CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator};
 use tpchgen_arrow::{CustomerArrow, LineItemArrow, NationArrow, OrderArrow};
 
-/// A table of four partitions, of small batches.
+/// Returns a table of four partitions, of small batches.
 fn table<R: RecordBatchReader>(part: impl Fn(i32, i32) -> R) -> Arc<MemTable> {
     const PARTS: i32 = 4;
     let partition = |index| part(index, PARTS).collect::<Result<Vec<_>, _>>().unwrap();
@@ -28,7 +28,7 @@ pub fn register(session: &SessionContext, scale: f64) {
     session.register_table("nation", Arc::new(nation)).unwrap();
 }
 
-/// Names and texts: joins and aggregates whose answers have one order.
+/// Names and texts of joins and aggregates whose answers have only one order.
 pub const QUERIES: [(&str, &str); 6] = [
     (
         "pricing summary",

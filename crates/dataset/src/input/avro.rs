@@ -28,8 +28,8 @@ pub(super) fn open(file: &InputFile) -> Result<Box<dyn Source>, DatasetError> {
     })
 }
 
-/// Every block ends with the file's marker; the decoder does not miss a last block that is cut
-/// short.
+/// Checks that the file ends with its marker, as every block does. The decoder does not notice if
+/// the last block is cut short.
 fn check_whole(file: &InputFile, marker: &[u8]) -> Result<(), DatasetError> {
     let mut end = vec![0; marker.len()];
     let mut reader = File::open(&file.path).map_err(DatasetError::io("open", &file.path))?;
@@ -60,14 +60,14 @@ impl Source for AvroFile {
     }
 }
 
-/// The batches of a file whose columns are `found`, with the columns of `schema`.
+/// Returns the batches of a file whose columns are `found`, with the columns of `schema`.
 fn read(file: &InputFile, batch_rows: usize, found: &SchemaRef, schema: &SchemaRef) -> Result<Batches, DatasetError> {
     let projection = Projection::new(found.fields().iter().map(|field| field.name()), schema);
     let path = file.path.clone();
     let mut input_bytes = file.bytes;
     Ok(Box::new(reader(&path, batch_rows)?.map(move |batch| {
         let batch = batch.map_err(|error| DatasetError::corrupt(&path, error))?;
-        // The decoder does not say how much of the file it has read.
+        // The decoder does not report how much of the file it has read.
         let input_bytes = std::mem::take(&mut input_bytes);
         Ok(Decoded { batch: projection.apply(&batch)?, input_bytes, bad: vec![] })
     })))

@@ -35,8 +35,8 @@ impl Compression {
         (Path::new(path.file_stem().unwrap_or_default()), Some(compression))
     }
 
-    /// Opens a file to read what it holds decompressed, also where several compressed streams
-    /// follow each other.
+    /// Opens a file to read its decompressed content, which may be several compressed streams one
+    /// after another.
     pub(super) fn open(self, path: &str) -> io::Result<Box<dyn Read + Send>> {
         let file = BufReader::new(File::open(path)?);
         Ok(match self {
@@ -48,7 +48,7 @@ impl Compression {
     }
 }
 
-/// The extension of a file name in small letters; empty if it has none.
+/// Returns the extension of a file name in lower case; empty if it has none.
 pub(super) fn extension(path: &Path) -> String {
     path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase()
 }

@@ -1,9 +1,9 @@
-//! Estimating the size of a dataset before it is read.
+//! Estimates the size of a dataset before it is read.
 
 use super::{Dataset, Unit};
 use crate::error::DatasetError;
 
-/// Units that are looked at.
+/// The most units that are read.
 const UNITS: usize = 4;
 
 /// The estimated number of rows of a dataset, and their memory.

@@ -1,5 +1,5 @@
-//! What decides about the rows and units of a dataset, as text: equal for equal datasets, and the
-//! same from one version of this crate to the next.
+//! A text of everything that determines the rows and units of a dataset: equal for equal datasets,
+//! and the same from one version of this crate to the next.
 
 use std::hash::Hasher;
 
@@ -8,10 +8,10 @@ use twox_hash::XxHash64;
 
 use super::{BadRows, ColumnTypes, InputOptions, paths::InputFile};
 
-/// Raised when the meaning of a field changes.
+/// The version of the text, raised when the meaning of a field changes.
 const VERSION: u32 = 1;
 
-/// The options. The names are part of what is stored.
+/// The options. The names are part of the stored text.
 #[derive(Serialize)]
 struct Reading<'a> {
     version: u32,
@@ -31,8 +31,8 @@ struct Csv<'a> {
     null: Option<&'a str>,
 }
 
-/// A line of JSON with the options, and one for each file; and a hash of the same without what
-/// differs from machine to machine.
+/// Returns a line of JSON with the options, followed by a line for each file. Returns also a hash
+/// of the same, without anything that differs between machines.
 pub(super) fn of(options: &InputOptions, files: &[InputFile]) -> (String, u64) {
     let mut fingerprint = reading(options) + "\n";
     let mut outline = XxHash64::with_seed(0);
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::input::CsvOptions;
 
-    /// Runs that an older version began must be known again, and machines with different versions
+    /// A run that an older version began must be recognized, and machines with different versions
     /// must agree.
     #[test]
     fn the_text_of_the_options_does_not_change() {

@@ -19,26 +19,26 @@ use super::{
 };
 use crate::error::DatasetError;
 
-/// A folder's name that stands for null.
+/// The folder name for null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// A column that the names of a file's folders give, and its value there; `None` is null.
+/// A column that a folder name gives, and its value; `None` is null.
 pub(super) type FolderValue = (String, Option<String>);
 
-/// The values in the names of `folders` that are `column=value`, from the outermost.
+/// Returns the values in the names of `folders` that are `column=value`, from the outermost.
 pub(super) fn values_of<'a>(folders: impl Iterator<Item = &'a str>) -> Vec<FolderValue> {
     let pairs = folders.filter_map(|folder| folder.split_once('=')).filter(|(column, _)| !column.is_empty());
     let value = |text: &str| (!text.is_empty() && text != NULL).then(|| decoded(text));
     pairs.map(|(column, text)| (decoded(column), value(text))).collect()
 }
 
-/// The names of the folders between `root` and the file `path`.
+/// Iterates over the names of the folders between `root` and the file `path`.
 pub(super) fn folders_below<'a>(root: &Path, path: &'a Path) -> impl Iterator<Item = &'a str> {
     let folder = path.strip_prefix(root).ok().and_then(Path::parent).unwrap_or(Path::new(""));
     folder.iter().filter_map(|name| name.to_str())
 }
 
-/// `text` with the bytes that `%41` and the like stand for.
+/// Returns `text` with escapes like `%41` replaced by the bytes that they stand for.
 fn decoded(text: &str) -> String {
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let [first, others @ ..] = rest {
@@ -51,11 +51,11 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Adds to each source the columns of its file's folders. A column that the file itself has is the
-/// file's.
+/// Adds the columns of its file's folders to each source. A column that the file has itself is not
+/// added.
 ///
 /// # Errors
-/// If a value is not one of the type that is given for its column.
+/// If a value is not of the type that is given for its column.
 pub(super) fn with_columns(
     files: &[InputFile],
     sources: Vec<Box<dyn Source>>,
@@ -77,8 +77,8 @@ pub(super) fn with_columns(
     files.iter().zip(sources).map(with_column).collect()
 }
 
-/// The type of a column in the folders of all files: an integer, a date, or else a text, unless one
-/// is given.
+/// Returns the type of a column in the folders of all files. If none is given, it is integer or
+/// date if all values fit, otherwise text.
 fn column_type(files: &[InputFile], column: &str, options: &InputOptions) -> DataType {
     if let Some(given) = options.types.of(column) {
         return given;
@@ -91,7 +91,7 @@ fn column_type(files: &[InputFile], column: &str, options: &InputOptions) -> Dat
     }
 }
 
-/// A column with its one value.
+/// Returns a column with its one value.
 fn constant(column: &str, value: Option<&str>, data_type: &DataType) -> Result<(FieldRef, ArrayRef), String> {
     let text: ArrayRef = Arc::new(StringArray::from(vec![value]));
     let options = CastOptions { safe: false, ..Default::default() };
@@ -100,7 +100,7 @@ fn constant(column: &str, value: Option<&str>, data_type: &DataType) -> Result<(
     Ok((Arc::new(Field::new(column, data_type.clone(), true)), array))
 }
 
-/// A file with columns of one value each.
+/// A file with additional columns that have one value each.
 struct InFolders {
     source: Box<dyn Source>,
     constants: Vec<(FieldRef, ArrayRef)>,
@@ -151,12 +151,12 @@ impl Source for InFolders {
     }
 }
 
-/// A part of a file, to whose batches the columns are added.
+/// A part of a file, to whose batches the folders' columns are added.
 struct InFolder {
     part: Box<dyn Part>,
     /// The columns of the dataset.
     schema: SchemaRef,
-    /// For each of them its place among `constants`, unless it is the file's own.
+    /// For each column of `schema` its index in `constants`; `None` if it is the file's own.
     places: Arc<[Option<usize>]>,
     constants: Arc<[ArrayRef]>,
 }

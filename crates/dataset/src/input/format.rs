@@ -1,4 +1,4 @@
-//! Formats, and how they are to be read.
+//! The formats of input files, and the options for reading them.
 
 use std::{fmt, path::Path, str::FromStr};
 
@@ -17,7 +17,7 @@ pub enum Format {
     Parquet,
     /// Separated values.
     Csv,
-    /// JSON objects: one a line, or all in an array.
+    /// JSON objects: one per line, or all in an array.
     Json,
     /// Arrow IPC, file or stream.
     Ipc,
@@ -29,20 +29,21 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the format of a file by the extension of its name. After that of a text format, one
-    /// of a compression may follow, such as `.csv.gz`.
+    /// Returns the format of a file by the extension of its name. The extension of a text format
+    /// may be followed by that of a compression, as in `.csv.gz`.
     pub fn of_path(path: &Path) -> Option<Self> {
         let (path, compression) = Compression::split(path);
         let format: Self = extension(path).parse().ok()?;
         (compression.is_none() || format.is_text()).then_some(format)
     }
 
-    /// Whether files of it are texts, which may be compressed as a whole, and may have no byte.
+    /// Returns whether files of the format are text. Such files may be compressed as a whole, and
+    /// may be empty.
     pub fn is_text(self) -> bool {
         matches!(self, Self::Csv | Self::Json)
     }
 
-    /// Its name, which [`from_str`](Self::from_str) takes.
+    /// Returns the format's name, which [`from_str`](Self::from_str) takes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Parquet => "parquet",
@@ -82,25 +83,25 @@ impl FromStr for Format {
     }
 }
 
-/// How CSV files are written.
+/// The syntax of CSV files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CsvOptions {
     /// The character between fields. `None` takes a tab for `.tsv` files, `|` for `.tbl` files and
-    /// a comma for others; or, where that finds a single column, the one of `;`, tab and `|`
-    /// that every line has equally often.
+    /// a comma for others. If that finds a single column, it takes the one of `;`, tab and `|` that
+    /// each of the first 100 lines has equally often.
     pub delimiter: Option<u8>,
     /// The character around fields with delimiters, line ends or quotes. A quote within a field is
     /// doubled.
     pub quote: u8,
-    /// Whether the first line names the columns; else they are `column_1`, `column_2`, ...
+    /// Whether the first line names the columns; otherwise they are `column_1`, `column_2`, ...
     pub header: bool,
-    /// The text that stands for null, besides an empty field, which always does.
+    /// The text that stands for null. An empty field is always null.
     pub null: Option<String>,
 }
 
 impl CsvOptions {
-    /// Sets the [`delimiter`](Self::delimiter), or lets each file show its own.
+    /// Sets the [`delimiter`](Self::delimiter); `None` infers it for each file.
     #[must_use]
     pub fn with_delimiter(self, delimiter: Option<u8>) -> Self {
         Self { delimiter, ..self }
@@ -142,36 +143,36 @@ impl Default for CsvOptions {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InputOptions {
-    /// The format of every file, whatever its name; `None` tells it from each file's extension.
+    /// The format of every file, whatever its name; `None` infers it from each file's extension.
     pub format: Option<Format>,
-    /// How CSV files are written.
+    /// The syntax of CSV files.
     pub csv: CsvOptions,
-    /// Types of columns of CSV and JSON files, and of those that folders name, which are otherwise
-    /// inferred.
+    /// The types of columns of CSV and JSON files, and of columns in folder names. Other columns
+    /// have inferred types.
     pub types: ColumnTypes,
     /// What to do with rows that cannot be read.
     pub on_bad_row: BadRows,
     /// The largest number of rows of a batch from Parquet, CSV, JSON or page files. Batches of
     /// Arrow IPC files keep their size.
     pub batch_rows: usize,
-    /// About how many bytes of a CSV or JSON file a unit has.
+    /// The approximate number of bytes of a CSV or JSON file in a unit.
     pub unit_bytes: usize,
     /// The largest number of rows of a Parquet file in a unit. With `None`, a unit is a row group.
     pub unit_rows: Option<usize>,
-    /// Lines at the beginning of each CSV or JSON file that column types are inferred from, within
-    /// its first MiB. For 4096 of them, up to 64 KiB are looked at elsewhere, spread up to its
-    /// end. Fewer where there are many files.
+    /// The number of lines at the beginning of each CSV or JSON file that column types are inferred
+    /// from, within its first MiB. For each 4096 of them, up to 64 KiB are read elsewhere, spread
+    /// evenly up to the file's end. With many files, fewer lines of each are read.
     pub infer_rows: usize,
 }
 
 impl InputOptions {
-    /// Sets the format of every file, or lets their names tell it.
+    /// Sets the format of every file; `None` infers it from their names.
     #[must_use]
     pub fn with_format(self, format: Option<Format>) -> Self {
         Self { format, ..self }
     }
 
-    /// Sets how CSV files are written.
+    /// Sets the syntax of CSV files.
     #[must_use]
     pub fn with_csv(self, csv: CsvOptions) -> Self {
         Self { csv, ..self }
@@ -195,7 +196,7 @@ impl InputOptions {
         Self { batch_rows, ..self }
     }
 
-    /// Sets about how many bytes of a CSV or JSON file a unit has.
+    /// Sets the approximate number of bytes of a CSV or JSON file in a unit.
     #[must_use]
     pub fn with_unit_bytes(self, unit_bytes: usize) -> Self {
         Self { unit_bytes, ..self }

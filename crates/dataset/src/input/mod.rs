@@ -1,12 +1,11 @@
-//! Reading files of several formats as one dataset: a schema, and units that are read
-//! independently.
+//! Reads files of several formats as one dataset: a schema, and units that are read independently.
 //!
 //! ```text
 //! paths, folders, globs -> files -> schema of all -> units -> batches, bad rows
 //! ```
 //! A unit is a Parquet row group, a range of whole records of a CSV or JSON file, batches of an
-//! Arrow IPC file, pages of a page file, or a whole Avro or compressed text file; units are read by
-//! any thread, in any order, and reading one twice gives the same rows.
+//! Arrow IPC file, pages of a page file, or a whole Avro or compressed text file. Any thread can
+//! read units, in any order. Reading one twice gives the same rows.
 
 mod avro;
 mod bad_rows;

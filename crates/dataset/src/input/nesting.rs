@@ -1,4 +1,4 @@
-//! Whether an input would read a file that is to be written.
+//! Checks whether an input would read a file that is to be written.
 
 use std::{
     io::{self, ErrorKind},
@@ -29,15 +29,15 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Returns the folder that an input names, or of a glob the path before the first wildcard.
+/// Returns the folder that an input names or, for a glob, the path before the first wildcard.
 pub fn input_root(input: &str) -> PathBuf {
     let path = Path::new(input);
     if path.exists() { path.to_owned() } else { path.components().take_while(|part| !is_wild(part)).collect() }
 }
 
-/// Returns the input that would read `file` if it existed: a folder above it, or a glob that
-/// matches it or such a folder. Links on the way to the input's [root](input_root) and to the file
-/// are followed.
+/// Returns the input that would read `file` if it existed: a folder above the file, or a glob that
+/// matches the file or such a folder. Links in the paths of the input's [root](input_root) and of
+/// the file are followed.
 pub fn input_that_reads<'a>(inputs: &'a [String], file: &Path) -> Option<&'a str> {
     let file = real_path(file).ok()?;
     inputs.iter().map(String::as_str).find(|input| reads(input, &file).unwrap_or(false))
@@ -51,7 +51,7 @@ fn reads(input: &str, file: &Path) -> Option<bool> {
     if wild.as_os_str().is_empty() {
         return Some(!has_hidden(below));
     }
-    // Alone, two stars stand for folders only.
+    // At the end of a glob, two stars match only folders.
     let wild = if wild.ends_with("**") { wild.join("*") } else { wild };
     let pattern = Path::new(&Pattern::escape(real.to_str()?)).join(wild);
     let pattern = Pattern::new(pattern.to_str()?).ok()?;

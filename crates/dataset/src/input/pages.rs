@@ -16,9 +16,9 @@ use super::{
 };
 use crate::error::DatasetError;
 
-/// A unit has pages of so many bytes together, or one.
+/// A unit has pages of this many bytes together, or one page.
 const UNIT_BYTES: usize = 16 << 20;
-/// So many bytes of pages are decoded at once.
+/// The bytes of pages that are decoded at once.
 const READ_BYTES: usize = 1 << 20;
 
 /// A file whose header and index have been read.
@@ -30,7 +30,7 @@ pub(super) struct PageFile {
 }
 
 impl PageFile {
-    /// Reads header and index.
+    /// Reads the header and the index.
     pub(super) fn open(file: &InputFile) -> Result<Self, DatasetError> {
         let path = file.path.clone();
         guard(&file.path, || {
@@ -38,7 +38,7 @@ impl PageFile {
             let header = reader.header().clone();
             if header.row_format != ROW_FORMAT {
                 let reason = format!(
-                    "its tuples have format {}, which is none of rows: write it as a dataset of page files",
+                    "its tuples have format {}, which does not hold rows; write it as a dataset of page files",
                     header.row_format
                 );
                 return Err(DatasetError::corrupt(&path, reason));
@@ -69,7 +69,7 @@ impl Source for PageFile {
     }
 }
 
-/// Pages that follow each other.
+/// Consecutive pages.
 struct Run {
     file: Arc<PageFile>,
     run: Range<usize>,
@@ -96,7 +96,7 @@ impl Part for Run {
         }
         let at_once = (READ_BYTES / file.page_bytes()).max(1);
         let (mut run, batch_rows, mut buffers) = (self.run.clone(), self.batch_rows, vec![Vec::new(); at_once]);
-        // The rows of some pages, the last batch first.
+        // The rows of some pages, with the last batch first.
         let mut decoded: Vec<RecordBatch> = Vec::new();
         Ok(Box::new(std::iter::from_fn(move || {
             let mut input_bytes = 0;
@@ -118,7 +118,7 @@ impl Part for Run {
     }
 }
 
-/// The rows of these pages, in their order.
+/// Returns the rows of these pages, in their order.
 fn decode(
     reader: &mut PageFileReader<File>,
     file: &PageFile,

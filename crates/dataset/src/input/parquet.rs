@@ -65,7 +65,7 @@ impl Source for ParquetFile {
         for group in 0..file.metadata.metadata().num_row_groups() {
             let group_rows = file.rows_of(group);
             let most = options.unit_rows.unwrap_or(usize::MAX).max(1);
-            // Ranges of about the same number of rows.
+            // The ranges have about the same number of rows.
             let ranges = group_rows.div_ceil(most).max(1);
             let border = |range: usize| (group_rows as u128 * range as u128 / ranges as u128) as usize;
             parts.extend((0..ranges).map(|range| {
@@ -84,8 +84,8 @@ impl ParquetFile {
     }
 }
 
-/// Whether the chunk's data pages are all dictionary encoded, as far as its metadata tells: without
-/// statistics of pages, a dictionary that was given up for plain pages looks the same.
+/// Returns whether the chunk's data pages are all dictionary encoded, as far as its metadata says.
+/// Without statistics of pages, a dictionary that was given up for plain pages looks the same.
 fn is_dictionary(chunk: &ColumnChunkMetaData) -> bool {
     let throughout = match chunk.page_encoding_stats_mask() {
         Some(pages) => pages.is_only(Encoding::RLE_DICTIONARY) || pages.is_only(Encoding::PLAIN_DICTIONARY),
@@ -94,9 +94,9 @@ fn is_dictionary(chunk: &ColumnChunkMetaData) -> bool {
     throughout && saves_half(chunk)
 }
 
-/// Whether the chunk is less than half as large as its values without a dictionary, as far as its
-/// metadata tells. Otherwise most values are rare, and looking each up costs more time than its
-/// bytes are worth.
+/// Returns whether the chunk is less than half as large as its values without a dictionary, as far
+/// as its metadata says. Otherwise most values are rare, and looking each up costs more time than
+/// its bytes are worth.
 fn saves_half(chunk: &ColumnChunkMetaData) -> bool {
     let values = chunk.num_values();
     let plain = match chunk.column_type() {
@@ -104,7 +104,7 @@ fn saves_half(chunk: &ColumnChunkMetaData) -> bool {
         Type::INT64 | Type::DOUBLE => 8 * values,
         Type::INT96 => 12 * values,
         Type::FIXED_LEN_BYTE_ARRAY => i64::from(chunk.column_descr().type_length()) * values,
-        // With the length before each value.
+        // Each value has its length before it.
         Type::BYTE_ARRAY => match chunk.unencoded_byte_array_data_bytes() {
             Some(bytes) => bytes + 4 * values,
             None => return true,

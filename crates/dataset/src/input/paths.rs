@@ -1,4 +1,4 @@
-//! Paths, folders and globs to files.
+//! Finds the files that paths, folders and globs name.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,25 +23,25 @@ pub(super) struct InputFile {
     pub(super) path: String,
     pub(super) format: Format,
     pub(super) bytes: u64,
-    /// Its absolute path, size and time of change, on one line.
+    /// The file's absolute path, size and time of change, on one line.
     pub(super) fingerprint: String,
-    /// How it is compressed as a whole.
+    /// The file's compression as a whole.
     pub(super) compression: Option<Compression>,
-    /// What the names of the folders say that lead from its input to it.
+    /// The columns and values in the names of the folders between the input and the file.
     pub(super) folder_values: Vec<FolderValue>,
 }
 
 impl InputFile {
-    /// The extension that names the format, in small letters.
+    /// Returns the extension that names the format, in lower case.
     pub(super) fn extension(&self) -> String {
         extension(Compression::split(Path::new(&self.path)).0)
     }
 }
 
-/// The files that `inputs` name, in the order of the inputs, and of names within a folder or glob;
-/// each once, whatever globs and links lead to it. A folder stands for all files below it but for
-/// those whose path from there has a part that begins with `.` or `_`; a glob's wildcards for no
-/// such parts either.
+/// Returns the files that `inputs` name, in the order of the inputs, and of names within a folder
+/// or glob. Each file appears once, whatever globs and links lead to it. A folder stands for all
+/// files below it, except those with a part that begins with `.` or `_` in their path from the
+/// folder. A glob's wildcards do not match such parts either.
 pub(super) fn files(inputs: &[String], format: Option<Format>) -> Result<Vec<InputFile>, DatasetError> {
     let mut search = Search { format, ..Search::default() };
     for input in inputs {
@@ -67,10 +67,11 @@ pub(super) fn files(inputs: &[String], format: Option<Format>) -> Result<Vec<Inp
 }
 
 pub(super) const WILDCARDS: [char; 3] = ['*', '?', '['];
-/// How names begin that stand for no data unless they are asked for.
+/// The first characters of names that are skipped unless they are asked for.
 const HIDING: [char; 2] = ['.', '_'];
 
-/// What an input's folders are told from: itself, or of a glob the part before its first wildcard.
+/// Returns the path below which an input's folders give columns: the input itself or, for a glob,
+/// the part before its first wildcard.
 fn root(input: &str) -> PathBuf {
     let path = Path::new(input);
     if path.exists() {
@@ -82,24 +83,24 @@ fn root(input: &str) -> PathBuf {
 #[derive(Default)]
 struct Search {
     format: Option<Format>,
-    /// What the columns that folders name are below.
+    /// The path below which folders give columns.
     root: PathBuf,
-    /// The datasets whose folders are being walked, and the names that their manifests know.
+    /// The datasets whose folders are being walked, with the names in their manifests.
     datasets: Vec<(PathBuf, HashSet<String>)>,
-    /// The names that appends to datasets are giving to files, as far as they were asked for.
+    /// The names that appends are giving to files, for the datasets that were asked for.
     of_appends: HashMap<PathBuf, HashSet<String>>,
     files: Vec<InputFile>,
-    /// Absolute paths without links: of `files`, and of the folders that this input has led to.
+    /// Absolute paths without links of `files`, and of the folders that this input has led to.
     known: HashSet<PathBuf>,
     walked: HashSet<PathBuf>,
-    /// Files that this input has led to, again or not.
+    /// The number of files that this input has led to, including repeated ones.
     found: usize,
 }
 
 impl Search {
-    /// The files of a glob. Folders that it names are walked.
+    /// Adds the files of a glob. Folders that it names are walked.
     fn expand(&mut self, pattern: &str) -> Result<(), DatasetError> {
-        // Alone, two stars stand for folders only.
+        // At the end of a glob, two stars match only folders.
         let whole = if pattern.ends_with("**") { format!("{pattern}/*") } else { pattern.to_owned() };
         let paths = glob::glob(&whole).map_err(|error| DatasetError::Config {
             option: "INPUT",
@@ -128,14 +129,15 @@ impl Search {
         Ok(())
     }
 
-    /// The files below a folder. Those without a known extension are passed over: a folder may hold
-    /// notes, too.
+    /// Adds the files below a folder. Those without a known extension are skipped, since a folder
+    /// may also hold notes.
     fn walk(&mut self, folder: &Path) -> Result<(), DatasetError> {
         let shown = folder.display().to_string();
         if !self.walked.insert(fs::canonicalize(folder).map_err(DatasetError::io("list", &shown))?) {
             return Ok(());
         }
-        // Before the files are listed: an append gives them names, and then replaces the manifest.
+        // The manifest is read before the files are listed: an append gives files their names, and
+        // then replaces the manifest.
         let manifest = check_whole(folder, &shown)?;
         let entries = fs::read_dir(folder).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
         let mut paths: Vec<PathBuf> =
@@ -163,7 +165,7 @@ impl Search {
         Ok(())
     }
 
-    /// The folder of a dataset that holds a file without having it in its manifest.
+    /// Returns the folder of a dataset that holds a file which is not in the dataset's manifest.
     fn dataset_without(&self, path: &Path) -> Option<&Path> {
         let is_extra = |(folder, names): &&(PathBuf, HashSet<String>)| {
             path.strip_prefix(folder).is_ok_and(|name| !names.contains(&*name.to_string_lossy()))
@@ -178,7 +180,7 @@ impl Search {
         if self.of_appends.get(&dataset).is_some_and(|names| names.contains(&*name)) {
             return Ok(());
         }
-        // An append may have begun since they were read.
+        // An append may have begun since the names were read.
         let names = names_of_append(&dataset);
         if names.contains(&*name) {
             self.of_appends.insert(dataset, names);
@@ -202,7 +204,7 @@ impl Search {
     }
 }
 
-/// The manifest of a folder, if it is a dataset that a run of ours wrote, which must be all there.
+/// Returns the manifest of a folder, if it is a dataset. All of the dataset's files must exist.
 fn check_whole(folder: &Path, shown: &str) -> Result<Option<Manifest>, DatasetError> {
     if is_unfinished(folder) {
         let reason = "the run that writes it has not finished; wait for it, start a split again with `resume`, \
@@ -216,21 +218,21 @@ fn check_whole(folder: &Path, shown: &str) -> Result<Option<Manifest>, DatasetEr
     }
 }
 
-/// The entry of a folder that a path leads to, which may be a link; the folder is told by its path
-/// without links.
+/// Returns the folder entry that a path leads to, which may be a link. The folder is identified by
+/// its path without links.
 fn entry(path: &Path) -> PathBuf {
     let folder = path.parent().and_then(|folder| fs::canonicalize(folder).ok());
     folder.zip(path.file_name()).map_or_else(|| path.to_owned(), |(folder, name)| folder.join(name))
 }
 
-/// Whether it is, in a dataset's folder, what a run of ours wrote beside its rows.
+/// Returns whether a file in a dataset's folder was written by a run beside its rows.
 fn is_beside_rows(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name == MANIFEST_NAME || is_quarantine(name)
 }
 
-/// Whether a part of the path that `pattern` has wildcards for is hidden. Parts are not that the
-/// pattern asks for.
+/// Returns whether a part of the path that matches wildcards in `pattern` is hidden. A part does
+/// not count if the pattern asks for it.
 fn is_hidden_from(pattern: &str, path: &Path) -> bool {
     let pattern = Path::new(pattern);
     let literal = parts(pattern).take_while(|part| !part.contains(WILDCARDS)).count();
@@ -238,7 +240,7 @@ fn is_hidden_from(pattern: &str, path: &Path) -> bool {
     parts(path).skip(literal).any(|name| name.starts_with(HIDING) && !asked(name))
 }
 
-/// The names in a path, without those that mean nothing.
+/// Iterates over the names in a path, without `.`.
 fn parts(path: &Path) -> impl Iterator<Item = &str> {
     let names = path.components().filter(|part| *part != Component::CurDir);
     names.map(|part| part.as_os_str().to_str().unwrap_or_default())
@@ -248,7 +250,7 @@ pub(super) fn is_hidden(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(HIDING))
 }
 
-/// The file, and its absolute path without links.
+/// Returns the file, and its absolute path without links.
 fn named(path: &Path, format: Option<Format>) -> Result<(InputFile, PathBuf), DatasetError> {
     let shown = path.display().to_string();
     let metadata = fs::metadata(path).map_err(DatasetError::io("open", &shown))?;
@@ -264,10 +266,10 @@ fn named(path: &Path, format: Option<Format>) -> Result<(InputFile, PathBuf), Da
     Ok((InputFile { path: shown, format, bytes, fingerprint, compression, folder_values: vec![] }, absolute))
 }
 
-const KNOWN_FORMATS: &str = "its extension is none of parquet, csv, tsv, tbl, json, jsonl, ndjson, arrow, arrows, ipc, \
-    feather, avro, pages, nor that of text with gz, bz2, xz or zst behind it; name the format (`input_format`)";
+const KNOWN_FORMATS: &str = "its extension is not one of parquet, csv, tsv, tbl, json, jsonl, ndjson, arrow, arrows, \
+    ipc, feather, avro, pages (text formats also with gz, bz2, xz or zst at the end); name the format (`input_format`)";
 
-/// Nanoseconds since 1970; 0 where the file system does not keep the time.
+/// Returns nanoseconds since 1970; 0 if the file system does not record the time.
 fn modified_ns(metadata: &Metadata) -> u128 {
     let since = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     since.map_or(0, |time| time.as_nanos())

@@ -1,4 +1,4 @@
-//! A sample of a dataset's rows.
+//! Samples a dataset's rows.
 
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ impl Dataset {
     }
 }
 
-/// Keeps the rows whose random number is below a threshold, which is halved whenever they are too
-/// many.
+/// Keeps the rows whose random number is below a threshold, which is halved whenever there are too
+/// many rows.
 struct Sampler {
     rows: usize,
     threshold: u64,
@@ -57,7 +57,7 @@ struct Sampler {
 }
 
 impl Sampler {
-    /// Of a batch whose first row has the number `first` in the dataset.
+    /// Adds a batch whose first row has the number `first` in the dataset.
     fn add(&mut self, batch: &RecordBatch, first: u64) -> Result<(), DatasetError> {
         let numbers = (0..batch.num_rows() as u64).map(|row| random(first + row)).collect();
         self.push(batch, numbers)?;

@@ -12,11 +12,12 @@ use arrow::{
 use super::{ColumnType, ColumnTypes};
 use crate::error::DatasetError;
 
-/// The schema of all files: the columns of the first in its order, nullable where one file's are.
+/// Returns the schema of all files: the columns of the first file in its order. A column is
+/// nullable if it is in any file.
 ///
 /// # Errors
-/// If a file has a column twice, lacks one, has one more, or has one of another type. Texts and
-/// bytes are the same however they lie in memory.
+/// If a file has a column twice, lacks one, has an additional one, or has one of another type. The
+/// types of text count as the same, whatever their layout, and so do those of bytes.
 pub(super) fn unify(files: &[(String, SchemaRef)]) -> Result<SchemaRef, DatasetError> {
     let Some((first_path, first)) = files.first() else { return Ok(Arc::new(Schema::empty())) };
     let mut fields: Vec<Arc<Field>> = first.fields().iter().cloned().collect();
@@ -54,13 +55,14 @@ pub(super) fn unify(files: &[(String, SchemaRef)]) -> Result<SchemaRef, DatasetE
     Ok(Arc::new(Schema::new_with_metadata(fields, first.metadata().clone())))
 }
 
-/// Whether values of one type are those of the other, too, at the most in another layout.
+/// Returns whether two types have the same values, possibly in another layout.
 fn is_same(left: &DataType, right: &DataType) -> bool {
     let is_bytes = |of: &DataType| matches!(of, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
     left == right || left.is_string() && right.is_string() || is_bytes(left) && is_bytes(right)
 }
 
-/// An error unless the columns that have a given type have it: files that store types keep theirs.
+/// Returns an error unless each column with a given type has it: files that store types keep
+/// theirs.
 pub(super) fn check_given(schema: &Schema, types: &ColumnTypes) -> Result<(), DatasetError> {
     for (column, ColumnType(given)) in &types.columns {
         if let Ok(field) = schema.field_with_name(column)
@@ -76,29 +78,30 @@ pub(super) fn check_given(schema: &Schema, types: &ColumnTypes) -> Result<(), Da
     Ok(())
 }
 
-/// Where each column stands.
+/// Returns the position of each column.
 fn places<'a>(path: &str, schema: &'a Schema) -> Result<HashMap<&'a str, usize>, DatasetError> {
     let mut places = HashMap::with_capacity(schema.fields().len());
     for (place, field) in schema.fields().iter().enumerate() {
         if places.insert(field.name().as_str(), place).is_some() {
-            let reason = "stands there twice; columns are told apart by name".to_owned();
+            let reason = "appears twice; columns are distinguished by name".to_owned();
             return Err(DatasetError::Schema { path: path.to_owned(), column: field.name().clone(), reason });
         }
     }
     Ok(places)
 }
 
-/// Columns of a file's batches in the order of the dataset's schema, or of chosen columns of it.
+/// Brings the columns of a file's batches into the order of the dataset's schema, or of columns
+/// chosen from it.
 #[derive(Clone, Debug)]
 pub(super) struct Projection {
     schema: SchemaRef,
-    /// For each column of `schema` its place in a batch.
+    /// For each column of `schema`, its position in a batch.
     places: Vec<usize>,
 }
 
 impl Projection {
-    /// From batches with the columns named `from`, to those of `to`; the names that are missing are
-    /// left out.
+    /// Returns the projection of batches with the columns named `from` to the columns of `to`.
+    /// Columns of `to` that are not in `from` are left out.
     pub(super) fn new<'a>(from: impl IntoIterator<Item = &'a String>, to: &SchemaRef) -> Self {
         let from: HashMap<&str, usize> =
             from.into_iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
@@ -106,7 +109,7 @@ impl Projection {
         Self { schema: Arc::clone(to), places }
     }
 
-    /// `batch` with the columns of the dataset.
+    /// Returns `batch` with the columns of the dataset.
     pub(super) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         let columns = batch.columns();
         let column = |(&place, field): (&usize, &FieldRef)| {
@@ -123,7 +126,7 @@ impl Projection {
     }
 }
 
-/// The columns at `columns`, or all of them.
+/// Returns the columns at `columns`, or all of them.
 pub(super) fn project(schema: &SchemaRef, columns: Option<&[usize]>) -> Result<SchemaRef, ArrowError> {
     columns.map_or_else(|| Ok(Arc::clone(schema)), |columns| schema.project(columns).map(Arc::new))
 }

@@ -1,4 +1,4 @@
-//! What a dataset is read by.
+//! The units that a dataset is read by.
 
 use std::{
     fmt,
@@ -16,21 +16,21 @@ use parquet::file::metadata::ParquetMetaData;
 use super::{BadRow, InputOptions};
 use crate::error::DatasetError;
 
-/// A part of a dataset that is read on its own. Units are read by any thread in any order, and
-/// reading one again gives the same rows in the same order (but for standard input, which is read
-/// once).
+/// A part of a dataset that is read on its own. Any thread can read units, in any order. Reading a
+/// unit again gives the same rows in the same order, except for standard input, which can be read
+/// only once.
 pub struct Unit {
     index: usize,
     part: Box<dyn Part>,
 }
 
-/// What the formats supply.
+/// A part of a file, as its format supplies it.
 pub(super) trait Part: Send + Sync {
-    /// The file.
+    /// Returns the file's path.
     fn path(&self) -> &str;
-    /// Its bytes in the file, about; 0 if unknown.
+    /// Returns the approximate size of the part in the file, in bytes; 0 if unknown.
     fn bytes(&self) -> u64;
-    /// Its rows, if the file tells without being read.
+    /// Returns the number of rows, if the file states it without being read.
     fn rows(&self) -> Option<u64> {
         None
     }
@@ -38,39 +38,40 @@ pub(super) trait Part: Send + Sync {
     fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError>;
 }
 
-/// A file that has been looked at.
+/// A file whose columns are known.
 pub(super) trait Source {
-    /// Its columns.
+    /// Returns the file's columns.
     fn schema(&self) -> SchemaRef;
-    /// For each column whether it is dictionary encoded throughout; `None` if the format does not
-    /// tell.
+    /// Returns for each column whether it is dictionary encoded throughout; `None` if the format
+    /// does not record it.
     fn dictionary_columns(&self) -> Option<Vec<bool>> {
         None
     }
-    /// Its columns that have one value throughout, which is not in the file, and that value.
+    /// Returns the columns that have one value throughout, which is not in the file, with that
+    /// value.
     fn constants(&self) -> Vec<(FieldRef, ArrayRef)> {
         vec![]
     }
-    /// The metadata of a Parquet file.
+    /// Returns the metadata of a Parquet file.
     fn parquet_metadata(&self) -> Option<Arc<ParquetMetaData>> {
         None
     }
-    /// Its parts, whose batches have the columns of `schema`.
+    /// Returns the file's parts, whose batches have the columns of `schema`.
     fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>>;
 }
 
 /// Batches as a format decodes them.
 pub(super) type Batches = Box<dyn Iterator<Item = Result<Decoded, DatasetError>> + Send>;
 
-/// What is read at a time.
+/// The result of decoding a batch.
 #[derive(Clone, Debug)]
 pub struct Decoded {
-    /// Rows, of the dataset's schema; may be none.
+    /// The rows, with the dataset's schema; there may be none.
     pub batch: RecordBatch,
-    /// Bytes of the file that this took. Those of all batches of a unit add up to about the unit's
-    /// bytes.
+    /// The bytes of the file that were read for the batch. Those of all batches of a unit add up to
+    /// about the unit's bytes.
     pub input_bytes: u64,
-    /// Rows that could not be read, if they are not to fail: `batch` has the others.
+    /// The rows that could not be read, if they are not errors. `batch` has the others.
     pub bad: Vec<BadRow>,
 }
 
@@ -79,30 +80,31 @@ impl Unit {
         Self { index, part }
     }
 
-    /// Its place among the dataset's units.
+    /// Returns the unit's position among the dataset's units.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The file that it is a part of.
+    /// Returns the path of the unit's file.
     pub fn path(&self) -> &str {
         self.part.path()
     }
 
-    /// Its bytes in the file, about; 0 if unknown.
+    /// Returns the approximate size of the unit in the file, in bytes; 0 if unknown.
     pub fn bytes(&self) -> u64 {
         self.part.bytes()
     }
 
-    /// Its rows, where the file's metadata tell them.
+    /// Returns the number of rows, if the file's metadata states it.
     pub fn rows(&self) -> Option<u64> {
         self.part.rows()
     }
 
-    /// Begins to read it. Memory is that of a batch, and for CSV and JSON the bytes of the unit.
+    /// Begins to read the unit. It takes the memory of a batch and, for CSV and JSON, the bytes of
+    /// the unit.
     ///
     /// # Errors
-    /// If the file cannot be opened, or is not what it was when the dataset was opened.
+    /// If the file cannot be opened, or has changed since the dataset was opened.
     pub fn read(&self) -> Result<UnitReader, DatasetError> {
         self.reader(None)
     }
@@ -127,7 +129,7 @@ impl fmt::Debug for Unit {
     }
 }
 
-/// The batches of a unit; ends with its first error.
+/// The batches of a unit. It ends with its first error.
 pub struct UnitReader {
     path: String,
     batches: Option<Batches>,
@@ -154,12 +156,12 @@ impl fmt::Debug for UnitReader {
     }
 }
 
-/// Runs a decoder, which may panic on bytes that are damaged. What it worked on must not be used
-/// again after an error.
+/// Runs a decoder, which may panic on damaged bytes. After an error, the decoder's state must not
+/// be used again.
 pub(super) fn guard<T>(path: &str, decode: impl FnOnce() -> Result<T, DatasetError>) -> Result<T, DatasetError> {
     catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
-        Err(DatasetError::corrupt(path, format!("it is damaged, the decoder gave up: {text}")))
+        Err(DatasetError::corrupt(path, format!("it is damaged, and the decoder failed: {text}")))
     })
 }

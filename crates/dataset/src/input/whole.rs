@@ -9,8 +9,8 @@ use super::{
 };
 use crate::error::DatasetError;
 
-/// A file that is read as one unit. `read` opens it and gives the columns of the schema that it
-/// gets.
+/// A file that is read as one unit. `read` opens it, and returns batches with the columns of the
+/// schema that it gets.
 pub(super) struct WholeFile<R> {
     pub(super) file: InputFile,
     /// All columns of the dataset.

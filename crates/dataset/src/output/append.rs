@@ -5,9 +5,8 @@
 //! complete()   -> final names, beside the dataset's files -> manifest.json, which lists both
 //! ```
 //! The dataset's own files and its manifest stay as they are until the new manifest replaces the
-//! old one. Readers of a dataset read the files of its manifest alone, so a run that is killed
-//! changes nothing for them. New names have the number of the append in them, so no file is
-//! replaced.
+//! old one. Readers of a dataset read only the files in its manifest, so a killed run changes
+//! nothing for them. New file names contain the number of the append, so no file is replaced.
 
 use std::{
     collections::HashSet,
@@ -29,16 +28,17 @@ use super::{
 /// The setting that numbers an append, from 1.
 pub(super) const APPEND: &str = "append";
 
-/// The setting that has the types of the keys that the files do not have; see [`key_types`].
+/// The setting with the types of the keys that the files store as another type; see [`key_types`].
 pub(super) const KEY_TYPES: &str = "key_types";
 
-/// The setting that has the rule by which rows are placed.
+/// The setting with the rule by which rows are placed.
 const PLACEMENT: &str = "placement";
 
-/// What decides where a row goes, and what the files are: an append has the same.
+/// The settings that an append shares with the dataset: they decide where a row goes, and what the
+/// files are.
 const COMMON: [&str; 6] = ["format", PLACEMENT, "by", "into", "sort_by", KEY_TYPES];
 
-/// How a column of the inputs gets another type.
+/// How to give a column of the inputs another type.
 const GIVE_TYPE: &str = "give it that type: `types` for CSV and JSON, arrow_cast in a query for files that store types";
 
 /// The columns that an append writes.
@@ -49,12 +49,13 @@ pub(super) struct Columns {
     pub(super) of_folders: Vec<ColumnEntry>,
 }
 
-/// What was found in the folder.
+/// The state in which an append begins.
 pub(super) enum Begun {
-    /// The very run is in the dataset already: the dataset, and the number of rows that it read.
+    /// The dataset contains this run already. Has the dataset, and the number of rows that the run
+    /// read.
     Complete(Manifest, u64),
-    /// Rows are to be added to this dataset; an unfinished run of the same append has recorded
-    /// something, or nothing.
+    /// Rows are to be added to this dataset. Has the record of an unfinished run of the same
+    /// append, if there is one.
     Adding(Manifest, Option<Recorded>),
 }
 
@@ -98,8 +99,8 @@ pub(super) fn begin(
     Ok(Begun::Adding(base, None))
 }
 
-/// Leaves the folder of a dataset to which nothing is added. An unfinished append stays, so that it
-/// can be resumed; nothing else that is hidden does.
+/// Leaves the folder of a dataset to which nothing is added. An unfinished append stays, with all
+/// hidden files, so that it can be resumed. Otherwise all hidden files are removed.
 pub(super) fn leave(folder: &Folder, base: &Manifest) -> Result<(), OutputError> {
     if unfinished(folder, base).is_some() {
         return Ok(());
@@ -119,8 +120,8 @@ fn remove_unfinished(folder: &Folder, base: &Manifest) -> Result<(), OutputError
     folder.remove_added()
 }
 
-/// What an unfinished run of the dataset's next append has recorded. A journal that cannot be read,
-/// or that names files of the dataset, is not one of ours.
+/// Returns the record of an unfinished run of the dataset's next append. A journal that cannot be
+/// read, or that names files of the dataset, is ignored.
 fn unfinished(folder: &Folder, base: &Manifest) -> Option<Recorded> {
     let recorded = Recorded::load(folder).ok().flatten()?;
     let own: HashSet<&str> = base.file_names().collect();
@@ -128,14 +129,15 @@ fn unfinished(folder: &Folder, base: &Manifest) -> Option<Recorded> {
     (is_ours && recorded.file_names().iter().all(|name| !own.contains(name.as_str()))).then_some(recorded)
 }
 
-/// The number of rows that the first run or an append has read, if it was the run of `settings`.
+/// Returns the number of rows that the run of `settings` read, if it is the first run or an append
+/// of the dataset.
 fn rows_of_run(base: &Manifest, settings: &Settings) -> Option<u64> {
     let append = base.appends.iter().rev().find(|append| is_same_run(settings, &append.settings));
     let first = || is_same_run(settings, &base.settings).then(|| base.first_rows_in());
     append.map(|append| append.rows + append.rows_bad).or_else(first)
 }
 
-/// Whether two runs are the same but for the number of the append.
+/// Returns whether two runs are the same, apart from the number of the append.
 fn is_same_run(now: &Settings, before: &Settings) -> bool {
     let others = |settings: &Settings| -> Settings {
         settings.iter().filter(|(name, _)| *name != APPEND).map(|(name, value)| (name.clone(), value.clone())).collect()
@@ -143,13 +145,14 @@ fn is_same_run(now: &Settings, before: &Settings) -> bool {
     others(now) == others(before)
 }
 
-/// An error unless a run's files can stand beside those of the dataset.
+/// Returns an error if a run's files cannot be added to those of the dataset.
 fn check(dir: &Path, settings: &Settings, columns: &Columns, base: &Manifest) -> Result<(), OutputError> {
     let path = || dir.to_owned();
     let of_files = mismatch(&columns.of_files, &base.columns);
     let mismatch = of_files.or_else(|| mismatch(&columns.of_folders, &base.folder_columns));
     let same_folders = columns.of_folders.len() == base.folder_columns.len();
-    // A key of another type may be placed otherwise; the type says more.
+    // If a key's type differs, the placement may differ too. The error about the type is more
+    // helpful.
     let is_of_types = |setting: &str| setting == KEY_TYPES || setting == PLACEMENT && same_folders;
     match (difference(settings, &base.settings, COMMON), mismatch) {
         (Some((setting, now, there)), mismatch) if !(is_of_types(&setting) && mismatch.is_some()) => {
@@ -160,19 +163,19 @@ fn check(dir: &Path, settings: &Settings, columns: &Columns, base: &Manifest) ->
     }
 }
 
-/// The error of a setting that the run and the dataset do not share.
+/// Returns the error for a setting in which the run differs from the dataset.
 fn differs(path: PathBuf, setting: String, now: String, there: String) -> OutputError {
     if setting != KEY_TYPES {
         return OutputError::AppendDiffers { path, setting, now, there };
     }
     let mismatch = format!(
-        "equal keys would lie in two partitions: the types of keys that are not those of the files are {now}, but \
-         {there} in the dataset; where a key has another type than there, {GIVE_TYPE}"
+        "equal keys would be in two partitions: the types of keys that the files store as another type are {now}, but \
+         {there} in the dataset; where a key's type differs from the dataset's, {GIVE_TYPE}"
     );
     OutputError::AppendColumns { path, mismatch }
 }
 
-/// The keys that are hashed as another type than the files have, with that type, like
+/// Returns the keys that are hashed as another type than the files have, with that type, like
 /// `time=Timestamp(s)`; `None` if there are none. A value may hash differently in another type.
 pub(super) fn key_types(inputs: &Schema, files: &Schema, keys: &[(String, usize)]) -> Option<String> {
     let other = |(place, (name, column)): (usize, &(String, usize))| {
@@ -183,8 +186,8 @@ pub(super) fn key_types(inputs: &Schema, files: &Schema, keys: &[(String, usize)
     (!types.is_empty()).then(|| types.join(","))
 }
 
-/// The type whose values hash as those of type `of` do. A dictionary hashes as its values do if it
-/// is the first key, and behind others if the values are texts or bytes.
+/// Returns the type that hashes like type `of`. A dictionary hashes like its values if it is the
+/// first key. After other keys, it does only if its values are texts or bytes.
 fn hashed_as(place: usize, of: &DataType) -> &DataType {
     use DataType::*;
     match of {
@@ -193,7 +196,8 @@ fn hashed_as(place: usize, of: &DataType) -> &DataType {
     }
 }
 
-/// How the columns of a run differ from those of a dataset. Whether they may be null may differ.
+/// Returns the first difference between the columns of a run and those of a dataset. Nullability is
+/// not compared.
 fn mismatch(now: &[ColumnEntry], there: &[ColumnEntry]) -> Option<String> {
     for (place, there) in there.iter().enumerate() {
         let Some(now) = now.get(place) else {
@@ -218,7 +222,7 @@ fn mismatch(now: &[ColumnEntry], there: &[ColumnEntry]) -> Option<String> {
     Some(format!("the dataset has no column '{}'; leave it out of the inputs", more.name))
 }
 
-/// The manifest of a dataset and of the run that was added to it.
+/// Returns the manifest of a dataset together with the run that was added to it.
 pub(super) fn with_run(base: Manifest, run: Manifest) -> Manifest {
     let files = run.partitions.iter().map(|partition| partition.files.len()).sum();
     let Manifest { settings, rows, rows_bad, bytes, quarantine, hot_keys, .. } = run;
@@ -252,15 +256,16 @@ fn either_nullable(base: Vec<ColumnEntry>, run: &[ColumnEntry]) -> Vec<ColumnEnt
     base.into_iter().zip(run).map(both).collect()
 }
 
-/// The names that an append to the dataset in `dir` is giving to files, or has given since the
-/// caller read the manifest. They are not foreign files.
+/// Returns the names that an append to the dataset in `dir` is giving to files, or has given since
+/// the caller read the manifest. They are not foreign files.
 pub(crate) fn names_of_append(dir: &Path) -> HashSet<String> {
     let recorded = Recorded::read(&journal_path(dir)).ok().flatten();
     let append = recorded.as_ref().and_then(|recorded| append_of(&recorded.settings));
     let recorded = recorded.filter(|_| append.is_some());
     let mut names: HashSet<String> = recorded.iter().flat_map(Recorded::file_names).collect();
     names.extend(append.map(|number| quarantine_name(Some(number))));
-    // In this order: an append that ends meanwhile writes the manifest before the journal goes.
+    // The manifest is read after the journal: an append that ends meanwhile writes the manifest
+    // before it removes the journal.
     if let Some(manifest) = Manifest::find_in(dir) {
         names.extend(manifest.file_names().map(str::to_owned));
     }

@@ -1,4 +1,4 @@
-//! A folder of datasets, one written by each host, and a manifest of all.
+//! A folder of datasets, one written by each host, and a manifest of all of them.
 //!
 //! ```text
 //! DIR/host-00/part-00000.parquet, DIR/host-00/manifest.json    a dataset of its own (whole.rs)
@@ -14,36 +14,39 @@ use super::{
     whole::{remove_dataset, remove_locked},
 };
 
-/// A folder that is to hold a dataset of each host. If it is dropped, it removes all that this
+/// A folder that is to hold a dataset of each host. Dropping it removes everything that this
 /// process can reach.
 pub struct Collection {
     folder: Option<Folder>,
     members: Vec<usize>,
 }
 
-/// What a member's dataset is known by.
+/// The settings that identify a member's dataset.
 const HOST: &str = "host";
 const SESSION: &str = "session";
 
-/// The folder of a member.
+/// Returns the name of a member's folder.
 fn member_name(member: usize) -> String {
     format!("host-{member:02}")
 }
 
-/// Whether a folder is called as that of a member is. Others may be called `host-backup`.
+/// Returns whether a name is that of a member's folder. Other folders may have names like
+/// `host-backup`.
 pub(super) fn is_member_name(name: &str) -> bool {
     name.strip_prefix("host-").and_then(|number| number.parse().ok()).is_some_and(|member| name == member_name(member))
 }
 
 impl Collection {
-    /// Locks the folder, which may hold no other dataset, or with [`Existing::Overwrite`] loses it.
-    /// `members` are the numbers of their folders.
+    /// Locks the folder. It may hold no other dataset, unless [`Existing::Overwrite`] removes it.
+    /// `members` are the numbers of the members' folders.
     ///
     /// # Errors
-    /// If it holds what is not allowed, another run uses it, or the file system refuses.
+    /// If the folder holds something that is not allowed, another run uses it, or the file system
+    /// refuses.
     pub fn begin(dir: &Path, members: Vec<usize>, existing: Existing) -> Result<Self, OutputError> {
         let folder = Folder::lock(dir, false)?;
-        // A host that was lost has its folder in its hands until it knows. Nothing of it can be seen.
+        // A host that this run has lost holds the lock of its folder until it notices. Nothing in
+        // that folder is visible.
         let may_be_busy = |name: &str| members.iter().all(|&number| name != member_name(number));
         match clear(&folder, may_be_busy, existing).and_then(|()| folder.clear_work()) {
             Ok(()) => Ok(Self { folder: Some(folder), members }),
@@ -61,8 +64,8 @@ impl Collection {
             .into()
     }
 
-    /// Removes what a member has published to its folder in `dir`, unless that has been completed
-    /// with it, or another run has written to the member's folder since.
+    /// Removes what a member has published to its folder in `dir`. Does nothing if a collection
+    /// with it was completed, or another run has written to the member's folder since.
     ///
     /// # Errors
     /// If the file system refuses.
@@ -89,12 +92,11 @@ impl Collection {
         dir.join(member_name(member))
     }
 
-    /// Writes the manifest of all members, in their order, which are complete. Nothing of it is
-    /// left unless it is [kept](Self::keep).
+    /// Writes the manifest of all members, in their order. Their datasets must be complete. On
+    /// drop, everything is removed unless it is [kept](Self::keep).
     ///
     /// # Errors
-    /// If the file system refuses, or a member's manifest names files that are none of its
-    /// folder's.
+    /// If the file system refuses, or a member's manifest names files outside the member's folder.
     pub fn complete(&self, settings: Settings, members: &[Manifest]) -> Result<Manifest, OutputError> {
         for (number, member) in self.members.iter().zip(members) {
             let is_elsewhere = |name: &&str| name.contains('/');
@@ -120,10 +122,10 @@ impl Collection {
         Ok(manifest)
     }
 
-    /// Keeps the collection.
+    /// Keeps the collection when this is dropped.
     ///
     /// # Errors
-    /// If the file system refuses to remove what was hidden.
+    /// If the file system refuses to remove hidden files.
     pub fn keep(mut self) -> Result<(), OutputError> {
         self.folder.take().map_or(Ok(()), |folder| folder.dismantle())
     }
@@ -132,7 +134,7 @@ impl Collection {
 impl Drop for Collection {
     fn drop(&mut self) {
         let Some(folder) = &self.folder else { return };
-        // An error cannot be returned, and the next run clears what cannot be removed now.
+        // An error cannot be returned here. The next run clears what could not be removed.
         folder.remove([MANIFEST_NAME]).ok();
         for &member in &self.members {
             remove_dataset(&folder.final_path(&member_name(member))).ok();
@@ -141,7 +143,7 @@ impl Drop for Collection {
     }
 }
 
-/// All files of a member, as a partition of the whole.
+/// Returns all files of a member, as a partition of the collection.
 fn partition(number: usize, member: &Manifest) -> PartitionEntry {
     let name = member_name(number);
     let mut files: Vec<_> = member.partitions.iter().flat_map(|partition| partition.files.iter().cloned()).collect();
@@ -151,13 +153,13 @@ fn partition(number: usize, member: &Manifest) -> PartitionEntry {
     PartitionEntry { partition: number, rows: member.rows, bytes: member.bytes, files }
 }
 
-/// Takes away a collection, if all of it may go; otherwise nothing.
+/// Removes a collection, if all of it may be removed; otherwise nothing.
 pub(super) fn remove_members(folder: &Folder) -> Result<(), OutputError> {
     clear(folder, |_| false, Existing::Overwrite)
 }
 
-/// Takes away what may go, if all of it may. Members for which `may_be_busy` holds stay if a run is
-/// writing to them.
+/// Removes the members of a collection, if all of them may be removed. Members for which
+/// `may_be_busy` holds stay if a run is writing to them.
 fn clear(folder: &Folder, may_be_busy: impl Fn(&str) -> bool, existing: Existing) -> Result<(), OutputError> {
     let replaces = existing == Existing::Overwrite;
     if !replaces && Manifest::load(folder)?.is_some() {
@@ -177,7 +179,7 @@ fn clear(folder: &Folder, may_be_busy: impl Fn(&str) -> bool, existing: Existing
     }
     let names = if replaces { known(folder)? } else { Vec::new() };
     if names.iter().all(|name| name == MANIFEST_NAME || is_member_name(name.split('/').next().unwrap_or_default())) {
-        // Members know their files themselves.
+        // The members' manifests name their own files.
         folder.remove([MANIFEST_NAME])?;
     }
     found.iter().try_for_each(remove_locked)?;
@@ -185,8 +187,8 @@ fn clear(folder: &Folder, may_be_busy: impl Fn(&str) -> bool, existing: Existing
     if replaces { remove_files(folder) } else { Ok(()) }
 }
 
-/// The folders of members, of this dataset or what a run that was killed has left; nothing else may
-/// be there.
+/// Locks the members' folders of this dataset, or those that a killed run has left. Nothing else
+/// may be visible in the folder.
 fn lock_members(
     folder: &Folder,
     may_be_busy: impl Fn(&str) -> bool,
@@ -197,7 +199,7 @@ fn lock_members(
     let known = if replaces { known(folder)? } else { Vec::new() };
     for name in visible(dir)? {
         let path = dir.join(&name);
-        // What a link leads to is another's.
+        // A link may lead to a folder of somebody else.
         let is_real = path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
         if is_member_name(&name) && is_real {
             match Folder::lock(&path, false) {
@@ -211,7 +213,8 @@ fn lock_members(
     Ok(())
 }
 
-/// Whether it is of a dataset that a host has written as its part.
+/// Returns whether the manifest is of a dataset that a host has written as its part of a
+/// collection.
 fn is_member(manifest: &Manifest) -> bool {
     manifest.settings.keys().all(|name| [HOST, SESSION].contains(&name.as_str()))
 }

@@ -13,14 +13,14 @@ use super::{
     work_file::{Sealed, WorkFile},
 };
 
-/// A file in the making.
+/// A file that is being written.
 pub(crate) enum Encoder {
     Parquet(Box<ArrowWriter<WorkFile>>),
     Ipc(Box<FileWriter<BufWriter<WorkFile>>>),
     Pages(Box<PagesWriter>),
 }
 
-/// Bodies are written past this; it is for the small pieces between them.
+/// The buffer for the small pieces between message bodies. Bodies are written directly.
 const IPC_BUFFER_BYTES: usize = 8 << 10;
 
 impl Encoder {
@@ -58,7 +58,7 @@ impl Encoder {
         }
     }
 
-    /// Bytes of memory in use.
+    /// Returns the memory in use, in bytes.
     pub(crate) fn memory(&self) -> usize {
         match self {
             Self::Parquet(writer) => writer.memory_size() + group_memory(writer),
@@ -67,7 +67,7 @@ impl Encoder {
         }
     }
 
-    /// Bytes that the file would have if it ended here, about.
+    /// Returns the approximate size in bytes that the file would have if it ended here.
     pub(crate) fn size_estimate(&self) -> u64 {
         match self {
             Self::Parquet(writer) => (writer.bytes_written() + writer.in_progress_size()) as u64,
@@ -76,7 +76,7 @@ impl Encoder {
         }
     }
 
-    /// Writes what is held in memory, as far as the format allows.
+    /// Writes out what is held in memory, as far as the format allows.
     pub(crate) fn relieve(&mut self) -> Result<(), OutputError> {
         match self {
             Self::Parquet(writer) => writer.flush().map_err(|error| parquet_error(writer.inner().path(), error)),
@@ -90,7 +90,8 @@ impl Encoder {
             Self::Parquet(mut writer) => {
                 let ended = writer.finish().map(drop);
                 ended.map_err(|error| parquet_error(writer.inner().path(), error))?;
-                // Taking the file out of the writer would flush it too, but with the system's error turned to text.
+                // Taking the file out of the writer would flush it too, but would turn the system's
+                // error into text.
                 let flushed = writer.sync();
                 flushed.map_err(OutputError::io("write", writer.inner().path()))?;
                 writer.inner_mut().seal()
@@ -106,16 +107,18 @@ impl Encoder {
     }
 }
 
-/// What the footer will say of a column of a closed row group, about.
+/// The approximate memory of the metadata of one column in a closed row group.
 const COLUMN_METADATA_BYTES: usize = 512;
 
-/// The memory of what is known of closed row groups until the footer is written.
+/// Returns the memory of the metadata of closed row groups, which is kept until the footer is
+/// written.
 fn group_memory(writer: &ArrowWriter<WorkFile>) -> usize {
     let groups = writer.flushed_row_groups();
     groups.len() * groups.first().map_or(0, |group| group.num_columns()) * COLUMN_METADATA_BYTES
 }
 
-/// The file system's error within, if that is what it was: it knows a remedy.
+/// Returns the file system's error within an error of Parquet, if there is one: it suggests a
+/// remedy.
 fn parquet_error(path: &std::path::Path, error: parquet::errors::ParquetError) -> OutputError {
     use parquet::errors::ParquetError;
     match error {

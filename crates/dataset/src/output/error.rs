@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::publish::JOURNAL_NAME;
 
-/// The reason why a dataset could not be written or its folder not be used.
+/// The reason why a dataset could not be written or its folder could not be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OutputError {
@@ -36,7 +36,7 @@ pub enum OutputError {
     Broken(String),
     /// A row is larger than a page.
     #[error(
-        "row {row} of '{}', from 0, takes {bytes} bytes, and a page holds rows of up to {most}; \
+        "row {row} (from 0) of '{}' takes {bytes} bytes, but a page holds rows of up to {most}; \
             {remedy}", path.display()
     )]
     RowTooLarge {
@@ -96,7 +96,7 @@ pub enum OutputError {
     ResumeDiffers {
         /// The folder.
         path: PathBuf,
-        /// The name of what differs.
+        /// The name of the option that differs.
         setting: String,
         /// Its value in this run.
         now: String,
@@ -168,7 +168,7 @@ pub enum OutputError {
 }
 
 impl OutputError {
-    /// Whether the run was refused because of what is in the folder, which has not changed.
+    /// Returns whether the run was refused because of the folder's content, without changing it.
     pub fn is_refusal(&self) -> bool {
         use OutputError::*;
         matches!(
@@ -187,14 +187,14 @@ impl OutputError {
         )
     }
 
-    /// For `map_err`: the file system refused `action` on `path`.
+    /// Returns a function for `map_err`: the file system refused `action` on `path`.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { action, path, source }
     }
 }
 
-/// What to do about it, where that is not plain from the error itself.
+/// Returns a remedy, if the error itself does not suggest one.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull => "; free some space, or choose a folder on a larger disk",
@@ -206,8 +206,8 @@ fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// Which files are a dataset's can be told from the lines of a damaged journal, but not from a
-/// damaged manifest.
+/// Returns a remedy for a damaged journal or manifest. The lines of a damaged journal still say
+/// which files are a dataset's, but a damaged manifest does not.
 fn start_again(damaged: &Path) -> &'static str {
     if damaged.ends_with(JOURNAL_NAME) {
         "start again with `overwrite`"
@@ -216,5 +216,5 @@ fn start_again(damaged: &Path) -> &'static str {
     }
 }
 
-/// EMFILE on Unix.
+/// The error number EMFILE on Unix.
 const TOO_MANY_OPEN: i32 = 24;

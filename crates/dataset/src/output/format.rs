@@ -73,7 +73,7 @@ impl OutputFormat {
     }
 }
 
-/// Smaller column chunks have more overhead than content.
+/// The least memory of an open column of Parquet: smaller chunks have more overhead than content.
 const PARQUET_COLUMN_FLOOR_BYTES: usize = 32 << 10;
 const IPC_FLOOR_BYTES: usize = 32 << 10;
 
@@ -97,11 +97,11 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// For files of `schema` of so many partitions. In Parquet, column `i` begins with a dictionary
-    /// if `dictionary(i)` says so.
+    /// Returns the encoding of files of `schema`, in a dataset of `partitions` partitions. In
+    /// Parquet, column `i` begins with a dictionary if `dictionary(i)` is true.
     ///
     /// # Errors
-    /// If the format cannot hold a column's type, or does not know the compression.
+    /// If the format cannot hold a column's type, or does not support the compression.
     pub(crate) fn try_new(
         output: &OutputOptions,
         schema: &SchemaRef,
@@ -142,7 +142,7 @@ impl Encoding {
         }
     }
 
-    /// The columns of the files.
+    /// Returns the columns of the files.
     pub(crate) fn schema(&self) -> &SchemaRef {
         match self {
             Self::Parquet { schema, .. } | Self::Ipc { schema, .. } => schema,
@@ -150,7 +150,7 @@ impl Encoding {
         }
     }
 
-    /// Memory that an open file needs to be worth being open, in bytes.
+    /// Returns the least memory, in bytes, with which keeping a file open is worthwhile.
     pub(crate) fn floor_bytes(&self) -> usize {
         match self {
             Self::Parquet { schema, .. } => schema.fields().len() * PARQUET_COLUMN_FLOOR_BYTES,
@@ -159,7 +159,7 @@ impl Encoding {
         }
     }
 
-    /// The batch with the columns of the files.
+    /// Returns the batch with its columns cast to the types of the files.
     pub(crate) fn adapt(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         let schema = self.schema();
         let adapt = |(column, field): (&ArrayRef, &FieldRef)| {
@@ -175,12 +175,13 @@ impl Encoding {
     }
 }
 
-/// Every column of every open file holds a page that is not full yet, so pages are shorter than
-/// usual. Compression does not suffer: that of Snappy reaches back 64 KiB.
+/// The size of a Parquet page. Every column of every open file holds an unfinished page, so pages
+/// are shorter than usual. Compression does not suffer: that of Snappy reaches back 64 KiB.
 const PAGE_BYTES: usize = 256 << 10;
 const PAGE_ROWS: usize = 8192;
 
-/// Statistics of whole chunks: those of pages cost a tenth of the encoding time.
+/// Returns the options of a Parquet writer. Statistics are of whole chunks: those of pages cost a
+/// tenth of the encoding time.
 fn parquet_options(
     schema: &SchemaRef,
     compression: Compression,
@@ -208,7 +209,7 @@ fn parquet_options(
     Ok(ArrowWriterOptions::new().with_properties(properties.build()))
 }
 
-/// Returns the columns as Parquet stores them: it has no type for timestamps in seconds, which
+/// Returns the columns as Parquet stores them. It has no type for timestamps in seconds, which
 /// become timestamps in milliseconds.
 pub fn for_parquet(schema: &Schema) -> SchemaRef {
     let milliseconds = |of: &DataType| match of {
@@ -219,7 +220,7 @@ pub fn for_parquet(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
-/// The field with dictionaries, at any depth, replaced by their values.
+/// Returns the field with dictionaries, at any depth, replaced by their values.
 fn without_dictionary(field: &FieldRef) -> FieldRef {
     with_types(field, &|of| match of {
         DataType::Dictionary(_, values) => Some(values.as_ref().clone()),
@@ -227,7 +228,7 @@ fn without_dictionary(field: &FieldRef) -> FieldRef {
     })
 }
 
-/// The field with other types, at any depth, where `other` gives one.
+/// Returns the field with other types, at any depth, where `other` gives one.
 fn with_types(field: &FieldRef, other: &impl Fn(&DataType) -> Option<DataType>) -> FieldRef {
     let inner = |field: &FieldRef| with_types(field, other);
     let data_type = match field.data_type() {

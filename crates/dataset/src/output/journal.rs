@@ -1,6 +1,6 @@
-//! What is finished of a dataset that is not: a line of JSON for each finished slot, written
-//! *before* the slot's files get their final names. A file under a final name is therefore always
-//! known, and a run that was killed between the line and the rename can be taken up there.
+//! The journal of an unfinished dataset. It has a line of JSON for each finished slot, written
+//! *before* the slot's files get their final names. So a file under a final name is always known. A
+//! run that was killed between the line and the rename can be resumed there.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -22,24 +22,24 @@ use super::{
 
 const JOURNAL_VERSION: u32 = 1;
 
-/// An open journal, which takes further lines.
+/// An open journal, to which lines can be added.
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: File,
-    /// Length of the lines that are whole, in bytes.
+    /// The length of the complete lines, in bytes.
     bytes: u64,
     path: PathBuf,
     sync: bool,
 }
 
-/// A finished slot: its files in order.
+/// A finished slot, with its files in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) slot: usize,
     pub(crate) files: Vec<FileEntry>,
 }
 
-/// What a journal says.
+/// The content of a journal.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     pub(crate) settings: Settings,
@@ -53,7 +53,7 @@ struct Header {
 }
 
 impl Journal {
-    /// Begins a journal that says that `entries` are finished; one that was there is replaced, as a
+    /// Creates a journal in which `entries` are finished. It replaces an existing journal, as a
     /// whole.
     pub(crate) fn create(folder: &Folder, settings: &Settings, entries: &[Entry]) -> Result<Self, OutputError> {
         let path = folder.journal_path();
@@ -77,8 +77,8 @@ impl Journal {
         Ok(Self { file, bytes: text.len() as u64, path, sync: folder.syncs() })
     }
 
-    /// Adds finished slots. After an error none of them is added: what there is of them goes with
-    /// the next that are.
+    /// Adds finished slots. After an error, none of them is added: the next append overwrites what
+    /// was written of them.
     pub(crate) fn append(&mut self, entries: &[Entry]) -> Result<(), OutputError> {
         let mut text = Vec::new();
         for entry in entries {
@@ -90,7 +90,7 @@ impl Journal {
     }
 
     fn write_behind(&mut self, text: &[u8]) -> io::Result<()> {
-        // An append that failed, on a full disk, may have left a part of a line.
+        // A failed append, as on a full disk, may have left a part of its lines.
         self.file.set_len(self.bytes)?;
         self.file.seek(SeekFrom::Start(self.bytes))?;
         self.file.write_all(text)?;
@@ -99,12 +99,12 @@ impl Journal {
 }
 
 impl Recorded {
-    /// The journal of a folder, if it has one.
+    /// Returns the journal of a folder, if it has one.
     pub(crate) fn load(folder: &Folder) -> Result<Option<Self>, OutputError> {
         Self::read(&folder.journal_path())
     }
 
-    /// The journal in the file `path`, if it is there.
+    /// Returns the journal in the file `path`, if it exists.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, OutputError> {
         let Some(bytes) = read(path)? else { return Ok(None) };
         let damaged = |message: String| OutputError::Damaged { path: path.to_owned(), message };
@@ -121,13 +121,14 @@ impl Recorded {
         Ok(Some(Self { settings: header.settings, entries }))
     }
 
-    /// The files of all entries.
+    /// Returns the names of the files of all entries.
     pub(crate) fn file_names(&self) -> Vec<String> {
         self.entries.iter().flat_map(|entry| &entry.files).map(|file| file.name.clone()).collect()
     }
 
-    /// The entries whose files are all whole, one for a slot, after renaming those that were on
-    /// their way; all other files are removed. Reads every file to verify its checksum.
+    /// Returns the entries whose files are all undamaged, one for each slot. Files that were to be
+    /// renamed are renamed first. All other recorded files are removed. Reads every file to verify
+    /// its checksum.
     pub(crate) fn keep_whole(self, folder: &Folder) -> Result<Vec<Entry>, OutputError> {
         let (recorded, appends) = (self.file_names(), append_of(&self.settings).is_some());
         let mut kept = BTreeMap::new();
@@ -140,7 +141,7 @@ impl Recorded {
                 kept.insert(entry.slot, entry);
             }
         }
-        // A slot that was recorded again has the same names.
+        // A slot that was recorded twice has the same names both times.
         let files = kept.values().flat_map(|entry| &entry.files);
         let whole: HashSet<&str> = files.map(|file| file.name.as_str()).collect();
         let others = recorded.iter().map(String::as_str).filter(|name| !whole.contains(name));
@@ -153,13 +154,13 @@ impl Recorded {
     }
 }
 
-/// The number of the append that the settings are of, if they are of one.
+/// Returns the number of the append that has these settings; `None` for a first run.
 pub(super) fn append_of(settings: &Settings) -> Option<usize> {
     settings.get(APPEND)?.parse().ok()
 }
 
-/// The files that the journal at `path` knows, if it is there; of a damaged one, those in the lines
-/// that can be read.
+/// Returns the files that the journal at `path` names, if it exists. If it is damaged, only the
+/// readable lines count.
 pub(crate) fn known_files(path: &Path) -> Result<Option<Vec<String>>, OutputError> {
     let Some(bytes) = read(path)? else { return Ok(None) };
     let entries = whole_lines(&bytes).filter_map(|line| serde_json::from_slice::<Entry>(line).ok());
@@ -176,14 +177,14 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, OutputError> {
     }
 }
 
-/// A line without its end was being written when the run was killed, and may end within a
-/// character: its slot was not renamed yet.
+/// Returns the complete lines. A line without its end was being written when the run was killed,
+/// and may end within a character. Its slot's files were not renamed yet.
 fn whole_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"))
 }
 
-/// Whether the file is whole under its final name, or with those that an append adds, after a
-/// rename if it was not there yet.
+/// Returns whether a file is undamaged, under its final name or among the files that an append
+/// adds. If it is still in the work folder, it is renamed.
 fn settle(folder: &Folder, file: &FileEntry, appends: bool) -> Result<bool, OutputError> {
     let is_whole = |found: Sealed| found.bytes == file.bytes && found.checksum == file.checksum;
     if let Some(found) = examine(&folder.final_path(&file.name))? {
@@ -221,7 +222,7 @@ mod tests {
         let entry = |slot| Entry { slot, files: Vec::new() };
         let mut journal = Journal::create(&folder, &Settings::default(), &[entry(0)]).unwrap();
         journal.append(&[entry(1)]).unwrap();
-        // What a full disk leaves of an append.
+        // A full disk leaves this of an append.
         let mut file = File::options().append(true).open(folder.journal_path()).unwrap();
         file.write_all(b"{\"slot\":2,\"files\":[]}\n{\"slot\":3,\"fi").unwrap();
         journal.append(&[entry(4), entry(5)]).unwrap();

@@ -12,13 +12,13 @@ use arrow::{
 
 use super::manifest::KeyEntry;
 
-/// The range of one key column over the batches seen.
+/// The range of one key column over the batches observed.
 #[derive(Debug, Default)]
 pub(crate) struct KeyRange {
-    /// One value each; none as long as all were null.
+    /// The least and the greatest value; `None` as long as all values were null.
     bounds: Option<(ArrayRef, ArrayRef)>,
     nulls: u64,
-    /// Arrow cannot order the type.
+    /// Whether Arrow cannot order the type.
     unordered: bool,
 }
 
@@ -49,7 +49,7 @@ impl KeyRange {
         Ok(())
     }
 
-    /// As the manifest has it; `None` if the values have no order, or no text.
+    /// Returns the range as the manifest stores it; `None` if the values have no order, or no text.
     pub(crate) fn entry(&self, column: &str) -> Option<KeyEntry> {
         if self.unordered {
             return None;
@@ -62,7 +62,7 @@ impl KeyRange {
     }
 }
 
-/// The least and the greatest value that is not null, of which there is one.
+/// Returns the least and the greatest value that is not null. There must be one.
 fn bounds_of(values: &ArrayRef) -> Result<(ArrayRef, ArrayRef), ArrowError> {
     fn primitive<T: arrow::datatypes::ArrowNumericType>(values: &PrimitiveArray<T>) -> Option<(ArrayRef, ArrayRef)> {
         let one = |value: T::Native| -> ArrayRef {
@@ -92,8 +92,8 @@ fn compared_bounds(values: &ArrayRef) -> Result<(ArrayRef, ArrayRef), ArrowError
     Ok((copied(values, low)?, copied(values, high)?))
 }
 
-/// The value of a row without what it may share with others: its batch or dictionary must not be
-/// kept for its sake.
+/// Returns the value of a row in memory that it does not share with other rows. So it does not keep
+/// its batch or dictionary alive.
 fn copied(values: &ArrayRef, row: usize) -> Result<ArrayRef, ArrowError> {
     let mut one = take(values, &UInt32Array::from(vec![row as u32]), None)?;
     if let DataType::Dictionary(_, value_type) = values.data_type() {
@@ -110,10 +110,10 @@ fn is_less(a: &ArrayRef, b: &ArrayRef) -> Result<bool, ArrowError> {
     Ok(make_comparator(a, b, SortOptions::default())?(0, 0).is_lt())
 }
 
-/// The first value as text. Dates and times that no calendar has, often an "infinity", are the
-/// numbers they are stored as.
+/// Returns the first value as text. Dates and times outside the calendar's range, often an
+/// "infinity", become the numbers that they are stored as.
 pub(crate) fn value_text(one: &ArrayRef) -> Option<String> {
-    // An error within a nested value would else be its text.
+    // Otherwise, the text of an error within a nested value would be taken for the value's.
     let options = FormatOptions::default().with_null("null").with_display_error(false);
     let shown = ArrayFormatter::try_new(one, &options).and_then(|shown| shown.value(0).try_to_string());
     shown.ok().or_else(|| {

@@ -22,7 +22,7 @@ pub const MANIFEST_NAME: &str = "manifest.json";
 /// The version of manifests that this crate writes and reads.
 pub const MANIFEST_VERSION: u32 = 1;
 
-/// The settings of a job by name: all that decides which rows go to which file.
+/// The settings of a job by name: everything that decides which rows go to which file.
 pub type Settings = BTreeMap<String, String>;
 
 /// The manifest of a finished dataset.
@@ -34,7 +34,7 @@ pub struct Manifest {
     pub settings: Settings,
     /// The columns of every file.
     pub columns: Vec<ColumnEntry>,
-    /// The columns whose values name the folders of the files. The files do not have them. None
+    /// The columns whose values name the folders of the files, which do not contain them. Empty
     /// without such folders.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub folder_columns: Vec<ColumnEntry>,
@@ -48,8 +48,8 @@ pub struct Manifest {
     pub quarantine: Option<PlainFileEntry>,
     /// All partitions. Those without rows have no file.
     pub partitions: Vec<PartitionEntry>,
-    /// The keys with many rows, by falling number of rows; none if rows are placed in turn. Those
-    /// of the first run alone.
+    /// The keys with many rows, in descending order of rows. Only those of the first run; empty if
+    /// rows are placed in turn or by value.
     #[serde(default)]
     pub hot_keys: Vec<HotKeyEntry>,
     /// The appends to the dataset, the oldest first. The numbers above include theirs.
@@ -87,7 +87,7 @@ pub struct HotKeyEntry {
     /// own.
     pub files: usize,
     /// The least number of its rows. It is exact for keys that were spread. For others it is
-    /// estimated from one row in 32, and wrong once in ten thousand times.
+    /// estimated from one row in 32, and wrong in one of ten thousand cases.
     pub rows_min: u64,
     /// The greatest number of its rows, with the precision of `rows_min`.
     pub rows_max: u64,
@@ -121,7 +121,7 @@ pub struct PartitionEntry {
 /// A file of a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
-    /// The name in the dataset's folder. With folders for values, these are a part of it.
+    /// The name in the dataset's folder. It includes the folders that values name.
     pub name: String,
     /// The number of the extra file for hot keys, from 1; `None` for the partition's own file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,21 +132,21 @@ pub struct FileEntry {
     pub bytes: u64,
     /// `xxh64:` and the XXH64 of the bytes, with seed 0, in hexadecimal.
     pub checksum: String,
-    /// The least and the greatest value of each key column; none for a key whose values have no
-    /// order, or no text.
+    /// The least and the greatest value of each key column. Keys whose values have no order, or no
+    /// text, are left out.
     pub keys: Vec<KeyEntry>,
 }
 
-/// The values of a key column in a file, as text; `None` if all are null. A date or time that
-/// cannot be written as one, because no calendar has it or its time zone is not known, is the
-/// number that Arrow stores: 2147483647 for the last `Date32`.
+/// The range of a key column in a file, as text. A date or time that cannot be written as one is
+/// the number that Arrow stores: 2147483647 for the last `Date32`. That happens if it is outside
+/// the calendar's range, or its time zone is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyEntry {
     /// The column's name.
     pub column: String,
-    /// The smallest value.
+    /// The smallest value; `None` if all are null.
     pub min: Option<String>,
-    /// The largest value.
+    /// The largest value; `None` if all are null.
     pub max: Option<String>,
     /// The number of nulls.
     pub nulls: u64,
@@ -166,7 +166,7 @@ pub struct PlainFileEntry {
 }
 
 impl Manifest {
-    /// The manifest in a folder, if it has one.
+    /// Returns the manifest in a folder, if it has one.
     pub(crate) fn load(folder: &Folder) -> Result<Option<Self>, OutputError> {
         match Self::read(&folder.final_path(MANIFEST_NAME)) {
             Err(OutputError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -174,7 +174,7 @@ impl Manifest {
         }
     }
 
-    /// The manifest in the file `path`.
+    /// Returns the manifest in the file `path`.
     pub(crate) fn read(path: &Path) -> Result<Self, OutputError> {
         let text = fs::read(path).map_err(OutputError::io("read", path))?;
         let damaged = |message: String| OutputError::Damaged { path: path.to_owned(), message };
@@ -188,19 +188,19 @@ impl Manifest {
         }
     }
 
-    /// The one in `dir`, if there is any, as far as can be told; other files may have its name.
+    /// Returns the manifest in `dir`, if it can be read. Another file may have its name.
     pub(crate) fn find_in(dir: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(dir.join(MANIFEST_NAME)).ok()?).ok()
     }
 
-    /// A file that is not there, or not as long as it was, and what is wrong with it.
+    /// Returns a file that is missing or has another length than before, and what is wrong with it.
     pub(crate) fn missing_in(&self, folder: &Path) -> Option<(PathBuf, String)> {
         let files = self.partitions.iter().flat_map(|partition| &partition.files).map(|file| (&file.name, file.bytes));
         let mut paths = files.map(|(name, bytes)| (folder.join(name), bytes));
         paths.find_map(|(path, bytes)| {
             let wrong = match fs::metadata(&path) {
                 Ok(metadata) if metadata.len() == bytes => return None,
-                Ok(metadata) => format!("it has {} bytes, and {bytes} by {MANIFEST_NAME}", metadata.len()),
+                Ok(metadata) => format!("it has {} bytes, but {bytes} according to {MANIFEST_NAME}", metadata.len()),
                 Err(error) => format!("{MANIFEST_NAME} names it, and {error}"),
             };
             let remedy = format!("write the dataset again, or remove {MANIFEST_NAME} to read the files as they are");
@@ -208,7 +208,7 @@ impl Manifest {
         })
     }
 
-    /// Writes it, as a whole or not at all.
+    /// Writes the manifest, as a whole or not at all.
     pub(crate) fn store(&self, folder: &Folder) -> Result<(), OutputError> {
         let mut text = serde_json::to_vec_pretty(self)
             .map_err(|error| OutputError::Damaged { path: MANIFEST_NAME.into(), message: error.to_string() })?;
@@ -216,13 +216,13 @@ impl Manifest {
         folder.write_whole(MANIFEST_NAME, &text)
     }
 
-    /// The number of rows that the first run has read, good and bad.
+    /// Returns the number of rows that the first run read, good and bad.
     pub(super) fn first_rows_in(&self) -> u64 {
         let appended: u64 = self.appends.iter().map(|append| append.rows + append.rows_bad).sum();
         (self.rows + self.rows_bad).saturating_sub(appended)
     }
 
-    /// Whether all files are there with the content that they had. Reads every file.
+    /// Returns whether all files are there with the content that they had. Reads every file.
     pub(crate) fn is_whole(&self, folder: &Folder) -> Result<bool, OutputError> {
         for (name, bytes, checksum) in self.sealed_files() {
             let found = examine(&folder.final_path(name))?;
@@ -234,18 +234,18 @@ impl Manifest {
     }
 
     /// Returns the folders of the members of a [`Collection`](crate::Collection), which hold the
-    /// files; none for other datasets.
+    /// files; empty for other datasets.
     pub fn members(&self) -> BTreeSet<&str> {
         let folders = self.file_names().filter_map(|name| name.split_once('/')).map(|(folder, _)| folder);
         folders.filter(|folder| is_member_name(folder)).collect()
     }
 
-    /// Iterates over the names of all files but the manifest.
+    /// Iterates over the names of all files except the manifest.
     pub fn file_names(&self) -> impl Iterator<Item = &str> {
         self.sealed_files().map(|(name, ..)| name.as_str())
     }
 
-    /// Name, bytes and checksum of every file but the manifest itself.
+    /// Iterates over name, bytes and checksum of every file except the manifest.
     pub(super) fn sealed_files(&self) -> impl Iterator<Item = (&String, u64, &String)> {
         let files = self.partitions.iter().flat_map(|partition| &partition.files);
         let files = files.map(|file| (&file.name, file.bytes, &file.checksum));
@@ -254,12 +254,12 @@ impl Manifest {
     }
 }
 
-/// The columns of `schema`, as a manifest lists them.
+/// Returns the columns of `schema` as a manifest lists them.
 pub(crate) fn columns_of(schema: &Schema) -> Vec<ColumnEntry> {
     schema.fields().iter().map(|field| column_of(field)).collect()
 }
 
-/// A column, as a manifest lists it.
+/// Returns a column as a manifest lists it.
 pub(crate) fn column_of(field: &Field) -> ColumnEntry {
     ColumnEntry { name: field.name().clone(), data_type: field.data_type().to_string(), nullable: field.is_nullable() }
 }

@@ -1,26 +1,27 @@
-//! What the memory limit is divided into.
+//! Divides the memory limit.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Larger waves leave the last-level cache before they are gathered, and their memory goes back to
-/// the system and comes again: a third more processor time with 64 MiB.
+/// The largest wave. Larger ones leave the last-level cache before they are gathered, and their
+/// memory is returned to the system and requested again. With 64 MiB, that took a third more
+/// processor time.
 const MAX_WAVE_BYTES: usize = 16 << 20;
 
-/// With less, the batches of runs have a few rows only.
+/// The least memory for sorting: with less, the batches of runs have only a few rows.
 const MIN_SORT_BYTES: usize = 256 << 10;
-/// Longer runs are merged no faster.
+/// The most memory for sorting: longer runs are not merged faster.
 const MAX_SORT_BYTES: usize = 256 << 20;
 
-/// The shares of a memory limit, in bytes. The rest is for what is decoded and gathered, and for
-/// what the allocator keeps.
+/// The shares of a memory limit, in bytes. The rest is for decoded and gathered rows, and for
+/// memory that the allocator keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shares {
-    /// Decoded rows that each worker may hold.
+    /// The decoded rows that each worker may hold.
     pub(crate) wave: usize,
     /// All open files together.
     pub(crate) writers: usize,
-    /// Rows that each worker may hold to sort them. It takes about as much again meanwhile; waves
-    /// are empty then.
+    /// The rows that each worker may hold to sort them. Sorting takes about as much again, while
+    /// waves are empty.
     pub(crate) sort: usize,
 }
 
@@ -35,7 +36,7 @@ impl Shares {
     }
 }
 
-/// The memory of all open files: the last word of each, and the sum.
+/// The memory of all open files: the last value of each slot, and the sum.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     limit: usize,
@@ -48,13 +49,13 @@ impl Ledger {
         Self { limit, total: AtomicUsize::new(0), slots: (0..slots).map(|_| AtomicUsize::new(0)).collect() }
     }
 
-    /// Notes what a slot holds now. The caller has the slot's lock.
+    /// Records the bytes that a slot holds. The caller has the slot's lock.
     pub(crate) fn set(&self, slot: usize, bytes: usize) {
         let before = self.slots[slot].swap(bytes, Relaxed);
         self.total.fetch_add(bytes.wrapping_sub(before), Relaxed);
     }
 
-    /// The slot that holds most, if all together hold more than they may. O(slots) then.
+    /// Returns the slot that holds most, if all together exceed the limit. In that case O(slots).
     pub(crate) fn excess(&self) -> Option<usize> {
         if self.total.load(Relaxed) <= self.limit {
             return None;

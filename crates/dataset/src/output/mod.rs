@@ -1,5 +1,5 @@
-//! Writing a dataset: files by slot, which get their names when they are complete, in memory that
-//! is accounted for.
+//! Writes a dataset: files by slot, which get their final names when they are complete. The memory
+//! of open files is limited.
 //!
 //! ```text
 //! write(slot, batch) -> slot.rs -> encode.rs -> work folder
@@ -9,7 +9,7 @@
 //!                          +-- memory.rs: the largest files are relieved when all hold too much
 //! ```
 //! A [`WholeDataset`] (whole.rs) shows nothing before everything is finished. A run that appends
-//! (append.rs) shows its files together, at the end.
+//! (append.rs) shows all of its files together, at the end.
 
 mod append;
 mod collection;
@@ -65,14 +65,14 @@ use slot::{Common, SlotWriter};
 
 use crate::input::BadRow;
 
-/// Finished slots wait for company, so that the journal and the folder are put on disk once for
-/// many.
+/// The number of finished slots that are published together, so that the journal and the folder are
+/// synced to disk once for many.
 const PUBLISH_SLOTS: usize = 64;
-/// As many bytes do not wait.
+/// Slots with this many bytes are published without waiting for more.
 const PUBLISH_BYTES: u64 = 64 << 20;
 
-/// An output folder that takes rows. Any number of threads may write; rows of one slot wait for
-/// each other.
+/// An output folder that takes rows. Any number of threads may write. Writers to the same slot wait
+/// for each other.
 pub(crate) struct Output {
     folder: Folder,
     common: Common,
@@ -90,15 +90,16 @@ pub(crate) struct Output {
 
 struct Finished {
     journal: Journal,
-    /// Sealed, in the work folder.
+    /// Entries whose files are sealed, in the work folder.
     waiting: Vec<Entry>,
     waiting_bytes: u64,
-    /// In the journal, under their final names unless an error came between.
+    /// Entries in the journal, whose files have their final names unless a rename failed.
     published: Vec<Entry>,
 }
 
 impl Output {
-    /// Adds rows to a slot's file, and relieves the largest files if all together hold too much.
+    /// Adds rows to a slot's file, and writes out the largest files if all together hold too much
+    /// memory.
     pub(crate) fn write(&self, slot: usize, batch: &RecordBatch) -> Result<(), OutputError> {
         {
             let mut writer = self.writer(slot);
@@ -111,14 +112,14 @@ impl Output {
             writer.relieve()?;
             self.ledger.set(largest, writer.memory());
             if writer.memory() >= before {
-                // Nothing more can be given back: what is left is what closed row groups need.
+                // No more memory can be freed: closed row groups need the rest.
                 break;
             }
         }
         Ok(())
     }
 
-    /// Ends a slot's files; they get their final names now or soon.
+    /// Ends a slot's files. They get their final names now or with later ones.
     pub(crate) fn finish(&self, slot: usize) -> Result<(), OutputError> {
         let mut writer = self.writer(slot);
         let files = writer.finish(&self.common)?;
@@ -134,27 +135,27 @@ impl Output {
         Ok(())
     }
 
-    /// Keeps rows that could not be read.
+    /// Adds rows that could not be read to the quarantine file.
     pub(crate) fn quarantine(&self, bad: &[BadRow]) -> Result<(), OutputError> {
         self.quarantine.lock().unwrap_or_else(PoisonError::into_inner).write(&self.folder, bad)
     }
 
-    /// What a slot is.
+    /// Returns the slot with a number.
     pub(crate) fn slot(&self, slot: usize) -> Slot {
         self.slots[slot]
     }
 
-    /// Memory that an open file needs to be worth being open, in bytes.
+    /// Returns the least memory, in bytes, with which keeping a file open is worthwhile.
     pub(crate) fn floor_bytes(&self) -> usize {
         self.common.encoding.floor_bytes()
     }
 
-    /// A folder for files that go away with the run.
+    /// Returns the path of a file that is removed when the run ends.
     pub(crate) fn scratch_path(&self, name: &str) -> std::path::PathBuf {
         self.folder.work_path(name)
     }
 
-    /// Publishes what waits and writes the manifest. All slots are finished.
+    /// Publishes the waiting slots, and writes the manifest. All slots must be finished.
     pub(crate) fn complete(self, rows_bad: u64, hot_keys: Vec<HotKeyEntry>) -> Result<Manifest, OutputError> {
         let mut finished = self.finished.into_inner().unwrap_or_else(PoisonError::into_inner);
         finished.publish(&self.folder, self.base.is_some())?;
@@ -195,20 +196,20 @@ impl Output {
         Ok(manifest)
     }
 
-    /// Gives up: publishes what is finished, and removes what is not, or could not get its name.
-    /// The journal stays if it knows of any file.
+    /// Gives up: publishes what is finished, and removes the rest, including files that could not
+    /// get their names. The journal stays if it lists any slot.
     pub(crate) fn abandon(self) -> Result<(), OutputError> {
         drop(self.writers);
         let mut finished = self.finished.into_inner().unwrap_or_else(PoisonError::into_inner);
         let published = finished.publish(&self.folder, self.base.is_some());
         if finished.published.is_empty() {
-            // No file has its name.
+            // No file has its final name.
             return published.and(self.folder.dismantle());
         }
         published.and(self.folder.remove_work())
     }
 
-    /// Gives up, and leaves nothing.
+    /// Gives up, and removes everything.
     pub(crate) fn discard(self) -> Result<(), OutputError> {
         drop(self.writers);
         self.folder.dismantle()
@@ -224,14 +225,16 @@ impl Output {
 }
 
 impl Finished {
-    /// First the journal, then the names: a file under a final name is always known. The files of a
-    /// run that appends wait for all others.
+    /// Publishes the waiting entries: first in the journal, then by name, so that a file under a
+    /// final name is always known. The files of a run that appends get their names when all are
+    /// complete.
     fn publish(&mut self, folder: &Folder, appends: bool) -> Result<(), OutputError> {
         if self.waiting.is_empty() {
             return Ok(());
         }
         self.journal.append(&self.waiting)?;
-        // Whatever becomes of the names, the journal has them from now on, and must not have them twice.
+        // Whether the renames succeed or not, these entries are in the journal, and must not be
+        // added twice.
         let before = self.published.len();
         self.published.append(&mut self.waiting);
         self.waiting_bytes = 0;
@@ -240,7 +243,7 @@ impl Finished {
     }
 }
 
-/// All partitions in order, with the files of all their slots.
+/// Returns all partitions in order, with the files of all their slots.
 fn partitions_of(slots: &[Slot], mut entries: Vec<Entry>) -> Vec<PartitionEntry> {
     let count = slots.iter().map(|slot| slot.partition + 1).max().unwrap_or(0);
     let mut partitions: Vec<PartitionEntry> =
@@ -255,7 +258,7 @@ fn partitions_of(slots: &[Slot], mut entries: Vec<Entry>) -> Vec<PartitionEntry>
     partitions
 }
 
-/// A partition for each folder, in the order of their names.
+/// Returns a partition for each folder, in the order of the folders' names.
 fn partitions_by_folder(files: impl Iterator<Item = FileEntry>) -> Vec<PartitionEntry> {
     let mut folders = BTreeMap::<String, PartitionEntry>::new();
     for file in files {

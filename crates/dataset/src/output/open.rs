@@ -1,4 +1,4 @@
-//! Beginning, resuming, replacing or appending to a dataset in a folder.
+//! Begins, resumes, replaces or appends to a dataset in a folder.
 
 use std::{
     path::{Path, PathBuf},
@@ -23,8 +23,8 @@ use super::{
     values::ValueFolders,
 };
 
-/// Where a dataset goes, and how it is written. A program sets the fields that it wants to be
-/// otherwise than [`new`](Self::new) has them.
+/// Where a dataset goes, and how it is written. [`new`](Self::new) gives the defaults, whose fields
+/// can then be set.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OutputOptions {
@@ -34,15 +34,15 @@ pub struct OutputOptions {
     pub format: OutputFormat,
     /// The compression of the files' content.
     pub compression: Compression,
-    /// The size in bytes from which on a file is followed by a further one.
+    /// The size in bytes at which a file is ended, and a further one begun; `None` for one file.
     pub max_file_bytes: Option<u64>,
     /// The size of the pages of page files in bytes: a multiple of 4 KiB from 4 KiB to 64 MiB. A
     /// row must fit on a page.
     pub page_bytes: usize,
-    /// Whether files are written to disk before they get their names, so that they survive a power
-    /// failure. Otherwise a run that resumes finds out by their checksums.
+    /// Whether files are synced to disk before they get their final names, so that they survive a
+    /// power failure. Otherwise a run that resumes detects damaged files by their checksums.
     pub sync: bool,
-    /// What to do about a dataset that is in the folder.
+    /// What to do if the folder has a dataset.
     pub existing: Existing,
 }
 
@@ -62,14 +62,15 @@ impl OutputOptions {
     }
 }
 
-/// What a run does about a dataset that is in the folder already.
+/// What a run does if the folder has a dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Existing {
     /// It is an error.
     #[default]
     Refuse,
-    /// Its files are removed; other files are not, and are an error.
+    /// The dataset's files are removed. If the folder has other files, that is an error, and
+    /// nothing is removed.
     Overwrite,
     /// Finished partitions are kept, if they are of the same job and whole. An unfinished append to
     /// a finished dataset stays as it is.
@@ -84,31 +85,31 @@ pub enum Existing {
 }
 
 impl Existing {
-    /// Whether finished partitions of an earlier run are kept.
+    /// Returns whether finished partitions of an earlier run are kept.
     pub fn resumes(self) -> bool {
         matches!(self, Self::Resume | Self::ResumeAppend)
     }
 
-    /// Whether the run adds to a dataset.
+    /// Returns whether the run adds to a dataset.
     pub fn appends(self) -> bool {
         matches!(self, Self::Append | Self::ResumeAppend)
     }
 
-    /// How to start again without what an earlier run has left, as errors say it.
+    /// Returns how to start again without what an earlier run has left, as errors put it.
     pub(crate) fn start_again(self) -> &'static str {
         if self.appends() { "leave `resume` out to start the append again" } else { "start again with `overwrite`" }
     }
 }
 
-/// What an output is made for.
+/// The specification of an output.
 pub(crate) struct OutputSpec<'a> {
     pub(crate) options: &'a OutputOptions,
     pub(crate) settings: Settings,
     pub(crate) schema: SchemaRef,
-    /// Names and positions of the key columns.
+    /// The names and positions of the key columns.
     pub(crate) keys: Vec<(String, usize)>,
     pub(crate) slots: Vec<Slot>,
-    /// Memory of all open files, in bytes.
+    /// The memory of all open files, in bytes.
     pub(crate) writers_bytes: usize,
     /// Whether a column of Parquet files begins with a dictionary.
     pub(crate) dictionary: &'a dyn Fn(usize) -> bool,
@@ -116,24 +117,24 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) hashed: bool,
     /// Whether the values of the key columns name folders.
     pub(crate) by_value: bool,
-    /// Whether nothing gets its final name before everything is finished.
+    /// Whether no file gets its final name before all are finished.
     pub(crate) whole: bool,
 }
 
-/// What was found in the folder.
+/// The result of opening an output.
 pub(crate) enum Opened {
     /// Rows are to be written.
     Writing {
         output: Box<Output>,
-        /// Rows of each slot that is finished already.
+        /// The number of rows of each slot that is finished already.
         kept: Vec<Option<u64>>,
-        /// Number of partitions, and of hot keys' shares, that they are.
+        /// The number of partitions, and of hot keys' shares, in these slots.
         kept_count: usize,
     },
-    /// The very run is in the dataset that is there, which is whole.
+    /// The folder's dataset contains this run already, and is undamaged.
     Complete {
         manifest: Box<Manifest>,
-        /// Rows that the run has read, good and bad.
+        /// The number of rows that the run read, good and bad.
         rows_in: u64,
     },
 }
@@ -210,22 +211,22 @@ impl Output {
     }
 }
 
-/// Whether a folder has a dataset whose first run has not finished.
+/// Returns whether a folder has a dataset whose first run has not finished.
 pub(crate) fn is_unfinished(dir: &Path) -> bool {
     journal_path(dir).exists() && !dir.join(MANIFEST_NAME).exists()
 }
 
-/// Whether a run that did not finish has left finished partitions in a folder, which
-/// [`Existing::Resume`] or, of an append, [`Existing::ResumeAppend`] keeps.
+/// Returns whether an unfinished run has left finished partitions in a folder. [`Existing::Resume`]
+/// keeps them or, if they are of an append, [`Existing::ResumeAppend`].
 pub fn can_resume(dir: &Path) -> bool {
     journal_path(dir).exists()
 }
 
 enum Found {
-    /// The dataset that has the very run, and the number of rows that this has read.
+    /// The dataset that contains this run already, and the number of rows that the run read.
     Complete(Manifest, u64),
-    /// The dataset that files are added to, if the run appends, and what an unfinished run has
-    /// recorded, if there is one to be resumed.
+    /// The dataset that files are added to, if the run appends, and the record of an unfinished
+    /// run, if there is one to resume.
     Recorded(Option<Manifest>, Option<Recorded>),
 }
 
@@ -238,7 +239,7 @@ impl From<Begun> for Found {
     }
 }
 
-/// What is in the folder, after removing what is to be overwritten.
+/// Returns the state of the folder, after removing what is to be overwritten.
 fn find(folder: &Folder, existing: Existing, settings: &Settings, whole: bool) -> Result<Found, OutputError> {
     let path = || folder.dir().to_owned();
     let taken = |state, remedy| Err(OutputError::Taken { path: path(), state, remedy });
@@ -259,25 +260,26 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings, whole: bool) -
         return taken("a finished dataset with damaged files", "`overwrite` to write it again");
     }
     let recorded = Recorded::load(folder)?;
-    // A run that was killed before it finished anything leaves nothing to go on with.
+    // A run that was killed before it finished anything leaves nothing to resume.
     let Some(recorded) = recorded.filter(|recorded| existing == Existing::Resume || !recorded.entries.is_empty())
     else {
         return refuse_foreign(folder, Vec::new()).map(|()| Found::Recorded(None, None));
     };
     if existing == Existing::Refuse {
-        // What appears as a whole cannot be resumed.
+        // A dataset that appears as a whole cannot be resumed.
         let remedy =
-            if whole { "`overwrite` to replace it" } else { "`resume` to go on with it or `overwrite` to start again" };
+            if whole { "`overwrite` to replace it" } else { "`resume` to continue it, or `overwrite` to start again" };
         return taken("an unfinished dataset", remedy);
     }
     same_settings(folder.dir(), existing, settings, &recorded.settings)?;
-    // It may have got its name just before the run was killed, and is written again.
+    // The file may have got its name just before the run was killed, and is written again.
     folder.remove([QUARANTINE_NAME])?;
     refuse_foreign(folder, recorded.file_names())?;
     Ok(Found::Recorded(None, Some(recorded)))
 }
 
-/// The names that a dataset has in its folder, finished or not, as far as a damaged journal tells.
+/// Returns the names that a dataset has in its folder, finished or not. Of a damaged journal, only
+/// the readable lines count.
 pub(super) fn known(folder: &Folder) -> Result<Vec<String>, OutputError> {
     let mut names = Vec::new();
     if let Some(files) = known_files(&folder.journal_path())? {
@@ -300,8 +302,8 @@ pub(super) fn remove_known(folder: &Folder) -> Result<(), OutputError> {
     remove_files(folder)
 }
 
-/// Removes the files of a dataset, finished or not. The manifest and the journal, which know them,
-/// go last.
+/// Removes the files of a dataset, finished or not. The manifest and the journal go last, because
+/// they name the files.
 pub(super) fn remove_files(folder: &Folder) -> Result<(), OutputError> {
     if let Some(files) = known_files(&folder.journal_path())? {
         folder.remove(files.iter().map(String::as_str))?;
@@ -323,7 +325,7 @@ pub(super) fn refuse_foreign(folder: &Folder, known: Vec<String>) -> Result<(), 
     }
 }
 
-/// Longer values, like the list of all inputs, are not shown in errors.
+/// The longest value that errors show. Longer ones, like the list of all inputs, are not shown.
 const SHOWN_CHARS: usize = 80;
 
 pub(super) fn same_settings(
@@ -337,7 +339,8 @@ pub(super) fn same_settings(
     Err(OutputError::ResumeDiffers { path: dir.to_owned(), setting, now, before, remedy: existing.start_again() })
 }
 
-/// The first of these settings that two runs do not share, with both values as errors show them.
+/// Returns the first of the settings `names` in which two runs differ, with both values as errors
+/// show them.
 pub(super) fn difference<'a>(
     now: &Settings,
     before: &Settings,
@@ -351,5 +354,5 @@ pub(super) fn difference<'a>(
         Some(value) => format!("'{value}'"),
         None => "not given".to_owned(),
     };
-    Some((name.to_owned(), shown(a, "one thing"), shown(b, "another")))
+    Some((name.to_owned(), shown(a, "one long value"), shown(b, "another")))
 }

@@ -1,5 +1,6 @@
-//! Hidden folders and files that belong to the run's own user, opened through no link: whoever may
-//! write to an output folder could else have a run delete or overwrite what is elsewhere.
+//! Hidden folders and files that belong to the run's own user, and are not opened through a link.
+//! Otherwise, a user who may write to an output folder could make a run delete or overwrite files
+//! elsewhere.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -9,7 +10,7 @@ use std::{
 
 use super::OutputError;
 
-/// Creates the folder `path`, if it is not there, and what is missing above it.
+/// Creates the folder `path` and its parents, if they do not exist.
 ///
 /// # Errors
 /// [`OutputError::NotOwn`] if something else has the name, or another user's folder; or if the file
@@ -27,18 +28,18 @@ pub(super) fn create_folder(path: &Path) -> Result<(), OutputError> {
     match fs::symlink_metadata(path) {
         Ok(found) if !found.is_dir() => Err(not_own(path, "is not a folder itself")),
         Ok(found) if !is_own(&found) => Err(not_own(path, "belongs to another user")),
-        // Another run has just ended and taken it away: the caller tries again.
+        // Another run has just ended and removed it: the caller tries again.
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OutputError::io("open", path)(error)),
         _ => Ok(()),
     }
 }
 
-/// Opens a file, but not through a link in its place.
+/// Opens a file, unless a link is in its place.
 pub(super) fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
     options.clone().through_no_link().open(path)
 }
 
-/// The error of [`open`], which says so if a link is in the file's place.
+/// Returns the error of [`open`], which says so if a link is in the file's place.
 pub(super) fn open_error(action: &'static str, path: &Path, error: io::Error) -> OutputError {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_symlink() => not_own(path, "is a link"),
@@ -46,8 +47,8 @@ pub(super) fn open_error(action: &'static str, path: &Path, error: io::Error) ->
     }
 }
 
-/// Creates a file in place of the one that has its name, if there is one. A link goes, and what it
-/// leads to stays.
+/// Creates a file, in place of the one that has its name, if there is one. A link is removed, but
+/// not its target.
 pub(super) fn create_anew(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

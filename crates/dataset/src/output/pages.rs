@@ -22,9 +22,10 @@ use super::{
 
 /// The default size of pages in bytes.
 pub const DEFAULT_PAGE_BYTES: usize = 64 << 10;
-/// Rows are encoded by so many: what is encoded stays in the cache until it is on the page.
+/// The number of rows that are encoded at a time. They stay in the cache until they are on the
+/// page.
 const ENCODE_ROWS: usize = 1024;
-/// The key of all tuples. It is not used: a file has rows of one partition.
+/// The key of all tuples. It is unused, because a file has rows of one partition.
 const NO_KEY: u32 = 0;
 
 /// What all page files of a dataset have in common.
@@ -35,7 +36,7 @@ pub(crate) struct PagesEncoding {
 }
 
 impl PagesEncoding {
-    /// For rows of `schema` in so many partitions.
+    /// Returns what the files have in common, for rows of `schema` in `partitions` partitions.
     pub(crate) fn new(schema: &SchemaRef, page_bytes: usize, partitions: usize) -> Result<Self, String> {
         let codec = RowCodec::new(schema.clone()).map_err(|error| error.to_string())?;
         let payload = codec.payload_size();
@@ -47,7 +48,7 @@ impl PagesEncoding {
     }
 }
 
-/// A page file in the making.
+/// A page file that is being written.
 pub(crate) struct PagesWriter {
     encoding: Arc<PagesEncoding>,
     path: PathBuf,
@@ -81,12 +82,12 @@ impl PagesWriter {
         Ok(())
     }
 
-    /// Bytes of memory in use.
+    /// Returns the memory in use, in bytes.
     pub(crate) fn memory(&self) -> usize {
         if self.page.is_some() { self.page_bytes() } else { 0 }
     }
 
-    /// Bytes of the pages so far.
+    /// Returns the bytes of all pages, including the current one.
     pub(crate) fn size_estimate(&self) -> u64 {
         ((self.file.pages() + usize::from(self.page.is_some())) * self.page_bytes()) as u64
     }
@@ -143,13 +144,13 @@ impl PagesWriter {
     }
 }
 
-/// What to do about a row of so many bytes.
+/// Returns what to do about a row of `row_bytes` bytes.
 fn remedy_for(row_bytes: usize) -> String {
     match (row_bytes + HEADER_BYTES + SLOT_BYTES).next_power_of_two() {
         page_bytes if page_bytes <= MAX_PAGE_BYTES => {
             format!("start again with `page_size` {}K or more, and `overwrite`", page_bytes >> 10)
         }
-        _ => "no page is as large: choose another `format`, and `overwrite`".to_owned(),
+        _ => "no page is large enough; choose another `format`, and `overwrite`".to_owned(),
     }
 }
 

@@ -1,5 +1,5 @@
-//! A folder in which files appear under their final names only when they are whole, and on disk if
-//! that is asked for.
+//! A folder in which files appear under their final names only when they are complete and, if asked
+//! for, synced to disk.
 //!
 //! ```text
 //! DIR/.annulus/lock             held while a run uses DIR
@@ -18,7 +18,8 @@ use std::{
 
 use super::{OutputError, own, values::is_value_folder, work_file::WorkFile};
 
-/// Everything that is not a part of the dataset; readers of folders skip names with a dot.
+/// The folder of everything that is not a part of the dataset. Readers of folders skip names with a
+/// dot.
 const HIDDEN: &str = ".annulus";
 
 /// The folder of the complete files of an append, in the hidden folder.
@@ -27,7 +28,7 @@ const ADDED: &str = "added";
 /// The journal's name in the hidden folder.
 pub(super) const JOURNAL_NAME: &str = "journal.jsonl";
 
-/// Where the journal of an output folder is.
+/// Returns the path of the journal of an output folder.
 pub(super) fn journal_path(dir: &Path) -> PathBuf {
     dir.join(HIDDEN).join(JOURNAL_NAME)
 }
@@ -38,29 +39,29 @@ pub(crate) struct Folder {
     dir: PathBuf,
     hidden: PathBuf,
     work: PathBuf,
-    /// Whether files and names are put on disk, and not just given to the system.
+    /// Whether files and names are synced to disk, and not only written to the system's cache.
     sync: bool,
-    /// Whether the folder was there before.
+    /// Whether the folder existed before any run used it.
     was_there: bool,
-    /// Released with the file, also when the process is killed.
+    /// The open lock file. The lock is released with it, also when the process is killed.
     _lock: File,
 }
 
 impl Folder {
-    /// Creates what is missing of `dir`, and locks it.
+    /// Creates `dir` and its parents, if they do not exist, and locks it.
     ///
     /// # Errors
     /// [`OutputError::InUse`] if another run has locked it.
     pub(crate) fn lock(dir: &Path, sync: bool) -> Result<Self, OutputError> {
         let hidden = dir.join(HIDDEN);
-        // A folder that an earlier run has made was there for nobody else.
+        // If there is a hidden folder, an earlier run may have created `dir` too.
         let was_there = dir.exists() && !hidden.exists();
         loop {
             own::create_folder(&hidden)?;
             let path = hidden.join("lock");
             let lock = match own::open(&path, File::options().write(true).create(true).truncate(false)) {
                 Ok(lock) => lock,
-                // The run that had it has just ended, and took the hidden folder away.
+                // The run that had the lock has just ended, and removed the hidden folder.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => continue,
                 Err(error) => return Err(own::open_error("create", &path, error)),
             };
@@ -76,22 +77,22 @@ impl Folder {
         }
     }
 
-    /// The folder of the whole files.
+    /// Returns the folder of the complete files.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Where the journal is.
+    /// Returns the path of the journal.
     pub(crate) fn journal_path(&self) -> PathBuf {
         journal_path(&self.dir)
     }
 
-    /// Whether files are put on disk.
+    /// Returns whether files are synced to disk.
     pub(super) fn syncs(&self) -> bool {
         self.sync
     }
 
-    /// Puts the names of hidden files on disk, if that is asked for.
+    /// Syncs the names of hidden files to disk, if asked for.
     pub(super) fn sync_hidden(&self) -> Result<(), OutputError> {
         self.sync_names(&self.hidden)
     }
@@ -103,22 +104,22 @@ impl Folder {
         Ok(())
     }
 
-    /// A file in the making.
+    /// Returns the path of a file that is being written.
     pub(crate) fn work_path(&self, name: &str) -> PathBuf {
         self.work.join(name)
     }
 
-    /// A whole file.
+    /// Returns the path of a complete file under its final name.
     pub(crate) fn final_path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// A complete file of an append that has not got its name yet.
+    /// Returns the path of a complete file of an append that does not have its final name yet.
     pub(super) fn added_path(&self, name: &str) -> PathBuf {
         self.hidden.join(ADDED).join(name)
     }
 
-    /// Begins with an empty work folder.
+    /// Creates an empty work folder, in place of an old one.
     pub(crate) fn clear_work(&self) -> Result<(), OutputError> {
         self.remove_work()?;
         fs::create_dir(&self.work).map_err(OutputError::io("create", &self.work))
@@ -129,23 +130,23 @@ impl Folder {
         remove_folder(&self.work)
     }
 
-    /// Removes the complete files of an append that have not got their names.
+    /// Removes the complete files of an append that do not have their final names yet.
     pub(super) fn remove_added(&self) -> Result<(), OutputError> {
         remove_folder(&self.added_path(""))
     }
 
-    /// Gives files of the work folder that are sealed their final names.
+    /// Gives sealed files of the work folder their final names.
     pub(crate) fn publish<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
         self.rename(names, |name| self.work_path(name), &self.dir)
     }
 
-    /// Keeps files of the work folder that are sealed with those to be added later.
+    /// Moves sealed files of the work folder to those that an append adds later.
     pub(super) fn add<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
         own::create_folder(&self.added_path(""))?;
         self.rename(names, |name| self.work_path(name), &self.added_path(""))
     }
 
-    /// Gives all added files their final names. Those that have them already are fine.
+    /// Gives all added files their final names. Those that have them already are skipped.
     ///
     /// # Errors
     /// [`OutputError::Foreign`] if another file has the name of an added one, which stays.
@@ -179,7 +180,7 @@ impl Folder {
         changed.iter().try_for_each(|folder| self.sync_names(&to.join(folder)))
     }
 
-    /// Writes a small file at once, so that it is there as a whole or not at all.
+    /// Writes a small file, as a whole or not at all.
     pub(crate) fn write_whole(&self, name: &str, content: &[u8]) -> Result<(), OutputError> {
         let mut file = WorkFile::create(self, name)?;
         file.write_all(content).map_err(OutputError::io("write", file.path()))?;
@@ -187,13 +188,12 @@ impl Folder {
         self.publish([name])
     }
 
-    /// Removes whole files by name, and the folders that were for them alone; those that are not
-    /// there are fine.
+    /// Removes complete files by name, and folders that are then empty. Missing files are ignored.
     pub(crate) fn remove<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
         for name in names {
             let path = self.final_path(name);
             gone(&path, fs::remove_file(&path))?;
-            // Only empty folders can be removed so.
+            // This removes only empty folders.
             folders_of(name).collect::<Vec<_>>().iter().rev().for_each(|folder| {
                 fs::remove_dir(self.final_path(folder)).ok();
             });
@@ -201,8 +201,8 @@ impl Folder {
         self.sync_names(&self.dir)
     }
 
-    /// Removes files of an append by name, whether they have their final names or not; those that
-    /// are not there are fine.
+    /// Removes files of an append by name, whether they have their final names or not. Missing
+    /// files are ignored.
     pub(super) fn remove_of_append<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), OutputError> {
         let names: Vec<&str> = names.into_iter().collect();
         for path in names.iter().map(|name| self.added_path(name)) {
@@ -211,7 +211,7 @@ impl Folder {
         self.remove(names)
     }
 
-    /// The name of a visible file or folder that is not among `known`, if there is any.
+    /// Returns the name of a visible file or folder that is not in `known`, if there is one.
     pub(crate) fn visible_but(&self, known: &[String]) -> Result<Option<String>, OutputError> {
         let names: HashSet<&str> = known.iter().map(String::as_str).collect();
         let folders: HashSet<&str> = known.iter().flat_map(|name| folders_of(name)).collect();
@@ -219,7 +219,7 @@ impl Folder {
         while let Some(folder) = below.pop() {
             for name in visible(&self.final_path(&folder))? {
                 let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-                // What a link leads to is another's.
+                // A link may lead to a folder of somebody else.
                 let is_folder = self.final_path(&path).symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
                 match (names.contains(path.as_str()), is_folder && folders.contains(path.as_str())) {
                     (true, _) => {}
@@ -231,28 +231,27 @@ impl Folder {
         Ok(None)
     }
 
-    /// Removes what [`lock`](Self::lock) created, unless a run had left more there.
+    /// Removes what [`lock`](Self::lock) created, unless an earlier run has left more there.
     pub(crate) fn leave_untouched(self) {
         if !self.journal_path().exists() && !self.work.exists() {
             self.dismantle().ok();
         }
     }
 
-    /// Removes all that is hidden, and `DIR` itself if it was made for this and nothing else is in
-    /// it.
+    /// Removes everything hidden, and `DIR` itself if it was created for this run and is empty.
     pub(crate) fn dismantle(&self) -> Result<(), OutputError> {
         self.remove_work()?;
         fs::remove_dir_all(&self.hidden).map_err(OutputError::io("remove", &self.hidden))?;
         if !self.was_there {
-            // Only an empty folder can be removed so.
+            // This removes only an empty folder.
             fs::remove_dir(&self.dir).ok();
         }
         Ok(())
     }
 }
 
-/// An error unless all are plain names as a run gives them, or those in a plain folder of this one:
-/// what is read from a folder must not lead out of it.
+/// Returns an error unless all names are plain, as a run gives them. They may be in one plain
+/// folder or in folders of values. Names that are read from a folder must not lead out of it.
 pub(super) fn checked_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     let is_part = |part: &str| !part.is_empty() && !part.starts_with('.') && part.chars().all(is_plain);
@@ -262,20 +261,22 @@ pub(super) fn checked_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Res
             is_part(file) && (is_part(folders) && !folders.contains('/') || folders.split('/').all(is_value_folder))
         }
     };
-    names.find(|name| !is_ours(name)).map_or(Ok(()), |name| Err(format!("'{name}' is no name of a file of a dataset")))
+    names
+        .find(|name| !is_ours(name))
+        .map_or(Ok(()), |name| Err(format!("'{name}' is not a valid name of a dataset's file")))
 }
 
-/// The folders that a name leads through, the outermost first: `a` and `a/b` for `a/b/c`.
+/// Iterates over the folders in a name, the outermost first: `a` and `a/b` for `a/b/c`.
 fn folders_of(name: &str) -> impl Iterator<Item = &str> {
     name.match_indices('/').map(|(end, _)| &name[..end])
 }
 
-/// Removes a folder and all that is in it, if it is there.
+/// Removes a folder and all that is in it, if it exists.
 fn remove_folder(path: &Path) -> Result<(), OutputError> {
     gone(path, fs::remove_dir_all(path))
 }
 
-/// The result of removing `path`, for which it is fine if nothing was there.
+/// Returns the result of removing `path`, which succeeds if nothing was there.
 fn gone(path: &Path, removed: io::Result<()>) -> Result<(), OutputError> {
     match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OutputError::io("remove", path)(error)),
@@ -283,7 +284,7 @@ fn gone(path: &Path, removed: io::Result<()>) -> Result<(), OutputError> {
     }
 }
 
-/// Whether `path` still leads to `file`, and not to one that was made since.
+/// Returns whether `path` still leads to `file`, and not to one that was created since.
 #[cfg(unix)]
 fn is_same_file(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -298,7 +299,7 @@ fn is_same_file(_: &File, path: &Path) -> bool {
     path.exists()
 }
 
-/// The names of what is to be seen in a folder.
+/// Returns the visible names in a folder.
 pub(super) fn visible(dir: &Path) -> Result<impl Iterator<Item = String> + use<>, OutputError> {
     let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
     let entries = entries.map_err(OutputError::io("list", dir))?;

@@ -1,5 +1,5 @@
-//! The file of the rows that could not be read: a JSON object a line, with file, line, reason and
-//! text.
+//! The file of the rows that could not be read: a JSON object on each line, with file, line, reason
+//! and text.
 
 use std::io::{BufWriter, Write};
 
@@ -8,22 +8,22 @@ use serde::Serialize;
 use super::{OutputError, manifest::PlainFileEntry, publish::Folder, work_file::WorkFile};
 use crate::input::BadRow;
 
-/// The name of the file in the folder. That of an append is `quarantine.append-1.jsonl`, with the
+/// The name of the file in the folder. For an append it is `quarantine.append-1.jsonl`, with the
 /// append's number.
 pub const QUARANTINE_NAME: &str = "quarantine.jsonl";
 
-/// The name of the file of a first run, or of an append.
+/// Returns the name of the file of a first run, or of an append.
 pub(crate) fn quarantine_name(append: Option<usize>) -> String {
     append.map_or_else(|| QUARANTINE_NAME.to_owned(), |append| format!("quarantine.append-{append}.jsonl"))
 }
 
-/// Whether a file of a dataset has such a name.
+/// Returns whether a name is that of such a file.
 pub(crate) fn is_quarantine(name: &str) -> bool {
     let number = name.strip_prefix("quarantine.append-").and_then(|rest| rest.strip_suffix(".jsonl"));
     name == QUARANTINE_NAME || number.is_some_and(|number| number.parse::<usize>().is_ok())
 }
 
-/// Begun with the first bad row, so that there is no file without one.
+/// The quarantine file. It is created with the first bad row, so there is no file without one.
 pub(crate) struct Quarantine {
     name: String,
     file: Option<BufWriter<WorkFile>>,
@@ -43,7 +43,7 @@ impl Quarantine {
         Self { name: quarantine_name(append), file: None, rows: 0 }
     }
 
-    /// Adds rows.
+    /// Adds bad rows.
     pub(crate) fn write(&mut self, folder: &Folder, bad: &[BadRow]) -> Result<(), OutputError> {
         for BadRow { file, line, text, reason } in bad {
             let out = match &mut self.file {
@@ -59,7 +59,7 @@ impl Quarantine {
         Ok(())
     }
 
-    /// Ends the file, which is on disk in the work folder then.
+    /// Seals the file in the work folder, if there is one.
     pub(crate) fn finish(self, folder: &Folder) -> Result<Option<PlainFileEntry>, OutputError> {
         let Self { name, file, rows } = self;
         let Some(out) = file else { return Ok(None) };

@@ -15,17 +15,18 @@ use super::{
     work_file::Sealed,
 };
 
-/// Names a slot.
+/// The identity of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// The partition, from 0.
     pub partition: usize,
-    /// Which of the extra files for hot keys, from 1; none for the partition's own.
+    /// The number of the extra file for hot keys, from 1; `None` for the partition's own file.
     pub hot: Option<usize>,
 }
 
 impl Slot {
-    /// `part-00007`, or `part-00007.hot-1`.
+    /// Returns the start of the names of the slot's files, such as `part-00007` or
+    /// `part-00007.hot-1`.
     pub fn stem(self) -> String {
         let Self { partition, hot } = self;
         hot.map_or_else(|| format!("part-{partition:05}"), |hot| format!("part-{partition:05}.hot-{hot}"))
@@ -41,18 +42,18 @@ impl Slot {
 pub(crate) struct Common {
     pub(crate) format: OutputFormat,
     pub(crate) encoding: Encoding,
-    /// A file of at least so many bytes is followed by the next one.
+    /// The size in bytes at which a file is ended and the next one begun.
     pub(crate) max_file_bytes: u64,
-    /// Names and positions of the key columns.
+    /// The names and positions of the key columns.
     pub(crate) keys: Vec<(String, usize)>,
-    /// The folders, if values name some. Rows of one value then follow each other.
+    /// The folders, if values name them. Rows of one value are then adjacent.
     pub(crate) folders: Option<ValueFolders>,
-    /// The number of the append that writes the files; none for the first run.
+    /// The number of the append that writes the files; `None` for the first run.
     pub(crate) append: Option<usize>,
 }
 
 impl Common {
-    /// The end of a file's name: `.parquet`, or `.append-1.parquet`.
+    /// Returns the end of a file's name: `.parquet`, or `.append-1.parquet`.
     fn file_end(&self) -> String {
         let extension = self.format.extension();
         self.append.map_or_else(|| format!(".{extension}"), |append| format!(".append-{append}.{extension}"))
@@ -80,7 +81,7 @@ impl SlotWriter {
         Self { slot, open: None, files: Vec::new(), folder: FolderFiles::default(), failed: false }
     }
 
-    /// Adds rows, at least one.
+    /// Adds rows. An empty batch creates a file too, unless values name folders.
     pub(crate) fn write(&mut self, folder: &Folder, common: &Common, batch: &RecordBatch) -> Result<(), OutputError> {
         self.attempt(|writer| {
             let Some(folders) = &common.folders else { return writer.add(folder, common, batch) };
@@ -115,17 +116,17 @@ impl SlotWriter {
         Ok(())
     }
 
-    /// Bytes of memory in use.
+    /// Returns the memory in use, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.open.as_ref().map_or(0, |open| open.encoder.memory())
     }
 
-    /// Writes what is held in memory, as far as the format allows.
+    /// Writes out what is held in memory, as far as the format allows.
     pub(crate) fn relieve(&mut self) -> Result<(), OutputError> {
         self.attempt(|writer| writer.open.as_mut().map_or(Ok(()), |open| open.encoder.relieve()))
     }
 
-    /// Ends the last file. All files are whole then, in the work folder.
+    /// Ends the last file, and returns all files. They are complete in the work folder.
     pub(crate) fn finish(&mut self, common: &Common) -> Result<Vec<FileEntry>, OutputError> {
         self.attempt(|writer| {
             writer.seal(common)?;
@@ -133,8 +134,8 @@ impl SlotWriter {
         })
     }
 
-    /// Nothing follows an error: another thread would get what is left of it, in place of the
-    /// reason.
+    /// Runs `act`, unless an earlier call failed. Otherwise another thread would report a
+    /// consequence of the error in place of its reason.
     fn attempt<T>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, OutputError>) -> Result<T, OutputError> {
         if self.failed {
             return Err(OutputError::Broken(self.slot.stem()));

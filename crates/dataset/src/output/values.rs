@@ -1,5 +1,5 @@
-//! Folders that are named by the values of their rows, as Hive names them: `year=2013/month=1`.
-//! Files have the other columns.
+//! Folders that are named by the values of their rows, as Hive names them: `year=2013/month=1`. The
+//! files have the other columns.
 
 use std::{fmt::Write, ops::Range, sync::Arc};
 
@@ -13,23 +13,23 @@ use arrow::{
 
 use super::{keys::value_text, slot::Slot};
 
-/// What stands for null.
+/// The folder name for null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
-/// A text that reads like [`NULL`] is written so that it does not.
+/// The folder name for a text that equals [`NULL`]; it must differ from that of null.
 const NULL_AS_TEXT: &str = "%5F_HIVE_DEFAULT_PARTITION__";
 
-/// Tells the folder of a row.
+/// Determines the folder of a row.
 #[derive(Debug)]
 pub(crate) struct ValueFolders {
-    /// The names of the key columns as they stand in folders' names, and their places.
+    /// The names of the key columns, escaped for folder names, and their positions.
     keys: Vec<(String, usize)>,
-    /// The places of the other columns.
+    /// The positions of the other columns.
     others: Vec<usize>,
     schema: SchemaRef,
 }
 
 impl ValueFolders {
-    /// By key columns of `schema`, which are given with their names and places.
+    /// Returns the folders by `keys`: the names and positions of key columns of `schema`.
     pub(crate) fn new(schema: &SchemaRef, keys: &[(String, usize)]) -> Self {
         let is_key = |column: &usize| keys.iter().any(|(_, key)| key == column);
         let others: Vec<usize> = (0..schema.fields().len()).filter(|column| !is_key(column)).collect();
@@ -38,44 +38,44 @@ impl ValueFolders {
         Self { keys: keys.iter().map(|(name, column)| (escaped(name), *column)).collect(), others, schema }
     }
 
-    /// The columns of the files.
+    /// Returns the columns of the files.
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The place of a file's column among all columns.
+    /// Returns the position of a file's column among all columns.
     pub(crate) fn column(&self, of_file: usize) -> usize {
         self.others[of_file]
     }
 
-    /// The rows that belong together: runs of equal values.
+    /// Returns the runs of rows with equal values.
     pub(crate) fn runs(&self, batch: &RecordBatch) -> Result<Vec<Range<usize>>, ArrowError> {
         let keys: Vec<ArrayRef> = self.keys.iter().map(|&(_, column)| batch.column(column).clone()).collect();
         Ok(partition(&keys)?.ranges())
     }
 
-    /// The folder of a row.
+    /// Returns the folder of a row.
     pub(crate) fn folder(&self, batch: &RecordBatch, row: usize) -> String {
         let part = |(name, column): &(String, usize)| format!("{name}={}", value(&batch.column(*column).slice(row, 1)));
         self.keys.iter().map(part).collect::<Vec<_>>().join("/")
     }
 
-    /// The columns of a batch that are in the files.
+    /// Returns the columns of a batch that are in the files.
     pub(crate) fn others(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         batch.project(&self.others)
     }
 }
 
-/// Whether a part of a path is a folder's name as it is written here.
+/// Returns whether a part of a path is the name of such a folder.
 pub(crate) fn is_value_folder(part: &str) -> bool {
     let is_plain = |c: char| !c.is_control() && (c == '=' || c == '%' || !ESCAPED.contains(c));
     part.matches('=').count() == 1 && !part.starts_with(['.', '_', '=']) && part.chars().all(is_plain)
 }
 
-/// What Hive escapes, but for control characters.
+/// The characters that Hive escapes, besides control characters.
 const ESCAPED: &str = "\"#%'*/:=?\\{[]^";
 
-/// As `FileUtils.escapePathName` of Hive has it.
+/// Returns a text escaped as by `FileUtils.escapePathName` of Hive.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -88,7 +88,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// The only value of `one`, as a folder's name has it.
+/// Returns the only value of `one`, as it is written in a folder's name.
 fn value(one: &ArrayRef) -> String {
     if one.logical_null_count() > 0 {
         return NULL.to_owned();
@@ -97,12 +97,12 @@ fn value(one: &ArrayRef) -> String {
         .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
         .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"));
     let shown = ArrayFormatter::try_new(one, &options).and_then(|shown| shown.value(0).try_to_string());
-    // A date or time that no calendar has is a number.
+    // A date or time outside the calendar's range is written as a number.
     let text = shown.ok().or_else(|| value_text(one)).unwrap_or_default();
     if text == NULL { NULL_AS_TEXT.to_owned() } else { escaped(&text) }
 }
 
-/// The files of a slot, by the folder that is written to.
+/// Names the files of a slot, in one folder after the other.
 #[derive(Debug, Default)]
 pub(super) struct FolderFiles {
     folder: String,
@@ -110,7 +110,7 @@ pub(super) struct FolderFiles {
 }
 
 impl FolderFiles {
-    /// Turns to a folder, and returns whether it is another one.
+    /// Switches to a folder, and returns whether it differs from the last one or has no file yet.
     pub(super) fn enter(&mut self, folder: String) -> bool {
         let is_other = self.files == 0 || self.folder != folder;
         if is_other {
@@ -119,7 +119,7 @@ impl FolderFiles {
         is_other
     }
 
-    /// The name of the folder's next file, which ends with `end`.
+    /// Returns the name of the folder's next file, which ends with `end`.
     pub(super) fn next_name(&mut self, end: &str) -> String {
         let stem = Slot { partition: self.files, hot: None }.stem();
         self.files += 1;

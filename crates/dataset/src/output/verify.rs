@@ -26,7 +26,7 @@ use super::{MANIFEST_NAME, Manifest, OutputError, append::names_of_append, work_
 #[derive(Debug)]
 pub struct Verification {
     dir: PathBuf,
-    /// The bytes and checksum of each file by the manifest.
+    /// The bytes and checksum of each file, according to the manifest.
     expected: BTreeMap<String, (u64, String)>,
 }
 
@@ -35,7 +35,7 @@ pub struct Verification {
 pub struct Verified {
     /// The number of files that the manifest names.
     pub files: usize,
-    /// The bytes of these files by the manifest.
+    /// The bytes of these files, according to the manifest.
     pub bytes: u64,
     /// The files that differ from the manifest, by name.
     pub bad: Vec<BadFile>,
@@ -61,12 +61,12 @@ impl Verification {
         Ok(Self { dir: dir.to_owned(), expected: manifest.sealed_files().map(entry).collect() })
     }
 
-    /// Returns the bytes of all files by the manifest.
+    /// Returns the bytes of all files, according to the manifest.
     pub fn bytes(&self) -> u64 {
         self.expected.values().map(|(bytes, _)| bytes).sum()
     }
 
-    /// Reads every file. Calls `read` with the bytes of each file that is done.
+    /// Reads every file. After each file, calls `read` with its bytes according to the manifest.
     ///
     /// # Errors
     /// If the file system refuses.
@@ -75,9 +75,9 @@ impl Verification {
         for (name, (bytes, checksum)) in &self.expected {
             let reason = match examine(&self.dir.join(name))? {
                 None => Some("is missing".to_owned()),
-                Some(found) if found.bytes != *bytes => Some(format!("has {} bytes, and had {bytes}", found.bytes)),
+                Some(found) if found.bytes != *bytes => Some(format!("has {} bytes, but had {bytes}", found.bytes)),
                 Some(found) if found.checksum != *checksum => {
-                    Some(format!("has checksum {}, and had {checksum}", found.checksum))
+                    Some(format!("has checksum {}, but had {checksum}", found.checksum))
                 }
                 Some(_) => None,
             };
@@ -88,8 +88,8 @@ impl Verification {
         Ok(Verified { files: self.expected.len(), bytes: self.bytes(), bad })
     }
 
-    /// Returns the files below the folder that are not in the manifest. Hidden files are left out,
-    /// and those that an append is adding.
+    /// Returns the files below the folder that are not in the manifest, except hidden files and those
+    /// that an append is adding.
     fn extra(&self) -> Result<Vec<BadFile>, OutputError> {
         let (mut extra, added) = (vec![], names_of_append(&self.dir));
         // Folders to list: their names below `dir`, each with a '/' at its end.

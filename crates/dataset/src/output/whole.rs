@@ -9,10 +9,10 @@ use super::{
     publish::Folder,
 };
 
-/// A dataset that takes rows and is not visible yet. If it is dropped, nothing is left.
+/// A dataset that takes rows and is not visible yet. Dropping it removes everything.
 pub struct WholeDataset(Unseen, SchemaRef);
 
-/// A [`WholeDataset`] that is complete and not visible yet. If it is dropped, nothing is left.
+/// A [`WholeDataset`] that is complete and not visible yet. Dropping it removes everything.
 pub struct SealedDataset(Unseen);
 
 /// An output that is discarded unless it is taken.
@@ -63,7 +63,8 @@ impl WholeDataset {
         if batch.num_rows() > 0 { self.0.output().write(file, batch) } else { Ok(()) }
     }
 
-    /// Creates a file that may stay without rows. Without this call, such a file does not exist.
+    /// Creates a file even if no rows follow. Without this call, a file without rows does not
+    /// exist.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -74,7 +75,7 @@ impl WholeDataset {
     /// Completes all files.
     ///
     /// # Errors
-    /// As [`write`](Self::write); then nothing is left.
+    /// As [`write`](Self::write); then everything is removed.
     pub fn seal(self) -> Result<SealedDataset, OutputError> {
         let output = self.0.output();
         (0..output.slots.len()).try_for_each(|slot| output.finish(slot))?;
@@ -83,10 +84,11 @@ impl WholeDataset {
 }
 
 impl SealedDataset {
-    /// Gives all files their names, and writes the manifest.
+    /// Gives all files their final names, and writes the manifest.
     ///
     /// # Errors
-    /// If the file system refuses; [`Existing::Overwrite`] then removes what has its name already.
+    /// If the file system refuses. Files that have their names already can be removed by a run with
+    /// [`Existing::Overwrite`].
     pub fn publish(self) -> Result<Manifest, OutputError> {
         self.0.take().complete(0, Vec::new())
     }
@@ -111,17 +113,17 @@ impl Drop for Unseen {
     }
 }
 
-/// The error of a run that was to go on with another, or to append: it begins anew each time.
+/// Returns the error of a run that was to resume or append: a whole dataset is always written anew.
 fn resumes() -> OutputError {
     OutputError::ResumeOnce { remedy: Existing::Overwrite.start_again() }
 }
 
-/// Removes a dataset, finished or not, from its folder, and the folder if it is empty then. Does
+/// Removes a dataset, finished or not, from its folder, and the folder if it is then empty. Does
 /// nothing if the folder does not exist.
 ///
 /// # Errors
-/// [`OutputError::InUse`], [`OutputError::Foreign`] if other files are there, which stay, or if the
-/// file system refuses.
+/// [`OutputError::InUse`] if a run uses the folder; [`OutputError::Foreign`] if it has other files,
+/// which stay; or if the file system refuses.
 pub fn remove_dataset(dir: &Path) -> Result<(), OutputError> {
     if !dir.exists() {
         return Ok(());
@@ -137,7 +139,7 @@ pub(super) fn remove_locked(folder: &Folder) -> Result<(), OutputError> {
     folder.dismantle()?;
     match foreign {
         Some(file) => Err(OutputError::Foreign { path: dir.to_owned(), file }),
-        // Only an empty folder can be removed so.
+        // This removes only an empty folder.
         None => std::fs::remove_dir(dir).or_else(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Ok(()),
             _ => Err(OutputError::io("remove", dir)(error)),

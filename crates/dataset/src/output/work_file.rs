@@ -1,4 +1,4 @@
-//! A file of the work folder, and what a whole file is known by.
+//! A file of the work folder, and the length and checksum of a complete file.
 
 use std::{
     fs::{self, File},
@@ -11,7 +11,7 @@ use twox_hash::XxHash64;
 
 use super::{OutputError, own, publish::Folder};
 
-/// A file in the making: what is written is counted and hashed on its way.
+/// A file that is being written. Its bytes are counted and hashed on the way.
 pub(crate) struct WorkFile {
     file: File,
     path: PathBuf,
@@ -20,7 +20,7 @@ pub(crate) struct WorkFile {
     sync: bool,
 }
 
-/// What a whole file is known by.
+/// The length and checksum of a complete file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sealed {
     pub(crate) bytes: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Sealed {
 }
 
 impl WorkFile {
-    /// Creates a file of the work folder, in place of one that has its name.
+    /// Creates a file in the work folder, in place of one that has its name.
     pub(crate) fn create(folder: &Folder, name: &str) -> Result<Self, OutputError> {
         let path = folder.work_path(name);
         if let Some(above) = path.parent().filter(|_| name.contains('/')) {
@@ -42,12 +42,12 @@ impl WorkFile {
         &self.path
     }
 
-    /// Bytes written.
+    /// Returns the number of bytes written.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Ends the file, and waits until it is on disk if that is asked for. Nothing more is written.
+    /// Ends the file, and syncs it to disk if asked for. Nothing may be written afterwards.
     pub(crate) fn seal(&mut self) -> Result<Sealed, OutputError> {
         if self.sync {
             self.file.sync_all().map_err(OutputError::io("write", &self.path))?;
@@ -69,7 +69,7 @@ impl Write for WorkFile {
     }
 }
 
-/// Reads a file and tells what it is known by; `None` if there is none. O(bytes).
+/// Reads a file, and returns its length and checksum; `None` if it does not exist. O(bytes).
 pub(crate) fn examine(path: &Path) -> Result<Option<Sealed>, OutputError> {
     let file = match File::open(path) {
         Ok(file) => file,

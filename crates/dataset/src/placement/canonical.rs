@@ -1,5 +1,5 @@
-//! How rows are placed, as text: equal for equal placements, and the same from one version of this
-//! crate to the next.
+//! The text of a placement: equal for equal placements, and the same from one version of this crate
+//! to the next.
 
 use arrow::{
     array::{Array, ArrayRef},
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Placement, PlacementSpec, Rule, ranges::Ranges};
 use crate::error::DatasetError;
 
-/// Raised when the meaning of a field changes.
+/// The version of the text, raised when the meaning of a field changes.
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -21,7 +21,7 @@ struct Canonical {
     rule: Named,
 }
 
-/// The names are part of what is stored.
+/// A rule with its parameters. Its names are part of the stored text.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "rule", rename_all = "snake_case")]
 enum Named {
@@ -33,8 +33,8 @@ enum Named {
 }
 
 impl Placement {
-    /// A JSON object that names the rule and what belongs to it. The number of partitions is not in
-    /// it.
+    /// Returns a JSON object with the rule and its parameters. It does not have the number of
+    /// partitions, except by value.
     pub(crate) fn canonical(&self) -> String {
         let rule = match &self.rule {
             Rule::Hash(hasher, _) => Named::Hash { texts_as_views: hasher.casts() },
@@ -47,8 +47,8 @@ impl Placement {
     }
 }
 
-/// The split points in a placement's text, for key columns of `schema`; `None` if the text is of
-/// another rule or version.
+/// Returns the split points in a placement's text, for key columns of `schema`. Returns `None` if
+/// the text is of another rule or version.
 ///
 /// # Errors
 /// If a value is not one of its column's type.
@@ -65,7 +65,7 @@ pub(crate) fn splits_of(
     }
 }
 
-/// The values of each split point.
+/// Returns the values of each split point as text.
 fn points_text(columns: &[ArrayRef]) -> Vec<Vec<Option<String>>> {
     let options = FormatOptions::default().with_display_error(true);
     let value = |column: &ArrayRef, row: usize| match ArrayFormatter::try_new(column, &options) {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::placement::PlacementSpec;
 
-    /// What older versions have stored must be read as it was meant.
+    /// Texts that older versions have stored must keep their meaning.
     #[test]
     fn the_text_of_each_rule_does_not_change() {
         let field = |name, of| Field::new(name, of, true);

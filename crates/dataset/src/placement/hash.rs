@@ -1,4 +1,4 @@
-//! The hash of a row's key.
+//! Hashes the keys of rows.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,7 +13,8 @@ use datafusion_common::hash_utils::{RandomState, create_hashes};
 use crate::error::DatasetError;
 
 /// The state of DataFusion's `REPARTITION_RANDOM_STATE` (`datafusion_physical_plan::repartition`),
-/// which is `SeededRandomState::with_seed(0)`. By value, because that crate is the whole engine.
+/// which is `SeededRandomState::with_seed(0)`. The seed is copied because that crate is the whole
+/// engine.
 const SEED: u64 = 0;
 
 /// Hashes the key columns of batches, bit for bit as DataFusion's `RepartitionExec` does for
@@ -23,16 +24,16 @@ const SEED: u64 = 0;
 #[derive(Clone, Debug)]
 pub struct KeyHasher {
     columns: Vec<usize>,
-    /// For each of them, the type to hash it as, where that is another one.
+    /// For each key column, the type to hash it as, if that is not its own.
     cast: Vec<Option<DataType>>,
     state: RandomState,
 }
 
 impl KeyHasher {
-    /// For the columns `keys` of `schema`.
+    /// Returns a hasher for the columns `keys` of `schema`.
     ///
     /// # Errors
-    /// If there is none, one does not exist, or its type cannot be hashed.
+    /// If `keys` is empty, a column does not exist, or its type cannot be hashed.
     pub fn new(schema: &Schema, keys: &[String]) -> Result<Self, DatasetError> {
         let columns = key_columns(schema, keys)?;
         for &column in &columns {
@@ -47,9 +48,9 @@ impl KeyHasher {
         Ok(Self { cast: vec![None; columns.len()], columns, state: RandomState::with_seed(SEED) })
     }
 
-    /// With texts and bytes hashed as views. DataFusion reads them from Parquet as views unless
-    /// told otherwise (`datafusion.execution.parquet.schema_force_view_types`), so this is how
-    /// it hashes what it reads from there.
+    /// Returns a hasher that hashes texts and bytes as views. By default, DataFusion reads them
+    /// from Parquet as views (`datafusion.execution.parquet.schema_force_view_types`), and hashes
+    /// them like this.
     pub fn as_views(mut self, schema: &Schema) -> Self {
         let view = |&column: &usize| match schema.field(column).data_type() {
             DataType::Utf8 | DataType::LargeUtf8 => Some(DataType::Utf8View),
@@ -60,22 +61,22 @@ impl KeyHasher {
         self
     }
 
-    /// Whether some are hashed as another type than they have.
+    /// Returns whether a column is hashed as another type than its own.
     pub(super) fn casts(&self) -> bool {
         self.cast.iter().any(Option::is_some)
     }
 
-    /// The same for batches that have nothing but the key columns, in their order.
+    /// Returns the same hasher for batches that have only the key columns, in their order.
     pub(crate) fn of_keys_alone(&self) -> Self {
         Self { columns: (0..self.columns.len()).collect(), ..self.clone() }
     }
 
-    /// The key columns' places in the schema.
+    /// Returns the positions of the key columns in the schema.
     pub fn columns(&self) -> &[usize] {
         &self.columns
     }
 
-    /// Writes the hash of each row's key to `hashes`, in place of what was there.
+    /// Replaces `hashes` with the hash of each row's key.
     ///
     /// # Errors
     /// If the batch does not have the schema that this was made for.
@@ -93,7 +94,7 @@ impl KeyHasher {
     }
 }
 
-/// The places of the columns `keys`.
+/// Returns the positions of the columns `keys`.
 pub(super) fn key_columns(schema: &Schema, keys: &[String]) -> Result<Vec<usize>, DatasetError> {
     if keys.is_empty() {
         return Err(DatasetError::Config {
@@ -112,7 +113,7 @@ pub(super) fn key_columns(schema: &Schema, keys: &[String]) -> Result<Vec<usize>
     keys.iter().map(place).collect()
 }
 
-/// The columns at `columns` of a batch.
+/// Returns the columns of a batch at the positions `columns`.
 pub(super) fn keys_of(batch: &RecordBatch, columns: &[usize]) -> Result<Vec<ArrayRef>, DatasetError> {
     let key = |&column: &usize| {
         batch.columns().get(column).cloned().ok_or_else(|| {
@@ -123,8 +124,8 @@ pub(super) fn keys_of(batch: &RecordBatch, columns: &[usize]) -> Result<Vec<Arra
     columns.iter().map(key).collect()
 }
 
-/// Asks the hash function itself; it refuses a type by an error, or by a panic where a type is
-/// nested.
+/// Returns whether DataFusion can hash a type, by trying its hash function. That refuses a type
+/// with an error, or with a panic if the type is nested.
 fn is_hashable(data_type: &DataType) -> bool {
     let try_it = || create_hashes([&new_empty_array(data_type)], &RandomState::with_seed(SEED), &mut []).is_ok();
     catch_unwind(AssertUnwindSafe(try_it)).unwrap_or(false)

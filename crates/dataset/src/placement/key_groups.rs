@@ -1,15 +1,15 @@
-//! A fixed number of key groups, and runs of them to partitions.
+//! Places rows by a fixed number of key groups, of which each partition has a run.
 
 use annulus_rows::partition::{MAX_CONSUMERS, Modulo, Target};
 
 use crate::error::DatasetError;
 
-/// Key group to partition as Apache Flink's `KeyGroupRangeAssignment` does it: group `g` of G goes
-/// to partition `g * N / G`.
+/// Maps key groups to partitions as Apache Flink's `KeyGroupRangeAssignment` does: group `g` of G
+/// goes to partition `g * N / G`.
 ///
-/// From N to N + 1 partitions half of the groups change their partition, whatever N is (by `hash %
-/// N` it is N / (N + 1) of the rows); what counts is that each partition then has one run of
-/// groups, which comes from at most two.
+/// From N to N + 1 partitions, half of the groups change their partition, whatever N is. N / (N +
+/// 1) of the rows do with `hash % N`. The advantage is that each new partition has one run of
+/// groups, which comes from at most two old partitions.
 #[derive(Debug)]
 pub(super) struct KeyGroups {
     group: Modulo,
@@ -24,8 +24,8 @@ impl KeyGroups {
                 option: "key_groups",
                 value: groups.to_string(),
                 remedy: format!(
-                    "choose at least as many as partitions ({partitions}) and at most {MAX_CONSUMERS}, and keep to it: \
-                     datasets fit together only if it is the same"
+                    "choose a number from {partitions} (the partitions) to {MAX_CONSUMERS}, and do not change it: \
+                     datasets are partitioned alike only if it is the same"
                 ),
             });
         }
@@ -33,7 +33,7 @@ impl KeyGroups {
         Ok(Self { group: Modulo::new(count), partitions })
     }
 
-    /// Number of groups.
+    /// Returns the number of groups.
     pub(super) fn count(&self) -> usize {
         self.partitions.len()
     }

@@ -1,7 +1,7 @@
 //! The partition of each row.
 //!
-//! It depends on the row's key alone (or, if rows are placed in turn, on its unit and its place
-//! there). Two runs over the same input agree, whichever thread reads a unit.
+//! It depends only on the row's key or, if rows are placed in turn, on its unit and its position
+//! there. Two runs over the same input agree, whichever thread reads a unit.
 
 mod canonical;
 mod hash;
@@ -26,7 +26,7 @@ pub use hash::KeyHasher;
 pub use ranges::sample_ranges;
 
 /// The number of buckets that rows go to first if each value has a folder of its own. A bucket has
-/// the rows of some values. A run that is resumed keeps whole buckets.
+/// the rows of some values. A resumed run keeps whole buckets.
 pub const VALUE_BUCKETS: usize = 256;
 
 /// The rule by which rows are placed.
@@ -39,28 +39,30 @@ pub enum PlacementSpec {
     /// Like `Hash`, with texts and bytes hashed as views, which is how DataFusion reads them from
     /// Parquet files; see [`KeyHasher::as_views`].
     HashAsViews,
-    /// By a fixed number of key groups, at least as many as partitions: group `hash % G`, and of
-    /// groups in ascending order the same number (but for one) to each partition. Other numbers
-    /// of partitions then keep or split runs of whole groups.
+    /// By a fixed number G of key groups, at least as many as partitions. The group of a row is
+    /// `hash % G`. Each partition has a run of consecutive groups, whose numbers differ by at most
+    /// one between partitions. Other numbers of partitions then keep or split runs of whole
+    /// groups.
     KeyGroups(u32),
-    /// By split points between the partitions, one fewer than partitions, ascending; each has a
-    /// value for each key column, as text. Partition `i` has the keys from the `i`-th point on,
-    /// up to before the next. Nulls come first.
+    /// By split points between the partitions, as text: one fewer than partitions, ascending, each
+    /// with a value for each key column. Partition `i` has the keys from the `i`-th point (from 1)
+    /// up to, but not including, the next. Partition 0 has those before the first. Nulls come
+    /// first.
     Ranges(Vec<Vec<String>>),
     /// By split points as columns, ascending; see [`sample_ranges`]. If there are too few, the last
-    /// partitions stay empty.
+    /// partitions are empty.
     Splits(Vec<ArrayRef>),
     /// By value: rows with equal keys go to the same partition. The output has a folder for each
-    /// value, whatever the number of partitions, which should be [`VALUE_BUCKETS`].
+    /// value, whatever the number of partitions. That number should be [`VALUE_BUCKETS`].
     Values,
-    /// In turn: the rows of a unit go to one partition after the other, and unit `i` begins with
+    /// In turn: the rows of a unit go to one partition after the other. Unit `i` begins with
     /// partition `i % N`.
     RoundRobin,
 }
 
 impl PlacementSpec {
-    /// Returns the rule by which DataFusion hashes the keys when it reads files of this format with
-    /// its default options. It can then join two datasets partition by partition.
+    /// Returns the rule that places rows as DataFusion hashes them when it reads files of this
+    /// format with its default options. It can then join two datasets partition by partition.
     pub fn hash_for(format: OutputFormat) -> Self {
         match format {
             OutputFormat::Parquet => Self::HashAsViews,
@@ -101,7 +103,8 @@ enum Rule {
     RoundRobin,
 }
 
-/// The state of one thread that places rows, kept from batch to batch. For one [`Placement`] only.
+/// The state of one thread that places rows, kept from batch to batch. It belongs to one
+/// [`Placement`].
 #[derive(Debug, Default)]
 pub struct Scratch {
     hashes: Vec<u64>,
@@ -127,8 +130,8 @@ impl Placement {
     /// may be empty if rows are placed in turn.
     ///
     /// # Errors
-    /// If a key column does not exist or its type cannot be hashed or ordered, there are no or too
-    /// many partitions, or what `spec` holds does not fit to them.
+    /// If a key column does not exist or its type cannot be hashed or ordered, if there are no or
+    /// too many partitions, or if `spec` does not fit them.
     pub fn new(
         spec: &PlacementSpec,
         schema: &SchemaRef,
@@ -184,19 +187,20 @@ impl Placement {
         }
     }
 
-    /// What hashes the columns `keys` of `schema` as this does where it places by hash; `None` by
-    /// turns, which have no keys, and for ranges of keys that cannot be hashed.
+    /// Returns a hasher for the columns `keys` of `schema`, the same that places rows if they are
+    /// placed by hash. Returns `None` in turn and by value, and for ranges of keys that cannot be
+    /// hashed.
     pub(crate) fn hasher(&self, schema: &Schema, keys: &[String]) -> Option<KeyHasher> {
         match &self.rule {
             Rule::Hash(hasher, _) | Rule::KeyGroups(hasher, _) => Some(hasher.clone()),
             Rule::Ranges(_) => KeyHasher::new(schema, keys).ok(),
-            // No file has more than one key.
+            // By value, no file has more than one key. In turn, there are no keys.
             Rule::Values(..) | Rule::RoundRobin => None,
         }
     }
 
-    /// Replaces `targets` with the partition of each row. O(rows), by
-    /// ranges O(rows * log(partitions)).
+    /// Replaces `targets` with the partition of each row. O(rows), or O(rows * log(partitions)) by
+    /// ranges.
     ///
     /// # Errors
     /// If the batch does not have the schema that this was made for.

@@ -22,7 +22,8 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    /// Of split points that ascend strictly, at most one fewer than partitions.
+    /// Returns the ranges between split points that ascend strictly, at most one fewer than
+    /// partitions.
     pub(super) fn new(
         schema: &SchemaRef,
         keys: &[String],
@@ -46,7 +47,8 @@ impl Ranges {
         Ok(ranges)
     }
 
-    /// Of split points as text, exactly one fewer than partitions, in ascending order.
+    /// Returns the ranges between split points as text, exactly one fewer than partitions, in
+    /// ascending order.
     pub(super) fn from_text(
         schema: &SchemaRef,
         keys: &[String],
@@ -79,7 +81,7 @@ impl Ranges {
         }
     }
 
-    /// The columns of split points whose values are given as text, or null.
+    /// Returns the columns of split points whose values are given as text or null.
     pub(super) fn columns_from_text(
         schema: &SchemaRef,
         keys: &[String],
@@ -94,7 +96,8 @@ impl Ranges {
         &self.points
     }
 
-    /// Writes the partition of each row. `state` is empty at first, and belongs to the thread.
+    /// Writes the partition of each row to `targets`. `state` is empty at first; each thread has
+    /// its own.
     pub(super) fn targets(
         &self,
         batch: &RecordBatch,
@@ -113,14 +116,14 @@ impl Ranges {
     }
 }
 
-/// Finds split points that cut the rows of `dataset` into `partitions` parts of about the same
-/// size, from a bounded sample of keys that is spread over its units. The same dataset gives the
-/// same points.
+/// Finds split points that divide the rows of `dataset` into `partitions` parts of about the same
+/// size. They come from a bounded sample of keys that is spread over the dataset's units. The same
+/// dataset gives the same points.
 ///
-/// At least 16,384 keys are sampled, and 64 for each partition, up to a million. With s keys in a
-/// range, its share of the rows is off by about `1 / sqrt(s)` of itself, and, where the rows are in
-/// the keys' order and not all units are sampled, by up to two of those that are. Where few keys
-/// have most rows there are fewer points: rows of one key stay together.
+/// At least 16,384 keys are sampled, and at least 64 for each partition, up to about a million.
+/// With s keys in a range, its share of the rows is off by about `1 / sqrt(s)` of itself. If the
+/// rows are in the keys' order and not all units are sampled, it is off by up to two sampled units
+/// more. If few keys have most rows, there are fewer points, because rows of one key stay together.
 ///
 /// # Errors
 /// If the dataset can be read only once, is damaged, or its keys cannot be ordered.
@@ -141,8 +144,8 @@ const SAMPLE_PER_PARTITION: usize = 64;
 const MIN_SAMPLE: usize = 1 << 14;
 const MAX_SAMPLE: usize = 1 << 20;
 
-/// Rows that begin ranges of about equal size, strictly ascending, none with the smallest key; at
-/// most `partitions - 1`. `sorted` has the rows of `keys` in order.
+/// Returns rows that begin ranges of about equal size, at most `partitions - 1`. They ascend
+/// strictly, and none has the smallest key. `sorted` has the rows of `keys` in order.
 fn quantiles(keys: &Rows, sorted: &[u32], partitions: usize) -> Vec<u32> {
     let key = |place: usize| keys.row(sorted[place] as usize);
     let (mut points, mut last) = (vec![], 0);
@@ -161,7 +164,7 @@ fn quantiles(keys: &Rows, sorted: &[u32], partitions: usize) -> Vec<u32> {
     points
 }
 
-/// The values of one key column at all split points.
+/// Returns the values of one key column at all split points.
 fn typed(schema: &Schema, column: usize, texts: StringArray) -> Result<ArrayRef, DatasetError> {
     let field = schema.field(column);
     let options = CastOptions { safe: false, ..Default::default() };
@@ -170,11 +173,11 @@ fn typed(schema: &Schema, column: usize, texts: StringArray) -> Result<ArrayRef,
     }
     cast_with_options(&texts, field.data_type(), &options).map_err(|error| DatasetError::Key {
         column: field.name().clone(),
-        reason: format!("a value of `ranges` is none of its type, {}: {error}", field.data_type()),
+        reason: format!("a value of `ranges` is not of its type, {}: {error}", field.data_type()),
     })
 }
 
-/// Orders keys, nulls first.
+/// Returns a converter that orders keys, nulls first.
 fn converter(schema: &Schema, columns: &[usize]) -> Result<RowConverter, DatasetError> {
     let sort = columns.iter().map(|&column| SortField::new(schema.field(column).data_type().clone()));
     RowConverter::new(sort.collect()).map_err(|error| {

@@ -1,18 +1,18 @@
-//! Which columns' values can name folders.
+//! Checks which columns' values can name folders.
 
 use arrow::datatypes::{DataType, Schema};
 
 use super::hash::key_columns;
 use crate::error::DatasetError;
 
-/// Checks that the columns `keys` can name folders, so that other engines read the very values from
-/// the names, and that other columns are left for the files.
+/// Checks that the columns `keys` can name folders, so that other engines read the same values from
+/// the names. Checks also that other columns are left for the files.
 pub(super) fn check(schema: &Schema, keys: &[String]) -> Result<(), DatasetError> {
     let columns = key_columns(schema, keys)?;
     for (number, (key, &column)) in keys.iter().zip(&columns).enumerate() {
         let data_type = schema.field(column).data_type();
         let reason = if key.is_empty() || key.starts_with(['.', '_']) {
-            "readers pass over folders whose names begin so; rename the column".to_owned()
+            "readers ignore folders with such names; rename the column".to_owned()
         } else if columns[..number].contains(&column) {
             "it is named twice; name it once".to_owned()
         } else if !has_exact_text(data_type) {
@@ -32,7 +32,7 @@ pub(super) fn check(schema: &Schema, keys: &[String]) -> Result<(), DatasetError
     Ok(())
 }
 
-/// Whether different values have different texts, and equal values the same.
+/// Returns whether different values have different texts, and equal values the same.
 fn has_exact_text(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => has_exact_text(values),

@@ -1,20 +1,20 @@
-//! Whether all files can be open at once.
+//! Checks whether all output files can be open at once.
 
 use std::fs;
 
-/// Files that the process has open besides the output: inputs, runs, standard streams, the
-/// embedder's.
+/// The number of files that the process may have open besides the output: inputs, runs, standard
+/// streams, and those of the embedding program.
 const OTHER_FILES: usize = 128;
-/// Where the limit cannot be told: the least that systems begin with.
+/// The limit on open files where the system does not report it: the lowest usual default.
 const FEW_FILES: usize = 256;
 
-/// Whether `files` open files of at least `floor_bytes` each fit in `memory_bytes`, and may be open
-/// at once.
+/// Returns whether `files` open files of at least `floor_bytes` each fit in `memory_bytes`, and are
+/// within the limit on open files.
 pub(crate) fn fit(files: usize, floor_bytes: usize, memory_bytes: usize) -> bool {
     files.saturating_mul(floor_bytes) <= memory_bytes && files + OTHER_FILES <= max_open_files()
 }
 
-/// The soft limit, where the system tells it in a file, as Linux does.
+/// Returns the soft limit on open files, if `/proc` reports it, as on Linux.
 fn max_open_files() -> usize {
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));

@@ -5,12 +5,12 @@ use parking_lot::Mutex;
 
 use crate::{error::DatasetError, output::OutputError};
 
-/// The error that came first of those that say most.
+/// The most informative error of a run's threads, and the first of several such.
 #[derive(Default)]
 pub(super) struct FirstError(Mutex<Option<DatasetError>>);
 
 impl FirstError {
-    /// Takes a thread's error.
+    /// Adds a thread's error.
     pub(super) fn add(&self, error: DatasetError) {
         let first = &mut *self.0.lock();
         if first.as_ref().is_none_or(|first| weight(first) < weight(&error)) {
@@ -18,15 +18,15 @@ impl FirstError {
         }
     }
 
-    /// The error, if there is one.
+    /// Returns the error, if there is one.
     pub(super) fn into_inner(self) -> Option<DatasetError> {
         self.0.into_inner()
     }
 }
 
-/// How much an error says. A worker that fails leaves its end of the spill, which fails for all
-/// others then, and so do the files that it was writing to; and who sees that others stop says that
-/// it was cancelled: all that maybe before the error itself is here.
+/// Returns how much an error says; the cause says most. A worker that fails leaves the spill and
+/// its output files unusable, so other workers fail with `Failed` or `Broken`. A worker that sees
+/// the stop flag fails with `Cancelled`. Each of these may arrive before the cause.
 fn weight(error: &DatasetError) -> u8 {
     match error {
         DatasetError::Pages(PagesError::Failed) | DatasetError::Output(OutputError::Broken(_)) => 0,

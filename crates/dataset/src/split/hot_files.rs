@@ -1,5 +1,5 @@
-//! Spreading the rows of hot keys over extra files of their partition, so that no file is much
-//! larger than the others.
+//! Spreads the rows of hot keys over extra files of their partition, so that no file is much larger
+//! than the others.
 
 use std::ops::Range;
 
@@ -15,18 +15,19 @@ use crate::{
 };
 
 const OPTION: &str = "split_hot_keys";
-/// Rows of the sample: a hot key has a few hundred, and its share is off by a tenth.
+/// The rows of the sample for each partition. A key that is just hot by default has about 128 of
+/// them, and its share is off by about a tenth.
 const SAMPLE_PER_PARTITION: usize = 256;
 const SAMPLE_ROWS: Range<usize> = 1 << 16..1 << 20;
-/// Most extra files of a partition, if their number is not given.
+/// The most extra files of a partition, if their number is not given.
 const MAX_DEFAULT_FILES: usize = 64;
 
-/// The hot keys whose rows go to extra files of their partition, and the number of these files. By
-/// default there are none.
+/// The hot keys whose rows go to extra files of their partition, and the number of these files.
+/// There are none by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HotFiles {
     groups: Vec<Group>,
-    /// The number of each partition's group; empty if there is none.
+    /// The index of each partition's group; `None` for a partition without hot keys.
     group_of: Vec<Option<usize>>,
 }
 
@@ -34,22 +35,23 @@ pub struct HotFiles {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Group {
     partition: usize,
-    /// By rising hash.
+    /// The keys, ascending by hash.
     keys: Vec<HotKey>,
-    /// The number of the first one among all groups' keys.
+    /// The number of the first of `keys` among all groups' keys.
     first_key: usize,
     files: usize,
     first_slot: usize,
 }
 
 impl HotFiles {
-    /// Finds the keys that have at least `share` of an average partition's rows in a sample of the
-    /// dataset, and gives their partitions `files` extra files each, or as many as the hot
-    /// keys' rows fill average partitions (up to 64). The same dataset gives the same.
+    /// Finds the hot keys in a sample of the dataset: those with at least `share` of an average
+    /// partition's rows. Their partitions get `files` extra files each or, by default, as many as
+    /// their hot keys' rows would fill average partitions (1 to 64). The same dataset gives the
+    /// same result.
     ///
     /// # Errors
-    /// If the dataset can be read only once, is damaged, rows are placed by turns or cannot be
-    /// placed so, or there would be more than 65,536 files at a time.
+    /// If the dataset can be read only once or is damaged. If rows are placed in turn or by value,
+    /// or cannot be placed by `spec`. If there would be more than 65,536 files at a time.
     pub fn sample(
         dataset: &Dataset,
         spec: &PlacementSpec,
@@ -91,7 +93,7 @@ impl HotFiles {
         Ok(all)
     }
 
-    /// The extra files, behind the partitions' own.
+    /// Returns the slots of the extra files, which come after the partitions' own.
     pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
         let of = |group: &Group| {
             let partition = group.partition;
@@ -100,24 +102,25 @@ impl HotFiles {
         self.groups.iter().flat_map(of)
     }
 
-    /// The keys, each with the number of files that its rows are spread over.
+    /// Returns the keys, each with the number of files that its rows are spread over.
     pub(super) fn keys(&self) -> impl Iterator<Item = (&HotKey, usize)> {
         self.groups.iter().flat_map(|group| group.keys.iter().map(|key| (key, group.files)))
     }
 
-    /// Whether the key is among them.
+    /// Returns whether a key is among them.
     pub(super) fn has(&self, partition: Target, hash: u64) -> bool {
         let group = self.group_of.get(usize::from(partition)).copied().flatten();
         group.is_some_and(|group| self.groups[group].place(hash).is_some())
     }
 
-    /// All that decides which rows go to which file, as text.
+    /// Returns a setting with everything here that decides which rows go to which file; `None`
+    /// without hot keys.
     pub(super) fn setting(&self) -> Option<(&'static str, String)> {
         let key = |(key, files): (&HotKey, usize)| format!("{}:{:016x}:{files}", key.partition, key.hash);
         (!self.groups.is_empty()).then(|| (OPTION, self.keys().map(key).collect::<Vec<_>>().join(",")))
     }
 
-    /// A worker's turns, if there are hot keys.
+    /// Returns a worker's state, if there are hot keys.
     pub(super) fn turns(&self, placement: &Placement, schema: &Schema, by: &[String]) -> Option<HotTurns<'_>> {
         let hasher = placement.hasher(schema, by).filter(|_| !self.groups.is_empty())?;
         let turns = vec![0; self.groups.len()];
@@ -131,26 +134,27 @@ impl Group {
     }
 }
 
-/// Sends the rows of hot keys to the extra files of their partition, one after the other: unit `i`
-/// begins with file `i % K`, so that where a row goes depends on its unit and on the rows before it
-/// there.
+/// Sends the rows of hot keys to the extra files of their partition, one after the other. Unit `i`
+/// begins with file `i % K`. So the file of a row depends only on its unit and on the earlier rows
+/// of that unit.
 pub(super) struct HotTurns<'a> {
     files: &'a HotFiles,
     hasher: KeyHasher,
     hashes: Vec<u64>,
     /// The next file of each group.
     turns: Vec<usize>,
-    /// Of each key.
+    /// The number of rows of each key.
     rows: Vec<u64>,
 }
 
 impl HotTurns<'_> {
-    /// The rows of the unit with this number follow.
+    /// Begins the unit with this number.
     pub(super) fn begin_unit(&mut self, unit: usize) {
         self.turns.fill(unit);
     }
 
-    /// Turns the partitions in `targets` into slots. `hashes` has those of the keys, or nothing.
+    /// Replaces the partitions in `targets` by slots. `hashes` has the hashes of the keys, or is
+    /// empty.
     pub(super) fn redirect(
         &mut self,
         batch: &RecordBatch,
@@ -175,7 +179,7 @@ impl HotTurns<'_> {
         Ok(())
     }
 
-    /// Rows of each key.
+    /// Returns the number of rows of each key.
     pub(super) fn finish(self) -> Vec<u64> {
         self.rows
     }

@@ -1,4 +1,4 @@
-//! Which keys have many rows, told from one in 32 of the rows that pass.
+//! Finds the keys with many rows, by counting one row in 32.
 
 use annulus_rows::partition::Target;
 use arrow::{
@@ -15,16 +15,16 @@ use crate::{
     placement::KeyHasher,
 };
 
-/// Of so many rows that follow each other in a unit, one is counted, chosen at random by its place:
-/// patterns in the data do not matter, and a run over the same input counts the same rows.
+/// One of this many consecutive rows of a unit is counted. It is chosen pseudo-randomly by
+/// position, so patterns in the data do not matter. A run over the same input counts the same rows.
 const EVERY: usize = 32;
 
-/// One worker's count.
+/// One worker's counts.
 pub(super) struct HotReport {
     key_columns: Vec<usize>,
     hasher: KeyHasher,
     counts: HotKeys,
-    /// Unit, and row in it, of the next batch.
+    /// The unit, and the row in it, at which the next batch begins.
     unit: usize,
     row: usize,
     chosen: Vec<u32>,
@@ -33,7 +33,7 @@ pub(super) struct HotReport {
 }
 
 impl HotReport {
-    /// `None` if rows are placed by turns, or by keys that cannot be hashed.
+    /// Returns `None` if rows are placed in turn, by value, or by keys that cannot be hashed.
     pub(super) fn new(job: &Job) -> Option<Self> {
         let of_rows = job.placement.hasher(&job.dataset.schema, &job.by)?;
         let hasher = of_rows.of_keys_alone();
@@ -49,12 +49,12 @@ impl HotReport {
         })
     }
 
-    /// The rows of the unit with this number follow.
+    /// Begins the unit with this number.
     pub(super) fn begin_unit(&mut self, unit: usize) {
         (self.unit, self.row) = (unit, 0);
     }
 
-    /// Counts some of the rows of a batch, which go to `partitions`.
+    /// Counts some rows of a batch, whose partitions are in `partitions`.
     pub(super) fn observe(&mut self, batch: &RecordBatch, partitions: &[Target]) -> Result<(), DatasetError> {
         let rows = self.row..self.row + batch.num_rows();
         let places = (rows.start / EVERY..rows.end.div_ceil(EVERY)).map(|block| {
@@ -77,14 +77,14 @@ impl HotReport {
         Ok(())
     }
 
-    /// What was counted.
+    /// Returns the counts.
     pub(super) fn finish(self) -> HotKeys {
         self.counts
     }
 }
 
-/// The keys with many rows, by falling number of rows: those that were spread over `files`, with
-/// the `spread` rows of each, and those that were counted in part.
+/// Returns the keys with many rows, in descending order of rows: those that were spread over extra
+/// files, with their exact numbers of rows in `spread`, and those that were counted in a sample.
 pub(super) fn entries(job: &Job, counts: Option<&HotKeys>, spread: &[u64], partition_rows: &[u64]) -> Vec<HotKeyEntry> {
     let files: &HotFiles = &job.hot_files;
     let of_split = files.keys().zip(spread).map(|((key, files), &rows)| HotKeyEntry {
@@ -104,9 +104,10 @@ pub(super) fn entries(job: &Job, counts: Option<&HotKeys>, spread: &[u64], parti
     entries
 }
 
-/// The rows of a key of which so many were counted. Each is counted with chance 1 / [`EVERY`], so
-/// with m expected the count's standard deviation is at most the root of m; the bounds are the m
-/// for which the count would be off by four of them.
+/// Estimates the number of a key's rows from the number of those that were counted. Each row is
+/// counted with probability 1 / [`EVERY`]. If m counted rows are expected, the standard deviation
+/// is at most the square root of m. The bounds are the m at which the count would be off by four
+/// standard deviations.
 fn estimate(key: &HotKey, partition_rows: u64) -> HotKeyEntry {
     let root = |count: u64| (count as f64 + 4.0).sqrt();
     let rows = |root: f64| (root * root * EVERY as f64) as u64;

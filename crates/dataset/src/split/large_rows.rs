@@ -1,4 +1,4 @@
-//! Rows on disk that are larger than the pages of the spill: one block each.
+//! Rows on disk that are larger than the spill's pages, in one block each.
 
 use std::{
     fs::File,
@@ -19,12 +19,12 @@ pub(super) struct LargeRows {
     path: PathBuf,
     out: BufWriter<File>,
     end: u64,
-    /// Where each slot's blocks begin.
+    /// The offsets of each slot's blocks.
     blocks: Vec<Vec<u64>>,
 }
 
 impl LargeRows {
-    /// Begins a file, for so many slots.
+    /// Creates the file, for `slots` slots.
     pub(super) fn create(path: PathBuf, slots: usize) -> Result<Self, DatasetError> {
         let file = File::create(&path).map_err(OutputError::io("create", &path))?;
         Ok(Self { path, out: BufWriter::with_capacity(1 << 20, file), end: 0, blocks: vec![Vec::new(); slots] })
@@ -53,7 +53,7 @@ impl LargeRows {
         Ok(())
     }
 
-    /// No more rows follow.
+    /// Ends the file: no more rows follow.
     pub(super) fn seal(&mut self) -> Result<(), DatasetError> {
         Ok(self.out.flush().map_err(OutputError::io("write", &self.path))?)
     }
@@ -77,12 +77,12 @@ impl LargeRows {
         Ok(())
     }
 
-    /// The file.
+    /// Returns the file's path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Bytes written.
+    /// Returns the number of bytes written.
     pub(super) fn bytes(&self) -> u64 {
         self.end
     }

@@ -11,8 +11,8 @@
 //! lock of the file.
 //!
 //! Memory: a fifth of the limit for waves, a quarter for open files, the rest for decoded and
-//! gathered rows. A row group of the input that is larger than that, decoded, takes more memory
-//! than the limit.
+//! gathered rows. If a decoded row group of the input is larger than that rest, the run exceeds the
+//! limit.
 
 mod files;
 mod first_error;
@@ -53,7 +53,7 @@ use sort::Order;
 use spill::Spill;
 use worker::{Ended, Shared};
 
-/// The memory that a job may use, if nothing else is asked for.
+/// The memory that a job may use by default, in bytes.
 const DEFAULT_MEMORY: usize = 1 << 30;
 
 /// A job: what is split, how, and where to. [`JobSpec::plan`] makes one from a user's request.
@@ -66,18 +66,18 @@ pub struct Job {
     pub placement: Placement,
     /// The key columns.
     pub by: Vec<String>,
-    /// The columns that the rows of each file are sorted by; none for any order.
+    /// The columns that the rows of each file are sorted by. If empty, their order is undefined.
     pub sort_by: Vec<SortColumn>,
     /// The keys whose rows are spread over extra files of their partition.
     pub hot_files: HotFiles,
-    /// The share of an average partition's rows from which on a key is hot, and reported; see
+    /// The share of an average partition's rows that makes a key hot, so that it is reported; see
     /// [`DEFAULT_HOT_SHARE`](crate::DEFAULT_HOT_SHARE).
     pub hot_key_share: f64,
     /// Where the files go, and how they are written.
     pub output: OutputOptions,
-    /// Number of worker threads, at least one.
+    /// The number of worker threads, at least one.
     pub threads: usize,
-    /// Memory that the run may use, in bytes.
+    /// The memory that the run may use, in bytes.
     pub memory_limit: usize,
     /// Whether rows that could not be read are kept in a file.
     pub quarantine: bool,
@@ -102,7 +102,7 @@ impl Job {
     }
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Summary {
@@ -112,8 +112,7 @@ pub struct Summary {
     pub rows_in: u64,
     /// The number of partitions (and hot keys' shares) that an earlier run had finished.
     pub slots_kept: usize,
-    /// The bytes that were spilled to disk, because not all files could be open or rows were
-    /// sorted.
+    /// The bytes that were spilled to disk because not all files could be open or rows were sorted.
     pub bytes_spilled: u64,
 }
 
@@ -121,8 +120,8 @@ pub struct Summary {
 /// an example.
 ///
 /// After an error or a cancellation, the folder keeps the finished files and the journal, so that
-/// [`Existing::Resume`](crate::Existing::Resume) can continue; everything else is removed. A
-/// dataset that was to be appended to stays as it was.
+/// [`Existing::Resume`](crate::Existing::Resume) can continue. Everything else is removed. A
+/// dataset that was to be appended to stays unchanged.
 ///
 /// # Errors
 /// If inputs cannot be read, the output cannot be written, or `cancel` asked to stop
@@ -162,15 +161,15 @@ pub fn split(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result
     }
 }
 
-/// The order of the rows that a slot's files are written from; none if it does not matter.
+/// Returns the order in which a slot's rows are written to its files; `None` if any order will do.
 fn order_of(job: &Job, keys: &[(String, usize)]) -> Result<Option<Order>, DatasetError> {
     let groups: Vec<usize> = keys.iter().map(|(_, column)| *column).filter(|_| job.placement.is_by_value()).collect();
     let any = !groups.is_empty() || !job.sort_by.is_empty();
     any.then(|| Order::new(&job.dataset.schema, &groups, &job.sort_by)).transpose()
 }
 
-/// What is in the folder then, and the numbers of rows that were read and of bytes that were
-/// spilled.
+/// Writes all rows. Returns the manifest of the dataset in the folder, the number of rows read and
+/// the number of bytes spilled.
 fn write(
     job: &Job,
     order: Option<Order>,
@@ -203,19 +202,20 @@ fn write(
             Ok((manifest, ended.rows_in, bytes_spilled))
         }
         Err(error) => {
-            // What went wrong first is what the user has to know.
+            // The first error is the one to report, so an error of the cleanup is ignored.
             output.abandon().ok();
             Err(error)
         }
     }
 }
 
-/// The part of the memory limit, one by this, that pages and buffers of spilled rows may take.
+/// Pages and buffers of spilled rows may take the memory limit divided by this.
 const SPILL_SHARE: usize = 2;
-/// What they may take within any limit: a small part of what a process takes by itself.
+/// Pages and buffers may take this many bytes under any limit. It is little beside the memory of
+/// the process itself.
 const SMALL_SPILL_BYTES: usize = 16 << 20;
 
-/// Where rows go first, if they are sorted or not all files can be open at once.
+/// Creates the spill that rows go to first if they are sorted or not all files can be open at once.
 fn spill_if_needed(
     job: &Job,
     sorts: bool,
@@ -228,11 +228,12 @@ fn spill_if_needed(
     }
     check_spill(job, slots)?;
     let folder = |name: &str| output.scratch_path(name);
-    // No file is open meanwhile, so that their memory is free.
+    // No output file is open while rows are spilled, so the memory for open files is free.
     Spill::create(folder, &job.dataset.schema, slots, job.threads, shares.writers).map(Some)
 }
 
-/// Pages and buffers grow with the files, whatever the rows are.
+/// Checks that the memory limit allows the spill's pages and buffers. Their size depends on the
+/// number of files, not on the rows.
 fn check_spill(job: &Job, slots: usize) -> Result<(), DatasetError> {
     let least = Spill::least_bytes(slots, job.threads);
     if least <= (job.memory_limit / SPILL_SHARE).max(SMALL_SPILL_BYTES) {
@@ -244,13 +245,14 @@ fn check_spill(job: &Job, slots: usize) -> Result<(), DatasetError> {
         option: "memory_limit",
         value: mib(job.memory_limit),
         remedy: format!(
-            "{slots} files cannot be open within it, and to spill for them with {workers} threads takes {takes}, \
-             of which it has half; allow {allow}, or fewer partitions (`into`) or threads (`threads`)"
+            "{slots} files cannot be open within it, and spilling for them with {workers} threads takes {takes}, \
+             at most half of the limit; allow {allow}, or use fewer partitions (`into`) or threads (`threads`)"
         ),
     })
 }
 
-/// What was read, and the bytes that were spilled.
+/// Reads all inputs and finishes all slots. Returns the result of the reading and the number of
+/// bytes spilled.
 fn read_and_finish(mut shared: Shared<'_>) -> Result<(Ended, u64), DatasetError> {
     let ended = on_threads(&shared, |worker| shared.read(worker))?;
     let ended = ended.into_iter().reduce(Ended::merge).unwrap_or_default();
@@ -262,7 +264,7 @@ fn read_and_finish(mut shared: Shared<'_>) -> Result<(Ended, u64), DatasetError>
     Ok((ended, in_runs + spilled.map_or(0, |spilled| spilled.bytes())))
 }
 
-/// Runs `work` on every thread, and stops all with the first error, which is returned.
+/// Runs `work` on every thread. The first error stops all threads and is returned.
 fn on_threads<T: Send>(
     shared: &Shared<'_>,
     work: impl Fn(usize) -> Result<T, DatasetError> + Sync,
@@ -272,7 +274,8 @@ fn on_threads<T: Send>(
     let one = |worker| match work(worker) {
         Ok(result) => done.lock().push(result),
         Err(error) => {
-            // In this order: a thread that sees the stop has an error too, but not the first.
+            // The error comes before the flag: a thread that sees the flag fails too, but must not
+            // be first.
             first_error.add(error);
             shared.stop.store(true, Release);
         }
@@ -280,7 +283,7 @@ fn on_threads<T: Send>(
     std::thread::scope(|scope| {
         for worker in 1..shared.job.threads {
             let builder = std::thread::Builder::new().name(format!("split-{worker}"));
-            // With fewer threads than asked for it only takes longer.
+            // If a thread cannot be started, the others do its work, which takes longer.
             let one = &one;
             if builder.spawn_scoped(scope, move || one(worker)).is_err() {
                 break;
@@ -294,16 +297,16 @@ fn on_threads<T: Send>(
     }
 }
 
-/// The partitions' own files, then those for hot keys.
+/// Returns the slots of the partitions' own files, then those for hot keys.
 fn slots_of(job: &Job) -> Vec<Slot> {
     let own = (0..job.placement.partitions()).map(|partition| Slot { partition, hot: None });
     own.chain(job.hot_files.slots()).collect()
 }
 
-/// The setting that holds a placement's text.
+/// The name of the setting that holds a placement's text.
 const PLACEMENT: &str = "placement";
 
-/// All that decides which rows go to which file, and what the files are.
+/// Returns everything that decides which rows go to which file, and how files are written.
 fn settings_of(job: &Job) -> Settings {
     let Job { dataset, placement, by, output, .. } = job;
     let max_file_size = output.max_file_bytes.map_or("none".to_owned(), |bytes| bytes.to_string());

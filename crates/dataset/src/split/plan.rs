@@ -1,4 +1,4 @@
-//! Planning a job: opens the inputs, and finds in samples what the user left open.
+//! Plans a job: opens the inputs, and samples them for split points and hot keys if asked to.
 
 use arrow::datatypes::SchemaRef;
 
@@ -11,8 +11,8 @@ use crate::{
     placement::{Placement, PlacementSpec, VALUE_BUCKETS, sample_ranges, splits_of},
 };
 
-/// The specification of a job: what is to be split, how, and where to, before the inputs have been
-/// read.
+/// The specification of a job, before its inputs have been read: what to split, how, and where the
+/// files go.
 ///
 /// ```
 /// use annulus_dataset::{CancelToken, JobSpec, OutputFormat, OutputOptions, Silent, split};
@@ -35,7 +35,7 @@ pub struct JobSpec {
     pub inputs: Vec<String>,
     /// How the inputs are read.
     pub input: InputOptions,
-    /// The key columns; none if rows are placed in turn.
+    /// The key columns; empty if rows are placed in turn.
     pub by: Vec<String>,
     /// The number of partitions; `None` if each value has a folder of its own.
     pub into: Option<usize>,
@@ -43,16 +43,17 @@ pub struct JobSpec {
     pub placing: Placing,
     /// The columns that the rows of each file are sorted by; see [`Job::sort_by`].
     pub sort_by: Vec<SortColumn>,
-    /// The share from which on a key is hot; see [`Job::hot_key_share`].
+    /// The share of rows that makes a key hot; see [`Job::hot_key_share`].
     pub hot_key_share: f64,
-    /// Whether hot keys get extra files, and how many if that is given; see [`HotFiles::sample`].
+    /// `Some` to give hot keys extra files, with the number of files if it is fixed; see
+    /// [`HotFiles::sample`].
     pub split_hot_keys: Option<Option<usize>>,
     /// Where the files go, and how they are written.
     pub output: OutputOptions,
     /// The number of worker threads, at least one.
     pub threads: usize,
-    /// The memory that the run may use in bytes; see [`Job::memory_limit`]. At least 16 MiB, which
-    /// pages and buffers may take within any limit.
+    /// The memory that the run may use, in bytes; see [`Job::memory_limit`]. At least 16 MiB: pages
+    /// and buffers may take that much under any limit.
     pub memory_limit: usize,
 }
 
@@ -61,15 +62,14 @@ pub struct JobSpec {
 pub enum Placing {
     /// By the given rule.
     By(PlacementSpec),
-    /// By ranges whose split points are found in a sample; see [`sample_ranges`]. An append takes
-    /// those of the dataset.
+    /// By ranges whose split points are found in a sample; see [`sample_ranges`]. An append uses
+    /// the split points of the existing dataset.
     SampledRanges,
 }
 
 impl JobSpec {
-    /// Returns the specification of a job that places rows by hash as DataFusion does, on one
-    /// thread and with 1 GiB of memory. [`by`](Self::by) and [`into`](Self::into) are still to be
-    /// set.
+    /// Returns the specification of a job on one thread, with 1 GiB of memory, that places rows by
+    /// hash as DataFusion does. [`by`](Self::by) and [`into`](Self::into) must be set afterwards.
     pub fn new(inputs: Vec<String>, output: OutputOptions) -> Self {
         Self {
             inputs,
@@ -140,7 +140,8 @@ impl JobSpec {
         })
     }
 
-    /// The split points of the dataset that the run appends to, if it does.
+    /// Returns the split points of the dataset that the run appends to, if it appends to one that
+    /// has any.
     fn splits_of_dataset(&self, schema: &SchemaRef) -> Result<Option<PlacementSpec>, DatasetError> {
         let appends = self.output.existing.appends();
         let manifest = appends.then(|| Manifest::find_in(&self.output.dir)).flatten();
@@ -150,7 +151,7 @@ impl JobSpec {
         }
     }
 
-    /// Checks what is asked for together with the number of partitions, and returns it.
+    /// Returns the number of partitions, after checking that the other options allow it.
     fn partitions(&self) -> Result<usize, DatasetError> {
         let refused = |option, value: String, remedy: &str| {
             Err(DatasetError::Config { option, value, remedy: remedy.to_owned() })

@@ -7,12 +7,12 @@ pub trait Progress: Sync {
         let _ = (rows, input_bytes);
     }
 
-    /// All inputs have been read. The files of `slots` partitions are still to be ended.
+    /// All inputs have been read. The files of `slots` partitions remain to be finished.
     fn finishing(&self, slots: usize) {
         let _ = slots;
     }
 
-    /// The files of one partition were ended.
+    /// The files of one partition have been finished.
     fn finished(&self) {}
 }
 

@@ -1,6 +1,7 @@
-//! Rows on disk until their file's turn comes, for more files than memory can keep open: as tuples
-//! on pages, which all workers fill together and which go to one file when they are full. Rows
-//! larger than a page go to another file.
+//! Spills rows to disk when they are to be sorted or memory cannot keep all output files open.
+//!
+//! Rows become tuples on pages. All workers fill the pages together, and full pages go to one file.
+//! Rows larger than a page go to another file.
 
 use std::{
     fs::{self, File},
@@ -27,27 +28,28 @@ use parking_lot::Mutex;
 use super::large_rows::LargeRows;
 use crate::{error::DatasetError, output::OutputError};
 
-/// Larger pages are no faster to write.
+/// The largest page: larger ones are not written faster.
 const MAX_PAGE_BYTES: usize = 256 << 10;
-/// Pages that a worker may hold besides each slot's current one: one that it writes to, one that
-/// goes to the file, one that another worker's page came before.
+/// The pages that a worker may hold besides each slot's current one: one that it writes to, one on
+/// its way to the file, and one left over because another worker's page came first.
 const PAGES_PER_WORKER: usize = 3;
-/// Rows of a batch that is read back, and how many bytes of pages are read for it at once.
+/// The most rows in a batch that is read back.
 const READ_ROWS: usize = 8192;
+/// The bytes of pages that are read at once, rounded down to whole pages, but at least one.
 const READ_BYTES: usize = 2 << 20;
 
-/// The files, while rows arrive.
+/// The spill's files while rows arrive.
 pub(super) struct Spill {
     codec: RowCodec,
     shape: PageShape,
     path: PathBuf,
     out: Arc<Out>,
     large: Mutex<LargeRows>,
-    /// Each worker takes its own.
+    /// The writers that no worker has taken.
     writers: Mutex<Vec<Writer<Arc<Out>>>>,
 }
 
-/// One worker's end.
+/// One worker's writer.
 pub(super) struct SpillWriter<'a> {
     spill: &'a Spill,
     writer: Writer<Arc<Out>>,
@@ -56,7 +58,7 @@ pub(super) struct SpillWriter<'a> {
     targets: Vec<Target>,
 }
 
-/// The files, when no more rows arrive.
+/// The spill's files after the last row has arrived.
 pub(super) struct Spilled {
     codec: RowCodec,
     path: PathBuf,
@@ -64,14 +66,14 @@ pub(super) struct Spilled {
     bytes: u64,
 }
 
-/// One thread's way to read them.
+/// One thread's reader of the files.
 pub(super) struct SpillReader<'a> {
     spilled: &'a Spilled,
     pages: PageFileReader<File>,
     buffers: Vec<Vec<u8>>,
 }
 
-/// Where full pages go.
+/// The sink of full pages.
 struct Out {
     path: PathBuf,
     state: Mutex<OutState>,
@@ -83,13 +85,13 @@ struct OutState {
 }
 
 impl Spill {
-    /// Memory that pages and workers' buffers for so many slots take at least.
+    /// Returns the least memory, in bytes, that pages and workers' buffers take.
     pub(super) fn least_bytes(slots: usize, workers: usize) -> usize {
         (slots + PAGES_PER_WORKER * workers) * MIN_PAGE_BYTES + workers * variable_writer_bytes(slots)
     }
 
-    /// Begins files in `folder`, for rows of `schema` that `workers` workers write to `slots`
-    /// slots, with pages in about `memory_bytes` of memory.
+    /// Creates the files, at the paths that `folder` gives to their names, for rows of `schema`.
+    /// `workers` workers write them to `slots` slots, with pages in about `memory_bytes` of memory.
     pub(super) fn create(
         folder: impl Fn(&str) -> PathBuf,
         schema: &SchemaRef,
@@ -100,8 +102,8 @@ impl Spill {
         let codec = RowCodec::new(schema.clone())?;
         let pages = slots + PAGES_PER_WORKER * workers;
         let page_bytes = (memory_bytes / pages).clamp(MIN_PAGE_BYTES, MAX_PAGE_BYTES) / MIN_PAGE_BYTES * MIN_PAGE_BYTES;
-        // Rows of one size, too, are written as if each had its own: claims are then for what is there, and
-        // no more pages are needed than these.
+        // Rows of a fixed size are written as variable ones too. A worker then claims only the room
+        // that its rows need, and these pages suffice.
         let shape = PageShape::new(page_bytes, PageLayout::Slotted, PayloadSize::Variable)?;
         let (path, large) = (folder("spill.pages"), folder("spill.large"));
         let file = File::create(&path).map_err(OutputError::io("create", &path))?;
@@ -117,15 +119,15 @@ impl Spill {
         Ok(Self { codec, shape, path, out, large, writers: Mutex::new(writers) })
     }
 
-    /// A worker's end, unless all are taken.
+    /// Returns a worker's writer, or `None` if all are taken.
     pub(super) fn writer(&self) -> Option<SpillWriter<'_>> {
         let writer = self.writers.lock().pop()?;
         Some(SpillWriter { spill: self, writer, tuples: TupleBatch::default(), rows: Vec::new(), targets: Vec::new() })
     }
 
-    /// Ends the files. All writers have finished.
+    /// Ends the files. All writers must have finished.
     pub(super) fn seal(self) -> Result<Spilled, DatasetError> {
-        // Ends that no worker took.
+        // Finish the writers that no worker took.
         for writer in self.writers.into_inner() {
             writer.finish()?;
         }
@@ -143,8 +145,8 @@ impl Spill {
 }
 
 impl SpillWriter<'_> {
-    /// Adds the rows of a batch to the slots that `targets` names, but those of slots that `skip`
-    /// names.
+    /// Adds the rows of a batch to the slots in `targets`, except those of slots that `skip`
+    /// accepts.
     pub(super) fn append(
         &mut self,
         batch: &RecordBatch,
@@ -170,7 +172,7 @@ impl SpillWriter<'_> {
         }
         self.targets.clear();
         self.targets.extend(self.rows.iter().map(|&row| targets[row as usize]));
-        // Nobody asks for the keys again.
+        // The keys are never read.
         self.tuples.keys.clear();
         self.tuples.keys.resize(self.rows.len(), 0);
         let written = self.writer.write_to(&self.tuples.tuples(PayloadSize::Variable)?, &self.targets);
@@ -178,16 +180,16 @@ impl SpillWriter<'_> {
         Ok(written?)
     }
 
-    /// No more rows follow.
+    /// Finishes writing: no more rows follow.
     pub(super) fn finish(self) -> Result<(), DatasetError> {
         let finished = self.writer.finish();
         self.spill.out.check()?;
         Ok(finished?)
     }
 
-    /// Encodes `rows` of the batch, with where each begins.
+    /// Encodes `rows` of the batch into `tuples`, with each row's offset.
     fn encode(&mut self, batch: &RecordBatch) -> Result<(), DatasetError> {
-        // All rows in their order take half the time of chosen ones.
+        // Encoding a whole batch takes half the time of encoding chosen rows.
         let chosen = (self.rows.len() < batch.num_rows()).then_some(&self.rows[..]);
         self.spill.codec.encode(batch, chosen, &mut self.tuples)?;
         if let PayloadSize::Fixed(bytes) = self.spill.codec.payload_size() {
@@ -199,12 +201,12 @@ impl SpillWriter<'_> {
 }
 
 impl Spilled {
-    /// Bytes written.
+    /// Returns the number of bytes written.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// A reader.
+    /// Opens a reader.
     pub(super) fn reader(&self) -> Result<SpillReader<'_>, DatasetError> {
         let file = File::open(&self.path).map_err(OutputError::io("read", &self.path))?;
         let pages = PageFileReader::open(file).map_err(|error| failed(&self.path, error))?;
@@ -214,7 +216,8 @@ impl Spilled {
 
 impl Drop for Spilled {
     fn drop(&mut self) {
-        // What is written last may need the room. Else the folder goes as a whole, with what is left in it.
+        // The output files that are written last may need the room. If this fails, the files go
+        // with their folder.
         let _ = fs::remove_file(&self.path).and_then(|()| fs::remove_file(self.large.path()));
     }
 }
@@ -246,7 +249,7 @@ impl SpillReader<'_> {
 }
 
 impl Out {
-    /// The error that kept a page from the file.
+    /// Returns an error if a page could not be written.
     fn check(&self) -> Result<(), DatasetError> {
         self.state.lock().error.take().map_or(Ok(()), |error| Err(failed(&self.path, error)))
     }
@@ -258,7 +261,7 @@ impl PageSink for Out {
         if let Some(file) = &mut state.file
             && let Err(error) = file.write(&mut page)
         {
-            // What follows is lost as well, and the workers find this when they look.
+            // Later pages are dropped too. The workers see the error at their next check.
             state.file = None;
             state.error = Some(error);
         }

@@ -1,4 +1,4 @@
-//! Rows held back until it pays to gather them: each partition's rows of many batches become one.
+//! Rows held back until it pays to gather them: a slot's rows from many batches become one batch.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use arrow::{
 
 use crate::error::DatasetError;
 
-/// Most rows of a batch that is gathered.
+/// The most rows in a gathered batch.
 const GATHER_ROWS: usize = 8192;
 
 /// The batches that one worker holds.
@@ -23,9 +23,10 @@ pub(crate) struct Wave {
     schema: SchemaRef,
     slots: usize,
     held: Vec<(SourceBatch, RowIndex)>,
-    /// Indexes of earlier waves, whose memory is used again.
+    /// Indexes of earlier waves, kept so that their memory is reused.
     idle: Vec<RowIndex>,
-    /// Allocations in `held`: batches of one row group share theirs.
+    /// The addresses of the allocations in `held`. Batches of one row group share theirs, which are
+    /// counted once.
     buffers: HashSet<usize>,
     bytes: usize,
     builder: BatchBuilder,
@@ -45,12 +46,12 @@ impl Wave {
         }
     }
 
-    /// Memory in use, in bytes.
+    /// Returns the memory in use, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Holds a batch, whose rows go to `targets`, and adds each slot's number of rows to `counts`.
+    /// Holds a batch whose rows go to `targets`, and adds each slot's number of rows to `counts`.
     pub(crate) fn hold(
         &mut self,
         batch: &RecordBatch,
@@ -73,8 +74,8 @@ impl Wave {
         Ok(())
     }
 
-    /// Hands each slot's rows to `sink`, in a few batches each, beginning with slot `first`, and
-    /// holds nothing then. Rows of slots that `skip` names are dropped.
+    /// Hands each slot's rows to `sink` in a few batches, beginning with slot `first`. Rows of
+    /// slots that `skip` accepts are dropped. The wave is empty afterwards.
     pub(crate) fn write(
         &mut self,
         first: usize,
@@ -97,7 +98,7 @@ impl Wave {
     }
 }
 
-/// Memory of the allocations of `data` that `seen` has not, in bytes.
+/// Returns the bytes of the allocations of `data` that are not in `seen`, and adds them there.
 fn retained_bytes(data: &ArrayData, seen: &mut HashSet<usize>) -> usize {
     let nulls = data.nulls().map(|nulls| nulls.buffer());
     let own = data.buffers().iter().chain(nulls);

@@ -1,4 +1,4 @@
-//! What each thread does: read units into waves, then end files.
+//! The work of each thread: it reads units into waves, then finishes files.
 
 use std::sync::atomic::{
     AtomicBool, AtomicUsize,
@@ -23,38 +23,39 @@ use crate::{
     placement::Scratch,
 };
 
-/// What all workers share.
+/// The state that all workers share.
 pub(super) struct Shared<'a> {
     pub(super) job: &'a Job,
     pub(super) output: &'a Output,
-    /// Rows of each slot that was finished before this run.
+    /// The number of rows of each slot that an earlier run finished; `None` for other slots.
     pub(super) kept: &'a [Option<u64>],
     pub(super) progress: &'a dyn Progress,
     pub(super) cancel: &'a CancelToken,
-    /// Another worker has failed.
+    /// Whether a worker has failed.
     pub(super) stop: AtomicBool,
-    /// The next unit, then the next slot to finish.
+    /// The next unit to read; after reading, the next slot to finish.
     pub(super) next: AtomicUsize,
-    /// What a wave may hold.
+    /// The most bytes that a wave may hold.
     pub(super) wave_bytes: usize,
-    /// Where rows go first if not all files can be open at once.
+    /// The files that rows go to first if they are sorted or not all output files can be open at
+    /// once.
     pub(super) spill: Option<Spill>,
-    /// The order of a slot's rows, if it matters. They are all spilled then.
+    /// The order of a slot's rows, if it matters. All rows are then spilled.
     pub(super) order: Option<Order>,
-    /// What a worker that sorts may hold.
+    /// The most bytes that a sorting worker may hold.
     pub(super) sort_bytes: usize,
 }
 
-/// What a worker read.
+/// The result of a worker's reading.
 #[derive(Default)]
 pub(super) struct Ended {
     pub(super) rows_in: u64,
     pub(super) rows_bad: u64,
-    /// Rows of each slot, also of those that were kept.
+    /// The number of rows of each slot, including kept ones.
     rows: Vec<u64>,
-    /// Rows by key, of some of the rows.
+    /// The numbers of rows by key, in a sample of the rows.
     counts: Option<HotKeys>,
-    /// Rows of each key that was spread over extra files.
+    /// The number of rows of each key that is spread over extra files.
     spread: Vec<u64>,
 }
 
@@ -79,8 +80,8 @@ impl Shared<'_> {
         reading.end()
     }
 
-    /// Ends slots until there are no more, with their spilled rows. Returns the bytes that were
-    /// spilled to sort them.
+    /// Finishes slots until there are no more, after writing their spilled rows. Returns the bytes
+    /// that sorting them wrote to runs.
     pub(super) fn finish(&self, spilled: Option<&Spilled>) -> Result<u64, DatasetError> {
         let mut spilled = spilled.map(Spilled::reader).transpose()?;
         let mut in_runs = 0;
@@ -100,8 +101,8 @@ impl Shared<'_> {
         }
     }
 
-    /// Writes the spilled rows of a slot, sorted if they have an order, and returns the bytes that
-    /// it took to sort them.
+    /// Writes the spilled rows of a slot, sorted if there is an order. Returns the bytes that
+    /// sorting them wrote to runs.
     fn write_spilled(&self, slot: usize, spilled: &mut SpillReader<'_>) -> Result<u64, DatasetError> {
         let mut write = |batch: RecordBatch| {
             self.check()?;
@@ -117,12 +118,12 @@ impl Shared<'_> {
         sorter.finish(&mut write)
     }
 
-    /// Number of slots that this run has to finish.
+    /// Returns the number of slots that this run has to finish.
     pub(super) fn unfinished(&self) -> usize {
         self.kept.iter().filter(|kept| kept.is_none()).count()
     }
 
-    /// An error if the run is to stop.
+    /// Returns an error if the run is to stop.
     fn check(&self) -> Result<(), DatasetError> {
         if self.stop.load(Acquire) { Err(DatasetError::Cancelled) } else { Ok(self.cancel.check()?) }
     }
@@ -141,7 +142,7 @@ impl Ended {
         self
     }
 
-    /// The keys with many rows.
+    /// Returns the keys with many rows.
     pub(super) fn hot_keys(&self, job: &Job, output: &Output) -> Vec<HotKeyEntry> {
         let mut partition_rows = vec![0; job.placement.partitions()];
         for (slot, rows) in self.rows.iter().enumerate() {
@@ -150,7 +151,7 @@ impl Ended {
         hot_report::entries(job, self.counts.as_ref(), &self.spread, &partition_rows)
     }
 
-    /// An error if a slot that was kept has other rows than the inputs give for it.
+    /// Returns an error if the inputs give another number of rows for a kept slot than it has.
     pub(super) fn check(&self, shared: &Shared<'_>) -> Result<(), DatasetError> {
         for (slot, (&found, kept)) in self.rows.iter().zip(shared.kept).enumerate() {
             if let Some(kept) = kept.filter(|&kept| kept != found) {
@@ -163,13 +164,13 @@ impl Ended {
     }
 }
 
-/// A worker while it reads.
+/// A worker during reading.
 struct Reading<'a> {
     shared: &'a Shared<'a>,
     worker: usize,
     wave: Wave,
     scratch: Scratch,
-    /// Partitions, then slots, of the rows of a batch.
+    /// The partitions of a batch's rows, later their slots.
     targets: Vec<annulus_rows::partition::Target>,
     report: Option<HotReport>,
     hot: Option<HotTurns<'a>>,
@@ -239,7 +240,7 @@ impl Reading<'_> {
 
     fn write_wave(&mut self) -> Result<(), DatasetError> {
         let shared = self.shared;
-        // Workers begin at different slots, so that they do not meet at the same locks.
+        // Workers begin at different slots, so that they do not wait for the same locks.
         let first = self.worker * shared.kept.len() / shared.job.threads;
         self.wave.write(
             first,

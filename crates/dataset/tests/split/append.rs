@@ -1,4 +1,4 @@
-//! Appending to a dataset: what it has afterwards, and what it still has when an append fails.
+//! Appending to a dataset: its content afterwards, and after an append has failed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,10 +21,10 @@ use tempfile::{TempDir, tempdir};
 use crate::support::*;
 
 const INTO: usize = 5;
-/// Rows of each input file; there are two to each run.
+/// The rows of each input file. Each run has two files.
 const ROWS: usize = 350;
 
-/// The inputs of three runs, and a folder for the output.
+/// Returns a folder for the output, and the inputs of three runs.
 fn three_inputs() -> (TempDir, [Vec<String>; 3]) {
     let temporary = tempdir().unwrap();
     let inputs = [1, 2, 3].map(|seed| write_inputs(&temporary.path().join(seed.to_string()), seed, 2, ROWS, 50));
@@ -36,12 +36,12 @@ fn with(mut job: Job, existing: Existing) -> Job {
     job
 }
 
-/// The content of each visible file.
+/// Returns the content of each visible file.
 fn content(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     visible(dir).into_iter().map(|name| (name.clone(), fs::read(dir.join(name)).unwrap())).collect()
 }
 
-/// The rows that the library reads from a folder, sorted.
+/// Returns the rows that the library reads from a folder, sorted.
 pub fn rows_read(dir: &Path) -> Vec<String> {
     let dataset = Dataset::open(&[text(dir)], &Default::default()).unwrap();
     let batches = dataset.units.iter().flat_map(|unit| unit.read().unwrap()).map(|decoded| decoded.unwrap().batch);
@@ -150,7 +150,7 @@ fn sampled_ranges_are_those_of_the_dataset() {
     };
     run_silently(&spec(&inputs[0], Existing::Refuse).plan().unwrap()).unwrap();
     let job = spec(&inputs[1], Existing::Append).plan().unwrap();
-    // The key has nulls and texts; its own sample would cut it elsewhere.
+    // The key has nulls and texts. A sample of these rows would give other split points.
     let sampled = sample_ranges(&job.dataset, &job.by, INTO).unwrap();
     assert_ne!(PlacementSpec::Splits(job.placement.splits().unwrap().to_vec()), sampled);
     run_silently(&job).unwrap();
@@ -212,7 +212,7 @@ fn a_run_that_does_not_fit_is_refused_and_changes_nothing() {
     }
 }
 
-/// A job by the key columns of a batch, which a Parquet file of this name has.
+/// Returns a job by all columns of a batch, written to a Parquet file of this name.
 fn job_of_keys(temporary: &TempDir, name: &str, keys: &[(&str, ArrayRef)], format: OutputFormat) -> Job {
     let path = temporary.path().join(name).with_extension("parquet");
     write_parquet(&path, &[RecordBatch::try_from_iter(keys.iter().cloned()).unwrap()], 100);
@@ -255,7 +255,7 @@ fn keys_that_hash_differently_are_refused_though_the_files_have_one_type() {
                 (Ok(_), None) => check_keys_lie_together(&out_dir(&temporary)),
                 (found, _) => panic!("{found:?}"),
             }
-            // The same types again are fine.
+            // The same types are accepted again.
             let again = with(job_of_keys(&temporary, "third", first, format), Existing::Append);
             run_silently(&again).unwrap();
             check_keys_lie_together(&out_dir(&temporary));
@@ -263,7 +263,7 @@ fn keys_that_hash_differently_are_refused_though_the_files_have_one_type() {
     }
 }
 
-/// Checks that each row is in one partition, however often.
+/// Checks that equal rows are in one partition.
 fn check_keys_lie_together(dir: &Path) {
     let partitions = rows_by_slot(dir)
         .into_iter()
@@ -333,10 +333,10 @@ fn bad_rows_of_each_run_are_kept() {
     let quarantined: Vec<String> = visible(&dir).into_iter().filter(|name| name.starts_with("quarantine")).collect();
     assert_eq!(quarantined, ["quarantine.append-1.jsonl", "quarantine.append-2.jsonl", "quarantine.jsonl"]);
     check_verified(&dir);
-    assert_eq!(rows_read(&dir).len(), 6, "they are no rows of the dataset");
+    assert_eq!(rows_read(&dir).len(), 6, "bad rows are not part of the dataset");
 }
 
-/// All batches of a run, and most of its 90 files.
+/// The number of all batches of a run, and most of its 90 files.
 const MOST_EVENTS: usize = 2 * ROWS / 50 + 85;
 
 /// Returns a job of 90 partitions that writes to `dir`, for each list of inputs.
@@ -344,7 +344,8 @@ fn jobs_to(dir: &Path) -> impl Fn(&[String], Existing) -> Job {
     |inputs, existing| with(job(inputs, &["id"], 90, dir, OutputFormat::Ipc), existing)
 }
 
-/// Stops an append after this number of batches and files. Its only thread does nothing meanwhile.
+/// Stops an append after this number of batches and files. It has one thread, so nothing else
+/// happens meanwhile.
 fn stop_after(mut job: Job, events: usize) {
     job.threads = 1;
     let stop = CancelAfter::new(events);
@@ -367,24 +368,24 @@ fn an_append_that_stopped_changes_nothing_and_is_resumed() {
     assert_eq!(rows_read(&dir).len(), 2 * ROWS);
     check_verified(&dir);
 
-    // Another job does not go on with it.
+    // Another job cannot resume it.
     let other = output_error(run_silently(&job_of(&inputs[2], Existing::ResumeAppend)));
     assert!(matches!(&other, OutputError::ResumeDiffers { setting, .. } if setting == "input"), "{other}");
 
-    // As a run that is killed while it gives names leaves them.
+    // A run that is killed during the renames leaves such a file.
     let added = fs::read_dir(dir.join(".annulus/added")).unwrap().next().unwrap().unwrap();
     fs::rename(added.path(), dir.join(added.file_name())).unwrap();
     assert_eq!(rows_read(&dir).len(), 2 * ROWS);
     check_verified(&dir);
 
     let summary = run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap();
-    // Those without rows have no file.
+    // Partitions without rows have no file.
     assert!(summary.slots_kept >= finished);
     let both = [&inputs[0][..], &inputs[1]].concat();
     check_complete(&dir, &expected(&base, &both));
     check_verified(&dir);
 
-    // It is complete, and is not repeated; a new one is.
+    // It is complete, and is not repeated. A new append is added.
     let after = content(&dir);
     assert_eq!(run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap().rows_in as usize, 2 * ROWS);
     assert!(content(&dir) == after && !dir.join(".annulus").exists());
@@ -392,7 +393,7 @@ fn an_append_that_stopped_changes_nothing_and_is_resumed() {
     check_complete(&dir, &expected(&base, &inputs.concat()));
 }
 
-/// Stops an append, and gives some of its files their names, as a run that is killed then does.
+/// Stops an append, and gives some of its files their final names, as a killed run does.
 fn kill_while_naming(job: Job, dir: &Path) {
     stop_after(job, MOST_EVENTS);
     for added in fs::read_dir(dir.join(".annulus/added")).unwrap().take(3) {
@@ -419,7 +420,7 @@ fn to_resume_the_first_run_leaves_an_unfinished_append() {
     assert!(summary.slots_kept > 80, "{}", summary.slots_kept);
     check_complete(&dir, &expected(&base, &both));
 
-    // What a damaged journal knows goes with it.
+    // The files that a damaged journal lists are removed with it.
     for existing in [Existing::Resume, Existing::ResumeAppend] {
         run_silently(&job_of(&inputs[0], Existing::Overwrite)).unwrap();
         let before = content(&dir);
@@ -453,7 +454,7 @@ fn a_script_of_appends_that_is_repeated_adds_nothing_twice() {
     }
     check_complete(&dir, &expected(&base, &inputs.concat()));
 
-    // Asked for, it is added once more; and its unfinished second append is continued.
+    // On request, it is added once more. Its unfinished second append is continued.
     kill_while_naming(job_of(&inputs[1], Existing::Append), &dir);
     assert!(run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap().slots_kept > 80);
     check_complete(&dir, &expected(&base, &[&inputs.concat()[..], &inputs[1]].concat()));

@@ -1,4 +1,4 @@
-//! Every row comes out once, in its partition, whatever the format, the number of partitions and
+//! Every row is written once, to its partition, whatever the format, the number of partitions and
 //! the memory.
 
 use std::{
@@ -112,7 +112,7 @@ fn a_file_that_is_long_enough_is_followed_by_the_next() {
     for (format, extension) in FORMATS.into_iter().zip(["parquet", "arrow", "pages"]) {
         let dir = temporary.path().join(extension);
         let mut job = job(&inputs, &["id"], 2, &dir, format);
-        // A file ends with a batch, which has up to 8,192 rows.
+        // A file ends after a batch, which has up to 8,192 rows.
         job.output.max_file_bytes = Some(20_000);
         job.memory_limit = 1 << 20;
         let manifest = run_silently(&job).unwrap().manifest;
@@ -153,7 +153,7 @@ fn the_manifest_has_the_range_of_the_keys() {
 fn keys_that_no_calendar_has_are_numbers_in_the_manifest() {
     let temporary = tempdir().unwrap();
     let path = temporary.path().join("in.parquet");
-    // Enough rows for a key to be reported.
+    // There are enough rows for a key to be reported.
     let zone = TimestampMicrosecondArray::from([5, 9].repeat(2000)).with_timezone("Nowhere/At_All");
     let columns: [(&str, ArrayRef); 3] = [
         ("day", Arc::new(Date32Array::from([0, i32::MAX].repeat(2000)))),

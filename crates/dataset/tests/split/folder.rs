@@ -1,4 +1,4 @@
-//! What a folder may hold before, and holds after.
+//! What a folder may hold before a run, and what it holds afterwards.
 
 use std::fs;
 
@@ -101,7 +101,7 @@ fn what_a_run_has_left_unfinished_is_no_input() {
     run_silently(&job(&inputs, &["id"], 4, &dir, OutputFormat::Parquet)).unwrap();
     let open = |path: &std::path::Path| Dataset::open(&[path.display().to_string()], &InputOptions::default());
     assert!(open(&dir).is_ok());
-    // As a run that was killed leaves it.
+    // A killed run leaves it like this.
     fs::remove_file(dir.join("manifest.json")).unwrap();
     fs::create_dir(dir.join(".annulus")).unwrap();
     fs::write(dir.join(".annulus/journal.jsonl"), "").unwrap();
@@ -149,7 +149,7 @@ fn other_options_or_inputs_cannot_be_resumed() {
         let error = output_error(resume(inputs, by, into, 2));
         assert!(matches!(&error, OutputError::ResumeDiffers { setting, .. } if setting == named), "{error}");
     }
-    // What does not matter to the files may differ.
+    // Options that do not affect the files may differ.
     resume(&inputs, "id", 100, 1).unwrap();
 }
 

@@ -19,7 +19,7 @@ const ROWS: usize = 60_000;
 const UNITS: usize = 12;
 const PARTITIONS: usize = 16;
 
-/// Rows whose keys follow Zipf's law, about: key k has a share of `1 / (k * ln(1000))`.
+/// Returns rows whose keys follow about Zipf's law: key k has a share of `1 / (k * ln(1000))`.
 fn zipf() -> RecordBatch {
     let mut rng = StdRng::seed_from_u64(7);
     let keys = (0..ROWS).map(|_| format!("key-{}", 1000f64.powf(rng.random()) as u32));
@@ -53,7 +53,7 @@ fn specs() -> [PlacementSpec; 3] {
     [PlacementSpec::Hash, PlacementSpec::KeyGroups(128), PlacementSpec::Ranges(points)]
 }
 
-/// A job on the Zipf rows, whose hot keys go to `files` extra files.
+/// Returns a job on the Zipf rows, whose hot keys go to `files` extra files.
 fn hot_job(inputs: &[String], spec: &PlacementSpec, files: Option<usize>, dir: &Path, format: OutputFormat) -> Job {
     let mut job = job(inputs, &["key"], PARTITIONS, dir, format);
     job.placement = Placement::new(spec, &job.dataset.schema, &job.by, PARTITIONS).unwrap();

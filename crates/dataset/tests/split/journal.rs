@@ -1,5 +1,4 @@
-//! What is known of the files of a run that did not end: nothing is lost, and nothing is there
-//! twice.
+//! What is known of the files of an unfinished run: no file is lost, and none exists twice.
 
 use std::{
     fs,
@@ -40,7 +39,7 @@ fn files_are_known_when_one_among_them_cannot_get_its_name() {
     }
 }
 
-/// A run that has finished some files and not all; the job goes on with it.
+/// Returns a job that can resume an unfinished run: some files are finished, but not all.
 fn unfinished(dir: &Path, inputs: &[String]) -> Job {
     let mut job = job(inputs, &["id"], 150, dir, OutputFormat::Parquet);
     let progress = CancelAfter::new(160);
@@ -54,7 +53,7 @@ fn journal_path(dir: &Path) -> PathBuf {
     dir.join(".annulus/journal.jsonl")
 }
 
-/// The journal's first line, and the others.
+/// Returns the journal's first line, and the other lines.
 fn journal_lines(dir: &Path) -> (String, Vec<String>) {
     let text = fs::read_to_string(journal_path(dir)).unwrap();
     let mut lines = text.split_inclusive('\n').map(str::to_owned);
@@ -68,7 +67,7 @@ fn a_slot_that_is_recorded_twice_counts_once() {
     let job = unfinished(&dir, &inputs);
     let names = visible(&dir);
     let (header, entries) = journal_lines(&dir);
-    // What is not whole says nothing against what is.
+    // A damaged entry does not invalidate an undamaged one.
     let twice = entries.iter().flat_map(|entry| {
         let other = entry.replace("xxh64:", "xxh64:0");
         [other.clone(), entry.clone(), entry.clone(), other]
@@ -148,7 +147,7 @@ fn what_helps_with_a_damaged_manifest_is_said() {
         job.output.existing = existing;
         let error = output_error(run_silently(&job));
         assert!(matches!(error, OutputError::Damaged { .. }), "{error}");
-        // Which files are of the dataset cannot be told without it.
+        // Without the manifest, the dataset's files are not known.
         let told = error.to_string();
         assert!(told.contains("remove the folder") && !told.contains("`overwrite`"), "{told}");
         assert_eq!(visible(&dir).len(), 3);

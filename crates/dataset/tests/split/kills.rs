@@ -1,5 +1,5 @@
-//! Runs that are killed, that fill the disk, and that meet damaged input: what users see is whole
-//! at every moment, and a resumed run gives what an undisturbed one gives.
+//! Runs that are killed, fill the disk, or meet damaged input. Visible files are complete at every
+//! moment, and a resumed run gives the same result as an undisturbed one.
 //!
 //! `ANNULUS_FAULT_SEEDS` sets the number of seeds (20).
 
@@ -25,7 +25,7 @@ fn seeds() -> std::ops::Range<u64> {
 
 const FORMATS: [OutputFormat; 3] = [OutputFormat::Parquet, OutputFormat::Ipc, OutputFormat::Pages];
 
-/// What a seed stands for.
+/// The run that a seed describes.
 #[derive(Clone, Debug)]
 struct Plan {
     inputs: Vec<String>,
@@ -34,7 +34,7 @@ struct Plan {
     format: OutputFormat,
     memory: usize,
     max_file: Option<u64>,
-    /// Few keys, of which the most frequent are spread over extra files.
+    /// There are few keys, and the most frequent are spread over extra files.
     hot: bool,
     sync: bool,
     /// A folder for each value.
@@ -51,7 +51,7 @@ impl Plan {
             dir: temporary.join("disk").join("out"),
             into: [1, 3, 40, 200][rng.random_range(0..4)],
             format: FORMATS[rng.random_range(0..3)],
-            // The smaller one spills.
+            // The smaller limit makes the run spill.
             memory: [2 << 20, 256 << 20][rng.random_range(0..2)],
             max_file: [None, Some(5_000)][rng.random_range(0..2)],
             hot: rng.random_bool(0.4),
@@ -71,7 +71,7 @@ impl Plan {
             job.hot_files = hot.unwrap();
         }
         (job.output.existing, job.output.max_file_bytes, job.memory_limit) = (existing, self.max_file, self.memory);
-        // Several fill the files, and few fill a small disk.
+        // A file has several pages of this size, and few of them fill a small disk.
         job.output.page_bytes = 4096;
         job.output.sync = self.sync;
         if self.sorted {
@@ -80,7 +80,7 @@ impl Plan {
         if self.by_value { by_value(job) } else { job }
     }
 
-    /// Resumes, or starts again where nothing was begun, and checks everything.
+    /// Resumes the run, or starts again if it had not begun, and checks everything.
     fn resume_and_check(&self) {
         check_unfinished(&self.dir);
         let job = self.job(Existing::Resume);
@@ -119,14 +119,14 @@ impl Plan {
 }
 
 impl Plan {
-    /// Kills a run somewhere, and returns whether it was alive until then.
+    /// Kills a run at a random moment, and returns whether it was alive until then.
     fn kill(&self, existing: Existing, rng: &mut StdRng) -> bool {
         let mut child = self.spawn(existing);
         let groups: usize = self.inputs.len() * 15;
         let steps = rng.random_range(0..groups + self.into + 3);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let seen = lines.by_ref().filter(|line| line.ends_with("@step")).take(steps).count();
-        // A little later than a step, so that the kill falls anywhere between two.
+        // Waits a little longer than a step, so that the kill may fall between two.
         (0..rng.random_range(0..200_000u32)).for_each(|i| {
             std::hint::black_box(i);
         });
@@ -136,7 +136,7 @@ impl Plan {
     }
 }
 
-/// Tells its parent each step that it has made.
+/// Reports each step to the parent process.
 struct Told;
 
 impl Progress for Told {
@@ -153,7 +153,7 @@ impl Progress for Told {
     }
 }
 
-/// Not a test of its own: what the test below starts and kills.
+/// The process that the test below starts and kills; not a test of its own.
 #[test]
 #[ignore = "only run by a_killed_run_is_resumed"]
 fn child_of_a_kill() {
@@ -186,7 +186,7 @@ fn a_killed_run_is_resumed() {
     for seed in seeds() {
         let temporary = tempdir().unwrap();
         let (plan, mut rng) = Plan::new(seed, temporary.path());
-        // Now and then the resumed run is killed as well.
+        // Sometimes the resumed run is killed as well.
         for _ in 0..rng.random_range(1..4) {
             killed_midway += usize::from(plan.kill(Existing::Resume, &mut rng));
             check_unfinished(&plan.dir);
@@ -232,7 +232,7 @@ fn a_damaged_input_leaves_whole_files_and_is_resumed_once_mended() {
             fs::write(path, content).unwrap();
             fs::File::options().write(true).open(path).unwrap().set_modified(modified).unwrap();
         };
-        // The footer stays, so that the file can be opened.
+        // The footer is not damaged, so that the file can be opened.
         let job = plan.job(Existing::Resume);
         let mut damaged = content.clone();
         let start = rng.random_range(4..content.len() / 2);
@@ -240,7 +240,8 @@ fn a_damaged_input_leaves_whole_files_and_is_resumed_once_mended() {
         rewrite(&damaged);
         let result = run_silently(&job);
         match result {
-            // What was hit did not matter, or cannot be told from other data: Parquet has no checksums by default.
+            // The damage did not matter, or gave other valid data: Parquet has no checksums by
+            // default.
             Ok(_) => continue,
             Err(error) => assert!(error.to_string().contains(path.as_str()), "{error}"),
         }
@@ -278,7 +279,7 @@ fn a_full_disk_leaves_whole_files_and_is_resumed_once_there_is_room() {
     assert!(failed > 0);
 }
 
-/// A small file system in memory, until it is dropped.
+/// A small file system in memory, which is unmounted on drop.
 struct Mounted(PathBuf);
 
 impl Mounted {

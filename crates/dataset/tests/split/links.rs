@@ -1,4 +1,4 @@
-//! Links in an output folder, which lead to what belongs to somebody else.
+//! Links in an output folder that lead to files of somebody else.
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
@@ -6,7 +6,7 @@ use annulus_dataset::{Existing, OutputError, OutputFormat};
 
 use crate::support::*;
 
-/// The names and the content of the files below a folder.
+/// Returns the names and the content of the files below a folder.
 fn content(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = vec![];
     for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
@@ -62,7 +62,7 @@ fn links_in_the_hidden_folder_are_not_followed() {
         let result = run_silently(&job);
         let kept = if name == "work" { precious.join("notes.txt") } else { precious };
         assert_eq!(fs::read(&kept).unwrap(), b"mine", "{name}");
-        // The link itself is removed where its name is to be used.
+        // A link is removed if its name is needed.
         match name {
             "lock" | "journal.jsonl" => {
                 let error = output_error(result);
@@ -73,7 +73,7 @@ fn links_in_the_hidden_folder_are_not_followed() {
     }
 }
 
-/// As root, the hidden folder of another user is at hand.
+/// Only root can create a hidden folder of another user.
 #[test]
 fn a_hidden_folder_of_another_user_is_refused() {
     let (temporary, inputs) = setup();

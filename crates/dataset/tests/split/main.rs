@@ -1,4 +1,4 @@
-//! Datasets split by key: what comes out, what is left after a failure, and what it takes.
+//! Datasets split by key: the output, what a failure leaves, and the resources that a run takes.
 
 mod append;
 mod differential;

@@ -1,4 +1,4 @@
-//! Data, jobs, and what is read back without the library's own reader.
+//! Data, jobs, and functions that read output without the library's own reader.
 
 use std::{
     collections::BTreeMap,
@@ -30,7 +30,7 @@ use parquet::{
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tempfile::{TempDir, tempdir};
 
-/// A batch with columns of many types, with nulls; keys repeat.
+/// Returns a batch with columns of many types, with nulls. Keys repeat.
 pub fn many_types(rng: &mut StdRng, rows: usize) -> RecordBatch {
     let mut text = |longest: usize| -> Vec<Option<String>> {
         let mut one = || (0..rng.random_range(0..longest)).map(|_| rng.random_range('a'..='z')).collect();
@@ -86,7 +86,7 @@ pub fn write_parquet(path: &Path, batches: &[RecordBatch], group_rows: usize) {
     writer.close().unwrap();
 }
 
-/// A job by hash of column `id` on two threads; change what should be otherwise.
+/// Returns a job by hash on two threads. Tests change the other fields.
 pub fn job(inputs: &[String], by: &[&str], into: usize, dir: &Path, format: OutputFormat) -> Job {
     let dataset = Dataset::open(inputs, &InputOptions::default()).unwrap();
     let by: Vec<String> = by.iter().map(|&key| key.to_owned()).collect();
@@ -101,7 +101,7 @@ pub fn run_silently(job: &Job) -> Result<Summary, DatasetError> {
     split(job, &Silent, &CancelToken::new())
 }
 
-/// Cancels, or fails, when so many batches and files were worked on.
+/// Cancels, or fails, after this number of batches and files.
 pub struct CancelAfter {
     pub events: std::sync::atomic::AtomicUsize,
     pub cancel: CancelToken,
@@ -129,7 +129,7 @@ impl Progress for CancelAfter {
     }
 }
 
-/// All batches of a file.
+/// Returns all batches of a file.
 pub fn read_file(path: &Path) -> Vec<RecordBatch> {
     let file = File::open(path).unwrap();
     match path.extension().unwrap().to_str().unwrap() {
@@ -152,7 +152,7 @@ fn read_pages(file: File) -> Vec<RecordBatch> {
     (0..count).map(batch).collect()
 }
 
-/// Each row as text, by falling nothing: the order they come in.
+/// Returns each row as text, in the order of the batches.
 pub fn rows_of(batches: &[RecordBatch]) -> Vec<String> {
     let options = FormatOptions::default().with_null("<null>");
     let mut rows = vec![];
@@ -172,13 +172,14 @@ pub fn sorted(mut rows: Vec<String>) -> Vec<String> {
     rows
 }
 
-/// The same job with a folder for each value.
+/// Returns the same job with a folder for each value.
 pub fn by_value(mut job: Job) -> Job {
     job.placement = Placement::new(&PlacementSpec::Values, &job.dataset.schema, &job.by, VALUE_BUCKETS).unwrap();
     job
 }
 
-/// The rows that each folder must have, sorted, without the key columns; by the name of the folder.
+/// Returns the sorted rows that each folder must have, without the key columns, by the folder's
+/// name.
 pub fn expected_folders(job: &Job, inputs: &[String]) -> BTreeMap<String, Vec<String>> {
     let mut folders = BTreeMap::<_, Vec<String>>::new();
     let options = FormatOptions::default().with_null("__HIVE_DEFAULT_PARTITION__");
@@ -197,7 +198,7 @@ pub fn expected_folders(job: &Job, inputs: &[String]) -> BTreeMap<String, Vec<St
     folders.into_iter().map(|(folder, rows)| (folder, sorted(rows))).collect()
 }
 
-/// The rows that each partition must have, sorted.
+/// Returns the sorted rows that each partition must have.
 pub fn expected(job: &Job, inputs: &[String]) -> Vec<Vec<String>> {
     if job.placement.is_by_value() {
         return expected_folders(job, inputs).into_values().collect();
@@ -215,7 +216,8 @@ pub fn expected(job: &Job, inputs: &[String]) -> Vec<Vec<String>> {
     partitions.into_iter().map(sorted).collect()
 }
 
-/// The sorted rows of each partition's own files, and of each of its extra files for hot keys.
+/// Returns the sorted rows of each partition's own files, and of each of its extra files for hot
+/// keys.
 pub fn rows_by_slot(dir: &Path) -> BTreeMap<(usize, Option<usize>), Vec<String>> {
     let mut slots = BTreeMap::<_, Vec<String>>::new();
     for partition in manifest(dir).partitions {
@@ -227,12 +229,12 @@ pub fn rows_by_slot(dir: &Path) -> BTreeMap<(usize, Option<usize>), Vec<String>>
     slots.into_iter().map(|(slot, rows)| (slot, sorted(rows))).collect()
 }
 
-/// The manifest of a folder.
+/// Returns the manifest of a folder.
 pub fn manifest(dir: &Path) -> Manifest {
     serde_json::from_slice(&fs::read(dir.join("manifest.json")).unwrap()).unwrap()
 }
 
-/// The names of the files that users see in a folder and below.
+/// Returns the names of the visible files in a folder and below.
 pub fn visible(dir: &Path) -> Vec<String> {
     let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let names = names.filter(|name| !name.starts_with('.'));
@@ -243,7 +245,7 @@ pub fn visible(dir: &Path) -> Vec<String> {
     sorted(files.collect())
 }
 
-/// Checks that a file is what its entry says, and that it can be read to its end.
+/// Checks that a file matches its entry, and that it can be read to its end.
 pub fn check_file(dir: &Path, file: &FileEntry) {
     let content = fs::read(dir.join(&file.name)).unwrap();
     let mut hasher = twox_hash::XxHash64::with_seed(0);
@@ -253,7 +255,7 @@ pub fn check_file(dir: &Path, file: &FileEntry) {
     assert_eq!(rows as u64, file.rows, "{}", file.name);
 }
 
-/// Checks that a folder holds exactly these rows in these partitions, and nothing else.
+/// Checks that a folder holds these rows in these partitions, and nothing else.
 pub fn check_complete(dir: &Path, expected: &[Vec<String>]) {
     let manifest = manifest(dir);
     assert_eq!(manifest.partitions.len(), expected.len());
@@ -270,7 +272,7 @@ pub fn check_complete(dir: &Path, expected: &[Vec<String>]) {
     assert!(!dir.join(".annulus").exists(), "nothing hidden is left");
 }
 
-/// Checks a folder whose run did not end: every file that users see is whole and recorded.
+/// Checks a folder whose run did not end: every visible file is complete and recorded.
 pub fn check_unfinished(dir: &Path) {
     if dir.join("manifest.json").exists() {
         let manifest = manifest(dir);
@@ -280,7 +282,7 @@ pub fn check_unfinished(dir: &Path) {
     let names = if dir.exists() { visible(dir) } else { vec![] };
     let recorded = journal(dir);
     for name in &names {
-        check_file(dir, recorded.get(name).unwrap_or_else(|| panic!("{name} is in no journal")));
+        check_file(dir, recorded.get(name).unwrap_or_else(|| panic!("{name} is not in the journal")));
     }
 }
 
@@ -297,7 +299,7 @@ fn journal(dir: &Path) -> BTreeMap<String, FileEntry> {
     files
 }
 
-/// A schema for batches of one column.
+/// Returns a schema for batches of one column.
 pub fn one_column(name: &str, data_type: DataType) -> Arc<Schema> {
     Arc::new(Schema::new(vec![Field::new(name, data_type, true)]))
 }
@@ -310,14 +312,14 @@ pub fn out_dir(temporary: &TempDir) -> PathBuf {
     temporary.path().join("out")
 }
 
-/// Two files of 1000 rows each.
+/// Writes two files of 1000 rows each.
 pub fn setup() -> (TempDir, Vec<String>) {
     let temporary = tempdir().unwrap();
     let inputs = write_inputs(&temporary.path().join("in"), 5, 2, 1000, 100);
     (temporary, inputs)
 }
 
-/// The error of a run that cannot use its folder.
+/// Returns the error of a run that cannot use its folder.
 pub fn output_error(result: Result<Summary, DatasetError>) -> OutputError {
     match result.expect_err("an error") {
         DatasetError::Output(error) => error,

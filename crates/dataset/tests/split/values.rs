@@ -47,7 +47,7 @@ fn each_value_has_a_folder_in_every_format() {
     }
 }
 
-/// Far more values than files may be open, or than there are buckets.
+/// There are far more values than files may be open, and more than there are buckets.
 #[test]
 fn any_number_of_values_takes_few_open_files_and_little_memory() {
     let temporary = tempdir().unwrap();
@@ -78,7 +78,7 @@ fn a_run_by_value_that_is_cancelled_is_resumed_or_replaced() {
     }
     job.output.existing = Existing::Resume;
     assert_eq!(run_silently(&job).unwrap().slots_kept, manifest(&job.output.dir).partitions.len());
-    // Nothing of the folders is left.
+    // Nothing is left of the folders.
     job.by = vec!["flag".to_owned()];
     job = by_value(job);
     assert!(matches!(output_error(run_silently(&job)), OutputError::ResumeDiffers { setting, .. } if setting == "by"));
@@ -137,8 +137,8 @@ fn columns_that_cannot_name_folders_are_refused() {
     assert!(error.to_string().contains("no column is left"), "{error}");
 }
 
-/// Checks that the rows of a partition's files, one after the other, ascend by `word` with nulls
-/// last, and then fall by `price`.
+/// Checks that the rows of a partition's files, one after the other, are in ascending order of
+/// `word` with nulls last, and then in descending order of `price`.
 fn check_sorted(dir: &Path) {
     for partition in manifest(dir).partitions.iter().filter(|partition| partition.rows > 0) {
         let batches: Vec<_> = partition.files.iter().flat_map(|file| read_file(&dir.join(&file.name))).collect();

@@ -1,4 +1,4 @@
-//! Tables, and files with them.
+//! Tables, and files that hold them.
 #![allow(dead_code)]
 
 use std::{fs, fs::File, path::Path, sync::Arc};
@@ -26,7 +26,7 @@ use parquet::{
     file::properties::{EnabledStatistics, WriterProperties},
 };
 
-/// Of `rows` rows from number `first`: columns that every format can hold.
+/// Returns `rows` rows from number `first`, with columns that every format can hold.
 pub fn plain_table(first: i64, rows: i64) -> RecordBatch {
     let numbers = first..first + rows;
     let some = |row: i64| row % 7 != 3;
@@ -39,7 +39,7 @@ pub fn plain_table(first: i64, rows: i64) -> RecordBatch {
     nullable(columns)
 }
 
-/// A text; some with delimiters, quotes, line ends and letters of several bytes.
+/// Returns a text. Some texts have delimiters, quotes, line ends or letters of several bytes.
 fn note(row: i64) -> String {
     match row % 5 {
         0 => format!("plain {row}"),
@@ -81,7 +81,7 @@ fn nullable(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true))).unwrap()
 }
 
-/// How a file is written.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     Parquet,
@@ -92,7 +92,7 @@ pub enum Kind {
     Pages,
 }
 
-/// All of them.
+/// All kinds.
 pub const KINDS: [Kind; 6] = [Kind::Parquet, Kind::Csv, Kind::Json, Kind::IpcFile, Kind::IpcStream, Kind::Pages];
 
 impl Kind {
@@ -111,7 +111,7 @@ impl Kind {
         self.extension().parse().unwrap()
     }
 
-    /// Writes a batch as batches, row groups or lines.
+    /// Writes a batch in batches, row groups or lines.
     pub fn write(self, path: &Path, batch: &RecordBatch, rows_each: usize) {
         let file = File::create(path).unwrap();
         let pieces: Vec<RecordBatch> = (0..batch.num_rows())
@@ -173,7 +173,7 @@ fn write_pages(file: File, schema: Arc<Schema>, pieces: &[RecordBatch]) {
         for row in 0..tuples.len() {
             while !current.push(0, tuples.payload(row)).unwrap() {
                 let full = std::mem::replace(&mut current, page());
-                // Of several partitions, as a spill has them.
+                // The pages are of several partitions, like those of a spill.
                 let number = writer.pages() as u32;
                 writer.write(&mut full.complete(number % 3, number / 3)).unwrap();
             }
@@ -188,7 +188,7 @@ pub fn open(path: &Path, options: &InputOptions) -> Result<Dataset, DatasetError
     Dataset::open(&[path.to_str().unwrap().to_owned()], options)
 }
 
-/// All rows in the order of the units, and the bad ones.
+/// Returns all rows in the order of the units, and the bad rows.
 pub fn read(dataset: &Dataset) -> Result<(RecordBatch, Vec<BadRow>), DatasetError> {
     let (mut batches, mut bad) = (vec![], vec![]);
     for unit in &dataset.units {
@@ -205,7 +205,7 @@ pub fn write_text(path: &Path, text: impl AsRef<[u8]>) {
     fs::write(path, text).unwrap();
 }
 
-/// A schema of nullable columns.
+/// Returns a schema of nullable columns.
 pub fn schema(columns: &[(&str, DataType)]) -> Arc<Schema> {
     Arc::new(Schema::new(columns.iter().map(|(name, of)| Field::new(*name, of.clone(), true)).collect::<Vec<_>>()))
 }

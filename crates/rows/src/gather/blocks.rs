@@ -26,7 +26,8 @@ pub(super) fn take_block(pool: &Arc<BufferPool>, bytes: usize) -> PooledBuffer {
 
 /// Returns the size of the first block of the next batch, if the last one took `bytes`.
 pub(super) fn block_hint(bytes: usize) -> usize {
-    // An eighth more than the last time, so that a similar batch does not outgrow its block.
+    // The hint is an eighth more than the last size, so that a similar batch does not outgrow its
+    // block.
     (bytes + bytes / 8).min(MAX_POOLED_BYTES - SLACK)
 }
 

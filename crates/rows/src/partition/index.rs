@@ -5,9 +5,9 @@ use std::ops::Range;
 use super::{MAX_CONSUMERS, Modulo, Target, few};
 use crate::error::RowsError;
 
-/// The most consumers for which the input is cut into [`STRIPES`] stripes with counters of their
-/// own, which are processed in turn. With few consumers, neighbouring rows often have the same one,
-/// and each increment of a counter waits for the store before it.
+/// The most consumers for which the input is cut into [`STRIPES`] stripes, which are processed in
+/// turn and have separate counters. With few consumers, neighbouring rows often have the same one.
+/// Each increment of a counter then waits for the store before it.
 const STRIPED_MAX_CONSUMERS: usize = 64;
 const STRIPES: usize = 4;
 

@@ -1,5 +1,5 @@
-//! Grouping of rows by target: hashes or keys give targets, and targets give offsets and a
-//! permutation. Nothing here knows of threads or channels.
+//! Groups rows by target: hashes or keys give targets, and targets give offsets and a permutation.
+//! Nothing here knows of threads or channels.
 //!
 //! ```text
 //! hashes | split points -> targets: [u16; rows] -> offsets: [u32; N + 1] and rows: [u32; rows], grouped by consumer

@@ -114,7 +114,7 @@ fn split_points_that_do_not_ascend_are_refused() {
 fn positions_beyond_32_bits_are_refused() {
     let most = u32::MAX as usize;
     assert!(index::positions_fit(most, 1, 0) && !index::positions_fit(most + 1, 1, 0));
-    // The gap behind the last consumer counts, too: its end is an offset.
+    // The gap after the last consumer counts too: its end is an offset.
     assert!(index::positions_fit(most - 8 * 300, 300, 8) && !index::positions_fit(most - 8 * 300 + 1, 300, 8));
     assert!(!index::positions_fit(usize::MAX, 300, 8) && !index::positions_fit(1, usize::MAX, 8));
 }

@@ -18,7 +18,7 @@ use arrow::{
 use proptest::prelude::*;
 use rand::{Rng, rngs::StdRng};
 
-/// Any type that the exchange must carry.
+/// Generates any type that the exchange must carry.
 pub fn any_type() -> impl Strategy<Value = DataType> {
     let nullable = |data_type| Arc::new(Field::new("item", data_type, true));
     leaf_type().prop_recursive(2, 6, 3, move |inner| {
@@ -95,13 +95,13 @@ fn named(types: Vec<DataType>) -> Fields {
     types.into_iter().enumerate().map(|(i, data_type)| Field::new(format!("f{i}"), data_type, true)).collect()
 }
 
-/// A random array that is a slice of a longer one.
+/// Returns a random array that is a slice of a longer one.
 pub fn sliced_array(rng: &mut StdRng, data_type: &DataType, len: usize) -> ArrayRef {
     let (before, after) = (rng.random_range(0..70), rng.random_range(0..9));
     random_array(rng, data_type, before + len + after, true).slice(before, len)
 }
 
-/// A random array; a third of them has no nulls.
+/// Returns a random array. A third of such arrays have no nulls.
 pub fn random_array(rng: &mut StdRng, data_type: &DataType, len: usize, nullable: bool) -> ArrayRef {
     let nulls = (nullable && rng.random_range(0..3) > 0).then(|| {
         let share = [0.1, 0.9][rng.random_range(0..2)];
@@ -145,7 +145,7 @@ pub fn random_array(rng: &mut StdRng, data_type: &DataType, len: usize, nullable
     }
 }
 
-/// Small non-negative numbers, which are valid for every type; the lowest two bytes differ.
+/// Returns small non-negative numbers, which are valid for every type. The lowest two bytes differ.
 fn fixed_width(rng: &mut StdRng, data_type: &DataType, len: usize, nulls: Option<NullBuffer>) -> ArrayRef {
     let width = match data_type {
         DataType::FixedSizeBinary(width) => *width as usize,
@@ -169,7 +169,7 @@ fn optional_texts(rng: &mut StdRng, len: usize, nulls: Option<&NullBuffer>) -> V
     (0..len).map(|row| nulls.is_none_or(|nulls| nulls.is_valid(row)).then(|| text(rng))).collect()
 }
 
-/// Null rows have bytes too.
+/// Returns strings or binary values. Null rows have bytes too.
 fn byte_array<T: ByteArrayType>(rng: &mut StdRng, len: usize, nulls: Option<NullBuffer>) -> ArrayRef {
     let texts: Vec<String> = (0..len).map(|_| text(rng)).collect();
     let offsets = OffsetBuffer::from_lengths(texts.iter().map(String::len));
@@ -201,7 +201,7 @@ fn list<O: OffsetSizeTrait>(rng: &mut StdRng, field: &FieldRef, len: usize, null
     Arc::new(GenericListArray::<O>::new(Arc::clone(field), offsets, values, nulls))
 }
 
-/// Lists overlap and are out of order.
+/// Returns lists that overlap and are out of order.
 fn list_view<O: OffsetSizeTrait>(
     rng: &mut StdRng,
     field: &FieldRef,

@@ -27,9 +27,9 @@ use crate::{
 };
 
 const MAGIC: &[u8; 6] = b"ARROW1";
-/// A footer's length and the magic, at the end of a file.
+/// The bytes at the end of a file: the footer's length and the magic.
 const TRAILER_BYTES: u64 = 10;
-/// A unit has batches of so many bytes together, or one.
+/// A unit has batches of at least this many bytes together, unless they are the last.
 const UNIT_BYTES: u64 = 16 << 20;
 
 /// Reads the footer of a file, or the schema of a stream.
@@ -84,7 +84,7 @@ impl IpcFile {
         })
     }
 
-    /// Runs of batches that make units.
+    /// Returns the runs of batches that make units.
     fn runs(&self) -> Vec<Range<usize>> {
         let (mut runs, mut start, mut bytes) = (vec![], 0, 0);
         for (index, block) in self.batches.iter().enumerate() {
@@ -110,12 +110,12 @@ impl Source for IpcFile {
     }
 }
 
-/// Bytes of a message.
+/// Returns the number of bytes of a message.
 fn length(block: &Block) -> u64 {
     block.bodyLength().max(0) as u64 + block.metaDataLength().max(0) as u64
 }
 
-/// Batches that follow each other.
+/// Consecutive batches.
 struct Run {
     file: Arc<IpcFile>,
     run: Range<usize>,

@@ -14,27 +14,25 @@ use arrow::{
 
 use crate::error::DatasetError;
 
-/// Bytes that are read at a time where a length in the input says how many there are: it may be
-/// damaged.
+/// The bytes that are read at a time if their number comes from the input, which may be damaged.
 const PIECE_BYTES: usize = 4 << 20;
 /// The body begins at a multiple of this in memory, so that its buffers need not be copied.
 const ALIGNMENT: usize = 64;
 const CONTINUATION: [u8; 4] = [0xff; 4];
-/// Bytes of a message's metadata where no mark precedes them, at most.
+/// The most bytes of a message's metadata without a continuation mark.
 const MOST_OLD_METADATA: i32 = 256 << 20;
-/// Of a buffer that says to decompress to more than this, whether there is memory for it is tried
-/// first.
+/// If a buffer claims to decompress to more than this, its allocation is tried first.
 const TRIED_BYTES: i64 = 16 << 20;
 
-/// A message as it stands in a file or stream: a prefix, metadata, and a body.
+/// A message as it is in a file or stream: a prefix, metadata, and a body.
 pub(super) struct Message {
     bytes: Buffer,
-    /// Bytes before the body.
+    /// The number of bytes before the body.
     metadata_bytes: usize,
 }
 
 impl Message {
-    /// The next message of a stream; none behind its end mark.
+    /// Returns the next message of a stream, or `None` at its end mark.
     pub(super) fn read(reader: &mut dyn Read, path: &str) -> Result<Option<Self>, DatasetError> {
         let corrupt = |error| cut_short(path, error);
         let mut prefix = vec![0; 4];
@@ -47,9 +45,11 @@ impl Message {
         if length == 0 {
             return Ok(None);
         }
-        // Any text and the mark of an IPC file give more, read as the length that old streams begin with.
+        // Any text, and the mark of an IPC file, give more if read as the length that old streams
+        // begin with.
         if prefix.len() == 4 && length > MOST_OLD_METADATA {
-            let reason = "it is no Arrow IPC stream; put other formats, Arrow IPC files too, into a file and name that";
+            let reason =
+                "it is not an Arrow IPC stream; put other formats, Arrow IPC files too, into a file and name that";
             return Err(damaged(path, reason));
         }
         let length = usize::try_from(length).map_err(|_| damaged(path, "a message has a negative length"))?;
@@ -66,7 +66,7 @@ impl Message {
         Ok(Some(Self { bytes: Buffer::from(bytes).slice(padding), metadata_bytes }))
     }
 
-    /// The message of a file at `block`; `reader` stands at its beginning.
+    /// Returns the message of a file at `block`. `reader` must be at its beginning.
     pub(super) fn read_block(reader: &mut dyn Read, block: &Block, path: &str) -> Result<Self, DatasetError> {
         let lengths = (usize::try_from(block.metaDataLength()), usize::try_from(block.bodyLength()));
         let (Ok(metadata_bytes @ 8..), Ok(body)) = lengths else {
@@ -79,7 +79,7 @@ impl Message {
         Ok(Self { bytes: Buffer::from(bytes).slice(padding), metadata_bytes })
     }
 
-    /// Bytes in the file.
+    /// Returns the number of bytes in the file.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -102,7 +102,7 @@ impl Decoder {
         Self { path: path.to_owned(), decoder: FileDecoder::new(schema, version) }
     }
 
-    /// Of a stream, whose first message has the schema.
+    /// Returns the decoder of a stream, and the schema in its first message.
     pub(super) fn of_stream(reader: &mut dyn Read, path: &str) -> Result<(Self, SchemaRef), DatasetError> {
         let first = Message::read(reader, path)?;
         let first = first.ok_or_else(|| damaged(path, "it begins with the mark of its end"))?;
@@ -115,8 +115,8 @@ impl Decoder {
         Ok((Self::new(path, SchemaRef::clone(&schema), message.version()), schema))
     }
 
-    /// The batch that a message holds; none if it holds a dictionary, which is kept for those that
-    /// follow.
+    /// Returns the batch in a message. Returns `None` if the message has a dictionary, which is
+    /// kept for later messages.
     pub(super) fn decode(&mut self, message: &Message) -> Result<Option<RecordBatch>, DatasetError> {
         let parsed = message.parse(&self.path)?;
         let body = &message.bytes[message.metadata_bytes.min(message.len())..];
@@ -139,14 +139,14 @@ impl Decoder {
         let batch = decoded.map_err(|error| damaged(&self.path, error))?;
         match batch {
             Some(batch) if u32::try_from(batch.num_rows()).is_err() => {
-                Err(damaged(&self.path, "a batch has more rows than can be"))
+                Err(damaged(&self.path, "a batch has too many rows"))
             }
             batch => Ok(batch),
         }
     }
 
-    /// An error where a compressed buffer says to be longer than there is memory, since to fail at
-    /// allocating it would end the process.
+    /// Returns an error if a compressed buffer claims to be larger than the memory that can be
+    /// allocated. Otherwise the failed allocation would end the process.
     fn try_memory<'a>(
         &self,
         compression: Option<BodyCompression<'_>>,
@@ -161,7 +161,7 @@ impl Decoder {
                 usize::try_from(buffer.offset()).ok().and_then(|offset| body.get(offset..)?.first_chunk::<8>());
             let length = prefix.map_or(0, |prefix| i64::from_le_bytes(*prefix));
             if length > TRIED_BYTES && Vec::<u8>::new().try_reserve_exact(length as usize).is_err() {
-                return Err(damaged(&self.path, format!("a buffer says to have {length} bytes")));
+                return Err(damaged(&self.path, format!("a buffer claims to have {length} bytes")));
             }
         }
         Ok(())
@@ -183,7 +183,7 @@ pub(super) fn damaged(path: &str, reason: impl ToString) -> DatasetError {
     DatasetError::corrupt(path, reason)
 }
 
-/// For an error at reading.
+/// Returns the error for a failure to read.
 pub(super) fn cut_short(path: &str, error: io::Error) -> DatasetError {
     match error.kind() {
         ErrorKind::UnexpectedEof => {

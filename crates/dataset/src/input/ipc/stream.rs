@@ -58,7 +58,7 @@ pub(in crate::input) struct Once {
 }
 
 impl Once {
-    /// Reads the schema. Errors call the stream `name`.
+    /// Reads the schema. Errors use `name` for the stream.
     pub(in crate::input) fn open(name: &str, mut reader: Box<dyn Read + Send>) -> Result<Self, DatasetError> {
         guard(name, move || {
             let (decoder, schema) = Decoder::of_stream(&mut reader, name)?;
@@ -95,7 +95,7 @@ fn reader(path: &str) -> Result<BufReader<File>, DatasetError> {
     Ok(BufReader::new(File::open(path).map_err(DatasetError::io("open", path))?))
 }
 
-/// The batches that follow the schema.
+/// Returns the batches after the schema.
 fn batches(
     mut reader: Box<dyn Read + Send>,
     mut decoder: Decoder,

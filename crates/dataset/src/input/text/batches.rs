@@ -1,4 +1,4 @@
-//! Lines to batches, with the bad ones set aside.
+//! Turns lines into batches, and sets bad rows aside.
 
 use std::{ops::Range, sync::Arc};
 
@@ -18,12 +18,12 @@ pub(super) struct LineBatches {
     file: Arc<TextFile>,
     decoder: Box<dyn Decode>,
     bytes: Vec<u8>,
-    /// The next byte, and its line.
+    /// The position of the next byte, and its line.
     at: usize,
     line: u64,
 }
 
-/// What becomes of some records.
+/// The results of decoding some records.
 #[derive(Default)]
 struct Outcome {
     good: Vec<RecordBatch>,
@@ -31,12 +31,12 @@ struct Outcome {
 }
 
 impl LineBatches {
-    /// Of `bytes`, whose last one is a line end, and which begin with line `line`.
+    /// Returns the batches of `bytes`, which end with a line end, and begin with line `line`.
     pub(super) fn new(file: Arc<TextFile>, decoder: Box<dyn Decode>, line: u64, bytes: Vec<u8>) -> Self {
         Self { file, decoder, bytes, at: 0, line }
     }
 
-    /// The places behind the next records, at most a batch of them.
+    /// Returns the ends of the next records, at most a batch of them.
     fn next_records(&self) -> Vec<usize> {
         let mut scanner = Scanner::new(self.file.syntax);
         let mut ends = vec![];
@@ -44,7 +44,8 @@ impl LineBatches {
         while ends.len() < self.file.batch_rows {
             match scanner.end_of_record(&self.bytes[at..]) {
                 Some(end) => at += end,
-                // A quote or a bracket is not closed before the end of the file: all that follows it is one record.
+                // A quote or bracket is not closed before the end of the file, so everything after
+                // it is one record.
                 None if scanner.is_open() => at = self.bytes.len(),
                 None => break,
             }
@@ -56,8 +57,8 @@ impl LineBatches {
         ends
     }
 
-    /// Decodes records that end at `ends`, the first of which begins at `start`. Where they do not
-    /// all decode, the halves are tried: O(records * log(records)) for each bad one at most.
+    /// Decodes records that end at `ends`, the first of which begins at `start`. If they do not all
+    /// decode, the halves are tried. Each bad record costs at most O(records * log(records)).
     fn decode(&mut self, start: usize, ends: &[usize], outcome: &mut Outcome) -> Result<(), DatasetError> {
         let Some(&end) = ends.last() else { return Ok(()) };
         if let Ok(batch) = self.decoder.decode(&self.bytes[start..end], ends.len()) {
@@ -73,7 +74,7 @@ impl LineBatches {
     }
 
     fn set_aside(&self, record: Range<usize>, outcome: &mut Outcome) -> Result<(), DatasetError> {
-        // Empty lines before it, but not what its own line begins with.
+        // Skips empty lines before the record, but not the beginning of its own line.
         let bytes = &self.bytes[record.clone()];
         let first = bytes.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(0);
         let blank = match self.file.syntax {

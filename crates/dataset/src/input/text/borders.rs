@@ -1,4 +1,4 @@
-//! Where a text file's units begin and end.
+//! Finds the borders of a text file's units.
 
 use std::{
     fs::File,
@@ -10,17 +10,17 @@ use parking_lot::Mutex;
 use super::{Body, lines_in, records::Scanner};
 use crate::{error::DatasetError, input::paths::InputFile};
 
-/// Bytes that are read at a time.
+/// The bytes that are read at a time.
 const CHUNK_BYTES: usize = 256 << 10;
-/// A longer record is taken for a quote that was not closed, since a record is held in memory.
+/// A longer record is taken for an unclosed quote, since a record is held in memory.
 pub(super) const MAX_RECORD_BYTES: u64 = 64 << 20;
 
 /// Cuts a file into units of whole records: unit `i` begins with the first record that begins at or
-/// after byte `i * unit_bytes`.
+/// after byte `i * unit_bytes` of the body.
 ///
-/// Whether a line end is a record's end depends on all quotes before it, so one pass over the file
-/// finds the borders in order, as far as somebody asks for one. It is far quicker than decoding,
-/// and leaves the bytes in the operating system's cache for it.
+/// Whether a line end is a record's end depends on all quotes before it. So one pass over the file
+/// finds the borders in order, up to those that are asked for. It is far quicker than decoding, and
+/// leaves the bytes in the operating system's cache for the decoder.
 #[derive(Debug)]
 pub(super) struct Borders {
     path: String,
@@ -30,16 +30,16 @@ pub(super) struct Borders {
     pass: Mutex<Pass>,
 }
 
-/// How far the pass is.
+/// The state of the pass.
 #[derive(Debug)]
 struct Pass {
     found: Vec<Border>,
     file: Option<File>,
     scanner: Scanner,
-    /// The next byte to look at, and its line.
+    /// The next byte to scan, and its line.
     at: u64,
     line: u64,
-    /// Where the current record, or one before it, begins.
+    /// The beginning of the current record, or of one before it.
     record: Border,
 }
 
@@ -49,7 +49,7 @@ struct Border {
     line: u64,
 }
 
-/// The bytes of a unit, and the line that they begin with.
+/// The bytes of a unit, and their first line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     pub(super) start: u64,
@@ -66,17 +66,18 @@ impl Borders {
         Self { path: file.path.clone(), body, size: file.bytes, unit_bytes, pass: Mutex::new(pass) }
     }
 
-    /// Number of units.
+    /// Returns the number of units.
     pub(super) fn units(&self) -> usize {
         self.body_bytes().div_ceil(self.unit_bytes) as usize
     }
 
-    /// Bytes of a unit, about: what is between its neighbours' borders if records were short.
+    /// Returns the approximate size of a unit in bytes: the distance of its borders if records were
+    /// short.
     pub(super) fn bytes(&self, unit: usize) -> u64 {
         self.unit_bytes.min(self.body_bytes().saturating_sub(unit as u64 * self.unit_bytes))
     }
 
-    /// Where a unit is.
+    /// Returns the range of a unit.
     pub(super) fn range(&self, unit: usize) -> Result<Range, DatasetError> {
         let pass = &mut *self.pass.lock();
         let Border { offset: start, line } = self.border(pass, unit)?;
@@ -99,8 +100,8 @@ impl Borders {
         Ok(pass.found[unit])
     }
 
-    /// The first record that begins at or after the next multiple of the unit's size, or the end of
-    /// the file.
+    /// Returns the first record that begins at or after the next multiple of the unit's size, or
+    /// the end of the file.
     fn next_border(&self, pass: &mut Pass) -> Result<Border, DatasetError> {
         let wanted = self.body.start + pass.found.len() as u64 * self.unit_bytes;
         if pass.record.offset >= wanted {
@@ -134,7 +135,7 @@ impl Borders {
         }
     }
 
-    /// The next bytes of the file; none at its end.
+    /// Returns the next bytes of the file; none at its end.
     fn fill<'a>(&self, pass: &mut Pass, chunk: &'a mut [u8]) -> Result<&'a [u8], DatasetError> {
         let wanted = (chunk.len() as u64).min(self.size - pass.at) as usize;
         let chunk = &mut chunk[..wanted];

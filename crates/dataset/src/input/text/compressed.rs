@@ -1,4 +1,4 @@
-//! Text that is compressed as a whole, read front to back.
+//! Text that is compressed as a whole, which is read front to back.
 
 use std::{
     io::{self, Read},
@@ -18,13 +18,13 @@ use crate::{
     },
 };
 
-/// A whole file.
+/// A whole compressed file.
 pub(super) struct Compressed {
     file: Arc<TextFile>,
     compression: Compression,
     body: Body,
     bytes: u64,
-    /// Bytes that are decompressed at a time.
+    /// The bytes that are decompressed at a time.
     piece_bytes: u64,
 }
 
@@ -74,18 +74,18 @@ struct Pieces {
     schema: SchemaRef,
     reader: Box<dyn Read + Send>,
     piece_bytes: u64,
-    /// Behind `begun`.
+    /// The scanner's position is after `begun`.
     scanner: Scanner,
     /// A record whose end has not been read, and its line.
     begun: Vec<u8>,
     line: u64,
     batches: Option<LineBatches>,
-    /// Bytes of the file that have not been reported.
+    /// The bytes of the file that have not been reported.
     input_bytes: u64,
 }
 
 impl Pieces {
-    /// The next whole records, and their line.
+    /// Returns the next whole records, and their first line.
     fn next_piece(&mut self) -> Result<Option<(u64, Vec<u8>)>, DatasetError> {
         let path = &self.file.path;
         let mut bytes = mem::take(&mut self.begun);
@@ -120,7 +120,7 @@ impl Pieces {
     fn next_batch(&mut self) -> Result<Option<Decoded>, DatasetError> {
         loop {
             if let Some(decoded) = self.batches.as_mut().and_then(Iterator::next) {
-                // How far the decompression is in the file, is not known.
+                // How much of the file has been decompressed is not known.
                 let input_bytes = mem::take(&mut self.input_bytes);
                 return Ok(Some(Decoded { input_bytes, ..decoded? }));
             }

@@ -212,7 +212,7 @@ impl Columns {
 struct CsvDecode {
     columns: Columns,
     schema: SchemaRef,
-    /// For each column of `schema` its place in the file.
+    /// For each column of `schema`, its position in the file.
     places: Vec<usize>,
     rows: usize,
     decoder: Decoder,
@@ -249,7 +249,7 @@ impl Decode for CsvDecode {
             let batch = decode(&mut self.columns.build(vec![place], 1), record, 1);
             if batch.and_then(|batch| parse(&batch, &alone)).is_err() {
                 let shown: String = texts[place].unwrap_or_default().chars().take(100).collect();
-                let reason = format!("'{shown}' is no value of its type, {}", column.data_type());
+                let reason = format!("'{shown}' is not a value of type {}", column.data_type());
                 return (Some(column.name().clone()), reason);
             }
         }
@@ -264,6 +264,6 @@ fn decode(decoder: &mut Decoder, bytes: &[u8], records: usize) -> Result<RecordB
     let rest = bytes[used..].iter().any(|byte| !matches!(byte, b'\n' | b'\r'));
     match batch {
         Some(batch) if batch.num_rows() == records && !rest => Ok(batch),
-        _ => Err(ArrowError::CsvError(format!("{records} records do not give as many rows"))),
+        _ => Err(ArrowError::CsvError(format!("{records} records do not give {records} rows"))),
     }
 }

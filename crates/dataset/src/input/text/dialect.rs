@@ -1,4 +1,4 @@
-//! How separated values are written: delimiter, quotes, and what stands for null.
+//! The syntax of separated values: delimiter, quotes, and the text for null.
 
 use arrow::csv::reader::Format;
 use regex::Regex;
@@ -9,7 +9,7 @@ use crate::{
     input::{CsvOptions, paths::InputFile},
 };
 
-/// How a file is written.
+/// The syntax of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Dialect {
     pub(super) delimiter: u8,
@@ -29,7 +29,7 @@ impl Dialect {
             return Err(DatasetError::Config {
                 option: "delimiter",
                 value: format!("'{}' with quote '{}'", delimiter.escape_ascii(), quote.escape_ascii()),
-                remedy: "choose two different characters, none of them a line end".to_owned(),
+                remedy: "choose two different characters, neither of them a line end".to_owned(),
             });
         }
         let null = options.null.as_ref().map_or("^$".to_owned(), |null| format!("^(?:{})?$", regex::escape(null)));
@@ -41,8 +41,8 @@ impl Dialect {
         Ok(Self { delimiter, quote, null })
     }
 
-    /// Takes another delimiter, if this one finds a single name in the first line, and the other
-    /// divides every line into equally many.
+    /// Switches to another delimiter if this one finds a single name in the first line. The other
+    /// one must divide each of the first lines into the same number of fields.
     pub(super) fn sniff(&mut self, head: &Head) {
         let first = |dialect: &Self| head.records(dialect.syntax()).next().map(|record| dialect.fields(record).len());
         let columns = |dialect: &Self| {
@@ -70,14 +70,14 @@ impl Dialect {
         Format::default().with_delimiter(self.delimiter).with_quote(self.quote).with_null_regex(self.null.clone())
     }
 
-    /// The fields of one record.
+    /// Returns the fields of one record.
     pub(super) fn fields(&self, record: &[u8]) -> Vec<Vec<u8>> {
         self.record(record).iter().map(<[u8]>::to_vec).collect()
     }
 
     fn record(&self, record: &[u8]) -> csv::ByteRecord {
         let mut fields = csv::ByteRecord::new();
-        // Reading from memory, of any number of fields, does not fail.
+        // Reading any number of fields from memory does not fail.
         let _ = self.reader(record).read_byte_record(&mut fields);
         fields
     }
@@ -89,5 +89,5 @@ impl Dialect {
     }
 }
 
-/// Lines that a delimiter is told by.
+/// The number of lines that a delimiter is inferred from.
 const SNIFFED_LINES: usize = 100;

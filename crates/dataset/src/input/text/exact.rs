@@ -1,5 +1,4 @@
-//! Values that are decoded as texts first, since the decoders of their types would round them
-//! without a word.
+//! Decodes values as texts first if the decoders of their types would round them silently.
 
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use arrow::{
     error::ArrowError,
 };
 
-/// `schema` with texts in the place of the types that are `rounded`, at any depth.
+/// Returns `schema` with texts in place of the types that are `rounded`, at any depth.
 pub(super) fn as_texts(schema: &Schema, rounded: fn(&DataType) -> bool) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(|field| as_text(field, rounded)).collect::<Vec<_>>()))
 }
@@ -25,8 +24,8 @@ fn as_text(field: &FieldRef, rounded: fn(&DataType) -> bool) -> FieldRef {
     Arc::new(Field::new(field.name(), data_type, field.is_nullable()))
 }
 
-/// `batch`, some of whose columns are texts, with the types of `schema`. An error if a text is no
-/// value of its type, or more than that.
+/// Returns `batch`, some of whose columns are texts, with the types of `schema`. Returns an error
+/// if a text is not a value of its type, or would be rounded.
 pub(super) fn parse(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| parse_column(column, field.data_type())).collect::<Result<_, _>>()?;
@@ -41,15 +40,15 @@ fn parse_column(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, Arr
     if let Some(texts) = column.as_string_opt::<i32>()
         && let Some(text) = texts.iter().flatten().find(|text| is_more_than(text, data_type))
     {
-        return Err(ArrowError::CastError(format!("'{text}' is more than a value of its type, {data_type}")));
+        return Err(ArrowError::CastError(format!("'{text}' is more precise than its type, {data_type}")));
     }
     cast_with_options(column, data_type, &CastOptions { safe: false, ..Default::default() })
 }
 
-/// Whether a part of a time would be lost, which a cast does without an error.
+/// Returns whether a cast would silently drop a part of a time or decimal.
 fn is_more_than(text: &str, data_type: &DataType) -> bool {
     match data_type {
-        // A longer one has a time, or a sign and a year of more than four digits.
+        // A longer text has a time, or a sign and a year of more than four digits.
         DataType::Date32 => text.len() > "2026-01-01".len() && !text.starts_with(['+', '-']),
         DataType::Timestamp(unit, _) => {
             let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction).bytes();
@@ -63,7 +62,7 @@ fn is_more_than(text: &str, data_type: &DataType) -> bool {
     }
 }
 
-/// Digits of a fraction of a second that are kept.
+/// Returns the number of digits of a fraction of a second that are kept.
 fn digits(unit: TimeUnit) -> usize {
     match unit {
         TimeUnit::Second => 0,

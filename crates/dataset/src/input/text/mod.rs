@@ -1,5 +1,5 @@
-//! CSV and JSON: files of records. A unit is a range of whole records, which are found in one pass;
-//! of a compressed file, all of them.
+//! CSV and JSON: files of records. A unit is a range of whole records, which are found in one pass.
+//! For a compressed file, a unit is the whole file.
 
 mod batches;
 mod borders;
@@ -38,23 +38,24 @@ pub(super) use json::open as open_json;
 use records::Syntax;
 use sample::{Head, infer_rows, windows};
 
-/// Decodes records. One for each unit that is being read.
+/// Decodes records. Each unit that is being read has one.
 trait Decode: Send {
-    /// The columns of its batches.
+    /// Returns the columns of the batches.
     fn schema(&self) -> &SchemaRef;
 
-    /// `bytes` are whole records, each with its line end, and there are `records` of them. An
-    /// error, after which this is still good to use, unless every one of them gives a row.
+    /// Decodes `bytes`, which are `records` whole records, each with its line end. Returns an error
+    /// unless every record gives a row. The decoder can be used again after an error.
     fn decode(&mut self, bytes: &[u8], records: usize) -> Result<RecordBatch, ArrowError>;
 
-    /// Why a single record cannot be decoded, and the column, where one can be blamed.
+    /// Returns why a single record cannot be decoded, and the column with the reason, if there is
+    /// one.
     fn diagnose(&self, record: &[u8]) -> (Option<String>, String);
 }
 
-/// What makes decoders for a file.
+/// Makes decoders for a file.
 trait MakeDecode: Send + Sync {
-    /// For the columns of `schema`, the dataset's or some of it, and batches of at most `rows`
-    /// rows.
+    /// Returns a decoder for the columns of `schema`, which are some or all of the dataset's, and
+    /// for batches of at most `rows` rows.
     fn decoder(&self, schema: SchemaRef, rows: usize) -> Result<Box<dyn Decode>, DatasetError>;
 }
 
@@ -68,11 +69,11 @@ struct TextFile {
     batch_rows: usize,
 }
 
-/// Where a file's records are.
+/// The position of a file's records.
 #[derive(Clone, Copy, Debug)]
 struct Body {
     syntax: Syntax,
-    /// Behind a header and a byte order mark.
+    /// The first byte after a byte order mark and a header.
     start: u64,
     /// The line at `start`, from 1.
     line: u64,
@@ -142,7 +143,7 @@ fn read_range(path: &str, range: &Range) -> Result<Vec<u8>, DatasetError> {
     Ok(bytes)
 }
 
-/// Line ends.
+/// Returns the number of line ends.
 fn lines_in(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }

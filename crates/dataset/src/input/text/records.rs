@@ -1,26 +1,27 @@
-//! Where records end.
+//! Finds the ends of records.
 
 use memchr::{memchr, memchr2, memchr3};
 
-/// How records are told apart.
+/// How records are separated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Syntax {
-    /// A record a line; lines of nothing but white space are none.
+    /// A record per line. Lines of only white space are not records.
     Lines,
-    /// The values of one JSON array; its brackets and the commas between them belong to none.
+    /// The values of one JSON array. Its brackets and the commas between the values are not part of
+    /// a record.
     Array,
     /// Separated values: a line end within quotes is part of a field. A quote that does not begin
-    /// its field is like any other byte. Empty lines are no records.
+    /// its field is like any other byte. Empty lines are not records.
     Csv {
-        /// Between fields.
+        /// The byte between fields.
         delimiter: u8,
-        /// Around fields.
+        /// The byte around fields.
         quote: u8,
     },
 }
 
-/// Finds the ends of records, front to back; bytes may come in pieces. For CSV it follows the
-/// states of the `csv-core` crate, which decodes later.
+/// Finds the ends of records, front to back. Bytes may come in pieces. For CSV, it follows the
+/// states of the `csv-core` crate, which decodes the records later.
 #[derive(Clone, Debug)]
 pub(super) struct Scanner {
     syntax: Syntax,
@@ -36,33 +37,34 @@ enum State {
     /// Within a field, not in quotes.
     Field,
     Quoted,
-    /// Behind a quote within quotes: the field's end, or the first of two that stand for one.
+    /// After a quote within quotes: the field's end, or the first of two that stand for one.
     QuoteSeen,
-    /// Within a value of an array, in so many brackets of its own.
+    /// Within a value of an array, with the number of open brackets of its own.
     Value(u32),
-    /// Within a text there, or behind a backslash in it.
+    /// Within a text in a value, or after a backslash in it.
     Text(u32),
     Escape(u32),
 }
 
 impl Scanner {
-    /// At the start of a record.
+    /// Returns a scanner at the start of a record.
     pub(super) fn new(syntax: Syntax) -> Self {
         Self { syntax, state: State::Between }
     }
 
-    /// Whether the bytes seen so far end within quotes, or within a value of an array.
+    /// Returns whether the bytes scanned end within quotes, or within a value of an array.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.state, State::Quoted | State::Value(_) | State::Text(_) | State::Escape(_))
     }
 
-    /// How many of the first of `bytes`, which are between records, belong to none.
+    /// Returns the number of bytes at the beginning of `bytes` that are not part of a record.
+    /// `bytes` must begin between records.
     pub(super) fn blanks(&self, bytes: &[u8]) -> usize {
         bytes.iter().position(|byte| !self.is_blank(*byte)).unwrap_or(bytes.len())
     }
 
-    /// Goes on with `bytes` up to the end of the current record: returns the place behind its line
-    /// end, or nothing if it does not end here, all bytes being used then.
+    /// Continues with `bytes` up to the end of the current record. Returns the position after its
+    /// line end. Returns `None` if the record does not end in `bytes`, which are then all used.
     pub(super) fn end_of_record(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         if self.state == State::Between {
@@ -110,7 +112,8 @@ impl Scanner {
         None
     }
 
-    /// The end of an object. A value that is none ends with the comma or bracket behind it.
+    /// Returns the end of an object. A value that is not an object ends with the comma or bracket
+    /// after it.
     fn end_of_value(&mut self, bytes: &[u8], mut at: usize) -> Option<usize> {
         while at < bytes.len() {
             match self.state {
@@ -138,7 +141,7 @@ impl Scanner {
         None
     }
 
-    /// Whether a byte between records belongs to none.
+    /// Returns whether a byte between records is not part of a record.
     fn is_blank(&self, byte: u8) -> bool {
         match self.syntax {
             Syntax::Lines => matches!(byte, b'\n' | b'\r' | b' ' | b'\t'),

@@ -1,4 +1,5 @@
-//! What the columns of a text file are told by: its beginning, and pieces of the rest.
+//! The parts of a text file that its columns are inferred from: its beginning, and windows of the
+//! rest.
 
 use std::{io::Read, iter};
 
@@ -12,16 +13,19 @@ use crate::{
     input::{InputOptions, paths::InputFile},
 };
 
-/// Bytes at the beginning of each file that are looked at.
+/// The bytes at the beginning of each file that are read.
 const HEAD_BYTES: u64 = 1 << 20;
-/// Pieces of the rest that are looked at, one for so many lines of the head, and their size.
+/// The most windows of the rest that are read.
 const MOST_WINDOWS: usize = 16;
+/// There is one window for this many lines of the head.
 const WINDOW_ROWS: usize = 4096;
+/// The size of a window.
 const WINDOW_BYTES: u64 = 64 << 10;
-/// More files are looked at less.
+/// If there are more files than this, less of each is read.
 const FULL_INFER_FILES: usize = 16;
 
-/// Lines of each of `files` files that types are inferred from: fewer where there are many.
+/// Returns the number of lines that types are inferred from in each of `files` files. It is lower
+/// if there are many files.
 pub(super) fn infer_rows(options: &InputOptions, files: usize) -> usize {
     (options.infer_rows * FULL_INFER_FILES / files.max(FULL_INFER_FILES)).max(1)
 }
@@ -29,7 +33,7 @@ pub(super) fn infer_rows(options: &InputOptions, files: usize) -> usize {
 /// The beginning of a file.
 pub(super) struct Head {
     pub(super) bytes: Vec<u8>,
-    /// Bytes of a byte order mark before them.
+    /// The length of the byte order mark before them.
     pub(super) mark: u64,
 }
 
@@ -55,13 +59,13 @@ impl Head {
         Ok(Self { bytes, mark: mark as u64 })
     }
 
-    /// The whole records in it, with their line ends.
+    /// Returns the whole records in the head, with their line ends.
     pub(super) fn records(&self, syntax: Syntax) -> impl Iterator<Item = &[u8]> {
         records(&self.bytes, syntax)
     }
 }
 
-/// The whole records of `bytes`, with their line ends.
+/// Returns the whole records of `bytes`, with their line ends.
 pub(super) fn records(bytes: &[u8], syntax: Syntax) -> impl Iterator<Item = &[u8]> {
     let (mut scanner, mut rest) = (Scanner::new(syntax), bytes);
     iter::from_fn(move || {
@@ -71,9 +75,9 @@ pub(super) fn records(bytes: &[u8], syntax: Syntax) -> impl Iterator<Item = &[u8
     })
 }
 
-/// Pieces of what is behind the first `seen` bytes, spread evenly up to the end, for `rows` lines
-/// that may be looked at. Each begins behind a line end, which may be one within quotes. None of a
-/// compressed file, of which nothing can be skipped.
+/// Returns windows of the bytes after the first `seen` ones, spread evenly up to the end. `rows` is
+/// the number of lines that may be read. Each window begins after a line end, which may be one
+/// within quotes. A compressed file has none, because nothing of it can be skipped.
 pub(super) fn windows(file: &InputFile, rows: usize, seen: u64) -> Result<Vec<Vec<u8>>, DatasetError> {
     let count = (rows / WINDOW_ROWS).min(MOST_WINDOWS) as u64;
     if file.compression.is_some() || file.bytes <= seen {

@@ -1,10 +1,10 @@
-//! Records end where the decoder says so.
+//! Checks that the scanner and the decoder agree about the ends of records.
 
 use proptest::prelude::*;
 
 use super::records::{Scanner, Syntax};
 
-/// Where the records of `bytes` end, and whether more than that is there.
+/// Returns the ends of the records in `pieces`, and whether more follows the last of them.
 fn ends(syntax: Syntax, pieces: &[&[u8]]) -> (Vec<usize>, bool) {
     let mut scanner = Scanner::new(syntax);
     let (mut ends, mut before, mut last) = (vec![], 0, 0);
@@ -21,7 +21,7 @@ fn ends(syntax: Syntax, pieces: &[&[u8]]) -> (Vec<usize>, bool) {
     (ends, !rest.iter().all(|byte| matches!(byte, b'\n' | b'\r')))
 }
 
-/// Where each record but the first begins for the `csv` crate: behind the one before.
+/// Returns where each record but the first begins for the `csv` crate: after the one before.
 fn starts(bytes: &[u8]) -> Vec<usize> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(bytes);
     let records = reader.byte_records().map(|record| record.unwrap().position().unwrap().byte() as usize);

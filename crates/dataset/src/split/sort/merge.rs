@@ -1,4 +1,4 @@
-//! Several sorted runs as one.
+//! Merges several sorted runs into one.
 
 use arrow::{
     array::RecordBatch,
@@ -12,24 +12,24 @@ use super::{
 };
 use crate::error::DatasetError;
 
-/// A run, and where in it the merge is.
+/// A run, and the merge's position in it.
 struct Cursor {
     reader: RunReader,
     keys: Rows,
     /// The current row of `keys`.
     row: usize,
-    /// The number of its batch among those that rows are taken from.
+    /// The index of its batch in [`Chosen::batches`].
     batch: usize,
 }
 
-/// Rows that were chosen, of batches that are kept until these are handed over.
+/// The rows chosen since the last handover, and the batches that hold them.
 struct Chosen {
     batches: Vec<RecordBatch>,
     rows: Vec<(usize, usize)>,
 }
 
-/// Hands the rows of all runs to `take` in their order, in batches of `batch_rows` rows, or fewer.
-/// Holds two batches of each run.
+/// Hands the rows of all runs to `take` in sorted order, in batches of at most `batch_rows` rows.
+/// Holds about two batches of each run.
 pub(super) fn merge(order: &Order, runs: &[Run], batch_rows: usize, take: &mut Take<'_>) -> Result<(), DatasetError> {
     let mut chosen = Chosen { batches: Vec::new(), rows: Vec::new() };
     let mut cursors = Vec::new();
@@ -70,7 +70,7 @@ impl Cursor {
 }
 
 impl Chosen {
-    /// Hands the rows over, and keeps only the batches that cursors are in.
+    /// Hands the rows over, and keeps only the cursors' current batches.
     fn hand_over(&mut self, cursors: &mut [Cursor], take: &mut Take<'_>) -> Result<(), DatasetError> {
         if !self.rows.is_empty() {
             let batches: Vec<&RecordBatch> = self.batches.iter().collect();
@@ -84,7 +84,7 @@ impl Chosen {
     }
 }
 
-/// Moves the cursor at `place` of a heap down, until none below it has a lesser key.
+/// Moves the cursor at `place` of a heap down until no child has a smaller key.
 fn sift_down(cursors: &mut [Cursor], mut place: usize) {
     loop {
         let below = (2 * place + 1..2 * place + 3).filter(|&child| child < cursors.len());

@@ -1,10 +1,10 @@
-//! Sorting the rows of one slot in bounded memory: sorted runs on disk, which are merged.
+//! Sorts the rows of one slot in bounded memory: writes sorted runs to disk, and merges them.
 //!
 //! ```text
 //! batches -> held until they are too many -> sorted -> run on disk  } merged, a few runs at a time,
 //!                                             ... and further runs  } until one pass is left
 //! ```
-//! Rows that fit into memory are sorted there, without a run on disk.
+//! Rows that fit into memory are sorted there, without a run.
 
 mod merge;
 mod run;
@@ -21,21 +21,21 @@ use arrow::{
 use self::{merge::merge, run::Run};
 use crate::error::DatasetError;
 
-/// Runs that are merged at a time.
+/// The number of runs that are merged at a time.
 const FAN_IN: usize = 16;
-/// Most rows of a batch that is sorted or merged.
+/// The most rows in a batch that is sorted or merged.
 const BATCH_ROWS: usize = 8192;
-/// The part of a sorter's memory, one by this, that a batch of a run may have: each run has two in
-/// memory while it is merged.
+/// A batch of a run may take a sorter's memory divided by this. A merge holds two batches of each
+/// run.
 const BATCH_SHARE: usize = 2 * FAN_IN;
 
-/// Takes batches one after the other.
+/// A consumer of batches, one after the other.
 type Take<'a> = dyn FnMut(RecordBatch) -> Result<(), DatasetError> + 'a;
 
 /// A column that rows are sorted by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SortColumn {
-    /// Its name.
+    /// The column's name.
     pub column: String,
     /// Whether the greatest value comes first. Nulls then come before it; otherwise they come last,
     /// as in SQL.
@@ -62,7 +62,7 @@ impl std::fmt::Display for SortColumn {
     }
 }
 
-/// The order of rows.
+/// The order that rows are sorted in.
 #[derive(Debug)]
 pub(super) struct Order {
     columns: Vec<usize>,
@@ -70,7 +70,8 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// By the columns at `groups`, so that equal values follow each other, and then by `sort_by`.
+    /// Returns the order by the columns at `groups`, so that rows with equal values are adjacent,
+    /// and then by `sort_by`.
     ///
     /// # Errors
     /// If a column does not exist, or its values have no order.
@@ -96,17 +97,17 @@ impl Order {
         Ok(Self { columns, converter })
     }
 
-    /// The rows of a batch as keys that compare in this order.
+    /// Returns the rows of a batch as keys that compare in this order.
     fn keys(&self, batch: &RecordBatch) -> Result<Rows, DatasetError> {
         let columns: Vec<ArrayRef> = self.columns.iter().map(|&column| batch.column(column).clone()).collect();
         Ok(self.converter.convert_columns(&columns)?)
     }
 }
 
-/// Takes rows in any order, and gives them back sorted.
+/// Takes rows in any order, and returns them sorted.
 pub(super) struct Sorter<'a> {
     order: &'a Order,
-    /// Where the run with a number goes.
+    /// Returns the path of the run with the given number.
     path: &'a dyn Fn(usize) -> PathBuf,
     memory_bytes: usize,
     held: Vec<RecordBatch>,
@@ -117,8 +118,8 @@ pub(super) struct Sorter<'a> {
 }
 
 impl<'a> Sorter<'a> {
-    /// Holds rows of about `memory_bytes` bytes in memory, and, while they are sorted or merged,
-    /// about as many again.
+    /// Returns a sorter that holds about `memory_bytes` bytes of rows. While it sorts or merges
+    /// them, it takes about as much again.
     pub(super) fn new(order: &'a Order, memory_bytes: usize, path: &'a dyn Fn(usize) -> PathBuf) -> Self {
         let (held, runs) = (Vec::new(), Vec::new());
         Self { order, path, memory_bytes, held, held_bytes: 0, runs, runs_written: 0, bytes_written: 0 }
@@ -131,7 +132,7 @@ impl<'a> Sorter<'a> {
         if self.held_bytes >= self.memory_bytes { self.write_held() } else { Ok(()) }
     }
 
-    /// Hands all rows to `take`, sorted, and returns the bytes of all runs.
+    /// Hands all rows to `take`, sorted, and returns the bytes written to runs.
     pub(super) fn finish(mut self, take: &mut Take<'_>) -> Result<u64, DatasetError> {
         if self.runs.is_empty() {
             self.hand_over(BATCH_ROWS, take)?;
@@ -150,7 +151,7 @@ impl<'a> Sorter<'a> {
         Ok(self.bytes_written)
     }
 
-    /// Makes a run of what is held.
+    /// Writes the held rows to a run.
     fn write_held(&mut self) -> Result<(), DatasetError> {
         let rows: usize = self.held.iter().map(RecordBatch::num_rows).sum();
         if rows == 0 {
@@ -172,7 +173,7 @@ impl<'a> Sorter<'a> {
         self.runs.push(run);
     }
 
-    /// Hands what is held to `take`, sorted.
+    /// Hands the held rows to `take`, sorted.
     fn hand_over(&self, batch_rows: usize, take: &mut Take<'_>) -> Result<(), DatasetError> {
         let keys = self.held.iter().map(|batch| self.order.keys(batch)).collect::<Result<Vec<_>, _>>()?;
         let rows_of = |(number, batch): (usize, &RecordBatch)| (0..batch.num_rows()).map(move |row| (number, row));
@@ -216,7 +217,7 @@ mod tests {
         RecordBatch::try_new(schema(), columns).unwrap()
     }
 
-    /// Rows that are in no order, and of which many are equal in `a` and `b`.
+    /// Returns rows in no order, many of which are equal in `a` and `b`.
     fn rows(count: i32) -> Rows {
         let scattered = |number: i32| number.wrapping_mul(0x9E37_79B9_u32 as i32).rotate_left(13);
         let a = |number| Some(scattered(number) % 7).filter(|a| *a != 3);
@@ -225,7 +226,8 @@ mod tests {
             .collect()
     }
 
-    /// What comes out of a sorter with so much memory, and the number of bytes that it wrote.
+    /// Returns the output of a sorter with `memory_bytes` bytes of memory, and the number of bytes
+    /// that it wrote.
     fn sorted(rows: &Rows, memory_bytes: usize, sort_by: &[&str]) -> (Rows, u64) {
         let folder = tempfile::tempdir().unwrap();
         let sort_by: Vec<SortColumn> = sort_by.iter().map(|column| column.parse().unwrap()).collect();
@@ -252,7 +254,7 @@ mod tests {
         (found, bytes)
     }
 
-    /// Ascending with nulls last, descending with nulls first.
+    /// Compares by `a`, ascending with nulls last, then by `n`, descending.
     fn by_a_and_falling_n(x: &(Option<i32>, String, i32), y: &(Option<i32>, String, i32)) -> Ordering {
         let a = |row: &(Option<i32>, String, i32)| (row.0.is_none(), row.0);
         a(x).cmp(&a(y)).then(y.2.cmp(&x.2))
@@ -265,7 +267,7 @@ mod tests {
         expected.sort_by(by_a_and_falling_n);
         let (found, bytes) = sorted(&rows, usize::MAX, &["a", "n:desc"]);
         assert!(found == expected && bytes == 0);
-        // One pass of a few runs, and several passes of many.
+        // One pass over a few runs, and several passes over many.
         for memory_bytes in [200_000, 10_000, 1] {
             let (found, bytes) = sorted(&rows, memory_bytes, &["a:asc", "n:desc"]);
             assert!(found == expected && bytes > 0, "{memory_bytes}");

@@ -1,4 +1,4 @@
-//! Sorted rows in a file, which goes away when nobody needs it.
+//! A file of sorted rows, which is removed when it is no longer needed.
 
 use std::{
     fs::{self, File},
@@ -15,7 +15,7 @@ use arrow::{
 use super::Take;
 use crate::{error::DatasetError, output::OutputError};
 
-/// An Arrow IPC stream.
+/// A sorted run: an Arrow IPC stream in a file, which is removed on drop.
 pub(super) struct Run {
     path: PathBuf,
     batch_rows: usize,
@@ -29,15 +29,15 @@ pub(super) struct RunReader {
 }
 
 impl Run {
-    /// Writes a file of the batches that `fill` hands over, at least one, which have at most
-    /// `batch_rows` rows each.
+    /// Writes a file of the batches that `fill` hands over. There must be at least one, and each
+    /// has at most `batch_rows` rows.
     pub(super) fn write(
         path: PathBuf,
         batch_rows: usize,
         fill: impl FnOnce(&mut Take<'_>) -> Result<(), DatasetError>,
     ) -> Result<Self, DatasetError> {
         let file = File::create_new(&path).map_err(OutputError::io("create", &path))?;
-        // From here on the file is removed whatever happens.
+        // From here on, dropping `run` removes the file.
         let mut run = Self { path, batch_rows, bytes: 0 };
         let mut file = Some(BufWriter::new(file));
         let mut stream = None;
@@ -45,7 +45,7 @@ impl Run {
             let mut add = || -> Result<(), ArrowError> {
                 let stream = match file.take() {
                     Some(file) => stream.insert(StreamWriter::try_new(file, batch.schema_ref())?),
-                    None => stream.as_mut().expect("it has taken the file"),
+                    None => stream.as_mut().expect("the stream has taken the file"),
                 };
                 stream.write(&batch)
             };
@@ -58,17 +58,17 @@ impl Run {
         Ok(run)
     }
 
-    /// Most rows of a batch.
+    /// Returns the most rows that a batch has.
     pub(super) fn batch_rows(&self) -> usize {
         self.batch_rows
     }
 
-    /// The length of the file.
+    /// Returns the length of the file in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// A reader, from the first row on.
+    /// Returns a reader that begins at the first row.
     pub(super) fn reader(&self) -> Result<RunReader, DatasetError> {
         let path = self.path.clone();
         let file = File::open(&path).map_err(OutputError::io("read", &path))?;
@@ -79,13 +79,13 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // What is left goes with the work folder.
+        // If the file cannot be removed, it goes with the work folder.
         fs::remove_file(&self.path).ok();
     }
 }
 
 impl RunReader {
-    /// The next batch, unless there is none.
+    /// Returns the next batch, or `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, DatasetError> {
         self.stream.next().transpose().map_err(|error| failed(&self.path, error))
     }

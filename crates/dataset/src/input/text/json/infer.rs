@@ -1,4 +1,4 @@
-//! The columns of JSON lines, by the first of them.
+//! Infers the columns of JSON records from a sample.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
@@ -17,17 +17,17 @@ use crate::{
     input::text::{exact::as_texts, records::Syntax},
 };
 
-/// Lines that columns are told by.
+/// The records that columns are inferred from, one per line.
 #[derive(Default)]
 pub(super) struct Sample {
     lines: Vec<u8>,
-    /// Where each line ends.
+    /// The end of each line.
     ends: Vec<usize>,
     names: Names,
 }
 
 impl Sample {
-    /// Takes `record`, with its line end, if it is an object.
+    /// Adds `record`, with its line end, if it is an object.
     pub(super) fn add(&mut self, record: &[u8], syntax: Syntax) {
         let line = &*objects(syntax, record);
         if infer_json_schema(line, None).is_ok() {
@@ -40,10 +40,10 @@ impl Sample {
         }
     }
 
-    /// The columns, in the order in which they first appear. `path` is for the error.
+    /// Returns the columns, in the order in which they first appear. `path` is for the error.
     pub(super) fn schema(&self, path: &str) -> Result<SchemaRef, DatasetError> {
         let (schema, _) = infer_json_schema(&self.lines[..], None).map_err(|error| {
-            DatasetError::corrupt(path, format!("columns cannot be told by the first lines: {error}"))
+            DatasetError::corrupt(path, format!("cannot infer columns from its first lines: {error}"))
         })?;
         if schema.fields().is_empty() {
             let reason = "none of its first records is a JSON object with fields; write one object a line, or \
@@ -55,8 +55,8 @@ impl Sample {
         Ok(self.with_large_integers(Schema::new(fields))?)
     }
 
-    /// `schema`, but not with floats for numbers that are integers, and were taken for floats since
-    /// one of them is too large.
+    /// Returns `schema` with other types for floats whose numbers are all integers. They were
+    /// inferred as floats because one of them is too large.
     fn with_large_integers(&self, schema: Schema) -> Result<SchemaRef, ArrowError> {
         let floats = |field: &FieldRef| has_floats(field.data_type()).then(|| Arc::clone(field));
         let floats = Schema::new(schema.fields().iter().filter_map(floats).collect::<Vec<_>>());
@@ -74,7 +74,8 @@ impl Sample {
         Ok(Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())))
     }
 
-    /// The lines that end at `ends`, the first of which begins at `start`, but for bad rows.
+    /// Decodes the lines that end at `ends`, the first of which begins at `start`, without bad
+    /// rows.
     fn decode(
         &self,
         schema: &SchemaRef,
@@ -96,8 +97,8 @@ impl Sample {
     }
 }
 
-/// `field` with its fields in order, which inference leaves to chance, and with texts where there
-/// was no value.
+/// Returns `field` with its fields sorted, since inference leaves their order to chance, and with
+/// texts where there was no value.
 fn settled(field: &FieldRef) -> FieldRef {
     let data_type = match field.data_type() {
         DataType::Null => DataType::Utf8,
@@ -120,8 +121,8 @@ fn has_floats(data_type: &DataType) -> bool {
     }
 }
 
-/// `field` with the types that the numbers of `values` fit, which are texts where `field` has
-/// floats.
+/// Returns `field` with the types that fit the numbers of `values`. These are texts where `field`
+/// has floats.
 fn fitting(field: &FieldRef, values: &ArrayRef) -> FieldRef {
     let data_type = match field.data_type() {
         DataType::Struct(fields) => {
@@ -135,8 +136,8 @@ fn fitting(field: &FieldRef, values: &ArrayRef) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(data_type))
 }
 
-/// The type that keeps all of `numbers` as they are written, if they are integers: texts, if no
-/// other type does.
+/// Returns the type that keeps all of `numbers` as they are written, if they are integers. If no
+/// other type does, that is text.
 fn number<'a>(mut numbers: impl Iterator<Item = &'a str> + Clone) -> DataType {
     let is_integer =
         |number: &str| number.strip_prefix('-').unwrap_or(number).bytes().all(|byte| byte.is_ascii_digit());
@@ -151,7 +152,7 @@ fn number<'a>(mut numbers: impl Iterator<Item = &'a str> + Clone) -> DataType {
     }
 }
 
-/// Names in the order in which they were first seen.
+/// Names, numbered in the order in which they were first seen.
 #[derive(Default)]
 struct Names(HashMap<String, usize>);
 

@@ -1,4 +1,4 @@
-//! JSON: an object a line, or all in an array.
+//! JSON: one object per line, or all in an array.
 
 mod infer;
 
@@ -30,11 +30,12 @@ use crate::{
 
 use infer::Sample;
 
-/// Objects of each file that columns are told by: each is parsed for that.
+/// The most objects at the beginning of each file that columns are inferred from: each of them is
+/// parsed.
 const MOST_OBJECTS: usize = 16 << 10;
 
-/// Reads parts of each file to infer the columns; every file gets those of all. A line that has
-/// others is a bad row.
+/// Reads parts of each file to infer the columns. Every file gets the columns of all files. A line
+/// with other columns is a bad row.
 pub(in crate::input) fn open(
     files: &[&InputFile],
     options: &InputOptions,
@@ -65,7 +66,7 @@ pub(in crate::input) fn open(
     Ok(files.iter().zip(bodies).map(file).collect())
 }
 
-/// The columns, with the types that are given for them. Objects and lists stay what they are.
+/// Returns the columns, with the types that the options give. Objects and lists keep their types.
 fn given(schema: &Schema, options: &InputOptions) -> SchemaRef {
     let field = |field: &FieldRef| match options.types.of(field.name()) {
         Some(given) if !field.data_type().is_nested() => Arc::new(Field::new(field.name(), given, true)),
@@ -74,8 +75,8 @@ fn given(schema: &Schema, options: &InputOptions) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
 }
 
-/// An array ends with a bracket, unless the file is cut short. The end of a compressed file is
-/// checked by its decoder.
+/// Checks that an array ends with a bracket; otherwise the file is cut short. The end of a
+/// compressed file is checked by its decoder.
 fn check_closed(file: &InputFile) -> Result<(), DatasetError> {
     if file.compression.is_some() {
         return Ok(());
@@ -88,10 +89,11 @@ fn check_closed(file: &InputFile) -> Result<(), DatasetError> {
     Err(DatasetError::corrupt(&file.path, "its JSON array does not end with ']'; is the file cut short?"))
 }
 
-/// Bytes at the end of a file that have its last bracket.
+/// The bytes at the end of a file in which its last bracket is looked for.
 const END_BYTES: u64 = 4 << 10;
 
-/// The records of `bytes` without what stands between them in an array, nor line ends within.
+/// Returns the records of `bytes`, with spaces in place of what stands between them in an array,
+/// and of line ends within them.
 fn spaced(bytes: &[u8]) -> Vec<u8> {
     let without_end = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
     let mut spaced: Vec<u8> = bytes.iter().map(without_end).collect();
@@ -105,8 +107,8 @@ fn spaced(bytes: &[u8]) -> Vec<u8> {
     spaced
 }
 
-/// What is decoded as a text first: the decoders of integers and times cut off what they do not
-/// hold.
+/// Returns whether values of a type are decoded as text first, because the decoder of the type
+/// would truncate them.
 fn is_rounded(data_type: &DataType) -> bool {
     data_type.is_integer() || data_type.is_temporal() || data_type.is_decimal()
 }
@@ -128,7 +130,7 @@ impl Source for JsonFile {
     }
 }
 
-/// Objects of a dataset with so many columns.
+/// Makes decoders for objects of a dataset with `columns` columns.
 struct Objects {
     columns: usize,
     syntax: Syntax,
@@ -136,7 +138,7 @@ struct Objects {
 
 impl MakeDecode for Objects {
     fn decoder(&self, schema: SchemaRef, rows: usize) -> Result<Box<dyn Decode>, DatasetError> {
-        // Where some of the columns are asked for, the others are no mistake.
+        // If only some columns are read, the others are not a mistake.
         let strict = schema.fields().len() == self.columns;
         let texts = as_texts(&schema, is_rounded);
         let decoder = build(&texts, rows, strict)?;
@@ -145,7 +147,7 @@ impl MakeDecode for Objects {
 }
 
 fn build(schema: &SchemaRef, rows: usize, strict: bool) -> Result<Decoder, ArrowError> {
-    // Numbers are taken for text in a column that has both.
+    // In a column with numbers and texts, numbers are read as text.
     let builder = ReaderBuilder::new(Arc::clone(schema)).with_batch_size(rows).with_coerce_primitive(true);
     builder.with_strict_mode(strict).build_decoder()
 }
@@ -180,7 +182,7 @@ impl Decode for JsonDecode {
         let try_it = |schema: &SchemaRef, strict| {
             let one =
                 |schema: &SchemaRef| build(schema, 1, strict).and_then(|mut decoder| decode(&mut decoder, record, 1));
-            // A decoder of its type says best what a value is, unless it takes it.
+            // A decoder of the value's own type gives the best reason, unless it accepts the value.
             let parsed = || one(&as_texts(schema, is_rounded)).and_then(|batch| parse(&batch, schema));
             one(schema).and_then(|_| parsed()).err().map(text)
         };
@@ -197,12 +199,12 @@ impl Decode for JsonDecode {
     }
 }
 
-/// `bytes` as the decoder takes them.
+/// Returns `bytes` in the form that the decoder takes.
 fn objects(syntax: Syntax, bytes: &[u8]) -> Cow<'_, [u8]> {
     if syntax == Syntax::Array { Cow::Owned(spaced(bytes)) } else { Cow::Borrowed(bytes) }
 }
 
-/// What an error says, without its kind.
+/// Returns the text of an error without its kind.
 fn text(error: ArrowError) -> String {
     match error {
         ArrowError::JsonError(text) | ArrowError::CastError(text) => text,
