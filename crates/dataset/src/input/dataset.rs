@@ -195,8 +195,8 @@ impl Dataset {
     }
 }
 
-/// Each file, looked at; in their order. CSV and JSON files are looked at together, because what
-/// their columns are is told by all. Also returns the columns of CSV files whose texts may be
+/// Opens the files, in their order. CSV and JSON files are opened together, because
+/// their columns are inferred from all. Also returns the columns of CSV files whose texts may be
 /// mistakes.
 fn sources(
     files: &[InputFile],

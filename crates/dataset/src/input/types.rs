@@ -150,9 +150,9 @@ pub struct MixedColumn {
     pub example: String,
 }
 
-/// Texts among the values of a column that may be mistakes: at most so many, and one of so many
-/// values.
+/// The most texts of a column that are taken for mistakes.
 const MOST_MISTAKES: u64 = 100;
+/// The least number of values for each of them.
 const VALUES_PER_MISTAKE: u64 = 10;
 
 /// What the values of a column show of its type.

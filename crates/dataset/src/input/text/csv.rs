@@ -29,8 +29,8 @@ use crate::{
     },
 };
 
-/// Reads parts of each file: its columns' names, and their types as far as they can be told there.
-/// Each column gets one type in all files. Also returns the columns whose texts may be mistakes.
+/// Reads parts of each file, and infers the names and types of its columns. Each column gets one
+/// type in all files. Also returns the columns whose texts may be mistakes.
 pub(in crate::input) fn open(
     files: &[&InputFile],
     options: &InputOptions,
@@ -69,7 +69,7 @@ struct CsvFile {
     dialect: Dialect,
     body: Body,
     schema: SchemaRef,
-    /// Whether each line ends with a delimiter, behind which there is no column.
+    /// Whether each line ends with a delimiter that no column follows.
     ends_with_delimiter: bool,
 }
 
