@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The number of build rows that are joined with a range of the probe side at a time. The columns
-/// that a filter reads of them stay in the first-level cache.
+/// of these rows that a filter reads stay in the first-level cache.
 const BLOCK_ROWS: u32 = 1024;
 
 /// The build side of a nested-loops join: its number of rows. Nothing else is prepared.
@@ -46,9 +46,9 @@ impl LoopsBuild {
         Ok(Self { rows: u32::try_from(rows).map_err(|_| JoinError::TooManyRows { rows })? })
     }
 
-    /// Pairs each row of `probe`, a range of a fragment's rows, with each row of the build side, and
-    /// gives the wanted pairs to `sink`. Returns their number. O(build rows * probe rows), with
-    /// memory for [`MOST_PAIRS`](crate::MOST_PAIRS) pairs.
+    /// Pairs each row of `probe`, a range of a fragment's rows, with each row of the build side,
+    /// and gives the wanted pairs to `sink`. Returns their number. O(build rows * probe rows),
+    /// with memory for [`MOST_PAIRS`](crate::MOST_PAIRS) pairs.
     ///
     /// # Errors
     /// The first error of the sink.

@@ -15,13 +15,13 @@ use crate::{error::JoinError, key::Keyed, matched::Matched, sink::MOST_UNCHECKED
 const MOST_ROWS: usize = 1 << 31;
 /// The smallest number of rows of a morsel, so that filling the cache is worthwhile.
 const MORSEL_ROWS: u32 = 1 << 10;
-/// The largest step from morsel to morsel. A morsel has fewer than three times as many rows, so that
-/// a thread that finds no pairs soon looks at its token again.
+/// The largest step from morsel to morsel. A morsel has fewer than three times as many rows, so
+/// that a thread that finds no pairs soon looks at its token again.
 const MOST_MORSEL_ROWS: u32 = MOST_UNCHECKED_ROWS / 3;
 /// The number of morsels per thread, so that all threads have work until the end.
 const MORSELS: usize = 8;
 
-/// A part of the clustered probe side: some whole partitions, or parts of them. A fragment has its
+/// A part of the clustered probe side: some whole partitions, or a part of one. A fragment has its
 /// rows, their keys in the form of the build side's tables, and which rows have found a match.
 #[derive(Debug)]
 pub struct Fragment {
@@ -31,9 +31,10 @@ pub struct Fragment {
     /// The columns that are sent as rows of bytes.
     pub(super) coded: Option<LargeBinaryArray>,
     pub(super) batch: RecordBatch,
-    /// The first partition of its rows. Rows with null keys are a partition behind all others.
+    /// The first partition that has rows here. Rows with null keys are a partition after all
+    /// others.
     pub(super) first: usize,
-    /// Where the rows of that and of each following partition begin, then the number of rows.
+    /// The start of the rows of that and of each following partition, then the number of rows.
     pub(super) starts: Vec<u32>,
     pub(super) matched: Matched,
 }
@@ -90,11 +91,11 @@ impl Fragment {
         Self::cut_rows(format, &clustered, rows, threads, max_bytes, fragments)
     }
 
-    /// Cuts the rows of a batch into fragments in their order, for other joins than the hash join.
+    /// Cuts the rows of a batch into fragments in their order, for joins other than the hash join.
     ///
     /// # Errors
-    /// If the batch has other columns than the format, the format has a key, or a row does not fit
-    /// in a fragment.
+    /// If the batch has columns other than the format's, the format has a key, or a row does not
+    /// fit in a fragment.
     pub fn in_order(
         format: &Arc<FragmentFormat>,
         batch: &RecordBatch,
@@ -134,7 +135,7 @@ impl Fragment {
         Ok(())
     }
 
-    /// The rows `rows` of a clustered side.
+    /// Returns the rows `rows` of a clustered side.
     fn of(
         format: &Arc<FragmentFormat>,
         columns: &[ArrayRef],
@@ -156,7 +157,7 @@ impl Fragment {
         })
     }
 
-    /// Returns the rows. Pairs name them by their place here.
+    /// Returns the rows. Pairs refer to them by their index in this batch.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
     }
@@ -172,8 +173,9 @@ impl Fragment {
         &self.matched
     }
 
-    /// Splits the rows into morsels, which `threads` threads may join in any order. Each thread gets
-    /// several if there are enough rows. A morsel has whole partitions, or a part of a large one.
+    /// Splits the rows into morsels, which `threads` threads may join in any order. Each thread
+    /// gets several if there are enough rows. A morsel has whole partitions, or a part of a
+    /// large one.
     pub fn morsels(&self, threads: usize) -> Vec<Morsel> {
         let rows = self.batch.num_rows() as u32;
         let step = (rows.div_ceil((threads.max(1) * MORSELS) as u32)).clamp(MORSEL_ROWS, MOST_MORSEL_ROWS);

@@ -1,4 +1,4 @@
-//! Decoding fragments. Trusts nothing.
+//! Decoding fragments. The decoder trusts no byte of its input.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::{
 };
 
 impl Fragment {
-    /// Decodes the fragment at the beginning of `bytes`, which may be any bytes. Only nested columns
-    /// and dictionaries are copied. The others keep `bytes`, so the match bits in it may change only
-    /// after the fragment is dropped. O(bytes): strings and offsets are checked.
+    /// Decodes the fragment at the beginning of `bytes`, which may be any bytes. Only nested
+    /// columns and dictionaries are copied. The other columns refer to `bytes`, so its match bits
+    /// may change only after the fragment is dropped. O(bytes): strings and offsets are checked.
     ///
     /// # Errors
     /// [`JoinError::Fragment`] or [`JoinError::Arrow`] if `bytes` is not a fragment of this format,
@@ -72,11 +72,11 @@ fn read_matched(heading: &Heading, bytes: &Buffer) -> Matched {
     matched
 }
 
-/// Reads where the partitions begin.
+/// Reads the starts of the partitions.
 fn read_starts(heading: &Heading, bytes: &Buffer) -> Result<Vec<u32>, JoinError> {
     let starts: Vec<u32> =
         bytes.slice_with_length(heading.start_bytes().start, heading.start_bytes().len()).typed_data().to_vec();
-    // Behind the partitions are the rows with null keys.
+    // The rows with null keys follow the partitions.
     let groups = heading.partitions as usize + 1;
     let ends = heading.first as usize + starts.len();
     let whole = starts.first() == Some(&0) && starts.last() == Some(&heading.rows) && starts.is_sorted();
