@@ -20,8 +20,8 @@ pub trait Launch {
         format!("host {host}")
     }
 
-    /// Returns the text by which all joins order the hosts that they enter, whatever the order in a
-    /// ring's file.
+    /// Returns a text by which hosts are sorted before a join enters them. All joins enter hosts in
+    /// this order, regardless of the order in a ring file.
     fn entry_key(&self, host: usize) -> String {
         let _ = host;
         String::new()

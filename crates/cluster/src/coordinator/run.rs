@@ -24,8 +24,8 @@ pub trait Observe {
         let _ = (host, progress);
     }
 
-    /// Called when the join has to wait for a host, behind `ahead` other joins. `name` is the name of
-    /// the host.
+    /// Called when the join has to wait for a host, behind `ahead` other joins. `name` is the name
+    /// of the host.
     fn queued(&self, name: &str, ahead: usize) {
         let _ = (name, ahead);
     }
@@ -47,14 +47,14 @@ struct Asked {
 }
 
 impl Cancel {
-    /// Ends the join when its hosts have ended and removed their files. A join that has not begun does
-    /// not begin.
+    /// Ends the join when its hosts have ended and removed their files. A join that has not begun
+    /// does not begin.
     pub fn cancel(&self) {
         self.ask(false);
     }
 
-    /// Ends the join at once. Hosts that are processes of this machine are killed; for other hosts it
-    /// does not wait.
+    /// Ends the join at once. Hosts that are processes of this machine are killed; for other hosts
+    /// it does not wait.
     pub fn cancel_at_once(&self) {
         self.ask(true);
     }
@@ -97,12 +97,12 @@ pub struct Summary {
     pub elapsed: Duration,
 }
 
-/// Runs a join as planned. On success the output folder holds all rows of the result. On an error it
-/// holds none.
+/// Runs a join as planned. On success the output folder holds all rows of the result. On an error
+/// it holds none.
 ///
 /// # Errors
-/// If the output folder cannot be used, a host fails ([`ClusterError::Host`] names it) or is busy, or
-/// the join is cancelled.
+/// If the output folder cannot be used, a host fails ([`ClusterError::Host`] names it) or is busy,
+/// or the join is cancelled.
 pub fn run(
     job: &JoinJob,
     planned: &Planned,
@@ -124,8 +124,8 @@ pub fn run(
     let waited = if job.options.wait.is_zero() { Duration::ZERO } else { asked.elapsed() };
     let done = entered.and_then(|()| join(&mut ring, job, planned, launch)).and_then(|(manifests, hosts)| {
         let manifest = collection.complete(settings(job, planned), &manifests)?;
-        // Hosts that end before the manifest is written remove their files: if this process is killed, no
-        // other one would.
+        // Hosts that end before the manifest is written remove their files. If this process is
+        // killed, no other process would remove them.
         ring.keep()?;
         Ok((manifest, hosts))
     });
@@ -159,7 +159,7 @@ fn settings(job: &JoinJob, planned: &Planned) -> Settings {
     settings.into_iter().chain(select).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Runs all steps on all hosts, once they are entered.
+/// Runs all steps on all hosts after they have been entered.
 fn join(
     ring: &mut Ring<'_>,
     job: &JoinJob,
@@ -220,8 +220,8 @@ fn task(job: &JoinJob, planned: &Planned, launch: &dyn Launch, host: usize, sess
     }
 }
 
-/// Returns a number that no other join has, so that hosts of different joins do not take each other
-/// for neighbours.
+/// Returns a number that is unique to the join, so that hosts of different joins do not connect to
+/// each other.
 fn session() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
