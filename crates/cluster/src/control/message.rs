@@ -223,7 +223,7 @@ pub(crate) enum Report {
     Queued {
         ahead: usize,
     },
-    /// The host takes no other join until this one ends.
+    /// The host accepts no other join until this one ends.
     Entered,
     /// Carries the host's number of rows of the stationary relation.
     Loaded {

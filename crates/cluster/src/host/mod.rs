@@ -96,7 +96,7 @@ pub(crate) fn serve_at(
     let done = host.run();
     log(host.id.get(), &done);
     drop(ended);
-    // It fails only if reports cannot be written, which the next line finds out, too.
+    // It fails only if reports cannot be written, which the next line detects, too.
     ticker.join().ok();
     if let Err(error) = done {
         // The coordinator may be gone.
