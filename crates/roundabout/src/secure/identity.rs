@@ -79,7 +79,7 @@ impl Identity {
         Ok(Self { member, trust: Arc::new(trust), certified: Arc::new(certified), provider })
     }
 
-    /// The member and its ring.
+    /// Returns the member and its ring.
     pub fn member(&self) -> &Member {
         &self.member
     }
