@@ -54,8 +54,8 @@ pub(crate) struct Met {
 
 impl Around {
     /// Runs one revolution for `part`: sends the prepared fragments, then those of the rows that
-    /// `probe` gives. At the end it outputs the rows without a partner's columns, matched or
-    /// unmatched, as the join type demands.
+    /// `probe` gives. At the end it outputs the rows that the join type emits alone, matched or
+    /// unmatched.
     pub(crate) fn turn(
         &self,
         host: &mut Host,

@@ -6,7 +6,7 @@ use std::{
 use super::*;
 
 /// A process that starts while a script is being written inherits the open file for a moment, and
-/// the script cannot run then. So the tests take turns.
+/// then the script cannot run. So the tests run one at a time.
 fn one_at_a_time() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
