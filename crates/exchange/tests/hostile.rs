@@ -62,7 +62,7 @@ fn a_consumer_that_finds_something_at_its_second_look_passes_the_news_on() {
         p.try_send(1).unwrap();
         let mut cx = Context::from_waker(&ring_me);
         loop {
-            match p.poll_ready(&mut cx, |_, _| panic!("nobody starves yet")) {
+            match p.poll_ready(&mut cx, |_, _| panic!("no consumer starves yet")) {
                 Poll::Ready(Ok(Admission::Yield)) => {}
                 Poll::Pending => break,
                 other => panic!("{other:?}"),
@@ -401,7 +401,7 @@ fn a_hand_over_that_fails_half_way_is_an_error_before_any_later_row() {
         while starves.poll_recv(&mut cx).is_ready() {}
         let ends = || while !matches!(p.poll_ready(&mut cx), Poll::Ready(Err(_))) {};
         assert_eq!(catch_unwind(AssertUnwindSafe(ends)).is_err(), panics);
-        assert!(reader.poll(), "{path:?}: the consumer was not told");
+        assert!(reader.poll(), "{path:?}: the consumer did not get the error");
         let keys = reader.keys.lock().unwrap();
         assert!(reader.failed.load(SeqCst));
         assert!([0, 2, 4, 6].starts_with(&keys), "{path:?}: {keys:?}");

@@ -22,7 +22,7 @@ impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         self.0.notify();
     }
-    /// A handle wakes itself, to check again after the others have run.
+    /// Called by a handle that wakes itself, to check again after the others have run.
     fn wake_by_ref(self: &Arc<Self>) {
         self.0.notify();
         thread::yield_now();
@@ -189,7 +189,7 @@ fn last_to_pass_frees() {
         });
         receive_some(&mut two, 1, &overflow);
         let one = first.join().unwrap();
-        assert!(producers[0].try_send(2).is_ok(), "nobody freed the slot");
+        assert!(producers[0].try_send(2).is_ok(), "no thread freed the slot");
         drop((one, two));
     });
 }
@@ -208,7 +208,7 @@ fn sweep_changes_hands() {
         });
         assert_eq!(receive_some(&mut two, 2, &overflow), [1, 2]);
         let one = first.join().unwrap();
-        assert!(producer.try_send(3).is_ok() && producer.try_send(4).is_ok(), "nobody freed the slots");
+        assert!(producer.try_send(3).is_ok() && producer.try_send(4).is_ok(), "no thread freed the slots");
         drop((one, two));
     });
 }
@@ -237,7 +237,7 @@ fn sweep_changes_hands_within_a_group() {
         });
         assert_eq!(receive_some(&mut three, 1, &overflow), [2]);
         let _consumers = (first.join().unwrap(), second.join().unwrap());
-        assert!(producer.try_send(3).is_ok() && producer.try_send(4).is_ok(), "nobody freed the slots");
+        assert!(producer.try_send(3).is_ok() && producer.try_send(4).is_ok(), "no thread freed the slots");
     });
 }
 
@@ -286,7 +286,7 @@ fn consumer_dropped() {
         send(&mut producers[0], 1, &overflow).unwrap();
         assert_eq!(receive_some(&mut one, 1, &overflow), [1]);
         leaver.join().unwrap();
-        assert!(producers[0].try_send(2).is_ok(), "nobody freed the slot");
+        assert!(producers[0].try_send(2).is_ok(), "no thread freed the slot");
         let leaver = thread::spawn(move || drop(one));
         let gone = send(&mut producers[0], 3, &overflow);
         assert!(matches!(gone, Err(ExchangeError::ConsumersGone)), "{gone:?}");

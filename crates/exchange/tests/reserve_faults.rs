@@ -228,7 +228,7 @@ fn a_spilled_backlog_holds_producers_back() {
     while ready(producer) {
         send(producer, 4 * sent..4 * sent + 4).unwrap();
         sent += 1;
-        assert!(sent < 100, "nobody reads, and yet the producer goes on");
+        assert!(sent < 100, "no consumer reads, but the producer continues");
     }
     for _ in 0..sent {
         assert!(matches!(consumers[0].recv_blocking(), Some(Ok(Delivery::Spilled(_)))));

@@ -64,7 +64,7 @@ fn poll_ready<T>(
 }
 
 fn ready<T>(producer: &mut RingProducer<T>, waker: &Waker) -> bool {
-    match poll_ready(producer, waker, |_, _| panic!("nobody starves")) {
+    match poll_ready(producer, waker, |_, _| panic!("no consumer starves")) {
         Poll::Ready(result) => {
             result.unwrap();
             true
@@ -239,7 +239,7 @@ impl Wake for Panics {
     }
 }
 
-/// A waker that panics.
+/// Returns a waker that panics.
 fn panics() -> Waker {
     Waker::from(Arc::new(Panics))
 }
@@ -283,7 +283,7 @@ fn a_stop_reaches_both_sides_though_a_waker_panics() {
     assert!(poll_ready(&mut producers[0], &waker, |_, _| Ok(())).is_pending());
     let stop = catch_unwind(AssertUnwindSafe(|| producers[1].stop(Arc::new(std::fmt::Error))));
     assert!(stop.is_err());
-    assert_eq!(bell.rings(), 1, "the producer that waits is not told");
+    assert_eq!(bell.rings(), 1, "the waiting producer is not woken");
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true))).unwrap()
 }
 
-/// A case of one key column of each side.
+/// Returns a case with one key column on each side.
 fn case(build: ArrayRef, probe: ArrayRef) -> Case {
     Case {
         build: batch(vec![("key", build)]),

@@ -94,8 +94,8 @@ fn holes_are_filled_when_the_last_writer_finishes() {
     }
 }
 
-/// Two writers of one partition. The second one fills a page and half of its claim on the next one.
-/// After that the first one fills many.
+/// Returns two writers of one partition. The second one has filled a page and half of its claim on
+/// the next one. After that the first one has filled many.
 fn beside_a_claim(order: PageOrder) -> (Writer<Keep>, Writer<Keep>, Keep, Pool) {
     let keep = Keep::default();
     let (mut writers, pool) = writers_to(keep.clone(), 1, 2, PayloadSize::Fixed(0), 64, order);

@@ -14,8 +14,8 @@ pub struct Progress {
     revolutions: AtomicU64,
     joined: AtomicU64,
     bytes: AtomicU64,
-    /// The nanoseconds waited. While the host waits, the highest bit is set, and the rest is the
-    /// time at which the host would have begun to wait if this wait were the only one.
+    /// The nanoseconds waited. While the host waits, the highest bit is set. The rest is then the
+    /// time at which the wait would have begun if it were the only one.
     waited: AtomicU64,
 }
 

@@ -101,7 +101,7 @@ pub enum Lane {
 #[non_exhaustive]
 pub enum WireError {
     /// The bytes come from another program.
-    #[error("it sent what is not a message of a roundabout; check that no other program uses this address")]
+    #[error("it sent something that is not a message of a roundabout; check that no other program uses this address")]
     Foreign,
     /// The other host speaks another version of the protocol.
     #[error(

@@ -65,7 +65,7 @@ fn unix(folder: &Path, hosts: usize) -> Vec<Address> {
         .collect()
 }
 
-/// One host of four starts later than `timeout`, but well within `connect_timeout`. The host
+/// Starts one host of four later than `timeout`, but well within `connect_timeout`. The host
 /// opposite it has both neighbours.
 fn late(addresses: Vec<Address>) {
     let run = |me: usize, address: Address| {

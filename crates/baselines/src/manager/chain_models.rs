@@ -81,8 +81,8 @@ fn model(body: impl Fn() + Send + Sync + 'static) {
     builder.check(body);
 }
 
-/// Two threads insert these numbers of tuples. Checks that every closed page was completed once,
-/// and that with the last page no tuple is missing.
+/// Inserts these numbers of tuples on two threads. Checks that every closed page was completed
+/// once, and that with the last page no tuple is missing.
 fn two_threads<F: Fn(Extent) -> (Extent, bool)>(tuples: [usize; 2], fit: fn(usize) -> F)
 where
     F: 'static,

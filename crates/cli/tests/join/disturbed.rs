@@ -95,7 +95,7 @@ impl Scene {
         assert!(!shared.iter().any(|name| name.contains("annulus")), "shared memory is left: {shared:?}");
     }
 
-    /// Also checks that nothing of a result is left.
+    /// Checks that nothing runs and that nothing of a result is left.
     #[track_caller]
     pub fn assert_nothing_left(&self) {
         self.assert_nothing_runs();
@@ -139,7 +139,7 @@ impl Ended {
     pub fn of(mut running: Running) -> Self {
         let disturbed = Instant::now();
         while !running.has_ended() {
-            assert!(disturbed.elapsed() < 3 * TIMEOUT + SLACK, "it goes on and on");
+            assert!(disturbed.elapsed() < 3 * TIMEOUT + SLACK, "it did not end in time");
             // A real delay: another process ends without a signal to this one.
             thread::sleep(Duration::from_millis(5));
         }

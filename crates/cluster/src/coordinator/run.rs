@@ -24,7 +24,7 @@ pub trait Observe {
         let _ = (host, progress);
     }
 
-    /// Called when the join has to wait for a host, behind `ahead` other joins. `name` is the name
+    /// Called when the join has to wait for a host, after `ahead` other joins. `name` is the name
     /// of the host.
     fn queued(&self, name: &str, ahead: usize) {
         let _ = (name, ahead);

@@ -104,7 +104,7 @@ impl Fragment {
     ) -> Result<Vec<Self>, JoinError> {
         format.keys().check_columns(batch)?;
         if format.keys().types().len() > 0 {
-            return Err(JoinError::Fragment { what: "its format has a key, so it must be clustered" });
+            return Err(JoinError::Fragment { what: "its format has a key, so its rows must be clustered" });
         }
         let rows = batch.num_rows();
         let number = u32::try_from(rows).map_err(|_| JoinError::TooManyRows { rows })?;

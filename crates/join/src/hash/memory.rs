@@ -119,7 +119,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this one's, and nobody holds an address beyond its life.
+        // SAFETY: the mapping is this one's, and no address outlives it.
         let _ = unsafe { munmap(self.address.as_ptr().cast(), self.bytes) };
     }
 }

@@ -52,7 +52,7 @@ impl BuildSide {
     /// of rows.
     pub fn mark(&self, fragment: &Fragment, morsel: &Morsel, build: &Matched) -> Result<(), JoinError> {
         if build.rows() != self.batch().num_rows() {
-            return Err(JoinError::Fragment { what: "the matches are of another build side" });
+            return Err(JoinError::Fragment { what: "the match bits belong to another build side" });
         }
         self.probe_morsel(fragment, morsel, Some(build), &mut Mark { build, probe: fragment.matched() }).map(drop)
     }
@@ -65,11 +65,11 @@ impl BuildSide {
         sink: &mut impl PairSink,
     ) -> Result<u64, JoinError> {
         if fragment.format().partitions() != self.partitions() {
-            return Err(JoinError::Fragment { what: "it is clustered into another number of partitions" });
+            return Err(JoinError::Fragment { what: "its number of partitions is not that of the build side" });
         }
         self.keys().check(fragment.format().keys())?;
         if morsel.rows.end as usize > fragment.batch().num_rows() {
-            return Err(JoinError::Fragment { what: "the morsel is of another one" });
+            return Err(JoinError::Fragment { what: "the morsel belongs to another fragment" });
         }
         let bytes = fragment.format().keys().key_bytes().map(|column| fragment.columns[column].as_binary());
         let mut pairs = Pairs::new(sink, self.key_bytes().zip(bytes), marked);
@@ -80,7 +80,7 @@ impl BuildSide {
             (KeyTables::Wide(tables), KeyValues::Wide(keys)) => {
                 self.probe_keys(tables, &keys, fragment, morsel, &mut pairs)?
             }
-            _ => return Err(JoinError::Fragment { what: "its keys have another width" }),
+            _ => return Err(JoinError::Fragment { what: "the width of its keys is not that of the build side" }),
         }
         pairs.flush()?;
         Ok(pairs.compared)

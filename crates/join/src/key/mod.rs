@@ -129,7 +129,7 @@ impl Keys {
             return Err(JoinError::KeyTypes { index, build: build.clone(), probe: probe.clone() });
         }
         if self.nulls_equal != probe.nulls_equal {
-            return Err(JoinError::Fragment { what: "one of them takes null keys as equal, and the other does not" });
+            return Err(JoinError::Fragment { what: "only one of the sides treats null keys as equal" });
         }
         Ok(())
     }
@@ -191,7 +191,7 @@ impl Keys {
     pub(crate) fn extend(&self, batch: &RecordBatch) -> Result<Keyed, JoinError> {
         self.check_columns(batch)?;
         if let Kind::Nothing = self.kind {
-            return Err(JoinError::Fragment { what: "it has no key to be clustered by" });
+            return Err(JoinError::Fragment { what: "it has no key to cluster by" });
         }
         let keys: Vec<ArrayRef> = self.columns.iter().map(|&column| Arc::clone(batch.column(column))).collect();
         let mut columns = batch.columns().to_vec();

@@ -194,7 +194,7 @@ impl MergeJoin {
             return Err(JoinError::Fragment { what: "it has more than 4294967295 rows" });
         }
         let batch = with_schema(&self.probe.schema, batch)
-            .map_err(|_| JoinError::Fragment { what: "it has other columns than the probe side" })?;
+            .map_err(|_| JoinError::Fragment { what: "its columns are not those of the probe side" })?;
         let keys = self.keys(&self.probe, std::slice::from_ref(&batch), 1)?;
         Ok(MergeFragment { batch, keys })
     }

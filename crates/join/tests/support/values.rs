@@ -77,7 +77,7 @@ impl Kind {
         matches!(self, Self::Float32 | Self::Float64)
     }
 
-    /// The least and the greatest value of an integer kind.
+    /// Returns the least and the greatest value of an integer kind.
     fn limits(self) -> (i128, i128) {
         match self {
             Self::Int8 => (i8::MIN.into(), i8::MAX.into()),

@@ -170,7 +170,7 @@ impl<'a> Run<'a> {
 pub unsafe fn run(page: NonNull<u8>, shape: &PageShape, at: Extent, run: &Run<'_>) {
     debug_assert!(shape.fits(at.tuples + run.keys.len(), at.bytes + run.data.len()));
     let end = shape.page_bytes() - at.bytes;
-    // SAFETY: the caller promises room for the slots behind `at.tuples` others.
+    // SAFETY: the caller promises room for the slots after `at.tuples` others.
     let slots = unsafe { page.add(HEADER_BYTES + at.tuples * shape.slot_bytes()) };
     match (shape.layout(), run.sizes) {
         (PageLayout::Compact, _) => {

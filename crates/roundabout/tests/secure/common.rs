@@ -123,7 +123,7 @@ pub fn meet(near: &Identity, expected: &str, far: &Identity) -> Outcome {
     handshake(near, expected, |socket| accept_within(socket, far, LONG))
 }
 
-/// The same, but `far` accepts submitters.
+/// Does the same, but `far` accepts submitters.
 pub fn order(near: &Identity, expected: &str, far: &Identity) -> Outcome {
     handshake(near, expected, |socket| accept_submitter(socket, far, LONG))
 }

@@ -29,7 +29,7 @@ impl Fragment {
         }
         let heading = Heading::read(&bytes)?;
         if heading.partitions as usize != format.partitions.count() {
-            return Err(JoinError::Fragment { what: "it is clustered into another number of partitions" });
+            return Err(JoinError::Fragment { what: "its number of partitions is not that of its format" });
         }
         let rows = heading.rows as usize;
         let starts = read_starts(&heading, &bytes)?;
@@ -81,7 +81,7 @@ fn read_starts(heading: &Heading, bytes: &Buffer) -> Result<Vec<u32>, JoinError>
     let ends = heading.first as usize + starts.len();
     let whole = starts.first() == Some(&0) && starts.last() == Some(&heading.rows) && starts.is_sorted();
     if starts.len() < 2 || ends > groups + 1 || !whole {
-        return Err(JoinError::Fragment { what: "its partitions are not where its rows are" });
+        return Err(JoinError::Fragment { what: "the starts of its partitions do not match its rows" });
     }
     Ok(starts)
 }
@@ -89,14 +89,14 @@ fn read_starts(heading: &Heading, bytes: &Buffer) -> Result<Vec<u32>, JoinError>
 /// Returns all buffers, without copying them.
 fn read_buffers(heading: &Heading, bytes: &Buffer, expected: usize) -> Result<Vec<Buffer>, JoinError> {
     if heading.buffers as usize != expected {
-        return Err(JoinError::Fragment { what: "it has other columns" });
+        return Err(JoinError::Fragment { what: "its columns are not those of its format" });
     }
     let places = heading.buffer_bytes();
     let places = bytes.slice_with_length(places.start, places.len());
     let buffer = |&[at, len]: &[u64; 2]| {
         let within = at.checked_add(len).is_some_and(|end| end <= heading.bytes) && at.is_multiple_of(ALIGN as u64);
         if !within {
-            return Err(JoinError::Fragment { what: "a column lies outside of it" });
+            return Err(JoinError::Fragment { what: "a column lies outside its bytes" });
         }
         Ok(bytes.slice_with_length(at as usize, len as usize))
     };
@@ -111,7 +111,7 @@ fn read_column(
 ) -> Result<ArrayData, JoinError> {
     let buffers: Vec<Buffer> = buffers.take(kind.buffers()).collect();
     let [validity, values @ ..] = &buffers[..] else {
-        return Err(JoinError::Fragment { what: "it has other columns" });
+        return Err(JoinError::Fragment { what: "its columns are not those of its format" });
     };
     let bytes = match kind {
         Kind::Fixed(width) => rows.checked_mul(width),

@@ -98,7 +98,7 @@ impl Shell {
         Ok(())
     }
 
-    /// The names of tables and their columns.
+    /// Returns the names of tables and their columns.
     async fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         let catalogs = Arc::clone(self.ctx.state().catalog_list());
