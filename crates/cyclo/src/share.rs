@@ -80,8 +80,8 @@ impl<'a> Supply<'a> {
     /// freed. A part may have no rows.
     ///
     /// If the join outputs unmatched rows of the probe side, or only rows of that side, a host
-    /// keeps one bit for each row of its successor's fragments between revolutions, and outputs
-    /// these rows in the last one.
+    /// keeps one bit for each row of its successor's fragments between revolutions. It outputs
+    /// these rows in the last revolution.
     pub fn with_parts(
         self,
         parts: NonZeroUsize,

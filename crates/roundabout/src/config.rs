@@ -20,7 +20,7 @@ use crate::{
 #[non_exhaustive]
 pub struct RingConfig {
     /// The largest size of a fragment in bytes: 4 KiB to 1 GiB, 1 MiB by default. The Data
-    /// Roundabout's paper takes 1 MiB, and its links are saturated from 4 KiB on (section III-C).
+    /// Roundabout paper uses 1 MiB, and its links are saturated from 4 KiB on (section III-C).
     pub fragment_bytes: u32,
     /// The number of buffers for fragments from the predecessor: at least 2, 12 by default. At any
     /// time one is being received, one joined and one sent; the others absorb variations in speed.

@@ -61,7 +61,7 @@ pub struct HostProcess {
     pub handle: Box<dyn HostHandle>,
 }
 
-/// Ends a host.
+/// The handle of a host's process or connections, which ends the host.
 pub trait HostHandle: Send {
     /// Waits for the host to end, and kills it first if `kill` is set. Returns how it ended, unless
     /// it ended normally.

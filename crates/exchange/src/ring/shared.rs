@@ -200,6 +200,7 @@ impl<T> Shared<T> {
 }
 
 /// The sweep while it is held.
+///
 /// Wakers are called after it was handed on, so a waker that panics does not keep it. If the drop
 /// of a value panics, the sweep continues during the unwinding. Values that were taken out are not
 /// put back, so nothing is dropped twice. If another drop panics then, the process aborts, as it

@@ -59,7 +59,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the region owns the mapping, and its user holds no address beyond the region's life.
+        // SAFETY: the region owns the mapping, and its user keeps no address after the region is dropped.
         let _ = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapped) };
     }
 }

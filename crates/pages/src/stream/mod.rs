@@ -245,6 +245,7 @@ impl PageStream {
     /// Waits for the next page and returns it. `None` if all writers have finished and every page
     /// was taken.
     ///
+    /// # Errors
     /// [`PagesError::Failed`] if a writer was dropped or had an error, after the earlier pages were
     /// taken.
     pub fn next(&self) -> Result<Option<StreamedPage>, PagesError> {

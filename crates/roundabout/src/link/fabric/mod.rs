@@ -122,6 +122,7 @@ impl Fabric {
 
     /// Starts the threads that serve `connections` and the fabric.
     ///
+    /// # Errors
     /// If a neighbour does not send a usable endpoint, if fragments are to be sealed over
     /// unencrypted connections, or if threads cannot be started.
     pub fn start<S: Carrier>(
