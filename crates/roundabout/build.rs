@@ -1,4 +1,4 @@
-//! Compiles what the feature `ofi` needs in C, and finds libfabric.
+//! Compiles the C code that the feature `ofi` needs, and finds libfabric.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -2,7 +2,7 @@
 //! paper on streaming shuffles. Annulus's own partitioner runs beside them under the same trait.
 //!
 //! A [`partitioner`] decides how tuples reach their partition's pages. A page manager (`manager`)
-//! decides which thread may write where. The [`generator`] makes tuples of which every byte can be
+//! decides which thread may write where. The [`generator`] makes tuples whose every byte can be
 //! checked.
 #![warn(missing_docs)]
 

@@ -11,7 +11,7 @@ pub trait TupleSource: Sync {
 
 /// One thread's share of a source.
 pub trait TupleReader: Send {
-    /// Fills `batch` with the next tuples, in place of its content. Returns false if there are none
+    /// Fills `batch` with the next tuples, and replaces its content. Returns false if no tuples are
     /// left.
     fn fill(&mut self, batch: &mut TupleBatch) -> bool;
 }

@@ -1,6 +1,6 @@
-//! One suite for every partitioner: whatever the shape, the threads and the tuples, each tuple
-//! comes out once, whole, in its place, on full pages; and whatever fails, all threads end and all
-//! pages come back.
+//! One suite for every partitioner. For any shape, number of threads and tuples, each tuple comes
+//! out once, whole, in its place, on full pages. If anything fails, all threads end and all pages
+//! are given back.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -22,7 +22,7 @@ use annulus_pages::{
 use annulus_rows::partition::Modulo;
 use proptest::prelude::*;
 
-/// Every partitioner, and where it may put tuples.
+/// Returns every partitioner, and where it may put tuples.
 fn variants(page_bytes: usize, pages: usize) -> Vec<(Box<dyn Partitioner>, Placement)> {
     let pool = Pool::new(page_bytes, pages * page_bytes).unwrap();
     let ours: Box<dyn Partitioner> = Box::new(Ranges { pool, stores: Stores::PastCache });
@@ -88,7 +88,8 @@ fn case() -> impl Strategy<Value = Case> {
         |((tuples, seed, keys, payload, batch_tuples), (partitions, threads, page, compact, buffer_bytes))| {
             let compact = compact && matches!(payload, Payload::Fixed(_));
             let layout = if compact { PageLayout::Compact } else { PageLayout::Slotted };
-            // Few tuples on few pages, else most would have but one page a partition.
+            // Fewer tuples if payloads are large. With few tuples in all cases, most partitions
+            // would have only one page.
             let tuples = if matches!(payload, Payload::UpTo(1000..)) { tuples / 20 } else { tuples };
             let page_bytes = page * (4 << 10);
             Case { tuples, seed, keys, payload, batch_tuples, partitions, threads, page_bytes, layout, buffer_bytes }
@@ -96,7 +97,7 @@ fn case() -> impl Strategy<Value = Case> {
     )
 }
 
-/// A heap that gives out so many pages, recycled or not, and no more.
+/// A heap with a limit on the number of pages that it ever gives out, recycled or not.
 struct Limited {
     heap: Heap,
     taken: AtomicUsize,
@@ -108,7 +109,7 @@ impl Limited {
         Self { heap: Heap::new(page_bytes), taken: AtomicUsize::new(0), limit }
     }
 
-    /// Pages that have not come back.
+    /// Returns the number of pages that have not come back.
     fn out(&self) -> usize {
         self.heap.take_peak();
         self.heap.take_peak()
@@ -132,7 +133,7 @@ impl PageMemory for Limited {
     }
 }
 
-/// Memory whose blocks are smaller than it says, but for the first `honest` ones.
+/// Memory whose blocks, except for the first `honest` ones, are smaller than it reports.
 struct Deceitful {
     honest: usize,
     taken: AtomicUsize,
@@ -163,7 +164,7 @@ const PLENTY: usize = 20_000;
 
 const FAULT: &str = "the source is faulty";
 
-/// A source that panics when it is read once more after so many batches.
+/// A source that panics when it is read again after a number of batches.
 struct Faulty<'a> {
     source: &'a Generator,
     fills: AtomicUsize,
@@ -184,7 +185,7 @@ struct FaultyReader<'a> {
 impl TupleReader for FaultyReader<'_> {
     fn fill(&mut self, batch: &mut TupleBatch) -> bool {
         if self.faulty.fills.fetch_add(1, Relaxed) == self.faulty.after {
-            // Not `panic!`, so that the tests' output is not full of it.
+            // Not `panic!`, to keep the tests' output readable.
             resume_unwind(Box::new(FAULT));
         }
         self.reader.fill(batch)
@@ -198,7 +199,7 @@ proptest! {
     fn every_tuple_comes_out_once_whole_and_in_its_place(case in case()) {
         let generator = case.generator();
         for (variant, placement) in variants(case.page_bytes, PLENTY) {
-            // Twice: what a variant keeps must not change what it does.
+            // Twice: memory that a variant keeps must not change its result.
             for _ in 0..2 {
                 let (memory, source) = (Limited::new(case.page_bytes, usize::MAX), generator.again());
                 let shuffled = variant.shuffle(&case.job(&memory, &source));
@@ -222,8 +223,8 @@ proptest! {
             let limit = (memory.taken.load(Relaxed) as f64 * left) as usize;
             let (memory, source) = (Limited::new(case.page_bytes, limit), generator.again());
             match variant.shuffle(&case.job(&memory, &source)) {
-                // The number of pages that a variant takes depends on its threads' timing, but it is not below that
-                // of the pages that it fills.
+                // The number of pages that a variant takes depends on its threads' timing, but it
+                // is not below the number of pages that it fills.
                 Ok(shuffled) => {
                     let fixed = matches!(case.payload, Payload::Fixed(_)) && placement == Placement::ByKey;
                     prop_assert!(!fixed || limit >= used, "{} made pages of nothing", variant.name());
@@ -249,7 +250,7 @@ proptest! {
         };
         let plenty = pool(PLENTY);
         prop_assert_eq!(run(&plenty), Ok(Ok(())));
-        // Fewer than there are partitions are refused.
+        // A limit below the number of partitions is refused.
         let most = plenty.take_peak();
         let limit = case.partitions + (most.saturating_sub(case.partitions) as f64 * left) as usize;
         let limited = pool(limit);
@@ -330,7 +331,8 @@ fn blocks_smaller_than_the_memory_says_are_refused() {
         let source = case.generator();
         let from_heap = |variant: &(Box<dyn Partitioner>, Placement)| variant.0.name() != "Ranges";
         for (variant, _) in variants(case.page_bytes, PLENTY).into_iter().filter(from_heap) {
-            // The block that is too small is one of the first, or one that is taken while pages are written.
+            // The block that is too small is one of the first, or one that is taken while pages are
+            // written.
             for honest in [0, 8, 12] {
                 let (large, small) = (Heap::new(16 << 10), Heap::new(4 << 10));
                 let memory = Deceitful { honest, taken: AtomicUsize::new(0), large, small };

@@ -1,8 +1,8 @@
 //! The benchmarks of the `annulus` command: the shuffle onto pages, the roundabout, joins around a
 //! ring, the figures of papers ([`reproduce`]), and the repartition of DataFusion plans.
 //!
-//! Only the last needs DataFusion, which only the feature `datafusion` builds. Without it, this
-//! crate's own binary builds in seconds after a change.
+//! Only the last one needs DataFusion, and only the feature `datafusion` builds it. Without the
+//! feature, this crate's own binary builds in seconds after a change.
 #![warn(missing_docs)]
 
 pub mod join;

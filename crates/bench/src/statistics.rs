@@ -5,7 +5,7 @@
 pub const SHORTEST_S: f64 = 1e-3;
 
 /// Returns the value below which `share` of the sorted values lie, with linear interpolation
-/// between neighbours; 0 for no values.
+/// between neighbours; 0 without values.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
     let position = share * last as f64;
@@ -13,7 +13,7 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     low + (high - low) * position.fract()
 }
 
-/// Returns the median; 0 for no values.
+/// Returns the median; 0 without values.
 pub fn median(values: &[f64]) -> f64 {
     quantile(&sorted(values), 0.5)
 }

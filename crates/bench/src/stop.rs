@@ -7,7 +7,7 @@ use annulus_baselines::{
 use annulus_pages::TupleBatch;
 use annulus_terminal::Stop;
 
-/// A generator that has no more tuples once `stop` is set.
+/// A generator that has no more tuples after `stop` is set.
 pub(crate) struct Stoppable<'a> {
     pub(crate) generator: &'a Generator,
     pub(crate) stop: &'a Stop,

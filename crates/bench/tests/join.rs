@@ -14,7 +14,7 @@ fn bench(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_annulus-bench")).args(["bench", "join"]).args(args).output().unwrap()
 }
 
-/// Its lines, one for each number of hosts.
+/// Runs the benchmark, and returns its lines, one for each number of hosts.
 fn lines(args: &[&str]) -> Vec<Value> {
     let out = bench(&[&["--rounds", "1", "--element", "16K", "--json"], args].concat());
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -36,7 +36,8 @@ fn rings_of_any_size_give_the_same_answer() {
     }
 }
 
-/// Results that do not depend on the machine are the same all at once and one at a time.
+/// Results that do not depend on the machine are the same if hosts run all at once or one at a
+/// time.
 #[test]
 fn hosts_do_the_same_one_at_a_time() {
     let args = ["--rows", "20k", "--zipf", "0.9", "--hosts", "1,4"];
@@ -49,7 +50,7 @@ fn hosts_do_the_same_one_at_a_time() {
         assert!(alone.get("cpu_load").is_none());
     }
     let [one, four] = &alone[..] else { panic!("two lines") };
-    // Every host sees all rows, and compares about its share of the pairs.
+    // Every host probes all rows, and compares about its share of the pairs.
     assert_eq!((number(one, "host_probed"), number(four, "host_probed")), (20_000, 20_000));
     let (pairs, share) = (number(one, "host_compared"), number(four, "host_compared"));
     assert!(pairs >= number(one, "matches") && (pairs / 5..pairs / 3).contains(&share), "{share} of {pairs}");
@@ -89,7 +90,7 @@ fn saved_tables_are_those_that_are_joined() {
     assert_eq!((rows("left.arrow"), rows("right.arrow")), (70_000, 70_000));
 }
 
-/// Three processes find each other, and their parts of the result are the whole.
+/// Three processes connect to each other, and their parts of the result add up to the whole.
 #[test]
 fn hosts_may_be_processes() {
     // The system does not soon give these ports to another process.

@@ -46,7 +46,7 @@ fn start(folder: &Path, arguments: &[&str]) -> Output {
     command.current_dir(folder).args(arguments).output().expect("it starts")
 }
 
-/// The standard output and the standard error of a run that must end with `code`.
+/// Returns the standard output and the standard error of a run that must end with `code`.
 #[track_caller]
 fn ends(code: i32, folder: &Path, arguments: &[&str]) -> (String, String) {
     let output = start(folder, arguments);
@@ -77,7 +77,7 @@ fn every_variant_is_a_line_with_all_columns() {
         for name in ["mtuples_per_s", "shuffle_s", "total_s", "limit_share", "peak_mb"] {
             assert!(line[name].as_f64() > Some(0.0), "{name}: {line}");
         }
-        // Full pages at least; 8 bytes of a slot are not the tuple's.
+        // Full pages at least; a slot has 8 bytes besides the tuple's key.
         let least =
             line["tuples"].as_f64().unwrap() * (line["tuple_bytes"].as_f64().unwrap() + 8.0) / f64::from(1 << 20);
         assert!(line["peak_mb"].as_f64().unwrap() + 0.1 >= least, "{line}");

@@ -21,11 +21,11 @@ const FIELDS: [&str; 14] = [
     "memcpy_share",
     "peak_mb",
 ];
-/// Forces rows onto the disk. Stock's operator can hang there, which must not take long.
+/// Forces rows onto the disk. Stock's operator can hang then, so the timeout is short.
 const SMALL_MEMORY: [&str; 4] = ["--memory-limit", "200K", "--timeout", "20"];
 const SLOW_FIELDS: [&str; 4] = ["consumers", "stock_peak_mb", "spilled_mb", "stock_spilled_mb"];
 
-/// The standard output and the standard error of a run that must end with `code`.
+/// Returns the standard output and the standard error of a run that must end with `code`.
 #[track_caller]
 fn ends(code: i32, folder: &Path, more: &[&str]) -> (String, String) {
     let fixed = ["bench", "repartition", "--scale", "0.01", "--rounds", "1", "--threads", "2"];

@@ -28,7 +28,7 @@ fn every_way_is_checked_and_measured() {
     assert!(lines.iter().all(|line| line["too_short"].is_boolean()), "{lines:?}");
 }
 
-/// Whatever `--bytes` says, more elements flow than fit in the buffers of both hosts.
+/// Whatever the value of `--bytes`, more elements are sent than fit in the buffers of both hosts.
 #[test]
 fn few_bytes_are_more_than_the_buffers_hold() {
     let out = bench(&["--elements", "64K", "--bytes", "64K", "--rounds", "1", "--ways", "tls", "--json"]);

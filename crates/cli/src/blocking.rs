@@ -8,7 +8,7 @@ use tokio::task::spawn_blocking;
 
 use crate::{interrupt::until_interrupted, outcome::Outcome};
 
-/// Runs `work` on its own thread. On a signal, `work` is told to stop and removes its unfinished
+/// Runs `work` on its own thread. On a signal it cancels `work`, which removes its unfinished
 /// files.
 pub async fn run(work: impl FnOnce(&Stop) -> Result<()> + Send + 'static) -> Result<Outcome> {
     let stop = Arc::new(Stop::default());

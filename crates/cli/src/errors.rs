@@ -74,7 +74,7 @@ fn with_flags(text: &str, command: &Command) -> String {
     flagged
 }
 
-/// Whether `command` or one of its subcommands has the long option `flag`.
+/// Returns whether `command` or one of its subcommands has the long option `flag`.
 fn has_flag(command: &Command, flag: &str) -> bool {
     command.get_arguments().any(|argument| argument.get_long() == Some(flag))
         || command.get_subcommands().any(|command| has_flag(command, flag))

@@ -1,4 +1,4 @@
-//! Formats of the files that commands write.
+//! The formats of the files that commands write.
 
 use annulus_dataset::OutputFormat;
 use clap::ValueEnum;

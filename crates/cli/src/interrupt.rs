@@ -1,7 +1,7 @@
 //! Ctrl-C, SIGTERM and SIGHUP.
 //!
-//! A separate thread listens: a query may keep all threads of the main runtime busy, and a signal
-//! must end it even then.
+//! A separate thread listens, because a query may keep all threads of the main runtime busy. A
+//! signal must end it even then.
 
 use std::{future::Future, io, thread};
 
@@ -17,7 +17,7 @@ use crate::outcome::Outcome;
 const INTERRUPT: u8 = 2;
 #[cfg(unix)]
 const TERMINATE: u8 = 15;
-/// The terminal was closed.
+/// The signal of a closed terminal.
 #[cfg(unix)]
 const HANG_UP: u8 = 1;
 
@@ -70,7 +70,7 @@ pub async fn until_interrupted(work: impl Future<Output = Result<Outcome>>) -> R
     }
 }
 
-/// Starts a thread that sends the numbers of signals. Once this returns, signals no longer end the
+/// Starts a thread that sends the numbers of signals. After this returns, signals no longer end the
 /// process.
 #[cfg(unix)]
 fn forward(runtime: Runtime, sender: UnboundedSender<u8>, terminate: bool) -> io::Result<()> {

@@ -26,7 +26,8 @@ use crate::{cli::Args, outcome::Outcome};
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn main() -> ExitCode {
-    // Libfabric installs handlers of its own, unless this comes first.
+    // Resets the signal handlers that libfabric's libraries installed when they were loaded. Must
+    // come before this program sets its own.
     #[cfg(feature = "ofi")]
     annulus_roundabout::fabric::leave_signals();
     let args = match cli::parse(env::args_os()) {

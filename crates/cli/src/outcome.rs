@@ -6,6 +6,6 @@ pub enum Outcome {
     Done,
     /// An answer differs from that of stock DataFusion, or a file from its manifest.
     Differs,
-    /// Ended by the signal with this number.
+    /// The command was ended by the signal with this number.
     Interrupted(u8),
 }

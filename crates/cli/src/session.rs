@@ -39,7 +39,7 @@ pub struct Limits {
     pub memory_bytes: Option<usize>,
 }
 
-/// Number of memory consumers listed in an error about exhausted memory.
+/// The number of memory consumers listed in an error about exhausted memory.
 const LISTED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
 /// Returns a new session with its own runtime, which spills to the folder `spill`. `stores`
@@ -54,7 +54,7 @@ pub fn open(
     if let Some(partitions) = limits.target_partitions {
         config = config.with_target_partitions(partitions);
     }
-    // A folder means all files below it, also those in the folders of hosts.
+    // A folder means all files below it, including those in the folders of hosts.
     config.options_mut().execution.listing_table_ignore_subdirectory = false;
     let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![spill.to_owned()]));
     let mut runtime = RuntimeEnvBuilder::new().with_disk_manager_builder(disk);
@@ -74,7 +74,7 @@ pub fn open(
     Ok(SessionContext::new_with_state(state.build()))
 }
 
-/// Sets options with the SQL statement `SET`, which knows those of the runtime and of Annulus, too.
+/// Sets options with the SQL statement `SET`, which also knows those of the runtime and of Annulus.
 pub async fn set_options(ctx: &SessionContext, settings: &[(String, String)]) -> Result<()> {
     for (key, value) in settings {
         let statement = format!("SET {key} = '{}'", value.replace('\'', "''"));

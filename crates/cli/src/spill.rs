@@ -1,4 +1,4 @@
-//! The folder for spill files. If a process is killed, the next one removes its folder.
+//! The folder for spill files. If a process is killed, a later one removes its folder.
 
 use std::{
     fs::{self, File},
@@ -41,7 +41,7 @@ impl SpillFolder {
 fn make(temporary: &Path) -> io::Result<SpillFolder> {
     loop {
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(temporary)?;
-        // Until the folder is locked, another process may take it for an abandoned one.
+        // Until the folder is locked, another process may consider it abandoned.
         match lock(folder.path()) {
             Ok(lock) => {
                 let files = folder.path().join("files");
@@ -63,8 +63,8 @@ fn lock(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Removes the other folders of this user that no process has locked. A folder that cannot be
-/// removed stays.
+/// Removes the other folders of this user that no process has locked. Ignores folders that cannot
+/// be removed.
 fn sweep(temporary: &Path, own: &Path) {
     let Ok(entries) = fs::read_dir(temporary) else { return };
     for folder in entries.flatten().map(|entry| entry.path()) {

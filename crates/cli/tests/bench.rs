@@ -1,4 +1,4 @@
-//! `annulus bench repartition` as a process. What it measures is tested in `annulus-bench`.
+//! `annulus bench repartition` as a process. Its measurements are tested in `annulus-bench`.
 
 mod support;
 
@@ -12,7 +12,7 @@ const SMALL: [&str; 10] = [
     "--rounds=1",
     "--threads=2",
     "--shapes=2x2",
-    // Forces rows onto the disk. Stock's operator can hang there, which must not take long.
+    // Forces rows onto the disk. Stock's operator can hang then, so the timeout is short.
     "--memory-limit=200K",
     "--timeout=20",
     "--consumers=unpolled",

@@ -1,4 +1,4 @@
-//! All commands read the same inputs alike: the same columns, types and rows.
+//! All commands read the same columns, types and rows from the same inputs.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 
 use support::{Annulus, names};
 
-/// A folder with `files`, whose names may have folders.
+/// Creates a folder with `files`, whose names may contain folders.
 fn folder_of(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in files {
@@ -17,7 +17,7 @@ fn folder_of(files: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
-/// The rows that a query prints, sorted, behind their header.
+/// Returns the rows that a query prints, sorted, after their header.
 fn printed(folder: &Path, table: &str, options: &[&str]) -> Vec<String> {
     let query = "SELECT * FROM t";
     let table = format!("t={table}");
@@ -31,17 +31,17 @@ fn lines(text: &str) -> Vec<String> {
     lines
 }
 
-/// The columns of a table and their types.
+/// Returns the columns of a table and their types.
 fn columns(folder: &Path, from: &str, options: &[&str]) -> Vec<String> {
     let query = format!("DESCRIBE SELECT * FROM {from}");
     let arguments = ["sql", &query, "--format", "csv"].into_iter().chain(options.iter().copied());
     let described = Annulus::new(arguments).at(folder).succeeds().stdout;
-    // How a text lies in memory is no other type.
+    // Views and other strings are the same SQL type.
     described.lines().map(|line| line.replace("Utf8View", "Utf8")).collect()
 }
 
-/// `input` has these columns and rows in sql, also by its path, and what partition and join write
-/// of it has them, too.
+/// Checks that `input` has these columns and rows in sql, also when named by its path. Also checks
+/// that partition and join write the same columns and rows.
 fn check(folder: &Path, input: &str, key: &str, options: &[&str], header: &str, rows: &[&str]) {
     let expected: Vec<String> = [header].iter().chain(rows).map(|line| (*line).to_owned()).collect();
     assert_eq!(printed(folder, input, options), expected, "sql: {input}");

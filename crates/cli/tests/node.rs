@@ -52,7 +52,7 @@ fn what_cannot_be_done_says_why() {
     assert!(error(&node(folder.path(), &["add-submitter", "alpha"])).contains("exists already"));
 }
 
-/// A sample is there to be pasted, so that no line of it may be wrapped.
+/// The sample is meant to be pasted, so none of its lines may be wrapped.
 #[test]
 fn the_sample_in_the_help_is_a_ring_file() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `annulus bench pages` and `annulus reproduce` as processes. What they measure is tested in
+//! `annulus bench pages` and `annulus reproduce` as processes. Their measurements are tested in
 //! `annulus-bench`.
 
 mod support;
@@ -52,7 +52,7 @@ fn an_interrupt_ends_it_and_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let endless = SMALL.iter().chain(&["--rounds=65536"]);
     let mut running = Annulus::new(endless).at(folder.path()).temp(folder.path()).start();
-    // The unfinished file: by then signals are listened to.
+    // When the unfinished file exists, the command handles signals.
     running.wait_until(|| support::names(folder.path()).iter().any(|name| name.starts_with(".annulus-")));
     running.signal("INT");
     assert_eq!(running.exit_code(), Some(130));

@@ -1,4 +1,4 @@
-//! `annulus partition`: where rows go, by every option that decides it, and other ways in and out.
+//! `annulus partition`: the options that decide where rows go, and other inputs and formats.
 
 mod support;
 
@@ -11,8 +11,8 @@ use arrow::{
 use serde_json::Value;
 use support::{Annulus, names};
 
-/// A folder with `rows.parquet`: `id` from 0 to 1999, `site`, of which every second row has `big`,
-/// and `day`.
+/// Creates a folder with `rows.parquet`: `id` from 0 to 1999, `site`, which is `big` in every
+/// second row, and `day`.
 fn inputs() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let query = "COPY (SELECT value AS id, CASE WHEN value % 2 = 0 THEN 'big' ELSE 'site ' || value END AS site,
@@ -21,7 +21,7 @@ fn inputs() -> tempfile::TempDir {
     folder
 }
 
-/// Runs it with `--output parts`, and returns the report and the manifest.
+/// Runs the command with `--output parts`, and returns the report and the manifest.
 fn partition(folder: &Path, arguments: &[&str]) -> (Value, Value) {
     let fixed = ["partition", "--output", "parts", "--overwrite", "--json"];
     let done = Annulus::new(fixed.iter().chain(arguments)).at(folder).succeeds();
@@ -29,13 +29,13 @@ fn partition(folder: &Path, arguments: &[&str]) -> (Value, Value) {
     (serde_json::from_str(&done.stdout).expect("JSON"), serde_json::from_str(&manifest).expect("JSON"))
 }
 
-/// The rows of each partition by the manifest.
+/// Returns the rows of each partition according to the manifest.
 fn rows(manifest: &Value) -> Vec<u64> {
     let partitions = manifest["partitions"].as_array().expect("partitions");
     partitions.iter().map(|partition| partition["rows"].as_u64().expect("a number")).collect()
 }
 
-/// The result of a query as CSV, without the header.
+/// Returns the result of a query as CSV, without the header.
 fn query(folder: &Path, text: &str) -> String {
     let done = Annulus::new(["sql", text, "--format", "csv"]).at(folder).succeeds();
     done.stdout.split_once('\n').expect("a header").1.trim_end().to_owned()
@@ -91,7 +91,7 @@ fn by_turns_partitions_are_equal_and_no_key_is_hot() {
     let (report, manifest) = partition(folder.path(), &["rows.parquet", "--into", "5", "--round-robin"]);
     let rows = rows(&manifest);
     assert_eq!(rows.iter().sum::<u64>(), 2000);
-    // Each unit may give a partition one row more.
+    // Each unit may give a partition one more row.
     assert!(rows.iter().all(|&rows| (395..=405).contains(&rows)), "{rows:?}");
     assert_eq!(report["hot_keys"], Value::Array(vec![]));
     let split = ["partition", "rows.parquet", "--into", "5", "-o", "other", "--round-robin", "--split-hot-keys"];
@@ -172,7 +172,8 @@ fn hot_keys_are_told_and_spread() {
     let elsewhere = format!("SELECT count(*) FROM 'parts/part-{partition_of_hot:05}.parquet' WHERE site = 'big'");
     assert_eq!(query(folder.path(), &elsewhere), "0");
 
-    // Without a number there are as many as fill average partitions: 1000 rows are two of 500.
+    // Without a number of files there are enough to make each as large as an average partition:
+    // 1000 rows are two of 500.
     let (report, _) = partition(folder.path(), &[&by[..], &["--split-hot-keys"]].concat());
     assert_eq!(report["hot_keys"][0]["files"].as_u64(), Some(2));
     let resumed = ["partition", "--output", "parts", "--resume", "rows.parquet", "--by", "site", "--into", "4"];

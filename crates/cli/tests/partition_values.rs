@@ -7,8 +7,8 @@ use std::path::Path;
 use serde_json::Value;
 use support::{Annulus, names};
 
-/// A folder with `rows.parquet`: `id` from 0 to 999, `day` from 0 to 9, and `site`, which is null
-/// in every fifth row.
+/// Creates a folder with `rows.parquet`: `id` from 0 to 999, `day` from 0 to 9, and `site`, which
+/// is null in every fifth row.
 fn inputs() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let query =
@@ -18,7 +18,7 @@ fn inputs() -> tempfile::TempDir {
     folder
 }
 
-/// The result of a query as CSV, without the header.
+/// Returns the result of a query as CSV, without the header.
 fn query(folder: &Path, text: &str) -> String {
     let done = Annulus::new(["sql", text, "--format", "csv"]).at(folder).succeeds();
     done.stdout.split_once('\n').expect("a header").1.trim_end().to_owned()

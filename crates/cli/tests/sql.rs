@@ -1,4 +1,4 @@
-//! `annulus sql` as a process, on files as small as they can be.
+//! `annulus sql` as a process, on very small files.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::fs;
 
 use support::{Annulus, has_file, names};
 
-/// A folder with the same two rows in every format, written by the command itself.
+/// Creates a folder with the same two rows in every format, written by the command itself.
 fn data() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let rows = "SELECT * FROM (VALUES (1, 'one'), (2, 'two')) AS t (id, name)";
@@ -70,7 +70,7 @@ fn reads_a_dataset_by_its_path() {
     assert!(parts.join("manifest.json").exists() && parts.join("quarantine.jsonl").exists());
     let count = || Annulus::new(["sql", "SELECT count(*) AS n FROM 'parts'", "--format", "tsv"]).at(folder.path());
     assert_eq!(count().succeeds().stdout, "n\n2\n");
-    // As a run that was killed leaves it.
+    // The state after a run that was killed.
     fs::remove_file(parts.join("manifest.json")).expect("remove");
     fs::create_dir(parts.join(".annulus")).expect("a folder");
     fs::write(parts.join(".annulus/journal.jsonl"), "").expect("write");
@@ -119,7 +119,8 @@ fn no_rows_keep_their_header() {
     assert_eq!(print("ndjson"), "");
 }
 
-/// Threads would read from several places in the file, and the fastest would fill the limit.
+/// Several threads would read from several places of the file, and the fastest one would fill the
+/// limit.
 #[test]
 fn a_bare_limit_gives_the_first_rows() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -266,7 +267,7 @@ mod signals {
         names(folder).into_iter().map(|name| folder.join(name)).filter(|path| path.is_dir()).collect()
     }
 
-    /// A query that runs for hours, behind one that says that it is about to begin.
+    /// A query that runs for hours, after one that announces its start.
     const ENDLESS: &str = "SELECT 'started' AS s; SELECT sum(a.value * b.value % 7) AS s \
                            FROM generate_series(1, 100000) a CROSS JOIN generate_series(1, 1000000000) b";
 
@@ -305,7 +306,7 @@ mod signals {
         let query = "SELECT value FROM generate_series(1, 100000000000) ORDER BY value % 1000003";
         let arguments = ["sql", query, "--memory-limit", "30M", "--target-partitions", "1"];
         let mut running = Annulus::new(arguments).temp(folder.path()).start();
-        // Beside the files there is a lock.
+        // A lock lies beside the files.
         running.wait_until(|| folders(folder.path()).iter().any(|own| has_file(&own.join("files"))));
         running.signal("INT");
         assert_eq!(running.exit_code(), Some(130));

@@ -1,4 +1,4 @@
-//! What the command prints on a terminal, which `script` provides, and elsewhere.
+//! The command's output on a terminal, which `script` provides, and elsewhere.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -13,8 +13,8 @@ use std::{
 use support::Annulus;
 use unicode_width::UnicodeWidthStr;
 
-/// Runs `annulus ARGUMENTS` in `folder` on a terminal of this width with `typed` on its keyboard,
-/// and returns all that it prints.
+/// Runs `annulus ARGUMENTS` in `folder` on a terminal of this width with `typed` on its keyboard.
+/// Returns everything that it prints.
 fn on_terminal(folder: &Path, columns: usize, arguments: &str, typed: &str, no_color: bool) -> String {
     let run = format!("stty cols {columns} rows 40; exec {} {arguments}", env!("CARGO_BIN_EXE_annulus"));
     let mut command = Command::new("script");
@@ -28,7 +28,7 @@ fn on_terminal(folder: &Path, columns: usize, arguments: &str, typed: &str, no_c
     String::from_utf8(child.wait_with_output().expect("script ends").stdout).expect("text")
 }
 
-/// Whether `text` sets a colour or another rendition of characters.
+/// Returns whether `text` sets a colour or another rendition of characters.
 fn has_colour(text: &str) -> bool {
     let sequences = text.split("\x1b[").skip(1);
     sequences
@@ -36,7 +36,7 @@ fn has_colour(text: &str) -> bool {
         .any(|rest| rest.find(|c: char| c.is_ascii_alphabetic()).is_some_and(|at| rest[at..].starts_with('m')))
 }
 
-/// The lines of `text` as they stand on the screen in the end.
+/// Returns the lines of `text` as they finally appear on the screen.
 fn lines(text: &str) -> Vec<&str> {
     text.lines()
         .map(|line| line.rsplit(['\r', '\x1b']).next().unwrap_or_default())
@@ -93,7 +93,7 @@ fn no_color_has_no_colours() {
         let shown = on_terminal(folder.path(), 80, arguments, typed, true);
         assert!(!has_colour(&shown), "{arguments}: {shown:?}");
     }
-    // They would have been seen.
+    // Checks that `has_colour` finds colours where there are some.
     assert!(has_colour(&on_terminal(folder.path(), 80, "--help", "", false)));
     assert!(has_colour(&on_terminal(folder.path(), 80, "sql", "SELECT 'text' AS one;\r\\q\r", false)));
 }

@@ -30,7 +30,7 @@ fn all_answers_are_equal_and_reported() {
         assert_eq!(report["equal"], true, "{report}");
         assert!(report["stock_ms"].as_f64() > Some(0.0) && report["ratio"].as_f64() > Some(0.0), "{report}");
     }
-    // Rows that the number of groups or a limit fixes at any scale.
+    // Numbers of rows that a number of groups or a limit fixes at any scale.
     let rows: HashMap<_, _> = reports.iter().map(|r| (r["query"].as_u64(), r["rows"].as_u64())).collect();
     for (query, expected) in [(1, 4), (3, 10), (4, 5), (5, 5), (6, 1), (7, 4), (8, 2), (10, 20), (12, 2)] {
         assert_eq!(rows[&Some(query)], Some(expected), "query {query}");
@@ -39,7 +39,8 @@ fn all_answers_are_equal_and_reported() {
         assert_eq!(rows[&Some(query)], Some(expected), "query {query}");
     }
 
-    // The tables are complete under their name, nothing else is there, and the next run uses them.
+    // The tables are complete under their name, nothing else is in the folder, and the next run
+    // uses them.
     assert_eq!(names(&data), ["sf0.01"]);
     let file = data.join("sf0.01/lineitem/lineitem-00001.parquet");
     let made = fs::metadata(&file).and_then(|file| file.modified()).expect("a table file");

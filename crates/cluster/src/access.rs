@@ -9,11 +9,11 @@ use annulus_dataset::{input_root, real_path};
 
 use crate::error::ClusterError;
 
-/// The folders of a node that joins may read and write. Links in a path are followed before it is
-/// compared with them.
+/// The folders of a node that joins may read and write. Links in a path are resolved before the
+/// path is compared with the folders.
 ///
-/// Someone who can change links below these folders, on the node itself, can lead a join elsewhere
-/// between the check and the use.
+/// A user of the node who can change links below these folders can redirect a join between the
+/// check and the use.
 #[derive(Clone, Debug)]
 pub struct Access {
     read: Vec<PathBuf>,
@@ -51,7 +51,7 @@ impl Access {
     /// it leads.
     ///
     /// # Errors
-    /// If a path is relative, leads out of the folders, or goes up behind a wildcard.
+    /// If a path is relative, leads out of the folders, or has `..` after a wildcard.
     pub(crate) fn check_inputs(&self, inputs: &[String]) -> Result<(), ClusterError> {
         inputs.iter().try_for_each(|input| {
             let path = Path::new(input);
@@ -65,7 +65,7 @@ impl Access {
         })
     }
 
-    /// Checks a file that an input has led to.
+    /// Checks a file that an input has expanded to.
     ///
     /// # Errors
     /// If it lies outside the folders or beside the keys, or is not a regular file: reading a pipe
@@ -77,7 +77,7 @@ impl Access {
         if real.is_some() { Ok(()) } else { Err(refused("read", path)) }
     }
 
-    /// Checks a folder that is to be written to.
+    /// Checks the folder of a result.
     ///
     /// # Errors
     /// If it is relative, or lies outside the folders.
@@ -137,7 +137,7 @@ mod tests {
             let error = check(input).unwrap_err().to_string();
             assert!(error.contains("outside the folders"), "'{input}': {error}");
         }
-        // Relative paths, standard input among them.
+        // Relative paths, including standard input.
         for input in ["in", "-"] {
             access.check_inputs(&[input.to_owned()]).unwrap_err();
         }

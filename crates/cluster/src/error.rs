@@ -41,7 +41,7 @@ pub enum ClusterError {
         /// The reason.
         reason: String,
     },
-    /// An expression of the list to output is invalid, or fails.
+    /// An expression of the output list is invalid, or fails.
     #[error("cannot select '{text}': {reason}")]
     Select {
         /// The expression as it was given.
@@ -49,7 +49,7 @@ pub enum ClusterError {
         /// The reason.
         reason: String,
     },
-    /// Hosts need more memory than they may use.
+    /// Hosts need more memory than their limit allows.
     #[error(
         "each of {hosts} hosts needs about {} of memory and may use {} (`memory_limit`); allow more, or use at \
             least {enough} hosts{}",
@@ -68,7 +68,7 @@ pub enum ClusterError {
         /// Whether more revolutions might suffice, too.
         more_revolutions: bool,
     },
-    /// A path that the node does not open to joins.
+    /// A path outside the folders that the node opens to joins.
     #[error(
         "cannot {action} '{}': it is outside the folders that this node opens to joins; use a path inside them, \
             or have its operator add the folder",
@@ -77,7 +77,7 @@ pub enum ClusterError {
     Access {
         /// The refused action, as in "cannot {action}".
         action: &'static str,
-        /// The path as it was ordered.
+        /// The path in the order.
         path: PathBuf,
     },
     /// The output would be read as an input.
@@ -158,7 +158,7 @@ pub enum ClusterError {
         hosts: String,
         /// The output folder.
         output: PathBuf,
-        /// The time that they had.
+        /// The time that the hosts had.
         within: Duration,
     },
     /// A host of the ring runs another join.
@@ -169,12 +169,12 @@ pub enum ClusterError {
         /// The time that this join waited.
         waited: Duration,
     },
-    /// As many joins wait for a host as may.
+    /// The queue of a host is full.
     #[error("the queue of {name} is full: {waiting} joins are waiting; submit this one later")]
     QueueFull {
         /// The name of the host.
         name: String,
-        /// The joins that wait.
+        /// The number of joins that are waiting.
         waiting: usize,
     },
     /// A dataset cannot be read.
@@ -206,7 +206,7 @@ fn busy(name: &str, waited: Duration) -> String {
     }
 }
 
-/// Returns bytes as text.
+/// Formats a number of bytes in MiB.
 pub(crate) fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
 }

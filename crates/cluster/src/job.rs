@@ -19,9 +19,9 @@ use crate::error::ClusterError;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct JoinJob {
-    /// The inputs, the condition, and the rows and columns that come out.
+    /// The inputs, the condition, and the rows and columns to output.
     pub query: Query,
-    /// How hosts run it.
+    /// How the hosts run the join.
     pub options: JoinOptions,
     /// The folder of the result, with a folder for each host in it.
     pub output: PathBuf,
@@ -44,7 +44,7 @@ impl JoinJob {
     }
 }
 
-/// The inputs and the condition of a join, and the rows and columns that come out.
+/// The inputs and the condition of a join, and the rows and columns to output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Query {
@@ -57,16 +57,16 @@ pub struct Query {
     /// A SQL predicate that pairs of rows must satisfy. The names of the inputs qualify their
     /// columns.
     pub condition: Option<String>,
-    /// The rows that come out.
+    /// The rows to output.
     pub join: JoinKind,
-    /// The expressions that come out, as in SQL between `SELECT` and `FROM`. All columns if `None`.
+    /// The expressions to output, as in SQL between `SELECT` and `FROM`. All columns if `None`.
     pub select: Option<String>,
-    /// Added to the name of a column of the right side if another column has the same name.
+    /// The suffix of a column of the right side if another column has the same name.
     pub suffix: String,
 }
 
 impl Query {
-    /// Returns an inner join without a condition yet, with the suffix `_right`.
+    /// Returns an inner join without a condition. Its suffix is `_right`.
     pub fn new(left: Input, right: Input) -> Self {
         Self {
             left,
@@ -83,7 +83,7 @@ impl Query {
     /// others write.
     pub(crate) fn refuse_nested(&self, output: &Path, format: OutputFormat) -> Result<(), ClusterError> {
         if output.as_os_str().is_empty() {
-            // A plan writes nothing.
+            // A plan without an output writes nothing.
             return Ok(());
         }
         let file = Collection::member_dir(output, 0).join(format!("part-00000.{}", format.extension()));
@@ -131,9 +131,9 @@ pub struct JoinOptions {
     pub algorithm: Option<Algorithm>,
     /// The threads that join on each host. If `None`, as many as it has cores.
     pub threads: Option<usize>,
-    /// The size of a fragment in bytes, and so of a row of the rotating relation.
+    /// The size of a fragment in bytes, which limits the size of a row of the rotating relation.
     pub fragment_bytes: u32,
-    /// The number of buffers of each host for fragments, at least 3.
+    /// The number of buffers for fragments of each host, at least 3.
     pub buffers: u32,
     /// The time of silence after which a host counts as failed, at least [`LEAST_TIMEOUT`].
     pub timeout: Duration,
@@ -172,14 +172,14 @@ pub enum Inputs {
     #[default]
     Shared,
     /// Each host has its own files under the same paths, with the same columns, and reads all of
-    /// them. The coordinator has some, too, from which it estimates the size of the inputs.
+    /// them. The coordinator needs some, too: it estimates the size of the inputs from them.
     Each,
 }
 
 /// The number of revolutions of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revolutions {
-    /// The least number with which the memory limit suffices.
+    /// The smallest number for which the memory limit suffices.
     Auto,
     /// This number.
     Exactly(usize),

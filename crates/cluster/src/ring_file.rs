@@ -1,4 +1,4 @@
-//! The file of a ring, which all its hosts have.
+//! The ring file, of which all hosts of the ring have a copy.
 
 use std::{
     collections::HashMap,
@@ -30,7 +30,7 @@ pub struct RingFile {
 /// A host of a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingHost {
-    /// The place in the file, from 0.
+    /// The index in the file, from 0.
     pub number: usize,
     /// The name, which is also in the host's certificate.
     pub name: HostName,
@@ -64,7 +64,7 @@ struct RawHost {
 }
 
 impl RingFile {
-    /// Reads a file like this:
+    /// Reads a file like this one:
     ///
     /// ```toml
     /// certificates = "certs"     # ca.pem, host-alpha.pem and host-alpha-key.pem; this folder by default
@@ -102,7 +102,7 @@ impl RingFile {
     /// Returns the host with this name.
     ///
     /// # Errors
-    /// If the file lacks it.
+    /// If the file does not have it.
     pub fn host(&self, name: &HostName) -> Result<&RingHost, ClusterError> {
         self.hosts.iter().find(|host| host.name == *name).ok_or_else(|| {
             let names: Vec<_> = self.hosts.iter().map(|host| host.name.as_str()).collect();

@@ -15,13 +15,13 @@ use arrow::array::RecordBatch;
 
 use crate::CycloError;
 
-/// A callback that accepts rows of the probe side. Its error means that no more are needed: return
-/// it.
+/// A callback that accepts rows of the probe side. Its error means that no more rows are needed,
+/// and should be returned.
 pub type Give<'a> = dyn FnMut(Vec<RecordBatch>) -> Result<(), JoinError> + 'a;
 
 /// A callback that passes this host's rows of the probe side to [`Give`], some at a time. It must
-/// pass the same rows in the same order in every revolution. A failed join waits until this
-/// returns, which it should do on the first error of `Give`.
+/// pass the same rows in the same order in every revolution. A failed join waits until it returns,
+/// so it should return on the first error of `Give`.
 pub type Probe<'a> = dyn Fn(&mut Give<'_>) -> Result<(), JoinError> + Sync + 'a;
 
 /// Fragments that were prepared together, or `None` at the end.
@@ -59,7 +59,7 @@ impl Feeder<'_> {
         };
         let given = catch_unwind(AssertUnwindSafe(|| probe(&mut give)));
         let end = given.map_or(Err(CycloError::Panicked), |given| given.map(|()| None).map_err(CycloError::from));
-        // Fails if the join has failed, and then nothing waits for it.
+        // Fails only if the join has failed, and then nothing waits for it.
         self.fed.send(end).ok();
     }
 }

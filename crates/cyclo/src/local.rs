@@ -1,4 +1,4 @@
-//! One interface to the local joins: the build side is prepared, then fragments are joined with it.
+//! One interface to the local joins: they prepare the build side, then join fragments with it.
 
 use std::{ops::Range, sync::Arc};
 
@@ -52,9 +52,9 @@ pub(crate) enum Ready {
 
 /// The number of rows of a fragment that a thread merges at a time.
 const MERGE_ROWS: u32 = 1 << 14;
-/// The number of parts of a fragment per thread, where every row takes long.
+/// The number of parts of a fragment per thread if every row takes long.
 const LOOPS_PARTS: usize = 8;
-/// The largest size of rows that are sorted together, in fragments.
+/// The largest number of fragments whose rows are sorted together.
 const SORTED_FRAGMENTS: usize = 64;
 
 impl Condition {
@@ -150,7 +150,7 @@ impl Local {
         }
     }
 
-    /// Splits a fragment for the threads. Returns the number of parts with it.
+    /// Splits a fragment for the threads. Also returns the number of parts.
     pub(crate) fn ready(&self, fragment: &Fragment, threads: usize) -> Result<(Ready, usize), JoinError> {
         let rows = fragment.batch().num_rows();
         let parts = |step: u32| (rows as u32).div_ceil(step) as usize;

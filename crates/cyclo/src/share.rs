@@ -20,7 +20,7 @@ use crate::{
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct JoinSpec {
-    /// The join type, the output columns, and the rest of the condition.
+    /// The join type, the output columns, and the filter.
     pub output: OutputSpec,
     /// The condition that the local join evaluates.
     pub condition: Condition,
@@ -28,13 +28,13 @@ pub struct JoinSpec {
     pub fragment_bytes: usize,
     /// The number of threads that join on this host, including the calling one.
     pub threads: usize,
-    /// Ends the join from another thread, within what [`CancelToken`] says. The join cancels it
+    /// Ends the join from another thread, within the limits of [`CancelToken`]. The join cancels it
     /// itself when the ring fails.
     pub cancel: CancelToken,
 }
 
-/// One host's prepared part of a join: its rows of the build side, or their first part, and its
-/// rows of the probe side that are in memory.
+/// One host's prepared part of a join: its rows of the build side, or the first part of them, and
+/// those rows of the probe side that are in memory.
 ///
 /// [`prepare`](Self::prepare) it, then let it [`turn`](Self::turn) around a ring, as the example of
 /// this crate shows.
@@ -45,14 +45,15 @@ pub struct Share {
     memory: Memory,
 }
 
-/// The memory of what one host prepared, in bytes. The ring's buffers and the output batches that
-/// are not full yet come on top.
+/// The memory that one host's preparation takes, in bytes. The ring's buffers and incomplete output
+/// batches are not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Memory {
     /// The rows, keys and tables of the build side, or of its largest part.
     pub build: usize,
-    /// The fragments as they are sent. Of fed fragments, the most that were prepared together.
+    /// The fragments in their encoded form. For fed fragments, the largest number of bytes that
+    /// were prepared together.
     pub fragments: usize,
 }
 
@@ -75,12 +76,12 @@ impl<'a> Supply<'a> {
 
     /// Adds parts of a build side that is larger than memory. It has `parts` parts, the same number
     /// on all hosts, and the fragments make one revolution for each. The first part is in the
-    /// share; `next` returns the others, by their numbers from 1, after the previous part has
-    /// been freed. A part may have no rows.
+    /// share. `next` returns the others, by their numbers from 1, after the previous part has been
+    /// freed. A part may have no rows.
     ///
     /// If the join outputs unmatched rows of the probe side, or only rows of that side, a host
-    /// keeps one bit for each row of its successor's fragments between revolutions, and outputs
-    /// these rows in the last one.
+    /// keeps one bit for each row of its successor's fragments between revolutions. It outputs
+    /// these rows in the last revolution.
     pub fn with_parts(
         self,
         parts: NonZeroUsize,
@@ -90,12 +91,12 @@ impl<'a> Supply<'a> {
     }
 
     /// Adds rows of the probe side, which the host sends after the prepared fragments. `probe` is
-    /// called once for each revolution, on its own thread, and waits until the rows that it gave
+    /// called once for each revolution, on its own thread. It waits until the rows that it gave
     /// before have been sent.
     ///
-    /// The rows of one call of [`Give`](crate::Give) are prepared together, by all threads. Give
-    /// the rows of some dozen fragments at a time, so that each fragment meets few partitions;
-    /// three times that memory is used.
+    /// The rows of one call of [`Give`](crate::Give) are prepared together, by all threads. Pass
+    /// the rows of a few dozen fragments at a time, so that each fragment meets few partitions.
+    /// Three times their memory is used.
     pub fn with_probe(self, probe: &'a Probe<'a>) -> Self {
         Self { probe: Some(probe), ..self }
     }
@@ -118,11 +119,11 @@ pub struct Turn {
     pub reading: Duration,
     /// The fragments and times of all revolutions.
     pub revolution: Revolution,
-    /// The rows of all fragments that this host joined, in all revolutions, its own included.
+    /// The rows of all fragments that this host joined, in all revolutions, including its own.
     pub probed: u64,
-    /// The pairs of rows that the join compared: pairs in one bucket of a hash table, merged pairs,
-    /// or all. Together with `probed` it measures this host's work independently of the
-    /// machine.
+    /// The pairs of rows that the join compared. For a hash join these are pairs in one bucket, for
+    /// a merge join the merged pairs, and for nested loops all pairs. Together with `probed` it
+    /// measures this host's work independently of the machine.
     pub compared: u64,
     /// The memory that the host used.
     pub memory: Memory,
@@ -150,7 +151,7 @@ impl Share {
         Ok(Self { around, first, setup: start.elapsed(), memory })
     }
 
-    /// Returns the memory of what is prepared.
+    /// Returns the memory of the prepared rows.
     pub fn memory(&self) -> Memory {
         self.memory
     }
@@ -162,8 +163,8 @@ impl Share {
 
     /// Runs the join with one revolution: sends this host's fragments around, and joins every
     /// host's fragments with this host's build side. Passes the result to `emit` in batches.
-    /// Several threads call `emit`, with their number from 0. [`Host::progress`] gives another
-    /// thread the progress.
+    /// Several threads call `emit`, with their number from 0. [`Host::progress`] reports the
+    /// progress to other threads.
     ///
     /// # Errors
     /// If a host fails, the error names it. If this host fails, it [gives
@@ -229,8 +230,8 @@ impl Share {
     }
 }
 
-/// The reason behind an error: a join that was cancelled because another host has failed says so,
-/// and one that was asked to stop does not say that its own host has failed.
+/// Returns the cause of an error. If a join was cancelled because another host failed, it is that
+/// failure. If it was cancelled on request, its own host has not failed.
 fn behind(error: CycloError, host: &Host, cancel: &CancelToken) -> CycloError {
     match (error, host.lost()) {
         (CycloError::Join(JoinError::Cancelled), Some(lost)) => lost.into(),

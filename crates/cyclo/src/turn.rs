@@ -54,8 +54,8 @@ pub(crate) struct Met {
 
 impl Around {
     /// Runs one revolution for `part`: sends the prepared fragments, then those of the rows that
-    /// `probe` gives. At the end outputs the rows that come out alone, matched or unmatched, as
-    /// the join type demands.
+    /// `probe` gives. At the end it outputs the rows that the join type emits alone, matched or
+    /// unmatched.
     pub(crate) fn turn(
         &self,
         host: &mut Host,
@@ -77,7 +77,7 @@ impl Around {
             let mut sink = writer.sink(build_rows, rows);
             let mut found = 0;
             while let Some(part) = round.next_part() {
-                // A part may give no pairs, which look at it themselves.
+                // A part may yield no pairs, and only pairs check for cancellation themselves.
                 cancel.check()?;
                 found += local.probe(fragment, ready, part, wanted, &mut sink)?;
             }
@@ -137,8 +137,8 @@ impl Around {
         condition.prepare_probe(self.spec.schemas(), &self.format, batches, *threads, *fragment_bytes)
     }
 
-    /// Decodes a received fragment, and splits it for the threads. Returns the number of parts with
-    /// it.
+    /// Decodes a received fragment, and splits it for the threads. Also returns the number of
+    /// parts.
     fn ready(&self, local: &Local, bytes: Buffer) -> Result<(Work, usize), JoinError> {
         let fragment = Fragment::decode(&self.format, bytes)?;
         let rows = self.output.probe_rows(fragment.batch())?;
@@ -173,8 +173,8 @@ pub(crate) struct Endings {
 }
 
 impl Endings {
-    /// Returns whether a fragment at its last host has been joined with all parts. If not, keeps
-    /// its matches.
+    /// Returns whether a fragment at its last host has been joined with all parts. Otherwise keeps
+    /// its match bits.
     fn has_met_all(&mut self, sequence: u32, rows: &SideRows) -> Result<bool, JoinError> {
         let earlier = self.matched.get_mut(sequence as usize);
         earlier.as_ref().map_or(Ok(()), |earlier| rows.mark(earlier))?;
@@ -187,7 +187,7 @@ impl Endings {
     }
 }
 
-/// Makes the host give up if the join ends early, also between revolutions.
+/// Makes the host give up if the join ends early, even between revolutions.
 pub(crate) struct GiveUp(Option<Stopper>);
 
 impl GiveUp {

@@ -1,4 +1,4 @@
-//! Threads that share the work on one fragment after the other.
+//! Threads that share the work on one fragment after another.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -26,7 +26,7 @@ struct State<W> {
     failed: Option<CycloError>,
 }
 
-/// One round of work, whose parts are taken one by one.
+/// One round of work. Threads take its parts one by one.
 pub(crate) struct Round<W> {
     pub(crate) work: W,
     parts: usize,
@@ -46,7 +46,7 @@ impl<W> Rounds<W> {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Runs `work` on `helpers` threads in [`help`](Self::help), and with `own` on this one.
+    /// Runs `work` on the threads that are in [`help`](Self::help), and with `own` on this one.
     /// Returns the work when all are done.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl<W> Rounds<W> {
         Arc::try_unwrap(round).map(|round| round.work).map_err(|_| CycloError::Panicked)
     }
 
-    /// Helps with every round until the [end](Self::end).
+    /// Helps with every round until [`end`](Self::end) is called.
     pub(crate) fn help(&self, mut work: impl FnMut(&Round<W>) -> Result<(), CycloError>) {
         let mut last = 0;
         loop {
@@ -92,7 +92,7 @@ impl<W> Rounds<W> {
             drop(state);
             // Without this a panic would leave the calling thread waiting forever.
             let done = catch_unwind(AssertUnwindSafe(|| work(&round))).unwrap_or(Err(CycloError::Panicked));
-            // Dropped first: the calling thread takes the work back.
+            // Dropped first, because the calling thread takes the work back.
             drop(round);
             let mut state = self.lock();
             if let Err(error) = done {

@@ -1,5 +1,5 @@
-//! Threads of a join that panic, or cannot be started; hosts whose parts cannot be had, or whose
-//! results cannot be taken.
+//! Threads of a join that panic, or cannot be started. Hosts that cannot get their parts, or cannot
+//! output their results.
 
 use std::{
     num::NonZeroUsize,
@@ -53,7 +53,7 @@ fn host() -> Host {
     Host::alone(&RingConfig::default().with_fragment_bytes(4096)).unwrap()
 }
 
-/// A panic of a helper is said by the error that there is for it.
+/// A panic of a helper is reported by its own error.
 #[test]
 fn a_panic_of_a_helper_is_an_error() {
     let (done, is_done) = channel();
@@ -86,10 +86,10 @@ fn without_threads() {
     println!("ended {}", turned.is_err());
 }
 
-/// The operating system gives one thread and not the next: the turn ends nevertheless.
+/// The operating system starts one thread and refuses the next. The turn ends nevertheless.
 #[test]
 fn threads_that_cannot_be_started_are_no_hang() {
-    // Address space for two or three stacks, and not for seven.
+    // Address space for two or three stacks, but not for seven.
     let mut child = Command::new("sh")
         .args(["-c", "ulimit -v 3145728; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
@@ -108,8 +108,8 @@ fn threads_that_cannot_be_started_are_no_hang() {
     assert!(said.as_ref().is_ok_and(|said| said.contains("ended")), "{said:?}");
 }
 
-/// Three hosts with as many rows each, as threads of this process; gives how the part of each
-/// ended.
+/// Runs three hosts with the same number of rows, as threads of this process. Returns how the part
+/// of each ended.
 fn three_hosts(turn: impl Fn(Place, Share, &mut Host) -> Result<(), CycloError> + Sync) -> Vec<Result<(), String>> {
     let folder = tempfile::tempdir().unwrap();
     let path = |host: u16| folder.path().join(format!("host-{host}"));
@@ -140,7 +140,7 @@ fn three_hosts(turn: impl Fn(Place, Share, &mut Host) -> Result<(), CycloError> 
     })
 }
 
-/// Host 1 keeps its host until the others have ended.
+/// Makes host 1 keep its host of the ring until the others have ended.
 struct Others(Sender<()>, Mutex<Receiver<()>>);
 
 impl Others {
@@ -160,13 +160,13 @@ impl Others {
 
 const PARTS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
-/// How three hosts end, of which host 1 fails with this.
+/// Returns how three hosts end if host 1 fails with this error.
 fn host_1_fails(own: &str) -> [Result<(), String>; 3] {
     let named = "host 1 has failed: it gave up";
     [named, own, named].map(|error| Err(error.to_owned()))
 }
 
-/// One host's result cannot be taken: it says why, and the others name it.
+/// One host's result cannot be output: it reports the reason, and the others name it.
 #[test]
 fn an_error_of_one_host_ends_all() {
     let ended = three_hosts(|place, share, host| {
@@ -176,7 +176,8 @@ fn an_error_of_one_host_ends_all() {
     assert_eq!(ended, host_1_fails("no space"));
 }
 
-/// One host cannot read its last part. It keeps the ring's host until the others have learnt of it.
+/// One host cannot read its last part. It keeps its host of the ring until the others have been
+/// notified.
 #[test]
 fn a_part_that_cannot_be_read_ends_all() {
     let others = Others::new();
@@ -192,7 +193,7 @@ fn a_part_that_cannot_be_read_ends_all() {
     assert_eq!(ended, host_1_fails("cannot be read"));
 }
 
-/// A caller that catches a panic of what gives the parts keeps the ring's host, and the others do
+/// A caller that catches a panic of the source of parts keeps its host of the ring. The others do
 /// not wait for it.
 #[test]
 fn a_panic_between_revolutions_ends_all() {
@@ -211,7 +212,7 @@ fn a_panic_between_revolutions_ends_all() {
     assert_eq!(ended, host_1_fails("a thread of the join has panicked"));
 }
 
-/// A host that makes fewer revolutions than the others would lose pairs; it says so.
+/// A host that makes fewer revolutions than the others would lose pairs; it reports that.
 #[test]
 fn hosts_that_differ_in_their_parts_fail() {
     let ended = three_hosts(|place, share, host| {
@@ -222,7 +223,7 @@ fn hosts_that_differ_in_their_parts_fail() {
     assert!(ended.iter().all(Result::is_err), "{ended:?}");
 }
 
-/// How hosts end of which host 1 is fed by `feed`, and the others are without end.
+/// Returns how three hosts end. Host 1 is fed by `feed`, and the others endlessly.
 fn fed_hosts(feed: &Probe<'_>, emit: impl Fn(Place) -> Result<(), JoinError> + Sync) -> Vec<Result<(), String>> {
     let without_end = |give: &mut Give<'_>| {
         loop {
@@ -235,7 +236,7 @@ fn fed_hosts(feed: &Probe<'_>, emit: impl Fn(Place) -> Result<(), JoinError> + S
     })
 }
 
-/// Probe rows that cannot be read while the ring turns, and a panic of their reader.
+/// The probe rows cannot be read while the ring turns, or their reader panics.
 #[test]
 fn a_feed_that_fails_ends_all() {
     let ended = fed_hosts(
@@ -262,8 +263,8 @@ fn a_feed_without_end_ends_with_its_join() {
     assert_eq!(others, host_1_fails("no space"));
 }
 
-/// A fragment of a cross join that would take long is given up in the middle: by whoever has asked
-/// for it, and when another host has failed, which is named.
+/// A fragment of a cross join that would take long is abandoned: if the join is cancelled, and if
+/// another host has failed, which the error names.
 #[test]
 fn a_stop_is_noticed_within_a_fragment() {
     let late = AtomicUsize::new(0);
@@ -282,7 +283,7 @@ fn a_stop_is_noticed_within_a_fragment() {
     });
     let named = "host 1 has failed: it gave up";
     assert_eq!(ended, [named, "the join was cancelled", named].map(|error| Err(error.to_owned())));
-    // Each of two threads of three hosts may have been about to hand one on.
+    // Each of two threads of three hosts may have been about to emit a batch.
     assert!(late.into_inner() <= 6);
 }
 

@@ -1,4 +1,4 @@
-//! What a host says that it holds.
+//! The memory that a host reports.
 
 use std::{num::NonZeroUsize, ops::Bound, sync::Arc};
 
@@ -33,8 +33,8 @@ fn hash() -> Condition {
     Condition::Hash { build: vec![0], probe: vec![0], nulls_equal: false, partitions: Partitions::at_least(8) }
 }
 
-/// The bytes are those of the rows and of what the local join says that it takes besides, so that
-/// hosts share them.
+/// The reported bytes are those of the rows and of the additional memory that the local join
+/// reports, so hosts share them.
 #[test]
 fn rows_and_what_finds_them() {
     let keys = KeyPair { build: 0, probe: 0 };
@@ -50,7 +50,7 @@ fn rows_and_what_finds_them() {
         let (least, most) = (count * (KEY + besides.start()), count * (KEY + besides.end()));
         // Arrow's own structures, and capacities that are rounded up.
         assert!((least..most + (16 << 10)).contains(&memory.build), "{condition:?}: {memory:?}");
-        // Headings, and a match bit a row.
+        // Headings, and a match bit for each row.
         let most = count * KEY + count / 4 + (16 << 10);
         assert!((count * KEY..most).contains(&memory.fragments), "{condition:?}: {memory:?}");
     }
@@ -68,7 +68,7 @@ fn the_largest_part_counts() {
     assert_eq!((turn.memory.build, turn.memory.fragments), (alone.build, first.fragments));
 }
 
-/// Rows that are fed are never there together.
+/// Fed rows are never in memory all at once.
 #[test]
 fn the_largest_wave_counts() {
     let mut host = Host::alone(&RingConfig::default().with_fragment_bytes(64 << 10)).unwrap();

@@ -1,4 +1,4 @@
-//! Joins around rings of one to four hosts, beside the same joins row by row.
+//! Joins around rings of one to four hosts, compared with the same joins row by row.
 
 use std::{
     num::NonZeroUsize,
@@ -23,9 +23,9 @@ use arrow::{
 };
 use proptest::{collection::vec, prelude::*};
 
-/// Key, number, and a text made of the number.
+/// The key and the number of a row. Its text is made from the number.
 type Row = (Option<i32>, i64);
-/// The numbers of both sides.
+/// The numbers of the left and the right row.
 type Pair = (Option<i64>, Option<i64>);
 
 fn schema() -> SchemaRef {
@@ -47,7 +47,7 @@ fn batch(rows: &[Row]) -> RecordBatch {
     RecordBatch::try_new(schema(), vec![Arc::new(keys), Arc::new(numbers), Arc::new(texts)]).unwrap()
 }
 
-/// The left number is less than the right one.
+/// A filter that keeps pairs whose left number is less than the right one.
 #[derive(Debug)]
 struct Less([FilterColumn; 2]);
 
@@ -72,21 +72,21 @@ struct Case {
     threads: usize,
     partitions: usize,
     by: By,
-    /// Parts of the build side.
+    /// The number of parts of the build side.
     parts: usize,
-    /// Rows of the probe side that are given at a time while the ring turns, if any; the first ones
-    /// are there before.
+    /// The number of rows of the probe side that are passed at a time while the ring turns, if any.
+    /// The first rows are prepared before.
     fed: Option<usize>,
 }
 
-/// How the local joins find their pairs.
+/// The way the local joins find their pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum By {
     Hash,
     Merge,
-    /// The left key is at most so much greater or less than the right one.
+    /// The keys differ by at most this number.
     Band(i32),
-    /// Every pair, and the filter drops some.
+    /// Every pair, of which the filter drops some.
     Loops,
 }
 
@@ -166,7 +166,7 @@ impl Case {
         self.turned().0
     }
 
-    /// The result, and what the join was for each host.
+    /// Returns the result, and each host's counters.
     fn turned(&self) -> (Vec<Pair>, Vec<Turn>) {
         let folder = tempfile::tempdir().unwrap();
         let hosts = self.left.len() as u16;
@@ -226,12 +226,12 @@ impl Case {
         Ok(turn)
     }
 
-    /// The build side and the probe side.
+    /// Returns the build side and the probe side.
     fn sides(&self) -> (&[Vec<Row>], &[Vec<Row>]) {
         if self.build == Side::Left { (&self.left, &self.right) } else { (&self.right, &self.left) }
     }
 
-    /// One of several parts of the build side of a host, some of which are empty.
+    /// Returns one of several parts of the build side of a host; some parts are empty.
     fn part(&self, place: Place, part: usize) -> Vec<RecordBatch> {
         let rows = &self.sides().0[place.me().index()];
         batches(&rows.iter().copied().filter(|row| row.1 as usize / 7 % self.parts == part).collect::<Vec<_>>())
@@ -246,8 +246,8 @@ fn path(folder: &Path, host: u16) -> std::path::PathBuf {
     folder.join(format!("host-{host}"))
 }
 
-/// The numbers of a batch, whose texts must be theirs. A semi or anti join has the columns of one
-/// side.
+/// Returns the numbers of a batch, after a check of their texts. A semi or anti join has the
+/// columns of one side.
 fn pairs(batch: &RecordBatch, right_alone: bool) -> Vec<Pair> {
     let side = |first: usize| -> Vec<Option<i64>> {
         let Some(numbers) = batch.columns().get(first) else { return vec![None; batch.num_rows()] };
@@ -297,7 +297,7 @@ proptest! {
     }
 }
 
-/// Hosts with the same rows on both sides.
+/// Returns a case whose hosts have the same rows on both sides.
 fn inner(shares: Vec<Vec<Row>>, by: By, parts: usize) -> Case {
     Case {
         left: shares.clone(),
@@ -314,8 +314,8 @@ fn inner(shares: Vec<Vec<Row>>, by: By, parts: usize) -> Case {
     }
 }
 
-/// Every host sees all rows that go around, once for each part, and together they compare what one
-/// host does.
+/// Every host joins all rotating rows, once for each part. Together the hosts compare the same
+/// pairs as one host.
 #[test]
 fn work_is_shared_among_the_hosts() {
     let rows: Vec<Row> = (0..600).map(|number| (Some(number as i32 % 200), number)).collect();
@@ -325,7 +325,7 @@ fn work_is_shared_among_the_hosts() {
             let turns = inner(shares, by, parts).turned().1;
             assert!(turns.iter().all(|turn| turn.probed == 600 * parts as u64), "{by:?}");
             let compared = turns.iter().map(|turn| turn.compared).sum::<u64>();
-            // By chance a row meets a neighbour in each of the tables.
+            // A row may meet a neighbour in the bucket of each table.
             let most = if by == By::Hash { least + (600 * hosts * parts) as u64 } else { least };
             assert!((least..=most).contains(&compared), "{by:?}, {hosts} hosts, {parts} parts: {compared}");
         }

@@ -46,8 +46,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         exchange(&ExchangeConfig::new(1, 2), batch.schema(), Arc::new(Budget::default()))?;
     let (mut producer, mut hungry, slow) = (producers.remove(0), consumers.remove(1), consumers.remove(0));
     thread::scope(|scope| {
-        // This consumer waits for rows, so the producer is never blocked, though the other one reads
-        // nothing.
+        // This consumer waits for rows, so the producer is never blocked, although the other
+        // consumer reads nothing.
         scope.spawn(move || assert!(hungry.recv_blocking().is_none()));
         for _ in 0..100 {
             producer.send_blocking(batch.clone(), &[0; 8192]).expect("the consumers are there");

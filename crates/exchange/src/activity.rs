@@ -24,7 +24,7 @@ impl Activity {
         self.idle.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Counts a producer as no longer idle: its input has something again, or it ends.
+    /// Counts a producer as no longer idle: its input has rows again, or it ends.
     pub(crate) fn resume(&self) {
         self.idle.fetch_sub(1, Ordering::SeqCst);
     }
@@ -36,8 +36,8 @@ impl Activity {
 
     /// Returns whether all live producers are idle. A hint: producers may resume at any time.
     pub(crate) fn all_idle(&self) -> bool {
-        // In this order: a producer that ends leaves `idle` before `live`, so the idle ones never exceed
-        // the live ones by mistake.
+        // In this order: a producer that ends leaves `idle` before `live`. So the idle ones never
+        // seem to be more than the live ones.
         let live = self.live.load(Ordering::SeqCst);
         live > 0 && self.idle.load(Ordering::SeqCst) >= live
     }

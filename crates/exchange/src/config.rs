@@ -80,17 +80,17 @@ pub struct ExchangeConfig {
     pub consumers: usize,
     /// The rows of an output batch, 8192 by default. A consumer's last batch may be shorter.
     pub batch_rows: usize,
-    /// Whether each output batch is full, except a consumer's last one. By default it need not be:
-    /// while no producer has anything ready, waiting consumers get the rows collected until then.
-    /// This suits inputs that pause for long or never end.
+    /// Whether each output batch is full, except a consumer's last one. By default batches may be
+    /// partial: while no producer has anything ready, waiting consumers get the rows collected
+    /// until then. This suits inputs that pause for long or never end.
     pub full_batches: bool,
     /// The number of published groups that the ring holds, K: 1 by default.
     pub groups: usize,
     /// The number of slots of a group, G. The default 0 takes one for each producer.
     pub slots: usize,
-    /// The bytes that the consumers' open chunks may take together where producers reserve ranges
-    /// of them: 256 MiB by default. Where N batches of `batch_rows` rows would take more, batches
-    /// get shorter, down to 128 rows.
+    /// The bytes that all open chunks may take together on the path with reserved ranges: 256 MiB
+    /// by default. If N batches of `batch_rows` rows would take more, batches get shorter, down to
+    /// 128 rows.
     pub open_bytes: usize,
     /// The bytes of memory for rows of slow consumers beyond the bound of the exchange. Further
     /// rows are spilled. Unlimited by default.
@@ -178,11 +178,11 @@ impl ExchangeConfig {
         range("slots", self.group_slots(), 1 << 16, "choose 1 to 65536, or 0 for one per producer")
     }
 
-    /// Returns the path that an exchange of this configuration takes for batches of `schema`:
-    /// the configured one, or for [`DataPath::Auto`] the one that measured best.
+    /// Returns the path that an exchange of this configuration uses for batches of `schema`. For
+    /// [`DataPath::Auto`] it is the path that measured best, otherwise the configured one.
     ///
     /// # Errors
-    /// [`ExchangeError::Config`] if the configuration asks for reserved ranges, and batches are too
+    /// [`ExchangeError::Config`] if the configuration asks for reserved ranges, but batches are too
     /// long for them or have columns that they cannot hold.
     pub fn choose_path(&self, schema: &Schema) -> Result<DataPath, ExchangeError> {
         match self.path {

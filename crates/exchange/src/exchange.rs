@@ -81,7 +81,7 @@ enum ConsumerPath {
     Publish(Box<PublishConsumer>),
 }
 
-/// Makes the same call on the handle of either path.
+/// Makes the same call on the handle of any path.
 macro_rules! on_path {
     ($kind:ident, $path:expr, $handle:ident => $call:expr) => {
         match $path {
@@ -92,7 +92,7 @@ macro_rules! on_path {
 }
 
 impl ProducerPath {
-    /// Calls `f`. If it panics, as the embedder's code may, rows can be missing, so the exchange
+    /// Calls `f`. If it panics, as the embedder's code may, rows may be missing, so the exchange
     /// stops.
     fn guarded<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
         struct Guard<'a>(&'a mut ProducerPath);
@@ -144,8 +144,8 @@ pub struct Producer {
 
 impl Producer {
     /// Waits until a batch may be sent, and returns [`Admission::Granted`]: the exchange has room,
-    /// or one of its consumers starves. Returns [`Admission::Yield`] if there may be room once the
-    /// consumers have had their turn: let other tasks run, then call again.
+    /// or one of its consumers starves. Returns [`Admission::Yield`] if there may be room after the
+    /// consumers have run: let other tasks run, then call again.
     ///
     /// # Errors
     /// The error that stopped the exchange, or [`ExchangeError::ConsumersGone`].
@@ -179,7 +179,7 @@ impl Producer {
         loop {
             match block_on(|cx| self.poll_ready(cx)) {
                 Ok(Admission::Granted) => return self.send_hashed(batch, hashes),
-                // A blocked thread keeps no other task from running.
+                // A blocked thread does not keep other tasks from running.
                 Ok(Admission::Yield) => {}
                 Err(error) => return Err(SendError { value: batch, error }),
             }
@@ -188,14 +188,14 @@ impl Producer {
 
     /// Returns whether rows beyond the bound of the exchange wait for slow consumers. A task may
     /// still send while another consumer starves. It should yield first, so that consumers on its
-    /// thread get their turn.
+    /// thread can run.
     pub fn is_crowded(&self) -> bool {
         on_path!(ProducerPath, &self.path, path => path.is_crowded())
     }
 
     /// Announces that the input has nothing ready, so that waiting consumers see the rows that were
-    /// sent. They get incomplete batches only if
-    /// [`full_batches`](ExchangeConfig::full_batches) is off and all producers are idle.
+    /// sent. They get incomplete batches only if [`full_batches`](ExchangeConfig::full_batches) is
+    /// off and all producers are idle.
     pub fn idle(&mut self) {
         self.path.guarded(|path| on_path!(ProducerPath, path, path => path.idle()));
     }
@@ -235,7 +235,8 @@ impl Producer {
     }
 }
 
-/// Returns whether types agree, and no column may have nulls where the exchange has none.
+/// Returns whether the types are equal, and only columns that are nullable in the exchange may have
+/// nulls.
 fn same_columns(found: &SchemaRef, expected: &SchemaRef) -> bool {
     let same = |(found, expected): (&arrow::datatypes::FieldRef, &arrow::datatypes::FieldRef)| {
         found.data_type() == expected.data_type() && (expected.is_nullable() || !found.is_nullable())
@@ -245,7 +246,7 @@ fn same_columns(found: &SchemaRef, expected: &SchemaRef) -> bool {
 
 /// The receiving handle of one thread or task: receives the rows of one consumer.
 ///
-/// Dropping it tells the producers that these rows are not wanted.
+/// Dropping it lets the producers skip these rows.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The rows of slow consumers beyond the bound of the exchange: kept in accounted memory, else on
-//! disk. The accounting and the disk are the embedder's.
+//! The rows of slow consumers beyond the bound of the exchange: kept in accounted memory, or else
+//! on disk. The embedder provides the accounting and the disk.
 
 use std::{
     any::Any,
@@ -44,13 +44,13 @@ use crate::error::StopError;
 /// assert!(handles.is_ok());
 /// ```
 ///
-/// `examples/overflow.rs` spills.
+/// `examples/overflow.rs` shows an implementation that spills.
 pub trait Overflow: Send + Sync + 'static {
     /// Accounts for `bytes` more, and returns whether the budget allows them. Must not wait.
     fn try_reserve(&self, bytes: usize) -> bool;
     /// Gives `bytes` back to the budget.
     fn release(&self, bytes: usize);
-    /// Stores `batch`, which belongs to `consumer`, outside the budget, and returns what it takes
+    /// Stores `batch`, which belongs to `consumer`, outside the budget, and returns what is needed
     /// to read it back.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl Beyond {
         bytes == 0 || self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
-    /// Counts `bytes` less: they have left memory.
+    /// Subtracts `bytes` that have left memory.
     pub(crate) fn subtract(&self, bytes: usize) {
         if bytes > 0 {
             self.held.fetch_sub(bytes, Ordering::Relaxed);
@@ -104,7 +104,7 @@ impl Beyond {
     }
 }
 
-/// Returns the bytes that the rows of a batch take, without the rest of its buffers.
+/// Returns the bytes that the rows of a batch take, without the unused parts of its buffers.
 pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
     let size = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
     batch.columns().iter().map(size).sum()

@@ -1,4 +1,4 @@
-//! Calls of the embedder's code, wake-ups above all, that must all be made even if one panics.
+//! Calls of the embedder's code, mainly wake-ups, that must all be made even if one panics.
 
 use std::{
     any::Any,

@@ -1,4 +1,4 @@
-//! What the types forbid: a handle belongs to one thread or task.
+//! Uses that the types forbid: a handle belongs to one thread or task.
 #![cfg(not(loom))]
 
 #[test]

@@ -1,4 +1,4 @@
-//! What every path of the exchange promises, with threads.
+//! The promises of every path of the exchange, with threads.
 
 use std::{
     collections::HashMap,
@@ -51,7 +51,8 @@ fn hash(key: i64) -> u64 {
     (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17)
 }
 
-/// Batches `first..last` of a producer: 1 to 300 rows each, keys that no other batch has.
+/// Sends the first `batches` batches of a producer: 1 to 300 rows each, with keys that no other
+/// batch has.
 fn send_all(mut producer: Producer, producer_index: usize, batches: usize) {
     for number in 0..batches {
         let first = ((producer_index * batches + number) * 1000) as i64;
@@ -327,7 +328,8 @@ fn a_batch_says_how_much_memory_it_keeps() {
         producer.finish();
         let received = rows_of(consumers[0].recv_blocking().unwrap().unwrap());
         assert_eq!(received.num_rows(), 1);
-        // An operator that reserves memory for it must know of the 999 rows that it has room for.
+        // An operator that reserves memory for the batch must see that it has room for 999 more
+        // rows.
         assert!(received.column(0).get_array_memory_size() >= 1000 * size_of::<i64>(), "{path:?}");
     }
 }

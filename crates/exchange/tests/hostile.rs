@@ -1,4 +1,4 @@
-//! Code of the embedder that panics, or calls the exchange, at the worst moment: nothing is lost
+//! Code of the embedder that panics, or calls the exchange, at the worst moment. Nothing is lost
 //! without an error, and nothing hangs.
 #![cfg(not(loom))]
 use annulus_exchange::{
@@ -45,8 +45,8 @@ fn hooked() -> Waker {
     unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &VT)) }
 }
 
-/// The clone of D's waker stands for "between D's first look and its push": what the hook does may
-/// happen on another thread.
+/// The clone of D's waker marks the time between D's first look and its push. The hook's actions
+/// may happen on another thread.
 #[test]
 fn a_consumer_that_finds_something_at_its_second_look_passes_the_news_on() {
     let (mut producers, mut consumers) = ring::<u32>(RingConfig::new(1, 3).with_groups(1).with_slots(2));
@@ -62,7 +62,7 @@ fn a_consumer_that_finds_something_at_its_second_look_passes_the_news_on() {
         p.try_send(1).unwrap();
         let mut cx = Context::from_waker(&ring_me);
         loop {
-            match p.poll_ready(&mut cx, |_, _| panic!("nobody starves yet")) {
+            match p.poll_ready(&mut cx, |_, _| panic!("no consumer starves yet")) {
                 Poll::Ready(Ok(Admission::Yield)) => {}
                 Poll::Pending => break,
                 other => panic!("{other:?}"),
@@ -137,7 +137,7 @@ fn held_config() -> ExchangeConfig {
     ExchangeConfig::new(1, 64).with_batch_rows(128).with_path(DataPath::Reserve)
 }
 
-/// A panic of try_reserve in send_hashed leaves the batch's rows in `rows`, without the batch.
+/// A panic of try_reserve in send_hashed would leave the batch's rows in `rows`, without the batch.
 #[test]
 fn a_panic_in_a_reservation_makes_no_rows_up() {
     let o = Arc::new(Armed::default());
@@ -161,7 +161,7 @@ fn a_panic_in_a_reservation_makes_no_rows_up() {
     );
 }
 
-/// The same with views: stale bytes are taken for views, and their buffer numbers for indices
+/// The same with views: stale bytes would be taken for views, and their buffer numbers for indices
 /// (get_unchecked).
 #[test]
 fn a_panic_in_a_reservation_makes_no_views_up() {
@@ -224,8 +224,8 @@ fn a_spill_that_panics_leaves_nothing_reserved() {
     assert_eq!(o.used.load(SeqCst), 0, "bytes still reserved");
 }
 
-/// The last chunk of a call is lost if its spill panics, without an error for anybody; and the gate
-/// counts it for ever.
+/// The last chunk of a call is lost if its spill panics. Without an error, no handle would notice,
+/// and the gate would count the chunk for ever.
 #[test]
 fn a_spill_that_panics_at_the_last_chunk_stops_the_exchange() {
     let o = Arc::new(Armed::default());
@@ -240,7 +240,7 @@ fn a_spill_that_panics_at_the_last_chunk_stops_the_exchange() {
     assert!(!errors.is_empty() || keys.len() == 12, "{} of 12 rows and no error", keys.len());
 }
 
-/// Producers are woken under a laggard's lock.
+/// Producers would be woken under a laggard's lock.
 #[test]
 fn a_waker_may_drop_the_consumer_that_is_relieved() {
     #[derive(Default)]
@@ -301,7 +301,8 @@ fn a_waker_may_drop_the_consumer_that_is_relieved() {
     );
 }
 
-/// A panic in a hand-over counts the value as not taken, but its rows are in the laggard's builder.
+/// A panic in a hand-over counts the value as not taken, but its rows are in the laggard's builder
+/// already.
 #[test]
 fn a_panic_in_a_hand_over_neither_loses_nor_doubles_rows() {
     let o = Arc::new(Armed::default());
@@ -327,14 +328,14 @@ fn a_panic_in_a_hand_over_neither_loses_nor_doubles_rows() {
     assert!(!errors.is_empty() || keys == [0, 2, 4, 6], "{keys:?}");
 }
 
-/// Polls its consumer whenever it is woken, as a runtime on another thread may at that moment.
+/// Polls its consumer whenever it is woken, as a runtime on another thread might at that moment.
 struct Eager {
     consumer: Mutex<Option<Consumer>>,
     keys: Mutex<Vec<i64>>,
     failed: AtomicBool,
 }
 impl Eager {
-    /// Takes what there is; false if the consumer has to wait.
+    /// Takes the available rows; returns false if the consumer has to wait.
     fn poll(self: &Arc<Self>) -> bool {
         let waker = Waker::from(Arc::clone(self));
         let mut consumer = self.consumer.lock().unwrap();
@@ -360,8 +361,8 @@ impl Wake for Eager {
     }
 }
 
-/// No memory, and a disk that takes three rows; then its consumer asks for rows, and the spill
-/// fails or panics.
+/// No memory, and a disk that takes three rows. After that its consumer asks for rows, and the
+/// spill fails or panics.
 struct ThreeRows {
     reader: Arc<Eager>,
     left: AtomicUsize,
@@ -383,8 +384,8 @@ impl Overflow for ThreeRows {
     }
 }
 
-/// A hand-over that ends in the middle of a batch: its consumer hears of it before it can see that
-/// batch in the ring, or what follows rows that were lost with the hand-over.
+/// A hand-over that ends in the middle of a batch. Its consumer gets the error before it can see
+/// that batch in the ring, or anything after the rows that were lost with the hand-over.
 #[test]
 fn a_hand_over_that_fails_half_way_is_an_error_before_any_later_row() {
     for (path, panics) in [DataPath::Gather, DataPath::Cluster].map(|path| [(path, false), (path, true)]).concat() {
@@ -400,7 +401,7 @@ fn a_hand_over_that_fails_half_way_is_an_error_before_any_later_row() {
         while starves.poll_recv(&mut cx).is_ready() {}
         let ends = || while !matches!(p.poll_ready(&mut cx), Poll::Ready(Err(_))) {};
         assert_eq!(catch_unwind(AssertUnwindSafe(ends)).is_err(), panics);
-        assert!(reader.poll(), "{path:?}: the consumer was not told");
+        assert!(reader.poll(), "{path:?}: the consumer did not get the error");
         let keys = reader.keys.lock().unwrap();
         assert!(reader.failed.load(SeqCst));
         assert!([0, 2, 4, 6].starts_with(&keys), "{path:?}: {keys:?}");
@@ -465,7 +466,7 @@ fn views_of_several_batches() {
 }
 
 thread_local!(static BOMB: RefCell<usize> = const { RefCell::new(0) });
-/// The clone that `take_next` makes panics once: the node stays `listed` off the stack.
+/// The clone that `take_next` makes panics once: the node would stay `listed` off the stack.
 #[test]
 fn a_waker_whose_clone_panics_leaves_its_handle_able_to_wait() {
     static RUNG: AtomicUsize = AtomicUsize::new(0);

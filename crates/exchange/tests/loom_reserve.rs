@@ -1,7 +1,7 @@
 //! Models of the handles of the path of reserved ranges: admission, waking, flushing, ends and
 //! departures. Loom runs them through every interleaving up to a number of preemptions. A handle
-//! that is not woken is a deadlock to loom. The lanes' own models are inside the crate, where rows
-//! can be watched.
+//! that is not woken is a deadlock to loom. The lanes' own models are inside the crate, where loom
+//! can watch rows.
 #![cfg(loom)]
 
 use std::{
@@ -55,7 +55,7 @@ fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
 /// A budget, and a disk that is always full.
 struct Budget {
     left: AtomicUsize,
-    /// How often it is asked before it panics.
+    /// The number of requests that it answers before it panics.
     answers: AtomicUsize,
 }
 
@@ -94,7 +94,7 @@ struct Handles {
     budget: Arc<Budget>,
 }
 
-/// An exchange that is full with two queued chunks (for one producer).
+/// Returns an exchange that is full with two queued chunks (for one producer).
 fn handles(producers: usize, consumers: usize, batch_rows: usize, budget: usize) -> Handles {
     let config = ExchangeConfig::new(producers, consumers).with_batch_rows(batch_rows).with_path(DataPath::Reserve);
     let budget = Arc::new(Budget { left: AtomicUsize::new(budget), answers: AtomicUsize::new(usize::MAX) });
@@ -106,11 +106,11 @@ fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("key", DataType::Int64, false)]))
 }
 
-/// Sends keys to the consumer that each names in its tens.
+/// Sends each key to consumer `key / 10`.
 fn send(producer: &mut Producer, keys: &[i64]) {
     let batch = RecordBatch::try_new(schema(), vec![Arc::new(Int64Array::from(keys.to_vec()))]).unwrap();
     let hashes: Vec<u64> = keys.iter().map(|key| *key as u64 / 10).collect();
-    // A producer that is refused has its own way to notice.
+    // A producer that is refused notices in another way.
     let _ = producer.send_hashed(batch, &hashes);
 }
 
@@ -118,7 +118,7 @@ fn ready(producer: &mut Producer) -> Result<(), ExchangeError> {
     block_on(|cx| producer.poll_ready(cx)).map(|admission| assert_eq!(admission, Admission::Granted))
 }
 
-/// Asks until the answer is an error: what wakes a producer need not be what it waits for.
+/// Asks until the answer is an error: a producer may be woken for another reason.
 fn refused(producer: &mut Producer) -> ExchangeError {
     loop {
         match ready(producer) {
@@ -145,13 +145,13 @@ fn receive_all(consumer: &mut Consumer) -> Vec<i64> {
     all
 }
 
-/// Makes the consumer wait with a waker that does nothing.
+/// Makes the consumer wait, with a waker that does nothing.
 fn starve(consumer: &mut Consumer) {
     assert!(consumer.poll_recv(&mut Context::from_waker(Waker::noop())).is_pending());
 }
 
-/// The last producer to end hands over what another one left, also if it has never sent anything
-/// itself.
+/// The last producer to end hands over the rows that another one left, even if it has never sent
+/// anything itself.
 #[test]
 fn last_to_finish_hands_over() {
     model(4, || {
@@ -168,7 +168,7 @@ fn last_to_finish_hands_over() {
 }
 
 /// A producer that ends finds all others idle and takes an open chunk, while the last of them ends,
-/// too: the stream may not end before that chunk is queued.
+/// too. The stream must not end before that chunk is queued.
 #[test]
 fn end_waits_for_a_flush() {
     model(2, || {
@@ -201,8 +201,8 @@ fn idle_meets_starving() {
     });
 }
 
-/// One consumer waits for a flush while another is fed before it has begun to wait: the starving
-/// consumers are not miscounted.
+/// One consumer waits for a flush while another is fed before it has begun to wait. The starving
+/// consumers are counted correctly.
 #[test]
 fn feeding_one_leaves_the_other_counted() {
     model(2, || {
@@ -224,7 +224,8 @@ fn feeding_one_leaves_the_other_counted() {
     });
 }
 
-/// A consumer takes its open chunk itself while the only producer goes on: the rows stay in order.
+/// A consumer takes its open chunk itself while the only producer continues. The rows stay in
+/// order.
 #[test]
 fn own_flush_keeps_order() {
     model(4, || {
@@ -242,7 +243,7 @@ fn own_flush_keeps_order() {
     });
 }
 
-/// The queues are full: the producer goes on when they are half empty.
+/// The queues are full. The producer continues when they are half empty.
 #[test]
 fn half_empty_wakes() {
     model(4, || {
@@ -258,7 +259,7 @@ fn half_empty_wakes() {
     });
 }
 
-/// The queues are full of chunks that are not taken: the producer goes on when another consumer
+/// The queues are full of chunks that are not taken. The producer continues when another consumer
 /// begins to wait.
 #[test]
 fn starving_wakes() {
@@ -276,7 +277,7 @@ fn starving_wakes() {
     });
 }
 
-/// A parked producer learns that the exchange was stopped, and a consumer that waits does, too.
+/// A parked producer and a waiting consumer are woken when the exchange is stopped.
 #[test]
 fn stop_wakes_all() {
     model(4, || {
@@ -293,7 +294,7 @@ fn stop_wakes_all() {
     });
 }
 
-/// A parked producer learns that the last consumer has gone.
+/// A parked producer is woken when the last consumer is dropped.
 #[test]
 fn last_consumer_leaves() {
     model(4, || {
@@ -307,7 +308,8 @@ fn last_consumer_leaves() {
     });
 }
 
-/// A consumer leaves while a chunk is on its way to it: what was accounted is given back once.
+/// A consumer is dropped while a chunk is being delivered to it. Its accounted bytes are released
+/// once.
 #[test]
 fn consumer_leaves_amid_delivery() {
     model(4, || {
@@ -327,7 +329,7 @@ fn consumer_leaves_amid_delivery() {
     });
 }
 
-/// Rows are lost for want of memory and disk: the consumer hears of it, however soon the end
+/// Rows are lost for lack of memory and disk. The consumer gets the error, however soon the end
 /// follows.
 #[test]
 fn error_comes_before_the_end() {
@@ -345,8 +347,8 @@ fn error_comes_before_the_end() {
     });
 }
 
-/// A producer panics with claimed rows that it never writes, in a chunk that another one completes:
-/// no consumer sees them.
+/// A producer panics with claimed rows that it never writes, in a chunk that another one completes.
+/// No consumer sees these rows.
 #[test]
 fn unwritten_rows_are_never_shown() {
     model(2, || {

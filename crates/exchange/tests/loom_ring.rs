@@ -22,7 +22,7 @@ impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         self.0.notify();
     }
-    /// A handle wakes itself, to look again after the others' turn.
+    /// Called by a handle that wakes itself, to check again after the others have run.
     fn wake_by_ref(self: &Arc<Self>) {
         self.0.notify();
         thread::yield_now();
@@ -41,7 +41,7 @@ fn block_on<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
     }
 }
 
-/// What a consumer was handed over, by consumer. Behind std's mutex, which is never contended in a
+/// The values that were handed over, by consumer. Behind std's mutex, which is never contended in a
 /// model's step.
 type Overflow = Arc<Vec<Mutex<Vec<u32>>>>;
 
@@ -63,8 +63,7 @@ fn handles(
     (senders, receivers, Arc::new((0..consumers).map(|_| Mutex::new(Vec::new())).collect()))
 }
 
-/// Where it is told to yield it asks again at once: others may have had their turn in between, or
-/// not.
+/// Polls for room. On `Yield` it asks again at once: others may have run in between, or not.
 fn poll_ready(
     cx: &mut Context<'_>,
     producer: &mut RingProducer<u32>,
@@ -100,7 +99,7 @@ fn send(producer: &mut RingProducer<u32>, value: u32, overflow: &Overflow) -> Re
     block_on(|cx| poll_send(cx, producer, value, overflow))
 }
 
-/// Sends `values`, and returns the handle, so that its end is no part of the model.
+/// Sends `values`, and returns the handle, so that its end is not part of the model.
 fn send_all(mut producer: RingProducer<u32>, values: &[u32], overflow: &Overflow) -> RingProducer<u32> {
     for &value in values {
         send(&mut producer, value, overflow).unwrap();
@@ -108,7 +107,8 @@ fn send_all(mut producer: RingProducer<u32>, values: &[u32], overflow: &Overflow
     producer
 }
 
-/// One call; what was handed over or visited goes to `seen`. Visits at most `most` values.
+/// Receives once, and at most `most` values. Appends the values that were handed over or visited to
+/// `seen`.
 fn receive_most(
     consumer: &mut RingConsumer<u32>,
     most: usize,
@@ -129,7 +129,7 @@ fn receive_most(
     Ok(next)
 }
 
-/// One call that visits what there is.
+/// Receives once, and visits all available values.
 fn receive(consumer: &mut RingConsumer<u32>, seen: &mut Vec<u32>, overflow: &Overflow) -> Result<Next, ExchangeError> {
     receive_most(consumer, usize::MAX, seen, overflow)
 }
@@ -144,7 +144,7 @@ fn receive_some(consumer: &mut RingConsumer<u32>, count: usize, overflow: &Overf
     seen
 }
 
-/// Claim, publish, read, release; a slot is written again by a producer that has not seen it freed
+/// Claim, publish, read, release. A slot is written again by a producer that has not seen it freed
 /// itself.
 #[test]
 fn claim_publish_read_release() {
@@ -175,8 +175,7 @@ fn full_ring() {
     });
 }
 
-/// The ring is full until both consumers have passed, whichever is the last; then its value is
-/// dropped.
+/// The ring is full until both consumers have passed, in either order. Then its value is dropped.
 #[test]
 fn last_to_pass_frees() {
     model(2, || {
@@ -190,12 +189,12 @@ fn last_to_pass_frees() {
         });
         receive_some(&mut two, 1, &overflow);
         let one = first.join().unwrap();
-        assert!(producers[0].try_send(2).is_ok(), "nobody freed the slot");
+        assert!(producers[0].try_send(2).is_ok(), "no thread freed the slot");
         drop((one, two));
     });
 }
 
-/// Both consumers pass two groups: the sweep changes hands and nothing is freed twice.
+/// Both consumers pass two groups. The sweep changes hands and nothing is freed twice.
 #[test]
 fn sweep_changes_hands() {
     model(2, || {
@@ -209,13 +208,13 @@ fn sweep_changes_hands() {
         });
         assert_eq!(receive_some(&mut two, 2, &overflow), [1, 2]);
         let one = first.join().unwrap();
-        assert!(producer.try_send(3).is_ok() && producer.try_send(4).is_ok(), "nobody freed the slots");
+        assert!(producer.try_send(3).is_ok() && producer.try_send(4).is_ok(), "no thread freed the slots");
         drop((one, two));
     });
 }
 
-/// Three consumers within one group: a sweeper that frees nothing still passes on what the one
-/// before it did.
+/// Three consumers within one group. A sweeper that frees nothing still passes on the work of the
+/// previous one.
 #[test]
 fn sweep_changes_hands_within_a_group() {
     model(2, || {
@@ -238,7 +237,7 @@ fn sweep_changes_hands_within_a_group() {
         });
         assert_eq!(receive_some(&mut three, 1, &overflow), [2]);
         let _consumers = (first.join().unwrap(), second.join().unwrap());
-        assert!(producer.try_send(3).is_ok() && producer.try_send(4).is_ok(), "nobody freed the slots");
+        assert!(producer.try_send(3).is_ok() && producer.try_send(4).is_ok(), "no thread freed the slots");
     });
 }
 
@@ -259,8 +258,8 @@ fn finish_with_a_partial_group() {
     });
 }
 
-/// A consumer that was told by `idle` sees a partial group although the producer neither fills it
-/// nor ends.
+/// A consumer that `idle` wakes sees a partial group, although the producer neither fills it nor
+/// ends.
 #[test]
 fn idle_wakes() {
     model(3, || {
@@ -276,7 +275,7 @@ fn idle_wakes() {
     });
 }
 
-/// A consumer that goes away with unread values delays no producer. After the last one, the
+/// A consumer that is dropped with unread values delays no producer. After the last one, the
 /// producer gets an error.
 #[test]
 fn consumer_dropped() {
@@ -287,7 +286,7 @@ fn consumer_dropped() {
         send(&mut producers[0], 1, &overflow).unwrap();
         assert_eq!(receive_some(&mut one, 1, &overflow), [1]);
         leaver.join().unwrap();
-        assert!(producers[0].try_send(2).is_ok(), "nobody freed the slot");
+        assert!(producers[0].try_send(2).is_ok(), "no thread freed the slot");
         let leaver = thread::spawn(move || drop(one));
         let gone = send(&mut producers[0], 3, &overflow);
         assert!(matches!(gone, Err(ExchangeError::ConsumersGone)), "{gone:?}");
@@ -320,7 +319,7 @@ fn stop_while_blocked() {
     });
 }
 
-/// A consumer that waits learns that a producer was lost, although another one finished.
+/// A waiting consumer is woken when a producer is lost, although another one finished.
 #[test]
 fn producer_lost() {
     model(3, || {
@@ -334,8 +333,8 @@ fn producer_lost() {
     });
 }
 
-/// The ring is full for a consumer that is in and out of calls while the other starves: what it has
-/// not taken is handed over, each value once and in order.
+/// The ring is full for a consumer that is in and out of calls while the other starves. The values
+/// that it has not taken are handed over, each once and in order.
 #[test]
 fn overflow_hand_over() {
     model(3, || {
@@ -353,8 +352,8 @@ fn overflow_hand_over() {
     });
 }
 
-/// The same within a group: the producer goes on where the consumer's last call ended, not where
-/// its group began.
+/// The same within a group: the producer continues where the consumer's last call ended, not at the
+/// start of the group.
 #[test]
 fn hand_over_goes_on_within_a_group() {
     model(2, || {
@@ -375,8 +374,8 @@ fn hand_over_goes_on_within_a_group() {
     });
 }
 
-/// A consumer starves only after the producer went to wait: it has to wake it, for the laggard
-/// never will.
+/// A consumer starves only after the producer began to wait. It has to wake the producer, because
+/// the laggard never will.
 #[test]
 fn starving_wakes_the_producer() {
     model(2, || {
@@ -392,7 +391,7 @@ fn starving_wakes_the_producer() {
     });
 }
 
-/// Two consumers come to starve at once after the producer went to wait: whichever is the first
+/// Two consumers begin to starve at the same time after the producer began to wait. The first one
 /// wakes it.
 #[test]
 fn the_first_to_starve_wakes_the_producer() {
@@ -415,7 +414,7 @@ fn the_first_to_starve_wakes_the_producer() {
     });
 }
 
-/// Two producers wake a consumer while it comes to wait again, each time with another waker: the
+/// Two producers wake a consumer while it begins to wait again, each time with another waker. The
 /// list, its node and the waker change hands, and no wake-up is lost.
 #[test]
 fn wakes_meet_registrations() {
@@ -437,7 +436,7 @@ fn wakes_meet_registrations() {
     });
 }
 
-/// The same with two consumers, one of which goes away while it may be on the list.
+/// The same with two consumers, one of which is dropped while it may be on the list.
 #[test]
 fn dropped_while_listed() {
     model(2, || {
@@ -459,7 +458,7 @@ fn dropped_while_listed() {
     });
 }
 
-/// A consumer goes away while a producer may be handing its values over.
+/// A consumer is dropped while a producer may be handing its values over.
 #[test]
 fn dropped_while_relieved() {
     model(3, || {
@@ -476,7 +475,8 @@ fn dropped_while_relieved() {
     });
 }
 
-/// Asks for room until there is some; an overflow keeps what it is shown, and fails all the same.
+/// Asks for room until there is some. The overflow keeps the values that it gets, and fails
+/// nevertheless.
 fn relieve_and_fail(producer: &mut RingProducer<u32>, overflow: &Overflow) -> Result<Admission, ExchangeError> {
     block_on(|cx| {
         loop {
@@ -493,8 +493,8 @@ fn relieve_and_fail(producer: &mut RingProducer<u32>, overflow: &Overflow) -> Re
     })
 }
 
-/// An overflow fails when it has taken a part of a value: the consumer reads the value before that,
-/// or not at all.
+/// An overflow fails after it has taken a part of a value. The consumer reads the value before the
+/// hand-over, or does not read it at all.
 #[test]
 fn hand_over_that_fails() {
     model(3, || {
@@ -526,7 +526,7 @@ fn hand_over_that_fails_is_the_last() {
         let (slow, mut fast) = (consumers.pop().unwrap(), consumers.pop().unwrap());
         let (mut two, mut one) = (producers.pop().unwrap(), producers.pop().unwrap());
         send(&mut one, 1, &overflow).unwrap();
-        // Admitted by what it knew of the ring before the first value.
+        // Admitted by its view of the ring before the first value.
         send(&mut two, 2, &overflow).unwrap();
         receive_some(&mut fast, 2, &overflow);
         let mut cx = Context::from_waker(Waker::noop());
@@ -543,7 +543,7 @@ fn hand_over_that_fails_is_the_last() {
     });
 }
 
-/// B is never polled, D leaves after what it found, C starves: P must hear of it.
+/// B is never polled, D is dropped after it found a value, C starves: P must be woken.
 #[test]
 fn a_consumer_that_leaves_after_its_second_look_passes_the_news_on() {
     model(3, || {

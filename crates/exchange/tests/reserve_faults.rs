@@ -1,4 +1,4 @@
-//! Code of the embedder that panics or drops handles where the reserved-range path calls it.
+//! Code of the embedder that panics or drops handles when the reserved-range path calls it.
 #![cfg(not(loom))]
 
 use std::{
@@ -39,7 +39,7 @@ fn send(producer: &mut Producer, keys: std::ops::Range<i64>) -> Result<(), Excha
     producer.send_hashed(batch, &hashes).map_err(|refused| refused.error)
 }
 
-/// A budget that grants this number of reservations, then panics, and refuses all later ones.
+/// A budget that grants this number of reservations, and panics at each later one.
 struct Panics {
     grants: AtomicUsize,
     used: AtomicUsize,
@@ -60,9 +60,9 @@ impl Overflow for Panics {
     }
 }
 
-/// A panic between the claims of a batch: every handle gets an error, later batches are refused,
-/// and nothing stays reserved. No row of the chunks that the others complete is shown, since some
-/// were never written.
+/// A panic between the claims of a batch. Every handle gets an error, later batches are refused,
+/// and nothing stays reserved. No row of the chunks that the others complete is delivered, because
+/// some were never written.
 #[test]
 fn panic_between_claims() {
     let budget = Arc::new(Panics { grants: AtomicUsize::new(1), used: AtomicUsize::new(0) });
@@ -80,7 +80,7 @@ fn panic_between_claims() {
     assert_eq!(budget.used.load(Ordering::SeqCst), 0);
 }
 
-/// A waker that keeps a producer alive, like a task that has no other owner left.
+/// A waker that keeps a producer alive, like a task without another owner.
 struct OwnsProducer(#[expect(dead_code, reason = "it is there to be dropped")] Mutex<Option<Producer>>);
 
 impl Wake for OwnsProducer {
@@ -91,8 +91,8 @@ fn owner_of(producer: Producer) -> Waker {
     Waker::from(Arc::new(OwnsProducer(Mutex::new(Some(producer)))))
 }
 
-/// A consumer's new waker replaces one whose drop ends a producer, which looks into that consumer's
-/// queue.
+/// A consumer's new waker replaces one whose drop ends a producer. The producer locks that
+/// consumer's queue.
 #[test]
 fn replaced_waker_of_a_consumer_owns_a_producer() {
     let (mut producers, mut consumers) = handles(1, 1, 4, Arc::new(Unlimited));
@@ -134,7 +134,7 @@ impl Wake for Bell {
     }
 }
 
-/// A waker that counts, between two that panic.
+/// Returns a waker that counts its calls, between two that panic.
 fn wakers() -> (Arc<Bell>, [Waker; 3]) {
     let counts = Arc::new(Bell::Counts(AtomicUsize::new(0)));
     let panics = || Waker::from(Arc::new(Bell::Panics));
@@ -191,7 +191,7 @@ fn a_consumer_that_leaves_is_told_of_though_wakers_panic() {
     }
 }
 
-/// Counts what is reserved, up to a limit; keeps nothing of what is spilled.
+/// Counts the reserved bytes, up to a limit; discards spilled rows.
 struct Budget {
     limit: usize,
     used: AtomicUsize,
@@ -216,8 +216,8 @@ impl Overflow for Budget {
     }
 }
 
-/// Where the budget refuses everything the backlog goes to disk; producers wait for their consumers
-/// all the same.
+/// If the budget refuses everything, the backlog goes to disk. Producers still wait for their
+/// consumers.
 #[test]
 fn a_spilled_backlog_holds_producers_back() {
     let budget = Budget::new(0);
@@ -228,7 +228,7 @@ fn a_spilled_backlog_holds_producers_back() {
     while ready(producer) {
         send(producer, 4 * sent..4 * sent + 4).unwrap();
         sent += 1;
-        assert!(sent < 100, "nobody reads, and yet the producer goes on");
+        assert!(sent < 100, "no consumer reads, but the producer continues");
     }
     for _ in 0..sent {
         assert!(matches!(consumers[0].recv_blocking(), Some(Ok(Delivery::Spilled(_)))));
@@ -236,8 +236,8 @@ fn a_spilled_backlog_holds_producers_back() {
     assert!(ready(producer));
 }
 
-/// Batches that a producer holds back to make runs longer are accounted for; where the budget
-/// refuses, it holds none.
+/// Batches that a producer holds back to make runs longer are accounted for. If the budget refuses,
+/// the producer holds none back.
 #[test]
 fn batches_held_back_are_accounted_for() {
     const CONSUMERS: usize = 256;

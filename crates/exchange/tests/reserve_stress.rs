@@ -1,5 +1,5 @@
-//! Many seeded schedules of the whole exchange on real threads, small and odd shapes, every path. A
-//! run ends by itself or the test hangs.
+//! Many seeded schedules of the whole exchange on real threads, with small and odd shapes, on every
+//! path. A run ends by itself or the test hangs.
 #![cfg(not(loom))]
 
 use std::{
@@ -21,18 +21,18 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 const SCHEDULES: u64 = 1200;
 
-/// One schedule: its shape, and what goes wrong in it.
+/// One schedule: its shape, and its faults.
 #[derive(Clone, Debug)]
 struct Schedule {
     seed: u64,
     config: ExchangeConfig,
     batches: usize,
-    /// Bytes that may be reserved.
+    /// The number of bytes that may be reserved.
     budget: usize,
-    /// One thread drains the consumers one after another, instead of one thread each.
+    /// Whether one thread drains the consumers one after another, instead of one thread each.
     in_turn: bool,
-    /// Chance in 1000, per call, that a consumer leaves; that a handle fails or a producer is lost;
-    /// that a disk is full.
+    /// The chances in 1000, per call: that a consumer is dropped, that a handle fails or a producer
+    /// is lost, and that a disk is full.
     leave: u32,
     fail: u32,
     full: u32,
@@ -60,7 +60,7 @@ impl Schedule {
     }
 }
 
-/// How a handle's thread ended.
+/// The end of a handle's thread.
 #[derive(Debug, PartialEq)]
 enum End {
     Finished,
@@ -68,7 +68,7 @@ enum End {
     Failed,
 }
 
-/// A budget, and a disk in memory that is full from some spill on.
+/// A budget, and a disk in memory that is full after some number of spills.
 struct Budget {
     limit: usize,
     used: AtomicUsize,
@@ -112,7 +112,7 @@ fn batch(keys: std::ops::Range<i64>) -> (RecordBatch, Vec<u64>) {
     (RecordBatch::try_new(schema(), vec![Arc::new(keys), Arc::new(texts)]).unwrap(), hashes)
 }
 
-/// The keys of a producer, in order: the first `rows` of its own million.
+/// Returns the first key of a producer; its keys are consecutive, within its own million.
 fn first_key(producer: usize) -> i64 {
     producer as i64 * 1_000_000
 }

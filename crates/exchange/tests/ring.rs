@@ -1,4 +1,4 @@
-//! What the ring promises, one promise a test, on one thread unless it takes more.
+//! The promises of the ring, one per test, on one thread if possible.
 #![cfg(not(loom))]
 
 use std::{
@@ -49,7 +49,7 @@ fn poll<T: Clone>(consumer: &mut RingConsumer<T>, waker: &Waker) -> (Poll<Result
     (next, seen)
 }
 
-/// Where it is told to yield it asks again at once.
+/// Polls for room. On `Yield` it asks again at once.
 fn poll_ready<T>(
     producer: &mut RingProducer<T>,
     waker: &Waker,
@@ -64,7 +64,7 @@ fn poll_ready<T>(
 }
 
 fn ready<T>(producer: &mut RingProducer<T>, waker: &Waker) -> bool {
-    match poll_ready(producer, waker, |_, _| panic!("nobody starves")) {
+    match poll_ready(producer, waker, |_, _| panic!("no consumer starves")) {
         Poll::Ready(result) => {
             result.unwrap();
             true
@@ -223,7 +223,7 @@ fn waiting_costs_one_shared_operation_and_no_lock() {
     for consumer in &mut consumers {
         let before = consumer.stats().shared_ops;
         assert!(poll(consumer, Waker::noop()).0.is_pending());
-        // Two looks, each of which takes the lease and gives it back, and the registration.
+        // Two attempts, each of which takes the lease and gives it back, and the registration.
         assert_eq!(consumer.stats().shared_ops - before, 5);
     }
     producers[0].try_send(1).unwrap();
@@ -239,7 +239,7 @@ impl Wake for Panics {
     }
 }
 
-/// A waker that panics.
+/// Returns a waker that panics.
 fn panics() -> Waker {
     Waker::from(Arc::new(Panics))
 }
@@ -266,7 +266,8 @@ fn a_waker_that_panics_when_room_appears_does_not_keep_the_sweep() {
     for value in 1..5 {
         assert!(ready(&mut producers[0], Waker::noop()), "value {value} finds no room");
         producers[0].try_send(value).unwrap();
-        // The first call says that the cursor moved without the one that panicked knowing.
+        // The first call reports that the cursor has moved: the call that panicked did not record
+        // the move.
         while poll(&mut consumers[0], Waker::noop()).0.is_ready() {}
     }
 }
@@ -278,11 +279,11 @@ fn a_stop_reaches_both_sides_though_a_waker_panics() {
     producers[0].try_send(0).unwrap();
     assert_eq!(poll(&mut consumers[0], &waker).1, [0]);
     assert!(poll(&mut consumers[0], &panics()).0.is_pending());
-    // The other consumer lags, so that the hand-over that takes nothing leaves the ring full.
+    // The other consumer lags behind, so a hand-over that takes nothing leaves the ring full.
     assert!(poll_ready(&mut producers[0], &waker, |_, _| Ok(())).is_pending());
     let stop = catch_unwind(AssertUnwindSafe(|| producers[1].stop(Arc::new(std::fmt::Error))));
     assert!(stop.is_err());
-    assert_eq!(bell.rings(), 1, "the producer that waits is not told");
+    assert_eq!(bell.rings(), 1, "the waiting producer is not woken");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Many seeded schedules of the ring on real threads, small and odd shapes. A run ends by itself or
-//! the test hangs.
+//! Many seeded schedules of the ring on real threads, with small and odd shapes. A run ends by
+//! itself or the test hangs.
 #![cfg(not(loom))]
 
 use std::{
@@ -18,7 +18,7 @@ use annulus_exchange::{
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-/// A value that counts how many of its kind are alive.
+/// A value that counts how many values of its kind are alive.
 #[derive(Debug)]
 struct Item {
     producer: usize,
@@ -48,26 +48,27 @@ impl Random {
     fn new(seed: u64, stream: u64) -> Self {
         Self(StdRng::seed_from_u64(seed * 10_000 + stream))
     }
-    /// 0 to `limit` - 1.
+    /// Returns a number from 0 to `limit` - 1.
     fn below(&mut self, limit: usize) -> usize {
         self.0.random_range(0..limit)
     }
 }
 
-/// One schedule: its shape, and what goes wrong in it.
+/// One schedule: its shape, and its faults.
 #[derive(Clone, Copy, Debug)]
 struct Schedule {
     seed: u64,
     config: RingConfig,
     items: u64,
-    /// Chance in 1000, per call, that a consumer leaves; the same for a handle that stops the ring.
+    /// The chance in 1000, per call, that a consumer is dropped; the same for a handle that stops
+    /// the ring.
     leave: usize,
     stop: usize,
     /// Consumers below this index yield after each call.
     slow: usize,
 }
 
-/// How a handle's thread ended.
+/// The end of a handle's thread.
 #[derive(Debug)]
 enum End {
     Finished(Seen),
@@ -149,7 +150,7 @@ fn consume(mut consumer: RingConsumer<Item>, schedule: Schedule, overflow: &Over
     }
 }
 
-/// Every item once, and each producer's in its order.
+/// Checks that every item was seen once, and each producer's items in order.
 fn check_complete(schedule: Schedule, seen: &Seen) {
     let mut expected = vec![0; schedule.config.producers];
     for &(producer, number) in seen {

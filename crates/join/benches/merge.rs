@@ -1,8 +1,8 @@
-//! The whole merge join, sorting of both sides included, with two columns a side; pairs are counted
-//! and their payloads added up, and no output is put together.
+//! The whole merge join, including sorting both sides, with two columns a side. Pairs are counted
+//! and their payloads added up, and no output is built.
 //!
 //! `cargo bench -p annulus-join --bench merge [-- THREADS]`. Each figure is the median of five
-//! runs, in milliseconds, after the answer has been checked against one found otherwise.
+//! runs, in milliseconds. The answer is first checked against one computed by another method.
 
 use std::{
     collections::HashMap,
@@ -32,7 +32,7 @@ const FRAGMENT_BYTES: usize = 1 << 20;
 const MORSEL_ROWS: u32 = 1 << 14;
 const KEYS: KeyPair = KeyPair { build: 0, probe: 0 };
 
-/// Pairs, and the sum of both payloads of each.
+/// The number of pairs, and the sum of their payloads.
 type Answer = (u64, i64);
 
 fn main() {
@@ -89,7 +89,7 @@ fn i32_keys(keys: &[i64]) -> ArrayRef {
     Arc::new(keys.iter().map(|&key| Some(key as i32)).collect::<Int32Array>())
 }
 
-/// By sums of all payloads up to a key.
+/// Computes the answer from running sums of all payloads up to a key.
 fn band_answer(build: &Side, probe: &Side) -> Answer {
     let most = build.keys.iter().copied().max().unwrap_or(0) as usize;
     let mut up_to = vec![(0_u64, 0_i64); most + 2];

@@ -36,7 +36,7 @@ pub enum JoinError {
         data_type: DataType,
     },
     /// A bound of a band is a fraction, and the keys' type has none.
-    #[error("key {index} is {data_type}, and a bound of its band is a fraction; give whole units, or cast both keys")]
+    #[error("key {index} is {data_type}, but a bound of its band is a fraction; use whole units, or cast both keys")]
     BandFraction {
         /// The number of the pair of keys, from 0.
         index: usize,

@@ -20,8 +20,8 @@ pub trait PairFilter: Send + Sync {
     fn columns(&self) -> &[FilterColumn];
 
     /// Returns whether each pair satisfies the filter; null counts as false. A row of `candidates`
-    /// has the columns asked for of a pair that satisfies the join's own part of the condition.
-    /// There are at most [`MOST_PAIRS`](crate::MOST_PAIRS) rows.
+    /// holds the columns of [`columns`](Self::columns) of one pair that satisfies the join's own
+    /// part of the condition. There are at most [`MOST_PAIRS`](crate::MOST_PAIRS) rows.
     ///
     /// # Errors
     /// [`JoinError::Outside`] with the filter's own error, which ends the join.

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The number of build rows that are joined with a range of the probe side at a time. The columns
-/// that a filter reads of them stay in the first-level cache.
+/// of these rows that a filter reads stay in the first-level cache.
 const BLOCK_ROWS: u32 = 1024;
 
 /// The build side of a nested-loops join: its number of rows. Nothing else is prepared.

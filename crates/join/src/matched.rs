@@ -39,7 +39,7 @@ impl Matched {
         }
     }
 
-    /// Whether the row has a match.
+    /// Returns whether the row has a match.
     ///
     /// # Panics
     /// If `row` is out of range.

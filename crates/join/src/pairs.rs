@@ -10,7 +10,7 @@ use crate::{
 /// The number of pairs that one step writes, so that a few are written without a loop.
 const LANES: usize = 16;
 
-/// The pairs that a sink needs, of those that satisfy the join's own part of the condition.
+/// The pairs that a sink needs, among those that satisfy the join's own part of the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wanted {
     /// All pairs.
@@ -43,8 +43,8 @@ impl<'a, S: PairSink> PairBuffer<'a, S> {
         loop {
             let pairs = LANES.min(build.end.saturating_sub(next) as usize).min(MOST_PAIRS - self.len);
             let slots = self.len..self.len + LANES;
-            // Even without a pair: the branch would be mispredicted. Slots beyond the pairs are overwritten by
-            // the next pairs.
+            // Copies even without a pair: a branch would be mispredicted. Slots after the pairs are
+            // overwritten by the next ones.
             self.build[slots.clone()]
                 .copy_from_slice(&std::array::from_fn::<u32, LANES, _>(|i| next.wrapping_add(i as u32)));
             self.probe[slots].copy_from_slice(&[probe; LANES]);

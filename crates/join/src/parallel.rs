@@ -1,4 +1,4 @@
-//! Work spread over threads: independent tasks, and stable sorts.
+//! Work spread over threads: independent tasks and stable sorts.
 
 use std::{
     ops::Range,
@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-/// Fewer items than this are sorted by the calling thread.
+/// Fewer items than this are processed by one thread.
 const MIN_PARALLEL: usize = 1 << 14;
 
 /// Calls `work` with each item on up to `threads` threads, each of which takes the next item when
@@ -36,7 +36,7 @@ pub(crate) fn map<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Calls `fill` with equal parts of the items, and the number of the first of each.
+/// Calls `fill` with equal parts of the items, and the index of each part's first item.
 pub(crate) fn fill<T: Send>(threads: usize, items: &mut [T], fill: impl Fn(usize, &mut [T]) + Sync) {
     let part = part(items.len(), threads);
     if part == items.len() {
@@ -50,14 +50,15 @@ pub(crate) fn fill<T: Send>(threads: usize, items: &mut [T], fill: impl Fn(usize
     });
 }
 
-/// Returns how many of `items` items each thread gets.
+/// Returns the number of items per thread.
 pub(crate) fn part(items: usize, threads: usize) -> usize {
     if items < MIN_PARALLEL { items } else { items.div_ceil(threads.max(1)) }
 }
 
-/// Sorts `rows` items stably on up to `threads` threads: each fills its part with `fill`, which is
-/// given the number of the first item, and sorts it with `sort`, which may use as much scratch
-/// memory; then all of them merge by `less`. Takes the items' memory twice.
+/// Sorts `rows` items stably on up to `threads` threads. Each fills its part with `fill`, which
+/// gets the index of the part's first item. It sorts the part with `sort`, which may use scratch
+/// memory of the same size. Then all threads merge the parts by `less`. Takes the items' memory
+/// twice.
 pub(crate) fn sort<T: Copy + Default + Send + Sync>(
     rows: usize,
     threads: usize,
@@ -89,7 +90,7 @@ pub(crate) fn sort<T: Copy + Default + Send + Sync>(
     items
 }
 
-/// Merges each two neighbouring runs of `run` items; the last run may be shorter. Each thread
+/// Merges each pair of neighbouring runs of `run` items; the last run may be shorter. Each thread
 /// writes an equal share.
 fn merge_runs<T: Copy + Send + Sync>(
     from: &[T],
@@ -111,7 +112,7 @@ fn merge_runs<T: Copy + Send + Sync>(
     });
 }
 
-/// Writes those items of the merged runs that come at `places`.
+/// Writes those items of the merged runs whose place is in `places`.
 fn merge<T: Copy>(left: &[T], right: &[T], places: Range<usize>, to: &mut [T], less: &impl Fn(&T, &T) -> bool) {
     let (mut l, mut r) = cut(left, right, places.start, less);
     let mut slots = to.iter_mut();
@@ -126,13 +127,13 @@ fn merge<T: Copy>(left: &[T], right: &[T], places: Range<usize>, to: &mut [T], l
     slots.zip(left[l..].iter().chain(&right[r..])).for_each(|(slot, item)| *slot = *item);
 }
 
-/// Returns how many items of each run are among the first `place` of both.
+/// Returns how many items of each run are among the first `place` items of the merged runs.
 fn cut<T>(left: &[T], right: &[T], place: usize, less: &impl Fn(&T, &T) -> bool) -> (usize, usize) {
     let (mut low, mut high) = (place.saturating_sub(right.len()), place.min(left.len()));
     while low < high {
         let l = low + (high - low) / 2;
-        // Left items go first among equals, so this one is among them unless the right one at the cut is
-        // less.
+        // Among equals left items come first. So this one is among them unless the right item at
+        // the cut is less.
         if less(&right[place - l - 1], &left[l]) { high = l } else { low = l + 1 }
     }
     (low, place - low)

@@ -35,9 +35,9 @@ impl Side {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sides<T> {
-    /// The left side's.
+    /// The value of the left side.
     pub left: T,
-    /// The right side's.
+    /// The value of the right side.
     pub right: T,
 }
 
@@ -60,18 +60,18 @@ impl<T> Sides<T> {
         Sides { left: &self.left, right: &self.right }
     }
 
-    /// Turns each value into another one.
+    /// Converts each value.
     pub fn map<U>(self, mut to: impl FnMut(T) -> U) -> Sides<U> {
         Sides { left: to(self.left), right: to(self.right) }
     }
 
-    /// Pairs the values of each side.
+    /// Pairs the values of each side with those of `other`.
     pub fn zip<U>(self, other: Sides<U>) -> Sides<(T, U)> {
         Sides { left: (self.left, other.left), right: (self.right, other.right) }
     }
 
-    /// Returns the value of `side`, then that of the other side: with the build side, the values of
-    /// build and probe side.
+    /// Returns the value of `side`, then that of the other side. For the build side these are the
+    /// values of build and probe side.
     pub fn one_and_other(self, side: Side) -> (T, T) {
         if side == Side::Left { (self.left, self.right) } else { (self.right, self.left) }
     }

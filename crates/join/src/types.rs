@@ -1,4 +1,4 @@
-//! Which rows a join gives. Pure.
+//! Which rows a join outputs. Pure.
 
 use crate::sides::{Side, Sides};
 

@@ -1,4 +1,4 @@
-//! What a join still does when it has been asked to stop, by each algorithm and for each type.
+//! The work that a join still does after it was cancelled, for each algorithm and join type.
 
 use std::{
     cell::Cell,
@@ -16,9 +16,9 @@ use annulus_join::{
 };
 use arrow::array::{ArrayRef, BooleanArray, Int32Array, RecordBatch};
 
-/// Rows of either side. All are pairs: far more than a stopped join may make.
+/// The number of rows of either side. All pairs match: far more than a cancelled join may make.
 const ROWS: usize = 1500;
-/// Pairs after which it is asked to stop.
+/// The number of pairs after which the join is cancelled.
 const BEFORE: usize = 50_000;
 
 fn side() -> RecordBatch {
@@ -34,7 +34,8 @@ enum By {
     Loops,
 }
 
-/// Keeps all pairs, and asks for a stop itself if it is to; counts what it is shown later.
+/// A filter that keeps all pairs, cancels the join if `asks` is set, and counts the pairs it gets
+/// later.
 struct Keep {
     asks: Option<CancelToken>,
     cancel: CancelToken,
@@ -59,7 +60,7 @@ impl PairFilter for Keep {
     }
 }
 
-/// Hands pairs on, then asks for a stop if there were enough; counts those that come later.
+/// Passes pairs on, cancels the join after enough of them, and counts those that come later.
 struct Watched<S> {
     sink: S,
     cancel: CancelToken,
@@ -132,7 +133,7 @@ fn probe(
 
 type Emitted = Result<(), JoinError>;
 
-/// A sink behind a pointer.
+/// A sink behind a pointer, for functions that need a sized type.
 struct Dyn<'a>(&'a mut dyn PairSink);
 
 impl PairSink for Dyn<'_> {
@@ -149,7 +150,7 @@ fn output(join: JoinType, build: Side, filter: Option<Arc<dyn PairFilter>>, canc
     Arc::new(Output::try_new(spec).unwrap().cancelled_by(cancel.clone()))
 }
 
-/// Every algorithm, type and side.
+/// Iterates over every algorithm, type and build side.
 fn cases() -> impl Iterator<Item = (By, JoinType, Side)> {
     let algorithms = [By::Hash, By::Merge, By::Band, By::Loops];
     let sides = Side::BOTH;
@@ -168,7 +169,7 @@ fn few_pairs_are_made_after_a_stop() {
             Ok(())
         });
         let (ended, late) = probe(by, &output, &cancel, &mut writer);
-        // Where a pair of each row is enough, all is done before the stop.
+        // If one pair of each row is enough, the join is done before it is cancelled.
         let is_done = ended.is_ok() && !cancel.is_cancelled();
         assert!(is_done || matches!(ended, Err(JoinError::Cancelled)), "{case:?}: {ended:?}");
         assert!(late <= MOST_PAIRS, "{case:?}: {late} pairs after the stop");
@@ -195,7 +196,7 @@ fn a_filter_is_asked_no_more_after_a_stop() {
     }
 }
 
-/// Rows that come out alone, when there is no pair to make any more.
+/// Rows are not output alone after a join was cancelled.
 #[test]
 fn no_rows_come_out_alone_after_a_stop() {
     let rows = Arc::new(Int32Array::from_iter_values(0..50_000)) as ArrayRef;

@@ -1,5 +1,5 @@
-//! The hash join against a nested loop over the same rows, before and after its fragments have been
-//! bytes.
+//! The hash join against a nested loop over the same rows, before and after its fragments were
+//! encoded and decoded.
 
 mod support;
 
@@ -17,7 +17,7 @@ use arrow::{
 use proptest::prelude::*;
 use support::hash::{Case, Collect, KINDS, Row, arb_case, join, rows_of, side};
 
-/// All pairs of rows whose keys are equal, by a nested loop.
+/// Returns all pairs of rows whose keys are equal, by a nested loop.
 fn nested_loop(case: &Case) -> HashMap<(Row, Row), usize> {
     let keys = |batch: &RecordBatch, columns: &[usize]| rows_of(&batch.project(columns).unwrap());
     let (build, probe) = (rows_of(&case.build), rows_of(&case.probe));
@@ -34,7 +34,7 @@ fn nested_loop(case: &Case) -> HashMap<(Row, Row), usize> {
     pairs
 }
 
-/// Rows of either side are marked if and only if they are in a pair.
+/// Checks that rows of either side are marked if and only if they are in a pair.
 fn expect_marked(case: &Case, build: &BuildSide, fragments: &[Fragment], pairs: &HashMap<(Row, Row), usize>) {
     let marked = Matched::new(build.batch().num_rows());
     for fragment in fragments {
@@ -60,7 +60,7 @@ fn aligned(bytes: usize) -> (Vec<u8>, usize) {
     (memory, skip)
 }
 
-/// The fragment as bytes, at an address that is a multiple of 64.
+/// Returns the encoded fragment, at an address that is a multiple of 64.
 fn encoded(fragment: &Fragment) -> Buffer {
     let bytes = fragment.encoded_bytes();
     let (mut memory, skip) = aligned(bytes);
@@ -109,7 +109,7 @@ proptest! {
     fn damaged_bytes_are_an_error_or_a_fragment(
         case in arb_case(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
-        // Most of the damage is to be where the structure is.
+        // Most of the damage should hit the structure.
         front in prop::bool::weighted(0.7),
         cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
     ) {
@@ -138,7 +138,7 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true))).unwrap()
 }
 
-/// A case of one key column of each side.
+/// Returns a case with one key column on each side.
 fn case(build: ArrayRef, probe: ArrayRef) -> Case {
     Case {
         build: batch(vec![("key", build)]),
@@ -157,7 +157,7 @@ fn count(case: &Case) -> usize {
     count_compared(case).0
 }
 
-/// Pairs, and how many were compared.
+/// Returns the number of pairs, and the number of pairs compared.
 fn count_compared(case: &Case) -> (usize, u64) {
     let (build, _, fragments) = prepare(case);
     let (mut sink, mut compared) = (Collect::default(), 0);
@@ -172,15 +172,15 @@ fn count_compared(case: &Case) -> (usize, u64) {
 #[test]
 fn pairs_of_one_bucket_are_compared() {
     let numbers = |numbers: std::ops::Range<i64>| -> ArrayRef { Arc::new(numbers.collect::<Int64Array>()) };
-    // Unique keys: each meets its own, and by chance a neighbour.
+    // Unique keys: each meets its own, and sometimes a neighbour in its bucket.
     let (pairs, compared) = count_compared(&case(numbers(0..10_000), numbers(0..10_000)));
     assert_eq!(pairs, 10_000);
     assert!((10_000..20_000).contains(&compared), "{compared}");
-    // Keys that are not there meet neighbours alone.
+    // Keys that do not exist meet only neighbours.
     let (pairs, compared) = count_compared(&case(numbers(0..10_000), numbers(10_000..20_000)));
     assert_eq!(pairs, 0);
     assert!((1..10_000).contains(&compared), "{compared}");
-    // In a long bucket only rows of the key are.
+    // A long bucket compares only rows of the key.
     let heavy = |rows| -> ArrayRef { Arc::new(std::iter::repeat_n(7, rows).collect::<Int64Array>()) };
     assert_eq!(count_compared(&case(heavy(1000), heavy(300))), (300_000, 300_000));
 }
@@ -192,17 +192,17 @@ fn memory_is_that_of_rows_and_tables() {
     let row = 8;
     let validity = 100_000 / 8;
     let sent: usize = fragments.iter().map(Fragment::encoded_bytes).sum();
-    // Headings, and a match bit a row.
+    // Headings, and a match bit for each row.
     assert!((100_000 * row..100_000 * row + 2 * validity + (16 << 10)).contains(&sent), "{sent}");
-    // Key and number of each row, and a directory of one to two places a row.
+    // The key and number of each row, and a directory with one to two places per row.
     let tables = build.memory_bytes() - 100_000 * row;
     assert!((100_000 * 16..100_000 * 20 + 2 * validity).contains(&tables), "{tables}");
 }
 
 #[test]
 fn a_key_that_comes_very_often_is_found_by_bisection() {
-    // One hundred thousand rows of one key; as many rows of others look in its bucket, if there is but
-    // one.
+    // One hundred thousand rows of one key. As many probe rows of other keys look in its bucket if
+    // there is only one bucket.
     let heavy = std::iter::repeat_n(7, 100_000);
     let build: ArrayRef = Arc::new(heavy.chain(0..1000).collect::<Int64Array>());
     let probe: ArrayRef = Arc::new((0..100_000).chain([7]).collect::<Int64Array>());
@@ -215,7 +215,7 @@ fn a_key_that_comes_very_often_is_found_by_bisection() {
 
 #[test]
 fn a_heavy_key_on_both_sides_is_marked_without_all_its_pairs() {
-    // Ten thousand million pairs.
+    // Ten billion pairs.
     let keys: ArrayRef = Arc::new(std::iter::repeat_n(7, 100_000).collect::<Int64Array>());
     let case = case(Arc::clone(&keys), keys);
     let (build, _, fragments) = prepare(&case);
@@ -229,7 +229,7 @@ fn a_heavy_key_on_both_sides_is_marked_without_all_its_pairs() {
 
 #[test]
 fn skewed_keys_on_both_sides() {
-    // Key k comes rows / (k + 1) times.
+    // Key k occurs rows / (k + 1) times.
     let zipf = |rows: usize| (0..1000i32).flat_map(move |key| std::iter::repeat_n(key, rows / (key as usize + 1)));
     let (build, probe): (ArrayRef, ArrayRef) =
         (Arc::new(zipf(2000).collect::<Int32Array>()), Arc::new(zipf(500).collect::<Int32Array>()));
@@ -241,7 +241,7 @@ fn skewed_keys_on_both_sides() {
 fn floats_are_equal_as_datafusion_has_it() {
     let other = f64::from_bits(f64::NAN.to_bits() | 1);
     let nan = f64::NAN;
-    // A NaN is equal to one of the same bits only.
+    // A NaN is equal only to a NaN of the same bits.
     let build: ArrayRef = Arc::new(Float64Array::from(vec![Some(0.0), Some(nan), Some(-nan), Some(1.5), None]));
     let probe: ArrayRef = Arc::new(Float64Array::from(vec![Some(-0.0), Some(nan), Some(other), Some(-1.5), None]));
     assert_eq!(count(&case(Arc::clone(&build), Arc::clone(&probe))), 2);
@@ -270,7 +270,7 @@ fn equal_hashes_are_not_yet_equal_keys() {
     let other = Case { partitions: 1, ..case(text("a"), text("b")) };
     let (build, format, fragments) = prepare(&same);
     let (mut like, mut unlike) = (encoded(&fragments[0]).to_vec(), encoded(&prepare(&other).2[0]).to_vec());
-    // The hashes are the one part of which most bytes differ.
+    // The hashes are the only part in which most bytes differ.
     let differ = |a: &[u8], b: &[u8]| a.iter().zip(b).filter(|(a, b)| a != b).count() > 4;
     let hashes = (0..like.len()).step_by(64).filter(|&at| differ(&like[at..][..8], &unlike[at..][..8]));
     let hashes: Vec<usize> = hashes.collect();
@@ -316,7 +316,7 @@ fn every_word_before_the_columns_may_be_anything() {
         Case { build_keys: vec![13], probe_keys: vec![13], ..case(side.column(0).clone(), side.column(0).clone()) };
     let (build, format, fragments) = prepare(&Case { build: side.clone(), probe: side, ..both });
     let whole = encoded(&fragments[0]);
-    // The table of buffers ends before.
+    // The table of buffers ends before these bytes.
     let words = whole.len().min(2048) / 4;
     for at in 0..words {
         let word = u32::from_le_bytes(whole[at * 4..][..4].try_into().unwrap());
@@ -391,7 +391,7 @@ fn match_bits_go_round_with_the_bytes() {
     assert_eq!(take_record_batch(decoded.batch(), &rows).unwrap(), *fragments[0].batch());
 }
 
-/// Fragments for other joins keep the order of their rows.
+/// Fragments for joins other than the hash join keep the order of their rows.
 #[test]
 fn rows_in_order_come_back_in_order() {
     let rows = 500;

@@ -1,4 +1,4 @@
-//! What merge joins do with large, skewed and foreign inputs.
+//! Merge joins of large and skewed inputs, and of inputs made for another join.
 
 mod support;
 
@@ -39,7 +39,8 @@ fn ints(values: impl IntoIterator<Item = i64>) -> RecordBatch {
     RecordBatch::try_from_iter([("key", column)]).unwrap()
 }
 
-/// The sign of a NaN that an addition gives depends on the processor and on the order of operands.
+/// The sign of a NaN that results from an addition depends on the processor and on the order of
+/// operands.
 #[test]
 fn sums_that_are_not_numbers_are_the_same_everywhere() {
     let (inf, nan) = (f64::INFINITY, f64::NAN);
@@ -81,18 +82,18 @@ impl PairSink for Pairs {
 fn probe(join: &MergeJoin, build: &MergeBuild, fragment: &RecordBatch, wanted: Wanted) -> Pairs {
     let mut pairs = Pairs::default();
     let fragment = join.fragment(fragment).unwrap();
-    // A range that ends beyond the last row ends with it.
+    // A range that ends after the last row is cut there.
     join.probe(build, &fragment, 0..u32::MAX, wanted, &mut pairs).unwrap();
     pairs
 }
 
-/// A well-mixed number.
+/// Returns a well-mixed number.
 fn mix(value: u64) -> u64 {
     let product = u128::from(value ^ 0x9E37_79B9_7F4A_7C15) * u128::from(0xD6E8_FEB8_6659_FD93_u64);
     (product as u64) ^ (product >> 64) as u64
 }
 
-/// More rows than one thread sorts alone, of each way of sorting; some keys are null.
+/// Sorts more rows than one thread sorts alone, with each way of sorting; some keys are null.
 #[test]
 fn large_sides_are_sorted() {
     const ROWS: u64 = 20_000;
@@ -123,13 +124,13 @@ fn large_sides_are_sorted() {
     }
 }
 
-/// The same rows by their keys, and by number where these are equal, as sorts are stable; those
-/// with a null come last.
+/// Checks that the rows are sorted by key, and by number among equal keys, as sorts are stable.
+/// Rows with a null come last.
 fn assert_sorted(found: &RecordBatch, of: &RecordBatch, keys: usize) {
     let nulls = (0..of.num_rows()).map(|row| (0..keys).any(|key| of.column(key).is_null(row)));
     let nulls: ArrayRef = Arc::new(nulls.map(|null| Some(i32::from(null))).collect::<Int32Array>());
     let key = |column: &ArrayRef| {
-        // Rows with a null are in no order but that of their numbers.
+        // Rows with a null are ordered only by their numbers.
         let no_match = nulls.as_primitive::<Int32Type>().values().iter().map(|&null| null == 1);
         let hidden = arrow::compute::nullif(column, &no_match.map(Some).collect()).unwrap();
         SortColumn { values: hidden, options: None }
@@ -187,7 +188,7 @@ fn fragments_survive_as_bytes() {
         assert_eq!(&received, fragment);
         pairs += probe(&join, &build, &received, Wanted::All).pairs.len();
     }
-    // Neither views nor dictionaries take along what their rows do not use.
+    // Neither views nor dictionaries keep values that their rows do not use.
     assert!(bytes < 200_000, "{bytes}");
     let rows_of = |key: i64| side.column(0).as_primitive::<Int64Type>().values().iter().filter(|&&k| k == key).count();
     assert_eq!(pairs, (-300..300).map(|key| rows_of(key) * rows_of(key)).sum::<usize>());
@@ -254,7 +255,7 @@ fn the_first_error_of_the_sink_ends_the_join() {
 }
 
 proptest! {
-    /// Nobody trusts that a fragment is sorted.
+    /// The join does not trust that a fragment is sorted.
     #[test]
     fn unsorted_fragments_have_the_same_pairs(
         low in -5..3_i128, high in -3..5_i128, seed in any::<u64>(),

@@ -1,4 +1,4 @@
-//! What goes into an output, and what comes out of it.
+//! The input and the result of an output.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use arrow::{
     datatypes::Int32Type,
 };
 
-/// Answers with what `keep` says of the number of candidates.
+/// A filter that answers with `keep`, called with the candidates.
 struct Answers<F>(Vec<FilterColumn>, F);
 
 impl<F: Fn(&RecordBatch) -> Result<BooleanArray, JoinError> + Send + Sync> PairFilter for Answers<F> {
@@ -37,7 +37,7 @@ fn spec(join: JoinType, filter: Option<Arc<dyn PairFilter>>) -> OutputSpec {
         .with_filter(filter)
 }
 
-/// Gives pairs to an output, by parts, and takes its batches.
+/// Gives pairs to an output in several parts, and returns its batches.
 fn write(spec: OutputSpec, rows: i32, pairs: &[(u32, u32)]) -> Result<Vec<RecordBatch>, JoinError> {
     let output = Arc::new(Output::try_new(spec)?);
     let (build, probe) = (output.build_rows(&side(rows))?, output.probe_rows(&side(rows))?);

@@ -1,4 +1,4 @@
-//! Every join type, through nested loops and merge, against the same join pair by pair.
+//! Every join type, by nested loops and by merge, against the same join pair by pair.
 
 mod support;
 
@@ -38,7 +38,7 @@ fn bound(kind: Kind) -> impl Strategy<Value = Bound<Offset>> {
     prop_oneof![Just(Bound::Unbounded), offset(kind).prop_map(Bound::Included), offset(kind).prop_map(Bound::Excluded)]
 }
 
-/// Some equal keys, and perhaps one within a band, which come in another order on the other side.
+/// Generates some equal keys, and perhaps one within a band, in another order on the other side.
 fn condition() -> impl Strategy<Value = (Vec<Kind>, MergeCondition)> {
     let equal = prop::collection::vec(prop::sample::select(Kind::ALL.to_vec()), 0..3);
     let band = prop::option::of(prop::sample::select(Kind::NUMBERS.to_vec()));

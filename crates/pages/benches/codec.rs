@@ -1,6 +1,6 @@
-//! Batches to rows and back on one thread: this crate's format beside arrow-row's, Arrow's own
-//! stream of batches (which an exchange spills, whole batches or small ones), and a memcpy of the
-//! rows.
+//! Converts batches to rows and back on one thread. Compares this crate's format with arrow-row's,
+//! with Arrow's own stream of batches (which an exchange spills, whole batches or small ones), and
+//! with a memcpy of the rows.
 //!
 //! `cargo bench -p annulus-pages --bench codec`. Throughput is in rows, and in bytes of the
 //! format's rows. Each run takes the next one of a few batches.
@@ -25,13 +25,13 @@ use tpchgen_arrow::LineItemArrow;
 const BATCH_ROWS: usize = 8192;
 const BATCHES: usize = 8;
 
-/// As in the command: fresh memory costs little.
+/// As in the command, so that fresh memory costs little.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const TABLES: [Table; 3] = [Table::Fixed4, Table::LineItem, Table::LineItemViews];
 
-/// What is encoded.
+/// The data to encode.
 #[derive(Clone, Copy, Debug)]
 enum Table {
     /// Four columns of fixed width: two i64, one decimal128, one date32.
@@ -77,7 +77,7 @@ fn payloads<'a>(codec: &RowCodec, tuples: &'a TupleBatch) -> Vec<&'a [u8]> {
     (0..tuples.len()).map(|i| tuples.payload(i)).collect()
 }
 
-/// The batches as rows, checked.
+/// Returns the batches as rows, after checking them.
 fn rows_of(batches: &[RecordBatch]) -> (RowCodec, Vec<TupleBatch>) {
     let codec = RowCodec::new(batches[0].schema()).unwrap();
     let encode = |batch: &RecordBatch| {
@@ -177,7 +177,7 @@ fn decode_arrow_row(bencher: Bencher<'_, '_>, table: Table) {
     });
 }
 
-/// The rows of a batch as a stream of batches of `ROWS` rows.
+/// Writes the rows of a batch as a stream of batches of `ROWS` rows.
 fn stream<const ROWS: usize>(batch: &RecordBatch, out: &mut Vec<u8>) {
     out.clear();
     let mut writer = StreamWriter::try_new(out, &batch.schema()).unwrap();

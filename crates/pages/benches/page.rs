@@ -1,4 +1,4 @@
-//! Pages read and sealed on one thread.
+//! Reads and seals pages on one thread.
 //!
 //! `cargo bench -p annulus-pages --bench page`. Throughput is in tuples, and in bytes of pages.
 
@@ -13,7 +13,7 @@ use divan::{
 };
 
 const PAGE_BYTES: usize = 256 << 10;
-/// Pages of one run: more than the second cache holds.
+/// The number of pages of one run: more than the second-level cache holds.
 const PAGES: usize = 64;
 const SHAPES: [Shape; 4] = [
     Shape(PageLayout::Compact, PayloadSize::Fixed(16)),

@@ -9,7 +9,7 @@ pub enum PagesError {
     /// A page cannot have this shape.
     #[error("invalid page size '{page_bytes}': {reason}")]
     Shape {
-        /// The size that was asked for.
+        /// The requested size.
         page_bytes: usize,
         /// The reason, and the allowed values.
         reason: &'static str,
@@ -19,7 +19,7 @@ pub enum PagesError {
     TupleTooLarge {
         /// The bytes of the tuple without its key.
         payload_bytes: usize,
-        /// The most bytes that a page has room for.
+        /// The largest number of bytes that a page has room for.
         most: usize,
     },
     /// There is no memory for another page.

@@ -1,4 +1,4 @@
-//! The partition of a key. Loops are compiled apart for powers of two (paper, section 3.1).
+//! The partition of a key. Loops are compiled separately for powers of two (paper, section 3.1).
 
 use annulus_rows::partition::Modulo;
 
@@ -22,7 +22,7 @@ impl PartitionOf for Mask {
     }
 }
 
-/// The mapping for any number.
+/// The mapping for any number of partitions.
 impl PartitionOf for Modulo {
     #[inline(always)]
     fn of(self, key: u32) -> usize {

@@ -37,7 +37,8 @@ pub enum Payloads<'a> {
 }
 
 impl<'a> Tuples<'a> {
-    /// Creates a batch of `keys` with `payloads`. O(tuples) for payloads of any size, else O(1).
+    /// Creates a batch of `keys` with `payloads`. O(tuples) for payloads of any size, otherwise
+    /// O(1).
     ///
     /// # Errors
     /// [`PagesError::Batch`] if the number of payloads is not that of keys, or offsets decrease or
@@ -89,7 +90,7 @@ impl<'a> Tuples<'a> {
     /// Returns the payload of tuple `index`.
     ///
     /// # Panics
-    /// If there is no such tuple.
+    /// If tuple `index` does not exist.
     #[inline]
     pub fn payload(&self, index: usize) -> &'a [u8] {
         match self.payloads {
@@ -115,7 +116,8 @@ pub struct TupleBatch {
     pub keys: Vec<u32>,
     /// All payloads.
     pub bytes: Vec<u8>,
-    /// The offset of each payload, and the end. Unused if all have one size.
+    /// The offset of each payload, and the end of the last one. Unused if all payloads have one
+    /// size.
     pub offsets: Vec<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! What is read from a page file is what was written, and from damaged bytes nothing wrong is.
+//! A page file returns the pages that were written, and damaged bytes give an error.
 
 mod codec_support;
 
@@ -27,19 +27,19 @@ fn header_of(shape: PageShape) -> FileHeader {
     FileHeader { shape, partitions: 10, row_format: 77, schema: Arc::new(schema) }
 }
 
-/// A copy of the page as that of another partition, with another sequence.
+/// Returns a copy of the page with another partition and sequence.
 fn renamed(page: &Page, partition: u32, sequence: u32) -> Page {
     let mut block = Heap::new(page.bytes().len()).take().unwrap();
     block.as_mut_slice().copy_from_slice(page.bytes());
     Page::complete(block, &Header { partition, sequence, ..page.header() })
 }
 
-/// A file with a page for each of these partitions.
+/// Returns a file with a page for each of these partitions.
 fn file_of(shape: &PageShape, rows: &Rows, partitions: &[u32]) -> Vec<u8> {
     let mut writer = PageFileWriter::new(Vec::new(), header_of(*shape)).unwrap();
     let page = page_of(shape, rows, 0xEE);
     for (i, &partition) in partitions.iter().enumerate() {
-        // The sequence falls, so that the order in the file is not that in the partition.
+        // The sequence falls, so the order in the file is not that in the partition.
         writer.write(&mut renamed(&page, partition, (partitions.len() - i) as u32)).unwrap();
     }
     writer.finish().unwrap()
@@ -111,7 +111,7 @@ fn small_shape() -> PageShape {
 fn an_unfinished_file_is_recognised() {
     let shape = small_shape();
     let whole = file_of(&shape, &vec![(1, vec![2; 8])], &[0, 1]);
-    // Header with schema and padding, and two pages: what is there before `finish`.
+    // Header with schema and padding, and two pages: the bytes before `finish`.
     let unfinished = &whole[..whole.len() - 2 * 12 - 32];
     for cut in [unfinished.len(), unfinished.len() - 100, unfinished.len() - 4096, 4096] {
         assert!(matches!(PageFileReader::open(Cursor::new(&whole[..cut])), Err(FileError::Incomplete)), "{cut}");
@@ -130,12 +130,12 @@ fn pages_of_another_file_are_refused() {
     let other = PageShape::new(8192, shape.layout(), shape.payload()).unwrap();
     let refused = writer.write(&mut page_of(&other, &[], 0));
     assert!(matches!(refused, Err(FileError::Foreign { field: "size", expected: 4096, found: 8192, .. })));
-    // The file is still good.
+    // The file can still be written.
     writer.write(&mut renamed(&page, 9, 0)).unwrap();
     let bytes = writer.finish().unwrap();
     assert_eq!(read_all(&bytes).unwrap(), 1);
 
-    // A page of a file with another schema, at the same place.
+    // A page of a file with another schema, at the same position.
     let mut header = header_of(shape);
     header.row_format += 1;
     let mut writer = PageFileWriter::new(Vec::new(), header).unwrap();
@@ -173,7 +173,7 @@ fn rows_come_back_from_a_file() {
     assert_eq!(concat_batches(&batch.schema(), &found).unwrap(), batch);
 }
 
-/// Fails once `left` bytes were written.
+/// A writer that fails after `left` bytes.
 struct Full {
     left: usize,
 }
@@ -204,7 +204,7 @@ fn a_file_that_could_not_be_written_cannot_be_finished() {
     assert!(matches!(writer.finish(), Err(FileError::Io(_))));
 }
 
-/// A header with a field of each kind of type.
+/// Returns a header with a field of each kind of type.
 fn all_types() -> FileHeader {
     let item = |data_type| Arc::new(Field::new("item", data_type, true));
     let boxed = Box::new;
@@ -252,7 +252,7 @@ fn every_type_is_kept() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(5000))]
 
-    /// The checksum is right, so that nothing stands before the schema's own checks.
+    /// The checksum is correct, so that only the schema's own checks apply.
     #[test]
     fn damaged_schemas_are_refused_or_read(damages in prop::collection::vec((any::<Index>(), any::<u8>()), 1..4)) {
         let mut bytes = PageFileWriter::new(Vec::new(), all_types()).unwrap().finish().unwrap();
@@ -264,7 +264,7 @@ proptest! {
         let checksum = xxh3_64(&bytes[..64 + schema]);
         bytes[56..64].copy_from_slice(&checksum.to_le_bytes());
         if let Ok(file) = PageFileReader::open(Cursor::new(bytes)) {
-            // Whatever it says, making a codec of it and decoding with that is safe.
+            // Whatever the schema is, making a codec for it and decoding with that is safe.
             if let Ok(codec) = RowCodec::new(Arc::clone(&file.header().schema)) {
                 let _ = codec.decode(&[&[0; 300], b""]);
                 prop_assert!(codec.decode(&[]).is_err() || codec.decode(&[]).unwrap().num_rows() == 0);

@@ -1,4 +1,4 @@
-//! What is read from a page is what was written, and from damaged bytes nothing is.
+//! A page returns the tuples that were written, and damaged bytes give an error.
 
 mod codec_support;
 
@@ -17,7 +17,7 @@ fn rows_of(page: &PageReader<'_>) -> Rows {
     page.tuples().map(|(key, payload)| (key, payload.to_vec())).collect()
 }
 
-/// Whatever a reader accepts can be read to its end, and adds up.
+/// Checks that a page that a reader accepts can be read to its end, and is consistent.
 fn expect_sound(bytes: &[u8]) {
     let Ok(page) = PageReader::new(bytes) else { return };
     let sum: usize = page.tuples().map(|(_, payload)| payload.len()).sum();
@@ -35,7 +35,7 @@ fn expect_sound(bytes: &[u8]) {
 #[derive(Clone, Debug)]
 enum Damage {
     Flip(Index, u8),
-    /// A word of the header or the first slots gets this value.
+    /// A word of the header or the first slots is set to this value.
     Word(usize, u32),
     Truncate(Index),
     Grow(usize),
@@ -101,7 +101,7 @@ proptest! {
 }
 
 proptest! {
-    // Unoptimised, the checksum is slow.
+    // Without optimisation the checksum is slow.
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
@@ -116,7 +116,7 @@ proptest! {
         let reader = PageReader::sealed(page.bytes()).unwrap();
         prop_assert_eq!(reader.header().schema_id, 99);
         prop_assert_eq!(rows_of(&reader), rows.clone());
-        // Whatever lay there before, the sealed page is the same.
+        // The sealed page does not depend on the earlier contents of its memory.
         let mut other = page_of(&shape, &rows, 0x11);
         seal(&mut other, 5).unwrap();
         seal(&mut other, 99).unwrap();
@@ -129,7 +129,7 @@ proptest! {
     }
 }
 
-/// A page of three tuples with this word set to `value`.
+/// Reads a page of three tuples with this word set to `value`.
 fn with_word(at: usize, value: u32) -> Result<(), PageError> {
     let shape = PageShape::new(MIN_PAGE_BYTES, PageLayout::Slotted, PayloadSize::Variable).unwrap();
     let rows = [(1, vec![1; 5]), (2, vec![]), (3, vec![3; 9])];
@@ -153,7 +153,7 @@ fn each_field_is_checked() {
     assert_eq!(with_word(32, 5), Err(PageError::Room { tuples: 3, payload_bytes: 14 }));
     assert_eq!(with_word(36, 1), field("flags", 1));
     assert_eq!(with_word(56, 9), field("reserved", 9));
-    // The second slot: just below the data, beyond its end, and so long that the sum wraps.
+    // The second slot: just below the data, after its end, and so long that the sum overflows.
     assert_eq!(with_word(80, 4081), Err(PageError::Slot { tuple: 1, offset: 4081, length: 0 }));
     assert_eq!(with_word(80, 4097), Err(PageError::Slot { tuple: 1, offset: 4097, length: 0 }));
     assert_eq!(with_word(84, u32::MAX), Err(PageError::Slot { tuple: 1, offset: 4091, length: u32::MAX }));

@@ -1,4 +1,4 @@
-//! Our own way onto pages: what its writers promise beyond what every partitioner does.
+//! The promises of this crate's writers beyond those of every partitioner.
 
 use std::{
     sync::{
@@ -24,7 +24,7 @@ use proptest::prelude::*;
 
 const PAGE: usize = 4096;
 
-/// Keeps every page, so that nothing goes back to the pool before it is dropped.
+/// A sink that keeps every page, so that no page goes back to the pool before the sink is dropped.
 #[derive(Clone, Default)]
 struct Keep(Arc<Mutex<Vec<(usize, Page)>>>);
 
@@ -67,8 +67,8 @@ fn kept_keys(keep: &Keep) -> Vec<u32> {
     keys
 }
 
-/// Two writers of one thread, in turns: the claims of both lie on the same pages, and the first one
-/// that finishes leaves a hole.
+/// Two writers on one thread, alternating. The claims of both are on the same pages, and the first
+/// one that finishes leaves a hole.
 #[test]
 fn holes_are_filled_when_the_last_writer_finishes() {
     for turns in [1, 7, 40, 333] {
@@ -94,8 +94,8 @@ fn holes_are_filled_when_the_last_writer_finishes() {
     }
 }
 
-/// Two writers of one lane. The second one has filled a page, and half of its claim on the next;
-/// the first one then fills many.
+/// Returns two writers of one partition. The second one has filled a page and half of its claim on
+/// the next one. After that the first one has filled many.
 fn beside_a_claim(order: PageOrder) -> (Writer<Keep>, Writer<Keep>, Keep, Pool) {
     let keep = Keep::default();
     let (mut writers, pool) = writers_to(keep.clone(), 1, 2, PayloadSize::Fixed(0), 64, order);
@@ -155,14 +155,14 @@ fn a_dropped_writer_fails_the_others_and_keeps_no_page() {
     assert_eq!(pool.out(), 0);
 }
 
-/// A page has a hole and waits for one before it.
+/// A page has a hole and waits for an earlier one.
 #[test]
 fn a_parked_page_with_a_hole_comes_back_once() {
     let keep = Keep::default();
     let (mut writers, pool) = writers_to(keep.clone(), 1, 3, PayloadSize::Fixed(0), 64, PageOrder::Written);
     let keys: Vec<u32> = (0..384).collect();
-    // A page takes 336 tuples, in claims of 32: each of the first two writers leaves half a claim, on
-    // pages 2 and 3.
+    // A page takes 336 tuples, in claims of 32. Each of the first two writers leaves half a claim,
+    // on pages 2 and 3.
     writers[0].write(&keys_only(&keys)).unwrap();
     writers[1].write(&keys_only(&keys)).unwrap();
     writers[2].write(&keys_only(&keys[..128])).unwrap();
@@ -187,7 +187,7 @@ fn exhausted_memory_is_an_error_and_every_page_comes_back() {
     }
 }
 
-/// Writers come to the last page at the same time; one gets it, and has room for all.
+/// Writers need the last page at the same time. One gets it, and has room for all.
 #[test]
 fn a_page_that_another_writer_is_about_to_give_is_not_missing() {
     for partitions in [1, 2] {
@@ -209,8 +209,8 @@ fn a_page_that_another_writer_is_about_to_give_is_not_missing() {
     }
 }
 
-/// Keeps the page that it took until a writer finds no memory, or waits for it, and then lets
-/// another one have it.
+/// A sink that keeps the page that it took until a writer finds no memory, or waits for it. Then it
+/// lets another writer have the page.
 struct Other {
     page: Mutex<Option<Page>>,
     waits: bool,
@@ -269,7 +269,7 @@ fn use_room_of_another(waits: bool) {
     assert_eq!(pool.out(), 0);
 }
 
-/// Takes this number of pages, and no more.
+/// A sink that takes this number of pages, and panics at the next one.
 struct Faulty(AtomicUsize);
 
 impl PageSink for Faulty {
@@ -295,15 +295,15 @@ fn nothing_is_written_after_a_sink_has_panicked() {
     assert_eq!(pool.out(), 0);
 }
 
-/// Those of the lane in which the sink panics, and of the lanes behind it.
+/// The pages of the partition in which the sink panics, and of the later ones, go back to the pool.
 #[test]
 fn a_sink_that_panics_in_the_end_keeps_no_page() {
     for takes in 2..6 {
         let sink = Faulty(AtomicUsize::new(takes));
         let (mut writers, pool) = writers_to(sink, 2, 2, PayloadSize::Fixed(0), 64, PageOrder::Completed);
         let keys: Vec<u32> = (0..2 * 384).collect();
-        // A page takes 336 tuples, in claims of 32: of three pages of each lane one is full, and one has a
-        // hole.
+        // A page takes 336 tuples, in claims of 32. Of three pages of each partition one is full,
+        // and one has a hole.
         writers.iter_mut().for_each(|writer| writer.write(&keys_only(&keys)).unwrap());
         writers.pop().unwrap().finish().unwrap();
         let last = writers.pop().unwrap();
@@ -345,7 +345,7 @@ fn a_pool_of_pages_that_no_shape_has_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Pools and pages are used again by the next shuffle, whatever was on them.
+    /// Pools and pages can be reused by the next shuffle, whatever the pages contain.
     #[test]
     fn a_used_pool_is_as_good_as_a_new_one(
         threads in 1..5usize,

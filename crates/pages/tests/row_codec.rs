@@ -1,4 +1,4 @@
-//! Rows decode to what was encoded, for any schema; and bytes that are no rows, to an error.
+//! Rows decode to the encoded values, for any schema. Bytes that are not rows give an error.
 
 #[path = "../../rows/tests/support/mod.rs"]
 mod support;
@@ -32,7 +32,7 @@ fn batch_of(fields: Vec<Field>, columns: Vec<ArrayRef>, rows: usize) -> RecordBa
     RecordBatch::try_new_with_options(schema, columns, &options).unwrap()
 }
 
-/// Columns of these types; one in four fields has no nulls.
+/// Returns columns of these types; one in four fields has no nulls.
 fn random_batch(rng: &mut StdRng, types: &[DataType]) -> RecordBatch {
     let rows = [0, 1, 63, 64, 300][rng.random_range(0..5)];
     let (mut fields, mut columns) = (Vec::new(), Vec::new());
@@ -50,7 +50,7 @@ fn random_batch(rng: &mut StdRng, types: &[DataType]) -> RecordBatch {
     batch_of(fields, columns, rows)
 }
 
-/// No rows, all rows, or some, in any order and more than once.
+/// Returns no rows, all rows, or some rows, in any order and more than once.
 fn random_selection(rng: &mut StdRng, rows: usize) -> Option<Vec<u32>> {
     match rng.random_range(0..3) {
         0 => None,
@@ -69,7 +69,7 @@ fn encoded(codec: &RowCodec, batch: &RecordBatch, rows: Option<&[u32]>, tuples: 
     tuples.keys.resize(rows.map_or(batch.num_rows(), <[u32]>::len), 0);
 }
 
-/// Whether Arrow's `==` compares values alone, and not how they are represented.
+/// Returns whether Arrow's `==` compares only values, and not their representation.
 fn is_plain(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(..) | DataType::RunEndEncoded(..) | DataType::Union(..) => false,
@@ -83,8 +83,8 @@ fn is_plain(data_type: &DataType) -> bool {
     }
 }
 
-/// Both columns have the same values, by Arrow's own rows and, where that is about values, by its
-/// `==`.
+/// Checks that both columns have the same values: by Arrow's own rows, and by its `==` if that
+/// compares values.
 fn expect_equal(found: &ArrayRef, expected: &ArrayRef) {
     assert_eq!(found.data_type(), expected.data_type());
     assert_eq!(found.len(), expected.len());
@@ -110,7 +110,7 @@ fn values_of(dictionary: &dyn AnyDictionaryArray) -> ArrayRef {
 
 fn expect_round_trip(batch: &RecordBatch, selection: Option<&[u32]>) {
     let codec = RowCodec::new(batch.schema()).unwrap();
-    // Old contents do not matter.
+    // Earlier contents do not matter.
     let mut tuples = TupleBatch { keys: vec![], bytes: vec![0xAB; 5000], offsets: vec![7; 100] };
     encoded(&codec, batch, selection, &mut tuples);
     let decoded = codec.decode(&payloads(&codec, &tuples)).unwrap();
@@ -124,13 +124,14 @@ fn expect_round_trip(batch: &RecordBatch, selection: Option<&[u32]>) {
         expect_equal(found, &expected);
     }
 
-    // What is below nulls does not show: the decoded batch, with zeros there, has the same rows.
+    // Values below nulls have no effect: the decoded batch, which has zeros there, has the same
+    // rows.
     let mut again = TupleBatch::default();
     encoded(&codec, &decoded, None, &mut again);
     assert_eq!((tuples.bytes, tuples.offsets), (again.bytes, again.offsets));
 }
 
-/// The payloads, each damaged in a way that seems worth it, or not at all.
+/// Returns the payloads, each with a damage that is likely to matter, or unchanged.
 fn damage(rng: &mut StdRng, payloads: &[&[u8]], times: usize) -> Vec<Vec<u8>> {
     let mut damaged: Vec<Vec<u8>> = payloads.iter().map(|payload| payload.to_vec()).collect();
     for _ in 0..times {
@@ -254,7 +255,7 @@ fn the_payload_is_fixed_if_all_columns_are() {
     assert_eq!(codec_of(fields).unwrap().payload_size(), PayloadSize::Variable);
 }
 
-/// Fields that cannot be null are in null parents, too.
+/// Fields that cannot be null may be in null parents.
 #[test]
 fn nothing_is_below_a_null() {
     let texts: ArrayRef = Arc::new(StringArray::from(vec!["seen", "hidden", "seen", "hidden", "seen", "hidden"]));

@@ -1,4 +1,4 @@
-//! Pages taken out while the shuffle runs: order, bounds, flushes, and every way to end.
+//! Pages that are taken out while the shuffle runs: order, bounds, flushes, and every way to end.
 
 use std::{
     sync::{Barrier, mpsc},
@@ -18,7 +18,7 @@ use proptest::prelude::*;
 
 const PAGE: usize = 4096;
 
-/// A stream whose pages have slots and tuples of 4 bytes, unless changed.
+/// A stream whose pages have slots and tuples of 4 bytes by default.
 struct Setup {
     partitions: usize,
     writers: usize,
@@ -53,13 +53,13 @@ fn open(partitions: usize, writers: usize, pages: usize, credit_pages: usize) ->
     Setup::new(partitions, writers, pages, credit_pages).open()
 }
 
-/// Tuples whose payload is their key.
+/// Writes tuples whose payload is their key.
 fn write(writer: &mut StreamWriter, keys: &[u32]) -> Result<(), PagesError> {
     let bytes: Vec<u8> = keys.iter().flat_map(|key| key.to_le_bytes()).collect();
     writer.write(&Tuples::new(keys, Payloads::Fixed { bytes: &bytes, size: 4 }).unwrap())
 }
 
-/// Takes everything, checks what stands on the pages, and returns the keys in order.
+/// Takes all pages, checks their contents, and returns the keys in order.
 fn drain(pages: &PageStream, partitions: u32) -> Result<Vec<u32>, PagesError> {
     let mut next = vec![0; partitions as usize];
     let mut keys = Vec::new();
@@ -81,7 +81,7 @@ fn drain(pages: &PageStream, partitions: u32) -> Result<Vec<u32>, PagesError> {
 #[test]
 fn everything_comes_out_once_whatever_the_bounds() {
     for (writers, consumers, spare, credit) in [(1, 1, 0, 1), (2, 1, 1, 1), (4, 2, 40, 3), (3, 3, 20, 100)] {
-        // Each writer may hold a claim on a page of each partition besides the current one.
+        // Each writer may hold a claim on another page of each partition besides the current one.
         let (handles, pages, pool) = open(7, writers, 7 * (writers + 1) + spare, credit);
         let per_writer = 40_000u32;
         let mut keys: Vec<u32> = thread::scope(|scope| {
@@ -159,9 +159,9 @@ proptest! {
                     writer.finish().unwrap();
                 });
             }
-            // Dropped by a failure, so that the writers end.
+            // Dropped if an assertion fails, so that the writers end.
             let pages = pages;
-            // The next key that may come, of each writer and partition; they rise.
+            // The smallest key that may come next, for each writer and partition; keys rise.
             let mut next = vec![0; partitions * writers];
             let mut count = 0;
             while let Some(page) = pages.next().unwrap() {
@@ -211,7 +211,7 @@ fn a_flush_brings_out_what_is_there() {
                 write(writer, &[round * 3, round * 3 + 1]).unwrap();
             }
             writers.iter_mut().for_each(|writer| writer.flush().unwrap());
-            // Both have flushed, so nothing is left inside.
+            // Both have flushed, so no tuples are left inside.
             let mut tuples = 0;
             while tuples < 4 {
                 let page = pages.next().unwrap().unwrap();
@@ -257,7 +257,7 @@ fn a_dropped_writer_is_an_error_for_the_consumer() {
     assert_eq!(pool.out(), 0);
 }
 
-/// The writers are kept: nothing but the error tells the consumer.
+/// The writers are kept: only the error informs the consumer.
 #[test]
 fn an_error_of_a_writer_ends_the_stream_at_once() {
     let (mut writers, pages, _pool) = Setup { payload: PayloadSize::Variable, ..Setup::new(1, 2, 64, 64) }.open();
@@ -277,7 +277,7 @@ fn an_error_of_a_writer_ends_the_stream_at_once() {
     assert_eq!(end, Ok(Err(PagesError::Failed)));
 }
 
-/// One that waits for memory as well as one that comes later.
+/// One writer waits for memory, the other one comes later.
 #[test]
 fn a_writer_without_consumers_says_so() {
     let (mut writers, pages, pool) = open(1, 2, 1, 64);
@@ -306,7 +306,7 @@ fn writers_end_when_no_consumer_is_left() {
         let both = &both;
         scope.spawn(move || {
             both.wait();
-            // Far more than the one page of credit: only the consumer's end lets this return.
+            // Far more than the one page of credit: this returns only because the consumer is gone.
             let _ = write(&mut writer, &(0..100_000).collect::<Vec<_>>());
             assert_eq!(write(&mut writer, &[1]), Err(PagesError::Closed));
         });
@@ -334,7 +334,7 @@ fn a_page_for_each_partition_is_enough_for_one_writer() {
 /// nothing.
 #[test]
 fn a_writer_that_waits_for_memory_finds_the_room_that_another_has_made() {
-    // Whether it waits when the page comes is up to the scheduler, so again and again.
+    // Whether the writer waits when the page comes depends on the scheduler, so the test repeats.
     for _ in 0..50 {
         let (mut writers, pages, pool) = Setup { page_bytes: 2 * PAGE, ..Setup::new(1, 2, 1, 1) }.open();
         let mut waits = writers.pop().unwrap();
@@ -358,7 +358,7 @@ fn a_writer_that_waits_for_memory_finds_the_room_that_another_has_made() {
     }
 }
 
-/// Each writer holds part of the page that the other waits for, and the pool has no third.
+/// Each writer holds part of the page that the other waits for, and the pool has no third page.
 #[test]
 fn a_pool_too_small_to_go_on_is_an_error_and_no_wait_for_ever() {
     let (mut writers, pages, pool) = Setup { page_bytes: 16 * PAGE, ..Setup::new(2, 2, 2, 64) }.open();

@@ -27,7 +27,7 @@ type Sender = Box<dyn Write + Send>;
 type Receiver = Box<dyn Read + Send>;
 type Connect<'a> = Box<dyn Fn() -> Result<(Sender, Receiver), Failure> + 'a>;
 
-/// The number of messages in memory, like a ring's buffers: more than the cache of a core holds.
+/// The number of messages in memory, as in a ring's buffers: more than a core's cache holds.
 const SLOTS: usize = 16;
 const MESSAGE: usize = 1 << 20;
 
@@ -72,7 +72,7 @@ fn summary(figures: &mut [f64]) -> String {
     format!("{:.2} ({:.2} to {:.2})", at(figures.len() / 2), at(0), at(figures.len() - 1))
 }
 
-/// Processor time of this process, which the kernel gives in hundredths of a second.
+/// Returns the processor time of this process, which the kernel reports in hundredths of a second.
 fn processor_seconds() -> Result<f64, Failure> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let (_, fields) = stat.rsplit_once(')').ok_or("no command in /proc/self/stat")?;
@@ -80,7 +80,7 @@ fn processor_seconds() -> Result<f64, Failure> {
     Ok(ticks?.iter().sum::<f64>() / 100.0)
 }
 
-/// Sends messages from one thread to another. GB/s, and seconds of processor time per GB.
+/// Sends messages from one thread to another. Returns GB/s, and seconds of processor time per GB.
 fn transfer(
     (mut sender, mut receiver): (Sender, Receiver),
     messages: usize,
@@ -140,7 +140,7 @@ fn secure(files: &HostFiles) -> Result<(Sender, Receiver), Failure> {
     Ok((Box::new(sender), Box::new(receiver)))
 }
 
-/// The plain use of rustls, with the same cipher.
+/// Uses rustls directly, with the same cipher.
 fn alone(files: &HostFiles) -> Result<(Sender, Receiver), Failure> {
     let provider = Arc::new(CryptoProvider {
         cipher_suites: vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256],

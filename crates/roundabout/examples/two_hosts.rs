@@ -5,7 +5,7 @@ use std::{net::TcpListener, thread};
 
 use annulus_roundabout::{Address, Fragment, Host, Joining, Place, RoundaboutError};
 
-/// All hosts of one run pass the same number.
+/// A number that all hosts of one run share.
 const SESSION: u64 = 1;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,6 +1,5 @@
 //! The buffers of a host: allocated once, page-aligned, backed by memory from the start, and
-//! reused. An arena may be shared with the other hosts of a machine, which then use its buffers in
-//! turn.
+//! reused. Hosts of one machine may share their arenas; then they use the buffers in turn.
 
 use std::{
     io,
@@ -34,7 +33,7 @@ const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlag
 pub(crate) struct Arena {
     start: NonNull<u8>,
     layout: Layout,
-    /// By buffer: whether it is taken in this process.
+    /// For each buffer: whether it is taken in this process.
     taken: Box<[AtomicBool]>,
 }
 
@@ -61,7 +60,7 @@ impl Layout {
 
 // SAFETY: the mapping is memory like any other.
 unsafe impl Send for Arena {}
-// SAFETY: what is done with a shared arena is taking buffers, which is atomic.
+// SAFETY: the only operation on a shared arena is taking buffers, which is atomic.
 unsafe impl Sync for Arena {}
 
 impl Arena {
@@ -92,7 +91,7 @@ impl Arena {
     /// Maps the shared arena of another host.
     ///
     /// # Errors
-    /// If the memory is not sealed, or has another size: its owner could take it away.
+    /// If the memory is not sealed, or has another size: its owner could remove it.
     pub(crate) fn of_other(memory: impl AsFd, buffers: u32, fragment_bytes: usize) -> io::Result<Arc<Self>> {
         let layout = Layout::new(buffers, fragment_bytes)?;
         if !fcntl_get_seals(&memory)?.contains(SEALS) || fstat(&memory)?.st_size as u64 != layout.total as u64 {
@@ -134,7 +133,7 @@ impl Arena {
         Some(Buffer { start, number, arena: Arc::clone(self) })
     }
 
-    /// Returns the memory, to register it with a device.
+    /// Returns the memory, for registration with a device.
     #[cfg(feature = "ofi")]
     pub(crate) fn memory(&self) -> (NonNull<u8>, usize) {
         (self.start, self.layout.total)
@@ -156,8 +155,8 @@ impl Drop for Arena {
     }
 }
 
-/// Memory for a fragment, and before it for the message that precedes it. A buffer owns its memory
-/// until it is dropped or handed on.
+/// Memory for a fragment, and for the message before it. A buffer owns its memory until it is
+/// dropped or handed on.
 #[derive(Debug)]
 pub struct Buffer {
     start: NonNull<u8>,
@@ -190,7 +189,7 @@ impl Buffer {
     /// Returns the memory for the message and the fragment.
     pub(crate) fn whole(&mut self) -> &mut [u8] {
         let bytes = MESSAGE_BYTES + self.len();
-        // SAFETY: the memory before the fragment is the buffer's, too.
+        // SAFETY: the buffer also owns the memory before the fragment.
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), bytes) }
     }
 }

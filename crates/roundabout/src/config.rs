@@ -20,10 +20,10 @@ use crate::{
 #[non_exhaustive]
 pub struct RingConfig {
     /// The largest size of a fragment in bytes: 4 KiB to 1 GiB, 1 MiB by default. The Data
-    /// Roundabout's paper takes 1 MiB, and its links are saturated from 4 KiB on (section III-C).
+    /// Roundabout paper uses 1 MiB, and its links are saturated from 4 KiB on (section III-C).
     pub fragment_bytes: u32,
     /// The number of buffers for fragments from the predecessor: at least 2, 12 by default. At any
-    /// time one is being received, one joined and one sent; the others absorb changes of speed.
+    /// time one is being received, one joined and one sent; the others absorb variations in speed.
     pub places: u32,
     /// The number of buffers for fragments that this host injects: at least 1, 4 by default. One is
     /// filled while another is sent.
@@ -95,9 +95,8 @@ impl RingConfig {
         self.own.saturating_add(self.places)
     }
 
-    /// Returns the same settings for hosts that hand buffers over. Places then need no memory, and
-    /// an own buffer is away until its fragment has visited every host, so all buffers are own
-    /// ones.
+    /// Returns the same settings for hosts that hand buffers over. Places then need no memory. An
+    /// own buffer is away until its fragment has visited every host, so all buffers are own ones.
     #[must_use]
     pub(crate) fn handing_over(self) -> Self {
         Self { own: self.own + self.places, ..self }

@@ -27,15 +27,15 @@ pub use self::{
     wire::{Session, WireError},
 };
 
-/// Links over libfabric: RDMA where the network has it.
+/// Links over libfabric: RDMA if the network supports it.
 #[cfg(feature = "ofi")]
 pub mod fabric {
     pub use crate::link::fabric::{FabricError, FabricOptions, leave_signals};
 }
 
 /// The parts below a [`Host`], which are not part of the API. The crate's integration tests
-/// simulate the state machine, speak the wire protocol as a broken host would, and bring links of
-/// their own.
+/// simulate the state machine, speak the wire protocol as a broken host would, and provide their
+/// own links.
 #[doc(hidden)]
 pub mod testing {
     #[cfg(feature = "ofi")]

@@ -6,7 +6,7 @@ use std::{
 };
 
 /// Counters over all revolutions of a host, which another thread may read at any time. Each counter
-/// is exact; two of them need not be of the same moment. [`Host::progress`](crate::Host::progress)
+/// is exact, but two of them may be of different moments. [`Host::progress`](crate::Host::progress)
 /// returns them.
 #[derive(Debug)]
 pub struct Progress {
@@ -14,8 +14,8 @@ pub struct Progress {
     revolutions: AtomicU64,
     joined: AtomicU64,
     bytes: AtomicU64,
-    /// The nanoseconds waited. While the host waits, the highest bit is set, and the rest is the
-    /// time at which it would have begun if this wait were the only one.
+    /// The nanoseconds waited. While the host waits, the highest bit is set. The rest is then the
+    /// time at which the wait would have begun if it were the only one.
     waited: AtomicU64,
 }
 
@@ -32,7 +32,7 @@ impl Progress {
         self.revolutions.load(Relaxed)
     }
 
-    /// Returns the number of fragments joined, the current revolution included.
+    /// Returns the number of fragments joined, including the current revolution.
     pub fn joined(&self) -> u64 {
         self.joined.load(Relaxed)
     }
@@ -42,14 +42,14 @@ impl Progress {
         self.bytes.load(Relaxed)
     }
 
-    /// Returns the time in which there was nothing to join, up to now.
+    /// Returns the total time without a fragment to join, up to now.
     pub fn waiting(&self) -> Duration {
         let waited = self.waited.load(Relaxed);
         let nanos = if waited & WAITS == 0 { waited } else { self.now().saturating_sub(waited & !WAITS) };
         Duration::from_nanos(nanos)
     }
 
-    /// Returns whether the host waits for data at this moment.
+    /// Returns whether the host is waiting for data.
     pub fn is_waiting(&self) -> bool {
         self.waited.load(Relaxed) & WAITS != 0
     }

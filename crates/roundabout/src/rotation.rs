@@ -1,13 +1,15 @@
 //! One host's part in a revolution, as a pure state machine: events go in, actions come out. It
-//! knows neither memory nor threads nor sockets; buffers are numbers.
+//! does not depend on memory, threads or sockets; buffers are numbers.
 //!
 //! Every host injects its fragments and joins each before it sends it. It joins every fragment that
 //! it receives and forwards it; the last host before the origin retires it. Data moves one way,
 //! from each host to its successor. A credit is the successor's promise of room for one frame, and
-//! comes back the other way. That alone could deadlock, with every buffer full and each waiting for
-//! the next. So a host forwards first, and injects only if another credit is left: the ring as a
-//! whole always keeps room for one frame, and some frame can move (bubble flow control, after
-//! Carrión, Beivide, Gregorio and Vallejo, 1997).
+//! travels the other way.
+//!
+//! Credits alone could deadlock, with every buffer full and each waiting for the next. So a host
+//! forwards first, and injects only if another credit is left. Then the ring as a whole always
+//! keeps room for one frame, and some frame can move (bubble flow control, after Carrión, Beivide,
+//! Gregorio and Vallejo, 1997).
 
 use std::collections::VecDeque;
 
@@ -27,7 +29,7 @@ pub struct Frame {
     pub sequence: u32,
 }
 
-/// What happened at a host.
+/// An event at a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An own buffer was filled with this host's next fragment.
@@ -59,7 +61,7 @@ pub struct Announcement {
     pub fragments: u32,
 }
 
-/// What the host must do.
+/// An action that the host must perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Fill an own buffer with the next fragment.
@@ -87,7 +89,7 @@ pub enum ProtocolError {
         .0.origin, .0.fragments, .0.revolution
     )]
     Announcement(Announcement),
-    /// More credits than a host can give.
+    /// More credits than the neighbour can give.
     #[error("it promised room for more frames than is possible")]
     Credits,
     /// A buffer is not in the state that the event requires.
@@ -95,8 +97,8 @@ pub enum ProtocolError {
     Slot(Slot),
 }
 
-/// The credits owed to the predecessor. Sending them costs both hosts two thread switches, so they
-/// are kept back as long as the predecessor has more than half of all credits, and more than one.
+/// The credits owed to the predecessor. Sending them costs both hosts two thread switches. So they
+/// are kept back while the predecessor has more than half of all credits, and more than one.
 #[derive(Clone, Debug)]
 pub struct Credits {
     enough: u32,
@@ -109,7 +111,8 @@ impl Credits {
         Self { enough: (places / 2).max(1), owed: 0 }
     }
 
-    /// Records a freed place; `free` places are free with it. Returns the credits to send now.
+    /// Records a freed place; `free` counts the free places, including this one. Returns the
+    /// credits to send now.
     #[must_use]
     pub fn give(&mut self, free: u32) -> u32 {
         self.owed += 1;
@@ -117,17 +120,17 @@ impl Credits {
     }
 }
 
-/// One host's state in the current revolution, and what arrived early of the next.
+/// One host's state in the current revolution, and the early messages of the next one.
 #[derive(Debug)]
 pub struct Rotation {
     place: Place,
     revolution: u32,
     credits: u32,
-    /// By origin: the fragments received or filled, and their total number.
+    /// For each origin: the number of fragments received or filled, and their total number.
     origins: Vec<Origin>,
-    /// Fragments that the join has not finished, in order.
+    /// Fragments that are not joined yet, in order.
     joining: VecDeque<(Slot, Frame)>,
-    /// Joined fragments of other hosts for the successor. Own ones are in `inject`.
+    /// Joined fragments of other hosts for the successor. This host's own are in `inject`.
     forward: VecDeque<(Slot, Frame)>,
     inject: VecDeque<(Slot, Frame)>,
     /// Sends in progress.
@@ -185,7 +188,8 @@ impl Rotation {
         self.actions.pop_front()
     }
 
-    /// Returns whether this host has joined every fragment of every host, and sent all on.
+    /// Returns whether this host has joined every fragment of every host, and sent on all that it
+    /// must.
     pub fn is_finished(&self) -> bool {
         self.actions.is_empty()
             && self.sending.is_empty()
@@ -220,10 +224,10 @@ impl Rotation {
     /// Begins the next revolution.
     ///
     /// # Errors
-    /// If what arrived early of it violates the protocol.
+    /// If an early message of it violates the protocol.
     ///
     /// # Panics
-    /// If this one is not finished.
+    /// If the current revolution is not finished.
     pub fn next_revolution(&mut self) -> Result<(), ProtocolError> {
         assert!(self.is_finished(), "a revolution begins when the one before is finished");
         self.revolution += 1;
@@ -241,7 +245,7 @@ impl Rotation {
     /// Applies an event.
     ///
     /// # Errors
-    /// If the event violates the protocol: the revolution must be given up.
+    /// If the event violates the protocol. The revolution must be given up then.
     pub fn on(&mut self, event: Event) -> Result<(), ProtocolError> {
         match event {
             Event::Filled(slot) => self.filled(slot)?,
@@ -365,10 +369,10 @@ impl Rotation {
         Ok(())
     }
 
-    /// Sends what waits, as far as credits allow: others' fragments first, and own ones only if a
-    /// credit is left afterwards.
+    /// Sends waiting fragments, as far as credits allow: others' fragments first, and own ones only
+    /// if a credit is left afterwards.
     fn send_what_may_go(&mut self) {
-        // Between two hosts nothing is forwarded, so no circle of waiting can arise.
+        // Between two hosts nothing is forwarded, so no circular wait can arise.
         let to_inject = if self.place.hosts() > 2 { 2 } else { 1 };
         while self.credits > 0 {
             let next = self.forward.pop_front();

@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Host {
-    /// Starts the only host of a ring of one. Its fragments are joined here and go nowhere.
+    /// Starts the only host of a ring of one. Its fragments are joined here and sent nowhere.
     /// Allocates [`own`](RingConfig::own) buffers.
     ///
     /// ```
@@ -43,7 +43,7 @@ impl Host {
         Self::start(Place::ALONE, config, |_| Alone::open(&config))
     }
 
-    /// Connects to both neighbours and starts the host, as `joining` says.
+    /// Connects to both neighbours and starts the host, as `joining` describes.
     ///
     /// Allocates `own` + `places` buffers of `fragment_bytes`. With Unix sockets buffers are handed
     /// over instead of copied, and all of them hold own fragments. The only host of a ring needs no
@@ -60,7 +60,7 @@ impl Host {
             if let Some(options) = joining.fabric {
                 let fabric = Fabric::open(options, &config)?;
                 let connections = connect_until(place, session, &config, address, protect, &stopper)?;
-                // The neighbours have yet to send the addresses of their endpoints.
+                // The neighbours have not sent the addresses of their endpoints yet.
                 let _waiting = stopper.waits(&connections.sockets())?;
                 return Self::start(place, config, |inbox| fabric.start(place, session, &config, connections, inbox));
             }
@@ -72,7 +72,7 @@ impl Host {
     }
 }
 
-/// How a host joins its ring. By default connections are unprotected, and options are those of
+/// The way a host joins its ring. By default connections are unprotected, and options are those of
 /// [`RingConfig::default`].
 #[must_use]
 pub struct Joining<'a, P: Protect = Clear> {
@@ -138,7 +138,7 @@ impl<'a, P: Protect> Joining<'a, P> {
 }
 
 /// Starts a host that is alone, or one that `join` connects. A stopped host returns
-/// [`RoundaboutError::Stopped`], whatever error the stop caused on the way.
+/// [`RoundaboutError::Stopped`], whatever error the stop caused.
 fn unless_stopped(
     place: Place,
     config: &RingConfig,

@@ -1,5 +1,5 @@
-//! The messages between hosts: 64 bytes each, and one kind is followed by a fragment. Decoding
-//! trusts nothing.
+//! The messages between hosts: 64 bytes each. One kind is followed by a fragment. Decoding trusts
+//! no byte of its input.
 
 use crate::{
     alarm::{Failure, Reason},
@@ -7,7 +7,7 @@ use crate::{
     rotation::{Announcement, Frame},
 };
 
-/// The size of a message in bytes, and so of what precedes a fragment.
+/// The size of a message in bytes, and so of the header of a fragment.
 pub const MESSAGE_BYTES: usize = 64;
 
 const MAGIC: [u8; 4] = *b"ANRB";
@@ -101,7 +101,7 @@ pub enum Lane {
 #[non_exhaustive]
 pub enum WireError {
     /// The bytes come from another program.
-    #[error("it sent what is not a message of a roundabout; check that no other program uses this address")]
+    #[error("it sent something that is not a message of a roundabout; check that no other program uses this address")]
     Foreign,
     /// The other host speaks another version of the protocol.
     #[error(
@@ -144,7 +144,7 @@ mod at {
     pub(super) const COUNT: usize = 28;
     pub(super) const BYTES: usize = 32;
     pub(super) const NUMBER: usize = 36;
-    /// The rest is zero.
+    /// The end of the fields; the rest is zero.
     pub(super) const END: usize = 40;
 }
 
@@ -248,7 +248,7 @@ impl Message {
             HANDED => Self::Handed { frame: Frame { revolution, origin: host, sequence }, bytes, number },
             HOME => Self::Home(number),
             ARENA => Self::Arena { origin: host, buffers: count },
-            // Details other than 0 and 1 are another encoding, and refused above.
+            // Details other than 0 and 1 would be another encoding, and are refused above.
             ENDPOINT => Self::Endpoint { bytes, sealed: detail == 1 },
             ANNOUNCEMENT => Self::Announcement(Announcement { revolution, origin: host, fragments: count }),
             CREDIT => Self::Credit(count),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     proptest! {
-        /// No bytes panic, and what is decoded encodes to the same bytes.
+        /// No bytes cause a panic, and a decoded message encodes to the same bytes.
         #[test]
         fn bytes_are_one_message_or_none(
             flips in prop::collection::vec((0..MESSAGE_BYTES, any::<u8>()), 0..8),

@@ -1,4 +1,4 @@
-//! What a host that uses libfabric is told if it cannot.
+//! The errors of a host that cannot use libfabric.
 #![cfg(feature = "ofi")]
 
 use std::{net::TcpListener, thread, time::Duration};
@@ -21,7 +21,7 @@ fn config() -> RingConfig {
         .with_connect_timeout(timeout)
 }
 
-/// Both hosts of a ring in the clear, with an endpoint if there are options for one.
+/// Starts both hosts of an unencrypted ring, each with an endpoint if there are options for one.
 fn start(options: [Option<FabricOptions<'static>>; 2]) -> [Option<RoundaboutError>; 2] {
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let addresses = [1, 0].map(|successor: usize| listeners[successor].local_addr().unwrap());

@@ -1,5 +1,5 @@
-//! What a ring must bear: late hosts, odd neighbours, callbacks that panic. A test that
-//! might hang runs on its own thread, and ends with a failure.
+//! Disturbances that a ring must tolerate: late hosts, broken neighbours, callbacks that panic. A
+//! test that might hang runs on its own thread, and ends with a failure.
 
 use std::{
     io::{Read, Write},
@@ -24,7 +24,7 @@ use annulus_roundabout::{
 };
 
 const SESSION: u64 = 7;
-/// Long enough for whatever is going to happen.
+/// A time that is long enough for all expected events.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 fn config() -> RingConfig {
@@ -36,7 +36,7 @@ fn config() -> RingConfig {
         .with_connect_timeout(Duration::from_secs(30))
 }
 
-/// Runs on a thread that is left behind if it hangs.
+/// Runs on a thread that is abandoned if it hangs.
 fn watched<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
     let (done, is_done) = channel();
     thread::spawn(move || done.send(run()));
@@ -65,8 +65,8 @@ fn unix(folder: &Path, hosts: usize) -> Vec<Address> {
         .collect()
 }
 
-/// One host of four comes later than `timeout`, but well within `connect_timeout`. The host
-/// opposite of it has both neighbours.
+/// Starts one host of four later than `timeout`, but well within `connect_timeout`. The host
+/// opposite it has both neighbours.
 fn late(addresses: Vec<Address>) {
     let run = |me: usize, address: Address| {
         watched(move || {
@@ -105,7 +105,7 @@ struct Impostor {
     incoming: Vec<TcpStream>,
 }
 
-/// How host 0 of two ends beside an impostor, and what is left of the impostor.
+/// Runs host 0 of two beside an impostor. Returns how the host ends, and the impostor.
 fn against(
     config: RingConfig,
     places: u32,
@@ -148,7 +148,7 @@ fn one_revolution(mut host: Host) -> Result<(), RoundaboutError> {
     host.finish()
 }
 
-/// A neighbour says goodbye, and goes, before it has said all that this host needs.
+/// A neighbour says goodbye and leaves before it has sent everything that this host needs.
 #[test]
 fn a_goodbye_too_early_is_a_failure() {
     let goodbye = |impostor: &mut Impostor| {
@@ -163,7 +163,7 @@ fn a_goodbye_too_early_is_a_failure() {
     assert!(ended.as_ref().is_ok_and(Result::is_err), "{ended:?}");
 }
 
-/// A neighbour tells of a host that the ring does not have.
+/// A neighbour reports the failure of a host that the ring does not have.
 #[test]
 fn a_failure_of_nobody_is_the_neighbours() {
     let failure = Message::Failure(Failure { host: HostId(999), reason: Reason::Silent });
@@ -173,7 +173,7 @@ fn a_failure_of_nobody_is_the_neighbours() {
     assert!(error.starts_with("host 1 has failed"), "{error}");
 }
 
-/// A successor without any room would keep the host waiting for ever.
+/// A successor without any room would make the host wait for ever.
 #[test]
 fn a_welcome_without_room_is_refused() {
     let mut addresses = tcp(2);
@@ -186,13 +186,13 @@ fn a_welcome_without_room_is_refused() {
     stream.read_exact(&mut [0; MESSAGE_BYTES]).unwrap();
     let welcome = Message::Welcome { places: 0, fragment_bytes: 4096, timeout_ms: 500 };
     stream.write_all(&welcome.encode(SESSION)).unwrap();
-    // At once, though no host connects to this one.
+    // At once, although no host connects to this one.
     let error = host.recv_timeout(PATIENCE).unwrap().unwrap();
     assert!(error.contains("too few frames"), "{error}");
 }
 
-/// To close takes as long as a neighbour counts as silent, and not as it takes to read all that
-/// waits.
+/// Closing takes as long as the timeout for a silent neighbour, not as long as reading all waiting
+/// data.
 #[test]
 fn a_slow_successor_does_not_hold_up_the_end() {
     let config = config().with_fragment_bytes(64 << 20).with_own(2);
@@ -222,7 +222,7 @@ fn a_slow_successor_does_not_hold_up_the_end() {
     assert!(ended.is_ok(), "dropped for 16 times the timeout and not at its end");
 }
 
-/// Remembers nothing and sends nothing.
+/// A link that sends nothing.
 struct Nowhere(Mutex<Vec<Buffer>>);
 
 impl Link for Nowhere {
@@ -254,7 +254,7 @@ fn who_promises_too_much_room_is_named() {
     assert!(error.to_string().starts_with("host 1 has failed"), "{error}");
 }
 
-/// What this host's own callback does wrong is not its neighbour's failure.
+/// An error of this host's own callback is not its neighbour's failure.
 #[test]
 fn a_source_that_goes_on_after_its_end_is_not_the_neighbours_failure() {
     let config = config().with_own(2);
@@ -267,7 +267,7 @@ fn a_source_that_goes_on_after_its_end_is_not_the_neighbours_failure() {
         host.revolve(|_| Ok(answers.next().unwrap()), |_| Ok::<_, RoundaboutError>(()))
             .map_err(|error| error.to_string())
     });
-    // What it has after its end is not taken; so it waits for the others, which are not there.
+    // Its fragment after the end is ignored. So it waits for the other hosts, which do not exist.
     assert_eq!(turned.recv_timeout(Duration::from_millis(300)).err(), Some(RecvTimeoutError::Timeout));
 }
 
@@ -280,7 +280,7 @@ fn a_size_that_does_not_fit_is_an_error() {
     assert!(turned.is_ok_and(|turned| turned.is_err()));
 }
 
-/// A caller that catches panics keeps the host; it must not hang, nor keep the ring waiting.
+/// A caller that catches panics keeps the host. The host must not hang, nor keep the ring waiting.
 #[test]
 fn after_a_panic_of_the_join_nothing_works_any_more() {
     let ended = watched(|| {
@@ -294,7 +294,8 @@ fn after_a_panic_of_the_join_nothing_works_any_more() {
     assert_eq!(ended.recv_timeout(PATIENCE), Ok(true));
 }
 
-/// The predecessor runs with other options, which is known at once; the successor is not there.
+/// The predecessor runs with other options, which is detected at once. The successor does not
+/// exist.
 #[test]
 fn what_differs_is_said_at_once() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -322,8 +323,8 @@ fn a_time_without_end_is_refused() {
     assert!(error.to_string().contains("connect timeout"), "{error}");
 }
 
-/// Something fails after the link was made, and the link is dropped: its threads end, and the
-/// neighbours learn of it.
+/// A step fails after the link was made, and the link is dropped. Its threads end, and the
+/// neighbours are notified.
 #[test]
 fn a_link_that_is_dropped_is_a_failure() {
     let mut addresses = tcp(2);
@@ -342,8 +343,8 @@ fn a_link_that_is_dropped_is_a_failure() {
     assert!(ended.as_ref().is_ok_and(Result::is_err), "{ended:?}");
 }
 
-/// Hosts must agree on the timeout, as on the size of fragments: a host with a shorter
-/// timeout takes the other for silent.
+/// Hosts must agree on the timeout, as on the size of fragments: a host with a shorter timeout
+/// would consider the other silent.
 #[test]
 fn other_timeouts_are_refused_or_agreed_on() {
     let mut hosts = tcp(2).into_iter().enumerate().map(|(me, address)| {
@@ -368,7 +369,7 @@ fn other_timeouts_are_refused_or_agreed_on() {
     assert!(matches!(ended, Ok(()) | Err(RoundaboutError::Differs { .. })), "{ended:?}");
 }
 
-/// A host that waits long in its join is there all the same.
+/// A host that stays long in its join still counts as alive.
 #[test]
 fn a_long_join_is_no_silence() {
     let hosts: Vec<_> = tcp(3)
@@ -402,8 +403,8 @@ fn a_long_join_is_no_silence() {
     }
 }
 
-/// Many small rings: each ends in order, or every host names the one that gave up.
-/// `ANNULUS_RINGS` sets how many.
+/// Many small rings. Each ends in order, or every host names the one that gave up. `ANNULUS_RINGS`
+/// sets the number of rings.
 #[test]
 fn rings_end_as_they_should() {
     use rand::{Rng, SeedableRng, rngs::StdRng};

@@ -1,5 +1,5 @@
-//! Rings of real processes, one of which is killed or frozen: the others say which one, and end.
-//! `ANNULUS_FAILURES` sets how many seeds run.
+//! Rings of real processes, one of which is killed or frozen. The others name it, and end.
+//! `ANNULUS_FAILURES` sets the number of seeds.
 
 use std::{
     io::{BufRead, BufReader, Lines, Write},
@@ -15,10 +15,11 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 const SESSION: u64 = 3;
 const CHILD: &str = "ANNULUS_TEST_HOST";
-/// Fragments that a host has joined when it says that the ring turns.
+/// The number of fragments that a host has joined when it reports that the ring turns.
 const TURNING: u64 = 20;
 
-/// Not a test: one host of a ring, started by those below. It turns until it fails, and prints why.
+/// Not a test: one host of a ring, started by the tests below. It turns until it fails, and prints
+/// the reason.
 #[test]
 #[ignore = "started by other tests"]
 fn host() {
@@ -71,7 +72,7 @@ fn start(net: &str, place: Place, config: RingConfig, folder: &str) -> Result<Ho
     Host::join_ring(Joining::new(place, SESSION, address(place, folder)).with_config(&config))
 }
 
-/// Tells the test where this host listens, and hears where its successor does.
+/// Sends this host's address to the test, and receives that of its successor.
 fn address(place: Place, folder: &str) -> Address {
     if !folder.is_empty() {
         let path = |host: HostId| Path::new(folder).join(format!("host-{host}"));
@@ -106,7 +107,7 @@ impl Process {
         Self { child, stdin, lines: BufReader::new(stdout).lines() }
     }
 
-    /// What follows `word` on the next line that has it.
+    /// Returns the text after `word` on the next line that contains it.
     fn wait_for(&mut self, word: &str) -> String {
         let line = self.lines.by_ref().map(Result::unwrap).find(|line| line.contains(word));
         let line = line.unwrap_or_else(|| panic!("no word of {word}"));

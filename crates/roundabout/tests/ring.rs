@@ -1,4 +1,4 @@
-//! Rings of real hosts, one a thread, over TCP on loopback.
+//! Rings of real hosts, one per thread, over TCP on loopback.
 
 use std::{
     collections::BTreeMap,
@@ -34,7 +34,7 @@ fn config() -> RingConfig {
         .with_connect_timeout(Duration::from_secs(20))
 }
 
-/// How the hosts of a test are connected.
+/// The kind of connection between the hosts of a test.
 #[derive(Clone, Copy, Debug)]
 enum Net {
     Tcp,
@@ -49,7 +49,7 @@ enum Net {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Provider {
     Tcp,
-    /// Fragments are sealed, with keys of TLS.
+    /// Fragments are sealed, with keys from TLS.
     Sealed,
     Shm,
 }
@@ -179,7 +179,8 @@ fn start_fabric(
     Host::start(place, *config, |inbox| fabric.start(place, SESSION, config, connections, inbox))
 }
 
-/// A host's fragments: byte 0 counts the hosts that saw it, then its number, and more.
+/// Fills one of a host's fragments: byte 0 counts the hosts that saw it. Its number and more bytes
+/// follow.
 fn fill(bytes: &mut [u8], me: HostId, number: u32) -> usize {
     let length = 5 + (number as usize * 37 + usize::from(me.0) * 11) % (bytes.len() - 5);
     bytes[0] = 0;
@@ -236,7 +237,7 @@ fn every_host_sees_every_fragment_as_the_one_before_left_it() {
     }
 }
 
-/// One host's join fails, or it is dropped in the middle: all others name it.
+/// One host's join fails, or the host is dropped in the middle. All others name it.
 #[test]
 fn everyone_learns_who_has_given_up() {
     for (drops, net) in NETS.iter().flat_map(|&net| [(false, net), (true, net)]) {
@@ -250,7 +251,7 @@ fn everyone_learns_who_has_given_up() {
                 },
             );
             if place.me() == HostId(2) && !drops {
-                // It stays until the others have been told.
+                // It stays until the others have been notified.
                 assert!(matches!(host.finish(), Err(RoundaboutError::Failed { .. })));
             }
             failed.unwrap_err()
@@ -266,19 +267,19 @@ fn everyone_learns_who_has_given_up() {
     }
 }
 
-/// The two connections of a host that greets, and then does what the test wants.
+/// The two connections of a host that greets, and then behaves as the test requires.
 struct Impostor {
     out: Vec<TcpStream>,
     incoming: Vec<TcpStream>,
 }
 
-/// A ring of two, one of which is an impostor; how the other one ends.
+/// Runs a ring of two with an impostor. Returns how the other host ends.
 fn against(config: RingConfig, behave: impl FnOnce(&mut Impostor) + Send) -> RoundaboutError {
     let nothing = |mut host: Host| host.revolve(|_| Ok(None), |_| Ok::<_, RoundaboutError>(())).unwrap_err();
     beside(config, behave, nothing)
 }
 
-/// A ring of two, one of which is an impostor, which stays until the other one is done.
+/// Runs a ring of two with an impostor, which stays until the other host is done.
 fn beside<T>(config: RingConfig, behave: impl FnOnce(&mut Impostor) + Send, honest: impl FnOnce(Host) -> T) -> T {
     let run = honest;
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
@@ -345,10 +346,10 @@ fn a_neighbour_that_goes_without_goodbye_has_closed() {
     assert_eq!(failure, Failure { host: HostId(1), reason: Reason::Closed });
 }
 
-/// A neighbour that has all it needs may be gone before it is told that there is room for more.
+/// A neighbour that needs nothing more may be gone before it gets the last credits.
 #[test]
 fn a_neighbour_that_has_said_goodbye_may_be_gone() {
-    // Which thread notices first is chance.
+    // It is random which thread notices first.
     (0..50).for_each(|_| said_goodbye());
 }
 
@@ -402,7 +403,7 @@ fn a_neighbour_that_breaks_the_protocol_is_named() {
 fn who_is_not_there_is_named() {
     let config = config().with_connect_timeout(Duration::from_millis(100));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    // The listener never accepts: the connection is made and stays silent.
+    // The listener never accepts: the connection is established and stays silent.
     let successor = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp { listener, successor: successor.local_addr().unwrap() };
     let error =
@@ -433,8 +434,8 @@ fn hosts_with_other_options_say_so() {
     }
 }
 
-/// Strangers knock first: one that says nothing anybody knows, one in the clear with the right
-/// greeting, and one with a certificate of another ring. The ring is put together all the same.
+/// Strangers connect first: one that sends unknown bytes, one that sends the right greeting
+/// unencrypted, and one with a certificate of another ring. The ring is connected nevertheless.
 #[test]
 fn strangers_do_not_disturb() {
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -468,7 +469,7 @@ fn strangers_do_not_disturb() {
     });
 }
 
-/// The addresses of two hosts were mixed up.
+/// The addresses of two hosts were exchanged.
 #[test]
 fn the_wrong_host_of_the_right_ring_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -488,7 +489,7 @@ fn the_wrong_host_of_the_right_ring_is_refused() {
             .collect();
         hosts.into_iter().map(|host| host.join().unwrap()).collect::<Vec<_>>()
     });
-    // The host that detects it first has failed for the others.
+    // The host that detects the error first has failed for the others.
     let wrong = |error: &&RoundaboutError| {
         matches!(error, RoundaboutError::Secure { source: SecureError::Refused(Refusal::WrongHost { .. }), .. })
     };

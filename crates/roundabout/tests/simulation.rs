@@ -1,6 +1,6 @@
-//! Whole rings in simulation: one thread, a clock that jumps, and every delay from a seed. Links
-//! keep the order of what they carry, but frames, announcements and credits overtake each other.
-//! `ANNULUS_SIMULATIONS` sets how many seeds run.
+//! Simulations of whole rings: one thread, a clock that jumps, and delays that depend on a seed.
+//! Each link keeps the order of its frames, of its announcements and of its credits, but these
+//! overtake each other. `ANNULUS_SIMULATIONS` sets the number of seeds.
 
 use std::{
     cmp::Reverse,
@@ -13,11 +13,12 @@ use annulus_roundabout::{
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-/// What arrives at a host.
+/// An arrival at a host.
 #[derive(Clone, Copy, Debug)]
 enum Arrival {
     Event(Event),
-    /// A frame on the wire, before it has a buffer; and where its memory is, if it is handed over.
+    /// A frame on the wire, before it has a buffer. If it is handed over, it carries the place of
+    /// its memory.
     Frame(Frame, Home),
     Fill(Slot),
     Failure(Failure),
@@ -27,7 +28,7 @@ enum Arrival {
 /// The host and own buffer whose memory holds a fragment.
 type Home = (HostId, Slot);
 
-/// How a link moves memory.
+/// The way a link moves memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Memory {
     /// A frame is copied to a buffer of the successor's.
@@ -59,7 +60,7 @@ struct Simulation {
     number: u64,
     queue: BinaryHeap<Reverse<(u64, u64)>>,
     arrivals: BTreeMap<u64, (usize, Arrival)>,
-    /// When the last thing on each lane of each link arrives: nothing overtakes on a lane.
+    /// The time of the last arrival on each lane of each link: nothing overtakes on a lane.
     lanes: BTreeMap<(usize, usize, &'static str), u64>,
     hosts: Vec<Host>,
     places: u32,
@@ -126,7 +127,7 @@ impl Simulation {
         (host + self.hosts.len() - 1) % self.hosts.len()
     }
 
-    /// Runs until nothing more happens.
+    /// Runs until no events are left.
     fn run(&mut self) {
         while let Some(Reverse((time, number))) = self.queue.pop() {
             self.now = time;
@@ -173,7 +174,7 @@ impl Simulation {
         state.rotation.on(event).unwrap();
     }
 
-    /// The buffer of a frame that was sent on is free again, where it has not been handed over.
+    /// Frees the buffer of a frame that was sent on, unless it was handed over.
     fn after_sending(&mut self, host: usize, slot: Slot) {
         if slot >= self.own {
             self.give_place(host, slot);
@@ -260,7 +261,8 @@ impl Simulation {
         let reason = if self.random.random() { Reason::Closed } else { Reason::Silent };
         let failure = Failure { host: HostId(host as u16), reason };
         for neighbour in [self.successor(host), self.predecessor(host)] {
-            // Neighbours watch each other; what is on its way from the dead may still come.
+            // Neighbours watch each other. Messages that the dead host sent earlier may still
+            // arrive.
             self.deliver(neighbour, neighbour, "watch", Arrival::Failure(failure));
         }
     }
@@ -330,7 +332,7 @@ fn every_host_learns_of_a_crash_or_finishes() {
     }
 }
 
-/// A neighbour that says what cannot be is found out, and nothing panics.
+/// Impossible messages of a neighbour are detected, and nothing panics.
 #[test]
 fn what_cannot_be_is_refused() {
     let place = Place::new(0, 3).unwrap();

@@ -1,4 +1,4 @@
-//! A host that is stopped while its ring is put together ends at once, whatever it waits for.
+//! A host that is stopped while its ring is being connected ends at once, whatever it waits for.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -17,9 +17,9 @@ use annulus_roundabout::{
 use socket2::{Domain, SockAddr, Socket, Type};
 
 const SESSION: u64 = 7;
-/// All that a host waits for would take so long.
+/// The time limit of everything that a host waits for.
 const LONG: Duration = Duration::from_secs(60);
-/// Much less, and more than it takes on a machine that has other work.
+/// A time that is much shorter, but long enough for a busy machine.
 const SOON: Duration = Duration::from_secs(4);
 
 fn config() -> RingConfig {
@@ -31,7 +31,7 @@ fn config() -> RingConfig {
         .with_connect_timeout(LONG)
 }
 
-/// Stops host 0 of 3 as soon as `wait` returns, whose streams then end.
+/// Stops host 0 of 3 as soon as `wait` returns. Checks that the streams end then.
 fn stopped<S: Read>(address: Address, protect: &impl Protect, wait: impl FnOnce() -> Vec<S>) {
     stopped_while(wait, |stopper| {
         Host::join_ring(
@@ -60,7 +60,7 @@ fn stopped_while<S: Read>(
     });
 }
 
-/// The other end has gone.
+/// Checks that the other end is gone.
 fn assert_ends(mut stream: impl Read) {
     let read = stream.read(&mut [0]);
     let gone = |error: &io::Error| matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
@@ -73,7 +73,7 @@ fn call(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Host 0's address, its successor's listener, and where it listens itself.
+/// Returns host 0's address, its successor's listener, and the address that host 0 listens at.
 fn tcp() -> (Address, TcpListener, SocketAddr) {
     let [listener, successor] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let own = listener.local_addr().unwrap();
@@ -91,9 +91,9 @@ fn read(stream: &mut impl Read) -> Message {
     Message::decode(&bytes, SESSION).unwrap()
 }
 
-/// Returns when the host accepts connections, and so looks for its successor, too.
+/// Returns when the host accepts connections, and so is connecting to its successor, too.
 fn hears(mut stream: impl Read + Write) {
-    // Of another host than its predecessor, which it hangs up on.
+    // A greeting from a host that is not its predecessor, which it disconnects.
     stream.write_all(&hello(1, Lane::Forward)).unwrap();
     assert_ends(stream);
 }
@@ -108,7 +108,7 @@ fn neighbours_that_never_come_are_not_waited_for() {
         hears(call(own));
         NOBODY
     });
-    // Nothing of it is left.
+    // Its address is free again.
     TcpListener::bind(own).unwrap();
 }
 
@@ -124,7 +124,7 @@ fn neighbours_of_one_machine_that_never_come_are_not_waited_for() {
     });
 }
 
-/// As behind a network that drops everything.
+/// The successor is like one behind a network that drops everything.
 #[test]
 fn a_successor_that_does_not_answer_is_not_waited_for() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -144,7 +144,7 @@ fn a_successor_that_does_not_answer_is_not_waited_for() {
     });
 }
 
-/// A connection from the predecessor, and one to the successor, on which nothing is said.
+/// Opens a connection from the predecessor and one to the successor, on which nothing is sent.
 fn silent(successor: TcpListener, own: SocketAddr, mut begin: impl FnMut(&mut TcpStream)) -> Vec<TcpStream> {
     let predecessor = call(own);
     let (mut to, _) = successor.accept().unwrap();
@@ -169,7 +169,7 @@ fn neighbours_that_say_nothing_are_not_waited_for_by_tls() {
     let (address, successor, own) = tcp();
     stopped(address, &Tls { identity: &identity, predecessor, successor: successor_name }, || {
         let read_all = |to: &mut TcpStream| {
-            // A record of TLS, so that nothing is left that would make an end a reset.
+            // Reads a TLS record, so that no unread data turns the end into a reset.
             let mut header = [0; 5];
             to.read_exact(&mut header).unwrap();
             to.read_exact(&mut vec![0; u16::from_be_bytes([header[3], header[4]]).into()]).unwrap();
@@ -178,7 +178,7 @@ fn neighbours_that_say_nothing_are_not_waited_for_by_tls() {
     });
 }
 
-/// More than it hears at a time.
+/// More strangers than it hears at a time.
 #[test]
 fn many_strangers_are_not_heard_out() {
     let (address, successor, own) = tcp();
@@ -199,7 +199,8 @@ fn welcome<S: Read + Write>(mut stream: S, lane: Lane) -> S {
     stream
 }
 
-/// Both neighbours greet host 0. First what it reads fragments from, then what it writes them to.
+/// Greets host 0 as both neighbours. Returns first the streams that it reads fragments from, then
+/// those that it writes them to.
 fn greet<S: Read + Write>(call: impl Fn() -> S, accept: impl Fn() -> S) -> Vec<S> {
     let lanes = [Lane::Forward, Lane::Back];
     let mut incoming = lanes.map(|lane| {
@@ -211,7 +212,7 @@ fn greet<S: Read + Write>(call: impl Fn() -> S, accept: impl Fn() -> S) -> Vec<S
     for stream in &mut incoming {
         assert!(matches!(read(stream), Message::Welcome { .. }));
     }
-    // It has both.
+    // It has connected to both.
     assert_eq!(read(&mut out[0]), Message::Ready(1));
     let [forward_in, back_out] = incoming;
     let [forward_out, back_in] = out;
@@ -245,7 +246,7 @@ fn memory_that_is_not_shared_is_not_waited_for() {
             streams[0].write_all(&Message::Ready(round).encode(SESSION)).unwrap();
         }
         assert_eq!(read(&mut streams[1]), Message::Ready(2));
-        // Its own goes around, and no other comes.
+        // Its own arena is sent around, and no other arrives.
         assert!(matches!(read(&mut streams[1]), Message::Arena { origin: HostId(0), .. }));
         streams
     });
@@ -263,7 +264,7 @@ fn endpoints_that_are_not_told_are_not_waited_for() {
             streams[0].write_all(&Message::Ready(round).encode(SESSION)).unwrap();
         }
         assert_eq!(read(&mut streams[1]), Message::Ready(2));
-        // It tells its own to both.
+        // It sends its own address to both.
         for at in [1, 3] {
             let Message::Endpoint { bytes, .. } = read(&mut streams[at]) else { panic!("no endpoint") };
             streams[at].read_exact(&mut vec![0; bytes as usize]).unwrap();
@@ -290,7 +291,7 @@ fn a_host_that_was_stopped_before_does_not_begin() {
     }
 }
 
-/// The same ends it when its ring is together, and its neighbours learn of it.
+/// A stop also ends a host whose ring is connected, and its neighbours are notified.
 #[test]
 fn a_host_is_stopped_in_its_ring() {
     let [one, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
@@ -303,7 +304,7 @@ fn a_host_is_stopped_in_its_ring() {
     let [own, others] = addresses;
     let [host, other] = thread::scope(|scope| {
         let host = scope.spawn(|| join(0, one, own).unwrap());
-        // Not stopped itself.
+        // This one is not stopped itself.
         let other = Address::Tcp { listener: other, successor: others };
         let other =
             Host::join_ring(Joining::new(Place::new(1, 2).unwrap(), SESSION, other).with_config(&config())).unwrap();

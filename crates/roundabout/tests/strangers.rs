@@ -16,11 +16,11 @@ use annulus_roundabout::{
 };
 
 const SESSION: u64 = 7;
-/// More than a host hears at a time.
+/// More callers than a host hears at a time.
 const MANY: usize = 100;
-/// So long each is heard at least.
+/// The time that each caller is heard at least.
 const GRACE: Duration = Duration::from_millis(200);
-/// Less than a host hears one that says nothing.
+/// A time shorter than that for which a host hears a silent caller.
 const SOON: Duration = Duration::from_secs(4);
 
 fn config(connect_timeout: Duration) -> RingConfig {
@@ -55,7 +55,7 @@ fn call(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The other end has gone, which reads nothing from it.
+/// Checks that the other end is gone, which reads nothing from it.
 fn assert_ends(stranger: &mut impl Read) {
     let read = stranger.read(&mut [0]);
     let gone = |error: &io::Error| matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
@@ -70,7 +70,7 @@ fn tcp(hosts: usize) -> (Vec<Address>, Vec<SocketAddr>) {
     (pairs.map(|(listener, successor)| Address::Tcp { listener, successor }).collect(), own)
 }
 
-/// A host of a ring that must come together, and how long that took.
+/// Runs a host of a ring that must connect, and returns how long that took.
 fn join(me: usize, hosts: usize, config: &RingConfig, address: Address, protect: &impl Protect) -> Duration {
     let place = Place::new(me as u16, hosts as u16).unwrap();
     let begin = Instant::now();
@@ -81,7 +81,7 @@ fn join(me: usize, hosts: usize, config: &RingConfig, address: Address, protect:
     took
 }
 
-/// Runs each host of a ring, and sees to it that it takes no longer than half of the time there is.
+/// Runs each host of a ring, and checks that it takes no longer than half of the time limit.
 fn together(addresses: Vec<Address>, host: impl Fn(usize, usize, &RingConfig, Address) -> Duration + Sync) {
     let (hosts, config) = (addresses.len(), config(Duration::from_secs(2)));
     let took: Vec<_> = thread::scope(|scope| {
@@ -141,11 +141,11 @@ fn hello(from: u16, hosts: u16, lane: Lane) -> [u8; MESSAGE_BYTES] {
     Message::Hello(hello).encode(SESSION)
 }
 
-/// Strangers come before the predecessor and after it, more than are heard at a time: it has time
-/// to be heard all the same.
+/// Strangers connect before the predecessor and after it, more than are heard at a time. The
+/// predecessor still has time to be heard.
 #[test]
 fn many_strangers_do_not_crowd_the_predecessor_out() {
-    // The successor listens and does not answer, so that the host goes on to wait for it.
+    // The successor listens and does not answer, so the host continues to wait for it.
     let [listener, successor] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let own = listener.local_addr().unwrap();
     let address = Address::Tcp { listener, successor: successor.local_addr().unwrap() };
@@ -160,9 +160,9 @@ fn many_strangers_do_not_crowd_the_predecessor_out() {
     thread::scope(|scope| {
         let host = scope.spawn(move || connect(Place::new(0, 2).unwrap(), SESSION, &config, address, &Clear).map(drop));
         lanes.iter_mut().for_each(|stream| stream.read_exact(&mut [0; MESSAGE_BYTES]).unwrap());
-        // Earlier callers have had their time.
+        // Earlier callers have had their grace period.
         assert!(begin.elapsed() >= GRACE, "{:?}", begin.elapsed());
-        // It has heard its predecessor and disconnects all others, though it is not done.
+        // It has heard its predecessor and disconnects all others, although it is not done.
         silent.iter_mut().for_each(assert_ends);
         assert!(!host.is_finished());
         // The successor is gone.
@@ -172,8 +172,8 @@ fn many_strangers_do_not_crowd_the_predecessor_out() {
     });
 }
 
-/// How host 0 of 3 ends whose port has silent strangers, which do not hold it up. Its successor
-/// listens, or is not there.
+/// Runs host 0 of 3 whose port has silent strangers, and returns how it ends; they must not delay
+/// it. Its successor listens, or does not exist.
 fn ends_soon(
     within: Duration,
     listens: bool,
@@ -198,7 +198,7 @@ fn ends_soon(
 #[test]
 fn what_differs_is_said_though_strangers_are_heard() {
     let error = ends_soon(Duration::from_secs(30), false, |own, _| {
-        // It knows of another host, and stays.
+        // It expects another number of hosts, and stays connected.
         let mut predecessor = call(own).unwrap();
         predecessor.write_all(&hello(2, 4, Lane::Forward)).unwrap();
         assert_ends(&mut predecessor);

@@ -8,13 +8,14 @@ use std::{
 
 use mimalloc::MiMalloc;
 
-/// A global allocator: mimalloc, with counting while a [`PeakCounter`] lives. At other times it
-/// costs one load of a flag.
+/// A global allocator: mimalloc, which counts while a [`PeakCounter`] exists. At other times
+/// counting costs one load of a flag.
 #[derive(Debug)]
 pub struct CountingAllocator;
 
 static COUNTING: AtomicBool = AtomicBool::new(false);
-/// Bytes allocated minus bytes freed since the count began. Negative if older memory was freed.
+/// The bytes allocated minus the bytes freed since the count began. Negative if older memory was
+/// freed.
 static LIVE_BYTES: AtomicIsize = AtomicIsize::new(0);
 static PEAK_BYTES: AtomicIsize = AtomicIsize::new(0);
 
@@ -32,7 +33,8 @@ impl PeakCounter {
         Self(())
     }
 
-    /// Returns the most bytes that were allocated and not yet freed at any time since the start.
+    /// Returns the largest number of bytes that were allocated and not yet freed at any time since
+    /// the start.
     pub fn peak_bytes(&self) -> u64 {
         PEAK_BYTES.load(Relaxed).max(0) as u64
     }

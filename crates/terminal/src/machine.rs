@@ -10,11 +10,11 @@ use std::{
 
 use crate::units::counted;
 
-/// What a reader of times needs to know of the machine and the run.
+/// The facts about the machine and the run that a reader of times needs.
 pub struct Machine {
-    /// Cores that this process may use.
+    /// The number of cores that this process may use.
     pub cores: usize,
-    /// Worker threads of the run.
+    /// The number of worker threads of the run.
     pub threads: usize,
     /// The processor's name.
     pub cpu: String,
@@ -41,15 +41,15 @@ pub fn cores() -> usize {
 }
 
 /// Returns the bytes of memory of this machine, or of the container that this process runs in.
-/// `None` where the system does not tell.
+/// `None` if the system does not report it.
 pub fn memory_bytes() -> Option<u64> {
     let total = meminfo("MemTotal:")?;
     let limit = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
     Some(limit.map_or(total, |limit: u64| limit.min(total)))
 }
 
-/// Returns the bytes of memory that could be taken now without swapping. `None` where the system
-/// does not tell.
+/// Returns the bytes of memory that could be allocated now without swapping. `None` if the system
+/// does not report it.
 pub fn available_bytes() -> Option<u64> {
     meminfo("MemAvailable:")
 }
@@ -61,7 +61,7 @@ pub struct ResidentPeak {
 }
 
 impl ResidentPeak {
-    /// Begins now. `None` where the system does not count; Linux does.
+    /// Starts the measurement. `None` if the system does not support it; Linux does.
     pub fn start() -> Option<Self> {
         // 5 resets the peak to the present value.
         fs::write("/proc/self/clear_refs", "5").ok()?;
@@ -81,13 +81,13 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// Begins now.
+    /// Starts the measurement.
     pub fn start() -> Self {
         Self { start: Instant::now(), on_cores: on_cores() }
     }
 
-    /// Returns the seconds that all threads together spent on cores since the start. `None` where
-    /// the system does not tell; Linux counts hundredths of a second.
+    /// Returns the seconds that all threads together spent on cores since the start. `None` if the
+    /// system does not report it; Linux counts hundredths of a second.
     pub fn seconds(&self) -> Option<f64> {
         Some(on_cores()? - self.on_cores?)
     }
@@ -102,14 +102,15 @@ impl Busy {
 pub struct OnCore(Duration);
 
 impl OnCore {
-    /// Begins now, for the calling thread. `None` where the system does not tell; Linux does.
+    /// Starts the measurement for the calling thread. `None` if the system does not support it;
+    /// Linux does.
     pub fn start() -> Option<Self> {
         let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
         Some(Self(Duration::from_nanos(text.split_ascii_whitespace().next()?.parse().ok()?)))
     }
 
-    /// Returns the time since the start; the thread must be the same. `None` if it was too short
-    /// for the system, which updates its count only now and then.
+    /// Returns the time since the start; the thread must be the same. `None` if the time was too
+    /// short for the system, which updates its count only now and then.
     pub fn elapsed(&self) -> Option<Duration> {
         Some(Self::start()?.0.checked_sub(self.0)?).filter(|time| !time.is_zero())
     }
@@ -120,8 +121,8 @@ fn on_cores() -> Option<f64> {
     /// The unit in which Linux reports these times (`USER_HZ`).
     const TICKS: f64 = 100.0;
     let text = fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is a name in parentheses, which may contain spaces. User and system time are the
-    // 14th and 15th field.
+    // The second field is a name in parentheses, which may contain spaces. User and system time are
+    // fields 14 and 15.
     let fields = text.rsplit_once(')')?.1.split_ascii_whitespace().skip(11).take(2);
     Some(fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / TICKS)
 }
@@ -131,14 +132,14 @@ fn meminfo(name: &str) -> Option<u64> {
     field("/proc/meminfo", name)
 }
 
-/// Returns a line of one of Linux's files about memory, in bytes.
+/// Returns a line of a Linux file about memory, in bytes.
 fn field(path: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
-/// Returns the processor's name, where the system has it in a file, as Linux does.
+/// Returns the processor's name if the system has it in a file, as Linux does.
 fn cpu_model() -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Time between two redraws of a bar's elapsed time.
+/// The time between two redraws of a bar's elapsed time.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Returns a bar of `total` steps with the name `what`. Its message may say what is running.
+/// Returns a bar of `total` steps with the name `what`. Its message can name the running step.
 pub fn bar(total: u64, what: &'static str) -> ProgressBar {
     let template = "{prefix} {wide_bar:.cyan/blue} {human_pos}/{human_len} {elapsed} {msg}";
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());

@@ -9,8 +9,8 @@ use std::{
 use annulus_sync::CancelToken;
 use anyhow::{Context, Result, bail};
 
-/// A request to end a measurement: a [`CancelToken`] for its runs, which end at their next batch,
-/// and the process that it waits for, which is killed.
+/// A request to end a measurement. It has a [`CancelToken`] for runs, which end at their next
+/// batch. A process that the measurement waits for is killed.
 #[derive(Debug, Default)]
 pub struct Stop {
     token: CancelToken,

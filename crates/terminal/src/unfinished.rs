@@ -55,7 +55,7 @@ impl Unfinished {
     /// Puts the file on disk and gives it its final name.
     ///
     /// # Errors
-    /// If the system refuses either.
+    /// If the system refuses either step.
     pub fn finish(self) -> Result<()> {
         let Self { temporary, target } = self;
         let shown = || format!("cannot write '{}'", target.display());

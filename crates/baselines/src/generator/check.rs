@@ -1,4 +1,4 @@
-//! The check that a shuffle put every tuple where it belongs, complete and once.
+//! Checks that a shuffle put every tuple into its place, complete and once.
 
 use annulus_pages::{
     page::{HEADER_BYTES, Header, MAGIC, Page, PageLayout, PageShape, VERSION},
@@ -9,7 +9,7 @@ use annulus_rows::partition::Modulo;
 use super::{Generator, splitmix64, words};
 use crate::partitioner::Shuffled;
 
-/// The places where tuples may be.
+/// The allowed places of tuples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// In partition `key % partitions`, on full pages except the last.
@@ -23,10 +23,10 @@ pub enum Placement {
 /// - that all pages except each partition's last are full, without gaps between tuples;
 /// - that keys belong to their partition;
 /// - every byte of every payload;
-/// - that each tuple is there once.
+/// - that each tuple occurs once.
 ///
-/// Payloads of fewer than four bytes do not name their tuple. Their keys and payloads are compared
-/// as multisets, by a 128-bit sum. The check takes a bit of memory for each tuple.
+/// Payloads of fewer than four bytes do not identify their tuple. Their keys and payloads are
+/// compared as multisets, by a 128-bit sum. The check takes one bit of memory per tuple.
 ///
 /// # Errors
 /// A description of the first fault.
@@ -66,9 +66,9 @@ struct Checker<'a> {
     shape: &'a PageShape,
     partitions: Modulo,
     placement: Placement,
-    /// A bit for each tuple whose payload names it.
+    /// A bit for each tuple whose payload identifies it.
     seen: Vec<u64>,
-    /// The tuples whose payload is too short to name them.
+    /// The tuples whose payload is too short to identify them.
     unnamed: Multiset,
     expected: Vec<u8>,
     tuples: u64,

@@ -1,9 +1,9 @@
 //! A generator of tuples from a formula. They are cheap to make, and every byte of them can be
 //! checked on the pages ([`check()`]).
 //!
-//! Tuple `i` has the upper 32 bits of `splitmix64(seed + i)` as its key. Word `w` of its payload
-//! (32 bits, little-endian) is `i + w * 0x9E3779B9`, wrapping; a payload that is no multiple of
-//! four bytes ends within a word.
+//! The key of tuple `i` is the upper 32 bits of `splitmix64(seed + i)`. Word `w` of its payload (32
+//! bits, little-endian) is `i + w * 0x9E3779B9`, wrapping. If the size of a payload is not a
+//! multiple of four bytes, it ends within a word.
 
 mod check;
 mod words;
@@ -28,8 +28,8 @@ use crate::source::{TupleReader, TupleSource};
 pub enum Keys {
     /// Evenly over all 32-bit numbers.
     Uniform,
-    /// By Zipf's law with this exponent over 2^20 keys. The exponent 0 is even. The keys are well
-    /// mixed, so a partition is as frequent as its keys.
+    /// By Zipf's law with this exponent over 2^20 keys. With exponent 0 all keys are equally
+    /// frequent. The keys are well mixed, so a partition is as frequent as its keys.
     Zipf(f64),
 }
 
@@ -82,7 +82,7 @@ impl Generator {
         Ok(Self { tuples, seed, payload, batch_tuples, zipf, next, generated_ns })
     }
 
-    /// Returns a generator of the same tuples, from the first on.
+    /// Returns a generator of the same tuples, starting with the first one.
     pub fn again(&self) -> Self {
         let (next, generated_ns) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { zipf: self.zipf.clone(), next, generated_ns, ..*self }
@@ -106,7 +106,7 @@ impl Generator {
         Duration::from_nanos(self.generated_ns.load(Relaxed))
     }
 
-    /// Returns the most bytes that a payload can have.
+    /// Returns the largest size of a payload in bytes.
     fn most_payload(&self) -> usize {
         let (Payload::Fixed(bytes) | Payload::UpTo(bytes)) = self.payload;
         bytes as usize

@@ -56,7 +56,7 @@ fn zipf_keys_are_as_frequent_as_their_ranks() {
     let harmonic = 14.44;
     for (rank, count) in (1..=20).zip(counts) {
         let expected = draws as f64 / harmonic / f64::from(rank);
-        // A rank's share is a multiple of 2^-12, which leaves it an error of half of that.
+        // A rank's share is a multiple of 2^-12, so its error is up to half of that.
         let error = draws as f64 / 4096.0 * 0.6 + 4.0 * expected.sqrt();
         assert!((f64::from(count) - expected).abs() < error, "rank {rank}: {count}, expected {expected}");
     }

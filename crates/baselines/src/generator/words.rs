@@ -8,7 +8,7 @@ use super::splitmix64;
 pub(super) const STEP: u32 = 0x9E37_79B9;
 
 vectorised! {
-    /// Writes the keys from `state` on.
+    /// Writes the keys for the states from `state` on.
     pub(super) fn keys(state: u64, keys: &mut [u32]) {
         for (index, key) in (0_u64..).zip(keys) {
             *key = (splitmix64(state.wrapping_add(index)) >> 32) as u32;

@@ -2,7 +2,7 @@
 
 /// The number of distinct keys.
 const KEYS: u32 = 1 << 20;
-/// The number of quantiles in the table. Between two of them, ranks are taken evenly.
+/// The number of quantiles in the table. Ranks between two of them are equally likely.
 const QUANTILES: u32 = 1 << 12;
 const FRACTION_BITS: u32 = 32 - QUANTILES.trailing_zeros();
 
@@ -20,7 +20,8 @@ impl Zipf {
         let (mut ranks, mut below) = (Vec::with_capacity(QUANTILES as usize + 1), 0.0);
         for (rank, weight) in (0..).zip(weights()) {
             below += weight;
-            // The quantile in the middle of each step decides, so that a rank gets its share up to rounding.
+            // The quantile in the middle of each step decides, so that each rank gets its rounded
+            // share.
             while ranks.len() < QUANTILES as usize && (ranks.len() as f64 + 0.5) * step < below {
                 ranks.push(rank);
             }

@@ -1,4 +1,4 @@
-//! The atomics of the lock-free page manager: a list of pages, of which the last is open.
+//! The atomics of the lock-free page manager: a list of pages, of which the last one is open.
 //! PROTOCOL.md states the protocol.
 
 use std::ptr::null_mut;
@@ -12,7 +12,7 @@ use crossbeam_utils::CachePadded;
 
 use super::order;
 
-/// The pages of a partition, of which the last is open.
+/// The pages of a partition, of which the last one is open.
 pub(super) struct Chain<P: Send + Sync> {
     open: AtomicPtr<Node<P>>,
     /// Set if no page will be added any more.
@@ -24,7 +24,8 @@ pub(super) struct Node<P> {
     pub(super) page: P,
     /// A [`Word`]: the extent of the taken places, and whether the page is closed.
     taken: CachePadded<AtomicU64>,
-    /// The written tuples, and [`CLOSED`] once the claim that closed the page was completed.
+    /// The number of written tuples, and [`CLOSED`] after the claim that closed the page was
+    /// completed.
     completed: CachePadded<AtomicU32>,
     previous: *mut Node<P>,
 }
@@ -35,7 +36,7 @@ pub(super) struct Claim<'c, P: Send + Sync> {
     pub(super) node: &'c Node<P>,
     pub(super) at: Extent,
     pub(super) room: Extent,
-    /// Set if the claim closed the page, and owes the chain another one.
+    /// Set if the claim closed the page, and must add another one to the chain.
     pub(super) closer: Option<Closer<'c, P>>,
 }
 
@@ -48,11 +49,11 @@ pub(super) struct Closer<'c, P: Send + Sync> {
 pub(super) struct Done<P> {
     pub(super) page: P,
     pub(super) taken: Extent,
-    /// The written tuples.
+    /// The number of written tuples.
     pub(super) completed: usize,
 }
 
-/// The bit in `taken` and `completed` that says that no more places will be taken.
+/// The bit in `taken` and `completed` that marks a page on which no more places will be taken.
 const CLOSED: u32 = 1 << 31;
 
 /// The value of `taken`: tuples (31 bits), closed (1 bit), bytes of data (32 bits).
@@ -80,14 +81,14 @@ impl<P: Send + Sync> Chain<P> {
         Self { open: AtomicPtr::new(Node::boxed(page, null_mut())), failed: AtomicBool::new(false) }
     }
 
-    /// Takes a place on the open page. `fitting` returns what fits after the taken places, and
-    /// whether that closes the page. It may be called several times. Returns `None` if the
-    /// chain has failed. Waits while another thread adds a page.
+    /// Takes a place on the open page. `fitting` returns the extent that fits after the taken
+    /// places, and whether that closes the page. It may be called several times. Returns `None` if
+    /// the chain has failed. Waits while another thread adds a page.
     #[inline(always)]
     pub(super) fn claim(&self, fitting: impl Fn(Extent) -> (Extent, bool)) -> Option<Claim<'_, P>> {
         loop {
-            // SAFETY: nodes live as long as the chain, and the Acquire shows what was written before this node
-            // was installed.
+            // SAFETY: nodes live as long as the chain, and the Acquire shows everything that was
+            // written before this node was installed.
             let node = unsafe { &*self.open.load(order::look()) };
             let mut word = Word(node.taken.load(Relaxed));
             while !word.closed() {
@@ -144,13 +145,13 @@ impl<P> Node<P> {
     }
 
     /// Completes a claim of `tuples` tuples, which are all written. `closed` says whether it closed
-    /// the page. Returns true for one claim only: the page is closed, and all taken places are
+    /// the page. Returns true for one claim only: then the page is closed, and all taken places are
     /// written and can be read.
     #[inline]
     pub(super) fn complete(&self, tuples: usize, closed: bool) -> bool {
         let more = tuples as u32 + if closed { CLOSED } else { 0 };
         let completed = self.completed.fetch_add(more, order::complete()).wrapping_add(more);
-        // Once CLOSED shows here, so does the last value of `taken`.
+        // When CLOSED is visible here, the last value of `taken` is, too.
         completed & CLOSED != 0 && completed == self.taken.load(Relaxed) as u32
     }
 }
@@ -158,7 +159,7 @@ impl<P> Node<P> {
 impl<P: Send + Sync> Closer<'_, P> {
     /// Adds an empty page and opens it.
     pub(super) fn install(self, page: P) {
-        // Only the closer of the open page stores here.
+        // Only the thread that closed the open page stores here.
         let previous = self.chain.open.load(Relaxed);
         self.chain.open.store(Node::boxed(page, previous), order::install());
         std::mem::forget(self);

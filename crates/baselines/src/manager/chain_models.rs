@@ -33,7 +33,7 @@ fn read(page: &Places) -> Vec<u32> {
     page.0.iter().map(|place| place.with(|place| unsafe { *place })).collect()
 }
 
-/// The fit of tuples of one size: the claim that takes the last place closes the page.
+/// Returns the fit of tuples of one size: the claim that takes the last place closes the page.
 fn fixed(tuples: usize) -> impl Fn(Extent) -> (Extent, bool) {
     move |at| {
         let room = tuples.min(CAPACITY - at.tuples);
@@ -41,7 +41,7 @@ fn fixed(tuples: usize) -> impl Fn(Extent) -> (Extent, bool) {
     }
 }
 
-/// The fit of tuples of any size: the claim that finds that a tuple does not fit closes the page.
+/// Returns the fit of tuples of any size: the claim for which a tuple does not fit closes the page.
 fn variable(tuples: usize) -> impl Fn(Extent) -> (Extent, bool) {
     move |at| {
         let room = tuples.min(CAPACITY - at.tuples);
@@ -49,7 +49,7 @@ fn variable(tuples: usize) -> impl Fn(Extent) -> (Extent, bool) {
     }
 }
 
-/// Writes `value` to `tuples` places. Returns the content of the pages that this made whole.
+/// Writes `value` to `tuples` places. Returns the content of the pages that this completed.
 fn insert<F: Fn(Extent) -> (Extent, bool)>(
     chain: &TestChain,
     mut tuples: usize,
@@ -81,8 +81,8 @@ fn model(body: impl Fn() + Send + Sync + 'static) {
     builder.check(body);
 }
 
-/// Two threads insert these numbers of tuples. Every page that was closed came out whole once, and
-/// with the last page all tuples are there.
+/// Inserts these numbers of tuples on two threads. Checks that every closed page was completed
+/// once, and that with the last page no tuple is missing.
 fn two_threads<F: Fn(Extent) -> (Extent, bool)>(tuples: [usize; 2], fit: fn(usize) -> F)
 where
     F: 'static,
@@ -135,7 +135,7 @@ fn a_page_that_does_not_come_ends_the_wait() {
                 drop(claim.closer);
             })
         };
-        // With no place wanted, the wait is for the page to be closed.
+        // As no place is wanted, this waits for the page to be closed.
         while let Some(claim) = chain.claim(|_| (Extent::default(), false)) {
             assert!(claim.closer.is_none());
             thread::yield_now();

@@ -32,8 +32,8 @@ impl<'m, 'a> Chunks<'m, 'a> {
         Self { places, partitions: (0..partitions).map(|_| VecDeque::new()).collect() }
     }
 
-    /// Takes chunks for all tuples of the histogram, from partition `first` on and then from 0. So
-    /// threads begin at different partitions.
+    /// Takes chunks for all tuples of the histogram, from partition `first` on and then from 0, so
+    /// that threads begin at different partitions.
     ///
     /// # Errors
     /// If page memory runs out.

@@ -13,8 +13,8 @@ use annulus_pages::{
 
 use crate::partitioner::check_size;
 
-/// The counters of a partition. They take turns, so that consecutive tuples of one partition do not
-/// wait for each other.
+/// The number of counters of a partition. They are used in turn, so that consecutive tuples of one
+/// partition do not wait for each other.
 const COUNTERS: usize = 4;
 
 /// A histogram of tuples by partition.
@@ -40,7 +40,7 @@ impl Histogram {
     /// Counts a batch of tuples.
     ///
     /// # Errors
-    /// If one is larger than a page.
+    /// If a tuple is larger than a page.
     pub(crate) fn add(&mut self, tuples: &Tuples<'_>, target: impl PartitionOf) -> Result<(), PagesError> {
         match self.shape.payload() {
             PayloadSize::Fixed(_) => {

@@ -13,7 +13,7 @@ use annulus_pages::{
 
 use super::{Writer, complete, take_block};
 
-/// The pages of one thread, of a range of partitions. Nothing is shared.
+/// The pages of one thread, for a range of partitions. Nothing is shared.
 pub(crate) struct LocalPages<'a> {
     shape: PageShape,
     memory: &'a dyn PageMemory,
@@ -44,8 +44,8 @@ impl<'a> LocalPages<'a> {
         Ok(Self { shape, memory, first, partitions })
     }
 
-    /// Returns the pages by partition, from the first one of the range on. Empty pages are given
-    /// back.
+    /// Returns the pages of each partition, starting with the first one of the range. Empty pages
+    /// are given back.
     pub(crate) fn into_pages(self) -> impl Iterator<Item = Vec<LocalPage>> {
         self.partitions.into_iter().map(|mut pages| {
             pages.retain(|page| page.end.tuples > 0);
@@ -86,7 +86,7 @@ impl LocalPage {
 }
 
 /// Moves the tuples of emptier pages to fuller ones, until only the last page is not full. It moves
-/// the end of the emptiest page, so that there are no gaps and no page needs to be reordered.
+/// the end of the emptiest page, so there are no gaps and no page needs to be reordered.
 pub(crate) fn merge(mut pages: Vec<LocalPage>, shape: &PageShape) -> Vec<LocalPage> {
     pages.sort_by_key(|page| std::cmp::Reverse((page.end.tuples, page.end.bytes)));
     let mut fuller = 0;

@@ -25,7 +25,8 @@ pub(crate) struct LockFree<'a> {
 }
 
 impl<'a> LockFree<'a> {
-    /// Creates a manager with a partition for each of the blocks, which is its first page.
+    /// Creates a manager with one partition for each block; the block is the partition's first
+    /// page.
     pub(crate) fn new(shape: PageShape, memory: &'a dyn PageMemory, first: Vec<Block>) -> Self {
         let partitions = first.into_iter().map(|block| CachePadded::new(Chain::new(block))).collect();
         Self { shape, memory, partitions, error: OnceLock::new() }
@@ -34,7 +35,7 @@ impl<'a> LockFree<'a> {
     /// Returns the pages of each partition. Empty pages are given back.
     ///
     /// # Panics
-    /// If a place was taken and not written, as after an error.
+    /// If a place was taken but not written, as after an error.
     pub(crate) fn finish(self) -> Vec<Vec<Page>> {
         let Self { shape, partitions, .. } = self;
         let pages = |(partition, chain): (usize, CachePadded<Chain<Block>>)| {
@@ -49,7 +50,7 @@ impl<'a> LockFree<'a> {
     }
 
     fn error(&self) -> PagesError {
-        // There is no error if the memory panicked.
+        // Without an error, the memory has panicked.
         self.error.get().cloned().unwrap_or(PagesError::Failed)
     }
 }
@@ -71,7 +72,7 @@ impl Writer for &LockFree<'_> {
             let claim = self.partitions[partition].claim(fitting).ok_or_else(|| self.error())?;
             let closes = claim.closer.is_some();
             if let Some(closer) = claim.closer {
-                // Before the write, so that the others can go on.
+                // Before the write, so that the other threads can continue.
                 let block =
                     take_block(self.memory, &self.shape).inspect_err(|error| drop(self.error.set(error.clone())))?;
                 closer.install(block);
@@ -80,7 +81,7 @@ impl Writer for &LockFree<'_> {
             // SAFETY: the claim has room for these tuples and belongs to this thread. Blocks have the shape's
             // size.
             unsafe { write::run(claim.node.page.start(), &self.shape, claim.at, &first) };
-            // A whole page is handed on at the end, as in the paper.
+            // Whole pages are returned only at the end, as in the paper.
             claim.node.complete(claim.room.tuples, closes);
             run = others;
         }

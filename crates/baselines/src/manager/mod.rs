@@ -36,8 +36,8 @@ pub(crate) trait Writer {
     fn insert(&mut self, partition: usize, run: Run<'_>) -> Result<(), PagesError>;
 }
 
-/// Takes a block for a page of this shape. All blocks enter a manager here, since tuples are
-/// written to them unchecked.
+/// Takes a block for a page of this shape. All blocks of a manager are taken here, because tuples
+/// are written to them without checks.
 ///
 /// # Errors
 /// If page memory runs out, or returns a block of another size.

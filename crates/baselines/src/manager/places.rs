@@ -1,4 +1,4 @@
-//! Places on shared pages. They are taken under a lock for each partition, and written after it
+//! Places on shared pages. They are taken under a lock for each partition, and written without it
 //! (paper, sections 3.3.1 and 3.3.5).
 
 use std::sync::{
@@ -18,7 +18,7 @@ use crossbeam_utils::CachePadded;
 
 use super::{complete, take_block};
 
-/// The pages of all partitions. The thread that takes a place writes it alone, without a lock.
+/// The pages of all partitions. Only the thread that takes a place writes it, without a lock.
 pub(crate) struct Places<'a> {
     shape: PageShape,
     memory: &'a dyn PageMemory,
@@ -37,7 +37,7 @@ pub(super) struct Claim<'m> {
 /// A page that several threads write. Each writes its own places.
 pub(super) struct SharedPage {
     block: Block,
-    /// The written tuples.
+    /// The number of written tuples.
     completed: AtomicU32,
 }
 
@@ -58,8 +58,8 @@ struct Listed {
 }
 
 impl<'a> Places<'a> {
-    /// Creates a manager with a partition for each list of `prepared`. These blocks are used before
-    /// new ones are taken.
+    /// Creates a manager with one partition for each list of `prepared`. These blocks are used
+    /// before new ones are taken.
     pub(crate) fn new(shape: PageShape, memory: &'a dyn PageMemory, prepared: Vec<Vec<Block>>) -> Self {
         let partition = |prepared| CachePadded::new(Mutex::new(Partition { prepared, ..Partition::default() }));
         Self { shape, memory, partitions: prepared.into_iter().map(partition).collect() }
@@ -70,7 +70,7 @@ impl<'a> Places<'a> {
         &self.shape
     }
 
-    /// Takes a place for the first of the tuples, at least one. A new page is taken under the lock.
+    /// Takes a place for the first of the tuples, at least one. A new page is added under the lock.
     ///
     /// # Errors
     /// If page memory runs out.
@@ -106,7 +106,7 @@ impl<'a> Places<'a> {
     /// Returns the pages of each partition. Empty pages are given back.
     ///
     /// # Panics
-    /// If a place was taken and not written, as after an error.
+    /// If a place was taken but not written, as after an error.
     pub(crate) fn finish(self) -> Vec<Vec<Page>> {
         let Self { shape, partitions, .. } = self;
         let pages = |(partition, pages): (usize, CachePadded<Mutex<Partition>>)| {
@@ -134,7 +134,8 @@ impl SharedPage {
     /// Writes a run to a place.
     ///
     /// # Safety
-    /// The place is part of a claim on this page, is the caller's alone, and has room for the run.
+    /// The place is part of a claim on this page, belongs to the caller alone, and has room for the
+    /// run.
     #[inline(always)]
     pub(super) unsafe fn write(&self, shape: &PageShape, at: Extent, run: &Run<'_>) {
         // SAFETY: the caller's promise, and blocks have the shape's size.

@@ -1,5 +1,5 @@
 //! Upper bounds, whose buffers are always full (paper, section 4.2.2). Tuples go to the partitions
-//! in turn, whatever their keys.
+//! in turn, regardless of their keys.
 
 use annulus_pages::{PagesError, target::PartitionOf};
 
@@ -11,8 +11,8 @@ use super::{
 };
 use crate::manager::{Writer, local::LocalPages, lock::Lock, places::Places};
 
-/// Writes full buffers to pages that belong to one thread each. A partition has a page that is not
-/// full from each thread.
+/// Writes full buffers to pages that each belong to one thread. A partition has one page per thread
+/// that is not full.
 #[derive(Clone, Copy, Debug)]
 pub struct BestCase;
 
@@ -58,7 +58,7 @@ impl Partitioner for BestCaseSynchronised {
     }
 }
 
-/// The same partition for every key.
+/// A target with the same partition for every key.
 #[derive(Clone, Copy)]
 struct Only(usize);
 
@@ -69,7 +69,7 @@ impl PartitionOf for Only {
     }
 }
 
-/// Fills the buffer of one partition after the other.
+/// Fills the buffers of the partitions one after another.
 fn in_turn(job: &Job<'_>, thread: usize, stop: &Stop, writer: &mut impl Writer) -> Result<(), PagesError> {
     let partitions = job.partitions.consumers();
     let mut buffers = Buffers::new(job, 0..partitions);

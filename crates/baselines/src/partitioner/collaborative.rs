@@ -31,9 +31,8 @@ use crate::{
     source::TupleReader,
 };
 
-/// Gives each thread a range of the partitions, which it writes without synchronisation. At most as
-/// many threads run as there are partitions. All of them process all batches, and read them in
-/// turns.
+/// Gives each thread a range of the partitions, which it writes without synchronisation. There are
+/// at most as many threads as partitions. All of them process all batches, and read them in turn.
 #[derive(Clone, Copy, Debug)]
 pub struct CmpExclusivePartitionRanges;
 
@@ -42,9 +41,9 @@ pub struct CmpExclusivePartitionRanges;
 #[derive(Clone, Copy, Debug)]
 pub struct CmpProcessingUnits;
 
-/// The threads of a processing unit.
+/// The number of threads of a processing unit.
 const UNIT_THREADS: usize = 4;
-/// The batches that may wait for a thread.
+/// The number of batches that may wait for a thread.
 const BATCHES_AHEAD: usize = 1;
 
 type Batch = Arc<TupleBatch>;
@@ -101,8 +100,8 @@ struct Peer {
 }
 
 /// Creates peers that all read for each other. In every round a peer sends one batch to each of the
-/// others, and receives one from each. A peer that waits is not behind the others, so one of them
-/// can always go on.
+/// others, and receives one from each. A waiting peer is not behind the others, so one of them can
+/// always continue.
 fn all_to_all(partitions: usize, threads: usize) -> Vec<Peer> {
     let peer = |thread| Peer {
         range: share(partitions, thread, threads),
@@ -186,7 +185,7 @@ impl Peer {
     }
 }
 
-/// Reads the next batch into memory that no peer reads any more.
+/// Reads the next batch into memory that no peer uses any more.
 fn read(reader: &mut dyn TupleReader, batches: &mut Vec<Batch>) -> Option<Batch> {
     let free = batches.iter_mut().position(|batch| Arc::get_mut(batch).is_some());
     let mut batch = free.map_or_else(Batch::default, |free| batches.swap_remove(free));
@@ -195,7 +194,7 @@ fn read(reader: &mut dyn TupleReader, batches: &mut Vec<Batch>) -> Option<Batch>
     read.then_some(batch)
 }
 
-/// The partitions, counted from the first of a range.
+/// A target that counts partitions from the first of a range.
 #[derive(Clone, Copy)]
 struct Within<T> {
     target: T,

@@ -16,7 +16,7 @@ use annulus_pages::{
 use super::Job;
 use crate::manager::take_block;
 
-/// A flag that tells threads to end.
+/// A flag that makes threads end.
 #[derive(Default)]
 pub(super) struct Stop(AtomicBool);
 
@@ -38,10 +38,10 @@ impl Drop for StopOnDrop<'_> {
 /// Runs `work` on `threads` threads, and returns their results in the order of their numbers.
 ///
 /// # Errors
-/// The error of the first thread that has one.
+/// The error of the first thread that failed.
 ///
 /// # Panics
-/// If a thread panics, after all have ended.
+/// If a thread panics, after all threads have ended.
 pub(super) fn on_threads<T: Send>(
     threads: usize,
     work: impl Fn(usize, &Stop) -> Result<T, PagesError> + Sync,
@@ -76,8 +76,8 @@ pub(super) fn each_batch(
     Ok(())
 }
 
-/// Returns the partitions of thread `thread` of `threads`. The numbers of two threads differ by at
-/// most one.
+/// Returns the partitions of thread `thread` of `threads`. Two threads' numbers of partitions
+/// differ by at most one.
 pub(super) fn share(partitions: usize, thread: usize, threads: usize) -> Range<usize> {
     partitions * thread / threads..partitions * (thread + 1) / threads
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::manager::local::{LocalPage, LocalPages, merge};
 
-/// Writes through buffers to pages that belong to one thread each. At the end each thread merges
+/// Writes through buffers to pages that each belong to one thread. At the end each thread merges
 /// the pages of its share of the partitions. Takes a page for each partition and thread at the
 /// start.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ impl Partitioner for LocalPagesAndMerge {
     }
 }
 
-/// Merges the pages, each thread a range of the partitions.
+/// Merges the pages; each thread merges those of a range of the partitions.
 fn merge_all(job: &Job<'_>, local: Vec<LocalPages<'_>>) -> Result<Vec<Vec<Page>>, PagesError> {
     let mut together: Vec<Vec<LocalPage>> = (0..job.partitions.consumers()).map(|_| Vec::new()).collect();
     for pages in local {

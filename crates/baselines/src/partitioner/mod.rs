@@ -1,8 +1,8 @@
-//! The partitioners, which bring tuples to their partition's pages (paper, sections 3.4 to 3.7).
+//! The partitioners, which bring tuples to their partitions' pages (paper, sections 3.4 to 3.7).
 //!
-//! With every variant, all pages of a partition except its last are full, and the tuples on each
-//! page are contiguous from the first slot on (paper, section 4.2.1). With payloads of any size, a
-//! page is full if the tuple that its writer placed next did not fit.
+//! All variants except the upper bounds fill all pages of a partition but its last. The tuples on
+//! each page are contiguous from the first slot on (paper, section 4.2.1). With payloads of any
+//! size, a page is full if the tuple that its writer placed next did not fit.
 
 mod best_case;
 mod buffered;

@@ -16,9 +16,9 @@ use crate::manager::{
     places::Places,
 };
 
-/// Keeps all tuples in memory, with a histogram of each thread's. Then it takes pages for all of
-/// them, and writes these through buffers. It keeps the memory for the tuples until it is dropped,
-/// as a warm allocator would.
+/// Keeps all tuples in memory, with a histogram of each thread's tuples. Then it takes pages for
+/// all of them, and writes these through buffers. It keeps the memory for the tuples until it is
+/// dropped, as a warm allocator would.
 #[derive(Debug, Default)]
 pub struct Radix {
     spare: Mutex<Vec<TupleBatch>>,

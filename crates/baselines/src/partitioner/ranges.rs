@@ -16,7 +16,7 @@ use super::{
 };
 
 /// Writes to claimed ranges of recycled pages. Its pages come from `pool` instead of the job's
-/// memory, and its buffers have a size of their own.
+/// memory. Its buffers do not have the job's size.
 #[derive(Clone, Debug)]
 pub struct Ranges {
     /// The source of pages, which have the size of the job's shape.

@@ -1,4 +1,4 @@
-//! The hosts of a ring, one at a time. Each is in a ring of two, whose other host sends it the
+//! Runs the hosts of a ring one at a time. Each is in a ring of two, whose other host sends it the
 //! fragments of all others and joins nothing. So it works as if it had a machine to itself.
 
 use std::thread;
@@ -13,11 +13,11 @@ use super::{
     run::{HostTurn, Joined, Ring, Totals, turn},
 };
 
-/// The fragments that each host sends around, kept to be sent to one host after the other.
+/// The fragments that each host sends around, kept so that every host can get them.
 pub(super) struct Fragments(Vec<Vec<Fragment>>);
 
 impl Fragments {
-    /// Prepares those of all hosts. A ring of one host needs none.
+    /// Prepares the fragments of all hosts. A ring of one host needs none.
     pub(super) fn of(ring: &Ring<'_>) -> Result<Self> {
         let hosts = if ring.hosts == 1 { 0 } else { ring.hosts };
         Ok(Self((0..hosts).map(|me| Ok(ring.prepare(me)?.into_fragments())).collect::<Result<_>>()?))
@@ -29,7 +29,7 @@ impl Fragments {
 }
 
 impl Ring<'_> {
-    /// Joins on one host after the other.
+    /// Joins on one host after another.
     pub(super) fn join_one_at_a_time(&self, fragments: &Fragments) -> Result<Joined> {
         let totals = Totals::default();
         let hosts = (0..self.hosts).map(|me| self.alone(me, fragments, &totals)).collect::<Result<_>>()?;
@@ -40,7 +40,7 @@ impl Ring<'_> {
         let (resident, on_core) = (ResidentPeak::start(), OnCore::start());
         let share = self.prepare(me)?;
         let peak = resident.and_then(|resident| resident.bytes());
-        // It counts this thread only, so helpers would be missing.
+        // It counts only this thread, so helpers would be missing.
         let setup_cpu = if self.threads == 1 { on_core.and_then(|on_core| on_core.elapsed()) } else { None };
         let links = Links::new(self.hosts.min(2), self.link, self.config)?;
         let measured = thread::scope(|scope| {
@@ -48,7 +48,7 @@ impl Ring<'_> {
             let measured = links.start(0).and_then(|host| turn(host, share, totals));
             match others.map(|others| others.join()) {
                 Some(Err(_)) => Err(anyhow!("a host has panicked")),
-                // This host's error comes before that of the other.
+                // This host's error takes precedence over that of the other.
                 Some(Ok(fed)) => measured.and_then(|measured| fed.map(|()| measured)),
                 None => measured,
             }

@@ -51,11 +51,11 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Takes the medians of the rounds, of which there is at least one.
+    /// Computes the medians of the rounds, of which there is at least one.
     pub(super) fn new(ring: &Ring<'_>, one_at_a_time: bool, rounds: &[Joined]) -> Self {
         let of = |value: &dyn Fn(&Joined) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
-        // The largest of the hosts' medians. The median of each round's largest value would grow with the
-        // number of hosts by chance alone.
+        // The largest of the hosts' medians. The median of each round's largest value would grow
+        // with the number of hosts, merely by chance.
         let most = |value: &dyn Fn(&HostTurn) -> f64| {
             let host = |host: usize| of(&|joined| value(&joined.hosts[host]));
             (0..usize::from(ring.hosts)).map(host).fold(0.0, f64::max)
@@ -67,7 +67,7 @@ impl Line {
             of(&|joined| joined.hosts.iter().map(share).sum::<f64>() / joined.hosts.len() as f64)
         };
         let known = |known: &dyn Fn(&HostTurn) -> bool| rounds.iter().flat_map(|joined| &joined.hosts).all(known);
-        // Other work on the machine can only add to it.
+        // The smallest value: other work on the machine can only add to it.
         let least_cpu = |host: usize| rounds.iter().filter_map(|joined| joined.hosts[host].setup_cpu).min();
         let setup_cpu = (0..usize::from(ring.hosts)).map(least_cpu).collect::<Option<Vec<_>>>();
         let setup_cpu = setup_cpu.and_then(|hosts| hosts.into_iter().max());
@@ -106,14 +106,14 @@ impl Line {
         }
     }
 
-    /// Returns the seconds of setup, on a core if that is known: other work on the machine disturbs
-    /// these less.
+    /// Returns the seconds of setup, as time on a core if that is known: other work on the machine
+    /// disturbs it less.
     pub(crate) fn own_setup_s(&self) -> f64 {
         self.setup_cpu_s.unwrap_or(self.setup_s)
     }
 
-    /// Returns the rows that a host probed plus the pairs that it compared. This does not depend on
-    /// the machine.
+    /// Returns the rows that a host probed plus the pairs that it compared. The sum does not depend
+    /// on the machine.
     pub(crate) fn work(&self) -> u64 {
         self.host_probed + self.host_compared
     }

@@ -18,15 +18,15 @@ use tempfile::TempDir;
 use super::args::Link;
 
 const SESSION: u64 = 1;
-/// Long enough that no host counts as lost on a slow machine.
+/// A timeout that is long enough that no host counts as lost on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Addresses and certificates of a ring's hosts. Each place is taken once.
+/// The addresses and certificates of a ring's hosts. Each place is taken once.
 pub(super) struct Links {
     hosts: u16,
     config: RingConfig,
     addresses: Vec<Mutex<Option<Address>>>,
-    /// For TLS.
+    /// The hosts' identities for TLS.
     identities: Vec<Identity>,
     /// The folder of sockets and certificates, removed on drop.
     _folder: TempDir,
@@ -45,7 +45,7 @@ impl Links {
     /// Returns host `me`, connected to its neighbours.
     ///
     /// # Errors
-    /// If it cannot connect, or its place was taken before.
+    /// If it cannot connect, or its place is already taken.
     pub(super) fn start(&self, me: u16) -> Result<Host> {
         let place = Place::new(me, self.hosts).context("a place in the ring")?;
         let address = self.addresses[usize::from(me)].lock().unwrap_or_else(PoisonError::into_inner).take();

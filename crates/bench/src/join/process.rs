@@ -18,7 +18,7 @@ use super::{
     tables::Tables,
 };
 
-/// The result of this host. The fields `all_` are totals of all hosts.
+/// The result of this host. The fields that begin with `all_` are totals of all hosts.
 #[derive(Debug, Serialize)]
 struct HostLine {
     host: u16,
@@ -32,7 +32,7 @@ struct HostLine {
     waiting_share: f64,
     waiting_first_share: f64,
     waiting_last_share: f64,
-    /// Bytes of the fragments that came by, in 1e9 per second.
+    /// The bytes of the fragments joined, in 1e9 per second.
     gb_per_s: f64,
     host_probed: u64,
     host_compared: u64,

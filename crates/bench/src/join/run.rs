@@ -26,7 +26,7 @@ pub(crate) struct Ring<'a> {
     pub(crate) by: By,
     pub(crate) link: Link,
     pub(crate) hosts: u16,
-    /// Threads of each host.
+    /// The number of threads of each host.
     pub(crate) threads: usize,
     pub(crate) config: RingConfig,
 }
@@ -35,9 +35,9 @@ pub(crate) struct Ring<'a> {
 pub(super) struct Joined {
     pub(super) answer: Answer,
     pub(super) hosts: Vec<HostTurn>,
-    /// Time on cores during the revolution, divided by that of all cores.
+    /// The time on cores during the revolution, divided by that of all cores.
     pub(super) cpu_load: Option<f64>,
-    /// Seconds on cores, setup and revolution.
+    /// The seconds on cores of setup and revolution.
     pub(super) cpu: Option<f64>,
 }
 
@@ -46,18 +46,18 @@ pub(super) struct Joined {
 pub(super) struct HostTurn {
     pub(super) turn: Turn,
     pub(super) join: Duration,
-    /// Most memory taken while it prepared, if known.
+    /// The peak memory during its preparation, if known.
     pub(super) peak: Option<u64>,
-    /// Time on a core while it prepared, if known and if one thread did.
+    /// The time on a core during its preparation, if known and if one thread prepared.
     pub(super) setup_cpu: Option<Duration>,
 }
 
-/// Rows and sums from several threads.
+/// The sums of the answers of several threads.
 #[derive(Default)]
 pub(super) struct Totals(Mutex<Answer>);
 
 impl Ring<'_> {
-    /// Joins on all hosts at once. They prepare one after the other and turn together.
+    /// Joins on all hosts at once. They prepare one after another and turn together.
     pub(super) fn join(&self) -> Result<Joined> {
         let links = Links::new(self.hosts, self.link, self.config)?;
         let whole = machine::Busy::start();
@@ -89,7 +89,7 @@ impl Ring<'_> {
         all: &Barrier,
         busy: &Mutex<Option<machine::Busy>>,
     ) -> Result<HostTurn> {
-        // Every host reaches the barrier, also after an error.
+        // Every host must reach the barrier, even after an error.
         let ready = links.start(me).and_then(|host| {
             let _alone = one.lock().unwrap_or_else(PoisonError::into_inner);
             Ok((host, self.prepare(me)?))

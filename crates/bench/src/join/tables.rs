@@ -1,4 +1,4 @@
-//! The two tables, and the answer of their join.
+//! The two tables, and the result of their join.
 
 use std::{collections::HashMap, fs::File, ops::Bound, path::Path, sync::Arc};
 
@@ -23,10 +23,10 @@ use tpchgen_arrow::{LineItemArrow, OrderArrow};
 use super::args::{By, Data};
 
 const BATCH_ROWS: usize = 1 << 16;
-/// Keys of a band, and so the average number of a row's matches.
+/// The number of keys in a band, which is the average number of a row's matches.
 const BAND_KEYS: i64 = 10;
 
-/// A number of rows, and the sum of all their numbers.
+/// A number of rows, and the sum of the numbers in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) rows: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Tables {
     pub(super) schema: SchemaRef,
     pub(super) left: Vec<RecordBatch>,
     pub(super) right: Vec<RecordBatch>,
-    /// Their inner join.
+    /// The result of their inner join.
     pub(super) answer: Answer,
 }
 
@@ -82,7 +82,7 @@ impl Tables {
         }
     }
 
-    /// Returns how they are joined if `by` is requested: a band always by sorting.
+    /// Returns the algorithm that is used if `by` is requested: bands are always joined by sorting.
     pub(super) fn by(&self, by: By) -> By {
         if self.data == Data::Band { By::Sort } else { by }
     }
@@ -137,7 +137,7 @@ fn rows_of(batches: &[RecordBatch]) -> impl Iterator<Item = (i64, i64)> {
 }
 
 fn on_equal_keys(left: &[RecordBatch], right: &[RecordBatch]) -> Answer {
-    // Rows and sum of the numbers of each key on the left.
+    // The number of rows and the sum of the numbers, for each key on the left.
     let mut keys: HashMap<i64, Answer> = HashMap::with_capacity(num_rows(left));
     for (key, number) in rows_of(left) {
         let answer = keys.entry(key).or_default();
@@ -155,7 +155,7 @@ fn on_equal_keys(left: &[RecordBatch], right: &[RecordBatch]) -> Answer {
 fn within_band(left: &[RecordBatch], right: &[RecordBatch]) -> Answer {
     let mut sorted: Vec<(i64, i64)> = rows_of(left).collect();
     sorted.sort_unstable();
-    // The sum of the numbers before each row.
+    // The running sum of the numbers before each row.
     let mut before = vec![0_i64];
     before.extend(sorted.iter().scan(0_i64, |sum, row| {
         *sum = sum.wrapping_add(row.1);
@@ -185,7 +185,7 @@ fn tuples(rows: u64, seed: u64, zipf: Option<f64>) -> Result<Vec<RecordBatch>> {
     let mut reader = generator.reader(0, 1);
     let mut batch = TupleBatch::default();
     let mut batches = Vec::new();
-    // Zipf's keys are few. Even ones are scaled to as many as there are rows.
+    // Zipf's keys are few. Even keys are scaled to the number of rows.
     let key = |key: u32| if zipf.is_some() { key as i32 } else { ((u64::from(key) * rows) >> 32) as i32 };
     while reader.fill(&mut batch) {
         let keys: Int32Array = batch.keys.iter().map(|&word| Some(key(word))).collect();

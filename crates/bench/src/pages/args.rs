@@ -150,9 +150,9 @@ pub enum LayoutArg {
     Compact,
 }
 
-/// Most bytes that each thread writes to measure the machine's write throughput.
+/// The largest number of bytes that each thread writes to measure the machine's write throughput.
 pub const LIMIT_BYTES: u64 = 1 << 30;
-/// Default of `--buffers`: the software-managed buffers of the paper's variants.
+/// The default of `--buffers`: the size of the software-managed buffers of the paper's variants.
 pub const DEFAULT_BUFFER_BYTES: usize = 1 << 20;
 
 impl Tuning {

@@ -1,6 +1,6 @@
 //! Hardware counters, as in the paper's evaluation.
 
-/// The number of each event in one run, on all its threads.
+/// The number of occurrences of each event in one run, on all its threads.
 pub type Counts = Vec<(&'static str, u64)>;
 
 #[cfg(target_os = "linux")]
@@ -91,7 +91,7 @@ mod other {
 
     use super::Counts;
 
-    /// Counters, which do not exist on this system.
+    /// A counter type without values, because this system has no counters.
     pub struct Counters(Infallible);
 
     impl Counters {

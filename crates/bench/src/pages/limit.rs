@@ -13,7 +13,8 @@ use anyhow::{Context, Result};
 
 use super::stream;
 
-/// Memory that a thread writes again and again. It is larger than the thread's share of the caches.
+/// The most memory that a thread writes repeatedly. It is larger than the thread's share of the
+/// caches.
 const MOST_BLOCK_BYTES: u64 = 64 << 20;
 const ALIGNMENT: u64 = 4 << 10;
 
@@ -23,7 +24,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Takes memory for up to `threads` threads that write up to `bytes` each.
+    /// Allocates memory for up to `threads` threads that write up to `bytes` each.
     ///
     /// # Errors
     /// If the system refuses the memory, up to 64 MiB a thread.
@@ -37,8 +38,8 @@ impl Limit {
         Ok(limit)
     }
 
-    /// Returns the bytes per second that `threads` threads write together, when each writes about
-    /// `bytes` and at least its memory once.
+    /// Returns the bytes per second that `threads` threads write together. Each writes about
+    /// `bytes`, and at least its memory once.
     pub fn bytes_per_second(&mut self, threads: usize, bytes: u64) -> f64 {
         let threads = threads.min(self.blocks.len());
         let once: u64 = self.blocks[..threads].iter().map(|block| block.len() as u64).sum();

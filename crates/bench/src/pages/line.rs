@@ -16,7 +16,7 @@ use crate::statistics::{SHORTEST_S, median, spread};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Time {
     pub(super) total: f64,
-    /// Time in the generator, averaged over the threads.
+    /// The time in the generator, averaged over the threads.
     pub(super) generate: f64,
 }
 
@@ -27,21 +27,21 @@ pub struct Line {
     pub variant: Variant,
     /// The cell.
     pub cell: Cell,
-    /// Million tuples per second of shuffling, without the generator's time.
+    /// The throughput of shuffling without the generator's time, in million tuples per second.
     pub mtuples_per_s: f64,
-    /// Seconds in the generator, averaged over the threads.
+    /// The seconds in the generator, averaged over the threads.
     pub generate_s: f64,
-    /// Seconds of shuffling: those in all without those in the generator.
+    /// The seconds of shuffling: the total without those in the generator.
     pub shuffle_s: f64,
-    /// Seconds in all.
+    /// The total seconds.
     pub total_s: f64,
-    /// Bytes put on pages per second of shuffling, divided by what the machine can write.
+    /// The bytes put on pages per second of shuffling, divided by the machine's write throughput.
     pub limit_share: f64,
-    /// Most page memory plus most other memory of a run, in units of 1024 x 1024 bytes.
+    /// The peak page memory plus the peak of other memory of a run, in units of 1024 x 1024 bytes.
     pub peak_mb: f64,
-    /// Bytes of a page.
+    /// The bytes of a page.
     pub page_bytes: usize,
-    /// Interquartile range of the rounds' throughput, divided by its median.
+    /// The interquartile range of the rounds' throughput, divided by its median.
     pub spread: f64,
     /// Whether the median of shuffling was shorter than [`SHORTEST_S`].
     pub too_short: bool,
@@ -85,8 +85,8 @@ impl Line {
         }
     }
 
-    /// Returns the name and the value of each column, in order. After the usual columns follow
-    /// those of options that are not the default, and those of counters.
+    /// Returns the name and the value of each column, in order. After the usual columns come those
+    /// of options that are not the default, and those of counters.
     pub fn fields(&self) -> Vec<(String, Value)> {
         let Cell { tuple_bytes, partitions, threads, tuples } = self.cell;
         let mut fields = vec![

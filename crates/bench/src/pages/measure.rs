@@ -23,9 +23,10 @@ use super::{
 };
 use crate::{statistics::median, stop::Stoppable};
 
-/// Measurements of the limit before a cell, and again after it.
+/// The number of measurements of the limit before a cell, and again after it.
 const LIMIT_SAMPLES: usize = 3;
-/// Runs of a variant in a cell besides its rounds: one to check, and one to count memory.
+/// The number of runs of a variant in a cell besides its rounds: one to check it, and one to
+/// measure memory.
 const UNTIMED_RUNS: usize = 2;
 
 /// The results of a cell.
@@ -37,7 +38,7 @@ pub struct Measured {
     pub skipped: Vec<String>,
 }
 
-/// Measures cells, one after the other. Page memory is freed after each.
+/// Measures cells, one after another. Page memory is freed after each.
 pub struct Measurer<'a> {
     setting: &'a Setting,
     variants: &'a [Variant],
@@ -49,7 +50,7 @@ pub struct Measurer<'a> {
 
 impl<'a> Measurer<'a> {
     /// Prepares for cells of up to `threads` threads. Each run advances `bar` by one. If hardware
-    /// counters were requested and are not available, prints why.
+    /// counters were requested but are not available, prints the reason.
     ///
     /// # Errors
     /// If there is not enough memory to measure the limit.
@@ -123,7 +124,7 @@ impl<'a> Measurer<'a> {
         Ok(())
     }
 
-    /// Measures the limit with as many bytes as the cell writes, up to the setting's.
+    /// Measures the limit with the number of bytes that the cell writes, up to the setting's.
     fn limit_samples(&mut self, cell: &Cell) -> Vec<f64> {
         let bytes = cell.tuples * self.setting.bytes_on_page(cell.tuple_bytes) / cell.threads as u64;
         let bytes = bytes.min(self.setting.limit_bytes);
@@ -137,7 +138,7 @@ fn describe(cell: &Cell) -> String {
     format!("{tuple_bytes} B, {}, {}", counted(*partitions as u64, "partition"), counted(*threads as u64, "thread"))
 }
 
-/// A variant that was checked.
+/// A variant that has been checked.
 struct Candidate {
     variant: Variant,
     partitioner: Box<dyn Partitioner>,
@@ -153,8 +154,8 @@ struct Run {
     time: Time,
 }
 
-/// A cell's page memory. Pages that a checked run took are reused, so the timed runs find as many
-/// warm pages as they need.
+/// A cell's page memory. Pages from a checked run are reused, so the timed runs find enough warm
+/// pages.
 struct CellBench<'a> {
     setting: &'a Setting,
     cell: Cell,
@@ -172,8 +173,8 @@ impl<'a> CellBench<'a> {
         Ok(Self { setting, cell, heap: Heap::new(setting.paper_page_bytes), pool, stop })
     }
 
-    /// Checks the result of a first run, and counts the memory of a second one, for which only
-    /// pages are warm.
+    /// Checks the result of a first run, and measures the memory of a second one. Only pages are
+    /// warm for the second run.
     fn candidate(&self, variant: Variant) -> Result<Candidate> {
         let shape = self.setting.shape(variant, &self.cell)?;
         let new = || Candidate {

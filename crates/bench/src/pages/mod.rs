@@ -28,7 +28,7 @@ pub use variant::{OURS, Variant};
 /// If a variant puts a tuple into a wrong place, nothing fits in memory, a file cannot be written,
 /// or `stop` is set.
 pub fn run(args: &PagesArgs, stop: &Stop) -> Result<()> {
-    // Created before the measurements, so that a file that cannot be written fails early.
+    // Created before the measurements, so that an unwritable file fails early.
     let csv_file = args.csv.clone().map(|file| Unfinished::create("--csv", file)).transpose()?;
     let html_file = args.html.clone().map(|file| Unfinished::create("--html", file)).transpose()?;
     let setting = args.tuning.setting();
@@ -52,7 +52,7 @@ pub fn run(args: &PagesArgs, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-/// Returns all cells, tuple size by tuple size. Prints a number of tuples that memory decided.
+/// Returns all cells, ordered by tuple size. If memory limits the number of tuples, prints it.
 fn cells(args: &PagesArgs, setting: &Setting, variants: &[Variant]) -> Vec<Cell> {
     let threads = if args.threads.is_empty() { args::default_threads() } else { args.threads.clone() };
     let mut cells = Vec::new();
@@ -65,8 +65,8 @@ fn cells(args: &PagesArgs, setting: &Setting, variants: &[Variant]) -> Vec<Cell>
     cells
 }
 
-/// Returns [`Setting::default_tuples`]. If these are fewer than the paper's, prints a line about
-/// it.
+/// Returns [`Setting::default_tuples`]. If this is less than the paper's number, prints a line
+/// about it.
 pub fn tuples_that_fit(setting: &Setting, tuple_bytes: u32, variants: &[Variant]) -> u64 {
     let tuples = setting.default_tuples(tuple_bytes, variants);
     if tuples < PAPER_TUPLES {
@@ -79,7 +79,7 @@ pub fn tuples_that_fit(setting: &Setting, tuple_bytes: u32, variants: &[Variant]
     tuples
 }
 
-/// Returns one line about the machine and what all cells have in common.
+/// Returns one line about the machine and the settings that all cells have in common.
 pub fn lead(setting: &Setting, threads: usize) -> String {
     let Machine { cores, cpu, .. } = Machine::new(threads);
     let (cores, rounds) = (counted(cores as u64, "core"), counted(setting.rounds as u64, "round"));
@@ -121,7 +121,7 @@ fn measure(
     Ok(lines)
 }
 
-/// Prints on standard error what was skipped.
+/// Prints the skipped variants on standard error.
 pub fn say_skipped(bar: &ProgressBar, skipped: &[String]) {
     bar.suspend(|| skipped.iter().for_each(|line| eprintln!("{line}")));
 }

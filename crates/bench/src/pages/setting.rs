@@ -11,37 +11,39 @@ use annulus_terminal::units::counted;
 
 use super::variant::Variant;
 
-/// Tuples of the paper's memory benchmark.
+/// The number of tuples of the paper's memory benchmark.
 pub const PAPER_TUPLES: u64 = 67_200_000;
-/// The default share of memory for a cell, and the share of that for full pages and tuples.
+/// The default share of the machine's memory for a cell, and the share of a cell's memory for full
+/// pages and tuples.
 const MEMORY_SHARE: f64 = 0.6;
 const TUPLE_SHARE: f64 = 0.5 / MEMORY_SHARE;
-/// Bytes of a batch of tuples, by default.
+/// The default size of a batch of tuples in bytes.
 const BATCH_BYTES: usize = 256 << 10;
 const SEED: u64 = 42;
-/// A pool backs its pages in stretches of this size.
+/// The size of the stretches in which a pool backs its pages.
 const STRETCH_BYTES: u64 = 8 << 20;
 
 /// The options that all cells have in common.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Bytes of the pages of the paper's variants.
+    /// The size of the pages of the paper's variants in bytes.
     pub paper_page_bytes: usize,
-    /// Bytes of our pages; `None` chooses by the number of partitions.
+    /// The size of our pages in bytes; if `None`, it is chosen by the number of partitions.
     pub our_page_bytes: Option<usize>,
     /// The page layout.
     pub layout: PageLayout,
     /// The distribution of keys.
     pub keys: Keys,
-    /// Timed runs of each variant.
+    /// The number of timed runs of each variant.
     pub rounds: usize,
-    /// Software-managed buffers of all threads together.
+    /// The bytes of the software-managed buffers of all threads together.
     pub buffer_bytes: usize,
-    /// Tuples of a batch from the generator; `None` is as many as fit in 256 KiB.
+    /// The number of tuples of a batch from the generator; if `None`, the number that fits in 256
+    /// KiB.
     pub batch_tuples: Option<usize>,
     /// The memory limit of a cell.
     pub memory_bytes: u64,
-    /// Most bytes that each thread writes to measure the limit.
+    /// The largest number of bytes that each thread writes to measure the limit.
     pub limit_bytes: u64,
     /// Whether hardware events are counted.
     pub counters: bool,
@@ -50,27 +52,28 @@ pub struct Setting {
 /// One combination of sizes in which all variants are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Bytes of a tuple, including its key of 4 bytes.
+    /// The bytes of a tuple, including its key of 4 bytes.
     pub tuple_bytes: u32,
-    /// Number of partitions.
+    /// The number of partitions.
     pub partitions: usize,
-    /// Threads that generate and shuffle.
+    /// The number of threads that generate and shuffle.
     pub threads: usize,
-    /// Number of tuples.
+    /// The number of tuples.
     pub tuples: u64,
 }
 
-/// Returns the default memory limit of a cell: 60 % of the machine's memory, at most 90 % of what
-/// is free.
+/// Returns the default memory limit of a cell: 60 % of the machine's memory, and at most 90 % of
+/// the free memory.
 pub fn default_memory_bytes(total: Option<u64>, available: Option<u64>) -> u64 {
     let share = total.map_or(u64::MAX, |total| (total as f64 * MEMORY_SHARE) as u64);
     available.map_or(share, |available| share.min(available / 10 * 9))
 }
 
 impl Setting {
-    /// Returns the paper's number of tuples, or as many as fit in half of the memory: on pages of
-    /// the paper's variants, on our pages, and materialised if a variant does that. Above
-    /// 100,000, a multiple of it.
+    /// Returns the paper's number of tuples, or the number that fits in half of the memory. They
+    /// must fit on pages of the paper's variants, on our pages, and in memory if a variant
+    /// materialises them. If more than 100,000 tuples fit, their number is rounded down to a
+    /// multiple of 100,000.
     pub fn default_tuples(&self, tuple_bytes: u32, variants: &[Variant]) -> u64 {
         let on_page = self.bytes_on_page(tuple_bytes);
         let materialised = if variants.iter().any(|variant| variant.materialises()) { tuple_bytes.into() } else { 0 };
@@ -106,14 +109,14 @@ impl Setting {
         PageShape::new(self.page_bytes(variant, cell.partitions), self.layout, size)
     }
 
-    /// Returns the most pages that `variant` has at once: full ones, and those that are not full
-    /// yet.
+    /// Returns the largest number of pages that `variant` has at once: full ones, and those that
+    /// are not full yet.
     pub(super) fn most_pages(&self, variant: Variant, cell: &Cell, shape: &PageShape) -> u64 {
         let (partitions, threads) = (cell.partitions as u64, cell.threads as u64);
         let open = match variant {
             _ if variant.has_local_pages() => partitions * threads,
-            // Full pages may lack a writer's claim, at most an eighth of a page. Replacing a page may take one page
-            // more than needed.
+            // Full pages may lack a writer's claim, at most an eighth of a page. Replacing a page
+            // may take one page more than needed.
             _ if variant.is_ours() => partitions * (1 + threads.div_ceil(8)) + threads,
             _ => partitions,
         };
@@ -121,7 +124,7 @@ impl Setting {
     }
 
     /// Returns the variants whose memory fits, and a message for each of the others. Pages of the
-    /// paper's variants are kept for the next one, and ours beside them, so that memory stays warm.
+    /// paper's variants are kept for the next variant, and ours as well, so that memory stays warm.
     ///
     /// # Errors
     /// If pages cannot have the requested size.
@@ -134,7 +137,7 @@ impl Setting {
         let kept =
             |variant: Variant| if variant.materialises() { cell.tuples * u64::from(cell.tuple_bytes) } else { 0 };
         let (mut fitting, mut skipped, mut beside) = (Vec::new(), Vec::new(), cell.tuples / 8);
-        // Variants whose memory stays while others run come first.
+        // Variants whose memory is kept while others run are considered first.
         let first = |variant: &&Variant| !(variant.is_ours() || variant.materialises());
         let (others, staying): (Vec<&Variant>, Vec<&Variant>) = variants.iter().partition(first);
         for &variant in staying.into_iter().rev().chain(others) {
@@ -166,7 +169,7 @@ impl Setting {
         )
     }
 
-    /// Returns the tuples of a cell.
+    /// Returns the generator of a cell's tuples.
     ///
     /// # Errors
     /// If they are too many, or the distribution of their keys is invalid.
@@ -177,7 +180,7 @@ impl Setting {
 }
 
 impl Cell {
-    /// Returns the rule that places keys in its partitions.
+    /// Returns the function that maps keys to the cell's partitions.
     pub(super) fn modulo(&self) -> Modulo {
         Modulo::new(self.partitions)
     }

@@ -23,8 +23,8 @@ pub struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    /// Returns one comparison for each cell, in the order of the lines. The lines of a cell follow
-    /// each other.
+    /// Returns one comparison for each cell, in the order of the lines. The lines of a cell must be
+    /// consecutive.
     pub fn all(lines: &'a [Line]) -> Vec<Self> {
         let cells = lines.chunk_by(|a, b| a.cell == b.cell);
         cells
@@ -99,8 +99,8 @@ pub fn html_table(comparisons: &[Comparison<'_>]) -> String {
     page::table(&HEADER, &rows)
 }
 
-/// Returns the cells where Ranges is behind the fastest of the paper's variants, one a line, or
-/// that there are none. Says how many cells were too short to measure.
+/// Returns the cells in which Ranges is slower than the fastest of the paper's variants, one per
+/// line, or a line that there are none. Also reports how many cells were too short to measure.
 pub fn verdict(comparisons: &[Comparison<'_>]) -> String {
     let compared: Vec<_> = comparisons.iter().filter(|comparison| comparison.ratio().is_some()).collect();
     if compared.is_empty() {

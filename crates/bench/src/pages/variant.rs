@@ -9,14 +9,14 @@ use annulus_baselines::{
 use annulus_pages::{memory::Pool, ranges::Stores};
 use clap::{ValueEnum, builder::PossibleValue};
 
-/// A way to shuffle.
+/// A variant of the shuffle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
     name: &'static str,
     kind: Kind,
 }
 
-/// The origin of a variant. The paper's have an index in the lists of `annulus_baselines`.
+/// The origin of a variant. The paper's variants have an index in the lists of `annulus_baselines`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Paper(usize),
@@ -62,7 +62,7 @@ impl Variant {
         }
     }
 
-    /// Returns where it may put tuples.
+    /// Returns the places where it may put tuples.
     pub(super) fn placement(self) -> Placement {
         match self.kind {
             Kind::BestCase(_) => Placement::Any,

@@ -24,17 +24,17 @@ use super::args::Consumers;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub rows: usize,
-    /// Sums of independent hashes, independent of the order of the rows. Complete only in a checked
-    /// run.
+    /// The sums of several independent hashes, which do not depend on the order of the rows.
+    /// Complete only in a checked run.
     pub sums: [u64; CHECK_HASHES],
 }
 
-/// Independent hashes of each row in a checked run.
+/// The number of independent hashes of each row in a checked run.
 const CHECK_HASHES: usize = 2;
 
-/// Executes all partitions of `plan` and reads them to their end as `consumers` says. Returns the
-/// time and the tally of each partition, with hashes of the rows if `checked`. Dropping the future
-/// stops all tasks.
+/// Executes all partitions of `plan` and reads them to their end, with the behaviour of
+/// `consumers`. Returns the time and the tally of each partition, with hashes of the rows if
+/// `checked`. Dropping the future stops all tasks.
 pub async fn drain(
     plan: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,
@@ -63,7 +63,8 @@ async fn tally(mut stream: SendableRecordBatchStream, hashes: usize) -> Result<T
     while let Some(batch) = stream.try_next().await? {
         tally.rows += batch.num_rows();
         for seed in 0..hashes {
-            // DataFusion places rows by seed 0: hashes with that seed are similar within a partition.
+            // DataFusion places rows by seed 0, so hashes with that seed are similar within a
+            // partition.
             let state = RandomState::with_seed(seed as u64 + 1);
             let sum = with_hashes(batch.columns(), &state, |hashes| {
                 Ok(hashes.iter().fold(0u64, |sum, hash| sum.wrapping_add(*hash)))

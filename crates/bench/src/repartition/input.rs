@@ -13,9 +13,9 @@ use tpchgen_arrow::LineItemArrow;
 
 use super::args::Payload;
 
-/// Rows of an input batch and of an output batch.
+/// The number of rows of an input batch and of an output batch.
 pub const BATCH_ROWS: usize = 8192;
-/// Orders that one task generates, each with 4 lines on average.
+/// The number of orders that one task generates; each has 4 lines on average.
 const PART_ORDERS: i64 = 250_000;
 const LINES_PER_ORDER: i64 = 4;
 

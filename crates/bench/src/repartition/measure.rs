@@ -1,4 +1,4 @@
-//! Measures one line of the result: a check, a run that counts memory, and the timed rounds.
+//! Measures one line of the result: a check, a run that measures memory, and the timed rounds.
 
 use std::{fmt, future::Future, path::Path, sync::Arc, time::Duration};
 
@@ -30,21 +30,21 @@ pub struct Case<'a> {
     pub shape: Shape,
     pub path: DataPath,
     pub consumers: Consumers,
-    /// Size of the memory pool in bytes; `None` is unlimited.
+    /// The size of the memory pool in bytes; `None` is unlimited.
     pub memory_limit: Option<usize>,
-    /// Folder for spill files.
+    /// The folder for spill files.
     pub spill: &'a Path,
-    /// Time after which a run counts as hung.
+    /// The time after which a run counts as hung.
     pub timeout: Duration,
 }
 
 /// The measurements of one operator.
 pub struct Side {
-    /// Times of the rounds in milliseconds.
+    /// The times of the rounds in milliseconds.
     pub times: Vec<f64>,
-    /// Most heap memory above the input.
+    /// The peak heap memory above the input.
     pub heap_bytes: u64,
-    /// Most memory reserved from the pool.
+    /// The most memory reserved from the pool.
     pub reserved_bytes: u64,
     pub metrics: MetricsSet,
 }
@@ -52,12 +52,12 @@ pub struct Side {
 /// The measurements of a case.
 pub struct Measured<'a> {
     pub case: Case<'a>,
-    /// Rows and batches of the input.
+    /// The rows and batches of the input.
     pub rows: usize,
     pub batches: usize,
-    /// Times of plain copies in milliseconds.
+    /// The times of plain copies in milliseconds.
     pub memcpy_times: Vec<f64>,
-    /// An error if it failed or hung, which is accepted if a consumer is slow.
+    /// An error if the operator failed or hung, which is accepted if a consumer is slow.
     pub stock: Result<Side>,
     pub ours: Side,
 }
@@ -74,7 +74,8 @@ impl<'a> Case<'a> {
     /// Checks and measures this case on `input`, which `memcpy` copies.
     ///
     /// # Errors
-    /// If the rows of an output partition differ between the operators in any run, or one fails.
+    /// If the rows of an output partition differ between the operators in any run, or an operator
+    /// fails.
     pub async fn measure(&self, input: &Input, memcpy: &mut Memcpy, rounds: usize) -> Result<Measured<'a>> {
         self.try_measure(input, memcpy, rounds).await.with_context(|| self.to_string())
     }
@@ -103,7 +104,7 @@ impl<'a> Case<'a> {
     }
 
     /// Compares the rows of each output partition with those of stock's operator, and returns the
-    /// latter. Stock runs with even consumers and unlimited memory, so that it cannot fail.
+    /// latter. Stock runs with even consumers and unlimited memory, so it cannot fail.
     async fn check(&self, input: &Input) -> Result<Vec<Tally>> {
         let even = Self { consumers: Consumers::Even, memory_limit: None, ..*self };
         let stock = even.run(Operator::Stock, input, true).await?.tallies;
@@ -114,7 +115,7 @@ impl<'a> Case<'a> {
         Ok(stock)
     }
 
-    /// Warms up and counts memory, in a run that is not timed.
+    /// Warms up and measures memory, in a run that is not timed.
     async fn profile(&self, operator: Operator, input: &Input, expected: &[Tally]) -> Result<Side> {
         let counter = PeakCounter::start();
         let run = self.run(operator, input, false).await?;
@@ -173,7 +174,7 @@ fn compare(stock: &[Tally], ours: &[Tally]) -> Result<()> {
 }
 
 impl Run {
-    /// Checks that each partition has as many rows as in the checked run.
+    /// Checks that each partition has the number of rows of the checked run.
     fn expect_rows(&self, expected: &[Tally]) -> Result<()> {
         let same = self.tallies.iter().map(|tally| tally.rows).eq(expected.iter().map(|tally| tally.rows));
         ensure!(same, "a timed run gave other rows than the checked one");

@@ -1,4 +1,4 @@
-//! A plain copy of the same bytes: the lower bound of every exchange.
+//! A plain copy of the same bytes: the lower bound of every exchange's time.
 
 use std::{
     hint::black_box,
@@ -9,15 +9,15 @@ use std::{
 
 use arrow::{array::RecordBatch, buffer::Buffer};
 
-/// Copies batches on several threads into buffers that are made once.
+/// Copies batches on several threads into buffers that are allocated once.
 pub struct Memcpy {
     batches: Vec<Vec<Buffer>>,
-    /// One for each thread, as long as the largest batch.
+    /// One buffer for each thread, as long as the largest batch.
     destinations: Vec<Vec<u8>>,
 }
 
 impl Memcpy {
-    /// Creates copies of the columns of `batches`. Their buffers must hold only their rows.
+    /// Prepares copies of the columns of `batches`. Their buffers must hold only their rows.
     pub fn new(batches: &[RecordBatch], threads: usize) -> Self {
         let buffers = |batch: &RecordBatch| -> Vec<Buffer> {
             batch.columns().iter().flat_map(|column| column.to_data().buffers().to_vec()).collect()

@@ -34,7 +34,7 @@ use self::{
 /// # Errors
 /// If rows differ, the operator of Annulus fails, or a file cannot be written.
 pub async fn run(args: &RepartitionArgs, spill: &Path) -> Result<()> {
-    // Created first, so that a file that cannot be written fails before the work.
+    // Created first, so that an unwritable file fails before the work.
     let html = args.html.clone().map(|file| Unfinished::create("--html", file)).transpose()?;
     let threads = Handle::current().metrics().num_workers();
     let start = Instant::now();

@@ -51,7 +51,7 @@ impl fmt::Display for Operator {
 fn replace(stock: RepartitionExec, path: DataPath) -> Result<Arc<dyn ExecutionPlan>> {
     let options = AnnulusConfig { strategy: Strategy::Ring, path: path.into(), ..AnnulusConfig::default() };
     let plan = RingRepartition::new(options).optimize(Arc::new(stock), &ConfigOptions::default())?;
-    // A downcast through the plan's own method would find the stock operator inside.
+    // The plan's own downcast would find the stock operator inside.
     ensure!((plan.as_ref() as &dyn Any).is::<RingRepartitionExec>(), "the rule did not replace the stock operator");
     Ok(plan)
 }

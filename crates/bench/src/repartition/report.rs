@@ -23,10 +23,10 @@ pub struct Setting {
     pub machine: Machine,
     pub scale: f64,
     pub rows: usize,
-    /// Time to generate the input.
+    /// The time to generate the input.
     pub generated: Duration,
     pub rounds: usize,
-    /// Memory limit in bytes of runs with slow consumers.
+    /// The memory limit in bytes of runs with slow consumers.
     pub memory_limit: usize,
 }
 
@@ -37,13 +37,13 @@ pub struct Line {
     pub m: usize,
     pub n: usize,
     pub path: DataPath,
-    /// Missing if stock's operator did not end, as are the two derived from it.
+    /// Missing if stock's operator did not end, as are the two figures derived from it.
     pub stock_ms: Option<f64>,
     pub ours_ms: f64,
     pub ratio: Option<f64>,
     pub spread: Option<f64>,
     pub ns_per_row: f64,
-    /// Missing, as are the next two, if the operator does not count it.
+    /// Missing, as are the next two figures, if the operator does not count it.
     pub bytes_copied_per_row: Option<f64>,
     pub shared_ops_per_batch: Option<f64>,
     pub locks_per_batch: Option<f64>,
@@ -51,7 +51,7 @@ pub struct Line {
     pub peak_mb: f64,
     #[serde(flatten)]
     pub slow: Option<SlowLine>,
-    /// Most heap memory of stock's operator.
+    /// The peak heap memory of stock's operator.
     #[serde(skip)]
     pub stock_heap_mb: Option<f64>,
     #[serde(skip)]
@@ -65,7 +65,7 @@ pub struct SlowLine {
     pub stock_peak_mb: Option<f64>,
     pub spilled_mb: f64,
     pub stock_spilled_mb: Option<f64>,
-    /// Most memory reserved from the pool.
+    /// The most memory reserved from the pool.
     #[serde(skip)]
     pub reserved_mb: f64,
     #[serde(skip)]
@@ -176,7 +176,7 @@ const HEADER: [&str; 15] = [
     "reserved MB stock / ours",
     "spilled MB stock / ours",
 ];
-/// Number of columns in the table of even consumers.
+/// The number of columns in the table of even consumers.
 const EVEN_COLUMNS: usize = 13;
 
 /// Returns the lines of each kind of consumers, with a title and a header.

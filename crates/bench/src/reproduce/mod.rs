@@ -11,11 +11,11 @@ use annulus_terminal::{
 };
 use anyhow::{Context, Result};
 
-/// Files in the folder of `--out`, which appear when everything is measured.
+/// The files in the folder of `--out`, which appear when all figures have been measured.
 struct Files(Vec<Unfinished>);
 
 impl Files {
-    /// Creates them before the measurements, so that a folder that cannot be written fails early.
+    /// Creates the files before the measurements, so that an unwritable folder fails early.
     fn create<const N: usize>(out: &Path, names: [&str; N]) -> Result<Self> {
         fs::create_dir_all(out).with_context(|| format!("cannot create the folder of --out, '{}'", out.display()))?;
         let file = |name: &str| Unfinished::create("--out", out.join(name));

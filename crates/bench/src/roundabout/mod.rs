@@ -20,11 +20,11 @@ use serde::Serialize;
 use self::run::Run;
 use crate::statistics::{SHORTEST_S, median, spread};
 
-/// Stands in the place of a throughput that was not measured long enough.
+/// The text in place of a throughput that was not measured long enough.
 pub(crate) const TOO_SHORT: &str = "too short";
-/// Elements of the run that checks every byte.
+/// The number of elements of the run that checks every byte.
 const CHECKED: u64 = 64;
-/// Long enough that no host counts as lost on a slow machine.
+/// A timeout that is long enough that no host counts as lost on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The result of one way with elements of one size.
@@ -91,7 +91,7 @@ pub(crate) fn runs(args: &RoundaboutArgs) -> usize {
 pub(crate) fn measure(args: &RoundaboutArgs, bar: &ProgressBar, stop: &Stop) -> Result<Vec<Line>> {
     let mut lines = Vec::new();
     for &element_bytes in &args.elements {
-        // With fewer, a run would measure how fast buffers fill, and not the flow.
+        // With fewer, a run would measure how fast buffers fill, not the steady flow.
         let least = 2 * u64::from(args.places + args.own);
         let elements = (args.bytes as u64 / u64::from(element_bytes)).max(least);
         let config = RingConfig::default()

@@ -42,7 +42,8 @@ impl Rustls {
             .with_protocol_versions(&[&TLS13])?
             .with_no_client_auth()
             .with_single_cert(vec![certificate], key)?;
-        // An end that only writes would never read the tickets, and would reset the connection at the end.
+        // An end that only writes would never read the tickets, and would reset the connection at
+        // the end.
         server.send_tls13_tickets = 0;
         Ok(Self { client: Arc::new(client), server: Arc::new(server) })
     }

@@ -1,4 +1,4 @@
-//! One run: elements from one host to the other, by one of the ways.
+//! One run: sends elements from one host to the other, in one of the ways.
 
 use std::{
     io::{Read, Write},
@@ -23,7 +23,7 @@ pub(super) struct Run<'a> {
     pub(super) way: Way,
     pub(super) config: RingConfig,
     pub(super) elements: u64,
-    /// Whether every byte is written and checked, and not only the first and last ones.
+    /// Whether every byte is written and checked, instead of only the first and last ones.
     pub(super) checked: bool,
     pub(super) stop: &'a Stop,
     #[cfg(feature = "ofi")]
@@ -36,7 +36,7 @@ impl Run<'_> {
     /// Returns the seconds from the first to the last element that is read.
     ///
     /// # Errors
-    /// If an element is not as it was written, or a host fails.
+    /// If an element was changed on the way, or a host fails.
     pub(super) fn seconds(&self) -> Result<f64> {
         match self.way {
             Way::Plain => self.streams(dial, |listener| Ok(listener.accept()?.0)),

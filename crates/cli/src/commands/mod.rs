@@ -1,5 +1,5 @@
-//! The commands, one folder each: its arguments, its work and its report. A command imports the
-//! modules beside this one, and no other command.
+//! The commands, one folder each, with its arguments, its work and its report. A command imports
+//! the modules beside this one, but no other command.
 
 pub mod bench;
 pub mod completions;

@@ -1,4 +1,4 @@
-//! A join that runs while something happens to it, and what it leaves.
+//! A join that is disturbed while it runs, and checks of what it leaves.
 
 use std::{
     fs,
@@ -17,13 +17,13 @@ use crate::{
 
 /// The join's own `--timeout`.
 pub const TIMEOUT: Duration = Duration::from_secs(2);
-/// What it may need besides, on a machine that has other work.
+/// The additional time that it may need on a busy machine.
 const SLACK: Duration = Duration::from_secs(20);
 
-/// Inputs that take a while, and a folder for temporary files that nobody else uses.
+/// Inputs that take a while to join, and a folder for temporary files that no other process uses.
 pub struct Scene {
     folder: TempDir,
-    /// Where the result goes.
+    /// The folder of the result.
     pub output: PathBuf,
 }
 
@@ -44,28 +44,28 @@ impl Scene {
         self.folder.path()
     }
 
-    /// A join of the inputs on so many hosts.
+    /// Returns a join of the inputs on `hosts` hosts.
     pub fn join(&self, hosts: usize, options: &[&str]) -> Annulus {
         let timeout = TIMEOUT.as_secs().to_string();
         let rows = ["--on", "k", "--where", "a.x + b.x > 10", "--json", "--fragment-size", "8K"];
         self.join_by(hosts, &[&rows[..], &["--timeout", &timeout], options].concat())
     }
 
-    /// One of which the options say all.
+    /// Returns a join that is described only by its options.
     pub fn join_by(&self, hosts: usize, options: &[&str]) -> Annulus {
         let (hosts, output) = (hosts.to_string(), self.output.to_str().expect("UTF-8"));
         let arguments = ["join", "a", "b", "--output", output, "--local", &hosts, "--threads", "1"];
         Annulus::new(arguments.iter().chain(options)).at(self.path()).temp(&self.path().join("tmp"))
     }
 
-    /// The process of each host that is there so far, in their order.
+    /// Returns the processes of the hosts that have started, in the order of the hosts.
     pub fn hosts(&self, coordinator: u32) -> Vec<u32> {
         let mut hosts: Vec<_> = processes().filter(|&pid| parent(pid) == Some(coordinator)).collect();
         hosts.sort_by_key(|&pid| (started(pid), pid));
         hosts
     }
 
-    /// Processes of joins of this scene, as their environment tells.
+    /// Returns the processes of this scene's joins, found by their environment.
     fn processes(&self) -> Vec<u32> {
         let variable = format!("TMPDIR={}", self.path().join("tmp").display());
         let is_ours = |pid: &u32| {
@@ -75,7 +75,7 @@ impl Scene {
         processes().filter(is_ours).collect()
     }
 
-    /// Waits for the ends of hosts whose coordinator is gone.
+    /// Waits until the hosts have ended after their coordinator is gone.
     #[track_caller]
     pub fn wait_for_ends(&self) {
         let deadline = Instant::now() + TIMEOUT + SLACK;
@@ -85,7 +85,7 @@ impl Scene {
         }
     }
 
-    /// Neither processes, nor sockets, nor shared memory are left.
+    /// Checks that no processes, sockets or shared memory are left.
     #[track_caller]
     pub fn assert_nothing_runs(&self) {
         assert_eq!(self.processes(), [0; 0], "processes are left");
@@ -95,20 +95,20 @@ impl Scene {
         assert!(!shared.iter().any(|name| name.contains("annulus")), "shared memory is left: {shared:?}");
     }
 
-    /// Nothing of a result is left either.
+    /// Checks that nothing runs and that nothing of a result is left.
     #[track_caller]
     pub fn assert_nothing_left(&self) {
         self.assert_nothing_runs();
         assert!(!self.output.exists(), "{:?} is left", tree(&self.output));
     }
 
-    /// No file that readers of the folder would see.
+    /// Checks that no file is left that readers of the folder would see.
     #[track_caller]
     pub fn assert_nothing_visible(&self) {
         assert_eq!(visible(&self.output), [""; 0], "files are left");
     }
 
-    /// The rows of a join that is left alone, as its manifest has them.
+    /// Returns the rows of an undisturbed join according to its manifest.
     #[track_caller]
     pub fn rows(&self, hosts: usize) -> u64 {
         self.join(hosts, &[]).succeeds();
@@ -116,7 +116,7 @@ impl Scene {
         self.rows_told()
     }
 
-    /// What the manifest says.
+    /// Returns the number of rows in the manifest.
     #[track_caller]
     pub fn rows_told(&self) -> u64 {
         let manifest = fs::read(self.output.join("manifest.json")).expect("a manifest");
@@ -125,21 +125,21 @@ impl Scene {
     }
 }
 
-/// How a join ended that was disturbed.
+/// The end of a disturbed join.
 pub struct Ended {
     pub code: Option<i32>,
     pub stderr: String,
-    /// After the disturbance.
+    /// The time from the disturbance to the end.
     pub after: Duration,
 }
 
 impl Ended {
-    /// Waits for the end, which must come in time.
+    /// Waits for the end, and fails if it takes too long.
     #[track_caller]
     pub fn of(mut running: Running) -> Self {
         let disturbed = Instant::now();
         while !running.has_ended() {
-            assert!(disturbed.elapsed() < 3 * TIMEOUT + SLACK, "it goes on and on");
+            assert!(disturbed.elapsed() < 3 * TIMEOUT + SLACK, "it did not end in time");
             // A real delay: another process ends without a signal to this one.
             thread::sleep(Duration::from_millis(5));
         }
@@ -147,7 +147,7 @@ impl Ended {
     }
 }
 
-/// Files below a folder, hidden ones too.
+/// Returns the files below a folder, including hidden ones.
 pub fn tree(folder: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let paths = entries.flatten().map(|entry| entry.path());
@@ -158,7 +158,7 @@ pub fn tree(folder: &Path) -> Vec<String> {
     files
 }
 
-/// Those of them that readers of the folder see.
+/// Returns the files below a folder that its readers see.
 pub fn visible(folder: &Path) -> Vec<String> {
     let is_visible = |file: &String| !file.trim_start_matches(folder.to_str().expect("UTF-8")).contains("/.");
     tree(folder).into_iter().filter(is_visible).collect()
@@ -169,7 +169,8 @@ fn processes() -> impl Iterator<Item = u32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// What /proc says of a process behind its name: from its state on, which is field 3.
+/// Returns the fields of /proc/PID/stat after the process's name: the first one is its state, field
+/// 3.
 fn stat(pid: u32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(text.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect())
@@ -183,7 +184,7 @@ fn parent(pid: u32) -> Option<u32> {
     stat(pid)?.get(1)?.parse().ok()
 }
 
-/// Processor time of a process in user mode, in hundredths of a second.
+/// Returns the processor time of a process in user mode, in hundredths of a second.
 pub fn ticks(pid: u32) -> Option<u64> {
     stat(pid)?.get(11)?.parse().ok()
 }

@@ -1,5 +1,5 @@
-//! Joins that would run for minutes, stopped at a random moment: by Ctrl-C, by the end of a host,
-//! or of the coordinator. Nothing of them runs on or is left when they say so.
+//! Joins that would run for minutes, stopped at a random moment: by Ctrl-C, or because a host or
+//! the coordinator ends. When they report their end, no process runs and no file is left.
 //!
 //! `ANNULUS_JOIN_STOPS` sets the number of seeds (4) of each test.
 
@@ -23,26 +23,27 @@ use crate::{
     tables::write_parquet,
 };
 
-/// Rows of either side: thousands of millions of pairs, of which one fragment meets all of a host.
+/// The number of rows of either side. They make billions of pairs, and each fragment meets all rows
+/// of a host.
 const ROWS: i64 = 60_000;
-/// A cross join, one with a single key, and one with a band that all rows are in.
+/// A cross join, a join with a single key, and a join with a band that contains all rows.
 const JOINS: [&[&str]; 3] = [
     &["--where", "a.n + b.n >= 0", "--algorithm", "loops"],
     &["--on", "hot", "--algorithm", "hash"],
     &["--where", "a.n BETWEEN b.n - 1000000 AND b.n + 1000000"],
 ];
 const TYPES: [&str; 3] = ["inner", "full", "semi"];
-/// Hosts are free within this time, and what the machine may need besides when it has other work.
+/// The time within which hosts are free, and the additional time on a busy machine.
 const FREE: Duration = Duration::from_secs(2);
 const SLACK: Duration = Duration::from_secs(10);
-/// Processor time of a host, in ticks of a hundredth of a second, before which a stop comes.
+/// The processor time of a host after which it is stopped, in hundredths of a second.
 const MOMENTS: Range<u64> = 1..150;
 
 fn seeds() -> Range<u64> {
     crate::seeds("ANNULUS_JOIN_STOPS", 4)
 }
 
-/// Inputs whose join takes minutes, in two folders.
+/// Writes inputs whose join takes minutes, in two folders.
 fn write_inputs(folder: &Path) {
     for name in ["a", "b"] {
         let column = |value: fn(i64) -> i64| Arc::new((0..ROWS).map(value).collect::<Int64Array>()) as ArrayRef;
@@ -52,7 +53,7 @@ fn write_inputs(folder: &Path) {
     }
 }
 
-/// What a seed says: how rows are joined, and when it is stopped.
+/// The choices of a seed: how rows are joined, and when the join is stopped.
 struct Plan {
     arguments: Vec<&'static str>,
     moment: u64,
@@ -62,7 +63,7 @@ impl Plan {
     fn new(seed: u64, rng: &mut StdRng) -> Self {
         let join = JOINS[seed as usize % JOINS.len()];
         let inner = ["--type", TYPES[rng.random_range(0..TYPES.len())]];
-        // A pair of each row would be enough.
+        // A semi join would need only one pair of each row.
         let inner = if inner[1] == "semi" && join[1] != "hot" { ["--type", "left"] } else { inner };
         let format = ["--format", ["parquet", "arrow"][rng.random_range(0..2)]];
         let arguments = [join, &inner[..], &format[..]].concat();
@@ -71,11 +72,11 @@ impl Plan {
 }
 
 fn signal(pid: u32, name: &str) {
-    // It may have ended just now.
+    // The process may have ended just now.
     Command::new("kill").args(["-s", name, &pid.to_string()]).stderr(Stdio::null()).status().expect("kill runs");
 }
 
-/// Waits until one of the processes has computed for so long since `before`.
+/// Waits until one of the processes has computed for `moment` ticks since `before`.
 fn wait_for_moment(running: &mut Running, pids: impl Fn() -> Vec<u32>, before: &[u64], moment: u64) {
     let reached = || {
         let now = pids().into_iter().map(|pid| ticks(pid).unwrap_or(0));
@@ -87,7 +88,7 @@ fn wait_for_moment(running: &mut Running, pids: impl Fn() -> Vec<u32>, before: &
     }
 }
 
-/// What a process has open below a folder, also what has no name any more.
+/// Returns the files below a folder that a process has open, including deleted ones.
 fn open_files(pid: u32, folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
     entries
@@ -97,7 +98,8 @@ fn open_files(pid: u32, folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A join on this machine is stopped by `stop`, which gets its processes; says how it ended.
+/// Runs a join on this machine, which `stop` stops; it gets the join's processes. Returns how the
+/// join ended.
 fn stopped_here(scene: &Scene, seed: u64, stop: impl Fn(&mut StdRng, &Running, &[u32])) -> Ended {
     let mut rng = StdRng::seed_from_u64(seed);
     let Plan { arguments, moment } = Plan::new(seed, &mut rng);
@@ -156,14 +158,14 @@ fn hosts_of_an_endless_join_end_with_their_coordinator() {
         scene.wait_for_ends();
         assert_in_time(killed.elapsed());
         scene.assert_nothing_runs();
-        // What the coordinator itself had is not taken away by anybody.
+        // No process is left to remove the coordinator's own files.
         let left = tree(&scene.output);
         assert!(left.iter().all(|file| file.contains("out/.annulus/")), "{left:?} are left");
         fs::remove_dir_all(&scene.output).expect("it is removed");
     }
 }
 
-/// Hosts that stand still would be waited for, for a minute.
+/// Without the second interrupt, the join would wait a minute for the frozen hosts.
 #[test]
 fn a_second_interrupt_ends_a_join_at_once() {
     let scene = scene();
@@ -180,7 +182,7 @@ fn a_second_interrupt_ends_a_join_at_once() {
     scene.assert_nothing_left();
 }
 
-/// Three machines, and a join of them that would take minutes.
+/// Three machines, and inputs whose join would take minutes.
 struct Machines {
     ring: Ring,
     nodes: [Running; 3],
@@ -205,7 +207,7 @@ impl Machines {
         Annulus::new(["join"].iter().chain(&inputs).chain(&ring).chain(more)).at(self.ring.path())
     }
 
-    /// Such a join, when one of the nodes has computed for so long.
+    /// Starts such a join, and waits until one of the nodes has computed for `moment` ticks.
     fn start(&self, arguments: &[&str], moment: u64) -> Running {
         let pids = self.nodes.each_ref().map(Running::id);
         let before = pids.map(|pid| ticks(pid).expect("a node"));
@@ -214,7 +216,7 @@ impl Machines {
         running
     }
 
-    /// Such a join is stopped by `stop`, which gets its coordinator and a node's number.
+    /// Runs such a join, which `stop` stops; it gets the coordinator and a node's number.
     fn stopped(&self, seed: u64, stop: impl Fn(&Running, &Running)) -> (Ended, usize) {
         let mut rng = StdRng::seed_from_u64(seed);
         let Plan { arguments, moment } = Plan::new(seed, &mut rng);
@@ -226,7 +228,7 @@ impl Machines {
         (ended, victim)
     }
 
-    /// All nodes have nothing of the join, and take another one.
+    /// Checks that no node has files of the join open, and that they accept another join.
     fn assert_free(&self, stopped: Instant) {
         let output = self.output();
         let busy = |node: &Running| !open_files(node.id(), &output).is_empty();
@@ -248,7 +250,7 @@ fn machines_are_free_when_an_endless_join_is_interrupted() {
     for seed in seeds() {
         let (ended, _) = machines.stopped(seed, |running, _| running.signal("INT"));
         let said = Instant::now();
-        // What is said to be gone is gone when it is said.
+        // When the command reports that the output is removed, it is removed.
         let output = machines.output();
         assert!(ended.stderr.contains("the partial output is removed"), "{}", ended.stderr);
         assert_eq!(ended.code, Some(130));
@@ -287,7 +289,7 @@ fn machines_are_free_when_the_coordinator_of_an_endless_join_is_killed() {
     }
 }
 
-/// It starts over at once: nothing of the first attempt is in its way.
+/// The join restarts at once, although the first attempt left files.
 #[test]
 fn an_endless_join_starts_over_without_a_machine_that_is_killed() {
     let mut machines = Machines::new();
@@ -304,8 +306,8 @@ fn an_endless_join_starts_over_without_a_machine_that_is_killed() {
     machines.assert_free(Instant::now());
 }
 
-/// Several joins at the same time: those that wait run in the order in which they came, and one
-/// that is interrupted leaves the queue.
+/// Several joins at the same time: those that wait run in the order of their requests, and one that
+/// is interrupted leaves the queue.
 #[test]
 fn joins_wait_for_machines_that_are_busy() {
     let machines = Machines::new();

@@ -1,4 +1,4 @@
-//! Random joins, whose rows are compared with those of stock DataFusion.
+//! Random joins, whose rows are compared with those of unmodified DataFusion.
 //!
 //! `ANNULUS_JOINS` sets their number (16).
 
@@ -13,7 +13,7 @@ use crate::{
     tables::{Shape, rows_of, rows_of_files, write_csv, write_parquet},
 };
 
-/// Names of the command and of DataFusion's SQL.
+/// The names of the join types in the command and in DataFusion's SQL.
 const TYPES: [(&str, &str); 8] = [
     ("inner", "INNER"),
     ("left", "LEFT"),
@@ -36,7 +36,7 @@ const KEYS: [&[(&str, &str)]; 8] = [
     &[("x", "t"), ("g", "name")],
 ];
 
-/// Bands of integers and times, by which any host can sort.
+/// Bands of integers and times; any host can sort by their keys.
 const BANDS: [&str; 7] = [
     "a.t BETWEEN b.t - 5 AND b.t + 5",
     "b.t BETWEEN a.t AND a.t + 3",
@@ -165,7 +165,7 @@ impl Case {
     }
 }
 
-/// Writes the tables a and b, and tells stock DataFusion of them.
+/// Writes the tables a and b, and registers them with DataFusion.
 async fn write(rng: &mut StdRng, folder: &Path) -> SessionContext {
     let stock = SessionContext::new();
     let is_text = rng.random_bool(0.2);
@@ -205,8 +205,8 @@ async fn random_joins_are_those_of_datafusion() {
     assert!(most > 100, "all results were small");
 }
 
-/// What goes around is read in many waves, once for each revolution, and bits say which rows have
-/// met a partner in an earlier one.
+/// The rotating relation is read in many waves, once for each revolution. Match bits record which
+/// rows have met a partner in an earlier revolution.
 #[tokio::test]
 async fn sides_of_many_waves_are_joined_as_by_datafusion() {
     let mut rng = StdRng::seed_from_u64(3);

@@ -1,5 +1,5 @@
-//! Joins whose hosts or coordinator are killed, frozen or interrupted, or whose disk is full: what
-//! is left is nothing.
+//! Joins whose hosts or coordinator are killed, frozen or interrupted, or whose disk is full. They
+//! leave no files.
 //!
 //! `ANNULUS_JOIN_FAULTS` sets the number of seeds (2).
 
@@ -22,33 +22,33 @@ fn seeds() -> Range<u64> {
     crate::seeds("ANNULUS_JOIN_FAULTS", 2)
 }
 
-/// A join that runs, and the moment at which something is to happen to it.
+/// A running join, at the moment at which it will be disturbed.
 struct Moment {
     running: Running,
     hosts: Vec<u32>,
 }
 
 impl Moment {
-    /// Starts a join, and waits until its hosts are there and then for some of the time that a join
-    /// takes.
+    /// Starts a join, and waits until all its hosts are running. Then waits for a random part of
+    /// the time that a join takes.
     fn reach(scene: &Scene, rng: &mut StdRng, hosts: usize, whole: Duration, options: &[&str]) -> Self {
         let mut running = scene.join(hosts, options).start();
         let mut found = Vec::new();
-        // All of them have been told what to do when the last has its folder.
+        // When the last host has its folder, all hosts have received their task.
         let last = scene.output.join(format!("host-{:02}", hosts - 1));
         while found.len() < hosts || !last.exists() {
             assert!(!running.has_ended(), "it ended too early");
             found = scene.hosts(running.id());
             thread::yield_now();
         }
-        // More often early: a signal comes late on a busy machine.
+        // Early moments are more frequent, because a signal arrives late on a busy machine.
         // A real delay: the fault comes at a random moment.
         thread::sleep(whole.mul_f64(rng.random_range(0.0f64..0.9).powi(3)));
         Self { running, hosts: found }
     }
 }
 
-/// How long a join takes from its first host's folder on.
+/// Returns the time that a join takes after its first host has created its folder.
 fn whole(scene: &Scene, hosts: usize, options: &[&str]) -> Duration {
     let mut running = scene.join(hosts, options).start();
     running.wait_until(|| scene.output.join("host-00").exists());
@@ -57,7 +57,7 @@ fn whole(scene: &Scene, hosts: usize, options: &[&str]) -> Duration {
     start.elapsed()
 }
 
-/// What the result of an undisturbed join has, and how long that takes.
+/// The rows of an undisturbed join, and the time that it takes.
 struct Undisturbed {
     rows: u64,
     whole: Duration,
@@ -73,12 +73,12 @@ impl Undisturbed {
 }
 
 fn signal(pid: u32, name: &str) {
-    // It may have ended just now.
+    // The process may have ended just now.
     Command::new("kill").args(["-s", name, &pid.to_string()]).stderr(Stdio::null()).status().expect("kill runs");
 }
 
-/// A host of each seed gets a signal. How many joins fail of it depends on the machine, and is
-/// printed.
+/// Sends a signal to a host, once for each seed. The number of joins that fail depends on the
+/// machine, and is printed.
 fn disturb_hosts(name: &str) {
     let scene = Scene::new();
     let undisturbed = Undisturbed::of(&scene);
@@ -100,7 +100,7 @@ fn disturb_hosts(name: &str) {
             ended.stderr.trim()
         );
         if ended.code == Some(0) {
-            // It was done already.
+            // It was already done.
             scene.assert_nothing_runs();
             assert_eq!(scene.rows_told(), undisturbed.rows);
         } else {
@@ -180,14 +180,14 @@ fn an_interrupted_join_leaves_nothing() {
     println!("{interrupted} joins were interrupted");
 }
 
-/// Ctrl-Z, and `fg` later: hosts are not stopped, and their reports wait.
+/// Ctrl-Z, and `fg` later: the hosts keep running, and their reports wait.
 #[test]
 fn a_coordinator_that_stood_still_goes_on() {
     let scene = Scene::new();
     let mut rng = StdRng::seed_from_u64(0);
     let Moment { mut running, .. } = Moment::reach(&scene, &mut rng, 3, Duration::ZERO, &[]);
     running.signal("STOP");
-    // A real delay: the coordinator stands still for longer than the hosts wait.
+    // A real delay: the coordinator is stopped for longer than the hosts wait.
     thread::sleep(crate::disturbed::TIMEOUT.mul_f64(1.5));
     running.signal("CONT");
     assert_eq!(running.exit_code(), Some(0), "{}", running.stderr());

@@ -1,4 +1,4 @@
-//! The folder of the result: whose it is, and what may be in it.
+//! The folder of the result: its owner, and its contents.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
 
 const JOIN: [&str; 7] = ["join", "a", "b", "--on", "k", "--output", "out"];
 
-/// Folders a and b with a Parquet file each.
+/// Creates folders a and b with a Parquet file each.
 fn inputs() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let mut rng = StdRng::seed_from_u64(1);
@@ -88,13 +88,13 @@ fn a_result_that_is_not_whole_is_no_input() {
     Annulus::new(again).at(folder.path()).succeeds();
 }
 
-/// It would be deleted before it is read.
+/// The input would be deleted before it is read.
 #[test]
 fn an_input_in_the_output_folder_is_refused() {
     let folder = inputs();
     join(folder.path(), &[]).succeeds();
     let rows = rows_of_files(&folder.path().join("out"));
-    // Which thread has written depends on the machine.
+    // The number of the file depends on which thread has written.
     let files = names(&folder.path().join("out/host-00"));
     let file = files.iter().find(|name| name.ends_with(".parquet")).expect("a file");
     for input in ["out", "./out/../out/host-00", &format!("out/host-00/{file}")] {
@@ -122,7 +122,7 @@ fn files_of_others_are_refused_and_kept() {
     }
 }
 
-/// Its name begins as those of hosts do.
+/// The dataset's name begins like those of hosts' folders.
 #[test]
 fn a_dataset_of_others_in_the_folder_is_no_hosts() {
     let folder = inputs();
@@ -206,7 +206,7 @@ fn a_csv_file_with_other_delimiters_and_a_missing_folder_for_sockets_are_explain
     assert_says(&join(folder.path(), &[]).temp(Path::new("/not/there")).fails(), "TMPDIR");
 }
 
-/// The side that goes around is read while results are being written.
+/// The rotating relation is read while results are being written.
 #[test]
 fn a_row_that_cannot_be_read_late_fails_the_join_and_nothing_is_left() {
     let folder = inputs();
@@ -236,7 +236,7 @@ fn a_predicate_without_a_type_is_refused() {
     assert_says(&Annulus::new(join).at(folder.path()).fails(), "'a.n' is of type Null, and must be true or false");
 }
 
-/// All hosts take the same time, that of the coordinator.
+/// All hosts use the coordinator's time.
 #[test]
 fn a_predicate_may_ask_for_the_time() {
     let folder = inputs();

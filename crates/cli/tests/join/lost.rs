@@ -1,4 +1,4 @@
-//! Machines that the network no longer reaches, or that stand still, in the middle of a join.
+//! Machines that are cut off by the network, or that freeze, in the middle of a join.
 //!
 //! `ANNULUS_JOIN_FAULTS` sets the number of seeds (2).
 
@@ -20,13 +20,13 @@ use crate::{
 /// The machine that is lost.
 const BETA: usize = 1;
 
-/// A ring whose beta is behind a network, and what a join of it is when nothing happens.
+/// A ring whose beta is behind a network, and the rows of an undisturbed join.
 struct Scene {
     ring: Ring,
     network: Network,
     nodes: [Running; 3],
     rows: Vec<String>,
-    /// That go to and from beta.
+    /// The number of bytes that go to and from beta.
     bytes: u64,
 }
 
@@ -57,7 +57,7 @@ impl Scene {
         Annulus::new(arguments.iter().chain(&ring).chain(options)).at(self.ring.path())
     }
 
-    /// A join in which beta is lost at a moment that depends on the seed.
+    /// Runs a join in which beta is lost at a moment that depends on the seed.
     fn lose_beta(&self, seed: u64, way: Way, options: &[&str]) -> Ended {
         let bytes = StdRng::seed_from_u64(seed).random_range(0..self.bytes);
         self.network.mend();
@@ -80,7 +80,7 @@ impl Scene {
         ended
     }
 
-    /// Beta is there again, and the ring joins as before.
+    /// Restores beta, and checks that the ring joins as before.
     fn find_beta(&mut self) {
         self.network.mend();
         if self.nodes[BETA].has_ended() {
@@ -88,7 +88,7 @@ impl Scene {
         } else {
             self.nodes[BETA].signal("CONT");
         }
-        // Beta may not have noticed yet that it was lost.
+        // Beta may not have noticed yet that it was cut off.
         let deadline = Instant::now() + Duration::from_secs(60);
         let done: Done = loop {
             match self.join(&["--overwrite"]).tries() {
@@ -114,7 +114,7 @@ fn joins_fail(way: Way) {
     for seed in crate::seeds("ANNULUS_JOIN_FAULTS", 2) {
         let ended = scene.lose_beta(seed, way, &[]);
         if ended.code == Some(0) {
-            // It was done already.
+            // It was already done.
             assert_eq!(rows_of_files(&scene.output()), scene.rows);
             fs::remove_dir_all(scene.output()).expect("it is removed");
         } else {
@@ -133,7 +133,7 @@ fn a_machine_that_is_killed_is_named_and_nothing_is_seen() {
     joins_fail(Way::Killed);
 }
 
-/// The machines take it for gone, and take their files away, also those that they have published.
+/// The machines consider it gone and remove their files, including those that they have published.
 #[test]
 fn a_coordinator_that_stands_still_for_too_long_does_not_take_the_join_for_done() {
     let mut scene = Scene::new();
@@ -146,7 +146,7 @@ fn a_coordinator_that_stands_still_for_too_long_does_not_take_the_join_for_done(
         }
         if !running.has_ended() {
             running.signal("STOP");
-            // A real delay: it stands still for longer than the others wait.
+            // A real delay: it is frozen for longer than the others wait.
             thread::sleep(TIMEOUT.mul_f64(1.5));
             running.signal("CONT");
         }
@@ -163,7 +163,7 @@ fn a_coordinator_that_stands_still_for_too_long_does_not_take_the_join_for_done(
     }
 }
 
-/// With a coordinator that sees to nothing.
+/// The coordinator is frozen meanwhile.
 #[test]
 fn a_node_that_is_interrupted_takes_its_files_away() {
     let mut scene = Scene::new();
@@ -191,7 +191,7 @@ fn a_machine_that_stands_still_is_named_and_nothing_is_seen() {
     joins_fail(Way::Frozen);
 }
 
-/// Its folder stays in its hands for as long as it does not know.
+/// The lost machine keeps writing to its folder until it notices.
 #[test]
 fn joins_go_on_without_a_machine_that_is_lost() {
     let mut scene = Scene::new();

@@ -1,4 +1,4 @@
-//! Rings of machines: nodes that run already, on loopback, with certificates of their ring.
+//! Rings of machines: running nodes on loopback, with certificates of their ring.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ fn join(folder: &Path, output: &str, more: &[&str]) -> Annulus {
 
 const ON_RING: [&str; 4] = ["--ring", "ring.toml", "--name", SUBMITTER];
 
-/// By TLS, in the clear, and by libfabric, sealed or not.
+/// The ways in which rows travel: by TLS, in the clear, and by libfabric, sealed or not.
 pub const WAYS: &[&str] = if cfg!(feature = "ofi") {
     &["", "trusted_network = true", "fabric = 'tcp'", "fabric = 'tcp'\ntrusted_network = true", "fabric = 'shm'"]
 } else {
@@ -61,7 +61,7 @@ fn a_machine_that_is_lost_is_named_and_retried_without() {
     assert_eq!(rows_of_files(&ring.path().join("out")), rows_of_files(&ring.path().join("alone")));
 }
 
-/// It would do so without the rows of the host that is lost.
+/// A join that restarted would lack the rows of the lost host.
 #[test]
 fn machines_with_files_of_their_own_do_not_start_over() {
     let ring = Ring::new("", 300);
@@ -69,7 +69,7 @@ fn machines_with_files_of_their_own_do_not_start_over() {
     assert!(done.stderr.contains("--retry") && done.stderr.contains("--inputs each"), "{}", done.stderr);
 }
 
-/// On one machine all of them have the same, so that each pair of rows is there nine times.
+/// On one machine all hosts have the same files, so each pair of rows comes out nine times.
 #[test]
 fn machines_read_files_of_their_own() {
     let ring = Ring::new("", 300);
@@ -95,11 +95,12 @@ fn members_of_another_ring_are_refused() {
     let done = join(ring.path(), "out", &["--ring", "other.toml", "--name", SUBMITTER]).fails();
     assert!(done.stderr.contains("cannot be secured"), "{}", done.stderr);
     assert!(!ring.path().join("out").exists());
-    // And those of this one are not disturbed.
+    // The node still accepts joins.
     join(ring.path(), "out", &ON_RING).succeeds();
 }
 
-/// Whoever can reach a machine can connect to it; these are more than it hears at a time.
+/// Anyone who can reach a machine can connect to it. These are more connections than it hears at a
+/// time.
 #[test]
 fn silent_strangers_keep_nobody_from_a_join() {
     let ring = Ring::new("", 300);
@@ -108,13 +109,13 @@ fn silent_strangers_keep_nobody_from_a_join() {
     assert!(silent.iter().flatten().all(Result::is_ok));
     join(ring.path(), "out", &[&ON_RING[..], &["--timeout", "2"]].concat()).succeeds();
     for oldest in silent.into_iter().filter_map(|strangers| strangers.into_iter().next()?.ok()) {
-        // Long before it has been silent for as long as it may.
+        // Long before its time to send a greeting is over.
         oldest.set_read_timeout(Some(Duration::from_secs(2))).expect("a time");
         assert!(has_ended((&oldest).read(&mut [0])), "it is still heard");
     }
 }
 
-/// A member of the ring that says something all the time, and never what it is for.
+/// A member of the ring that sends bytes all the time, but never a whole greeting.
 #[test]
 fn who_does_not_come_to_the_point_is_not_heard_for_ever() {
     let ring = Ring::new("", 300);
@@ -125,7 +126,7 @@ fn who_does_not_come_to_the_point_is_not_heard_for_ever() {
     let stream = TcpStream::connect(ring.addresses[0].control).expect("a node");
     let (mut stream, begin) = (secure::connect(stream, &identity, &alpha).expect("a node"), Instant::now());
     stream.stream().set_read_timeout(Some(Duration::from_millis(200))).expect("a time");
-    // Spaces before a message are none of it.
+    // Spaces before a message are not part of it.
     while stream.write_all(b" ").is_ok() && !has_ended(stream.read(&mut [0])) {
         assert!(begin.elapsed() < Duration::from_secs(10), "it is still heard");
     }
@@ -177,11 +178,11 @@ fn a_ring_file_that_is_none_says_what_is_missing() {
         assert!(done.stderr.contains("built without libfabric"), "{}", done.stderr);
     }
     let unknown = Annulus::new(["node", "--ring", "ring.toml", "--name", SUBMITTER]).at(ring.path()).fails();
-    // A submitter is no host, even if its certificate is there.
+    // A submitter is not a host, even if its certificate exists.
     assert!(unknown.stderr.contains("no 'certs/host-me-key.pem'"), "{}", unknown.stderr);
 }
 
-/// A host's certificate does not order others.
+/// A host's certificate does not allow orders to other hosts.
 #[test]
 fn hosts_submit_no_joins() {
     let ring = Ring::new("", 300);

@@ -1,5 +1,5 @@
-//! `annulus join`: what comes out, as stock DataFusion has it, and what is left when something
-//! fails.
+//! `annulus join`: its output, compared to that of unmodified DataFusion, and the files it leaves
+//! when something fails.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -22,7 +22,7 @@ mod select;
 mod stopped;
 mod tables;
 
-/// A number of seeds from the environment.
+/// Returns the seeds; the environment can set their number.
 fn seeds(name: &str, few: u64) -> std::ops::Range<u64> {
     0..std::env::var(name).map_or(few, |seeds| seeds.parse().expect("a number of seeds"))
 }

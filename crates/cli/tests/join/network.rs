@@ -1,5 +1,5 @@
-//! A network around a machine that can be cut: what is sent then arrives nowhere, and nobody is
-//! told.
+//! A network around a machine that can be cut. Bytes sent after the cut are lost, and neither end
+//! gets an error.
 
 use std::{
     io::{Read, Write},
@@ -12,24 +12,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Ways that are cut together.
+/// Connections that are cut together.
 #[derive(Default)]
 pub struct Network(Arc<State>);
 
 #[derive(Default)]
 struct State {
-    /// Bytes that went over all ways since it was mended.
+    /// The number of bytes passed over all connections since the network was mended.
     passed: AtomicU64,
-    /// After so many it is cut; 0 if it is not to be.
+    /// The number of bytes after which the network is cut; 0 for never.
     limit: AtomicU64,
-    /// How often it was mended: connections from before stay dead.
+    /// How often the network was mended: connections from before stay dead.
     mended: AtomicU64,
-    /// No end of a connection learns that the other is gone.
+    /// Clones of all connections, so that neither end learns that the other is gone.
     held: Mutex<Vec<TcpStream>>,
 }
 
 impl Network {
-    /// Another address of `to`, over this network.
+    /// Returns another address of `to`, over this network.
     pub fn way(&self, to: SocketAddr) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -51,17 +51,17 @@ impl Network {
         address
     }
 
-    /// How many bytes it has passed since it was mended.
+    /// Returns how many bytes it has passed since it was mended.
     pub fn passed(&self) -> u64 {
         self.0.passed.load(SeqCst)
     }
 
-    /// Passes so many bytes, and no more.
+    /// Cuts the network after `bytes` bytes.
     pub fn cut_after(&self, bytes: u64) {
         self.0.limit.store(bytes.max(1), SeqCst);
     }
 
-    /// Passes what comes by connections that are made from now on.
+    /// Mends the network for connections that are made from now on.
     pub fn mend(&self) {
         self.0.mended.fetch_add(1, SeqCst);
         self.0.limit.store(0, SeqCst);
@@ -69,8 +69,7 @@ impl Network {
     }
 }
 
-/// A connection to who may not listen yet: that would be asked again, and here it is the network
-/// that asks.
+/// Connects to an address that may not be listening yet. The network retries, as the caller would.
 fn connect(to: SocketAddr) -> Option<TcpStream> {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
@@ -83,7 +82,7 @@ fn connect(to: SocketAddr) -> Option<TcpStream> {
 }
 
 impl State {
-    /// A clone of a connection, which stays open as long as the network.
+    /// Returns a clone of a connection, which stays open as long as the network exists.
     fn hold(&self, stream: &TcpStream) -> TcpStream {
         let clone = || stream.try_clone().expect("a clone");
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push(clone());
@@ -103,7 +102,7 @@ impl State {
                 break;
             }
         }
-        // Ends are passed on, too.
+        // The end of a stream is passed on, too.
         to.shutdown(std::net::Shutdown::Write).ok();
     }
 }

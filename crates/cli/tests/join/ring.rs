@@ -15,18 +15,18 @@ use crate::{
     tables::{Shape, write_parquet},
 };
 
-/// Members of the ring: its hosts, and the submitter of joins.
+/// The members of the ring: its hosts, and the submitter of joins.
 pub const HOSTS: [&str; 3] = ["alpha", "beta", "gamma"];
 pub const SUBMITTER: &str = "me";
 
-/// Where a host takes orders and rows.
+/// The addresses at which a host accepts orders and rows.
 #[derive(Clone, Copy)]
 pub struct Addresses {
     pub control: SocketAddr,
     pub data: SocketAddr,
 }
 
-/// A folder with a ring's file, certificates and two inputs.
+/// A folder with a ring file, certificates and two inputs.
 pub struct Ring {
     folder: TempDir,
     settings: String,
@@ -34,7 +34,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// With so many rows on each side.
+    /// Creates a ring with `rows` rows on each side.
     pub fn new(settings: &str, rows: usize) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         make_certificates(folder.path(), "certs");
@@ -54,7 +54,7 @@ impl Ring {
         self.folder.path()
     }
 
-    /// A file of the ring, with these addresses.
+    /// Writes a ring file with these addresses.
     pub fn write_file(&self, name: &str, addresses: &[Addresses; 3]) {
         let mut text = format!("certificates = 'certs'\n{}\n", self.settings);
         for (host, Addresses { control, data }) in HOSTS.iter().zip(addresses) {
@@ -63,17 +63,17 @@ impl Ring {
         fs::write(self.path().join(name), text).expect("a file");
     }
 
-    /// Nodes that take orders, each by its file.
+    /// Starts all nodes, each with its own ring file.
     pub fn nodes(&self, files: [&str; 3]) -> [Running; 3] {
         [0, 1, 2].map(|place| self.node(place, files[place]))
     }
 
-    /// One of them.
+    /// Starts one node.
     pub fn node(&self, place: usize, file: &str) -> Running {
         self.node_with(place, file, &["--allow-read", ".", "--allow-write", "."])
     }
 
-    /// One of them, with more arguments.
+    /// Starts one node with more arguments.
     pub fn node_with(&self, place: usize, file: &str, more: &[&str]) -> Running {
         let arguments = ["node", "--ring", file, "--name", HOSTS[place], "--timeout", "2"];
         let mut node = Annulus::new(arguments.iter().chain(more)).at(self.path()).start();
@@ -82,8 +82,8 @@ impl Ring {
     }
 }
 
-/// An address that is free until its host binds it. Its port is below those that the system gives
-/// to connections and to port 0, and no two tests of this process get the same one.
+/// Returns an address that is free until its host binds it. Its port is below those that the system
+/// gives to connections and to port 0. No two tests of this process get the same one.
 fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     loop {
@@ -100,6 +100,6 @@ pub fn make_certificates(folder: &Path, name: &str) {
         Annulus::new(["node", "add-host", host, "--folder", name]).at(folder).succeeds();
     }
     Annulus::new(["node", "add-submitter", SUBMITTER, "--folder", name]).at(folder).succeeds();
-    // No host starts beside it.
+    // A host does not start if this key is beside its own.
     fs::remove_file(folder.join(name).join("ca-key.pem")).expect("the authority's key");
 }

@@ -1,4 +1,4 @@
-//! `--select`: expressions that come out instead of all columns.
+//! `--select`: expressions that are output instead of all columns.
 
 use std::{
     fs::{self, File},
@@ -21,7 +21,8 @@ use crate::{
     tables::rows_of_files,
 };
 
-/// `l.parquet` with id and name, and `r.parquet` with id, price and unused. No column is nullable.
+/// Writes `l.parquet` with id and name, and `r.parquet` with id, price and unused. No column is
+/// nullable.
 fn inputs() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let field = |name, data_type| Field::new(name, data_type, false);
@@ -48,7 +49,7 @@ fn join(folder: &Path, select: &str, more: &[&str]) -> Annulus {
     Annulus::new(all.iter().chain(more)).at(folder)
 }
 
-/// The columns of a result's first file: name, type, and whether they may be null.
+/// Returns the columns of a result's first file: name, type, and nullability.
 fn columns_of(folder: &Path) -> Vec<(String, DataType, bool)> {
     let host = folder.join("host-00");
     let parts = fs::read_dir(host).expect("a folder").map(|entry| entry.expect("an entry").path());
@@ -85,7 +86,7 @@ fn expressions_come_out_in_their_order_with_names_and_types() {
     assert_eq!(rows, expected);
 }
 
-/// Columns that are never null in their files are where the join has no partner.
+/// Columns that are never null in their files are null in rows without a partner.
 #[test]
 fn nulls_of_outer_joins_are_seen() {
     let folder = inputs();
@@ -104,7 +105,7 @@ fn all_columns_can_be_selected() {
     assert_eq!(rows_of_files(&folder.path().join("out")), ["4|3.0|9"]);
 }
 
-/// Reading a column whose pages are damaged would fail.
+/// Reading a column with damaged pages would fail.
 #[test]
 fn only_the_columns_that_are_needed_are_read() {
     let folder = inputs();

@@ -1,4 +1,4 @@
-//! Ctrl-C while the machines of a ring look for each other.
+//! Ctrl-C while the machines of a ring are connecting to each other.
 
 use std::{cell::Cell, net::TcpListener, time::Duration};
 
@@ -10,12 +10,12 @@ use crate::{
     tables::rows_of_files,
 };
 
-/// What is waited for is not there for so long.
+/// The timeout of connecting; the machine that is waited for does not answer in this time.
 const TIMEOUT: &str = "60";
-/// Much less, and more than it takes on a machine that has other work.
+/// A limit that is much shorter than the timeout, but long enough for a busy machine.
 const SOON: Duration = Duration::from_secs(15);
 
-/// A ring whose machines do not find each other: alpha takes a silent listener for beta.
+/// A ring whose machines cannot connect: alpha takes a silent listener for beta.
 struct Scene {
     ring: Ring,
     nodes: [Running; 3],
@@ -40,8 +40,8 @@ impl Scene {
         Annulus::new(arguments.iter().chain(&timeout).chain(options)).at(self.ring.path())
     }
 
-    /// Runs `disturb` when alpha has connected to nobody, and waits for the end of the join, which
-    /// comes soon.
+    /// Runs `disturb` when alpha has connected to the silent listener, and waits for the end of the
+    /// join, which comes soon.
     fn disturbed(&mut self, options: &[&str], disturb: impl FnOnce(&Running, &mut [Running; 3])) -> Ended {
         let (mut running, connected) = (self.join(options).start(), Cell::new(None));
         running.wait_until(|| self.silent.accept().map(|stream| connected.set(Some(stream))).is_ok());
@@ -52,7 +52,7 @@ impl Scene {
     }
 }
 
-/// It waits for its hosts, which leave nothing.
+/// The join waits for its hosts, which leave no files.
 #[test]
 fn a_join_whose_machines_look_for_each_other_is_interrupted() {
     for settings in WAYS {

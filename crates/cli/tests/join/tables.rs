@@ -16,10 +16,10 @@ use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 const WORDS: [&str; 9] = ["a", "ab", "abc", "b", "bc", "Ab", "é", "a%", "_b"];
 const PATTERNS: [&str; 5] = ["a%", "%b", "_b%", "%", "abc"];
 
-/// What a random table is like.
+/// The shape of a random table.
 pub struct Shape {
     pub rows: usize,
-    /// As many keys.
+    /// The number of different keys.
     pub keys: i64,
     /// The share of nulls in each column.
     pub nulls: f64,
@@ -37,12 +37,13 @@ impl Shape {
         }
     }
 
-    /// One whose columns' types can be told from a text file.
+    /// Returns a shape for a table whose column types can be inferred from a text file.
     pub fn of_text(rng: &mut StdRng) -> Self {
         Self { rows: rng.random_range(60..300), nulls: 0.1, ..Self::random(rng) }
     }
 
-    /// Columns k, g, t, x, f, ts, name and pattern; the left side's k and x are narrower.
+    /// Makes a table with the columns k, g, t, x, f, ts, name and pattern; the left side's k and x
+    /// are narrower.
     pub fn table(&self, rng: &mut StdRng, is_left: bool) -> RecordBatch {
         let key = |rng: &mut StdRng| {
             if self.skewed && rng.random_bool(0.5) { self.keys / 2 } else { rng.random_range(0..self.keys) }
@@ -51,7 +52,7 @@ impl Shape {
         let g = self.column(rng, word);
         let t = self.column(rng, |rng| rng.random_range(-60i64..60));
         let x = self.column(rng, |rng| rng.random_range(0i64..12));
-        // Tenths are no floats, so that sums are rounded.
+        // Tenths have no exact floats, so sums are rounded.
         let f = self.column(rng, |rng| f64::from(rng.random_range(-40..40)) * 0.1);
         let ts = self.column(rng, |rng| START + rng.random_range(0..600) * 500_000);
         let name = self.column(rng, word);
@@ -74,7 +75,7 @@ impl Shape {
     }
 }
 
-/// Microseconds of the first day of 2024.
+/// The first microsecond of 2024, since 1970.
 const START: i64 = 1_704_067_200_000_000;
 
 fn word(rng: &mut StdRng) -> &'static str {
@@ -109,7 +110,7 @@ pub fn write_csv(folder: &Path, table: &RecordBatch) {
     WriterBuilder::new().with_header(true).build(file).write(table).expect("rows are written");
 }
 
-/// All rows that readers of a folder see, sorted.
+/// Returns all rows that readers of a folder see, sorted.
 pub fn rows_of_files(folder: &Path) -> Vec<String> {
     let mut rows = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {
@@ -131,7 +132,7 @@ pub fn rows_of_files(folder: &Path) -> Vec<String> {
     rows
 }
 
-/// All rows, sorted.
+/// Returns all rows as text, sorted.
 pub fn rows_of(batches: &[RecordBatch]) -> Vec<String> {
     let options = FormatOptions::default().with_null("NULL");
     let mut rows = Vec::new();

@@ -9,10 +9,10 @@ use std::{
     process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio},
 };
 
-/// A command to run, with nothing to read by default.
+/// A command to run, with empty standard input by default.
 pub struct Annulus(Command);
 
-/// What a command printed.
+/// The output of a command.
 pub struct Done {
     pub stdout: String,
     pub stderr: String,
@@ -31,7 +31,7 @@ impl Annulus {
         self
     }
 
-    /// Has it keep temporary files in `folder`.
+    /// Makes it keep temporary files in `folder`.
     pub fn temp(mut self, folder: &Path) -> Self {
         self.0.env("TMPDIR", folder);
         self
@@ -47,7 +47,7 @@ impl Annulus {
         expect_code(&mut self.0.output().expect("annulus starts"), 1)
     }
 
-    /// What it printed, if it succeeds, or otherwise.
+    /// Returns its output: `Ok` if it succeeds, `Err` otherwise.
     pub fn tries(mut self) -> Result<Done, Done> {
         let output = self.0.output().expect("annulus starts");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
@@ -55,13 +55,13 @@ impl Annulus {
         if output.status.success() { Ok(done) } else { Err(done) }
     }
 
-    /// Has it read a file.
+    /// Makes it read a file as its standard input.
     pub fn reads(mut self, path: &Path) -> Self {
         self.0.stdin(fs::File::open(path).expect("a file"));
         self
     }
 
-    /// Runs it with `content` to read from a pipe.
+    /// Runs it with `content` as its standard input, through a pipe.
     #[track_caller]
     pub fn input(mut self, content: impl AsRef<[u8]>) -> Done {
         let mut child = self.0.stdin(Stdio::piped()).spawn().expect("annulus starts");
@@ -84,7 +84,7 @@ fn expect_code(output: &mut Output, code: i32) -> Done {
     Done { stdout, stderr }
 }
 
-/// A command that runs; killed if the test ends before it.
+/// A running command, which is killed if the test ends first.
 pub struct Running {
     child: Child,
     stdout: Option<BufReader<ChildStdout>>,
@@ -99,7 +99,7 @@ impl Running {
         assert!(lines.map_while(Result::ok).any(|line| line.contains(text)), "it ended without '{text}'");
     }
 
-    /// The same for what it says beside its output.
+    /// Reads lines of standard error until one contains `text`.
     #[track_caller]
     pub fn wait_for_stderr(&mut self, text: &str) {
         let mut said = String::new();
@@ -109,7 +109,7 @@ impl Running {
         }
     }
 
-    /// Waits for what the command does outside its pipes.
+    /// Waits for an effect of the command outside its pipes.
     #[track_caller]
     pub fn wait_until(&mut self, condition: impl Fn() -> bool) {
         while !condition() {
@@ -160,20 +160,20 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended already unless the test failed.
+        // It has already ended unless the test failed.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
-/// Whether there is a file in `folder` or below.
+/// Returns whether there is a file in `folder` or below.
 pub fn has_file(folder: &Path) -> bool {
-    // Folders may vanish while they are looked at.
+    // Folders may vanish while they are being read.
     fs::read_dir(folder)
         .is_ok_and(|entries| entries.flatten().any(|entry| entry.path().is_file() || has_file(&entry.path())))
 }
 
-/// Names in a folder, hidden ones too, sorted.
+/// Returns the names in a folder, including hidden ones, sorted.
 pub fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).expect("a folder");
     let mut names: Vec<_> =

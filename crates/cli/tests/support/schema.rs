@@ -1,6 +1,6 @@
-//! Checks JSON values against the schemas in `docs/schemas`. It knows the few keywords that these
-//! use, and no others: one that it does not know is an error, and so is an object that allows
-//! fields that it does not name.
+//! Checks JSON values against the schemas in `docs/schemas`. Supports only the few keywords that
+//! these schemas use. An unknown keyword is an error, and so is an object that allows fields that
+//! it does not name.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
@@ -21,7 +21,7 @@ const KEYWORDS: [&str; 12] = [
     "anyOf",
 ];
 
-/// The folder of the schemas.
+/// Returns the folder of the schemas.
 pub fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/schemas")
 }
@@ -32,7 +32,7 @@ pub fn schema(file: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(&path).expect(file)).expect(file)
 }
 
-/// Returns what is wrong with a value, and where.
+/// Checks a value. An error names what is wrong, and where.
 pub fn check(value: &Value, schema: &Value) -> Result<(), String> {
     at(value, schema, "$")
 }
@@ -94,7 +94,7 @@ fn object(fields: &Map<String, Value>, schema: &Map<String, Value>, place: &str)
     }
 }
 
-/// A word, or a list of words.
+/// Returns a word, or a list of words, as a set.
 fn alternatives(words: &Value) -> BTreeSet<&str> {
     match words {
         Value::Array(words) => words.iter().filter_map(Value::as_str).collect(),

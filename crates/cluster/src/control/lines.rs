@@ -1,4 +1,4 @@
-//! JSON objects, one a line.
+//! JSON objects, one per line.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -10,7 +10,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error::ClusterError;
 
-/// A longer line is none of ours.
+/// The largest size of a line. A longer one does not come from this program.
 const MOST_BYTES: u64 = 256 << 20;
 
 /// Reads messages until the other side ends.

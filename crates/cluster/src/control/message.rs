@@ -15,8 +15,8 @@ use crate::{
     job::{Algorithm, Query, threads_or_cores},
 };
 
-/// The version of the messages between coordinators and hosts. Raised when one of them changes its
-/// form or its meaning: a host refuses joins of another version.
+/// The version of the messages between coordinators and hosts. It is raised when a message changes
+/// its form or its meaning: a host refuses joins of another version.
 pub(crate) const VERSION: u32 = 2;
 
 /// A message from the coordinator.
@@ -39,9 +39,9 @@ pub(crate) enum Order {
     Heard,
 }
 
-/// The most threads of a host.
+/// The largest number of threads of a host.
 pub(crate) const MOST_THREADS: usize = 4096;
-/// The most revolutions of a join.
+/// The largest number of revolutions of a join.
 pub(crate) const MOST_REVOLUTIONS: usize = 1 << 20;
 
 /// One host's part of a join.
@@ -84,7 +84,7 @@ pub(crate) struct InputTask {
 pub(crate) struct RingTask {
     pub(crate) host: u16,
     pub(crate) hosts: u16,
-    /// A number that no other join has.
+    /// A number that is unique to the join.
     pub(crate) session: u64,
     pub(crate) neighbours: Neighbours,
     pub(crate) fragment_bytes: u32,
@@ -95,9 +95,9 @@ pub(crate) struct RingTask {
 /// The threads and the memory that a host may use.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Resources {
-    /// As many as it has cores if `None`.
+    /// The number of threads. If `None`, the number of cores.
     pub(crate) threads: Option<usize>,
-    /// Without limit if `None`.
+    /// The limit of memory in bytes. If `None`, there is none.
     pub(crate) memory_bytes: Option<u64>,
 }
 
@@ -142,19 +142,20 @@ impl Files {
 }
 
 impl Task {
-    /// Returns whether a dataset is as it was when the units of side `side` were assigned.
+    /// Returns whether a dataset is unchanged since the units of side `side` were assigned.
     pub(crate) fn is_planned_for(&self, dataset: &Dataset, side: Side) -> bool {
         let InputTask { units, files, .. } = &self.inputs[side];
         units.is_none() || files.are(dataset, &self.ring.neighbours)
     }
 
-    /// Checks the numbers of an order: a coordinator may be another program.
+    /// Checks the numbers of an order, because it may come from another program.
     pub(crate) fn checked(mut self) -> Result<Self, ClusterError> {
         let fits = (1..=MOST_THREADS).contains(&self.resources.threads.unwrap_or(1))
             && (1..=MOST_REVOLUTIONS).contains(&self.join.revolutions)
             && self.ring.host < self.ring.hosts;
         if fits {
-            // The machine may take cores away later, and what is read together depends on their number.
+            // The machine may lose cores later, and how many rows are read together depends on
+            // their number.
             self.resources.threads = Some(self.threads());
             Ok(self)
         } else {
@@ -173,7 +174,7 @@ impl Task {
 pub enum Neighbours {
     /// By sockets in a folder: hosts of one machine, which share their buffers.
     Folder(PathBuf),
-    /// By the file of the ring, which each host has. Holds the names of the hosts that take part,
+    /// By the ring file, of which each host has a copy. Holds the names of the participating hosts,
     /// in order.
     Ring(Vec<String>),
 }
@@ -183,7 +184,7 @@ pub enum Neighbours {
 pub(crate) struct Greeting {
     pub(crate) version: u32,
     pub(crate) channel: Channel,
-    /// A number that both connections of a join have.
+    /// A number that the two connections of a join share.
     pub(crate) token: u64,
 }
 
@@ -218,26 +219,26 @@ pub(crate) struct HostOutput {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
     Alive(HostProgress),
-    /// The join waits in the host's queue, behind this number of others.
+    /// The join waits in the host's queue, after this number of others.
     Queued {
         ahead: usize,
     },
-    /// The host takes no other join until this one ends.
+    /// The host accepts no other join until this one ends.
     Entered,
-    /// Carries the number of its rows of the stationary relation.
+    /// Carries the host's number of rows of the stationary relation.
     Loaded {
         build_rows: u64,
     },
     Prepared,
     Sealed(HostSummary),
     Published(Box<Manifest>),
-    /// Its files stay.
+    /// The host keeps its files.
     Kept,
-    /// It was told to end, and has removed its files.
+    /// The host was ordered to end, and has removed its files.
     Stopped,
     /// Another join runs on the host, and this one does not wait.
     Busy,
-    /// This number of joins waits for the host, and it lets no more wait.
+    /// The host's queue is full: this number of joins waits.
     Full {
         waiting: usize,
     },
@@ -277,7 +278,7 @@ pub struct HostProgress {
     pub revolutions: u64,
     /// The fragments joined.
     pub fragments: u64,
-    /// The milliseconds without a fragment to join.
+    /// The milliseconds during which the host had no fragment to join.
     pub waiting_ms: u64,
     /// The rows written.
     pub rows_out: u64,
@@ -289,9 +290,9 @@ pub struct HostProgress {
 pub struct HostSummary {
     /// Its rows of the left and the right side.
     pub rows: [u64; 2],
-    /// The bytes of these rows in memory as they were read: the most at one time.
+    /// The most bytes that these rows took in memory at one time, as they were read.
     pub bytes: [u64; 2],
-    /// The bytes of prepared rows at one time.
+    /// The most bytes that prepared rows took at one time.
     pub prepared_bytes: u64,
     /// The rows of its inputs that could not be read and were left out.
     pub rows_bad: u64,
@@ -303,16 +304,16 @@ pub struct HostSummary {
     pub joined: u64,
     /// The bytes of the fragments that it joined.
     pub bytes_joined: u64,
-    /// The time to read the stationary relation, and to wait until rows of the rotating relation
-    /// were read.
+    /// The time to read the stationary relation and to wait for the first rows of the rotating
+    /// relation.
     pub load_ms: f64,
     /// The time to prepare the stationary relation.
     pub setup_ms: f64,
-    /// The time to join. Other threads read, prepared and wrote meanwhile.
+    /// The time to join. Other threads read, prepare and write during it.
     pub join_ms: f64,
     /// The time spent waiting for fragments.
     pub wait_ms: f64,
-    /// The most memory of the process since this join began, in bytes; 0 where the system does not
+    /// The peak memory of the process since this join began, in bytes; 0 if the system does not
     /// report it.
     pub peak_bytes: u64,
 }
@@ -346,7 +347,7 @@ mod tests {
         let files = Files::of(&open(folder.path()));
         let (processes, machines) = (Neighbours::Folder("any".into()), Neighbours::Ring(Vec::new()));
         assert!(files.are(&open(folder.path()), &processes) && files.are(&open(folder.path()), &machines));
-        // Copied: of another time.
+        // A copy with another modification time.
         let file = fs::File::options().append(true).open(folder.path().join("b.csv")).unwrap();
         file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
         assert!(!files.are(&open(folder.path()), &processes) && files.are(&open(folder.path()), &machines));

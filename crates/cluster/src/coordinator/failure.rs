@@ -1,4 +1,4 @@
-//! Finds the host that failed, when all of them end. Pure.
+//! Finds the host that failed first, after all hosts have ended. Pure.
 
 /// What is known of a host that ended early.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,16 +7,16 @@ pub(super) enum Seen {
     Said(String),
     /// It reported that another host caused the failure.
     Blames(usize, String),
-    /// Its reports ended or broke off, or it was stopped from outside.
+    /// Its reports ended or broke off, or its process was stopped.
     Gone(String),
-    /// It was silent for too long.
+    /// It sent nothing for the timeout.
     Silent,
-    /// It confirmed that it was told to end. It has not failed.
+    /// It confirmed an order to end. It has not failed.
     Obeyed,
 }
 
-/// Returns the host that failed, and the reason. A host's own report comes first, then a host that
-/// is gone or silent, and last what other hosts report of it.
+/// Returns the host that failed, and the reason. A host's own report takes precedence over a host
+/// that is gone or silent, and that over other hosts' reports.
 pub(super) fn root(seen: &[(usize, Seen)]) -> Option<(usize, String)> {
     let blamed = seen.iter().filter_map(|(host, seen)| {
         Some(match seen {
@@ -32,8 +32,8 @@ pub(super) fn root(seen: &[(usize, Seen)]) -> Option<(usize, String)> {
     Some((host, reason.to_owned()))
 }
 
-/// Follows the blame: a host that is blamed and itself blames another one ended because of that
-/// one. If hosts blame each other in a circle, the first is returned.
+/// Follows the reports of blame. A host that is blamed and itself blames another one ended because
+/// of that one. If hosts blame each other in a circle, the first one is returned.
 fn behind<'a>(seen: &'a [(usize, Seen)], first: usize, reason: &'a str) -> (usize, &'a str) {
     let mut last = (first, reason);
     for _ in seen {
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(root(&[]), None);
     }
 
-    /// A host that ends while the ring is put together takes its neighbours along, and these
+    /// A host that ends while the ring is being connected makes its neighbours fail, and these
     /// theirs.
     #[test]
     fn who_is_behind_the_others_is_blamed() {

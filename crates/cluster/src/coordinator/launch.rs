@@ -20,8 +20,8 @@ pub trait Launch {
         format!("host {host}")
     }
 
-    /// Returns the text by which all joins order the hosts that they enter, whatever the order in a
-    /// ring's file.
+    /// Returns a text by which hosts are sorted before a join enters them. All joins enter hosts in
+    /// this order, regardless of the order in a ring file.
     fn entry_key(&self, host: usize) -> String {
         let _ = host;
         String::new()
@@ -61,7 +61,7 @@ pub struct HostProcess {
     pub handle: Box<dyn HostHandle>,
 }
 
-/// Ends a host.
+/// The handle of a host's process or connections, which ends the host.
 pub trait HostHandle: Send {
     /// Waits for the host to end, and kills it first if `kill` is set. Returns how it ended, unless
     /// it ended normally.

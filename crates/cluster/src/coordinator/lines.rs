@@ -17,7 +17,7 @@ use crate::{
     error::ClusterError,
 };
 
-/// The most reports of a host, apart from signs of life. A normal join has fewer.
+/// The largest number of reports of a host, without signs of life. A normal join has fewer.
 const MOST_REPORTS: usize = 10;
 
 /// An event that the coordinator waits for.
@@ -27,11 +27,11 @@ pub(super) enum Event {
     /// A host's reports have ended.
     Ended(usize, Seen),
     Cancel,
-    /// Do not wait for hosts any longer.
+    /// The user does not want to wait for hosts any longer.
     AtOnce,
 }
 
-/// Lets one message of a kind wait at a time. Further ones carry no news.
+/// Lets one message of a kind wait at a time. Further ones would repeat it.
 #[derive(Clone, Default)]
 pub(super) struct OneWaits(Arc<AtomicBool>);
 
@@ -47,8 +47,8 @@ impl OneWaits {
     }
 }
 
-/// Sends the reports of a host as events, until they end. A sign of life is dropped while the one
-/// before has not [been taken](OneWaits::ends).
+/// Sends the reports of a host as events, until they end. A sign of life is dropped if the previous
+/// one has not [been taken](OneWaits::ends).
 pub(super) fn follow(host: usize, reports: impl Read + Send + 'static, events: Sender<Event>) -> io::Result<OneWaits> {
     let alive = OneWaits::default();
     let follow = {
@@ -100,8 +100,8 @@ pub(super) struct Orders {
 }
 
 impl Orders {
-    /// Starts a thread that writes orders until they are dropped or the host takes none. Its
-    /// reports then end.
+    /// Starts a thread that writes orders until they are dropped or the host stops reading them.
+    /// Its reports end then, too.
     pub(super) fn start(host: usize, writer: impl Write + Send + 'static) -> io::Result<Self> {
         let (queue, orders) = mpsc::channel::<Order>();
         let (writer, heard) = (LineWriter::new(writer), OneWaits::default());
@@ -140,7 +140,7 @@ mod tests {
         io::Cursor::new(writer.into_inner())
     }
 
-    /// Returns the events that wait when none was taken.
+    /// Returns the events that are waiting after all reports, if none was taken meanwhile.
     fn waiting(reports: io::Cursor<Vec<u8>>) -> Vec<Event> {
         let (events, received) = channel();
         follow(0, reports, events).unwrap();
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(waiting.len(), MOST_REPORTS);
     }
 
-    /// A writer that takes an order for each message that it receives.
+    /// A writer that accepts one order for each message that it receives.
     struct Slow(Receiver<()>, Sender<String>);
 
     impl Write for Slow {
@@ -184,7 +184,7 @@ mod tests {
         orders.send(Order::Turn);
         drop((goes_on, orders));
         let taken: Vec<_> = orders_taken.iter().collect();
-        // Another one is being written.
+        // Another one was being written.
         assert!((2..=3).contains(&taken.len()), "{taken:?}");
         assert!(taken.last().unwrap().contains("Turn"), "{taken:?}");
     }

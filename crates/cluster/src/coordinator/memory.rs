@@ -14,8 +14,8 @@ const TABLE_BYTES: u64 = 24;
 const WAVES: u64 = 3;
 /// The memory of a host that does not depend on its rows.
 const BASE_BYTES: u64 = 96 << 20;
-/// The memory of a Parquet column that is being written: a dictionary, a page, and the page
-/// compressed.
+/// The memory of a Parquet column that is being written: a dictionary, a page, and the compressed
+/// page.
 const WRITTEN_COLUMN_BYTES: u64 = 5 << 19;
 
 /// Returns the bytes of the largest unit of a side. A unit is read as a whole, and a file may have
@@ -35,9 +35,9 @@ pub(super) struct Sizes<'a> {
     pub(super) hosts: u64,
     /// The stationary relation, on all hosts together.
     pub(super) stationary: Extent,
-    /// The number of copies while it is prepared, in halves.
+    /// The number of copies of the stationary relation while it is prepared, in halves.
     pub(super) copies: u64,
-    /// Whether it has tables of its keys.
+    /// Whether the stationary relation has tables of its keys.
     pub(super) has_tables: bool,
     /// The largest unit of the rotating relation, in bytes.
     pub(super) unit: u64,
@@ -49,9 +49,9 @@ pub(super) struct Needs {
     hosts: u64,
     /// The stationary rows of all hosts.
     build: u64,
-    /// The number of copies of them while they are prepared, in halves.
+    /// The number of copies of these rows while they are prepared, in halves.
     copies: u64,
-    /// The tables of their keys, on all hosts together.
+    /// The tables of these rows' keys, on all hosts together.
     tables: u64,
     /// The rows that pass through each host: being read, sent around, and written.
     passing: u64,
@@ -79,15 +79,15 @@ impl Needs {
         }
     }
 
-    /// Returns the memory of each host: the larger of that while stationary rows are prepared, in
-    /// several copies, and that while other rows pass.
+    /// Returns the memory that each host needs. It is the larger of two numbers: one while
+    /// stationary rows are prepared, in several copies, and one while other rows pass through.
     fn each(&self, revolutions: u64) -> u64 {
         let share = |bytes: u64| (bytes / revolutions).div_ceil(self.hosts);
         let build = share(self.build);
         self.base + share(self.tables) + (self.copies * build / 2).max(build + self.passing)
     }
 
-    /// Returns the number of hosts that each need at most `room` for their rows.
+    /// Returns the number of hosts with which each needs at most `room` bytes for its rows.
     fn enough(&self, revolutions: u64, room: u64) -> u64 {
         let least = |bytes: u64, room: u64| (bytes / revolutions).div_ceil(room.max(1));
         least(self.copies * self.build / 2 + self.tables, room)
@@ -124,7 +124,8 @@ impl Needs {
     }
 }
 
-/// The most revolutions that are chosen: with more, parts have too few rows.
+/// The largest number of revolutions that is chosen automatically: with more, parts have too few
+/// rows.
 const MOST_SENSIBLE: u64 = 1000;
 
 #[cfg(test)]
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
     use crate::job::LEAST_TIMEOUT;
 
-    /// Many threads share the memory for files.
+    /// The memory for files is limited, however many threads there are.
     #[test]
     fn many_threads_need_no_gigabytes() {
         let options = JoinOptions {

@@ -26,7 +26,7 @@ pub struct RemoteHosts {
 
 impl RemoteHosts {
     /// Returns the hosts of `file`. `identity` is the certificate of a submitter of the ring. A
-    /// host that cannot be reached within `timeout` has failed.
+    /// host that cannot be reached within `timeout` counts as failed.
     pub fn new(file: RingFile, identity: Identity, timeout: Duration) -> Self {
         Self { file, identity, timeout }
     }
@@ -110,7 +110,7 @@ impl Write for Orders {
 
 impl Drop for Orders {
     fn drop(&mut self) {
-        // The host may have gone.
+        // The host may already be gone.
         self.0.close().ok();
     }
 }
@@ -125,7 +125,7 @@ impl HostHandle for Sockets {
         None
     }
 
-    /// The host ends when it finds its orders closed, which may take time.
+    /// The host ends when it sees that its orders are closed, which may take time.
     fn is_certain(&self) -> bool {
         false
     }

@@ -24,7 +24,7 @@ pub trait Observe {
         let _ = (host, progress);
     }
 
-    /// Called when the join has to wait for a host, behind `ahead` other joins. `name` is the name
+    /// Called when the join has to wait for a host, after `ahead` other joins. `name` is the name
     /// of the host.
     fn queued(&self, name: &str, ahead: usize) {
         let _ = (name, ahead);
@@ -124,8 +124,8 @@ pub fn run(
     let waited = if job.options.wait.is_zero() { Duration::ZERO } else { asked.elapsed() };
     let done = entered.and_then(|()| join(&mut ring, job, planned, launch)).and_then(|(manifests, hosts)| {
         let manifest = collection.complete(settings(job, planned), &manifests)?;
-        // Hosts that end before the manifest is written remove their files: if this process is killed, no
-        // other one would.
+        // Hosts that end before the manifest is written remove their files. If this process is
+        // killed, no other process would remove them.
         ring.keep()?;
         Ok((manifest, hosts))
     });
@@ -159,7 +159,7 @@ fn settings(job: &JoinJob, planned: &Planned) -> Settings {
     settings.into_iter().chain(select).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Runs all steps on all hosts, once they are entered.
+/// Runs all steps on all hosts after they have been entered.
 fn join(
     ring: &mut Ring<'_>,
     job: &JoinJob,
@@ -220,8 +220,8 @@ fn task(job: &JoinJob, planned: &Planned, launch: &dyn Launch, host: usize, sess
     }
 }
 
-/// Returns a number that no other join has, so that hosts of different joins do not take each other
-/// for neighbours.
+/// Returns a number that is unique to the join, so that hosts of different joins do not connect to
+/// each other.
 fn session() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

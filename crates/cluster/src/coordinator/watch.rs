@@ -23,16 +23,16 @@ pub(super) struct Ring<'a> {
     events: Receiver<Event>,
     observe: &'a dyn Observe,
     timeout: Duration,
-    /// Whether hosts end after this step.
+    /// Whether hosts end after this step, so that their end is not a failure.
     is_last_step: bool,
 }
 
 struct Watched {
     name: String,
-    /// The place in the order in which hosts are entered.
+    /// The text that hosts are sorted by before they are entered.
     entry_key: String,
     orders: Option<Orders>,
-    /// Its last sign of life, until it is taken.
+    /// The host's last sign of life, until it is taken.
     alive: OneWaits,
     handle: Box<dyn HostHandle>,
     heard: Instant,
@@ -67,14 +67,14 @@ impl<'a> Ring<'a> {
         (0..self.hosts.len()).for_each(|host| self.order(host, order.clone()));
     }
 
-    /// Sends an order to a host. A host that takes no orders has ended, and its reports say so.
+    /// Sends an order to a host. A host that accepts no orders has ended, and its reports say so.
     pub(super) fn order(&self, host: usize, order: Order) {
         if let Some(orders) = &self.hosts[host].orders {
             orders.send(order);
         }
     }
 
-    /// Asks for one host after the other, and waits up to `wait` for hosts that are busy with other
+    /// Enters the hosts one after the other. Waits up to `wait` for hosts that are busy with other
     /// joins.
     pub(super) fn enter(&mut self, wait: Duration) -> Result<(), ClusterError> {
         let end_of_wait = Instant::now() + wait;
@@ -82,7 +82,7 @@ impl<'a> Ring<'a> {
         let mut hosts: Vec<usize> = (0..self.hosts.len()).collect();
         hosts.sort_by(|&a, &b| self.hosts[a].entry_key.cmp(&self.hosts[b].entry_key));
         for host in hosts {
-            // A host that is free answers at once, but may be far away.
+            // A free host answers at once, but may be far away.
             let deadline = end_of_wait.max(Instant::now() + self.timeout);
             self.order(host, Order::Enter { wait: !wait.is_zero() });
             let entered = self
@@ -146,14 +146,15 @@ impl<'a> Ring<'a> {
         ClusterError::Busy { name: self.hosts[host].name.clone(), waited: Duration::ZERO }
     }
 
-    /// Tells all hosts that the result is complete, and waits until all have confirmed.
+    /// Reports to all hosts that the result is complete, and waits until all have confirmed.
     pub(super) fn keep(&mut self) -> Result<(), ClusterError> {
         self.is_last_step = true;
         self.order_all(&Order::Keep);
         self.collect(|report| matches!(report, Report::Kept).then_some(())).map(drop)
     }
 
-    /// Waits for the next event, or until a host has been silent for too long, or until `limit`.
+    /// Waits for the next event, until `limit` at most, or until a host has been silent for too
+    /// long.
     fn next(&mut self, limit: Option<Instant>) -> Result<Next, ClusterError> {
         let running = self.hosts.iter().enumerate().filter(|(_, host)| !host.ended);
         let Some((host, heard)) = running.map(|(host, watched)| (host, watched.heard)).min_by_key(|&(_, heard)| heard)
@@ -176,7 +177,7 @@ impl<'a> Ring<'a> {
                 Ok(Next::Ended(host, ending))
             }
             Err(RecvTimeoutError::Timeout) if until < deadline => Ok(Next::TooLate),
-            // This process was stopped itself, as by Ctrl-Z: hosts get time to report again.
+            // This process itself was stopped, as by Ctrl-Z: give hosts time to report again.
             Err(RecvTimeoutError::Timeout) if deadline.elapsed() > self.timeout / 20 => {
                 self.hosts.iter_mut().for_each(|host| host.heard = Instant::now());
                 self.next(limit)
@@ -201,10 +202,10 @@ impl<'a> Ring<'a> {
                 Ok(Next::Report(host, Report::Stopped)) if self.hosts[host].orders.is_some() => {
                     seen.push((host, stopped()));
                 }
-                // It was told to end.
+                // It was ordered to end.
                 Ok(Next::Report(host, Report::Stopped)) => seen.push((host, Seen::Obeyed)),
                 Ok(Next::Report(host, Report::Failed { reason, other })) => seen.push((host, said(reason, other))),
-                // At any step, no order follows.
+                // This may be the report of any step; no order follows.
                 Ok(Next::Report(host, _)) => self.hosts[host].orders = None,
                 // It has reported the reason.
                 Ok(Next::Ended(host, _)) if seen.iter().any(|(other, _)| *other == host) => {}
@@ -221,8 +222,8 @@ impl<'a> Ring<'a> {
         ClusterError::Host { host, name: self.hosts[host].name.clone(), reason: ended.unwrap_or(reason), lost }
     }
 
-    /// Ends all hosts, at once if the join failed. Returns the names of hosts that have not
-    /// confirmed their end.
+    /// Ends all hosts. Kills those that do not end in time, or all if the join failed. Returns the
+    /// names of hosts that have not confirmed their end.
     pub(super) fn end(&mut self, failed: bool) -> Vec<String> {
         for host in &mut self.hosts {
             host.orders = None;
@@ -235,7 +236,7 @@ impl<'a> Ring<'a> {
         unconfirmed.map(|host| host.name.clone()).collect()
     }
 
-    /// Waits until hosts have removed their files and ended, unless the user does not want to wait.
+    /// Waits until hosts have removed their files and ended. Stops waiting if the user asks for it.
     fn wait_for_ends(&mut self) {
         let deadline = Instant::now() + self.timeout;
         while self.hosts.iter().any(|host| !host.ended) {
@@ -252,11 +253,11 @@ enum Next {
     Report(usize, Report),
     Ended(usize, Seen),
     Silent(usize),
-    /// The limit of time is over.
+    /// The time limit has passed.
     TooLate,
 }
 
-/// What is known of a host that ended without being told to.
+/// Describes a host that ended without an order to.
 fn stopped() -> Seen {
     Seen::Gone("it was stopped, or received nothing from here for its `timeout`".to_owned())
 }
@@ -282,7 +283,7 @@ mod tests {
         coordinator::{HostHandle, HostProcess},
     };
 
-    /// A host that takes no orders and reports nothing until it is ended.
+    /// A host that accepts no orders and reports nothing until it is ended.
     #[derive(Clone, Default)]
     struct Stuck(Arc<(Mutex<bool>, Condvar)>);
 
@@ -349,7 +350,7 @@ mod tests {
         assert!(*stuck.0.0.lock().unwrap());
     }
 
-    /// Hosts with these names, which are free. Records the order in which they are entered.
+    /// Free hosts with these names. Records the order in which they are entered.
     struct Free {
         names: Vec<&'static str>,
         entered: Arc<Mutex<Vec<&'static str>>>,
@@ -401,7 +402,7 @@ mod tests {
         }
     }
 
-    /// Two joins would otherwise each enter a host that the other one waits for.
+    /// Otherwise two joins could each enter a host that the other one waits for.
     #[test]
     fn hosts_are_entered_in_one_order_whatever_the_ring_file_says() {
         for names in [["alpha", "beta", "gamma"], ["gamma", "alpha", "beta"]] {

@@ -40,7 +40,7 @@ pub(super) struct Reader<'a> {
     pub(super) input: &'a HostInput,
     pub(super) scan: &'a Scan,
     pub(super) threads: usize,
-    /// The most memory of rows that are read together.
+    /// The most memory that rows read together may take.
     pub(super) memory_bytes: Option<u64>,
     pub(super) stop: &'a Stop,
     pub(super) progress: &'a Counters,
@@ -84,11 +84,11 @@ impl Reader<'_> {
         self.units(&self.input.units[border(part)..border(part + 1)], true)
     }
 
-    /// Reads all of this host's rows, and gives them in waves of at least `bytes` bytes. Returns
-    /// their counts. `before` holds the counts of an earlier revolution.
+    /// Reads all of this host's rows, and passes them to `give` in waves of at least `bytes` bytes.
+    /// Returns their counts. `before` holds the counts of an earlier revolution.
     ///
     /// # Errors
-    /// If a wave has another number of rows than before.
+    /// If the number of rows of a wave has changed since that revolution.
     pub(super) fn feed(&self, bytes: u64, before: Option<&Loaded>, give: &mut Give<'_>) -> Result<Loaded, JoinError> {
         let is_first = before.is_none();
         let (mut wave, mut all) = (Loaded::default(), Loaded::default());
@@ -113,7 +113,7 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    /// Reads units. `is_first` means that their rows have not been read before.
+    /// Reads units. `is_first` means that their rows are read for the first time.
     fn units(&self, units: &[usize], is_first: bool) -> Result<Loaded, ClusterError> {
         let (next, held) = (AtomicUsize::new(0), AtomicU64::new(0));
         let parts: Vec<Mutex<Loaded>> = units.iter().map(|_| Mutex::default()).collect();
@@ -124,7 +124,7 @@ impl Reader<'_> {
                     self.check_memory(held.fetch_add(bytes, Relaxed) + bytes)
                 });
                 *parts[place].lock().unwrap_or_else(PoisonError::into_inner) = loaded.inspect_err(|_| {
-                    // The other threads take no further unit.
+                    // The other threads start no further unit.
                     next.store(units.len(), Relaxed);
                 })?;
             }
@@ -142,7 +142,7 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    /// Refuses rows that alone exceed the memory limit, before all of them are read.
+    /// Refuses rows that exceed the memory limit by themselves, before all of them are read.
     fn check_memory(&self, bytes: u64) -> Result<(), ClusterError> {
         match self.memory_bytes {
             Some(limit) if bytes > limit => Err(ClusterError::Option {
@@ -168,7 +168,7 @@ impl Reader<'_> {
         for decoded in unit.read_columns(&self.scan.columns).map_err(cancelled)? {
             self.stop.check()?;
             let decoded = decoded.map_err(cancelled)?;
-            // Rows count once, and bytes in each revolution.
+            // Rows are counted once, and bytes in each revolution.
             if is_first {
                 self.progress.read(decoded.batch.num_rows(), decoded.input_bytes);
             } else {
@@ -210,7 +210,7 @@ impl Loaded {
         self.rows_bad += more.rows_bad;
     }
 
-    /// Adds the counts of other rows, and returns these. `bytes` is the most at one time.
+    /// Adds the counts of other rows, and returns those rows. `bytes` becomes the most at one time.
     pub(super) fn count(&mut self, other: Self) -> Vec<RecordBatch> {
         let Self { batches, rows, bytes, rows_bad, .. } = other;
         self.waves.push(rows);
@@ -234,7 +234,7 @@ mod tests {
         plan::{self, Condition},
     };
 
-    /// Match bits belong to rows by their places.
+    /// Match bits belong to rows by index, so rows must not change between revolutions.
     #[test]
     fn rows_that_change_between_revolutions_are_refused() {
         let folder = tempfile::tempdir().unwrap();
@@ -270,7 +270,7 @@ mod tests {
         let once = progress.get();
         let again = reader.feed(1, Some(&first), &mut give).unwrap();
         let twice = progress.get();
-        // Bytes count in each revolution, and rows once.
+        // Bytes are counted in each revolution, and rows once.
         assert_eq!((twice.rows_read, twice.bytes_read), (once.rows_read, 2 * once.bytes_read));
         assert_eq!((first.rows, &first.waves), (4, &again.waves));
         assert!(first.waves.len() > 1, "{:?}", first.waves);

@@ -43,7 +43,7 @@ use crate::{
     error::ClusterError,
 };
 
-/// The time between two reports that a host is alive.
+/// The interval at which a host reports that it is alive.
 const ALIVE: Duration = Duration::from_millis(200);
 
 /// Runs one join as a process of this machine: carries out `orders` until they end, or an error has
@@ -96,10 +96,10 @@ pub(crate) fn serve_at(
     let done = host.run();
     log(host.id.get(), &done);
     drop(ended);
-    // It fails only if reports cannot be written, which the next line finds out, too.
+    // It fails only if reports cannot be written, which the next line detects, too.
     ticker.join().ok();
     if let Err(error) = done {
-        // The coordinator may have gone.
+        // The coordinator may be gone.
         reports.write(&report_of(&error)).ok();
     }
     Ok(())
@@ -129,22 +129,22 @@ fn tick(reports: &LineWriter<impl Write>, progress: &Counters, until: &Receiver<
 }
 
 /// Reads orders on their own thread, so that their end is noticed during any step. An order that
-/// comes too early ends them, too. Calls `ended` at the end.
+/// comes too early ends the thread, too. Calls `ended` at the end.
 fn follow(
     orders: impl Read + Send + 'static,
     ended: impl FnOnce() + Send + 'static,
 ) -> Result<Receiver<Order>, ClusterError> {
-    // The next order comes when this host has reported the end of the step before.
+    // The next order comes only after this host has reported the end of the previous step.
     let (sender, receiver) = mpsc::sync_channel(1);
     let read = move || {
         for order in LineReader::new(orders) {
             let Ok(order) = order else { break };
-            // A sign of life carries nothing else.
+            // A sign of life is not an order for the join.
             if !matches!(order, Order::Heard) && sender.try_send(order).is_err() {
                 break;
             }
         }
-        // The receiver must find the host stopped when there are no more orders.
+        // A receiver that finds the channel closed must already see the host as stopped.
         ended();
         drop(sender);
     };
@@ -167,8 +167,8 @@ fn report_of(error: &ClusterError) -> Report {
     Report::Failed { reason, other: other.map(|host| host.0) }
 }
 
-/// Returns the other host that caused an error, if this one can tell: while the ring is put
-/// together, the neighbour that it cannot connect to.
+/// Returns the other host that caused an error, if it is known: while the ring is being connected,
+/// it is the neighbour to which the connection failed.
 fn blamed(error: &RoundaboutError) -> Option<HostId> {
     use RoundaboutError::{Accept, Connect, Handover, Secure, Wire};
     match error {
@@ -220,7 +220,7 @@ mod tests {
             move || stop.stop()
         });
         let orders = orders.unwrap();
-        // No order is taken, and they end nevertheless.
+        // No order is taken, and the thread ends nevertheless.
         assert_eq!(ends.iter().count(), 2);
         assert_eq!(orders.iter().count(), 1);
         assert!(matches!(stop.check(), Err(ClusterError::Cancelled)));

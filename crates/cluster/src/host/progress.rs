@@ -12,7 +12,7 @@ use annulus_roundabout::Progress;
 
 use crate::control::{HostProgress, Phase};
 
-/// Counts the progress of a host, on all threads.
+/// The counters of a host's progress, updated by all threads.
 #[derive(Default)]
 pub(super) struct Counters {
     phase: Mutex<Phase>,
@@ -27,7 +27,7 @@ impl Counters {
         *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
     }
 
-    /// Adds the counters of the ring, which turns from now on.
+    /// Adds the counters of the ring, which starts to turn.
     pub(super) fn follow(&self, ring: Arc<Progress>) {
         // A join has one ring.
         self.ring.set(ring).ok();
@@ -70,8 +70,8 @@ pub(super) fn reset_peak() -> io::Result<()> {
     fs::write("/proc/self/clear_refs", "5")
 }
 
-/// Returns the peak memory of this process since [`reset_peak`], in bytes; 0 where the system does
-/// not report it.
+/// Returns the peak memory of this process since [`reset_peak`], in bytes; 0 if the system does not
+/// report it.
 pub(super) fn peak_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,4 @@
-//! The queue of a node. One join runs; others wait in the order in which they asked.
+//! The queue of a node. One join runs; others wait in the order of their requests.
 
 use std::{
     collections::VecDeque,
@@ -10,7 +10,7 @@ use std::{
 use super::Stop;
 use crate::control::Report;
 
-/// The most joins that wait for a node while another one runs.
+/// The largest number of joins that wait for a node while another one runs.
 pub(crate) const MOST_WAITING: usize = 16;
 
 /// The joins that are connected to a node.
@@ -22,11 +22,11 @@ pub(crate) struct Queue {
 
 #[derive(Default)]
 struct State {
-    /// Whether the node is being stopped, and takes no more joins.
+    /// Whether the node is being stopped, and accepts no more joins.
     closed: bool,
     /// The connections that carry the orders of all joins, by their numbers.
     orders: Vec<(u64, TcpStream)>,
-    /// The joins that wait, in the order in which they asked.
+    /// The joins that wait, in the order of their requests.
     waiting: VecDeque<u64>,
     running: Option<u64>,
     next: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Seat {
     number: u64,
 }
 
-/// The reason why a join does not get its turn.
+/// The reason why a join is not entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Another join runs, or waits, and this one does not want to wait.
@@ -52,7 +52,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a seat for a join whose orders come by `orders`.
+    /// Takes a seat for a join whose orders come over `orders`.
     ///
     /// # Errors
     /// If the node is being stopped, or all seats are taken: returns the report for the
@@ -73,12 +73,14 @@ impl Queue {
 
     /// Makes joins that were stopped leave the queue.
     pub(crate) fn wake(&self) {
-        // A join that looks at its stop now has not begun to wait yet without the lock.
+        // The lock waits for a join that has checked its stop but does not wait yet: it would miss
+        // the signal.
         drop(self.lock());
         self.changed.notify_all();
     }
 
-    /// Takes no more joins, ends the orders of all, and waits up to `timeout` until all have ended.
+    /// Accepts no more joins, ends the orders of all joins, and waits up to `timeout` until all
+    /// have ended.
     pub(crate) fn end_all(&self, timeout: Duration) {
         let mut state = self.lock();
         state.closed = true;
@@ -91,8 +93,8 @@ impl Queue {
 }
 
 impl Seat {
-    /// Waits until this join may run. If others are ahead and `wait` is set, calls `queued` with
-    /// their number first.
+    /// Waits until this join may run. If it has to wait and `wait` is set, calls `queued` first
+    /// with the number of joins ahead of it.
     ///
     /// # Errors
     /// If the join does not want to wait, or was stopped.
@@ -133,7 +135,7 @@ impl Drop for Seat {
         }
         state.waiting.retain(|&number| number != self.number);
         if let Some(place) = state.orders.iter().position(|(number, _)| *number == self.number) {
-            // No more orders are read, so that the thread that reads them ends.
+            // No more orders are read, so the thread that reads them ends.
             state.orders.swap_remove(place).1.shutdown(Shutdown::Both).ok();
         }
         drop(state);

@@ -29,12 +29,12 @@ pub struct Member {
     pub identity: Identity,
     /// The folders that joins may read and write on this host.
     pub access: Access,
-    /// The longest time that this host waits for the next order of a join. Other hosts may need
+    /// The longest time that this host waits for the next order of a join. Other hosts may take
     /// long for their step.
     pub step_timeout: Duration,
 }
 
-/// Connects to the neighbours. `stopper` ends that, and later the host's part in the ring.
+/// Connects to the neighbours. `stopper` ends the attempt, and later the host's part in the ring.
 pub(super) fn enter(task: &Task, member: Option<&Member>, stopper: &Stopper) -> Result<Host, ClusterError> {
     let refuse = |reason: String| ClusterError::Control { reason };
     let ring = &task.ring;
@@ -67,7 +67,7 @@ fn by_folder(
     let address = Address::Unix { listener, successor: path(place.successor()) };
     let host =
         Host::join_ring(Joining::new(place, task.ring.session, address).with_config(config).with_stopper(stopper));
-    // No other host connects.
+    // No other host will connect.
     leave(task, None);
     Ok(host?)
 }
@@ -129,8 +129,8 @@ fn join(
     )
 }
 
-/// Removes this host's socket, and the folder with the last one. A coordinator that is killed does
-/// not remove them.
+/// Removes this host's socket. Also removes the folder if it is empty then, because a coordinator
+/// that is killed does not.
 pub(super) fn leave(task: &Task, member: Option<&Member>) {
     let (Neighbours::Folder(folder), None) = (&task.ring.neighbours, member) else { return };
     // They may be gone already, or the folder may hold the sockets of other hosts.

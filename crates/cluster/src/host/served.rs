@@ -1,4 +1,4 @@
-//! Orders as a node gets them, from a coordinator that may be any program.
+//! Orders to a node from a coordinator that may be any program.
 
 use std::{
     fs,
@@ -29,7 +29,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Joins may read below `in`, and write below `out`.
+    /// Returns a scene in which joins may read below `in`, and write below `out`.
     fn new(step_timeout: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
@@ -55,7 +55,7 @@ impl Scene {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// A join of all rows of two inputs.
+    /// Returns a join of all rows of two inputs.
     fn task(&self, left: &str, right: &str, output: &str) -> Task {
         let input = |name: &str, path: &str| Input {
             name: name.to_owned(),
@@ -137,7 +137,7 @@ impl Write for Sent {
     }
 }
 
-/// A coordinator that orders a task, if it has one, and then reports without end that it is alive.
+/// A coordinator that orders a task, if it has one, and then reports endlessly that it is alive.
 struct Talking {
     line: Vec<u8>,
     task: Option<Vec<u8>>,
@@ -206,7 +206,7 @@ fn what_lies_outside_the_nodes_folders_is_not_written() {
     assert_eq!(fs::read_dir(scene.path("secret")).unwrap().count(), 1);
 }
 
-/// The coordinator's check sees its own files alone.
+/// The coordinator checks only the files that it sees itself.
 #[test]
 fn a_host_does_not_delete_its_own_inputs() {
     let mut scene = Scene::new(LONG);
@@ -234,7 +234,7 @@ fn a_host_does_not_write_into_its_own_inputs() {
     assert!(!Path::new(&scene.path("in/o")).exists());
 }
 
-/// The coordinator is alive and orders no next step.
+/// The coordinator is alive, but does not order the next step.
 #[test]
 fn a_node_is_not_held_forever() {
     let scene = Scene::new(Duration::from_millis(50));

@@ -1,4 +1,4 @@
-//! One join on one host, step by step as the coordinator orders.
+//! Runs one join on one host, step by step as the coordinator orders.
 
 use std::{
     io::Write,
@@ -32,23 +32,23 @@ use crate::{
     plan::{self, Bound},
 };
 
-/// The most memory of files that are being written, and of rows that are prepared together.
+/// The largest memory of files that are being written, and that of rows that are prepared together.
 const MOST_BYTES: u64 = 256 << 20;
-/// Files take at most this fraction of a host's memory limit.
+/// The memory of files that are being written is at most 1/`WRITERS_SHARE` of a host's limit.
 const WRITERS_SHARE: u64 = 8;
-/// The rotating rows prepared together, in fragments: each fragment then meets few partitions, or
-/// values.
+/// The number of fragments whose rotating rows are prepared together. Each fragment then meets few
+/// partitions, or values.
 const WAVE_FRAGMENTS: u64 = 32;
-/// These rows take at most this fraction of a host's memory limit.
+/// The memory of these rows is at most 1/`WAVE_SHARE` of a host's limit.
 const WAVE_SHARE: u64 = 16;
 
-/// Returns the most bytes of all files that are being written.
+/// Returns the most bytes that all files being written may take.
 pub(crate) fn writers_bytes(memory_bytes: Option<u64>) -> u64 {
     (memory_bytes.unwrap_or(u64::MAX) / WRITERS_SHARE).min(MOST_BYTES)
 }
 
-/// Returns the bytes of rotating rows that are read and prepared together. Three times as much is
-/// in memory: rows being read, rows being prepared, and rows that wait to be sent.
+/// Returns the bytes of rotating rows that are read and prepared together. Memory holds three times
+/// as much: rows being read, rows being prepared, and rows waiting to be sent.
 pub(crate) fn wave_bytes(fragment_bytes: u32, memory_bytes: Option<u64>) -> u64 {
     let fragment = u64::from(fragment_bytes);
     (WAVE_FRAGMENTS * fragment).min(MOST_BYTES).min(memory_bytes.unwrap_or(u64::MAX) / WAVE_SHARE).max(fragment)
@@ -92,7 +92,7 @@ impl<W: Write> Session<W> {
         let (host, hosts, dir) = (task.ring.host, task.ring.hosts, task.output.dir.display());
         info!(join = %id, "the join begins: host {host} of {hosts}, output '{dir}'");
         let task = task.checked()?;
-        // A node's peak so far is that of earlier joins.
+        // A node's peak until now is that of earlier joins.
         let counts_memory = self.admission.is_none() || progress::reset_peak().is_ok();
         let joined = self.join(&task);
         // The host may have failed before it joined the ring.
@@ -102,13 +102,13 @@ impl<W: Write> Session<W> {
         self.reports.write(&Report::Sealed(summary))?;
         let Order::Publish = self.order()? else { return Err(out_of_order()) };
         let manifest = sealed.publish()?;
-        // A coordinator that is gone is noticed by the end of its orders.
+        // If the coordinator is gone, its orders have ended, which is noticed below.
         self.reports.write(&Report::Published(Box::new(manifest.clone()))).ok();
         match self.order() {
             Ok(Order::Keep) => self.reports.write(&Report::Kept).map(|()| Ended::Kept),
             Ok(_) => Err(out_of_order()),
-            // The coordinator ended early. The manifest of all, where this host can see it, tells whether the
-            // result is complete.
+            // The coordinator ended early. The manifest of all hosts, if this host can see it,
+            // shows whether the result is complete.
             Err(_) => {
                 Collection::remove_unless_in(&task.output.dir, task.output.member, &manifest)?;
                 Ok(Ended::Unconfirmed)
@@ -124,7 +124,7 @@ impl<W: Write> Session<W> {
     fn enter(&self, wait: bool) -> Result<(), Refusal> {
         let Some(admission) = &self.admission else { return Ok(()) };
         admission.seat.enter(wait, &self.stop, |ahead| {
-            // A coordinator that has gone ends its orders.
+            // If the coordinator is gone, its orders end.
             self.reports.write(&Report::Queued { ahead }).ok();
         })
     }
@@ -147,8 +147,8 @@ impl<W: Write> Session<W> {
         })
     }
 
-    /// Opens both inputs. Refuses paths that the node does not open to joins, and inputs in the
-    /// output folder.
+    /// Opens both inputs. Refuses paths outside the folders that the node opens to joins, and
+    /// inputs in the output folder.
     fn open(&self, task: &Task) -> Result<Sides<HostInput>, ClusterError> {
         let (access, output) = (self.member().map(|member| &member.access), &task.output);
         if let Some(access) = access {
@@ -164,7 +164,7 @@ impl<W: Write> Session<W> {
         Ok(sides)
     }
 
-    /// Runs the steps up to files that are complete and hidden.
+    /// Runs the steps until the files are complete but hidden.
     fn join(&self, task: &Task) -> Result<(HostSummary, SealedDataset), ClusterError> {
         let start = Instant::now();
         let sides = self.open(task)?;
@@ -246,7 +246,7 @@ impl<W: Write> Session<W> {
         self.progress.enter(Phase::Writing);
         summary.rows_out = self.progress.get().rows_out;
         if task.ring.host == 0 && summary.rows_out == 0 {
-            // Readers of a result without rows find its columns.
+            // Readers of a result without rows find its columns in this file.
             files.write_columns(0)?;
         }
         let sealed = files.seal()?;

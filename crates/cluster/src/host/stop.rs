@@ -9,9 +9,10 @@ use crate::error::ClusterError;
 /// Stops a host. Clones stop the same host.
 #[derive(Clone, Default)]
 pub struct Stop {
-    /// Checked by all that reads, joins and writes. The join cancels it, too, when its ring fails.
+    /// Checked by all code that reads, joins and writes. The join cancels it, too, when its ring
+    /// fails.
     pub(super) token: CancelToken,
-    /// The host's part in the ring, from when it connects to its neighbours.
+    /// The host's part in the ring, from the start of the connection to its neighbours.
     pub(super) ring: Stopper,
 }
 
@@ -36,7 +37,7 @@ pub(super) fn cancelled(error: DatasetError) -> ClusterError {
     as_cancelled(error.into())
 }
 
-/// Like [`cancelled`], for an error that was converted before.
+/// Like [`cancelled`], for an error that is converted already.
 pub(super) fn as_cancelled(error: ClusterError) -> ClusterError {
     match error {
         ClusterError::Dataset(DatasetError::Cancelled) => ClusterError::Cancelled,

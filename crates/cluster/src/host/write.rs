@@ -1,5 +1,5 @@
 //! Writes files during the join, on separate threads. Encoding a batch takes longer than joining
-//! it: a thread that did both would delay the threads that share a fragment with it.
+//! it, so a thread that did both would delay the threads that share a fragment with it.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -18,10 +18,10 @@ use arrow::array::RecordBatch;
 
 use crate::error::ClusterError;
 
-/// The batches that may wait for a thread.
+/// The number of batches that may wait for a thread.
 const WAITING: usize = 2;
 
-/// Takes the batches of a join, from any number of threads.
+/// Accepts the batches of a join, from any number of threads.
 pub(super) struct Writers<'a> {
     batches: SyncSender<RecordBatch>,
     failed: &'a Failed,
@@ -62,8 +62,8 @@ pub(super) fn write_while<T>(
     }
 }
 
-/// Takes batches and writes them. After an error or a stop, batches are still taken, so that the
-/// join does not wait, and dropped.
+/// Takes batches and writes them. After an error or a stop it still takes batches, so that the join
+/// does not block, but drops them.
 fn write(
     (files, file): (&WholeDataset, usize),
     batches: &Mutex<Receiver<RecordBatch>>,
@@ -86,7 +86,7 @@ fn write(
 }
 
 impl Writers<'_> {
-    /// Gives a batch to an idle thread. Waits while too many batches wait.
+    /// Passes a batch to an idle thread. Waits while too many batches wait.
     ///
     /// # Errors
     /// If a file has failed. Its own error is returned at the end.

@@ -11,17 +11,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The most callers that a node hears at a time.
+/// The largest number of callers that a node hears at a time.
 pub(super) const CALLERS: usize = 64;
-/// The least time that a caller gets. After that its connection is closed if others wait, the
-/// oldest first.
+/// The time that every caller gets. After that its connection may be closed, the oldest one first,
+/// if others wait.
 const GRACE: Duration = Duration::from_millis(200);
 
 /// The callers of a node, the oldest first.
 #[derive(Default)]
 pub(super) struct Callers {
     hearing: Mutex<VecDeque<Arc<Caller>>>,
-    /// Signals that a caller has been heard, or has gone.
+    /// Signals that a caller has been heard or is gone.
     fewer: Condvar,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Hearing<'a> {
 }
 
 impl Callers {
-    /// Adds a caller as soon as there is room. The oldest caller makes room when its time is over.
+    /// Adds a caller as soon as there is room. The oldest caller makes room after its grace period.
     ///
     /// # Errors
     /// If the socket cannot be cloned.
@@ -60,7 +60,8 @@ impl Callers {
 }
 
 impl Caller {
-    /// Closes the connection if the caller has had its time. Returns the time until the next look.
+    /// Closes the connection if the caller's grace period has passed. Returns the time until the
+    /// next check.
     fn make_room(&self) -> Duration {
         let left = GRACE.saturating_sub(self.since.elapsed());
         if !left.is_zero() {
@@ -74,7 +75,7 @@ impl Caller {
 }
 
 impl Hearing<'_> {
-    /// Ends the hearing: from here on its connection stays open. Returns whether it was closed
+    /// Ends the hearing; the connection is not closed any more. Returns whether it was closed
     /// before.
     pub(super) fn end(self) -> bool {
         let caller = Arc::clone(&self.caller);
@@ -96,7 +97,8 @@ mod tests {
 
     use super::*;
 
-    /// A silent caller makes room for the next, the oldest first, and none before its time.
+    /// Silent callers make room for others, the oldest one first, and only after their grace
+    /// period.
     #[test]
     fn the_oldest_makes_room() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -111,7 +113,7 @@ mod tests {
             let mut stream = &all[0].1;
             stream.set_read_timeout(Some(50 * GRACE)).unwrap();
             scope.spawn(move || {
-                // Until its connection is closed.
+                // Blocks until its connection is closed.
                 assert_eq!(stream.read(&mut [0]).unwrap(), 0);
                 assert!(oldest.end());
             });

@@ -50,14 +50,14 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Node {
     member: Member,
     listener: TcpListener,
-    /// A coordinator that is silent for this time has gone.
+    /// The time of silence after which a coordinator counts as gone.
     timeout: Duration,
     queue: Arc<Queue>,
     at_idle: Option<fn()>,
 }
 
 impl Node {
-    /// Listens at the control address that the ring's file has for this host.
+    /// Listens at this host's control address in the ring file.
     ///
     /// # Errors
     /// If the file lacks this host, the key of the ring's authority is beside the host's
@@ -73,13 +73,13 @@ impl Node {
             return Err(ClusterError::AuthorityKey { path: authority_key });
         }
         let listener = listen(&host.control, "orders")?;
-        // Another program may use the address for rows.
+        // Fails early if another program uses the address for rows.
         listen(&host.data, "rows")?;
         Ok(Self { member, listener, timeout, queue: Arc::default(), at_idle: None })
     }
 
-    /// Sets a function that is called after each join, on the thread that ran it. An allocator can
-    /// return freed memory to the system there.
+    /// Sets a function that is called after each join, on the thread that ran it. For example, it
+    /// can make an allocator return freed memory to the system.
     #[must_use]
     pub fn with_at_idle(self, at_idle: fn()) -> Self {
         Self { at_idle: Some(at_idle), ..self }
@@ -115,7 +115,7 @@ impl Node {
         })
     }
 
-    /// Ends the join that runs and those that wait, and removes this host's files of them. Waits at
+    /// Ends the running join and those that wait, and removes this host's files of them. Waits at
     /// most for the node's timeout.
     pub fn stop(&self) {
         self.queue.end_all(self.timeout);
@@ -156,7 +156,7 @@ impl Node {
         Ok((peer, greeting, secured))
     }
 
-    /// Starts a join on its own thread, where it may have to wait for others.
+    /// Starts a join on its own thread, on which it may wait for others.
     fn start(&self, orders: Secure, reports: Secure) {
         let seat = match orders.stream().try_clone() {
             Ok(socket) => self.queue.seat(socket),
@@ -181,7 +181,7 @@ impl Node {
         let work = move || {
             let limits = orders.stream().set_read_timeout(Some(timeout));
             let limits = limits.and_then(|()| reports.stream.stream().set_write_timeout(Some(timeout)));
-            // The outcome of the join is logged there.
+            // That thread logs the outcome of the join.
             if let Err(error) = limits
                 .map_err(ClusterError::Io)
                 .and_then(|()| host::serve_at(orders, reports, Some(admission), Stop::default()))
@@ -198,7 +198,7 @@ impl Node {
     }
 }
 
-/// Tells a coordinator that this host does not understand its messages.
+/// Reports to a coordinator that this host does not support its version of the messages.
 fn refuse_version(greeting: &Greeting, stream: Secure) {
     if greeting.channel == Channel::Reports {
         let reason = format!(
@@ -210,7 +210,7 @@ fn refuse_version(greeting: &Greeting, stream: Secure) {
     }
 }
 
-/// A connection of a coordinator whose other one has not come yet.
+/// A connection of a coordinator whose other connection has not arrived yet.
 struct Heard {
     peer: HostName,
     greeting: Greeting,
@@ -218,7 +218,8 @@ struct Heard {
     since: Instant,
 }
 
-/// Returns this connection and the other one of the join. If that has not come yet, this one waits.
+/// Returns this connection and the other one of its join. If the other one has not arrived yet,
+/// this one waits.
 fn meet(heard: Heard, waiting: &Mutex<VecDeque<Heard>>) -> Option<(Secure, Secure)> {
     let other = Greeting { channel: heard.greeting.channel.other(), ..heard.greeting };
     let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -226,14 +227,14 @@ fn meet(heard: Heard, waiting: &Mutex<VecDeque<Heard>>) -> Option<(Secure, Secur
     if let Some(place) = waiting.iter().position(|one| one.greeting == other && one.peer == heard.peer) {
         return waiting.remove(place).map(|other| (heard.stream, other.stream));
     }
-    // The one that has waited longest makes room.
+    // The connection that has waited longest makes room.
     waiting.truncate(CALLERS - 1);
     waiting.push_front(heard);
     None
 }
 
-/// Writes the reports of a join. A coordinator that sees their end finds the seat free: fields are
-/// dropped in order.
+/// Writes the reports of a join. A coordinator that sees the reports end finds the seat free,
+/// because fields are dropped in order.
 struct Reports {
     _seat: Arc<Seat>,
     stream: Secure,

@@ -18,13 +18,13 @@ pub(super) struct BandParts {
     pub(super) keys: Sides<Expr>,
     pub(super) low: Bound<Offset>,
     pub(super) high: Bound<Offset>,
-    /// For floats, the side to which offsets are added. It matters because sums are rounded.
+    /// For floats, the side to which offsets are added. The side matters because sums are rounded.
     pub(super) offset_side: Option<Side>,
-    /// The conditions that demand it.
+    /// The predicates that the band replaces.
     pub(super) whole: Vec<Expr>,
 }
 
-/// An expression over one side, and a constant that is added to it.
+/// The sum of an expression over one side and a constant.
 struct Term {
     expr: Expr,
     side: Side,
@@ -87,7 +87,7 @@ pub(super) fn best(found: Vec<(BandParts, Expr)>) -> (Option<BandParts>, Vec<Exp
 }
 
 impl BandParts {
-    /// Adds the other band's bound, if this one has none there and both round the same side.
+    /// Adds the other band's bound, if this band lacks it and both round the same side.
     fn merge(&mut self, other: Self) -> bool {
         let sides = match (self.offset_side, other.offset_side) {
             (Some(a), Some(b)) if a != b => return false,
@@ -103,8 +103,8 @@ impl BandParts {
         true
     }
 
-    /// Returns the band with `build` as the stationary side, over key columns at these places, or
-    /// `None` if it would be rounded differently.
+    /// Returns the band with `build` as the stationary side, over key columns at these places.
+    /// Returns `None` if it would round differently.
     pub(super) fn band(&self, build: Side, keys: KeyPair) -> Option<Band> {
         // The band is `probe + offset`.
         if self.offset_side == Some(build) {
@@ -157,7 +157,8 @@ fn negated_offset(offset: Offset) -> Option<Offset> {
     }
 }
 
-/// Returns `right - left` of two constants, and for floats the side to which it is added.
+/// Returns `right - left` of two constants, and for floats the side to which the difference is
+/// added.
 fn difference(right: Offset, left: Offset) -> Option<(Offset, Option<Side>)> {
     match (right, left) {
         (Offset::Int(right), Offset::Int(left)) => Some((Offset::Int(right.checked_sub(left)?), None)),
@@ -167,7 +168,7 @@ fn difference(right: Offset, left: Offset) -> Option<(Offset, Option<Side>)> {
     }
 }
 
-/// Converts a constant that is added to `inner` to units of its type.
+/// Converts a constant that is added to `inner` to the units of its type.
 fn constant(sql: &Sql, inner: &Expr, value: &ScalarValue) -> Option<Offset> {
     use DataType::{Date32, Timestamp};
     let data_type = sql.type_of(inner).ok()?;

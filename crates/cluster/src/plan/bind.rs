@@ -1,4 +1,4 @@
-//! From a condition and a choice to what a host runs.
+//! Plans what a host runs, from a condition and a choice.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -34,7 +34,7 @@ pub struct Bound {
     pub output: OutputSpec,
     /// The expressions that are evaluated over the output, if the query lists any.
     pub projection: Option<Projection>,
-    /// Equal keys and band, at their places in what is read.
+    /// Equal keys and band, by their places in the columns that are read.
     keys: KeyPlaces,
     /// The plan as text.
     pub shown: Shown,
@@ -47,7 +47,7 @@ pub struct Shown {
     pub keys: Vec<String>,
     /// Conditions that are evaluated for each pair that it finds.
     pub filter: Vec<String>,
-    /// Conditions that drop rows of the left and the right side when they are read.
+    /// Conditions that drop rows of the left and the right side while they are read.
     pub dropped: Sides<Vec<String>>,
     /// The expressions of the query's list, if it has one.
     pub select: Option<Vec<String>>,
@@ -64,7 +64,7 @@ impl Bound {
     /// Returns the columns of the result.
     ///
     /// # Errors
-    /// If a column is not there.
+    /// If a column does not exist.
     pub fn schema(&self) -> Result<SchemaRef, ClusterError> {
         match &self.projection {
             Some(projection) => Ok(Arc::clone(projection.schema())),
@@ -118,7 +118,7 @@ struct Binder<'a> {
     equal: Vec<&'a Sides<Expr>>,
     nulls_equal: bool,
     band: Option<&'a super::band::BandParts>,
-    /// Conditions that drop rows of a side when they are read.
+    /// Conditions that drop rows of a side while they are read.
     dropped: Sides<Vec<Expr>>,
     /// Conditions that are evaluated for each pair.
     filter: Vec<Expr>,
@@ -148,7 +148,8 @@ impl<'a> Binder<'a> {
             keys: Vec::new(),
         };
         binder.place_keys(condition);
-        // Rows that come out without a partner must not be dropped, whatever conditions they fail.
+        // Rows that are output without a partner must not be dropped, whatever conditions they
+        // fail.
         let emits = query.join.0.emits(Side::Left);
         for (side, alone) in Side::BOTH.into_iter().zip([emits.build, emits.probe]) {
             let conditions = condition.alone[side].iter().cloned();
@@ -192,7 +193,7 @@ impl<'a> Binder<'a> {
         let mut equal: Vec<KeyPair> = places.collect();
         let band = self.band.and_then(|band| band.band(self.build, equal.pop()?));
         let filter = self.predicate(Sides { left: &left, right: &right })?;
-        // They are read first.
+        // The columns to output are read first.
         let out = |side: Side| (0..self.out(side).len()).collect();
         let schemas = Sides { left: Arc::clone(&left.schema), right: Arc::clone(&right.schema) };
         let output = OutputSpec::new(self.query.join.0, self.build, schemas)
@@ -216,7 +217,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Returns the columns of a side that the join outputs, in ascending order: those that the
-    /// query's list uses, or all.
+    /// query's list uses, or all of them.
     fn out(&self, side: Side) -> Vec<usize> {
         let all = self.sql.sides[side].1.fields().len();
         match self.selection {
@@ -226,7 +227,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Plans the scan of a side. Returns the places of its keys, too.
+    /// Plans the scan of a side. Also returns the places of its keys.
     fn scan<'e>(
         &'e self,
         side: Side,
@@ -238,8 +239,8 @@ impl<'a> Binder<'a> {
             columns.filter(|column| column.0 == side).map(|column| column.1).collect()
         };
         let is_column = |expr: &&Expr| matches!(expr, Expr::Column(_));
-        // First the columns that come out, then other keys and columns of the filter, and last those
-        // that only decide which rows are kept.
+        // First the columns to output, then other keys and columns of the filter. Last come the
+        // columns that only decide which rows are kept.
         let out = self.out(side);
         let mut kept = out.clone();
         let plain = columns_of(&mut keys.clone().filter(is_column));
@@ -271,7 +272,7 @@ impl<'a> Binder<'a> {
         Ok((Scan { columns, kept: kept.len(), filter, computed, schema }, places))
     }
 
-    /// Returns the fields of these columns as they come out.
+    /// Returns the fields of these columns with their names in the output.
     fn renamed(&self, side: Side, columns: &[usize]) -> Vec<Field> {
         let Sides { left, right } = self.sql.sides.as_ref().map(|(_, schema)| schema);
         let join = self.query.join.0;
@@ -297,8 +298,8 @@ impl<'a> Binder<'a> {
     }
 }
 
-/// Returns the names of the columns of the right side beside others: a name that another column has
-/// gets the suffix, repeated until no column has the name.
+/// Returns the names of the right side's columns beside others. A name that another column has gets
+/// the suffix, repeated until it is unique.
 pub(super) fn names_beside(others: &[String], right: &[String], suffix: &str) -> Vec<String> {
     let mut taken: HashSet<String> = others.iter().chain(right).cloned().collect();
     let others: HashSet<&String> = others.iter().collect();

@@ -20,9 +20,9 @@ pub struct Condition {
     pub(super) equal: Vec<Equal>,
     /// Whether null keys are equal.
     pub(super) nulls_equal: bool,
-    /// A bound on the difference of two expressions.
+    /// The band: bounds on the difference of two expressions.
     pub(super) band: Option<BandParts>,
-    /// Predicates over the left side alone, and over the right side alone.
+    /// Predicates over only the left side, and over only the right side.
     pub(super) alone: Sides<Vec<Expr>>,
     /// The other predicates.
     pub(super) rest: Vec<Expr>,
@@ -32,14 +32,14 @@ pub struct Condition {
 pub(super) struct Equal {
     /// The keys of the left and the right side.
     pub(super) keys: Sides<Expr>,
-    /// The predicate that demands it.
+    /// The predicate that the equality comes from.
     pub(super) whole: Expr,
 }
 
 impl Condition {
     /// Splits the condition of a query. Keys of different types are cast to one type, as in
     /// DataFusion. `now_ns` is the time that functions like `now()` return, in nanoseconds since
-    /// 1970. All hosts need the same.
+    /// 1970; all hosts must use the same time.
     ///
     /// # Errors
     /// If a column does not exist, keys cannot be compared, or the predicate is invalid.

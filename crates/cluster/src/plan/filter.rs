@@ -14,7 +14,7 @@ use crate::error::ClusterError;
 pub(super) struct Predicate {
     pub(super) columns: Vec<FilterColumn>,
     pub(super) expr: Arc<dyn PhysicalExpr>,
-    /// As SQL, for errors.
+    /// The predicate as SQL, for errors.
     pub(super) text: String,
 }
 

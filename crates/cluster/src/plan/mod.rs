@@ -1,5 +1,5 @@
-//! Plans a query: from what a user asks for to what each host runs. DataFusion parses and evaluates
-//! the expressions; all else is pure.
+//! Plans a query: decides what each host runs. DataFusion parses and evaluates the expressions;
+//! everything else is pure.
 //!
 //! ```text
 //! on, condition -> condition.rs: equal keys, a band (band.rs), predicates of one side, the rest
@@ -8,8 +8,8 @@
 //!               -> bind.rs: the columns that are read of each side (scan.rs), a cyclo-join,
 //!                  a filter for the rest (filter.rs)
 //! ```
-//! The coordinator and all hosts plan the same query over the same columns, so their plans are the
-//! same.
+//! The coordinator and all hosts plan the same query over the same columns, so they make the same
+//! plan.
 
 mod band;
 mod bind;

@@ -17,11 +17,11 @@ use crate::error::ClusterError;
 pub struct Scan {
     /// The columns of the dataset, in the order in which they are read.
     pub columns: Vec<usize>,
-    /// The number of columns that remain; the others are for the filter.
+    /// The number of columns that are kept; the others are only for the filter.
     pub(super) kept: usize,
-    /// The condition on rows that may come out, or find a partner.
+    /// The condition that rows must satisfy to be output or to find a partner.
     pub(super) filter: Option<Compiled>,
-    /// Keys that are not columns; they follow the columns that remain.
+    /// Keys that are not columns; they follow the columns that are kept.
     pub(super) computed: Vec<Compiled>,
     /// The schema of the scan's batches.
     pub(super) schema: SchemaRef,
@@ -31,8 +31,8 @@ pub struct Scan {
 pub(super) type Compiled = (Arc<dyn PhysicalExpr>, String);
 
 impl Scan {
-    /// Returns the schema of `fields` and the computed keys after them. `read` is the schema of
-    /// what was read.
+    /// Returns the schema of `fields` and the computed keys after them. `read` is the schema of the
+    /// columns that were read.
     pub(super) fn schema_of(
         fields: impl Iterator<Item = Field>,
         computed: &[Compiled],
@@ -48,7 +48,7 @@ impl Scan {
         &self.schema
     }
 
-    /// Converts a batch, as it was read, to the rows and columns that the join gets.
+    /// Converts a batch, as it was read, to the join's rows and columns.
     ///
     /// # Errors
     /// If an expression fails, as a cast may.

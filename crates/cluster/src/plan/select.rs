@@ -37,9 +37,10 @@ pub(super) struct Selection {
 struct Item {
     expr: Expr,
     name: String,
-    /// As it was typed, for errors.
+    /// The text as typed, for errors.
     text: String,
-    /// The side of a column without an alias: on the right, it makes way for others of its name.
+    /// The side, if the expression is a column without an alias. One of the right side gets the
+    /// suffix if its name is taken.
     column_of: Option<Side>,
 }
 
@@ -67,7 +68,7 @@ impl Selection {
         Ok(Some(selection))
     }
 
-    /// The columns of `side` that the expressions use, in ascending order.
+    /// Returns the columns of `side` that the expressions use, in ascending order.
     pub(super) fn columns(&self, side: Side) -> Vec<usize> {
         let used = self.items.iter().flat_map(|item| self.sql.columns(&item.expr));
         let mut columns: Vec<usize> = used.filter(|column| column.0 == side).map(|column| column.1).collect();
@@ -76,7 +77,7 @@ impl Selection {
         columns
     }
 
-    /// The list as SQL, one text for each expression.
+    /// Returns the list as SQL, one text for each expression.
     pub(super) fn shown(&self) -> Vec<String> {
         let shown = |item: &Item| {
             let text = self.sql.text(&item.expr);
@@ -87,7 +88,7 @@ impl Selection {
         self.items.iter().map(shown).collect()
     }
 
-    /// Compiles the list for batches of `output`, whose columns are `columns` of both sides.
+    /// Compiles the list for batches of `output`. `columns` are the output columns of each side.
     pub(super) fn bind(&self, output: &OutputSpec, columns: Sides<Vec<usize>>) -> Result<Projection, ClusterError> {
         let joined = Output::try_new(output.clone())?.schema().clone();
         let of = |side: Side| columns[side].iter().map(move |&column| (side, column));
@@ -164,8 +165,8 @@ impl Selection {
         }));
     }
 
-    /// Gives columns of the right side the suffix where another column has their name. All other
-    /// names stay.
+    /// Adds the suffix to columns of the right side if another column has the same name. All other
+    /// names are unchanged.
     fn name(&mut self, suffix: &str) -> Result<(), ClusterError> {
         let is_right = |item: &&mut Item| item.column_of == Some(Side::Right);
         let (right, others): (Vec<_>, Vec<_>) = self.items.iter_mut().partition(is_right);
@@ -187,7 +188,7 @@ impl Selection {
 }
 
 impl Projection {
-    /// Returns the columns that come out.
+    /// Returns the output columns.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -224,7 +225,7 @@ fn is_plain(options: &WildcardAdditionalOptions) -> bool {
     *options == WildcardAdditionalOptions::default()
 }
 
-/// Whether an expression can be evaluated row by row.
+/// Returns whether an expression can be evaluated row by row.
 fn is_of_one_row(expr: &Expr) -> bool {
     use datafusion::common::tree_node::TreeNode;
     let needs_others = |expr: &Expr| {

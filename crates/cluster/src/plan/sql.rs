@@ -28,14 +28,14 @@ pub(super) struct Sql {
 }
 
 impl Sql {
-    /// `now_ns` is what `now()` is, in nanoseconds since 1970.
+    /// `now_ns` is the value of `now()`, in nanoseconds since 1970.
     pub(super) fn new(
         left: (&str, &SchemaRef),
         right: (&str, &SchemaRef),
         now_ns: i64,
     ) -> Result<Self, DataFusionError> {
         let mut config = SessionConfig::new();
-        // Columns of files are called what they are called there.
+        // Column names keep their upper and lower case, as in the files.
         config.options_mut().sql_parser.enable_ident_normalization = false;
         let now = ExecutionProps::new().with_query_execution_start_time(DateTime::from_timestamp_nanos(now_ns));
         let state = SessionStateBuilder::new().with_config(config).with_default_features();
@@ -44,7 +44,7 @@ impl Sql {
         Self::of(Arc::new(state), sides)
     }
 
-    /// Returns the same for the rows that a join outputs: columns of a side that may be missing are
+    /// Returns the same for the rows that a join outputs. Columns of a side that may be missing are
     /// nullable, and a side that the join does not output has no columns.
     pub(super) fn of_joined(&self, join: JoinType) -> Result<Self, DataFusionError> {
         let joined = |side: Side| {
@@ -97,7 +97,7 @@ impl Sql {
         Expr::Column(Column::new(Some(qualifier.clone()), name))
     }
 
-    /// Returns the same expression with types that fit, and with constants folded.
+    /// Returns the same expression with types coerced and constants folded.
     pub(super) fn prepare(&self, expr: Expr) -> Result<Expr, DataFusionError> {
         let context = SimplifyContext::builder()
             .with_schema(Arc::clone(&self.joined))
@@ -106,13 +106,12 @@ impl Sql {
             .build();
         let simplifier = ExprSimplifier::new(context);
         let coerced = simplifier.coerce(self.as_doubles(expr)?, &self.joined)?;
-        // Simplifying may have made other types meet.
+        // Simplifying may have changed types, so coerce again.
         simplifier.coerce(simplifier.simplify(coerced)?, &self.joined)
     }
 
-    /// Returns the expression with decimals as doubles where they are compared with floats.
-    /// DataFusion would compare decimals, which have no infinity, and fail on a row that has
-    /// one.
+    /// Returns the expression with decimals cast to doubles if they are compared with floats.
+    /// DataFusion would compare decimals, which have no infinity, and fail on a row with one.
     fn as_doubles(&self, expr: Expr) -> Result<Expr, DataFusionError> {
         let compared = |expr: Expr| {
             Ok(match expr {
@@ -135,7 +134,7 @@ impl Sql {
         Ok(expr.transform_up(compared)?.data)
     }
 
-    /// Casts all of these to doubles if they are floats and decimals, at least one of each.
+    /// Casts all expressions to doubles if they are floats and decimals, at least one of each.
     fn all_doubles<E: AsMut<[Expr]>>(&self, mut exprs: E) -> Result<E, DataFusionError> {
         let types = exprs.as_mut().iter().map(|expr| self.type_of(expr)).collect::<Result<Vec<_>, _>>()?;
         let is_number = |data_type: &DataType| data_type.is_floating() || data_type.is_decimal();
@@ -149,7 +148,7 @@ impl Sql {
         Ok(exprs)
     }
 
-    /// Compiles an expression for rows with these columns, each given by its side and its number
+    /// Compiles an expression for rows with these columns, each given by its side and its index
     /// there.
     pub(super) fn physical(
         &self,
@@ -158,7 +157,7 @@ impl Sql {
     ) -> Result<Arc<dyn PhysicalExpr>, DataFusionError> {
         let field = |&(side, column): &(Side, usize)| {
             let (name, schema) = &self.sides[side];
-            // A condition is evaluated before rows without a partner come out.
+            // A condition is evaluated before rows without a partner are output.
             (Some(name.clone()), Arc::new(Field::clone(schema.field(column))))
         };
         let schema = DFSchema::new_with_metadata(columns.iter().map(field).collect(), Default::default())?;
@@ -193,7 +192,7 @@ impl Sql {
     }
 }
 
-/// Returns what DataFusion says of an expression, in plain words.
+/// Returns the message of a DataFusion error, in plain words.
 pub(super) fn reason(error: &DataFusionError) -> String {
     match error.find_root() {
         DataFusionError::SchemaError(error, _) => match error.as_ref() {

@@ -1,4 +1,4 @@
-//! What DataFusion says of a pair, against what the joins do.
+//! Compares DataFusion's evaluation of predicates with the pairs that the joins find.
 
 use std::{ops::Bound, sync::Arc};
 
@@ -16,7 +16,7 @@ use arrow::{
 
 use super::sql::Sql;
 
-/// Pairs of rows, by the numbers in the first column of either side.
+/// Pairs of rows, by the numbers in the first column of each side.
 type Pairs = Vec<(i32, i32)>;
 
 #[derive(Default)]
@@ -41,13 +41,14 @@ fn sorted(mut pairs: Pairs) -> Pairs {
     pairs
 }
 
-/// The rows' numbers, and their keys.
+/// Returns a side with the rows' numbers and their keys.
 fn side(keys: ArrayRef) -> RecordBatch {
     let rows: ArrayRef = Arc::new(Int32Array::from_iter_values(0..keys.len() as i32));
     RecordBatch::try_from_iter_with_nullable([("row", rows, false), ("k", keys, true)]).unwrap()
 }
 
-/// All pairs of rows for which DataFusion says that `text` holds, as nested loops ask it.
+/// Returns all pairs of rows that satisfy `text` according to DataFusion, evaluated by nested
+/// loops.
 fn by_predicate(text: &str, left: &RecordBatch, right: &RecordBatch) -> Pairs {
     let sql = Sql::new(("a", left.schema_ref()), ("b", right.schema_ref()), 0).unwrap();
     let expr = sql.prepare(sql.parse(text).unwrap()).unwrap();
@@ -95,7 +96,7 @@ fn by_merge(condition: &MergeCondition, left: &RecordBatch, right: &RecordBatch)
     sorted(pairs)
 }
 
-/// Both zeros, and NaNs of both signs and with other bits.
+/// Returns both zeros, and NaNs of both signs and with other bits.
 fn special() -> Vec<Option<f64>> {
     let other = f64::from_bits(f64::NAN.to_bits() | 1 << 40);
     let values =

@@ -1,4 +1,4 @@
-//! The consumer's side: its rows of each batch of the ring, collected into output batches.
+//! The consumer's side: collects its rows of each batch in the ring into output batches.
 
 use std::{
     collections::VecDeque,
@@ -23,7 +23,7 @@ pub(crate) struct PublishConsumer {
     builder: BatchBuilder,
     /// Complete batches. One publish may complete several.
     whole: VecDeque<Delivery>,
-    /// Whether rows were taken off the ring for this consumer; they come first.
+    /// Whether rows of this consumer were taken off the ring; they come first.
     relieved: bool,
     done: bool,
     stats: ExchangeStats,
@@ -68,7 +68,8 @@ impl PublishConsumer {
                 Poll::Ready(Ok(Next::Relieved)) => self.relieved = true,
                 Poll::Ready(Ok(Next::Finished)) => return Poll::Ready(self.collected().transpose()),
                 Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
-                // Nothing comes for now, so the rows collected until now may be all for a long time.
+                // No producer has anything ready. The rows collected until now may be the last ones
+                // for a long time.
                 Poll::Pending if self.shared.activity.all_idle() && self.builder.num_rows() > 0 => {
                     return Poll::Ready(self.collected().transpose());
                 }
@@ -95,8 +96,8 @@ impl PublishConsumer {
         failed.map_or(next, |error| Poll::Ready(Err(error)))
     }
 
-    /// Moves a batch to `whole`: first the rows collected before, then those that were taken off
-    /// the ring for this consumer. Returns false if there is none left.
+    /// Moves a batch to `whole`: first the rows that were collected, then those that were taken off
+    /// the ring for this consumer. Returns false if no rows are left.
     fn take_relieved(&mut self) -> Result<bool, ExchangeError> {
         if let Some(batch) = self.collected()? {
             self.whole.push_back(batch);

@@ -19,15 +19,15 @@ use crate::{
 pub(super) struct IndexedBatch {
     source: SourceBatch,
     index: RowIndex,
-    /// Whether the rows lie grouped by consumer.
+    /// Whether the rows are grouped by consumer.
     clustered: bool,
     reserved: usize,
     overflow: Arc<dyn Overflow>,
 }
 
 impl IndexedBatch {
-    /// Groups the rows of a batch by `hash % N`. Its memory is accounted for if the budget allows;
-    /// the ring bounds it in any case.
+    /// Groups the rows of a batch by `hash % N`. Its memory is accounted for if the budget allows.
+    /// In any case the ring bounds it.
     pub(super) fn try_new(
         batch: &RecordBatch,
         hashes: &[u64],
@@ -41,8 +41,8 @@ impl IndexedBatch {
             let mut builder = BatchBuilder::new(Arc::clone(&shared.schema), batch.num_rows(), Arc::clone(&shared.pool));
             let appended = builder.append(&source, index.rows())?;
             stats.bytes_copied += appended.bytes as u64;
-            // The builder takes fewer rows where offsets or keys would overflow. The batch then stays as it
-            // came.
+            // The builder takes fewer rows if offsets or keys would overflow. Then the batch is
+            // published as it is.
             if appended.rows == batch.num_rows()
                 && let Some(grouped) = builder.finish()?
             {

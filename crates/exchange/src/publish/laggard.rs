@@ -1,5 +1,5 @@
-//! The rows that were taken off the ring on behalf of a slow consumer, so that the others can go
-//! on.
+//! The rows that were taken off the ring on behalf of a slow consumer, so that the others can
+//! continue.
 
 use std::{
     collections::VecDeque,
@@ -29,16 +29,17 @@ impl Laggard {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies the rows of `consumer` out of batches of the ring: to accounted memory, else to disk.
+    /// Copies the rows of `consumer` out of batches of the ring, to accounted memory or else to
+    /// disk.
     pub(super) fn push(
         consumer: usize,
         batches: &mut HandOver<'_, IndexedBatch>,
         shared: &Shared,
         stats: &mut ExchangeStats,
     ) -> Result<(), ExchangeError> {
-        // Not under the lock: taking values off the ring wakes other handles, whose code may come here.
-        // Only one producer at a time is in a hand-over of this consumer, and the consumer sees
-        // nothing of it before it ends.
+        // Not under the lock: taking values off the ring wakes other handles, whose code may call
+        // this. Only one producer at a time hands over rows of this consumer, and the consumer sees
+        // none of them before the hand-over ends.
         let fresh = || BatchBuilder::new(Arc::clone(&shared.schema), shared.batch_rows, Arc::clone(&shared.pool));
         let builder = {
             let mut queue = shared.laggards[consumer].lock();
@@ -49,8 +50,8 @@ impl Laggard {
         let mut builder = builder.unwrap_or_else(fresh);
         let mut kept = Kept { shared, items: VecDeque::new() };
         let mut whole = Vec::new();
-        // If this fails, none of it is delivered: the exchange stops before the consumer sees anything that
-        // follows.
+        // If this fails, none of the rows are delivered: the exchange stops before the consumer
+        // sees any later row.
         batches.try_for_each(|batch| {
             stats.bytes_copied += batch.copy_rows(consumer, &mut builder, |batch| {
                 whole.push(batch);
@@ -86,7 +87,7 @@ impl Laggard {
         Ok(rest.map(Delivery::Batch))
     }
 
-    /// Frees the rows of a consumer that is gone, and accepts no more.
+    /// Frees the rows of a consumer that is gone, and accepts no more rows.
     pub(super) fn close(&self, shared: &Shared) {
         let mut queue = self.lock();
         queue.gone = true;
@@ -97,7 +98,7 @@ impl Laggard {
     }
 }
 
-/// Rows that are not in the queue yet. If they never get there, their accounting is undone.
+/// Rows that are not in the queue yet. If they are never added, their accounting is undone.
 struct Kept<'a> {
     shared: &'a Shared,
     items: VecDeque<(Delivery, usize)>,

@@ -1,4 +1,5 @@
-//! The producer's side: index, perhaps cluster, publish.
+//! The producer's side: indexes each batch, clusters it if the path asks for that, and publishes
+//! it.
 
 use std::{
     sync::Arc,

@@ -58,20 +58,20 @@ fn fixed(width: usize) -> Option<ColumnLayout> {
 pub(crate) struct ChunkShape {
     pub(crate) schema: SchemaRef,
     pub(crate) layouts: Vec<ColumnLayout>,
-    /// Rows of a chunk.
+    /// The number of rows of a chunk.
     pub(crate) capacity: usize,
     /// Whether the open chunks together are larger than the cache, so that they are written past
     /// it.
     pub(crate) past_cache: bool,
     pool: Arc<BufferPool>,
-    /// The bytes that the heap of the next chunk gets, by column: a quarter more than earlier
+    /// The bytes that the heap of the next chunk gets, for each column: a quarter more than earlier
     /// chunks needed.
     heap_hint: Vec<AtomicUsize>,
 }
 
 /// The bytes of a last-level cache that open chunks may take.
 const CACHE_BYTES: usize = 4 << 20;
-/// The fewest rows of a chunk, unless the configuration asks for shorter batches.
+/// The smallest number of rows of a chunk, unless the configuration asks for shorter batches.
 const MIN_ROWS: usize = 128;
 /// The smallest heap of a column of views that has long strings.
 const MIN_HEAP: usize = 4 << 10;
@@ -88,7 +88,8 @@ impl ChunkShape {
         let layouts: Vec<_> = schema.fields().iter().map(layout).collect();
         let row_bytes: usize = layouts.iter().map(|layout| layout.width()).sum();
         let affordable = config.open_bytes / (row_bytes.max(1) * config.consumers);
-        // A power of two, or the configured number of rows: allocators and readers are used to such sizes.
+        // A power of two, or the configured number of rows: allocators and readers handle such
+        // sizes well.
         let affordable = 1 << affordable.max(MIN_ROWS).ilog2();
         let capacity = config.batch_rows.min(affordable);
         let values = layouts.iter().map(|layout| layout.width() * capacity);
@@ -158,15 +159,15 @@ pub(crate) struct Chunk {
 #[derive(Debug)]
 struct Column {
     values: PooledBuffer,
-    /// One byte a row: 1 for null. All are 0 at first.
+    /// One byte a row: 1 for null. Initially all bytes are 0.
     nulls: Option<PooledBuffer>,
     has_nulls: AtomicBool,
     heap: Option<Heap>,
 }
 
-/// The long strings of a column. Producers claim ranges of one block. Where it is missing or too
-/// small there are further blocks, each twice as large as the one before, because the number of
-/// rows to come is unknown.
+/// The long strings of a column. Producers claim ranges of one block. If it is missing or too
+/// small, there are further blocks, each twice as large as the previous one, because the number of
+/// future rows is unknown.
 #[derive(Debug)]
 struct Heap {
     block: Option<PooledBuffer>,
@@ -174,7 +175,7 @@ struct Heap {
     extra: Mutex<Vec<Extra>>,
 }
 
-/// A further block, and the bytes of it that are claimed.
+/// A further block, and the number of its bytes that are claimed.
 #[derive(Debug)]
 struct Extra {
     block: PooledBuffer,
@@ -185,7 +186,7 @@ struct Extra {
 pub(crate) struct HeapRange {
     /// The first byte to write.
     pub(crate) ptr: *mut u8,
-    /// The number of the array's data buffer that the range will be in.
+    /// The index of the array's data buffer that the range will be in.
     pub(crate) buffer: u32,
     /// The offset in that buffer.
     pub(crate) offset: u32,
@@ -197,18 +198,18 @@ impl Chunk {
         self.columns[column].values.as_ptr().as_ptr()
     }
 
-    /// Returns the address of the column's first null byte. The caller is about to set some of
-    /// them. Only for nullable fields.
+    /// Returns the address of the column's first null byte, for a caller that will set some of
+    /// these bytes. Only for nullable fields.
     pub(crate) fn nulls(&self, column: usize) -> *mut u8 {
         let column = &self.columns[column];
         column.has_nulls.store(true, Ordering::Relaxed);
         // When a batch is created, Arrow checks that a field that is not nullable has no nulls. The
-        // exchange checks that fields agree.
+        // exchange checks that fields match.
         column.nulls.as_ref().expect("only nullable fields have nulls").as_ptr().as_ptr()
     }
 
-    /// Claims `bytes` of the column's heap. It takes one shared operation, or a lock where the
-    /// first block is too small.
+    /// Claims `bytes` of the column's heap. This takes one shared operation, or a lock if the first
+    /// block is too small.
     pub(crate) fn claim_heap(&self, shape: &ChunkShape, column: usize, bytes: usize) -> HeapRange {
         let heap = self.columns[column].heap.as_ref().expect("only columns of views have long strings");
         if let Some(block) = &heap.block {

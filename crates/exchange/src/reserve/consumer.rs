@@ -61,7 +61,7 @@ impl ReserveConsumer {
             Err(true) => shared.gate.wake_producers(&mut self.stats),
             Err(false) => {}
         }
-        // Checked again: all that may have changed before the waker was left.
+        // Checked again: all of this may have changed before the waker was registered.
         if let Some(answer) = self.stopped() {
             return answer;
         }

@@ -20,7 +20,7 @@ use super::{
     lane::Claim,
 };
 
-/// A claim, and the rows of the input that go there, which are a range of the grouped order.
+/// A claim, and the rows of the input that go there. They are a range of the grouped order.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) claim: Claim<Chunk>,
@@ -34,17 +34,17 @@ pub(crate) struct Segment {
 pub(crate) enum Order<'a> {
     /// The batch's row numbers, grouped by consumer.
     Gather(&'a [u32]),
-    /// The position of each row of the batch in the grouped order, which may have gaps, and the end
-    /// of that order.
+    /// The position of each row of the batch in the grouped order, and the end of that order. The
+    /// order may have gaps.
     Combine(&'a [u32], u32),
 }
 
-/// The number of segments by which the prefetch is ahead of the copy. Segments are not neighbours
-/// in memory, so the hardware cannot predict them.
+/// The number of segments that are prefetched ahead of the copy. Segments are not neighbours in
+/// memory, so the hardware cannot predict them.
 const AHEAD: usize = 4;
 
-/// The most bytes of long strings in one claim of a heap. A view's offset has 32 bits, which
-/// readers take as signed.
+/// The largest number of bytes of long strings in one claim of a heap. A view's offset has 32 bits,
+/// which readers interpret as signed.
 const MAX_HEAP_RANGE: usize = i32::MAX as usize;
 
 /// The cost of a copy.
@@ -54,7 +54,7 @@ pub(crate) struct CopyCost {
     pub(crate) shared_ops: u64,
 }
 
-/// The combining buffer, which is reused: one column of one batch, in the grouped order.
+/// The combining buffer, which is reused. It holds one column of the batches in the grouped order.
 #[derive(Debug, Default)]
 pub(crate) struct Combiner(Vec<Line>);
 
@@ -75,7 +75,7 @@ impl Combiner {
 }
 
 /// Copies every row that `order` names into its segment. Several batches are allowed only with
-/// [`Order::Combine`], whose positions are then those of all rows, batch after batch.
+/// [`Order::Combine`]; its positions are then those of all rows, batch after batch.
 ///
 /// # Safety
 /// Every row number is below the number of rows. Positions differ, and they and the segments'
@@ -137,7 +137,7 @@ unsafe fn values<T>(array: &dyn Array) -> Values<T> {
     Values { start: unsafe { data.buffers()[0].as_ptr().cast::<T>().add(data.offset()) }, len: array.len() }
 }
 
-/// A column of the chunks that rows go to.
+/// A destination column in the chunks.
 struct TargetColumn<'a> {
     shape: &'a ChunkShape,
     column: usize,

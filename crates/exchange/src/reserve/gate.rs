@@ -16,13 +16,13 @@ use crate::{stats::ExchangeStats, wake::AllCalls};
 /// waits for ever.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// The chunks in the consumers' queues, spilled ones included: room on disk is no reason to
-    /// read ahead of the consumers.
+    /// The number of chunks in the consumers' queues, including spilled ones: room on disk does not
+    /// justify reading ahead of the consumers.
     queued: AtomicUsize,
-    /// At least the number of consumers with a waker in their queue: a consumer is counted before
-    /// its waker can be seen, and until after the waker was taken.
+    /// An upper bound on the number of consumers with a waker in their queue: a consumer is counted
+    /// before its waker can be seen, and until after the waker was taken.
     starving: AtomicUsize,
-    /// The parked producers. If there are none, the lock need not be taken.
+    /// The number of parked producers. If it is 0, the lock need not be taken.
     parked: AtomicUsize,
     limit: usize,
     wakers: Mutex<Vec<Option<Waker>>>,
@@ -41,17 +41,17 @@ impl Gate {
         self.queued.load(Relaxed) < self.limit || self.anyone_starves()
     }
 
-    /// Returns whether one more chunk goes beyond the bound. A hint.
+    /// Returns whether one more chunk would exceed the bound. A hint.
     pub(crate) fn is_over(&self) -> bool {
         self.queued.load(Relaxed) >= self.limit
     }
 
-    /// Counts a chunk as queued, and returns whether it is beyond the bound.
+    /// Counts a chunk as queued, and returns whether it exceeds the bound.
     pub(crate) fn queue(&self) -> bool {
         self.queued.fetch_add(1, Relaxed) >= self.limit
     }
 
-    /// Counts a chunk as no longer queued: it left its queue, or did not get there. Producers are
+    /// Counts a chunk as no longer queued: it left its queue, or never got there. Producers are
     /// woken at half the limit, so that each can send several batches.
     pub(crate) fn dequeue(&self, stats: &mut ExchangeStats) {
         let left = self.queued.fetch_sub(1, Relaxed) - 1;
@@ -77,8 +77,8 @@ impl Gate {
         self.starving.load(Relaxed) > 0
     }
 
-    /// Leaves a waker. The caller must check admission once more afterwards, because the gate may
-    /// have opened in between.
+    /// Registers a waker. The caller must check admission once more afterwards, because the gate
+    /// may have opened in between.
     pub(crate) fn park(&self, producer: usize, waker: &Waker, stats: &mut ExchangeStats) {
         let waker = waker.clone();
         stats.locks += 1;

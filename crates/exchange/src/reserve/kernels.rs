@@ -1,4 +1,4 @@
-//! The loops of a copy, over primitives.
+//! The loops of a copy, over primitive values.
 
 use arrow::{
     array::{Array, AsArray, ByteView},
@@ -8,7 +8,8 @@ use arrow::{
 
 use super::chunk::HeapRange;
 
-/// Shorter runs go through the cache, since they share most of their lines with neighbouring runs.
+/// The length from which a run is written past the cache. Shorter runs share most of their lines
+/// with neighbouring runs.
 #[cfg(target_arch = "x86_64")]
 const MIN_STREAMED_BYTES: usize = 1024;
 
@@ -17,7 +18,7 @@ const MIN_STREAMED_BYTES: usize = 1024;
 #[cfg(target_arch = "x86_64")]
 const READ_AHEAD_BYTES: usize = 2048;
 
-/// The most bytes of a run that are prefetched. The hardware fetches the rest.
+/// The largest number of bytes of a run that are prefetched. The hardware fetches the rest.
 #[cfg(target_arch = "x86_64")]
 const MAX_PREFETCHED_BYTES: usize = 1024;
 
@@ -56,8 +57,8 @@ pub(super) fn long_bytes(view: u128) -> usize {
     if len > 12 { len } else { 0 }
 }
 
-/// Returns how many of the first views have long strings of at most `limit` bytes together, and
-/// these bytes. At least one view counts.
+/// Returns how many of the first views have long strings of at most `limit` bytes together, and the
+/// number of these bytes. At least one view is counted.
 pub(super) fn strings_within(views: &[u128], limit: usize) -> (usize, usize) {
     let all = views.iter().map(|view| long_bytes(*view)).sum();
     if all <= limit {
@@ -116,8 +117,8 @@ unsafe fn scatter<T: Copy>(source: *const T, positions: &[u32], out: *mut T) {
     }
 }
 
-/// Prefetches what a loop over the values from `from` on will read soon. The hardware's own
-/// prefetch stops at the end of each page.
+/// Prefetches the values that a loop from `from` on will read soon. The hardware's own prefetch
+/// stops at the end of each page.
 #[inline]
 fn prefetch_source<T>(from: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -130,7 +131,7 @@ fn prefetch_source<T>(from: *const T) {
     let _ = from;
 }
 
-/// Scatters all sources, whose values are counted through.
+/// Scatters all sources. `positions` continues from source to source.
 ///
 /// # Safety
 /// The sources together have `positions.len()` values, and `out` is writable at every position.
@@ -147,7 +148,7 @@ pub(super) unsafe fn scatter_all<T: Copy>(
     }
 }
 
-/// Scatters views. Their buffers are numbered through all sources.
+/// Scatters views. The numbers of their buffers continue from source to source.
 ///
 /// # Safety
 /// As [`scatter_all`].
@@ -177,7 +178,7 @@ pub(super) unsafe fn scatter_views(sources: &[ViewSource<'_>], mut positions: &[
 /// The views are those of a valid array with these buffers, and the range has room for their long
 /// strings.
 pub(super) unsafe fn move_strings(views: &mut [u128], buffers: &[&[u8]], heap: HeapRange, bytes: usize) {
-    /// The bytes copied at once for a short string. The next string overwrites what is too much.
+    /// The bytes copied at once for a short string. The next string overwrites the excess.
     const STRIDE: usize = 64;
     let (mut out, mut offset) = (heap.ptr, heap.offset);
     let mut left = bytes;
@@ -208,8 +209,8 @@ pub(super) unsafe fn move_strings(views: &mut [u128], buffers: &[&[u8]], heap: H
     }
 }
 
-/// Copies a string of more than twelve bytes where no byte beyond it may be touched. Most strings
-/// are short, and two overlapping moves are cheaper than a call.
+/// Copies a string of more than twelve bytes, and touches no byte after it. Most strings are short,
+/// and two overlapping moves are cheaper than a call.
 ///
 /// # Safety
 /// `len` is at least 8; `source` is readable and `out` writable for as many bytes, and they do not

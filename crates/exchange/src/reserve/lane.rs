@@ -14,14 +14,16 @@ use super::order;
 pub(crate) const MAX_ROWS: usize = 1 << 16;
 const ADDRESS_BITS: u32 = 48;
 
-/// A chunk that is being filled, with the count of its completed rows.
+/// A chunk that is being filled, with the number of its completed rows.
 #[derive(Debug)]
 pub(crate) struct Open<C> {
     /// The memory that claims are written to.
     pub(crate) chunk: C,
-    /// The rows written, or given up by a seal. The chunk is whole when this is its capacity (R3).
+    /// The number of rows written, or given up by a seal. The chunk is whole when this is its
+    /// capacity (R3).
     completed: AtomicU32,
-    /// The rows that hold data: fewer than the capacity only if the chunk was sealed early.
+    /// The number of rows that hold data: fewer than the capacity only if the chunk was sealed
+    /// early.
     rows: AtomicU32,
 }
 
@@ -29,12 +31,12 @@ impl<C> Open<C> {
     /// Creates a chunk of `capacity` rows, none of them claimed.
     pub(crate) fn new(chunk: C, capacity: u32) -> Box<Self> {
         let open = Box::new(Self { chunk, completed: AtomicU32::new(0), rows: AtomicU32::new(capacity) });
-        // Systems with longer addresses hand them out only on request.
+        // Systems with longer addresses return them only on request.
         assert!((&raw const *open).addr() >> ADDRESS_BITS == 0, "user space addresses have {ADDRESS_BITS} bits");
         open
     }
 
-    /// Returns the rows that hold data, once the chunk is whole.
+    /// Returns the number of rows that hold data, if the chunk is whole.
     pub(crate) fn rows(&self) -> usize {
         self.rows.load(Relaxed) as usize
     }
@@ -92,8 +94,8 @@ impl<C: Send + Sync> Lane<C> {
         Self { word: AtomicU64::new(0), capacity, owns: PhantomData }
     }
 
-    /// Claims `rows` rows, at most the capacity. Pushes one claim, or two where the rows cross into
-    /// a new chunk, which `fresh` creates. `spare` takes a new chunk back if another claim has made
+    /// Claims `rows` rows, at most the capacity. Pushes one claim, or two if the rows cross into a
+    /// new chunk, which `fresh` creates. `spare` takes a new chunk back if another claim has made
     /// it unnecessary. Lock-free. Returns the number of read-modify-write operations.
     pub(crate) fn claim(
         &self,
@@ -103,8 +105,8 @@ impl<C: Send + Sync> Lane<C> {
         claims: &mut Vec<Claim<C>>,
     ) -> u64 {
         debug_assert!(rows >= 1 && rows <= self.capacity);
-        // No longer a Box: the lane and the claims copy this pointer, and a move of the Box would
-        // invalidate the copies.
+        // Not a `Box` any more: the lane and the claims copy this pointer, and a move of the Box
+        // would invalidate the copies.
         let mut next: Option<NonNull<Open<C>>> = None;
         let mut word = self.word.load(Relaxed);
         let mut operations = 0;
@@ -120,8 +122,8 @@ impl<C: Send + Sync> Lane<C> {
                 pack((word >> ROW_BITS) as usize, used + here, self.capacity)
             };
             operations += 1;
-            // R1. Acquire pairs with the Release of the claim that installed the open chunk. Release is for the
-            // chunk that this claim installs.
+            // R1. Acquire pairs with the Release of the claim that installed the open chunk.
+            // Release publishes the chunk that this claim installs.
             match self.word.compare_exchange_weak(word, target, order::lane_claim(), Relaxed) {
                 Ok(_) if there > 0 => {
                     claims.extend(claim_at(word, here));

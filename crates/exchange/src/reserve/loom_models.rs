@@ -10,7 +10,7 @@ use super::lane::{Claim, Lane, Open};
 
 const CAPACITY: u32 = 2;
 
-/// The smallest chunk that has two rows.
+/// The rows of the smallest chunk that has two rows.
 struct Rows([UnsafeCell<u32>; CAPACITY as usize]);
 
 // SAFETY: each row is written under its claim, and read by the owner of the whole chunk.
@@ -29,7 +29,7 @@ fn claim(lane: &TestLane, rows: u32) -> Vec<Claim<Rows>> {
     claims
 }
 
-/// Writes the claimed rows and completes them. Returns the rows of the chunks that this made whole.
+/// Writes the claimed rows and completes them. Returns the rows of the chunks that this completed.
 fn write(claims: Vec<Claim<Rows>>, value: u32) -> Vec<u32> {
     let mut whole = Vec::new();
     for claim in claims {
@@ -63,7 +63,7 @@ fn assert_rows(parts: impl IntoIterator<Item = Vec<u32>>, expected: &[u32]) {
     assert_eq!(all, expected);
 }
 
-/// Two producers claim across the end of a chunk: its rows and those of the next one are handed
+/// Two producers claim across the end of a chunk. Its rows and those of the next chunk are handed
 /// over once, all written.
 #[test]
 fn claims_cross_a_chunk() {
@@ -77,7 +77,7 @@ fn claims_cross_a_chunk() {
     });
 }
 
-/// Claims of the same chunk complete in any order: the last one has the whole chunk.
+/// Claims of the same chunk complete in any order. The last one gets the whole chunk.
 #[test]
 fn last_completion_has_all_rows() {
     model(|| {
@@ -89,7 +89,8 @@ fn last_completion_has_all_rows() {
     });
 }
 
-/// A seal takes the claimed rows, written or not, and every row is handed over once.
+/// A seal gives up the unclaimed rows while claims are incomplete. Every claimed row is handed over
+/// once.
 #[test]
 fn seal_meets_claims() {
     model(|| {
@@ -101,7 +102,7 @@ fn seal_meets_claims() {
     });
 }
 
-/// Two seals meet a claim that is not complete: one of the three hands the chunk over.
+/// Two seals meet a claim that is not complete. One of the three hands the chunk over.
 #[test]
 fn seals_meet_each_other() {
     model(|| {
@@ -116,7 +117,7 @@ fn seals_meet_each_other() {
     });
 }
 
-/// A lane that goes away with an open chunk frees it.
+/// A lane that is dropped with an open chunk frees it.
 #[test]
 fn lane_dropped_with_rows() {
     model(|| {

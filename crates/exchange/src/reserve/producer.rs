@@ -22,16 +22,16 @@ use crate::{
     stats::ExchangeStats,
 };
 
-/// The number of consumers from which combining beats gathering.
+/// The number of consumers from which combining is faster than gathering.
 const COMBINE_MIN_CONSUMERS: usize = 8;
-/// The rows left free between consumers in the combining buffer. The consumers' runs have about the
-/// same length, often a power of two. Without gaps, all of them would be written in the same few
-/// sets of the first-level cache.
+/// The number of rows left free between consumers in the combining buffer. The consumers' runs have
+/// about the same length, often a power of two. Without gaps, all of them would be written to the
+/// same few sets of the first-level cache.
 const COMBINE_GAP: u32 = 8;
-/// A producer holds batches back until they have this number of rows for each consumer on average.
-/// Shorter runs cost more to place than to copy.
+/// The number of rows per consumer, on average, until which a producer holds batches back. Shorter
+/// runs cost more to place than to copy.
 const RUN_ROWS: usize = 256;
-/// The most batches that a producer holds back, as far as the budget allows.
+/// The largest number of batches that a producer holds back, if the budget allows.
 const MAX_HELD: usize = 8;
 
 pub(crate) struct ReserveProducer {
@@ -42,10 +42,10 @@ pub(crate) struct ReserveProducer {
     segments: Vec<Segment>,
     combiner: Combiner,
     /// The batches that are not copied yet, so that runs get longer. `rows` has their rows, and
-    /// `held_bytes` are accounted for them.
+    /// `held_bytes` bytes are accounted for them.
     held: Vec<RecordBatch>,
     held_bytes: usize,
-    /// The number of held rows from which they are copied.
+    /// The number of held rows at which they are copied.
     flush_rows: usize,
     idle: bool,
     waiting_since: Option<Instant>,
@@ -177,7 +177,8 @@ impl ReserveProducer {
     fn complete(&mut self) {
         let capacity = self.shared.shape.capacity as u32;
         self.stats.shared_ops += self.segments.len() as u64;
-        // In order, since a producer's rows keep their order. One by one, since a delivery may panic.
+        // In order, because a producer's rows keep their order. One by one, because a delivery may
+        // panic.
         self.segments.reverse();
         while let Some(segment) = self.segments.pop() {
             if let Some(open) = segment.claim.complete(capacity) {

@@ -20,7 +20,7 @@ pub(crate) enum Item {
         open: Box<Open<Chunk>>,
         /// The bytes to release when it leaves the queue.
         reserved: usize,
-        /// The bytes of it that are beyond the bound of the exchange.
+        /// The bytes of the chunk that exceed the bound of the exchange.
         over: usize,
     },
     /// Rows that the embedder has spilled.
@@ -37,7 +37,7 @@ pub(crate) struct Queue<I = Item>(Mutex<State<I>>);
 #[derive(Debug)]
 struct State<I> {
     items: VecDeque<I>,
-    /// Set while the consumer waits, which then counts as starving.
+    /// Set while the consumer waits and is counted as starving.
     waker: Option<Waker>,
     ended: bool,
     closed: bool,
@@ -105,7 +105,7 @@ impl<I> Queue<I> {
         state.pop()
     }
 
-    /// Takes the next item, or leaves the waker. The error says whether the consumer begins to
+    /// Takes the next item, or registers the waker. The error says whether the consumer begins to
     /// starve. If so, `starve` has counted it before any thread could take the waker.
     pub(crate) fn pop_or_wait(
         &self,
@@ -123,8 +123,8 @@ impl<I> Queue<I> {
             starve();
         }
         drop(state);
-        // `former` is dropped after the lock: that may drop a task, and with it a handle that takes this
-        // lock.
+        // `former` is dropped after the lock is released: that may drop a task, and with it a
+        // handle that takes this lock.
         Err(former.is_none())
     }
 
@@ -133,8 +133,8 @@ impl<I> Queue<I> {
         self.lock(stats).waker.is_some()
     }
 
-    /// Returns the waker of the consumer without an item, since the exchange was stopped. The
-    /// consumer stays counted as starving until it looks.
+    /// Returns the waker of the consumer without an item, because the exchange was stopped. The
+    /// consumer stays counted as starving until it polls again.
     pub(crate) fn waker(&self, stats: &mut ExchangeStats) -> Option<Waker> {
         self.lock(stats).waker.clone()
     }

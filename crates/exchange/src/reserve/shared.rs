@@ -35,8 +35,8 @@ pub(crate) struct Shared {
     consumers: Box<[PerConsumer]>,
     beyond: Beyond,
     activity: Activity,
-    /// The producers that may still hand something over. This count is exact; those of `activity`
-    /// are hints.
+    /// The number of producers that may still hand over rows. This count is exact; those of
+    /// `activity` are hints.
     unfinished: AtomicUsize,
     live_consumers: AtomicUsize,
     stopped: OnceLock<ExchangeError>,
@@ -103,7 +103,7 @@ impl Shared {
         self.stopped.get()
     }
 
-    /// Stops the exchange. The first error given stays. Wakes all waiting handles, even if a waker
+    /// Stops the exchange. The first error is kept. Wakes all waiting handles, even if a waker
     /// panics.
     pub(crate) fn stop(&self, error: ExchangeError, stats: &mut ExchangeStats) {
         if self.stopped.set(error).is_err() {
@@ -185,7 +185,7 @@ impl Shared {
         spilled
     }
 
-    /// Returns the accounting of a chunk, which is undone unless it is kept.
+    /// Returns the accounting of a chunk, which is undone when it is dropped, unless it is kept.
     fn held(&self, open: &Open<Chunk>) -> Held<'_> {
         Held { overflow: &*self.overflow, bytes: open.chunk.reserved_bytes }
     }
@@ -229,14 +229,14 @@ impl Shared {
     }
 
     /// Counts a producer as idle: its input has nothing ready. If all producers are idle, the rows
-    /// in open chunks go to the consumers that wait.
+    /// in open chunks go to the waiting consumers.
     pub(crate) fn producer_idles(&self, stats: &mut ExchangeStats) {
         self.activity.idle();
         stats.shared_ops += 1;
         self.flush_if_all_idle(stats);
     }
 
-    /// Counts a producer as no longer idle: its input has something again.
+    /// Counts a producer as no longer idle: its input has rows again.
     pub(crate) fn producer_resumes(&self, stats: &mut ExchangeStats) {
         self.activity.resume();
         stats.shared_ops += 1;
@@ -247,7 +247,7 @@ impl Shared {
         self.activity.finish();
         self.flush_if_all_idle(stats);
         stats.shared_ops += 2;
-        // Only now, when all that this producer took out of a lane is in its queue (R8).
+        // Only now, when all rows that this producer took out of a lane are in its queue (R8).
         if self.unfinished.fetch_sub(1, order::last_finish()) > 1 {
             return;
         }
@@ -258,7 +258,7 @@ impl Shared {
         }
     }
 
-    /// Returns whether no producer has anything to send for now.
+    /// Returns whether no producer has anything to send at the moment.
     pub(crate) fn all_idle(&self) -> bool {
         self.activity.all_idle()
     }
@@ -295,7 +295,7 @@ impl Shared {
     }
 }
 
-/// Accounted bytes, which are given back even if the embedder's code panics.
+/// Accounted bytes, which are released even if the embedder's code panics.
 struct Held<'a> {
     overflow: &'a dyn Overflow,
     bytes: usize,

@@ -28,7 +28,7 @@ pub enum Next {
     /// This number of values was visited, at least one.
     Visited(usize),
     /// No value was visited. Since the last call, a producer has handed values over to the overflow
-    /// of this consumer. They come before the values that the next call visits.
+    /// of this consumer. They precede the values that the next call visits.
     Relieved,
     /// Every producer has finished, and every value was visited or handed over.
     Finished,
@@ -40,8 +40,8 @@ pub enum Next {
 pub struct RingConsumer<T> {
     shared: Arc<Shared<T>>,
     index: usize,
-    /// The cursor as this handle left it. If it is elsewhere, a producer has relieved this
-    /// consumer.
+    /// The cursor after the last call of this handle. If it has moved since, a producer has
+    /// relieved this consumer.
     cursor: u64,
     finished: bool,
     local: Local,
@@ -53,8 +53,8 @@ impl<T> RingConsumer<T> {
         Self { shared, index, cursor: 0, finished: false, local: Local::default(), one_thread: PhantomData }
     }
 
-    /// Calls `visit` with the next published values, in ticket order. It ends when `visit` breaks,
-    /// nothing more is published, or one revolution of the ring is done. A value counts as read
+    /// Calls `visit` with the next published values, in ticket order. Ends when `visit` breaks, no
+    /// further value is published, or one revolution of the ring is done. A value counts as read
     /// when `visit` returns, whatever it returns.
     ///
     /// # Order of values that were handed over
@@ -76,9 +76,9 @@ impl<T> RingConsumer<T> {
             let first = self.shared.consumers.register(self.index, cx.waker(), &mut self.local);
             order::fence_wait_data();
             if first {
-                // Producers that wait for room while this consumer starves must relieve the slow ones. They are
-                // woken whatever the second look finds: this consumer stays listed, so the next one that starves
-                // will not be the first.
+                // Producers that wait for room while this consumer starves must relieve the slow
+                // ones. They are woken whatever the second look finds: this consumer stays listed,
+                // so the next one that starves will not be the first.
                 self.shared.producers.wake_all(&mut self.local);
             }
             outcome = self.advance(&mut visit);
@@ -124,7 +124,8 @@ impl<T> RingConsumer<T> {
         if let Some(error) = self.shared.error() {
             return Poll::Ready(Err(error));
         }
-        // Before the slots are read: a value that is not there after the last end never comes.
+        // Before the slots are read: after all producers have finished, a missing value never
+        // comes.
         let ended = self.shared.state.all_finished();
         let attempt = self.shared.state.take_lease(self.index, Taker::Consumer, &mut self.local.stats);
         let LeaseAttempt::Taken(cursor) = attempt else { return Poll::Pending };

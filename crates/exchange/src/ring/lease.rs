@@ -7,7 +7,7 @@ use crate::{error::ExchangeError, wake::AllCalls};
 
 /// A consumer's lease while it is held, by the consumer or by a producer that relieves it. It is
 /// never held across the return of a public method. Dropping it stores the cursor and gives the
-/// lease back, also when the reader's code panics.
+/// lease back, even if the reader's code panics.
 #[derive(Debug)]
 pub(super) struct Lease<'a, T> {
     shared: &'a Shared<T>,
@@ -39,7 +39,8 @@ impl<'a, T> Lease<'a, T> {
         unsafe { slot.read(visit) }
     }
 
-    /// Passes the value just read. At the end of a group, the cursor is stored at once. Rule 4.
+    /// Moves the cursor past the value just read. At the end of a group, the cursor is stored at
+    /// once. Rule 4.
     pub(super) fn advance(&mut self) {
         self.cursor += 1;
         if self.cursor.is_multiple_of(self.shared.group) {
@@ -69,8 +70,8 @@ impl<T> Drop for Lease<'_, T> {
             calls.call(|| self.shared.passed(self.consumer, self.local));
         }
         if given.wanted_back {
-            // All consumers are woken, because the list cannot wake a single one. They starve, and something
-            // will be published soon.
+            // All consumers are woken, because the list cannot wake a single one. They starve, and
+            // a value will be published soon.
             calls.call(|| self.shared.tell(&self.shared.consumers, self.local));
         }
         if given.wanted {
@@ -87,13 +88,14 @@ pub struct HandOver<'a, T> {
     /// The first ticket after the group.
     end: u64,
     moved: bool,
-    /// The error with which the ring stops. Until the caller has returned, it says that the caller
-    /// panicked.
+    /// The error with which the ring stops. Until the caller has returned, it is the error for a
+    /// panic of the caller.
     failure: Option<ExchangeError>,
 }
 
 impl<'a, T> HandOver<'a, T> {
-    /// Starts a hand-over by `producer`, which is lost if its code panics.
+    /// Starts a hand-over by `producer`. If the producer's code panics, the ring stops as if it was
+    /// lost.
     pub(super) fn new(lease: Lease<'a, T>, end: u64, producer: usize) -> Self {
         Self { lease, end, moved: false, failure: Some(ExchangeError::ProducerLost { producer }) }
     }

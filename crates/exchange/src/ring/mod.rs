@@ -1,9 +1,9 @@
 //! A ring of slots whose values every consumer reads.
 //!
 //! M producers publish values, and each of N consumers visits every value by reference. All
-//! consumers see the same order. A publish is one `fetch_add` and one store, whatever M and N. The
-//! ring knows nothing of Arrow, of runtimes or of partitioning. `PROTOCOL.md` beside this file has
-//! the states, the access rules, and the reasons why nothing hangs.
+//! consumers see the same order. A publish is one `fetch_add` and one store, independent of M and
+//! N. The ring does not depend on Arrow, on runtimes or on partitioning. `PROTOCOL.md` beside this
+//! file has the states, the access rules, and the reasons why nothing hangs.
 //!
 //! ```
 //! use std::ops::ControlFlow;

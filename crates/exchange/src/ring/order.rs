@@ -12,7 +12,7 @@ orderings! {
     claim = AcqRel;
     /// Store of a cursor, after the slots before it were read.
     pass = Release;
-    /// Load of a cursor, before the slots behind it are cleared.
+    /// Load of a cursor, before the slots it has passed are cleared.
     survey = Acquire;
     /// Store of `released`, after the slots before it were cleared.
     free = Release;
@@ -28,7 +28,7 @@ orderings! {
     sweep_give = Release;
     /// A producer's end, after everything that it published.
     finish = Release;
-    /// Load of the number of open producers, before the look for a last slot.
+    /// Load of the number of open producers, before the check for a last slot.
     end = Acquire;
     /// The CAS that puts a node on the list of waiting handles, after its waker was written.
     park = Release;

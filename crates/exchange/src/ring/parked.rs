@@ -1,5 +1,5 @@
-//! The handles that wait, and waking them: an intrusive list without a lock. This file and
-//! `slot.rs` have the ring's only unsafe code.
+//! The waiting handles and their wake-up: an intrusive list without a lock. This file and `slot.rs`
+//! have the ring's only unsafe code.
 
 use std::task::Waker;
 
@@ -12,7 +12,7 @@ use crossbeam_utils::CachePadded;
 use super::{order, wait::Local};
 use crate::wake::AllCalls;
 
-/// The end of a list.
+/// Marks the end of a list.
 const NOBODY: usize = usize::MAX;
 
 /// The waiting handles of one side: a stack of nodes, one for each handle.
@@ -63,18 +63,20 @@ impl Parked {
     }
 
     /// Registers `waker` to be called by the next `wake_all`. The caller's fence and a second look
-    /// must follow. Only the handle itself may call it. Returns false if other handles were
-    /// registered already, and this one was not.
+    /// must follow. Only the handle itself may call it. Returns false if this handle was not
+    /// registered before, but others were.
     pub(super) fn register(&self, handle: usize, waker: &Waker, local: &mut Local) -> bool {
         let node = &self.nodes[handle];
         if node.listed.load(order::relist()) {
             // SAFETY: a listed node's waker is only read.
             let same = node.waker.with(|cell| unsafe { &*cell }.as_ref().is_some_and(|former| former.will_wake(waker)));
             if same {
-                // The node is on the stack, or was taken with it and not called yet. The call is still to come.
+                // The node is on the stack, or was taken with it and its waker was not called yet.
+                // The call is still to come.
                 return true;
             }
-            // The handle is in another task now. Take the node off, and all others with it: this is rare.
+            // The handle is in another task now. Take the node off, and all others with it: this is
+            // rare.
             self.wake_all(local);
             if node.listed.load(order::relist()) {
                 // The thread that took it will call the former waker, so this one is called here.
@@ -99,7 +101,8 @@ impl Parked {
         }
     }
 
-    /// Drops the waker of a handle that goes away. A listed waker is dropped with the ring instead.
+    /// Drops the waker of a handle that is dropped. A listed waker is dropped with the ring
+    /// instead.
     pub(super) fn forget(&self, handle: usize) {
         let node = &self.nodes[handle];
         if !node.listed.load(order::relist()) {
@@ -108,7 +111,7 @@ impl Parked {
         }
     }
 
-    /// Wakes every registered handle, even if a waker panics. The fence that belongs to the news
+    /// Wakes every registered handle, even if a waker panics. The fence that belongs to the event
     /// must come before.
     pub(super) fn wake_all(&self, local: &mut Local) {
         if !self.any() {
@@ -148,7 +151,7 @@ impl<'a> Taken<'a> {
 impl Node {
     /// Takes a node of such a stack off the list, and returns the waker to call.
     fn take_off(&self) -> Option<Waker> {
-        // Before the call, so that the handle finds itself off the list when it comes.
+        // Before the call, so that the handle finds itself off the list when it polls again.
         let _unlisted = Unlist(self);
         // SAFETY: a listed node's waker is only read.
         self.waker.with(|cell| unsafe { (*cell).clone() })

@@ -40,7 +40,7 @@ const YIELDS: u32 = if cfg!(loom) { 1 } else { 2 };
 pub enum Admission {
     /// There is room: the producer may send.
     Granted,
-    /// There may be room once other tasks have had their turn. A task yields, then asks again.
+    /// There may be room after other tasks have run. A task yields, then asks again.
     Yield,
 }
 
@@ -53,7 +53,7 @@ pub struct RingProducer<T> {
     index: usize,
     window: Window,
     /// The consumers' progress when this handle last found the ring full. `None` if it has found
-    /// room since.
+    /// room since then.
     progress: Option<u64>,
     /// The number of times that it still yields before it relieves or waits.
     patience: u32,
@@ -81,10 +81,10 @@ impl<T> RingProducer<T> {
     }
 
     /// Waits for room, and returns [`Admission::Granted`] when the next
-    /// [`try_send`](Self::try_send) will find it. It reserves nothing, so the caller need not send.
-    /// Returns [`Admission::Yield`] if the ring is full and its consumers may only need their turn:
-    /// the caller lets other tasks run, then calls again. This repeats as long as a consumer reads
-    /// in between.
+    /// [`try_send`](Self::try_send) will find room. It reserves nothing, so the caller need not
+    /// send. Returns [`Admission::Yield`] if the ring is full and its consumers may only need to
+    /// run: the caller lets other tasks run, then calls again. This repeats as long as a consumer
+    /// reads in between.
     ///
     /// If the ring is full while a consumer starves and none has read, `overflow(consumer, values)`
     /// is called for each consumer that lags behind in the oldest group. It takes the values of
@@ -118,8 +118,8 @@ impl<T> RingProducer<T> {
         outcome
     }
 
-    /// Sends `value` if there is room for it: one `fetch_add` and one store. Once a group, it wakes
-    /// the consumers that wait. It never waits, and hands nothing over.
+    /// Sends `value` if there is room for it: one `fetch_add` and one store. Once per group, it
+    /// wakes the waiting consumers. It never waits, and hands nothing over.
     ///
     /// # Errors
     /// The error returns the value if the ring is full, was stopped, or has no consumers left.
@@ -130,7 +130,8 @@ impl<T> RingProducer<T> {
         if !self.has_room() {
             return Err(TrySendError::Full(value));
         }
-        // Between the claim and the publish nothing may wait, fail or panic: a hole would stay. Rule 1.
+        // Between the claim and the publish nothing may wait, fail or panic: it would leave a hole.
+        // Rule 1.
         let ticket = self.shared.state.claim(&mut self.local.stats);
         // SAFETY: the ticket is ours, and its slot is free because this producer was admitted (PROTOCOL.md,
         // "Admission, and why a slot is free").
@@ -144,7 +145,7 @@ impl<T> RingProducer<T> {
         Ok(())
     }
 
-    /// Sends `value`, and blocks this thread while there is no room. `overflow` is that of
+    /// Sends `value`, and blocks this thread while there is no room. `overflow` is used as in
     /// [`poll_ready`](Self::poll_ready).
     ///
     /// # Errors
@@ -161,7 +162,7 @@ impl<T> RingProducer<T> {
                     Err(TrySendError::Closed(error)) => return Err(error),
                     Err(TrySendError::Full(back)) => value = back,
                 },
-                // A blocked thread keeps no other task from running.
+                // A blocked thread does not keep other tasks from running.
                 Ok(Admission::Yield) => {}
                 Err(error) => return Err(SendError { value, error }),
             }
@@ -170,14 +171,14 @@ impl<T> RingProducer<T> {
 
     /// Announces that nothing will be sent for a while. It wakes the consumers that wait for values
     /// sent since the last full group. Call it whenever the input has nothing ready. It is cheap if
-    /// nothing was sent since.
+    /// nothing was sent since the last call.
     pub fn idle(&mut self) {
         if std::mem::take(&mut self.unannounced) {
             self.shared.flush(&mut self.local);
         }
     }
 
-    /// Wakes every consumer that waits, whether there is something for it or not.
+    /// Wakes every waiting consumer, even if there is nothing for it to read.
     pub(crate) fn wake_consumers(&mut self) {
         self.shared.tell(&self.shared.consumers, &mut self.local);
     }
@@ -188,8 +189,8 @@ impl<T> RingProducer<T> {
         self.end()
     }
 
-    /// Does the work of [`finish`](Self::finish) for an owner that cannot give the handle away.
-    /// Nothing may be sent afterwards.
+    /// Does the work of [`finish`](Self::finish) for an owner that cannot move the handle. Nothing
+    /// may be sent afterwards.
     pub(crate) fn end(&mut self) -> ExchangeStats {
         self.finished = true;
         if self.shared.state.producer_finished(&mut self.local.stats) {
@@ -228,7 +229,7 @@ impl<T> RingProducer<T> {
         self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.local);
     }
 
-    /// Looks for room, and makes some by relieving laggards.
+    /// Checks for room, and makes some by relieving laggards.
     fn admission(
         &mut self,
         mut overflow: impl FnMut(usize, &mut HandOver<'_, T>) -> Result<(), ExchangeError>,
@@ -241,7 +242,8 @@ impl<T> RingProducer<T> {
                 self.progress = None;
                 return Poll::Ready(Ok(Admission::Granted));
             }
-            // Consumers that were woken may not have had their turn. Handing their values over would cost more.
+            // Consumers that were woken may not have run yet. Handing their values over would cost
+            // more.
             let progress = self.shared.state.progress();
             if self.progress != Some(progress) {
                 (self.progress, self.patience) = (Some(progress), YIELDS);

@@ -26,11 +26,11 @@ pub(super) struct Shared<T> {
     error: Mutex<Option<ExchangeError>>,
     /// The slots of a group, G.
     pub(super) group: u64,
-    /// The number of values with which the ring is full, K * G.
+    /// The number of values at which the ring is full, K * G.
     pub(super) bound: u64,
 }
 
-/// Whether the hand-over of laggards' values can have made room.
+/// Whether the hand-over of laggards' values may have made room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Relief {
@@ -46,7 +46,8 @@ impl<T> Shared<T> {
         let slot = |_| CachePadded::new(Slot::new());
         Self {
             state: State::new(producers, consumers),
-            // Racing producers overshoot the bound by at most one ticket each, and the first ticket is within it.
+            // Racing producers exceed the bound by at most one ticket each, and the first ticket is
+            // within it.
             slots: (0..bound + producers - 1).map(slot).collect(),
             producers: Parked::new(producers),
             consumers: Parked::new(consumers),
@@ -57,7 +58,7 @@ impl<T> Shared<T> {
     }
 
     pub(super) fn slot(&self, ticket: u64) -> &Slot<T> {
-        // The remainder is below the length, so it fits.
+        // The remainder is below the length, so it fits into a `usize`.
         &self.slots[(ticket % self.slots.len() as u64) as usize]
     }
 
@@ -70,7 +71,7 @@ impl<T> Shared<T> {
         (ticket / self.group + 1) * self.group
     }
 
-    /// Returns the reason why no more values pass, if there is one.
+    /// Returns the reason why no more values are passed on, if there is one.
     pub(super) fn error(&self) -> Option<ExchangeError> {
         match self.state.halt() {
             Halt::Running => None,
@@ -111,8 +112,8 @@ impl<T> Shared<T> {
             && (0..self.state.consumers()).any(|consumer| self.consumers.waits(consumer) && caught_up(consumer))
     }
 
-    /// Hands the values of the oldest group over to `overflow` for each consumer that lags there,
-    /// if a consumer starves. A failure stops the ring. Rule 10.
+    /// Hands the values of the oldest group over to `overflow` for each consumer that lags behind
+    /// there, if a consumer starves. A failure stops the ring. Rule 10.
     pub(super) fn relieve(
         &self,
         producer: usize,
@@ -120,8 +121,8 @@ impl<T> Shared<T> {
         mut overflow: impl FnMut(usize, &mut HandOver<'_, T>) -> Result<(), ExchangeError>,
     ) -> Result<Relief, ExchangeError> {
         if !self.someone_starves() {
-            // Consumers that wait nevertheless have something to read. With the list empty, the next one that
-            // waits is the first, and wakes the producers that wait for room.
+            // Consumers that wait nevertheless have something to read. When the list is empty, the
+            // next one that waits is the first, and wakes the producers that wait for room.
             self.consumers.wake_all(local);
             return Ok(Relief::Nothing);
         }
@@ -151,8 +152,8 @@ impl<T> Shared<T> {
         Ok(relief)
     }
 
-    /// Frees what every consumer has passed, after a cursor has moved for which the sweep waited.
-    /// Rule 6.
+    /// Frees the slots that every consumer has passed, if the sweep waited for the cursor that has
+    /// moved. Rule 6.
     pub(super) fn passed(&self, consumer: usize, local: &mut Local) {
         if self.state.passed(consumer, &mut local.stats) == Sweep::Taken {
             Sweeper { shared: self, local, from: consumer, holds: true, in_use: u64::MAX }.sweep();
@@ -188,7 +189,7 @@ impl<T> Shared<T> {
         self.tell(&self.producers, local);
     }
 
-    /// Removes a consumer that goes away: nothing waits for it from now on.
+    /// Removes a consumer that is dropped: nothing waits for it from now on.
     pub(super) fn leave(&self, consumer: usize, local: &mut Local) {
         if self.state.close_lease(consumer, &mut local.stats) == Closing::Caller {
             self.state.retire(consumer);
@@ -201,16 +202,16 @@ impl<T> Shared<T> {
 /// The sweep while it is held.
 ///
 /// Wakers are called after it was handed on, so a waker that panics does not keep it. If the drop
-/// of a value panics, the sweep continues during the unwinding. Values taken out stay out, so
-/// nothing is dropped twice. If another drop panics then, the process aborts, as it does for a
-/// vector of such values.
+/// of a value panics, the sweep continues during the unwinding. Values that were taken out are not
+/// put back, so nothing is dropped twice. If another drop panics then, the process aborts, as it
+/// does for a vector of such values.
 struct Sweeper<'a, T> {
     shared: &'a Shared<T>,
     local: &'a mut Local,
     /// The consumer whose cursor moved.
     from: usize,
     holds: bool,
-    /// The fewest slots that were in use after some had been freed.
+    /// The smallest number of slots that were in use after some had been freed.
     in_use: u64,
 }
 
@@ -236,8 +237,8 @@ impl<T> Drop for Sweeper<'_, T> {
         if self.holds {
             self.sweep();
         }
-        // Producers are woken when the ring is half empty (rule 7), or for any room while a consumer waits.
-        // The fence of `hand_on` stands between what was freed and these looks.
+        // Producers are woken when the ring is half empty (rule 7), or for any room while a
+        // consumer waits. The fence of `hand_on` stands between freeing the slots and these checks.
         let Shared { bound, consumers, .. } = self.shared;
         if self.in_use != u64::MAX && (self.in_use <= bound / 2 || consumers.any()) {
             self.shared.producers.wake_all(self.local);

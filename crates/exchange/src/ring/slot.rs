@@ -4,8 +4,8 @@ use annulus_sync::UnsafeCell;
 
 use super::state::Sequence;
 
-/// One slot of the ring. The producer whose ticket leads here writes it, then every consumer reads
-/// it, then the sweeper clears it. PROTOCOL.md shows that these never overlap.
+/// One slot of the ring. The producer whose ticket belongs to it writes it, then every consumer
+/// reads it, then the sweeper clears it. PROTOCOL.md shows that these never overlap.
 #[derive(Debug)]
 pub(super) struct Slot<T> {
     sequence: Sequence,
@@ -25,8 +25,8 @@ impl<T> Slot<T> {
     /// Writes `value` and publishes it. Neither panics nor waits.
     ///
     /// # Safety
-    /// The caller has taken `ticket`, which leads to this slot, and publishes it once. Its
-    /// admission happened after the slot's former value was cleared.
+    /// The caller has taken `ticket`, which belongs to this slot, and publishes it once. It was
+    /// admitted after the slot's former value was cleared.
     pub(super) unsafe fn publish(&self, ticket: u64, value: T) {
         // SAFETY: no thread reads the cell before the sequence number allows it, tickets are unique, and
         // the former value was cleared before (the caller's promise).

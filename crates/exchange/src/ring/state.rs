@@ -32,7 +32,7 @@ impl Sequence {
         Self(AtomicU64::new(0))
     }
 
-    /// Shows the value of `ticket` to the consumers: a plain store.
+    /// Publishes the value of `ticket` to the consumers, with a plain store.
     pub(super) fn publish(&self, ticket: u64) {
         self.0.store(ticket + 1, order::publish());
     }
@@ -102,7 +102,7 @@ pub(super) struct LeaseGiven {
     pub(super) closed: bool,
 }
 
-/// The thread that retires the cursor of a consumer that goes away.
+/// The thread that retires the cursor of a consumer that is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Closing {
@@ -123,7 +123,7 @@ pub(super) enum Sweep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Survey {
-    /// No cursor is behind this one, which is the consumer's.
+    /// No cursor is behind this one, the consumer's.
     Slowest {
         consumer: usize,
         cursor: u64,
@@ -192,7 +192,7 @@ impl State {
         }
     }
 
-    /// Leaves `Running` for good. The first reason stays. Rule 8.
+    /// Leaves `Running` permanently. The first reason is kept. Rule 8.
     pub(super) fn stop(&self, consumers_gone: bool, stats: &mut ExchangeStats) {
         stats.shared_ops += 1;
         let reason = if consumers_gone { 2 } else { 1 };
@@ -206,8 +206,8 @@ impl State {
         self.ends.open_producers.fetch_sub(1, order::finish()) == 1
     }
 
-    /// Returns whether every producer has finished. Call it before the look at a slot: a value that
-    /// is not there afterwards never comes.
+    /// Returns whether every producer has finished. Call it before checking a slot: a value that is
+    /// still missing afterwards never comes.
     pub(super) fn all_finished(&self) -> bool {
         self.ends.open_producers.load(order::end()) == 0
     }
@@ -234,7 +234,7 @@ impl State {
         self.set_cursor(consumer, RETIRED);
     }
 
-    /// Takes the lease, or leaves a note for its holder. Rule 5.
+    /// Takes the lease, or sets a flag for its holder. Rule 5.
     pub(super) fn take_lease(&self, consumer: usize, taker: Taker, stats: &mut ExchangeStats) -> LeaseAttempt {
         let reader = &self.readers[consumer];
         let note = if taker == Taker::Consumer { lease::WANTED_BACK } else { lease::WANTED };
@@ -253,7 +253,7 @@ impl State {
         }
     }
 
-    /// Returns whether the lease is held. If it is, leaves a note that a producer wants it. Rule 5.
+    /// Returns whether the lease is held. If it is, sets a flag that a producer wants it. Rule 5.
     pub(super) fn want_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> bool {
         let lease = &self.readers[consumer].lease;
         let mut word = lease.load(Relaxed);
@@ -267,7 +267,7 @@ impl State {
         word & lease::HELD != 0
     }
 
-    /// Gives the lease back, and returns what happened to it meanwhile.
+    /// Gives the lease back, and returns the events on it meanwhile.
     pub(super) fn give_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> LeaseGiven {
         stats.shared_ops += 1;
         let word = self.readers[consumer].lease.fetch_and(lease::CLOSED, order::lease_give());
@@ -278,7 +278,7 @@ impl State {
         }
     }
 
-    /// Closes the lease of a consumer that goes away: no thread takes it from now on.
+    /// Closes the lease of a consumer that is dropped: no thread takes it from now on.
     pub(super) fn close_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> Closing {
         stats.shared_ops += 1;
         let word = self.readers[consumer].lease.fetch_or(lease::CLOSED, order::lease_take());
@@ -299,8 +299,8 @@ impl State {
         }
     }
 
-    /// Finds the slowest consumer, starting at `from`. It ends at the first one that holds
-    /// everything back. Only the sweeper may call it.
+    /// Finds the slowest consumer, starting at `from`. Stops at the first one that holds back all
+    /// others. Only the sweeper may call it.
     pub(super) fn survey(&self, from: usize) -> Survey {
         let released = self.released.load(Relaxed);
         let (mut slowest, mut lowest) = (from, RETIRED);
@@ -316,13 +316,13 @@ impl State {
         if lowest == RETIRED { Survey::AllGone } else { Survey::Slowest { consumer: slowest, cursor: lowest } }
     }
 
-    /// Returns where the free slots end. Exact for the sweeper; it may be stale for others.
+    /// Returns the end of the free slots. Exact for the sweeper; it may be stale for others.
     pub(super) fn released_hint(&self) -> u64 {
         self.released.load(Relaxed)
     }
 
-    /// Releases the slots below `released`, which are cleared, and returns the number of slots in
-    /// use. Only the sweeper may call it.
+    /// Releases the slots below `released`, which have been cleared, and returns the number of
+    /// slots in use. Only the sweeper may call it.
     pub(super) fn free(&self, released: u64) -> u64 {
         self.released.store(released, order::free());
         Window { tail: self.tail.load(Relaxed), released }.used()

@@ -16,7 +16,7 @@ pub(super) struct Local {
 }
 
 impl Local {
-    /// Counts a wait: the call returns without what was asked for.
+    /// Counts a wait: the call returns without a result.
     pub(super) fn waits(&mut self) {
         if self.waiting_since.is_none() {
             self.waiting_since = Some(Instant::now());
@@ -24,7 +24,7 @@ impl Local {
         }
     }
 
-    /// Ends a wait: the handle got what it asked for.
+    /// Ends a wait: the handle got its result.
     pub(super) fn served(&mut self) {
         if let Some(since) = self.waiting_since.take() {
             let waited = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);

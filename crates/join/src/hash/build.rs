@@ -18,7 +18,7 @@ use crate::{
     parallel,
 };
 
-/// How a build side is prepared.
+/// The configuration for preparing a build side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HashConfig {
@@ -41,10 +41,10 @@ impl HashConfig {
     }
 }
 
-/// The number of rows whose keys a thread computes at a time, where that takes long.
+/// The number of rows whose keys a thread computes at a time, for keys that are costly to compute.
 const PIECE_ROWS: usize = 1 << 16;
 
-/// The build side of a hash join: its rows, clustered by the hash of their keys, and a table of
+/// The build side of a hash join: its rows, clustered by the hash of their keys, and a table for
 /// each partition. Any number of threads may probe it.
 #[derive(Debug)]
 pub struct BuildSide {
@@ -52,7 +52,7 @@ pub struct BuildSide {
     partitions: Partitions,
     batch: RecordBatch,
     key_bytes: Option<LargeBinaryArray>,
-    /// Rows with null keys.
+    /// The rows with null keys.
     nulls: Range<u32>,
     tables: KeyTables,
 }
@@ -65,8 +65,8 @@ pub(super) enum KeyTables {
 
 impl BuildSide {
     /// Clusters the rows of `batches`, which are then dropped, and builds the tables. O(rows).
-    /// Takes the memory of the rows once more while it runs (twice more from 4096 partitions
-    /// on, and for columns without a fixed width), and 12 to 20 bytes per row for the tables.
+    /// While it runs it takes the memory of the rows a second time, and a third time from 4096
+    /// partitions on or for columns without a fixed width. The tables take 12 to 20 bytes per row.
     ///
     /// # Errors
     /// [`JoinError::TooManyRows`] from 2^32 rows on. [`JoinError::Arrow`] if the batches have other
@@ -100,8 +100,8 @@ impl BuildSide {
         copies_in_halves(schema, partitions)
     }
 
-    /// Returns all rows in the order of their partitions, those with null keys last. Pairs name
-    /// rows by their place here.
+    /// Returns all rows in the order of their partitions, those with null keys last. Pairs refer to
+    /// rows by their index in this batch.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
     }
@@ -116,7 +116,7 @@ impl BuildSide {
         self.partitions
     }
 
-    /// Returns the memory of rows, keys and tables in bytes. O(columns).
+    /// Returns the memory that rows, keys and tables take, in bytes. O(columns).
     pub fn memory_bytes(&self) -> usize {
         let tables = match &self.tables {
             KeyTables::Narrow(tables) => tables.memory_bytes(),
@@ -130,7 +130,7 @@ impl BuildSide {
         self.key_bytes.as_ref()
     }
 
-    /// Rows with null keys, which match nothing, or each other.
+    /// Returns the rows with null keys. They match nothing, or each other.
     pub(super) fn nulls(&self) -> Range<u32> {
         self.nulls.clone()
     }
@@ -153,7 +153,7 @@ pub(super) fn look_up(keys: &Keys, batches: Vec<RecordBatch>, threads: usize) ->
     parallel::map(threads, pieces, |piece| keys.extend(&piece)).into_iter().collect()
 }
 
-/// The columns without the hidden ones.
+/// Returns a batch of the columns without the hidden ones.
 pub(super) fn user_batch(keys: &Keys, mut columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, JoinError> {
     columns.truncate(keys.schema().fields().len());
     let options = RecordBatchOptions::new().with_row_count(Some(rows));

@@ -21,7 +21,7 @@ const MOST_MORSEL_ROWS: u32 = MOST_UNCHECKED_ROWS / 3;
 /// The number of morsels per thread, so that all threads have work until the end.
 const MORSELS: usize = 8;
 
-/// A part of the clustered probe side: some whole partitions, or parts of them. A fragment has its
+/// A part of the clustered probe side: some whole partitions, or a part of one. A fragment has its
 /// rows, their keys in the form of the build side's tables, and which rows have found a match.
 #[derive(Debug)]
 pub struct Fragment {
@@ -31,9 +31,10 @@ pub struct Fragment {
     /// The columns that are sent as rows of bytes.
     pub(super) coded: Option<LargeBinaryArray>,
     pub(super) batch: RecordBatch,
-    /// The first partition of its rows. Rows with null keys are a partition behind all others.
+    /// The first partition that has rows here. Rows with null keys are a partition after all
+    /// others.
     pub(super) first: usize,
-    /// Where the rows of that and of each following partition begin, then the number of rows.
+    /// The start of the rows of that and of each following partition, then the number of rows.
     pub(super) starts: Vec<u32>,
     pub(super) matched: Matched,
 }
@@ -90,11 +91,11 @@ impl Fragment {
         Self::cut_rows(format, &clustered, rows, threads, max_bytes, fragments)
     }
 
-    /// Cuts the rows of a batch into fragments in their order, for other joins than the hash join.
+    /// Cuts the rows of a batch into fragments in their order, for joins other than the hash join.
     ///
     /// # Errors
-    /// If the batch has other columns than the format, the format has a key, or a row does not fit
-    /// in a fragment.
+    /// If the batch has columns other than the format's, the format has a key, or a row does not
+    /// fit in a fragment.
     pub fn in_order(
         format: &Arc<FragmentFormat>,
         batch: &RecordBatch,
@@ -103,7 +104,7 @@ impl Fragment {
     ) -> Result<Vec<Self>, JoinError> {
         format.keys().check_columns(batch)?;
         if format.keys().types().len() > 0 {
-            return Err(JoinError::Fragment { what: "its format has a key, so it must be clustered" });
+            return Err(JoinError::Fragment { what: "its format has a key, so its rows must be clustered" });
         }
         let rows = batch.num_rows();
         let number = u32::try_from(rows).map_err(|_| JoinError::TooManyRows { rows })?;
@@ -134,7 +135,7 @@ impl Fragment {
         Ok(())
     }
 
-    /// The rows `rows` of a clustered side.
+    /// Returns the rows `rows` of a clustered side.
     fn of(
         format: &Arc<FragmentFormat>,
         columns: &[ArrayRef],
@@ -156,7 +157,7 @@ impl Fragment {
         })
     }
 
-    /// Returns the rows. Pairs name them by their place here.
+    /// Returns the rows. Pairs refer to them by their index in this batch.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
     }

@@ -1,4 +1,4 @@
-//! Zeroed memory for columns and tables, on huge pages where there is much of it.
+//! Zeroed memory for columns and tables, on huge pages if it is large.
 
 use std::{io, marker::PhantomData, ptr::NonNull, slice, sync::Arc};
 
@@ -7,16 +7,15 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::error::JoinError;
 
-/// Transparent huge pages are given for whole, aligned stretches of this size (x86-64, aarch64 with
-/// 4 KiB pages).
+/// The size of a transparent huge page (x86-64, aarch64 with 4 KiB pages).
 const HUGE_BYTES: usize = 2 << 20;
-/// Alignment of all of it.
+/// The alignment of the memory.
 const LINE: usize = 64;
 
-/// Types of which any bytes are a value.
+/// Types for which any bytes are a valid value.
 ///
 /// # Safety
-/// They are, and the type's alignment is at most 64.
+/// Any bytes are a valid value, and the type's alignment is at most 64.
 pub(super) unsafe trait Plain: Copy + Send + Sync + 'static {}
 
 // SAFETY: any bytes are numbers.
@@ -26,7 +25,7 @@ unsafe impl Plain for u32 {}
 // SAFETY: as above.
 unsafe impl Plain for u64 {}
 
-/// `len` zeroes of `T`, aligned to a cache line.
+/// `len` zeroes of type `T`, aligned to a cache line.
 #[derive(Debug)]
 pub(super) struct Zeroed<T> {
     start: NonNull<T>,
@@ -70,7 +69,7 @@ impl<T: Plain> Zeroed<T> {
     }
 
     pub(super) fn as_slice(&self) -> &[T] {
-        // SAFETY: as many values of any bytes, in memory that this owns.
+        // SAFETY: this owns memory for `len` values, and any bytes are valid.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
@@ -79,11 +78,11 @@ impl<T: Plain> Zeroed<T> {
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 
-    /// The memory as Arrow's.
+    /// Converts the memory into an Arrow buffer.
     pub(super) fn into_buffer(self) -> Buffer {
         let (start, bytes) = (self.start.cast(), self.len * size_of::<T>());
-        // SAFETY: as many bytes are initialised, live as long as the memory, which the buffer owns, and are
-        // written no more.
+        // SAFETY: all bytes are initialised and live as long as the memory. The buffer owns it, and
+        // nothing writes to it any more.
         unsafe { Buffer::from_custom_allocation(start, bytes, Arc::new(self.memory)) }
     }
 }
@@ -120,7 +119,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this one's, and nobody holds an address beyond its life.
+        // SAFETY: the mapping is this one's, and no address outlives it.
         let _ = unsafe { munmap(self.address.as_ptr().cast(), self.bytes) };
     }
 }

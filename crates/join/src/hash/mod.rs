@@ -7,7 +7,7 @@
 //! probe side  -> clustered rows, cut into [`Fragment`]s of some partitions each   -> bytes -> other hosts
 //! fragment    -> morsels -> pairs of row numbers                         [`BuildSide::probe`]
 //! ```
-//! As fragments are cut from a side that was clustered as a whole, each meets few tables, with many
+//! Fragments are cut from a side that was clustered as a whole. So each meets few tables, with many
 //! rows for each of them.
 
 mod build;

@@ -1,7 +1,7 @@
-//! Fragments against the build side's tables.
+//! Probes the build side's tables with fragments.
 //!
-//! A block of rows goes through three loops without hard-to-predict branches: look up the buckets;
-//! list the entries of all of them; keep those whose keys are equal. So the processor waits for
+//! A block of rows goes through three loops without hard-to-predict branches. They look up the
+//! buckets, list all their entries, and keep those whose keys are equal. So the processor waits for
 //! many cache misses at once.
 
 use std::ops::Range;
@@ -21,35 +21,38 @@ use crate::{
     sink::{MOST_PAIRS, PairSink},
 };
 
-/// Rows that go through the loops together.
+/// The number of rows that go through the loops together.
 const BLOCK: usize = 256;
-/// Entries of a bucket that are listed whether they are there or not.
+/// The number of a bucket's entries that are always listed, even if the bucket has fewer.
 const FEW: usize = 4;
 
 impl BuildSide {
-    /// Finds the pairs of rows whose keys are equal, for the rows of `morsel`, which is of this
-    /// fragment, and gives them to `sink` in no particular order. Any number of threads may do
-    /// so at once, each with other morsels. O(rows + pairs), and logarithmic in the rows of a
-    /// build side whose keys fall into few buckets. Says how many pairs of rows it compared: those
-    /// that share a bucket, or a key where a bucket is long. It does not depend on the machine.
+    /// Finds the pairs of rows whose keys are equal, for the rows of `morsel`, a morsel of this
+    /// fragment. Gives them to `sink` in no particular order. Any number of threads may do so at
+    /// once, each with other morsels. O(rows + pairs), and logarithmic in the rows of a build side
+    /// whose keys fall into few buckets.
+    ///
+    /// Returns the number of pairs of rows that it compared: those that share a bucket, or a key if
+    /// the bucket is long. The number does not depend on the machine.
     ///
     /// # Errors
-    /// If the fragment was prepared with other keys or partitions, there is no such morsel, or the
-    /// sink fails.
+    /// If the fragment was prepared with other keys or partitions, the morsel does not exist, or
+    /// the sink fails.
     pub fn probe(&self, fragment: &Fragment, morsel: &Morsel, sink: &mut impl PairSink) -> Result<u64, JoinError> {
         self.probe_morsel(fragment, morsel, None, sink)
     }
 
-    /// Sets which rows have a match, in `build` for this side and in [`Fragment::matched`], for the
-    /// rows of `morsel`, where it is of no interest with which rows (no
-    /// [`pairs`](crate::types::Emits::pairs) come out, and the keys are the whole condition). As
-    /// [`probe`](Self::probe), but faster where keys come very often on both sides.
+    /// Marks the rows that have a match: in `build` for this side, and in [`Fragment::matched`] for
+    /// the rows of `morsel`. For joins that output no [`pairs`](crate::types::Emits::pairs) and
+    /// whose whole condition is the keys. Works as [`probe`](Self::probe), but is faster if keys
+    /// are very frequent on both sides.
     ///
     /// # Errors
-    /// As there, or if `build` does not have this side's rows.
+    /// As for [`probe`](Self::probe), or if the number of bits in `build` is not this side's number
+    /// of rows.
     pub fn mark(&self, fragment: &Fragment, morsel: &Morsel, build: &Matched) -> Result<(), JoinError> {
         if build.rows() != self.batch().num_rows() {
-            return Err(JoinError::Fragment { what: "the matches are of another build side" });
+            return Err(JoinError::Fragment { what: "the match bits belong to another build side" });
         }
         self.probe_morsel(fragment, morsel, Some(build), &mut Mark { build, probe: fragment.matched() }).map(drop)
     }
@@ -62,11 +65,11 @@ impl BuildSide {
         sink: &mut impl PairSink,
     ) -> Result<u64, JoinError> {
         if fragment.format().partitions() != self.partitions() {
-            return Err(JoinError::Fragment { what: "it is clustered into another number of partitions" });
+            return Err(JoinError::Fragment { what: "its number of partitions is not that of the build side" });
         }
         self.keys().check(fragment.format().keys())?;
         if morsel.rows.end as usize > fragment.batch().num_rows() {
-            return Err(JoinError::Fragment { what: "the morsel is of another one" });
+            return Err(JoinError::Fragment { what: "the morsel belongs to another fragment" });
         }
         let bytes = fragment.format().keys().key_bytes().map(|column| fragment.columns[column].as_binary());
         let mut pairs = Pairs::new(sink, self.key_bytes().zip(bytes), marked);
@@ -77,7 +80,7 @@ impl BuildSide {
             (KeyTables::Wide(tables), KeyValues::Wide(keys)) => {
                 self.probe_keys(tables, &keys, fragment, morsel, &mut pairs)?
             }
-            _ => return Err(JoinError::Fragment { what: "its keys have another width" }),
+            _ => return Err(JoinError::Fragment { what: "the width of its keys is not that of the build side" }),
         }
         pairs.flush()?;
         Ok(pairs.compared)
@@ -115,7 +118,7 @@ impl BuildSide {
         Ok(())
     }
 
-    /// Rows with null keys match each other, or nothing.
+    /// Pairs the rows with null keys, which match each other or nothing.
     fn pair_nulls(&self, rows: Range<u32>, pairs: &mut Pairs<'_, impl PairSink>) -> Result<(), JoinError> {
         if !self.keys().null_rows_match() {
             return Ok(());
@@ -131,13 +134,13 @@ impl BuildSide {
     }
 }
 
-/// Entries of buckets that rows of a block fell into.
+/// The entries of the buckets that a block of rows falls into.
 struct Candidates {
     entries: Box<[u32; Self::MOST]>,
     /// The row's number in the block, for each entry.
     rows: Box<[u32; Self::MOST]>,
     len: usize,
-    /// Rows in long buckets.
+    /// The rows whose buckets are long.
     long: Vec<u32>,
 }
 
@@ -177,8 +180,8 @@ impl Candidates {
         self.len = len;
     }
 
-    /// Gives on the entries whose keys are those of their rows; the block's first row is number
-    /// `first`.
+    /// Passes on the entries whose keys are equal to those of their rows. The block's first row is
+    /// number `first`.
     fn keep_equal<K: Key>(
         &self,
         table: &Table<'_, K>,
@@ -190,7 +193,7 @@ impl Candidates {
         pairs.compared += self.len as u64;
         let mut len = pairs.len;
         for (&at, &row) in self.entries[..self.len].iter().zip(&self.rows[..self.len]) {
-            // SAFETY: buckets gave the entries.
+            // SAFETY: the entries come from buckets.
             let entry = unsafe { table.entry(at) };
             // Written in any case, kept if equal: no branch to mispredict.
             pairs.build[len] = entry.row;
@@ -201,7 +204,7 @@ impl Candidates {
         for &row in &self.long {
             let key = block[row as usize];
             let mut equal = table.equal(key);
-            // Whoever marked the first of them marks all.
+            // All rows of a key are marked together, so the first one shows the state of all.
             if let [entry, _, ..] = equal
                 && pairs.is_marked(entry.row)
             {
@@ -213,7 +216,7 @@ impl Candidates {
     }
 }
 
-/// Sets which rows have a match.
+/// A sink that marks the rows that have a match.
 struct Mark<'a> {
     build: &'a Matched,
     probe: &'a Matched,
@@ -232,12 +235,12 @@ struct Pairs<'a, S> {
     build: Box<[u32; MOST_PAIRS]>,
     probe: Box<[u32; MOST_PAIRS]>,
     len: usize,
-    /// Pairs that were candidates so far.
+    /// The number of pairs compared until now.
     compared: u64,
     sink: &'a mut S,
-    /// Keys of both sides that are to be compared, where their numbers are but hashes.
+    /// The keys of both sides as bytes, to compare if the numbers are only hashes.
     bytes: Option<(&'a LargeBinaryArray, &'a LargeBinaryArray)>,
-    /// Rows of the build side that need no second match.
+    /// The rows of the build side that need no second match.
     marked: Option<&'a Matched>,
 }
 
@@ -251,12 +254,12 @@ impl<'a, S: PairSink> Pairs<'a, S> {
         Self { build: slots(), probe: slots(), len: 0, compared: 0, sink, bytes, marked }
     }
 
-    /// Whether the row needs no second match, and with it all of its key.
+    /// Returns whether the row, and with it all rows of its key, needs no second match.
     fn is_marked(&self, build: u32) -> bool {
         self.bytes.is_none() && self.marked.is_some_and(|marked| marked.get(build))
     }
 
-    /// Room for `pairs` more, at most as many as there can be.
+    /// Makes room for `pairs` more, at most `MOST_PAIRS`.
     fn reserve(&mut self, pairs: usize) -> Result<(), JoinError> {
         if self.len + pairs > MOST_PAIRS { self.flush() } else { Ok(()) }
     }
@@ -270,7 +273,7 @@ impl<'a, S: PairSink> Pairs<'a, S> {
         Ok(())
     }
 
-    /// Entries that all match a row.
+    /// Adds a pair of each entry with row `probe`; all of them match.
     fn push_all<K: Copy>(&mut self, mut entries: &[Entry<K>], probe: u32) -> Result<(), JoinError> {
         self.compared += entries.len() as u64;
         while !entries.is_empty() {

@@ -4,7 +4,7 @@
 pub(super) const PARTITION_BYTES: usize = 256 << 10;
 /// The size of an entry of a table, with its share of the directory.
 const ROW_BYTES: usize = 24;
-/// The largest number of bits: 2^32 rows then make 65,536 rows of each partition.
+/// The largest number of bits: with 2^32 rows a partition then has 65,536 rows.
 const MOST_BITS: u32 = 16;
 
 /// The number of partitions that both sides are clustered into: a power of two from 1 to 65,536.
@@ -15,7 +15,7 @@ pub struct Partitions {
 }
 
 impl Partitions {
-    /// Returns the power of two from `partitions` up, or the limit nearest to it.
+    /// Returns the smallest power of two that is at least `partitions`, or the limit nearest to it.
     pub fn at_least(partitions: usize) -> Self {
         Self { bits: partitions.clamp(1, 1 << MOST_BITS).next_power_of_two().ilog2() }
     }
@@ -36,7 +36,7 @@ impl Partitions {
     }
 }
 
-/// A number made of `bits` bits of the hash, behind the first `skip`.
+/// The function from a hash to the number in its `bits` bits after the first `skip`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Radix {
     skip: u32,
@@ -44,13 +44,13 @@ pub(super) struct Radix {
 }
 
 impl Radix {
-    /// Returns the number's place in a hash; `skip` and `bits` are together below 64.
+    /// Returns the function for these bits; `skip + bits` must be below 64.
     pub(super) fn new(skip: u32, bits: u32) -> Self {
         assert!(skip + bits < u64::BITS, "{skip} and {bits} bits of a hash of 64");
         Self { skip, bits }
     }
 
-    /// Returns how many numbers there are.
+    /// Returns how many different numbers there are.
     pub(super) fn count(self) -> usize {
         1 << self.bits
     }

@@ -1,6 +1,6 @@
-//! Tables of the build side, one for each partition: its rows' keys and numbers in the order of
-//! their buckets, and a directory of where each bucket begins. Rows of a bucket are neighbours,
-//! also where a key comes very often.
+//! Tables of the build side, one for each partition. A table has the keys and numbers of its rows
+//! in the order of their buckets, and a directory with the start of each bucket. The rows of a
+//! bucket are neighbours, even if a key is very frequent.
 
 use std::{mem::take, ops::Range};
 
@@ -10,10 +10,11 @@ use super::{
 };
 use crate::{error::JoinError, key::Key, parallel};
 
-/// Buckets of more entries are sorted by key, so that those of one key are found by bisection.
+/// Buckets of more entries are sorted by key, so that the entries of one key are found by binary
+/// search.
 pub(super) const LONG_BUCKET: usize = 16;
 
-/// Bytes of a cache line.
+/// The bytes of a cache line.
 const LINE: usize = 64;
 
 /// A row in a table.
@@ -32,11 +33,11 @@ unsafe impl Plain for Entry<u64> {}
 /// The tables of all partitions.
 #[derive(Debug)]
 pub(super) struct Tables<K: Copy> {
-    /// Those of partition p are at the numbers of its rows.
+    /// The entries of all partitions; those of a partition are at the indices of its rows.
     entries: Zeroed<Entry<K>>,
-    /// Where the buckets' entries begin, and for each partition at last where they end.
+    /// The starts of the buckets' entries, and after those of each partition their end.
     directory: Zeroed<u32>,
-    /// Where each partition's directory begins, and at last the directory's length.
+    /// The start of each partition's part of the directory, then the directory's length.
     directories: Vec<usize>,
     bits: u32,
 }
@@ -49,7 +50,7 @@ pub(super) struct Table<'a, K: Copy> {
     radix: Radix,
 }
 
-/// What one thread fills at a time.
+/// The part of the tables that one thread fills at a time.
 struct Task<'a, K: Copy> {
     rows: Range<usize>,
     entries: &'a mut [Entry<K>],
@@ -60,9 +61,9 @@ impl<K: Key> Tables<K>
 where
     Entry<K>: Plain,
 {
-    /// Makes the tables for the keys of clustered rows. Partition p has those from `starts[p]` to
-    /// `starts[p + 1]`; there are 2^`bits` partitions. O(rows * log(rows)) at worst, with almost
-    /// all keys in one bucket; else O(rows).
+    /// Builds the tables for the keys of clustered rows. Partition p has the rows from `starts[p]`
+    /// to `starts[p + 1]`; there are 2^`bits` partitions. O(rows), or O(rows * log(rows)) if almost
+    /// all keys are in one bucket.
     pub(super) fn new(keys: &[K], starts: &[u32], bits: u32, threads: usize) -> Result<Self, JoinError> {
         let mut directories = Vec::with_capacity(starts.len());
         let mut length = 0;
@@ -94,7 +95,7 @@ where
         size_of_val(entries) + size_of_val(directory) + size_of_val(&self.directories[..])
     }
 
-    /// The table of a partition.
+    /// Returns the table of a partition.
     #[inline]
     pub(super) fn partition(&self, partition: usize) -> Table<'_, K> {
         let directory = &self.directory.as_slice()[self.directories[partition]..self.directories[partition + 1]];
@@ -104,9 +105,8 @@ where
 }
 
 impl<K: Key> Table<'_, K> {
-    /// Brings the table into the cache, where it fits and so many rows are to be looked up that
-    /// most of it is needed: to read it front to back is much faster than to miss its lines one
-    /// by one.
+    /// Brings the table into the cache, if it fits and there are enough lookups to need most of it.
+    /// Reading it front to back is much faster than missing its lines one by one.
     pub(super) fn fetch(&self, lookups: usize) {
         let [first, .., last] = self.directory else { return };
         let entries = &self.entries[*first as usize..*last as usize];
@@ -116,25 +116,25 @@ impl<K: Key> Table<'_, K> {
         }
     }
 
-    /// The entries of a key's bucket.
+    /// Returns the entries of a key's bucket.
     #[inline(always)]
     pub(super) fn bucket(&self, key: K) -> Range<u32> {
         let bucket = self.radix.of(key.hash());
-        // SAFETY: the directory has a place more than there are buckets by this radix.
+        // SAFETY: the directory has one place more than this radix has buckets.
         unsafe { *self.directory.get_unchecked(bucket)..*self.directory.get_unchecked(bucket + 1) }
     }
 
-    /// The entry at this place.
+    /// Returns the entry at this index.
     ///
     /// # Safety
-    /// A bucket gave it.
+    /// The index comes from [`bucket`](Self::bucket).
     #[inline(always)]
     pub(super) unsafe fn entry(&self, at: u32) -> Entry<K> {
         // SAFETY: the caller's promise.
         unsafe { *self.entries.get_unchecked(at as usize) }
     }
 
-    /// The entries of a key, which is in a long bucket.
+    /// Returns the entries of a key whose bucket is long.
     pub(super) fn equal(&self, key: K) -> &[Entry<K>] {
         let bucket = self.bucket(key);
         let bucket = &self.entries[bucket.start as usize..bucket.end as usize];
@@ -144,15 +144,15 @@ impl<K: Key> Table<'_, K> {
     }
 }
 
-/// As many buckets as rows, or up to twice as many.
+/// Returns the number of bits for as many buckets as rows, or up to twice as many.
 fn bucket_bits(rows: usize) -> u32 {
     rows.max(1).next_power_of_two().ilog2()
 }
 
-/// A counting sort by bucket; the directory counts, then points behind the buckets, then to where
-/// they begin.
+/// Fills a table with a counting sort by bucket. The directory first counts, then points after the
+/// buckets, and at last to their starts.
 fn fill<K: Key>(keys: &[K], first_row: u32, radix: Radix, entries: &mut [Entry<K>], directory: &mut [u32]) {
-    // Zeros are there already: this is to have them in the cache.
+    // The memory is zero already: this brings it into the cache.
     if size_of_val(entries) <= PARTITION_BYTES {
         directory.fill(0);
         entries.fill(Entry { key: K::default(), row: 0 });

@@ -11,7 +11,7 @@ use arrow::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Whether one number of at most 8 bytes stands for each key.
+/// Returns whether a key of this type is one number of at most 8 bytes.
 pub(super) fn is_convertible(data_type: &DataType) -> bool {
     *data_type == DataType::Boolean || matches!(data_type.primitive_width(), Some(1 | 2 | 4 | 8))
 }
@@ -20,7 +20,7 @@ pub(super) fn converted_type(data_type: &DataType) -> DataType {
     if data_type.primitive_width() == Some(8) { DataType::UInt64 } else { DataType::UInt32 }
 }
 
-/// Numbers that are equal where the keys are.
+/// Returns numbers that are equal if and only if the keys are.
 pub(super) fn converted(keys: &ArrayRef) -> ArrayRef {
     let data = one_zero(keys).to_data();
     let narrow = |values: Vec<u32>| Arc::new(UInt32Array::from(values)) as ArrayRef;
@@ -33,7 +33,8 @@ pub(super) fn converted(keys: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Hashes of the keys' bytes, and the bytes, which are equal where the keys are.
+/// Returns hashes of the keys' bytes, and the bytes. The bytes are equal if and only if the keys
+/// are.
 pub(super) fn hashes_and_bytes(converter: &RowConverter, keys: &[ArrayRef]) -> Result<[ArrayRef; 2], ArrowError> {
     let keys: Vec<ArrayRef> = keys.iter().map(one_zero).collect();
     let bytes: BinaryArray = converter.convert_columns(&keys)?.try_into_binary()?;
@@ -43,13 +44,14 @@ pub(super) fn hashes_and_bytes(converter: &RowConverter, keys: &[ArrayRef]) -> R
     Ok([Arc::new(hashes), Arc::new(bytes)])
 }
 
-/// A column of floats with 0.0 in place of -0.0, which compare as equal. Only a float itself:
-/// within nested values and dictionaries DataFusion compares floats bit by bit.
+/// Returns the column with 0.0 in place of -0.0 if it is of floats, as the two compare as equal.
+/// Within nested values and dictionaries DataFusion compares floats bit by bit, so they are not
+/// changed.
 pub(crate) fn one_zero(column: &ArrayRef) -> ArrayRef {
     macro_rules! unary {
         ($type:ty) => {
             Arc::new(column.as_primitive::<$type>().unary::<_, $type>(|value| {
-                // Without the sign.
+                // Compares without the sign bit.
                 if value.to_bits() << 1 == 0 { Default::default() } else { value }
             }))
         };

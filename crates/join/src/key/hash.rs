@@ -4,8 +4,8 @@ use arrow::datatypes::ArrowNativeType;
 
 /// A key in a table.
 pub(crate) trait Key: ArrowNativeType + Ord + Eq + Send + Sync {
-    /// All bits of the key reach the upper bits of the hash, from which partitions and buckets are
-    /// taken. The same on every host.
+    /// Returns the hash, which is the same on every host. All bits of the key affect the upper bits
+    /// of the hash, from which partitions and buckets are taken.
     fn hash(self) -> u64;
 }
 
@@ -23,9 +23,9 @@ impl Key for u64 {
     }
 }
 
-/// Each product spreads the lower bits upwards, and the shifts bring the upper ones down again (as
-/// the end of MurmurHash3 does). No two keys have one hash, and no step needs more than vectors of
-/// 64-bit numbers offer.
+/// Mixes the bits of a key. Each product spreads the lower bits upwards, and the shifts bring the
+/// upper ones down again (as the end of MurmurHash3 does). Different keys have different hashes.
+/// Every step is available for vectors of 64-bit numbers.
 #[inline(always)]
 fn mix(key: u64) -> u64 {
     let mixed = (key ^ key >> 32).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
@@ -36,8 +36,8 @@ fn mix(key: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// 65,536 keys in 2^8 partitions with 2^8 buckets each: about 256 in a partition, and few in a
-    /// bucket.
+    /// Expects 65,536 keys to spread over 2^8 partitions with 2^8 buckets each: about 256 keys in a
+    /// partition, and few in a bucket.
     fn expect_spread<K: Key>(name: &str, key: impl Fn(u64) -> K) {
         for skip in [0, 8] {
             let mut counts = [0; 256];

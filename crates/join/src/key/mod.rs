@@ -1,12 +1,12 @@
-//! The key columns of a side, as numbers that are equal where the keys are (or where their hashes
-//! are).
+//! The key columns of a side, as numbers that are equal if the keys are. For some types the numbers
+//! are hashes.
 //!
 //! ```text
 //! one column of 4 or 8 bytes, exact in its bits      -> the column itself
 //! one boolean, float, or column of 1 or 2 bytes      -> a hidden column of u32 or u64, exact
 //! anything else (Arrow's row format makes it bytes)  -> hidden columns: u64 hash of the bytes, and the bytes
 //! ```
-//! Hidden columns stand behind the user's, are clustered and sent with them, and are never shown.
+//! Hidden columns follow the user's. They are clustered and sent with them, and never shown.
 
 mod encode;
 mod hash;
@@ -55,7 +55,7 @@ pub(crate) struct Keyed {
     /// The user's columns, then the hidden ones.
     pub(crate) columns: Vec<ArrayRef>,
     pub(crate) values: KeyValues,
-    /// Null where a row has a null key.
+    /// Null for rows with a null key.
     pub(crate) nulls: Option<NullBuffer>,
 }
 
@@ -68,9 +68,9 @@ pub(crate) enum KeyValues {
 
 impl Keys {
     /// Returns the keys in the columns `columns` of a side that has `schema`. A row with a null key
-    /// matches nothing, or with `nulls_equal` the rows whose keys are null in the same places. Keys
-    /// compare as in DataFusion: -0.0 equals 0.0, and a NaN equals one with the same bits. Within
-    /// lists, structs and other nested values all bits count.
+    /// matches nothing; with `nulls_equal` it matches the rows whose keys are null in the same
+    /// places. Keys compare as in DataFusion: -0.0 equals 0.0, and a NaN equals one with the same
+    /// bits. Within lists, structs and other nested values all bits count.
     ///
     /// # Errors
     /// If `columns` is empty or names a column that does not exist, or a column's type cannot be
@@ -93,7 +93,7 @@ impl Keys {
         Ok(Self { schema: Arc::clone(schema), columns: columns.to_vec(), nulls_equal, kind, full })
     }
 
-    /// Returns keys without a column, for joins that find their pairs otherwise than by hash.
+    /// Returns keys without a column, for joins that do not find their pairs by hash.
     pub fn none(schema: &SchemaRef) -> Self {
         let (schema, full) = (Arc::clone(schema), Arc::clone(schema));
         Self { schema, columns: Vec::new(), nulls_equal: false, kind: Kind::Nothing, full }
@@ -109,12 +109,12 @@ impl Keys {
         self.nulls_equal
     }
 
-    /// The types of the key columns.
+    /// Iterates over the types of the key columns.
     pub fn types(&self) -> impl ExactSizeIterator<Item = &DataType> {
         self.columns.iter().map(|&column| self.schema.field(column).data_type())
     }
 
-    /// Whether these, of the build side, can be compared with `probe`, of the probe side.
+    /// Checks that these keys, of the build side, can be compared with `probe`, of the probe side.
     ///
     /// # Errors
     /// [`JoinError::KeyCount`] or [`JoinError::KeyTypes`] if they cannot; [`JoinError::Fragment`]
@@ -129,48 +129,49 @@ impl Keys {
             return Err(JoinError::KeyTypes { index, build: build.clone(), probe: probe.clone() });
         }
         if self.nulls_equal != probe.nulls_equal {
-            return Err(JoinError::Fragment { what: "one of them takes null keys as equal, and the other does not" });
+            return Err(JoinError::Fragment { what: "only one of the sides treats null keys as equal" });
         }
         Ok(())
     }
 
-    /// The user's columns, then the hidden ones.
+    /// Returns the user's columns, then the hidden ones.
     pub(crate) fn full(&self) -> &SchemaRef {
         &self.full
     }
 
-    /// Whether each thread had better look up the keys of a few rows at a time.
+    /// Returns whether keys are costly to compute, so that threads should compute those of a few
+    /// rows at a time.
     pub(crate) fn is_costly(&self) -> bool {
         !matches!(self.kind, Kind::Plain)
     }
 
-    /// Whether equal numbers are not yet equal keys: [`key_bytes`](Self::key_bytes) must be
-    /// compared, too.
+    /// Returns whether equal numbers may stand for different keys, so that
+    /// [`key_bytes`](Self::key_bytes) must be compared, too.
     pub(crate) fn are_hashes(&self) -> bool {
         matches!(self.kind, Kind::Bytes(_))
     }
 
-    /// Whether all rows that [`Keyed::nulls`] has as null are equal.
+    /// Returns whether all rows that are null in [`Keyed::nulls`] match each other.
     pub(crate) fn null_rows_match(&self) -> bool {
         self.nulls_equal && !self.are_hashes()
     }
 
-    /// The hidden column with the keys' bytes.
+    /// Returns the index of the hidden column with the keys' bytes.
     pub(crate) fn key_bytes(&self) -> Option<usize> {
         self.are_hashes().then(|| self.full.fields().len() - 1)
     }
 
-    /// The numbers, from columns that have been extended.
+    /// Returns the numbers, from columns that have been extended.
     pub(crate) fn values(&self, columns: &[ArrayRef]) -> KeyValues {
         KeyValues::of(&columns[self.key_column()])
     }
 
-    /// Which of the columns has the numbers.
+    /// Returns the index of the column with the numbers.
     pub(crate) fn key_column(&self) -> usize {
         if matches!(self.kind, Kind::Plain) { self.columns[0] } else { self.schema.fields().len() }
     }
 
-    /// Whether a batch is of this side.
+    /// Checks that a batch belongs to this side.
     ///
     /// # Errors
     /// If it does not have the side's columns.
@@ -183,14 +184,14 @@ impl Keys {
         Ok(())
     }
 
-    /// Looks up the keys of a batch.
+    /// Computes the keys of a batch.
     ///
     /// # Errors
     /// If the batch does not have the side's columns, or a kernel fails.
     pub(crate) fn extend(&self, batch: &RecordBatch) -> Result<Keyed, JoinError> {
         self.check_columns(batch)?;
         if let Kind::Nothing = self.kind {
-            return Err(JoinError::Fragment { what: "it has no key to be clustered by" });
+            return Err(JoinError::Fragment { what: "it has no key to cluster by" });
         }
         let keys: Vec<ArrayRef> = self.columns.iter().map(|&column| Arc::clone(batch.column(column))).collect();
         let mut columns = batch.columns().to_vec();
@@ -214,7 +215,7 @@ impl Keyed {
 }
 
 impl KeyValues {
-    /// The bits of a column of 4 or 8 bytes.
+    /// Returns the bits of a column of 4 or 8 bytes per value.
     fn of(column: &ArrayRef) -> Self {
         let data = column.to_data();
         let (buffer, offset) = (data.buffers()[0].clone(), data.offset());
@@ -232,7 +233,7 @@ impl KeyValues {
     }
 }
 
-/// Whether equal bits are equal keys, and there are 4 or 8 bytes of them.
+/// Returns whether keys of this type are equal if and only if their 4 or 8 bytes are.
 fn is_plain(data_type: &DataType) -> bool {
     !data_type.is_floating() && matches!(data_type.primitive_width(), Some(4 | 8))
 }

@@ -23,14 +23,14 @@ pub struct MergeCondition {
     pub band: Option<Band>,
 }
 
-/// How far apart two columns may be (the band join of cyclo-join, section IV.C): `probe + low <=
-/// build <= probe + high`, less than where a bound is excluded. Unbounded on one side it is an
+/// The limits of the difference of two columns (the band join of cyclo-join, section IV.C): `probe
+/// + low <= build <= probe + high`, or `<` for an excluded bound. With one side unbounded it is an
 /// inequality: `build < probe` is `(Unbounded, Excluded(0))`.
 ///
-/// Sums are those of numbers without limits, so that a sum beyond what the type can hold is above,
-/// or below, all of its values; floats are added as floats of the columns' type. A NaN is greater
-/// than all numbers, or less if its sign is set. A key that is a NaN is its own sum; where the sum
-/// of two other values is not a number, it is the positive NaN.
+/// Sums do not overflow: a sum beyond the type's range is above, or below, all of its values.
+/// Floats are added as floats of the columns' type. A NaN is greater than all numbers, or less if
+/// its sign is set. A key that is a NaN is its own sum. If the sum of two other values is not a
+/// number, it is the positive NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
     /// The columns: integers, floats of 32 or 64 bits, decimals of 128 bits or fewer, dates, times,
@@ -45,9 +45,10 @@ pub struct Band {
 /// A number that is added to a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Offset {
-    /// For integers and floats; in the last digit of a decimal, days of a date, milliseconds of a
-    /// `Date64`, and the unit of a time, timestamp or duration.
+    /// An integer, for integers and floats. For other types its unit is the last digit of a
+    /// decimal, a day of a date, a millisecond of a `Date64`, or the unit of the time, timestamp or
+    /// duration.
     Int(i128),
-    /// For floats.
+    /// A fraction, for floats.
     Float(f64),
 }

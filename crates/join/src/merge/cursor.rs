@@ -1,7 +1,7 @@
-//! Where a row of a fragment has its matches: cursors into the sorted keys of the build side.
+//! Cursors into the sorted keys of the build side, which find the matches of a fragment's rows.
 //!
-//! As long as the fragment is sorted the cursors only move forward, most often by a few rows. Of a
-//! fragment that is not they find the same matches, in O(log rows) each.
+//! While the fragment is sorted the cursors only move forward, mostly by a few rows. For an
+//! unsorted fragment they find the same matches, in O(log rows) each.
 
 use std::{cmp::Ordering, ops::Range};
 
@@ -11,11 +11,11 @@ use super::{edge::Edges, words::Word};
 
 /// Finds the matches of a fragment's rows.
 pub(super) trait Cursor {
-    /// The rows of the build side that `row` of the fragment matches.
+    /// Returns the rows of the build side that `row` of the fragment matches.
     fn matches(&mut self, row: usize) -> Range<usize>;
 }
 
-/// Each row of the build side matches.
+/// A cursor for which all rows of the build side match.
 pub(super) struct Everything {
     pub(super) rows: usize,
 }
@@ -29,7 +29,7 @@ impl Cursor for Everything {
 
 /// The keys of both sides.
 pub(super) trait BothKeys {
-    /// How a row of the build side compares to one of the fragment.
+    /// Compares the key of a row of the build side to that of a row of the fragment.
     fn compare(&self, build: usize, probe: usize) -> Ordering;
 }
 
@@ -59,7 +59,7 @@ impl BothKeys for RowKeys<'_> {
     }
 }
 
-/// Rows with the same key match.
+/// A cursor that finds the rows with the same key.
 pub(super) struct Equal<K> {
     pub(super) keys: K,
     pub(super) rows: usize,
@@ -76,7 +76,8 @@ impl<K: BothKeys> Cursor for Equal<K> {
     }
 }
 
-/// Of the rows that another cursor finds, those within a band. They are sorted by its key.
+/// A cursor that finds those rows of another cursor that are within a band. They are sorted by its
+/// key.
 pub(super) struct Banded<'a, C, W> {
     pub(super) equal: C,
     pub(super) build: &'a [W],
@@ -100,15 +101,16 @@ impl<C: Cursor, W: Word> Cursor for Banded<'_, C, W> {
     }
 }
 
-/// The first row of `rows` that is not `before` what is looked for, which `from` is near. All rows
-/// that are come first.
+/// Returns the first row of `rows` for which `before` is false. All rows for which it is true come
+/// first. The search starts at `from`, which should be near the result.
 #[inline]
 fn advance(from: usize, rows: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
     let mut low = from.clamp(rows.start, rows.end);
     if low > rows.start && !before(low - 1) {
         return partition_point(rows.start..low - 1, before);
     }
-    // Steps that double, as what comes next is near; then within the last of them.
+    // Galloping search: steps double, as the result is near; then a binary search within the last
+    // step.
     let mut step = 1;
     loop {
         let next = low + step - 1;

@@ -1,4 +1,4 @@
-//! The least and the greatest key of the build side that a key of the probe side meets.
+//! The least and the greatest key of the build side that a key of the probe side matches.
 
 use std::ops::Bound;
 
@@ -17,7 +17,7 @@ pub(super) struct Edges<W> {
 #[derive(Clone, Copy, Debug)]
 enum Edge<W> {
     Open,
-    /// No key of either type is within.
+    /// No key is within the band.
     Never,
     At {
         shift: Shift<W>,
@@ -33,15 +33,17 @@ enum Shift<W> {
 }
 
 impl<W: Word> Edges<W> {
-    /// For keys of this shape; `None` if a bound is a fraction and they are not.
+    /// Returns the ends for keys of this shape; `None` if a bound is a fraction and the keys are
+    /// not floats.
     pub(super) fn new(low: Bound<Offset>, high: Bound<Offset>, shape: (u32, Kind)) -> Option<Self> {
-        // Beyond all sums is `Never` for what must be above it, and `Open` for what must be below.
+        // An offset beyond all sums is `Never` if keys must be beyond it, too, and `Open`
+        // otherwise.
         let low = edge(low, shape, Edge::Never, Edge::Open)?;
         let high = edge(high, shape, Edge::Open, Edge::Never)?;
         Some(Self { low, high })
     }
 
-    /// The keys that `key` meets, both ends included, if there can be any.
+    /// Returns the least and the greatest key that `key` matches, or `None` if no key does.
     #[inline]
     pub(super) fn around(&self, key: W) -> Option<(W, W)> {
         let one = W::MIN.appended(0, 1);
@@ -88,7 +90,7 @@ fn edge<W: Word>(bound: Bound<Offset>, shape: (u32, Kind), above: Edge<W>, below
     Some(Edge::At { shift, excluded })
 }
 
-/// A key plus an offset, among the words.
+/// The sum of a key and an offset, compared to the range of words.
 enum Sum<W> {
     Below,
     At(W),
@@ -106,9 +108,9 @@ impl<W: Word> Shift<W> {
     }
 }
 
-/// The word of a key plus `by`. A NaN that a processor makes differs between processors in its
-/// sign, and between builds where both operands are NaNs: so a NaN stays as it is, and the sum of
-/// others that is not a number is the positive one.
+/// Returns the word of a key plus `by`. The sign of a NaN that an addition makes depends on the
+/// processor; if both operands are NaNs, it depends on the build, too. So a NaN stays as it is, and
+/// any other sum that is not a number is the positive NaN.
 #[inline]
 fn float_sum(word: u64, by: f64, bits: u32) -> u64 {
     let key = float_bits(word, bits);

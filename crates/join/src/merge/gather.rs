@@ -13,8 +13,8 @@ use arrow_select::dictionary::garbage_collect_any_dictionary;
 use super::keys::num_rows;
 use crate::parallel;
 
-/// Batches are put together up to this size: random access goes to few of them, and 32-bit offsets
-/// stay within their range.
+/// The size up to which batches are put together: random access then goes to few batches, and
+/// 32-bit offsets suffice.
 const GROUP_BYTES: usize = 1 << 30;
 
 /// A side's rows, in few batches.
@@ -55,7 +55,7 @@ impl Source {
         &self.groups
     }
 
-    /// All rows in this order.
+    /// Returns all rows in this order.
     ///
     /// # Errors
     /// If they are too large for one batch: more than 2 GiB of strings with 32-bit offsets.
@@ -67,8 +67,8 @@ impl Source {
         record_batch(&self.schema, columns.into_iter().collect::<Result<_, _>>()?, rows)
     }
 
-    /// All rows in this order, in batches of at most `max_bytes` bytes of memory, or of one row,
-    /// which share none of it.
+    /// Returns all rows in this order, in batches that share no memory. Each has at most
+    /// `max_bytes` bytes of memory, or one row.
     ///
     /// # Errors
     /// If an Arrow kernel fails.
@@ -88,7 +88,7 @@ impl Source {
         Ok(fragments.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 
-    /// Halves what is too large.
+    /// Cuts what is too large into halves.
     fn cut(&self, order: &[u32], max_bytes: usize, fragments: &mut Vec<RecordBatch>) -> Result<(), ArrowError> {
         let places = self.places(order.to_vec());
         let columns = 0..self.schema.fields().len();
@@ -127,17 +127,17 @@ impl Source {
     }
 }
 
-/// Where rows are.
+/// The places of rows.
 enum Places {
     Single(UInt32Array),
-    /// Group and row.
+    /// The group and the row in it.
     Several(Vec<(usize, usize)>),
 }
 
-/// The batch's columns under this schema.
+/// Returns the batch's columns under this schema.
 ///
 /// # Errors
-/// If their types are others.
+/// If their types differ from those of the schema.
 pub(super) fn with_schema(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     record_batch(schema, batch.columns().to_vec(), batch.num_rows())
 }
@@ -150,7 +150,7 @@ fn record_batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Resu
     )
 }
 
-/// All rows of the batches, in one.
+/// Returns all rows of the batches as one batch.
 fn together(schema: &SchemaRef, batches: Vec<RecordBatch>, threads: usize) -> Result<RecordBatch, ArrowError> {
     let columns = parallel::map(threads, (0..schema.fields().len()).collect(), |column| {
         concat(&batches.iter().map(|batch| batch.column(column).as_ref()).collect::<Vec<_>>())
@@ -158,7 +158,7 @@ fn together(schema: &SchemaRef, batches: Vec<RecordBatch>, threads: usize) -> Re
     record_batch(schema, columns.into_iter().collect::<Result<_, _>>()?, num_rows(&batches))
 }
 
-/// The column without what the rows it was taken from have beyond it.
+/// Returns the column without values in its buffers that none of its rows uses.
 fn compact(column: ArrayRef) -> Result<ArrayRef, ArrowError> {
     Ok(match column.data_type() {
         DataType::Utf8View => Arc::new(column.as_string_view().gc()),
@@ -168,7 +168,7 @@ fn compact(column: ArrayRef) -> Result<ArrayRef, ArrowError> {
     })
 }
 
-/// Bytes of memory of a batch's rows, without what else their buffers hold.
+/// Returns the bytes of memory of a batch's rows, without unused parts of their buffers.
 fn memory(batch: &RecordBatch) -> usize {
     let column = |column: &ArrayRef| {
         let values = match column.data_type() {

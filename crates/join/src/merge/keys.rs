@@ -25,12 +25,12 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// The narrowest for these columns together.
+    /// Returns the narrowest form for these columns together.
     pub(super) fn of(types: &[DataType], nulls_equal: bool) -> Self {
         let bits: Option<u32> = types.iter().map(|data_type| shape(data_type).map(|(bits, _)| bits)).sum();
         match bits {
             _ if types.is_empty() => Self::Nothing,
-            // Words have no place for nulls.
+            // Words have no representation of nulls.
             Some(1..=64) if !nulls_equal => Self::Words,
             Some(65..=128) if !nulls_equal => Self::Wide,
             _ => Self::Rows,
@@ -52,7 +52,7 @@ pub(super) enum Column {
 pub(super) struct Keys {
     pub(super) equal: Column,
     pub(super) band: Column,
-    /// Rows that are null here have no match.
+    /// The validity of the rows; a null row has no match.
     pub(super) nulls: Option<NullBuffer>,
 }
 
@@ -69,18 +69,18 @@ impl Keys {
     }
 }
 
-/// Brings keys into their form, which is the same for both sides.
+/// The encoder of keys; both sides have the same form.
 #[derive(Debug)]
 pub(super) struct Encoder {
     equal: Form,
     band: Form,
     nulls_equal: bool,
-    /// If `equal` is [`Form::Rows`].
+    /// The converter if `equal` is [`Form::Rows`].
     converter: Option<RowConverter>,
 }
 
 impl Encoder {
-    /// For equal keys and a key within a band, of these types.
+    /// Returns the encoder for equal keys, and perhaps a key within a band, of these types.
     ///
     /// # Errors
     /// If Arrow's row format does not know a type.
@@ -91,8 +91,8 @@ impl Encoder {
         Ok(Self { equal: form, band: Form::of(band.as_slice(), false), nulls_equal, converter })
     }
 
-    /// The keys of all rows of some batches, on up to `threads` threads. 8 or 16 bytes of memory a
-    /// row for each part, or as many as Arrow's row format takes.
+    /// Returns the keys of all rows of some batches, computed on up to `threads` threads. Each part
+    /// takes 8 or 16 bytes of memory a row, or the bytes of Arrow's row format.
     ///
     /// # Errors
     /// If Arrow's row format fails.
@@ -133,7 +133,7 @@ impl Encoder {
     }
 }
 
-/// Rows of all batches.
+/// Returns the number of rows of all batches.
 pub(super) fn num_rows(batches: &[RecordBatch]) -> usize {
     batches.iter().map(RecordBatch::num_rows).sum()
 }

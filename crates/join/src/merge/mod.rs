@@ -5,8 +5,8 @@
 //! build side batches --prepare_build--> MergeBuild -------------------------+
 //! probe side batches --prepare_probe--> sorted batches --(anywhere)--> fragment --probe--> pairs
 //! ```
-//! A fragment is a sorted batch: each host derives the keys from its columns. A fragment that is
-//! not sorted gives the same pairs, but takes longer.
+//! A fragment is a sorted batch; each host derives the keys from its columns. An unsorted fragment
+//! gives the same pairs, but takes longer.
 
 mod condition;
 mod cursor;
@@ -106,7 +106,7 @@ pub struct MergeFragment {
 }
 
 impl MergeBuild {
-    /// Returns all rows, sorted. Pairs name them by their place here.
+    /// Returns all rows, sorted. Pairs refer to them by their index in this batch.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
     }
@@ -118,7 +118,7 @@ impl MergeBuild {
 }
 
 impl MergeFragment {
-    /// Returns the rows. Pairs name them by their place here.
+    /// Returns the rows. Pairs refer to them by their index in this batch.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
     }
@@ -151,13 +151,14 @@ impl MergeJoin {
     }
 
     /// Sorts the build side, on up to `threads` threads. O(rows), or O(rows * log rows) for keys
-    /// without a fixed width. Takes the batches' memory once more, and 8 or 16 bytes per row for
-    /// the equal keys and for the band, or what Arrow's row format takes. While it runs it
-    /// takes up to 36 bytes per row more.
+    /// without a fixed width. Takes the batches' memory once more. Equal keys and the band each
+    /// take another 8 or 16 bytes per row, or the bytes of Arrow's row format. Sorting itself takes
+    /// up to 36 bytes per row.
     ///
     /// # Errors
     /// [`JoinError::TooManyRows`]. [`JoinError::Arrow`] if a batch has other columns, or the rows
-    /// do not fit into one batch: strings of more than 2 GiB must be views or large strings.
+    /// do not fit into one batch: columns with more than 2 GiB of strings must be views or large
+    /// strings.
     pub fn prepare_build(&self, batches: Vec<RecordBatch>, threads: usize) -> Result<MergeBuild, JoinError> {
         let (source, order) = self.sort(&self.build, batches, threads)?;
         let batch = source.batch(order, threads)?;
@@ -166,13 +167,13 @@ impl MergeJoin {
         Ok(MergeBuild { rows: batch.num_rows() - unmatched, batch, keys })
     }
 
-    /// Sorts a part of the probe side, and cuts it into fragments of at most `max_bytes` bytes of
-    /// memory, or of one row, which share none of it. Costs as much as
+    /// Sorts a part of the probe side, and cuts it into fragments that share no memory. Each has at
+    /// most `max_bytes` bytes of memory, or one row. Costs as much as
     /// [`prepare_build`](Self::prepare_build).
     ///
     /// # Errors
-    /// [`JoinError::TooManyRows`] for more than 4294967295 rows: give them in several parts. An
-    /// error if a batch has other columns.
+    /// [`JoinError::TooManyRows`] for more than 4294967295 rows: sort the side in several parts.
+    /// [`JoinError::Arrow`] if a batch has other columns.
     pub fn prepare_probe(
         &self,
         batches: Vec<RecordBatch>,
@@ -183,23 +184,23 @@ impl MergeJoin {
         Ok(source.fragments(&order, max_bytes, threads)?)
     }
 
-    /// Prepares a batch of [`prepare_probe`](Self::prepare_probe), of this host or another one, to
-    /// be joined. O(rows), with 8 or 16 bytes per row for the equal keys and for the band.
+    /// Prepares a batch of [`prepare_probe`](Self::prepare_probe), of this host or another one, for
+    /// joining. O(rows). Equal keys and the band each take 8 or 16 bytes per row.
     ///
     /// # Errors
-    /// [`JoinError::Fragment`] if it has other columns than the probe side.
+    /// [`JoinError::Fragment`] if its columns are not those of the probe side.
     pub fn fragment(&self, batch: &RecordBatch) -> Result<MergeFragment, JoinError> {
         if u32::try_from(batch.num_rows()).is_err() {
             return Err(JoinError::Fragment { what: "it has more than 4294967295 rows" });
         }
         let batch = with_schema(&self.probe.schema, batch)
-            .map_err(|_| JoinError::Fragment { what: "it has other columns than the probe side" })?;
+            .map_err(|_| JoinError::Fragment { what: "its columns are not those of the probe side" })?;
         let keys = self.keys(&self.probe, std::slice::from_ref(&batch), 1)?;
         Ok(MergeFragment { batch, keys })
     }
 
     /// Gives the wanted pairs of `rows`, a range of the fragment's rows, to `sink`, and returns
-    /// their number. A range should have some ten thousand rows. O(rows + pairs) if the
+    /// their number. A range should have about ten thousand rows or more. O(rows + pairs) if the
     /// fragment is sorted.
     ///
     /// # Errors

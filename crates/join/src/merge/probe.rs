@@ -15,7 +15,7 @@ use crate::{
 
 const ANOTHER_JOIN: JoinError = JoinError::Fragment { what: "it was prepared for another join" };
 
-/// Some rows of a fragment, to be merged with a build side.
+/// The rows of a fragment to merge with a build side.
 pub(super) struct Merge<'a> {
     pub(super) build: &'a MergeBuild,
     pub(super) fragment: &'a MergeFragment,
@@ -59,7 +59,7 @@ impl Merge<'_> {
     fn by_cursor(&self, mut cursor: impl Cursor, sink: &mut impl PairSink) -> Result<u64, JoinError> {
         let nulls = self.fragment.keys.nulls.as_ref();
         let mut pairs = PairBuffer::new(sink);
-        // Rows of the build side that have had a pair already, if one is enough.
+        // The rows of the build side that already have a pair, if one pair is enough.
         let mut done = 0..0;
         for probe in self.rows.clone() {
             if nulls.is_some_and(|nulls| nulls.is_null(probe as usize)) {
@@ -78,7 +78,7 @@ impl Merge<'_> {
     }
 }
 
-/// Those of `rows` that are not in `done`, or a few more; they are added to it.
+/// Returns those of `rows` that are not in `done`, or a few more, and adds them to `done`.
 fn only_new(rows: Range<u32>, done: &mut Range<u32>) -> Range<u32> {
     if !(done.start..=done.end).contains(&rows.start) {
         *done = rows.clone();

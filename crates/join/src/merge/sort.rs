@@ -1,8 +1,8 @@
-//! The order of a side's rows by their keys.
+//! Sorts a side's rows by their keys.
 //!
-//! Keys of a fixed width are sorted by their digits (least significant first, which is stable),
-//! each with its row number in one integer; keys in rows by comparison, of their first eight bytes
-//! where these differ.
+//! Keys of a fixed width are sorted by radix sort (least significant digit first, which is stable),
+//! each with its row number in one integer. Keys in Arrow's row format are sorted by comparison;
+//! their first eight bytes are compared first.
 
 use arrow::row::Rows;
 
@@ -12,14 +12,14 @@ use super::{
 };
 use crate::parallel;
 
-/// Bits of a digit: its counters and the ends of its runs stay in the first-level cache.
+/// The bits of a digit: its counters and the ends of its runs stay in the first-level cache.
 const DIGIT: u32 = 8;
 const DIGITS: usize = 1 << DIGIT;
 const ROW_BITS: u32 = 32;
 
-/// All rows by equal keys and then by the key of the band, those without a match last, on up to
-/// `threads` threads. O(rows * bytes of keys) for keys of a fixed width, with up to 36 bytes of
-/// memory a row.
+/// Returns all rows sorted by equal keys and then by the key of the band, those without a match
+/// last. Uses up to `threads` threads. O(rows * bytes of keys) for keys of a fixed width, with up
+/// to 36 bytes of memory a row.
 pub(super) fn sorted_rows(keys: &Keys, rows: u32, threads: usize) -> Vec<u32> {
     let (mut order, unmatched): (Vec<u32>, Vec<u32>) = match &keys.nulls {
         Some(nulls) => (0..rows).partition(|&row| nulls.is_valid(row as usize)),
@@ -45,7 +45,7 @@ fn by_words(order: Vec<u32>, threads: usize, word: impl Fn(u32) -> u64 + Sync) -
     let (first, last) = ends(&order, threads, &word);
     let Some(span) = last.checked_sub(first) else { return order };
     let bits = u64::BITS - span.leading_zeros();
-    // The fewer bytes, the fewer are moved.
+    // Narrower items move fewer bytes.
     if bits <= ROW_BITS {
         by_digits(order, threads, bits, |row| (word(row) - first) << ROW_BITS | u64::from(row))
     } else {
@@ -53,7 +53,8 @@ fn by_words(order: Vec<u32>, threads: usize, word: impl Fn(u32) -> u64 + Sync) -
     }
 }
 
-/// The least and the greatest word; the other way round if there is none.
+/// Returns the least and the greatest word; without rows, the largest and the smallest possible
+/// one.
 fn ends(order: &[u32], threads: usize, word: impl Fn(u32) -> u64 + Sync) -> (u64, u64) {
     let none = (u64::MAX, u64::MIN);
     let parts: Vec<&[u32]> = order.chunks(parallel::part(order.len(), threads).max(1)).collect();
@@ -62,7 +63,7 @@ fn ends(order: &[u32], threads: usize, word: impl Fn(u32) -> u64 + Sync) -> (u64
     ends.into_iter().fold(none, |all, part| (all.0.min(part.0), all.1.max(part.1)))
 }
 
-/// A key of some bits, and below it a row number.
+/// A key, and a row number in the bits below it.
 trait Packed: Word {
     fn row(self) -> u32;
     fn digit(self, index: u32) -> usize;
@@ -103,7 +104,7 @@ fn by_digits<P: Packed>(order: Vec<u32>, threads: usize, bits: u32, pack: impl F
     rows(order, threads, &sorted, |item| item.row())
 }
 
-/// The row numbers of sorted items, in the memory of those before.
+/// Returns the row numbers of sorted items, in the memory of `order`.
 fn rows<T: Sync>(mut order: Vec<u32>, threads: usize, sorted: &[T], row: impl Fn(&T) -> u32 + Sync) -> Vec<u32> {
     parallel::fill(threads, &mut order, |start, rows| {
         rows.iter_mut().zip(&sorted[start..]).for_each(|(to, item)| *to = row(item));

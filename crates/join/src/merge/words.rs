@@ -1,5 +1,4 @@
-//! Values of a fixed width as unsigned integers of the same order, which are what is sorted and
-//! compared.
+//! Values of a fixed width as unsigned integers in the same order. These are sorted and compared.
 //!
 //! Floats are ordered as DataFusion's comparisons order them: by IEEE 754's total order, except
 //! that -0.0 is equal to 0.0. So a NaN is greater than all numbers, or less if its sign is set, and
@@ -14,13 +13,13 @@ use arrow::{
 pub(super) trait Word: Copy + Ord + Default + Send + Sync {
     const MIN: Self;
     const MAX: Self;
-    /// The low `bits` bits are `value`, those above what was there.
+    /// Shifts the word up by `bits` bits and puts `value` into the low ones.
     fn appended(self, bits: u32, value: u128) -> Self;
     fn checked_add(self, other: Self) -> Option<Self>;
     fn checked_sub(self, other: Self) -> Option<Self>;
-    /// Of a number too large for a word, none.
+    /// Converts a number; `None` if it is too large for a word.
     fn from_wide(value: u128) -> Option<Self>;
-    /// The low 64 bits.
+    /// Returns the low 64 bits.
     fn low(self) -> u64;
 }
 
@@ -67,8 +66,8 @@ pub(super) enum Kind {
     Float,
 }
 
-/// How values of a type lie in memory: their bits and kind. `None` for types whose values are not
-/// single numbers.
+/// Returns the bits and the kind of a type's values; `None` for types whose values are not single
+/// numbers.
 pub(super) fn shape(data_type: &DataType) -> Option<(u32, Kind)> {
     use DataType::*;
     Some(match data_type {
@@ -88,8 +87,8 @@ pub(super) fn shape(data_type: &DataType) -> Option<(u32, Kind)> {
     })
 }
 
-/// Appends the values of a column, of a type that has a [`shape`], to the words of its rows. What
-/// stands for a null is any value.
+/// Appends the values of a column, of a type that has a [`shape`], to the words of its rows. Nulls
+/// are represented by arbitrary values.
 pub(super) fn append<W: Word>(array: &dyn Array, words: &mut [W]) {
     let Some((bits, kind)) = shape(array.data_type()) else { return };
     let data = array.to_data();
@@ -124,19 +123,19 @@ fn sign(bits: u32) -> u64 {
     1 << (bits - 1)
 }
 
-/// All ones, as far as the type goes.
+/// Returns a mask of the low `bits` bits.
 fn mask(bits: u32) -> u64 {
     u64::MAX >> (64 - bits)
 }
 
-/// The word of a float of `bits` bits, which are `value`.
+/// Returns the word of a float of `bits` bits; `value` is its bits.
 #[inline]
 pub(super) fn float_word(value: u64, bits: u32) -> u64 {
     let magnitude = value & !sign(bits);
     if value & sign(bits) == 0 || magnitude == 0 { magnitude | sign(bits) } else { !value & mask(bits) }
 }
 
-/// The bits of the float of `bits` bits that has this word.
+/// Returns the bits of the float that has this word; it has `bits` bits.
 #[inline]
 pub(super) fn float_bits(word: u64, bits: u32) -> u64 {
     if word & sign(bits) != 0 { word & !sign(bits) } else { !word & mask(bits) }

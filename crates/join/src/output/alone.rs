@@ -1,4 +1,5 @@
-//! Rows that a join outputs without a row of the other side, by whether they have a match.
+//! Rows that a join outputs without a row of the other side, depending on whether they have a
+//! match.
 
 use std::{ops::Range, sync::Arc};
 
@@ -17,8 +18,8 @@ use super::{
 use crate::{error::JoinError, sides::Side, types::Alone};
 
 impl Output {
-    /// Outputs the rows of a range of the build side that the join emits alone, in their order. To
-    /// be called after all fragments have been joined. An outer join has nulls for the other side.
+    /// Outputs the rows of a range of the build side that the join emits alone, in their order.
+    /// Call it after all fragments have been joined. An outer join has nulls for the other side.
     /// Batches have at most [`BATCH_ROWS`](crate::BATCH_ROWS) rows. O(rows).
     ///
     /// # Errors
@@ -33,8 +34,8 @@ impl Output {
     }
 
     /// Outputs the rows of a range of a fragment that the join emits alone, as
-    /// [`build_alone`](Self::build_alone) does. To be called after all parts of the build side have
-    /// been joined with the fragment.
+    /// [`build_alone`](Self::build_alone) does. Call it after all parts of the build side have been
+    /// joined with the fragment.
     ///
     /// # Errors
     /// The first error of `emit`, or [`JoinError::Cancelled`].
@@ -78,7 +79,7 @@ impl Output {
     }
 }
 
-/// Columns of nulls.
+/// Returns columns of nulls.
 fn nulls(schema: &Schema, rows: usize) -> Vec<ArrayRef> {
     schema.fields().iter().map(|field| new_null_array(field.data_type(), rows)).collect()
 }

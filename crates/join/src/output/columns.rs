@@ -37,7 +37,8 @@ impl Projection {
         Ok(Self { columns, schema })
     }
 
-    /// Returns the fields, nullable where they are or where rows of this side may be missing.
+    /// Returns the fields. A field is nullable if its column is, or if rows of this side may be
+    /// missing.
     pub(super) fn fields(&self, nullable: bool) -> impl Iterator<Item = Field> {
         self.schema
             .fields()
@@ -54,7 +55,7 @@ impl Projection {
 pub(super) struct FilterPlan {
     filter: Arc<dyn PairFilter>,
     schema: SchemaRef,
-    /// For each column, whether it is the build side's, and its place among those of its side.
+    /// For each column, whether it is the build side's, and its index among those of its side.
     places: Vec<(bool, usize)>,
     pool: Arc<BufferPool>,
     build: SchemaRef,
@@ -79,7 +80,7 @@ impl FilterPlan {
         PairGather::new(&self.build, &self.probe, MOST_PAIRS, &self.pool)
     }
 
-    /// Returns which candidates satisfy the filter. Their columns are given by side.
+    /// Returns which candidates satisfy the filter. Each side's columns are passed separately.
     pub(super) fn keep(&self, build: &RecordBatch, probe: &RecordBatch) -> Result<BooleanBuffer, JoinError> {
         let column = |&(is_build, place): &(bool, usize)| -> ArrayRef {
             Arc::clone(if is_build { build } else { probe }.column(place))
@@ -97,7 +98,7 @@ impl FilterPlan {
     }
 }
 
-/// Returns where an answer is true, and not false or null.
+/// Returns a bit for each answer: set for true, unset for false or null.
 fn yes(answers: &BooleanArray) -> BooleanBuffer {
     match answers.nulls() {
         Some(nulls) => answers.values() & nulls.inner(),

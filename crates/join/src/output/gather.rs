@@ -20,7 +20,7 @@ pub(super) fn pool(schemas: [&SchemaRef; 2], rows: usize) -> Arc<BufferPool> {
     BufferPool::new(schemas.into_iter().flat_map(|schema| pool_sizes(schema, rows)), IDLE_BUFFERS)
 }
 
-/// Collects the rows of pairs, build and probe side each in a batch.
+/// Collects the rows of pairs, in one batch for the build side and one for the probe side.
 pub(super) struct PairGather {
     build: BatchBuilder,
     probe: BatchBuilder,
@@ -32,8 +32,8 @@ impl PairGather {
         Self { build: builder(build), probe: builder(probe) }
     }
 
-    /// Takes pairs, and returns how many. If these are not all of them, or
-    /// [`is_full`](Self::is_full), it must be finished next; an empty one takes at least one.
+    /// Takes pairs, and returns how many. If it does not take all of them, or
+    /// [`is_full`](Self::is_full), call `finish` next. An empty one takes at least one pair.
     pub(super) fn append(
         &mut self,
         sources: (&SourceBatch, &SourceBatch),
@@ -50,7 +50,7 @@ impl PairGather {
     /// Returns the collected pairs, build side first, if there are any.
     pub(super) fn finish(&mut self) -> Result<Option<(RecordBatch, RecordBatch)>, JoinError> {
         let (build, probe) = (self.build.finish().map_err(outside)?, self.probe.finish().map_err(outside)?);
-        // Strings of the one side may have left no room for pairs that the other has taken.
+        // Strings of one side may have left no room for pairs that the other side has taken.
         Ok(build.zip(probe).map(|(build, probe)| (build.slice(0, probe.num_rows()), probe)))
     }
 }

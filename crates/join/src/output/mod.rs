@@ -5,7 +5,7 @@
 //! pairs of a join -> filter -> match bits of both sides -> wanted columns of both -> batches
 //! rows of one side, by their match bits ----------------------------------------^
 //! ```
-//! Threads share an [`Output`], each with a [`Writer`] of its own. [`SideRows`] are the rows of the
+//! Threads share an [`Output`]; each has a [`Writer`] of its own. [`SideRows`] are the rows of the
 //! build side or of a fragment.
 
 mod alone;

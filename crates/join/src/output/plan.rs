@@ -36,9 +36,9 @@ pub struct OutputSpec {
     /// All columns of each side.
     pub schemas: Sides<SchemaRef>,
     /// The columns of each side to output, in this order, those of the left side first. A semi or
-    /// anti join outputs the columns of one side alone.
+    /// anti join outputs the columns of one side only.
     pub columns: Sides<Vec<usize>>,
-    /// The rest of the condition, if any.
+    /// The part of the condition that no join algorithm evaluates, if any.
     pub filter: Option<Arc<dyn PairFilter>>,
 }
 
@@ -55,7 +55,7 @@ impl OutputSpec {
         Self { columns, ..self }
     }
 
-    /// Sets the rest of the condition.
+    /// Sets the [filter](Self::filter).
     #[must_use]
     pub fn with_filter(self, filter: Option<Arc<dyn PairFilter>>) -> Self {
         Self { filter, ..self }
@@ -71,7 +71,7 @@ pub struct Output {
     pub(super) build: SideColumns,
     pub(super) probe: SideColumns,
     pub(super) filter: Option<FilterPlan>,
-    /// For output columns of either side.
+    /// The buffers for the output columns of either side.
     pub(super) pool: Arc<BufferPool>,
     pub(super) cancel: CancelToken,
 }

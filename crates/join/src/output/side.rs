@@ -6,11 +6,11 @@ use arrow::array::{BooleanArray, RecordBatch};
 use super::columns::SideColumns;
 use crate::{error::JoinError, matched::Matched, types::Alone};
 
-/// The rows of the build side or of a fragment, as pairs name them, and which of them have a match.
-/// Threads may share it.
+/// The rows of the build side or of a fragment, and which of them have a match. Pairs refer to the
+/// rows by index. Threads may share it.
 ///
-/// A fragment takes its match bits from host to host: [`matched`](Self::matched) returns them on
-/// one host, and [`mark`](Self::mark) sets them on the next.
+/// A fragment's match bits travel with it from host to host: [`matched`](Self::matched) returns
+/// them on one host, and [`mark`](Self::mark) sets them on the next.
 #[derive(Debug)]
 pub struct SideRows {
     pub(super) rows: usize,

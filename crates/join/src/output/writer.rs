@@ -1,4 +1,4 @@
-//! One thread's writer: from pairs to output batches.
+//! One thread's writer, which turns pairs into output batches.
 
 use std::sync::Arc;
 
@@ -33,13 +33,13 @@ use crate::{error::JoinError, matched::Matched, sides::Side, sink::PairSink};
 pub struct Writer<F> {
     output: Arc<Output>,
     gather: PairGather,
-    /// The filter's columns of the pairs that it has yet to judge.
+    /// The filter's columns of the pairs that it has not evaluated yet.
     candidates: Option<PairGather>,
     emit: F,
 }
 
 impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> Writer<F> {
-    /// Returns a writer. It takes memory with the first pairs.
+    /// Returns a writer. It allocates memory when it gets the first pairs.
     pub fn new(output: Arc<Output>, emit: F) -> Self {
         let candidates = output.filter.as_ref().map(FilterPlan::gather);
         Self { gather: output.gather(), candidates, output, emit }
@@ -50,7 +50,7 @@ impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> Writer<F> {
         PairWriter { writer: self, build, probe, kept: (Vec::new(), Vec::new()) }
     }
 
-    /// Hands on the last batch, which may not be full.
+    /// Emits the last batch, which may not be full.
     ///
     /// # Errors
     /// The first error of `emit`, or [`JoinError::Cancelled`].
@@ -84,7 +84,7 @@ pub struct PairWriter<'a, F> {
 
 impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> PairSink for PairWriter<'_, F> {
     fn pairs(&mut self, build: &[u32], probe: &[u32]) -> Result<(), JoinError> {
-        // All algorithms call this, with few pairs at a time.
+        // All algorithms call this with few pairs at a time.
         self.writer.output.cancel.check()?;
         let all = (partition::Rows::new(build), partition::Rows::new(probe));
         if all.0.bound() > self.build.rows || all.1.bound() > self.probe.rows || build.len() != probe.len() {
@@ -110,7 +110,7 @@ impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> PairWriter<'_, F> {
         let writer = &mut *self.writer;
         let (Some(plan), Some(candidates)) = (&writer.output.filter, &mut writer.candidates) else { return Ok(()) };
         while !pairs.0.is_empty() {
-            // Few pairs may fit, and the filter may take long.
+            // The filter may take long, and few pairs may fit at a time.
             writer.output.cancel.check()?;
             let taken = candidates.append((&self.build.filter, &self.probe.filter), pairs)?;
             let Some((build, probe)) = candidates.finish()? else { return Ok(()) };

@@ -15,7 +15,7 @@ use arrow::{
 };
 use proptest::{collection::vec, prelude::*};
 
-/// A row's values in words, without what SQL does not tell apart.
+/// A row's values as strings that are equal if SQL treats the values as equal.
 pub type Row = Vec<Option<String>>;
 
 /// A join of two sides.
@@ -32,7 +32,7 @@ pub struct Case {
     pub max_bytes: usize,
 }
 
-/// All pairs.
+/// A sink that collects all pairs.
 #[derive(Debug, Default)]
 pub struct Collect {
     pub pairs: Vec<(u32, u32)>,
@@ -46,7 +46,7 @@ impl PairSink for Collect {
     }
 }
 
-/// Adds the pairs of rows that the fragment gives.
+/// Adds the pairs of rows that the fragment yields.
 pub fn join(build: &BuildSide, fragment: &Fragment, threads: usize, pairs: &mut HashMap<(Row, Row), usize>) {
     let mut sink = Collect::default();
     for morsel in fragment.morsels(threads) {
@@ -58,7 +58,7 @@ pub fn join(build: &BuildSide, fragment: &Fragment, threads: usize, pairs: &mut 
     }
 }
 
-/// The rows in words.
+/// Returns the rows as strings.
 pub fn rows_of(batch: &RecordBatch) -> Vec<Row> {
     let options = FormatOptions::new();
     let columns: Vec<_> =
@@ -71,8 +71,8 @@ pub fn rows_of(batch: &RecordBatch) -> Vec<Row> {
     (0..batch.num_rows()).map(|row| (0..columns.len()).map(|column| value(column, row)).collect()).collect()
 }
 
-/// What tells a float, or a list of floats, from others: all its bits, but for the sign of a zero
-/// that is in no list.
+/// Returns a string that identifies a float, or a list of floats, by all its bits. The sign of a
+/// zero is ignored unless it is in a list.
 fn words(column: &ArrayRef, row: usize) -> Option<String> {
     macro_rules! bits {
         ($type:ty) => {{
@@ -93,7 +93,7 @@ fn words(column: &ArrayRef, row: usize) -> Option<String> {
     }
 }
 
-/// Columns of one type made from small numbers, so that many are equal.
+/// Returns a column of the given kind made from small numbers, so that many values are equal.
 fn column(kind: usize, numbers: &[Option<i8>]) -> ArrayRef {
     let numbers = numbers.iter().copied();
     let texts =
@@ -156,10 +156,10 @@ fn column(kind: usize, numbers: &[Option<i8>]) -> ArrayRef {
     }
 }
 
-/// Kinds of columns.
+/// The number of kinds of columns.
 pub const KINDS: usize = 22;
 
-/// Columns of these kinds, made from small numbers.
+/// Returns columns of these kinds, made from small numbers.
 pub fn side(kinds: &[usize], rows: &[Vec<Option<i8>>]) -> RecordBatch {
     let numbers = |column: usize| rows.iter().map(|row| row[column]).collect::<Vec<_>>();
     let columns = kinds.iter().enumerate().map(|(at, &kind)| (format!("c{at}"), column(kind, &numbers(at)), true));
@@ -173,7 +173,7 @@ pub fn side(kinds: &[usize], rows: &[Vec<Option<i8>>]) -> RecordBatch {
     RecordBatch::try_new_with_options(Arc::new(arrow::datatypes::Schema::new(fields)), arrays, &options).unwrap()
 }
 
-/// Rows of `columns` numbers: some null, some very frequent.
+/// Generates rows of `columns` numbers: some null, some very frequent.
 fn arb_rows(columns: usize, most: usize) -> impl Strategy<Value = Vec<Vec<Option<i8>>>> {
     let (few, all) = ((-5i8..5).prop_map(Some), any::<i8>().prop_map(Some));
     let number = prop_oneof![4 => few, 2 => all, 1 => Just(None), 3 => Just(Some(3))];

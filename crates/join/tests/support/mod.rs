@@ -1,4 +1,4 @@
-//! Small tables, joins of them through the library, and the same joins pair by pair.
+//! Small tables, joins of them by the library, and the same joins pair by pair.
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub mod hash;

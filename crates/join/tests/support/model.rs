@@ -1,4 +1,4 @@
-//! The same joins, pair by pair.
+//! The model: the same joins, computed pair by pair.
 
 use std::{cmp::Ordering, ops::Bound};
 
@@ -6,10 +6,11 @@ use annulus_join::{JoinType, MergeCondition, Offset, Side};
 
 use super::values::{Kind, Table, Value, compare};
 
-/// A row of output: the row of either side.
+/// A row of output: the number of the row of each side, if it has one.
 pub type Pair = (Option<i32>, Option<i32>);
 
-/// Whether a pair of rows of the build and the probe side satisfies the merge join's own condition.
+/// Returns whether a pair of rows of the build and the probe side satisfies the merge join's own
+/// condition.
 pub fn satisfies(condition: &MergeCondition, kinds: &[Kind], build: &[Value], probe: &[Value]) -> bool {
     let equal = condition.equal.iter().all(|keys| match (&build[keys.build], &probe[keys.probe]) {
         (Value::Null, Value::Null) => condition.nulls_equal,
@@ -53,7 +54,7 @@ fn plus(kind: Kind, value: &Value, by: Offset) -> Value {
     }
 }
 
-/// What the filter of the tests says to a pair of rows of left and right side.
+/// Returns the answer of the tests' filter for a pair of rows of the left and the right side.
 pub fn filter(left: i32, right: i32) -> Option<bool> {
     match (left * 7 + right * 3) % 5 {
         0 => None,
@@ -62,7 +63,7 @@ pub fn filter(left: i32, right: i32) -> Option<bool> {
     }
 }
 
-/// The output of a join, sorted.
+/// Returns the output of a join, sorted.
 pub fn join(join: JoinType, left: &Table, right: &Table, matches: impl Fn(i32, i32) -> bool) -> Vec<Pair> {
     let (left, right) = (0..left.rows.len() as i32, 0..right.rows.len() as i32);
     let right_of = |l: i32| right.clone().filter(|&r| matches(l, r)).collect::<Vec<_>>();
@@ -89,7 +90,7 @@ pub fn join(join: JoinType, left: &Table, right: &Table, matches: impl Fn(i32, i
     pairs
 }
 
-/// Build and probe of what is left and right, or the other way round.
+/// Converts values of the left and right side to those of the build and probe side, or back.
 pub fn by_role<T>(build: Side, left: T, right: T) -> (T, T) {
     if build == Side::Left { (left, right) } else { (right, left) }
 }

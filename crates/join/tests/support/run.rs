@@ -1,5 +1,5 @@
-//! The library's joins, with hosts one after another: each has a part of the build side, and
-//! fragments go from one to the next with their match bits.
+//! The library's joins on simulated hosts, one after another. Each host has a part of the build
+//! side, and fragments go from host to host with their match bits.
 
 use std::{cell::RefCell, ops::Range, sync::Arc};
 
@@ -17,14 +17,14 @@ use super::{
     values::{Table, text},
 };
 
-/// A condition on the numbers of a pair's rows.
+/// A filter on the row numbers of a pair.
 pub struct RowFilter<F> {
     columns: [FilterColumn; 2],
     keep: F,
 }
 
 impl<F: Fn(i32, i32) -> Option<bool> + Send + Sync + 'static> RowFilter<F> {
-    /// `keep` gets the rows of left and right side.
+    /// Returns a filter that calls `keep` with the rows of the left and the right side.
     pub fn shared(left: &Table, right: &Table, keep: F) -> Arc<dyn PairFilter> {
         let right = FilterColumn { side: Side::Right, index: right.row_column() };
         Arc::new(Self { columns: [right, FilterColumn { side: Side::Left, index: left.row_column() }], keep })
@@ -42,20 +42,20 @@ impl<F: Fn(i32, i32) -> Option<bool> + Send + Sync> PairFilter for RowFilter<F> 
     }
 }
 
-/// How a join finds its pairs.
+/// The algorithm that finds the pairs.
 pub enum Method {
     Loops,
     Merge(MergeCondition),
 }
 
-/// How the sides are spread.
+/// How the sides are spread over hosts, fragments and threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Spread {
     pub build: Side,
     pub hosts: usize,
-    /// Of a merge join as many or more.
+    /// The number of fragments, at least this for a merge join.
     pub fragments: usize,
-    /// Rows that a thread takes at once.
+    /// The number of rows that a thread takes at once.
     pub morsel: usize,
     pub threads: usize,
 }
@@ -83,7 +83,7 @@ impl Host {
     }
 }
 
-/// Runs a join, and gives the rows of its output, sorted.
+/// Runs a join, and returns the rows of its output, sorted.
 pub fn run(
     join: JoinType,
     (left, right): (&Table, &Table),
@@ -111,7 +111,7 @@ fn prepare(method: &Method, build: &RecordBatch, probe: &RecordBatch, spread: Sp
         return (parts.into_iter().map(Host::Loops).collect(), origins);
     };
     let join = Arc::new(MergeJoin::try_new(condition, build.schema_ref(), probe.schema_ref()).unwrap());
-    // Several batches each, as a side comes.
+    // Several batches each, as in practice.
     let host = |part: RecordBatch| {
         Host::Merge(Arc::clone(&join), Box::new(join.prepare_build(pieces(&part, 2), spread.threads).unwrap()))
     };
@@ -120,7 +120,7 @@ fn prepare(method: &Method, build: &RecordBatch, probe: &RecordBatch, spread: Sp
     (hosts, origins.into_iter().flat_map(sorted).collect())
 }
 
-/// Every fragment goes to every host, and its match bits with it.
+/// Takes every fragment to every host, with its match bits.
 fn ring(
     output: &Arc<Output>,
     hosts: &[Host],
@@ -158,13 +158,13 @@ fn ring(
     }
 }
 
-/// The batch in so many pieces.
+/// Splits the batch into `pieces` pieces.
 pub fn pieces(batch: &RecordBatch, pieces: usize) -> Vec<RecordBatch> {
     let start = |piece: usize| batch.num_rows() * piece / pieces;
     (0..pieces).map(|piece| batch.slice(start(piece), start(piece + 1) - start(piece))).collect()
 }
 
-/// The rows' numbers, after a look at what else they have.
+/// Returns the numbers of the rows, after a check of their other columns.
 fn read(join: JoinType, batches: &[RecordBatch]) -> Vec<Pair> {
     let sides = match join {
         JoinType::LeftSemi | JoinType::LeftAnti | JoinType::RightSemi | JoinType::RightAnti => 1,

@@ -14,7 +14,7 @@ use arrow::{
 };
 use proptest::prelude::*;
 
-/// What a key may be.
+/// The type of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Int8,
@@ -60,7 +60,7 @@ impl Kind {
         Self::FloatStruct,
         Self::Nothing,
     ];
-    /// Those that can be within a band.
+    /// The kinds that can be within a band.
     pub const NUMBERS: [Self; 9] = [
         Self::Int8,
         Self::Int32,
@@ -77,7 +77,7 @@ impl Kind {
         matches!(self, Self::Float32 | Self::Float64)
     }
 
-    /// Least and greatest, of integers.
+    /// Returns the least and the greatest value of an integer kind.
     fn limits(self) -> (i128, i128) {
         match self {
             Self::Int8 => (i8::MIN.into(), i8::MAX.into()),
@@ -89,7 +89,7 @@ impl Kind {
         }
     }
 
-    /// A key: null, one of few, or at the ends of what there is.
+    /// Generates a key: null, one of few values, or one at the ends of the range.
     pub fn value(self) -> BoxedStrategy<Value> {
         let floats = [f64::NAN, -f64::NAN, 0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, 0.1, -0.3];
         let (least, most) = self.limits();
@@ -188,7 +188,7 @@ impl Value {
     }
 }
 
-/// By SQL's order; `None` if either is null.
+/// Compares by SQL's order; `None` if either is null.
 pub fn compare(kind: Kind, a: &Value, b: &Value) -> Option<Ordering> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
@@ -196,7 +196,7 @@ pub fn compare(kind: Kind, a: &Value, b: &Value) -> Option<Ordering> {
         (Value::Float(a), Value::Float(b)) if kind == Kind::Float32 => {
             Some(compare_floats(f64::from(*a as f32), f64::from(*b as f32)))
         }
-        // All that do not fit are infinite.
+        // All values that do not fit are infinite.
         (Value::Float(a), Value::Float(b)) if kind == Kind::Float16 => {
             let half = |value: f64| if value.abs() > 65504.0 { value.signum() * f64::INFINITY } else { value };
             Some(compare_floats(half(*a), half(*b)))
@@ -210,13 +210,13 @@ pub fn compare(kind: Kind, a: &Value, b: &Value) -> Option<Ordering> {
     }
 }
 
-/// As DataFusion compares: the total order of IEEE 754, with one zero.
+/// Compares as DataFusion does: by the total order of IEEE 754, with one zero.
 fn compare_floats(a: f64, b: f64) -> Ordering {
     let one_zero = |value: f64| if value == 0.0 { 0.0 } else { value };
     one_zero(a).total_cmp(&one_zero(b))
 }
 
-/// A side: its keys, row by row.
+/// A side of a join: its keys, row by row.
 #[derive(Clone, Debug)]
 pub struct Table {
     pub kinds: Vec<Kind>,
@@ -229,7 +229,7 @@ impl Table {
         prop::collection::vec(row, 0..=most_rows).prop_map(move |rows| Self { kinds: kinds.clone(), rows }).boxed()
     }
 
-    /// The keys, then each row's number, as a number and as text.
+    /// Returns the keys, then each row's number, as a number and as text.
     pub fn batch(&self) -> RecordBatch {
         let key = |index: usize| {
             let values: Vec<Value> = self.rows.iter().map(|row| row[index].clone()).collect();
@@ -253,7 +253,7 @@ impl Table {
     }
 }
 
-/// What the text column has in a row.
+/// Returns the text column's value in a row.
 pub fn text(row: i32) -> String {
     format!("the text of row {row}")
 }

@@ -30,7 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
-    /// The next byte, or 0.
+    /// Returns the next byte, or 0.
     fn next(&mut self) -> u8 {
         let Some((&byte, rest)) = self.0.split_first() else { return 0 };
         self.0 = rest;

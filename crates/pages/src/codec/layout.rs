@@ -1,14 +1,14 @@
-//! The layout of rows: where each column is. Pure arithmetic on types.
+//! The layout of rows: the place of each column. Pure arithmetic on types.
 
 use arrow::datatypes::{DataType, Field, FieldRef, UnionFields, UnionMode};
 
 use super::CodecError;
 use crate::page::MAX_PAGE_BYTES;
 
-/// The widest row of columns of fixed width: no page takes a wider one.
+/// The largest size of a row of columns of fixed width: no page takes a wider row.
 const MAX_FIXED_BYTES: usize = MAX_PAGE_BYTES;
-/// The most bytes of the rows that stand for the absent children of a sparse union. Each of its
-/// rows has them.
+/// The largest size of the rows for the absent children of a sparse union. Each row of the union
+/// has them.
 const MAX_ABSENT_BYTES: usize = 4096;
 
 /// The layout of a row of these columns. Rows nest as columns do.
@@ -63,9 +63,9 @@ pub(super) enum Kind {
     FixedSizeList(RowLayout, usize),
     /// The type's number (one byte), then a row of one column.
     Union(Vec<(i8, RowLayout)>, UnionMode),
-    /// The value that the key stands for.
+    /// The value that the key refers to.
     Dictionary(Box<Kind>, DataType),
-    /// A row of one column, which is the run's value.
+    /// A row of one column, which is the value of the run.
     Run(RowLayout),
 }
 
@@ -115,8 +115,8 @@ impl RowLayout {
         (self.varying == 0).then_some(self.head_bytes)
     }
 
-    /// Returns the bytes of every element of a list of such rows, if they have one size. They are
-    /// at least one, so that a list's bytes bound its elements.
+    /// Returns the bytes of every element of a list of such rows, if they have one size. The result
+    /// is at least 1, so that a list's bytes bound the number of its elements.
     pub fn element_bytes(&self) -> Option<usize> {
         self.row_bytes().map(|bytes| bytes.max(1))
     }
@@ -198,7 +198,7 @@ impl Kind {
         })
     }
 
-    /// Returns whether arrays of this kind have nulls of their own.
+    /// Returns whether arrays of this kind have a validity bitmap.
     fn has_validity(&self) -> bool {
         !matches!(self, Self::Null | Self::Union(..) | Self::Run(_))
     }
@@ -223,7 +223,7 @@ impl Kind {
         }
     }
 
-    /// Returns the cell of an absent value: zeros, or no bytes, wherever possible.
+    /// Returns the cell of an absent value: zeros, or no bytes, if possible.
     fn absent_cell(&self, width: usize) -> Vec<u8> {
         match self {
             Self::Null | Self::Boolean | Self::Fixed | Self::Bytes | Self::List(_) => vec![0; width],

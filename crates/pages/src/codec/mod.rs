@@ -8,18 +8,18 @@
 //! varying length, except the last one, has its end, counted from the beginning of the row. The
 //! last one ends with the row. If no column varies, all rows have one size.
 //!
-//! A struct is a row. A list is the rows of its elements; if these vary in length, their number and
-//! lengths come first, u32 each. A union is its type and a row. A dictionary's key is encoded as
-//! the value that it stands for. Rows do not carry their types: writer and reader agree on the
-//! schema.
+//! A struct is encoded as a row. A list is encoded as the rows of its elements; if these vary in
+//! length, their number and lengths come first, u32 each. A union is its type and a row. A
+//! dictionary's key is encoded as the value that it refers to. Rows do not carry their types:
+//! writer and reader agree on the schema.
 //!
-//! Numbers are little-endian. The decoder trusts nothing: any bytes give an error or a valid batch.
-//! It takes time and memory in proportion to their length. With sparse unions, it also takes them
-//! in proportion to the number of rows times the union's width.
+//! Numbers are little-endian. The decoder trusts no byte: any input gives an error or a valid
+//! batch. It takes time and memory in proportion to the input's length. With sparse unions, it also
+//! takes them in proportion to the number of rows times the union's width.
 //!
-//! Why not arrow-row: its rows are made to be compared, which takes about twice as long, and four
-//! to five times as long with columns of fixed width. Its decoder panics on foreign bytes.
-//! `benches/codec.rs` runs both.
+//! Why not arrow-row: its rows are designed for comparison, so encoding takes about twice as long,
+//! and four to five times as long with columns of fixed width. Its decoder panics on foreign bytes.
+//! `benches/codec.rs` measures both.
 
 mod decode;
 mod encode;
@@ -39,14 +39,14 @@ use crate::{page::PayloadSize, tuples::TupleBatch};
 use encode::{Encoded, Rows};
 use layout::RowLayout;
 
-// Values go to rows as they are in Arrow's buffers.
+// Rows hold values as they are in Arrow's buffers.
 const _: () = assert!(cfg!(target_endian = "little"), "rows are little-endian");
 
 /// The version of the row format, for files and frames that carry rows.
 pub const ROW_FORMAT: u32 = 1;
 
-/// The most payload bytes of one batch of [`RowCodec::batches`]. With more, 32-bit offsets might
-/// overflow.
+/// The largest number of payload bytes in one batch of [`RowCodec::batches`]. With more, 32-bit
+/// offsets might overflow.
 const MAX_BATCH_BYTES: usize = 1 << 30;
 
 /// An encoder and decoder for the rows of one schema.
@@ -103,12 +103,12 @@ impl RowCodec {
 
     /// Encodes all rows of a batch, or those that `rows` names, in its order. The rows replace the
     /// content of `out.bytes`. Unless all rows have one size, their offsets replace the content of
-    /// `out.offsets`. The keys are left to the caller. Buffers are reused. Each byte is copied
-    /// once, those of nested columns a few times.
+    /// `out.offsets`. The caller sets the keys. Buffers are reused. Each byte is copied once, those
+    /// of nested columns a few times.
     ///
     /// # Errors
-    /// If the batch does not have the columns of the schema, there is no such row, or the rows take
-    /// 4 GiB or more.
+    /// If the batch does not have the columns of the schema, a selected row does not exist, or the
+    /// rows take 4 GiB or more.
     pub fn encode(&self, batch: &RecordBatch, rows: Option<&[u32]>, out: &mut TupleBatch) -> Result<(), CodecError> {
         self.check_columns(batch)?;
         let rows = match rows {
@@ -160,7 +160,7 @@ impl RowCodec {
                     found: array.data_type().clone(),
                 });
             }
-            // The other types have their nulls in their values.
+            // The nulls of the other types are in their values.
             let own = !matches!(field.data_type(), DataType::Null | DataType::Union(..) | DataType::RunEndEncoded(..));
             if own && !field.is_nullable() && array.is_nullable() && array.logical_null_count() > 0 {
                 return Err(CodecError::Null { column: field.name().clone() });

@@ -63,10 +63,10 @@ pub enum FileError {
         /// The number of partitions.
         partitions: u32,
     },
-    /// There is no page of this number.
+    /// The requested page does not exist.
     #[error("invalid page '{page}': the file has {pages} pages")]
     NoPage {
-        /// The number that was asked for.
+        /// The requested number.
         page: usize,
         /// The number of pages.
         pages: usize,

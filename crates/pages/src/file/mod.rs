@@ -4,11 +4,11 @@
 //! | header (64 B) | schema | zeros to 4 KiB | page 0 | page 1 | ... | index: 12 B a page | end (32 B) |
 //! ```
 //! The header has the pages' shape, the number of partitions, the format of the tuples' data, and
-//! the length of the schema, which is an Arrow IPC message. Pages are sealed and are in the order
-//! in which they were written. The index has the partition, the sequence and the tuples of each
-//! page. A file is written from front to back, and only its end says that it is complete. All
-//! numbers are little-endian. There are checksums (XXH3, 64 bits) of header with schema, each page,
-//! and index with end.
+//! the length of the schema, which is an Arrow IPC message. Pages are sealed, and stored in the
+//! order in which they were written. The index has the partition, the sequence and the number of
+//! tuples of each page. A file is written from front to back, and is complete only if it has its
+//! end. All numbers are little-endian. There are three kinds of checksums (XXH3, 64 bits): of
+//! header and schema, of each page, and of index and end.
 //!
 //! ```
 //! use std::{io::Cursor, sync::Arc};

@@ -58,7 +58,7 @@ impl<R: Read + Seek> PageFileReader<R> {
             |&at: &u64| pages.checked_mul(ENTRY_BYTES as u64).and_then(|bytes| at.checked_add(bytes)) == Some(end_at);
         let index_at = index_at.filter(whole).filter(|_| u32::try_from(pages).is_ok());
         let index_at = index_at.ok_or(FileError::Damaged("its length is not that of its pages and its index"))?;
-        // The file has these bytes, so the size of the buffer is bounded by it.
+        // The file has this number of bytes, which bounds the size of the buffer.
         let mut bytes = vec![0; (length - index_at) as usize];
         from.seek(SeekFrom::Start(index_at))?;
         from.read_exact(&mut bytes)?;
@@ -102,8 +102,8 @@ impl<R: Read + Seek> PageFileReader<R> {
     /// Reads a page into `buffer`, in place of its content.
     ///
     /// # Errors
-    /// If reading fails, or there is no such page. Also if the page is damaged, not sealed, or not
-    /// the one that the index names.
+    /// If reading fails, or the page does not exist. Also if the page is damaged, not sealed, or
+    /// differs from its index entry.
     pub fn read<'b>(&mut self, page: usize, buffer: &'b mut Vec<u8>) -> Result<PageReader<'b>, FileError> {
         let entry = self.entries.get(page).ok_or(FileError::NoPage { page, pages: self.entries.len() })?;
         let bytes = self.header.shape.page_bytes();

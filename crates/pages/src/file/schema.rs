@@ -1,4 +1,4 @@
-//! Schemas as Arrow IPC messages. Arrow's reader of schemas panics on unknown values, so a message
+//! Schemas as Arrow IPC messages. Arrow's schema reader panics on unknown values, so each message
 //! is checked for them first.
 
 use arrow::{
@@ -96,7 +96,7 @@ fn is_known_unit(unit: TimeUnit) -> bool {
     [TimeUnit::SECOND, TimeUnit::MILLISECOND, TimeUnit::MICROSECOND, TimeUnit::NANOSECOND].contains(&unit)
 }
 
-/// Returns whether the mode is known, and each type has a number of its own.
+/// Returns whether the mode is known, and each type has its own number.
 fn is_known_union(field: Field<'_>, children: usize) -> bool {
     let Some(union) = field.type_as_union() else { return false };
     let mode = matches!(union.mode(), UnionMode::Sparse | UnionMode::Dense);

@@ -1,6 +1,6 @@
 //! A lock-free stack of the numbers of free pages (Treiber's stack). Each number has its own link,
-//! so that nothing is allocated. The head carries a count of its changes, so that a head that has
-//! left and returned is noticed.
+//! so nothing is allocated. The head carries a count of its changes, so that a head that has
+//! changed and changed back is detected.
 
 use annulus_sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -30,8 +30,8 @@ impl FreeList {
             if top == NONE {
                 return None;
             }
-            // Another thread may pop `top` meanwhile and push it again. The head has then changed, and this
-            // link is not used.
+            // Another thread may pop `top` meanwhile and push it again. Then the head has changed,
+            // and this link is not used.
             let below = self.links[top as usize].load(Relaxed);
             match self.head.compare_exchange_weak(head, next(head, below), order::pop(), order::pop()) {
                 Ok(_) => return Some(top),

@@ -12,7 +12,8 @@ use crate::{error::PagesError, page::Block};
 /// Pages from the heap, zeroed each time they are taken, as the paper's page managers take them.
 ///
 /// Returned blocks are kept, as a warm allocator would keep them. So taking one costs the zeroing,
-/// and no page fault. The memory goes back to the system when the heap and all its blocks are gone.
+/// but no page fault. The memory goes back to the system when the heap and all its blocks have been
+/// dropped.
 #[derive(Clone, Debug)]
 pub struct Heap {
     shared: Arc<Shared>,

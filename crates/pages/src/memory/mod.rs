@@ -27,8 +27,8 @@ pub trait PageMemory: Send + Sync {
     /// Returns the bytes of each block. Users check the size of each block and refuse others.
     fn page_bytes(&self) -> usize;
 
-    /// Returns the most blocks that were out at once since the last call or, for the first call,
-    /// since the source was created.
+    /// Returns the largest number of blocks that were in use at once since the last call. For the
+    /// first call it counts from the creation of the source.
     fn take_peak(&self) -> usize;
 }
 

@@ -3,8 +3,8 @@
 use annulus_sync::orderings;
 
 orderings! {
-    /// Pushes a free number: gives its memory and its link to the thread that pops it.
+    /// Pushes a free number: passes its memory and its link to the thread that pops it.
     push = Release;
-    /// Pops a number: takes its memory and its link.
+    /// Pops a number: receives its memory and its link.
     pop = Acquire;
 }

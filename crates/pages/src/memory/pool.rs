@@ -15,15 +15,15 @@ use crate::{
     page::{Block, PageLayout, PageShape, PayloadSize},
 };
 
-/// Pages are backed in stretches of this size.
+/// The size of the stretches in which pages are backed.
 const STRETCH_BYTES: usize = 8 << 20;
 
 /// A pool of pages of one size.
 ///
-/// The pages lie in one stretch of address space, on huge pages where the system has them. They are
-/// backed with memory ahead of their first use. A page that comes back is given out next,
+/// The pages lie in one stretch of address space, on huge pages if the system supports them. They
+/// are backed with memory ahead of their first use. A returned page is the next one to be taken,
 /// unchanged. Taking and returning a page are a few atomic operations. Memory stays with the pool
-/// until it and all its pages are gone.
+/// until it and all its pages have been dropped.
 ///
 /// ```
 /// use annulus_pages::{Pool, memory::PageMemory};
@@ -47,7 +47,7 @@ struct Shared {
     limit: usize,
     region: Region,
     free: FreeList,
-    /// The first page that was never taken. All pages below have been.
+    /// The first page that was never taken. All pages before it have been.
     fresh: AtomicU32,
     /// The number of pages that are backed, or about to be.
     backed: AtomicUsize,
@@ -56,9 +56,9 @@ struct Shared {
 }
 
 impl Pool {
-    /// Creates a pool of up to `limit_bytes` of pages of `page_bytes`, at least one. It reserves
-    /// address space, not memory. But for each possible page the pool takes 4 bytes, and a shuffle
-    /// takes 64.
+    /// Creates a pool of up to `limit_bytes` of pages of `page_bytes`, at least one page. It
+    /// reserves address space, not memory. However, for each possible page the pool takes 4 bytes,
+    /// and a shuffle 64.
     ///
     /// # Errors
     /// If a [`PageShape`](crate::page::PageShape) does not allow the size of pages, the system
@@ -86,7 +86,7 @@ impl Pool {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Returns the most pages that can be in use.
+    /// Returns the largest number of pages that can be in use.
     pub fn limit(&self) -> usize {
         self.shared.limit
     }
@@ -160,8 +160,8 @@ impl Shared {
         Some(page)
     }
 
-    /// Backs the first `pages` pages. Only the thread that raises `backed` calls the system. Others
-    /// that come meanwhile may fault on their pages.
+    /// Backs the first `pages` pages. Only the thread that raises `backed` calls the system. Other
+    /// threads may meanwhile fault on these pages.
     fn back(&self, pages: usize) {
         let backed = self.backed.fetch_max(pages, Relaxed);
         if pages > backed {

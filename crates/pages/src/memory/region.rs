@@ -1,4 +1,4 @@
-//! Address space for pages, backed by memory as it is first used.
+//! Address space for pages, which is backed by memory on first use.
 
 use std::{io, ptr::NonNull};
 
@@ -48,8 +48,8 @@ impl Region {
     }
 
     /// Backs `bytes` bytes from `offset` on with memory, so that later writes do not fault.
-    /// Contents stay. If the system cannot do it, nothing happens, and the pages fault when
-    /// written.
+    /// Contents are kept. If the system does not support it, nothing happens, and the pages fault
+    /// when they are written.
     pub(super) fn populate(&self, offset: usize, bytes: usize) {
         debug_assert!(offset + bytes + HUGE_BYTES <= self.mapped + HUGE_BYTES);
         // SAFETY: within the mapping; populating changes no contents.
@@ -59,7 +59,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the region owns the mapping, and its user holds no address beyond the region's life.
+        // SAFETY: the region owns the mapping, and its user keeps no address after the region is dropped.
         let _ = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapped) };
     }
 }

@@ -40,7 +40,7 @@ impl Block {
     }
 
     /// Returns the address of the first byte, for pages that several threads write. A write through
-    /// it needs the rights that the page manager gives.
+    /// it needs the rights that the page manager grants.
     #[inline]
     pub fn start(&self) -> NonNull<u8> {
         self.start
@@ -89,7 +89,8 @@ impl Page {
         Header::from_bytes(self.bytes().first_chunk().expect("a page is larger than its header"))
     }
 
-    /// Returns the whole page. Between the slots and the data it has what the memory held before.
+    /// Returns the whole page. The bytes between the slots and the data are left from the memory's
+    /// previous use.
     pub fn bytes(&self) -> &[u8] {
         self.block.as_slice()
     }

@@ -12,9 +12,9 @@ pub enum PageError {
     /// The number of bytes is below that of a header, or not the one in the header.
     #[error("the page has {bytes} bytes: expected {expected}")]
     Length {
-        /// The bytes that there are.
+        /// The actual number of bytes.
         bytes: usize,
-        /// The bytes that there should be.
+        /// The expected number of bytes.
         expected: usize,
     },
     /// The first four bytes are not those of a page.

@@ -8,7 +8,7 @@ pub const HEADER_BYTES: usize = 64;
 pub const MAGIC: u32 = u32::from_le_bytes(*b"AnPg");
 /// The version of the format.
 pub const VERSION: u16 = 1;
-/// `fixed_bytes` of a page whose tuples have any size.
+/// The value of `fixed_bytes` for a page whose tuples vary in size.
 pub(super) const ANY_SIZE: u32 = u32::MAX;
 
 /// The header of a page. On the page all numbers are little-endian.
@@ -27,9 +27,9 @@ pub struct Header {
     pub partition: u32,
     /// The position among the partition's pages, from 0.
     pub sequence: u32,
-    /// The tuples that have a place.
+    /// The number of tuples that have a place.
     pub claimed: u32,
-    /// The tuples that are written. The page may be handed on when these are all claimed ones.
+    /// The number of tuples that are written. The page may be handed on when this equals `claimed`.
     pub completed: u32,
     /// The bytes of tuple data at the end of the page.
     pub payload_bytes: u32,

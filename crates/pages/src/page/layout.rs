@@ -1,4 +1,4 @@
-//! The shape of pages: how many tuples fit. Pure arithmetic.
+//! The shape of pages, which determines how many tuples fit. Pure arithmetic.
 
 use super::HEADER_BYTES;
 use crate::error::PagesError;
@@ -10,8 +10,8 @@ pub const MAX_PAGE_BYTES: usize = 64 << 20;
 /// The bytes of a slot of a slotted page: key, offset, length.
 pub const SLOT_BYTES: usize = 12;
 /// The number of tuples in a group. Tuples of one size fill a page in groups, so that slots and
-/// data end on cache lines: 16 slots are three lines, 16 keys one line, and 16 tuples of a multiple
-/// of four bytes whole lines.
+/// data end on cache lines: 16 slots are three lines, and 16 keys are one line. 16 tuples of a
+/// multiple of four bytes are whole lines.
 pub const GROUP: usize = 16;
 
 /// The content of a slot.
@@ -20,7 +20,7 @@ pub const GROUP: usize = 16;
 pub enum PageLayout {
     /// The key, the offset and the length.
     Slotted = 0,
-    /// The key alone. All tuples have one size.
+    /// Only the key. All tuples have one size.
     Compact = 1,
 }
 
@@ -48,7 +48,7 @@ pub struct PageShape {
     page_bytes: u32,
     layout: PageLayout,
     payload: PayloadSize,
-    /// The tuples on a full page. With payloads of any size, the most that there can be.
+    /// The number of tuples on a full page. With payloads of any size, the largest possible number.
     capacity: u32,
 }
 
@@ -108,9 +108,9 @@ impl PageShape {
         }
     }
 
-    /// Returns the tuples on a full page. If they have one size, these are whole groups of
-    /// [`GROUP`], if there is room for one. With payloads of any size, it is the number of empty
-    /// payloads that fit.
+    /// Returns the number of tuples on a full page. If they have one size, it is a multiple of
+    /// [`GROUP`], if there is room for one group. With payloads of any size, it is the number of
+    /// empty payloads that fit.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.capacity as usize

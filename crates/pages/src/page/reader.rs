@@ -24,7 +24,7 @@ pub struct PageReader<'a> {
 
 impl<'a> PageReader<'a> {
     /// Checks `bytes`, which need not be a page. O(tuples) for a slotted page, O(1) for a compact
-    /// one. If there is a checksum, also one pass over the page.
+    /// one. If there is a checksum, it also takes one pass over the page.
     ///
     /// # Errors
     /// A [`PageError`] that says what is wrong.
@@ -87,7 +87,7 @@ impl<'a> PageReader<'a> {
     /// Returns the key of tuple `index`.
     ///
     /// # Panics
-    /// If there is no such tuple.
+    /// If tuple `index` does not exist.
     #[inline]
     pub fn key(&self, index: usize) -> u32 {
         word(&self.slots[index * self.slot_bytes..], 0)
@@ -96,7 +96,7 @@ impl<'a> PageReader<'a> {
     /// Returns the data of tuple `index`.
     ///
     /// # Panics
-    /// If there is no such tuple.
+    /// If tuple `index` does not exist.
     #[inline]
     pub fn payload(&self, index: usize) -> &'a [u8] {
         assert!(index < self.len(), "tuple {index} of {}", self.len());
@@ -118,7 +118,7 @@ impl<'a> PageReader<'a> {
         PageTuples { page: *self, next: 0 }
     }
 
-    /// Checks that each tuple lies where its number says.
+    /// Checks that each tuple is at the place that follows from its number.
     fn check_fixed_slots(&self, size: u32) -> Result<(), PageError> {
         let mut end = self.header.page_bytes;
         for (tuple, slot) in self.slots.chunks_exact(SLOT_BYTES).enumerate() {
@@ -132,7 +132,7 @@ impl<'a> PageReader<'a> {
         Ok(())
     }
 
-    /// Checks that each tuple lies in the data, and that their lengths add up to it.
+    /// Checks that each tuple is within the data, and that their lengths add up to its size.
     fn check_slots(&self) -> Result<(), PageError> {
         let end = u64::from(self.header.page_bytes);
         let start = self.header.page_bytes - self.header.payload_bytes;

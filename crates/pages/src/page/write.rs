@@ -1,4 +1,4 @@
-//! Writing tuples to their places on a page. Slots are written first and data after them, so that a
+//! Writes tuples to their places on a page. Slots are written first and data after them, so that a
 //! batch touches one end of the page at a time (paper, section 3.3.5).
 
 use std::{ops::Add, ptr::NonNull, slice};
@@ -40,7 +40,7 @@ impl<'a> Sizes<'a> {
         Self { fixed: Some(size), each: &[] }
     }
 
-    /// Creates sizes of which each tuple has its own.
+    /// Creates sizes with one value for each tuple.
     #[inline(always)]
     pub fn each(sizes: &'a [u32]) -> Self {
         Self { fixed: None, each: sizes }
@@ -126,7 +126,7 @@ fn fitting(sizes: impl Iterator<Item = usize>, shape: &PageShape, at: Extent) ->
 pub struct Run<'a> {
     keys: &'a [u32],
     sizes: Sizes<'a>,
-    /// The data, with the first tuple's last.
+    /// The data; that of the first tuple comes last.
     data: &'a [u8],
 }
 
@@ -170,7 +170,7 @@ impl<'a> Run<'a> {
 pub unsafe fn run(page: NonNull<u8>, shape: &PageShape, at: Extent, run: &Run<'_>) {
     debug_assert!(shape.fits(at.tuples + run.keys.len(), at.bytes + run.data.len()));
     let end = shape.page_bytes() - at.bytes;
-    // SAFETY: the caller promises room for the slots behind `at.tuples` others.
+    // SAFETY: the caller promises room for the slots after `at.tuples` others.
     let slots = unsafe { page.add(HEADER_BYTES + at.tuples * shape.slot_bytes()) };
     match (shape.layout(), run.sizes) {
         (PageLayout::Compact, _) => {
@@ -220,8 +220,8 @@ fn fixed_slots_from(first: usize, slots: &mut [Slot], keys: &[u32], end: u32, si
 #[target_feature(enable = "avx512f")]
 fn fixed_slots_avx512(slots: &mut [Slot], keys: &[u32], end: u32, size: u32) {
     use std::arch::x86_64::*;
-    // Word `w` of the slots is key (lane w / 3), offset (lane w / 3 of the second vector) or length, by
-    // w % 3.
+    // Word `w` of the slots is a key, an offset or a length, depending on w % 3. A key comes from
+    // lane w / 3, and an offset from lane w / 3 of the second vector.
     const LANES: [[i32; GROUP]; 3] = {
         let mut lanes = [[0; GROUP]; 3];
         let mut word = 0;
@@ -262,8 +262,8 @@ fn each_slots(slots: &mut [Slot], keys: &[u32], end: u32, sizes: &[u32]) {
     }
 }
 
-/// Moves as many of the last tuples of one page as fit to the end of another one. The end of each
-/// is given. Returns the extent of the moved tuples.
+/// Moves the last tuples of one page to the end of another one, as many as fit. The end of each
+/// page is passed with it. Returns the extent of the moved tuples.
 pub fn move_last(shape: &PageShape, from: (&Block, Extent), to: (&mut Block, Extent)) -> Extent {
     let ((from, from_end), (to, to_end)) = (from, to);
     let (from, to) = (from.as_slice(), to.as_mut_slice());

@@ -1,4 +1,5 @@
-//! A small buffer for each partition. Tuples collect in it until they are worth a copy to a page.
+//! A small buffer for each partition. Tuples collect in it until copying them to a page is
+//! worthwhile.
 
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error},
@@ -11,18 +12,18 @@ use std::{
 use crate::{memory::Region, page::GROUP};
 
 /// The bytes that all buffers of a writer may take: a core's second-level cache, or its part of the
-/// third. Buffers beyond the second-level cache are still worth it: scattered stores past the cache
-/// gain more from their length than the buffers lose.
+/// third-level one. Buffers that exceed the second-level cache are still worthwhile: longer stores
+/// past the cache gain more than the buffers lose.
 const BYTES: usize = 2 << 20;
-/// The most tuples of a buffer.
+/// The largest number of tuples of a buffer.
 const MOST: usize = 128;
 
 /// Buffers for tuples of one size. Position `partition * room + i` is tuple `i` of a partition's
-/// buffer. Payloads lie as on the page, downwards: that of tuple `i` at `partition * room + (room -
-/// 1 - i)`.
+/// buffer. Payloads are stored downwards, as on the page: that of tuple `i` is at `partition * room
+/// + (room - 1 - i)`.
 #[derive(Debug)]
 pub(super) struct Buffers {
-    /// The tuples of a buffer, a power of two.
+    /// The number of tuples of a buffer, a power of two.
     pub(super) room: usize,
     pub(super) keys: Lines,
     pub(super) data: Lines,
@@ -39,7 +40,7 @@ impl Buffers {
     }
 }
 
-/// A value for each partition, in cache lines of its own: values that two writers write constantly
+/// A value for each partition, in separate cache lines: values that two writers write constantly
 /// must not share a line.
 #[derive(Debug)]
 pub(super) struct Table<T> {
@@ -76,7 +77,7 @@ impl<T> DerefMut for Table<T> {
     }
 }
 
-/// Zeroed bytes, aligned to cache lines. Many bytes are on huge pages, because buffers are written
+/// Zeroed bytes, aligned to cache lines. Large ones are on huge pages, because buffers are written
 /// in random order.
 #[derive(Debug)]
 pub(super) enum Lines {

@@ -1,5 +1,5 @@
-//! The end of a shuffle: incomplete pages become full pages and a last one. It runs in the last
-//! writer, alone.
+//! The end of a shuffle: incomplete pages are merged into full pages and a last one. It runs in the
+//! last writer, alone.
 //!
 //! A page is incomplete if it is the partition's current one, or if a writer left part of a claim
 //! unwritten. The fullest pages are kept, and tuples of the others fill them (the idea of the
@@ -20,14 +20,14 @@ struct Incomplete {
     tuples: u32,
 }
 
-/// A range of slots of one page, with tuples or free.
+/// A range of slots of one page, either filled or free.
 struct Slots {
     page: PageId,
     tuples: Range<u32>,
 }
 
 /// Hands on the last pages of all partitions, unless the shuffle has failed. Pages that are not
-/// handed on go back, also if the sink panics.
+/// handed on go back to the pool, even if the sink panics.
 pub(super) fn close_all<S: PageSink>(shared: &Shared<S>) {
     let mut open = OpenPartitions { shared, partitions: 0..shared.partition_count() };
     while !shared.has_failed()
@@ -56,8 +56,8 @@ fn close<S: PageSink>(shared: &Shared<S>, partition: usize) {
     settle(shared, partition, partition_state, parts);
 }
 
-/// Closes up the `holes` of a complete page. Its tuples keep their order. Returns their number and
-/// the bytes of their payloads.
+/// Closes the `holes` of a complete page. Its tuples keep their order. Returns the number of tuples
+/// and the bytes of their payloads.
 pub(super) fn close_up<S: PageSink>(shared: &Shared<S>, page: PageId, mut holes: Vec<Hole>) -> (u32, u32) {
     let PayloadSize::Fixed(size) = shared.shape.payload() else { unreachable!("tuples of any size leave no holes") };
     holes.sort_by_key(|hole| hole.start);
@@ -80,7 +80,7 @@ fn settle<S: PageSink>(
     mut parts: Vec<Incomplete>,
 ) {
     let PayloadSize::Fixed(size) = shared.shape.payload() else {
-        // Claims of tuples of any size are written at once, so there are no holes.
+        // Claims of tuples of any size are written at once, so they leave no holes.
         for Incomplete { page, tuples, .. } in parts {
             shared.number(
                 partition,
@@ -114,7 +114,7 @@ fn settle<S: PageSink>(
         kept.push((part.page, target));
     }
     fill(shared, size as usize, room, movable);
-    // As blocks, so that they go back if the sink panics at an earlier one.
+    // As blocks, so that they go back to the pool if the sink panics before it gets them.
     let blocks: Vec<_> = kept.into_iter().map(|(page, tuples)| (shared.pool.block(page), tuples)).collect();
     for (block, tuples) in blocks {
         shared.number(partition, partition_state, block, tuples, tuples * size);
@@ -125,7 +125,7 @@ fn settle<S: PageSink>(
 fn discard<S: PageSink>(shared: &Shared<S>, partition: usize) {
     let partition_state = &mut shared.partition(partition);
     let incomplete = incomplete(shared, partition, partition_state).into_iter().map(|part| part.page);
-    // Pages that wait may also have holes.
+    // Waiting pages may also have holes.
     let pages: BTreeSet<PageId> = incomplete.chain(partition_state.take_parked()).collect();
     pages.into_iter().for_each(|page| shared.pool.give_back_number(page));
 }
@@ -162,7 +162,7 @@ fn part<S: PageSink>(shared: &Shared<S>, page: PageId, holes: &[Hole]) -> Incomp
     Incomplete { page, live, tuples }
 }
 
-/// Moves tuples into the room. There are as many tuples as free slots.
+/// Moves tuples into the free slots. There are as many tuples as free slots.
 fn fill<S: PageSink>(shared: &Shared<S>, size: usize, room: Vec<Slots>, movable: Vec<Slots>) {
     let mut movable = movable.into_iter();
     let mut from = Slots { page: 0, tuples: 0..0 };

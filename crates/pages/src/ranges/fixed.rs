@@ -15,21 +15,21 @@ use crate::{
     simd::has_avx512,
 };
 
-/// The tuples that all writers together claim in a partition at first. Small claims cost more than
-/// their operations: each waits for the stores past the cache before it.
+/// The number of tuples that all writers together claim in a partition at first. A small claim
+/// costs more than its operations, because each waits for the earlier stores past the cache.
 const FIRST_CLAIMED: usize = 1024;
-/// The fewest tuples of a claim.
+/// The smallest number of tuples of a claim.
 const LEAST_CLAIMED: u32 = 64;
-/// The most tuples of a claim.
+/// The largest number of tuples of a claim.
 const MOST_CLAIMED: u32 = 8192;
-/// Between these limits, a claim is this part of the tuples that the writer has placed in the
-/// partition. In the end a 16th of a partition is left unwritten and filled.
+/// Between these limits, a claim is 1/`SHARE` of the tuples that the writer has placed in the
+/// partition. In the end 1/16 of a partition is unwritten and has to be filled.
 const SHARE: u32 = 8;
-/// A claim is at most this part of a page, so that writers share the page.
+/// A claim is at most 1/`PARTS` of a page, so that writers share the page.
 const PARTS: u32 = 8;
 
-/// A claimed part of a page that is being written. It has a cache line of its own, which no other
-/// writer uses.
+/// A claimed part of a page that is being written. It has its own cache line, which no other writer
+/// uses.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Open {
@@ -41,19 +41,19 @@ struct Open {
     offset: u32,
     /// The number of free slots.
     left: u32,
-    /// The tuples of the claim.
+    /// The number of tuples of the claim.
     claimed: u32,
     /// The first slot after the part.
     end: u32,
     page: PageId,
-    /// The tuples of all claims in this partition.
+    /// The number of tuples of all claims in this partition.
     placed: u32,
 }
 
 pub(super) struct FixedWriter<S: PageSink> {
     shared: Arc<Shared<S>>,
     size: usize,
-    /// The tuples of the first claims.
+    /// The number of tuples of the first claims.
     least: u32,
     /// Whether the machine has AVX-512.
     wide: bool,
@@ -142,8 +142,8 @@ impl<S: PageSink> FixedWriter<S> {
         for (index, &key) in keys.iter().enumerate() {
             let partition = partition_of(index, key);
             debug_assert!(partition < self.open.len());
-            // SAFETY: the caller's partitions exist. `fill` is within the partition's buffer, as full buffers
-            // are flushed at once. `from` advances by one payload for each key.
+            // SAFETY: the caller's partitions exist. `fill` is within the partition's buffer, as
+            // full buffers are flushed at once. `from` advances by one payload for each key.
             unsafe {
                 let fill = fill.add(partition);
                 let at = *fill;
@@ -241,8 +241,8 @@ impl<S: PageSink> FixedWriter<S> {
         })
     }
 
-    /// Gives back the unwritten parts of claims. They are filled when the last writer leaves, or
-    /// `settled`: the pages go on with their holes closed up.
+    /// Gives back the unwritten parts of claims. They are filled when the last writer leaves. If
+    /// they are `settled`, the pages are handed on with their holes closed.
     pub(super) fn release_all(&mut self, settled: bool) {
         release_all(&self.shared, &mut self.open, self.size as u32, settled);
     }

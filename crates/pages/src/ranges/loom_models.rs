@@ -15,8 +15,8 @@ struct Model {
     state: State,
     free: FreeList,
     pages: Vec<[UnsafeCell<u32>; CAPACITY as usize]>,
-    /// The tuples of pages that were taken out, by the turn of their page and their slot. They are
-    /// checked when the model ends.
+    /// The tuples of pages that were taken out: turn of the page, slot and value. They are checked
+    /// when the model ends.
     taken: std::sync::Mutex<Vec<(u32, u32, u32)>>,
 }
 
@@ -82,7 +82,7 @@ impl Model {
         }
     }
 
-    /// All tuples that were placed, by page and slot, once every thread has ended.
+    /// Returns all placed tuples, by page and slot, after every thread has ended.
     fn placed(&self, partitions: usize) -> Vec<u32> {
         for partition in 0..partitions {
             if let Some((page, claimed)) = self.state.last(partition) {
@@ -94,7 +94,7 @@ impl Model {
         taken.into_iter().map(|(_, _, value)| value).collect()
     }
 
-    /// The same by value.
+    /// Returns all placed tuples, sorted by value.
     fn tuples(&self, partitions: usize) -> Vec<u32> {
         let mut tuples = self.placed(partitions);
         tuples.sort_unstable();
@@ -108,8 +108,8 @@ fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     builder.check(body);
 }
 
-/// Two writers on one partition, pages used again as soon as they were taken out; the turns of the
-/// pages keep each writer's order.
+/// Two writers on one partition, with pages that are reused as soon as they were taken out. The
+/// turns of the pages keep each writer's order.
 #[test]
 fn every_tuple_is_taken_out_once() {
     model(3, || {
@@ -125,7 +125,7 @@ fn every_tuple_is_taken_out_once() {
     });
 }
 
-/// A page that is shut while others write to it is taken out once, with what was claimed.
+/// A page that is shut while others write to it is taken out once, with its claimed tuples.
 #[test]
 fn a_page_is_shut_beside_claims() {
     model(3, || {
@@ -159,7 +159,7 @@ fn pages_move_between_partitions() {
     });
 }
 
-/// What a writer takes back is free for the other, and nothing else is.
+/// The tuples that a writer takes back are free for the other, and no others.
 #[test]
 fn a_claim_is_taken_back_or_stays() {
     model(4, || {
@@ -179,14 +179,14 @@ fn a_claim_is_taken_back_or_stays() {
     });
 }
 
-/// Numbers, and what was written for their owner, pass through the free list.
+/// Numbers pass through the free list, and their owners' writes with them.
 #[test]
 fn a_free_page_is_one_thread_s() {
     model(4, || {
         let model = Model::new(1, 2);
         let use_one = |model: &Model, value| {
             if let Some(page) = model.free.pop() {
-                // SAFETY: the page is this thread's until it is given back.
+                // SAFETY: the page belongs to this thread until it is given back.
                 model.pages[page as usize][0].with_mut(|cell| unsafe { *cell = value });
                 model.free.push(page);
             }

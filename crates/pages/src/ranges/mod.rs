@@ -5,8 +5,8 @@
 //! page. Claims are large, so that the shared state is rarely touched. They grow with the
 //! partition, so that little is left unwritten in the end. Pages come from a [`Pool`], recycled and
 //! never zeroed. A page goes to the [`PageSink`] when it is full and all its tuples are written,
-//! while others fill. `PROTOCOL.md` has the rules. [`stream`](crate::stream()) is the usual entry:
-//! it hands the pages to consumers.
+//! while other pages are being filled. `PROTOCOL.md` has the rules. Most callers use
+//! [`stream`](crate::stream()), which hands the pages to consumers.
 
 mod buffers;
 mod close;
@@ -52,23 +52,23 @@ pub enum Stores {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PageOrder {
-    /// In the order of completion. Full pages go on while a slow writer holds another one back. In
-    /// the end tuples are moved, so that all pages except a partition's last are full.
+    /// In the order of completion. Full pages go to the sink while a slow writer holds another one
+    /// back. At the end tuples are moved, so that all pages except a partition's last are full.
     #[default]
     Completed,
-    /// In the order in which they were begun, so that each writer's tuples keep their order. A page
-    /// waits for those before it. So a writer without input should [flush](Writer::flush):
-    /// otherwise it holds the others' pages back, until the pool may be exhausted. Pages on
-    /// which a writer ends, or waits for memory, need not be full.
+    /// In the order in which the pages were begun, so that each writer's tuples keep their order. A
+    /// page waits for those before it. So a writer without input should [flush](Writer::flush):
+    /// otherwise it holds the others' pages back, until the pool may be exhausted. Pages may not be
+    /// full if a writer ends on them, or waits for memory.
     Written,
 }
 
-/// Returns the bytes of a page that suit a shuffle into this number of partitions.
+/// Returns the page size in bytes that suits a shuffle into this number of partitions.
 ///
-/// With few partitions, pages are large, since each page costs a turn of its partition. With many
-/// partitions they are small, since each partition has a page that is not full. These open pages
-/// take up to 32 MiB together for 32 partitions, and 256 MiB for 1,024. Pages of 5 MiB would take 5
-/// GiB.
+/// With few partitions, pages are large, because the partition has to take a new page for each.
+/// With many partitions they are small, because each partition has a page that is not full. These
+/// open pages take up to 32 MiB together for 32 partitions, and 256 MiB for 1,024. Pages of 5 MiB
+/// would take 5 GiB.
 pub fn default_page_bytes(partitions: usize) -> usize {
     match partitions {
         0..=32 => 1 << 20,
@@ -77,7 +77,7 @@ pub fn default_page_bytes(partitions: usize) -> usize {
     }
 }
 
-/// The bytes of a pool from which it is larger than the caches of most machines.
+/// The size of a pool from which it is larger than the caches of most machines.
 const LARGE_POOL_BYTES: usize = 32 << 20;
 
 /// Creates a shuffle into `partitions` partitions with `writers` writers, one for each thread.

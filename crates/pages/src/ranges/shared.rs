@@ -27,19 +27,19 @@ use crate::{
 
 /// A receiver of complete pages.
 pub trait PageSink: Send + Sync {
-    /// Takes a complete page of `partition` from the writer that completed it. The writer goes on
+    /// Takes a complete page of `partition` from the writer that completed it. The writer continues
     /// when this returns. Pages of a partition come one after the other, in the order of their
     /// numbers.
     fn take(&self, partition: usize, page: Page);
 
-    /// Returns a number that rises with every event after which a writer may find room: a page went
-    /// back to the pool, or a call of another writer has returned.
+    /// Returns a number that rises with every event after which a writer may find room. Such an
+    /// event is a page that went back to the pool, or the end of another writer's call.
     fn events(&self) -> u64 {
         0
     }
 
     /// Waits for such an event, if [`events`](Self::events) still returns `since`. Returns false if
-    /// none will come; the shuffle then fails unless there is room by now. A writer looks for room
+    /// none will come; the shuffle then fails unless there is room by now. A writer checks for room
     /// between the two calls, so it misses no event.
     fn wait_for_memory(&self, since: u64) -> bool {
         let _ = since;
@@ -61,7 +61,7 @@ impl<S: PageSink + ?Sized> PageSink for Arc<S> {
     }
 }
 
-/// A part of a page that was claimed and not written.
+/// A part of a page that was claimed but not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hole {
     pub(super) page: PageId,
@@ -76,14 +76,14 @@ pub(super) struct PartitionState {
     pub(super) holes: Vec<Hole>,
     /// The number of pages handed on.
     handed: u32,
-    /// The complete pages that wait for those before them, by turn.
+    /// The complete pages that wait for earlier ones, by turn.
     parked: BTreeMap<u32, PageId>,
     /// The turn of the last page that was handed on.
     turn: u32,
 }
 
 impl PartitionState {
-    /// Takes the pages that are never handed on, since the shuffle has failed.
+    /// Takes the parked pages, which are never handed on because the shuffle has failed.
     pub(super) fn take_parked(&mut self) -> impl Iterator<Item = PageId> {
         std::mem::take(&mut self.parked).into_values()
     }
@@ -98,17 +98,17 @@ pub(super) struct Shared<S> {
     pub(super) store: Store,
     pub(super) order: PageOrder,
     partition_states: Box<[Mutex<PartitionState>]>,
-    /// Held shared by threads that turn a partition. A thread that holds it alone knows that no
-    /// other thread has a page that may yet become a partition's, or be given back.
+    /// Held shared by threads that turn a partition. If a thread holds it exclusively, no other
+    /// thread has a page that may still become a partition's, or be given back.
     turns: RwLock<()>,
-    /// The writers that there were in the beginning, and those that have not left.
+    /// The number of writers at the start, and of those that have not left.
     pub(super) writers_in_all: usize,
     writers: AtomicUsize,
     /// Whether tuples are missing.
     failed: AtomicBool,
 }
 
-/// The supply of pages beside other writers.
+/// The supply of pages while other writers run.
 impl<S: PageSink> Supply for Shared<S> {
     fn turning(&self) -> impl Sized {
         self.turns.read().unwrap_or_else(PoisonError::into_inner)
@@ -163,8 +163,8 @@ impl<S: PageSink> Shared<S> {
         self.partition_states.len()
     }
 
-    /// Claims a part of the partition's current page, as `plan` wants it. Before it waits for
-    /// memory, it calls `settle`, which gives up what the writer keeps back.
+    /// Claims a part of the partition's current page, as `plan` asks for it. Before it waits for
+    /// memory, it calls `settle`, which gives up everything that the writer holds back.
     ///
     /// # Errors
     /// If there is no page, and none will come back.
@@ -201,8 +201,8 @@ impl<S: PageSink> Shared<S> {
         }
     }
 
-    /// Claims once more after a claim found no page. The last pages may have been with writers that
-    /// were turning partitions.
+    /// Claims once more after a claim found no page: writers that were turning partitions may have
+    /// held the last pages.
     fn claim_alone(&self, partition: usize, plan: impl Fn(Claimed) -> Part) -> Option<(Claim, Outcome)> {
         let _alone = self.turns.write().unwrap_or_else(PoisonError::into_inner);
         self.state.claim(partition, &self.pool, plan)
@@ -217,8 +217,8 @@ impl<S: PageSink> Shared<S> {
         }
     }
 
-    /// Hands on a complete page, which belongs to the caller alone, or parks it if it has to wait
-    /// for those before it.
+    /// Hands on a complete page, which belongs to the caller alone. Parks it if it has to wait for
+    /// earlier ones.
     fn hand_on(&self, partition: usize, page: PageId) {
         let mut partition_state = self.partition(partition);
         if self.order == PageOrder::Completed {
@@ -244,9 +244,9 @@ impl<S: PageSink> Shared<S> {
         }
     }
 
-    /// Gives the partition's next number to a complete page, and the page to the sink. A page
-    /// without tuples goes back to the pool. Pages reach the sink in the order of their
-    /// numbers, since the partition is locked.
+    /// Gives a complete page the partition's next number, and passes it to the sink. A page without
+    /// tuples goes back to the pool. Pages reach the sink in the order of their numbers, because
+    /// the partition is locked.
     pub(super) fn number(
         &self,
         partition: usize,
@@ -265,10 +265,10 @@ impl<S: PageSink> Shared<S> {
 
     /// Gives back the part of a claim that a writer has not written. `bytes` is the size of its
     /// payloads. `written` tuples of the same claim are written. A `settled` hole does not keep the
-    /// page from being complete: it is closed up then, and the page is not full.
+    /// page from being complete. It is closed then, and the page is not full.
     pub(super) fn leave_hole(&self, partition: usize, hole: Hole, bytes: u32, written: u32, settled: bool) {
-        // First, while the hole keeps the page: a writer that leaves hands nothing on, and calls no sink,
-        // which may panic.
+        // First, while the hole still keeps the page incomplete. So a writer that leaves hands on
+        // no page, and does not call the sink, which may panic.
         self.complete(partition, hole.page, written);
         if self.state.retract(hole.page, hole.start + hole.tuples, hole.tuples, bytes) {
             return;
@@ -299,14 +299,14 @@ impl<S: PageSink> Shared<S> {
     /// Removes a writer that has given back its claims. The last one hands on the pages that are
     /// not full, unless the shuffle has failed.
     pub(super) fn leave(&self) {
-        // The last one sees all that the others did before they left.
+        // The last one sees everything that the others did before they left.
         if self.writers.fetch_sub(1, AcqRel) == 1 {
             close::close_all(self);
         }
     }
 
-    /// Fails the shuffle, since tuples are missing: no writer goes on, and the last one gives back
-    /// the incomplete pages.
+    /// Fails the shuffle, because tuples are missing: no writer continues, and the last one gives
+    /// back the incomplete pages.
     pub(super) fn fail(&self) {
         self.failed.store(true, Relaxed);
     }

@@ -1,5 +1,6 @@
 //! Every atomic of the protocol (`PROTOCOL.md`): which writer may write which slots and bytes of
-//! which page, and when a page is complete. It knows neither tuples nor memory: pages are numbers.
+//! which page, and when a page is complete. It does not depend on tuples or memory: pages are
+//! numbers.
 
 use annulus_sync::{
     atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -14,8 +15,8 @@ pub(super) type PageId = u32;
 
 /// The source from which the protocol takes pages.
 pub(super) trait Supply {
-    /// Returns a guard. It is held from before a page is taken until a partition has it, or it was
-    /// given back.
+    /// Returns a guard. It is held from before a page is taken until a partition has the page, or
+    /// the page was given back.
     fn turning(&self) -> impl Sized;
     /// Takes an unused page, if there is one.
     fn take(&self) -> Option<PageId>;
@@ -47,7 +48,7 @@ impl Claimed {
     fn is_closed(self) -> bool {
         self.0 & CLOSED != 0
     }
-    /// Returns the tuples that have a place.
+    /// Returns the number of tuples that have a place.
     pub(super) fn tuples(self) -> u32 {
         (self.0 >> BYTES_BITS) as u32 & ((1 << TUPLES_BITS) - 1)
     }
@@ -64,11 +65,11 @@ impl Claimed {
 /// The part of a page that a writer wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// The tuples that fit: 0 only if it closes the page.
+    /// The number of tuples that fit: 0 only if the part closes the page.
     pub(super) tuples: u32,
     /// Their payload bytes.
     pub(super) bytes: u32,
-    /// Whether nothing else fits, so that the page takes no further claims.
+    /// Whether nothing else fits, so that the page accepts no further claims.
     pub(super) closes: bool,
 }
 
@@ -77,7 +78,7 @@ pub(super) struct Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) page: PageId,
-    /// The claims before it, which give the first slot and the bytes in use at the page's end.
+    /// The claims before it, which determine the first slot and the bytes in use at the page's end.
     pub(super) before: Claimed,
     pub(super) tuples: u32,
 }
@@ -88,7 +89,7 @@ pub(super) struct Claim {
 pub(super) enum Outcome {
     /// Other threads still write to it, or it is open.
     Pending,
-    /// It is closed and all its tuples are written. The caller alone takes it out.
+    /// It is closed and all its tuples are written. Only the caller takes it out.
     Complete,
 }
 
@@ -99,10 +100,10 @@ struct Current(u64);
 
 const PAGE_BITS: u32 = 32;
 const TURN_SHIFT: u32 = PAGE_BITS + u64::BITS - GENERATION_SHIFT;
-/// The number that stands for no page.
+/// The number for a missing page.
 const NONE: u64 = (1 << PAGE_BITS) - 1;
 const TURN_MASK: u64 = u64::MAX >> TURN_SHIFT;
-/// The turns of a partition before their count starts again.
+/// The number of turns after which a partition's count starts again.
 pub(super) const TURNS: usize = 1 << (u64::BITS - TURN_SHIFT);
 
 impl Current {
@@ -127,7 +128,7 @@ impl Current {
     }
 }
 
-/// Returns the turn after `turn`: they are counted in 19 bits.
+/// Returns the turn after `turn`: turns are counted in 19 bits.
 pub(super) fn turn_after(turn: u32) -> u32 {
     (turn + 1) & TURN_MASK as u32
 }
@@ -144,7 +145,7 @@ struct PageState {
     turn: AtomicU32,
 }
 
-/// More than the tuples that a page can have.
+/// A number that exceeds the number of tuples of any page.
 const OPEN: i64 = 1 << 40;
 
 /// The state of all partitions and pages.
@@ -166,8 +167,8 @@ impl State {
         }
     }
 
-    /// Claims the part that `plan` wants of the partition's current page, given the claims on it.
-    /// Takes a new page if there is none. `plan` may be called several times. Closing a page
+    /// Claims the part of the partition's current page that `plan` asks for, given the claims on
+    /// it. Takes a new page if there is none. `plan` may be called several times. Closing a page
     /// may also complete it, if nothing is claimed. Returns `None` if no page is left.
     pub(super) fn claim(
         &self,
@@ -183,8 +184,8 @@ impl State {
             };
             let state = &self.pages[page as usize];
             let before = Claimed(state.claimed.load(Relaxed));
-            // Another generation: the page was completed and is used again, so the partition has another one by
-            // now.
+            // Another generation: the page was completed and is used again, so the partition
+            // already has another one.
             if before.generation() != current.generation() {
                 hint::spin_loop();
                 continue;
@@ -206,9 +207,9 @@ impl State {
         self.count_down(page, i64::from(tuples))
     }
 
-    /// Takes back the end of the caller's claim on `page`, if nothing was claimed after it:
-    /// `tuples` tuples of `bytes` bytes together, which end before tuple `end` of the page.
-    /// Returns whether it did.
+    /// Takes back the end of the caller's claim on `page`, if nothing was claimed after it. These
+    /// are `tuples` tuples of `bytes` bytes together, which end before tuple `end` of the page.
+    /// Returns whether it took them back.
     pub(super) fn retract(&self, page: PageId, end: u32, tuples: u32, bytes: u32) -> bool {
         let state = &self.pages[page as usize];
         let mut now = Claimed(state.claimed.load(Relaxed));
@@ -225,8 +226,8 @@ impl State {
         }
     }
 
-    /// Returns the partition's current page and the claims on it, if it is open. Only after the
-    /// last claim.
+    /// Returns the partition's current page and the claims on it, if it is open. Call it only after
+    /// the last claim.
     pub(super) fn last(&self, partition: usize) -> Option<(PageId, Claimed)> {
         let current = Current(self.partitions[partition].load(order::current()));
         let page = current.page()?;
@@ -240,7 +241,7 @@ impl State {
     }
 
     /// Returns the turn of its partition that made the page current, for the thread that took it
-    /// out. The first turn is 1; after the largest number of 19 bits comes 0.
+    /// out. The first turn is 1; the largest number of 19 bits is followed by 0.
     pub(super) fn turn_of(&self, page: PageId) -> u32 {
         self.pages[page as usize].turn.load(Relaxed)
     }
@@ -266,7 +267,7 @@ impl State {
         }
     }
 
-    /// Finishes the closing of a page. The partition gives it up before it can be complete: a
+    /// Finishes the closing of a page. The partition gives the page up before it can be complete: a
     /// partition whose current page is used elsewhere would never be turned.
     fn close(&self, partition: usize, current: Current, page: PageId) -> Outcome {
         // If this fails, another thread has turned the partition.
@@ -282,8 +283,8 @@ impl State {
         if left == 0 { Outcome::Complete } else { Outcome::Pending }
     }
 
-    /// Puts a new page in the place of `old`, or finds that another thread did. Returns `None` if
-    /// no page is left.
+    /// Replaces `old` by a new page, or finds that another thread did. Returns `None` if no page is
+    /// left.
     fn turn(&self, partition: usize, old: Current, supply: &impl Supply) -> Option<()> {
         let _turning = supply.turning();
         let Some(page) = supply.take() else {
@@ -291,8 +292,8 @@ impl State {
             return (self.partitions[partition].load(order::current()) != old.0).then_some(());
         };
         let state = &self.pages[page as usize];
-        // The page belongs to this thread alone until it is published. A thread that still has it as a
-        // partition's current page finds it closed, or of another generation.
+        // The page belongs to this thread alone until it is published. A thread that still has it
+        // as a partition's current page finds it closed, or of another generation.
         let generation = (Claimed(state.claimed.load(Relaxed)).generation() + 1) & GENERATION_MASK;
         state.left.store(OPEN, Relaxed);
         state.claimed.store(generation << GENERATION_SHIFT, Relaxed);

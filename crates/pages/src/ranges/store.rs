@@ -1,4 +1,4 @@
-//! The copies from buffers to pages. Whole cache lines go past the cache where the page allows it.
+//! The copies from buffers to pages. Whole cache lines bypass the cache if the page allows it.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
@@ -20,7 +20,7 @@ pub(super) enum Store {
 }
 
 impl Store {
-    /// Returns the best way past the cache on this machine, or the way through the cache.
+    /// Returns the best way past the cache on this machine, or [`Self::Cached`].
     pub(super) fn best(past_cache: bool) -> Self {
         if !past_cache || !cfg!(target_arch = "x86_64") {
             return Self::Cached;
@@ -41,7 +41,7 @@ impl Store {
         }
     }
 
-    /// Copies `bytes` bytes. They go past the cache if this way does and `to` is whole lines.
+    /// Copies `bytes` bytes. They bypass the cache if this way does and `to` is whole lines.
     ///
     /// # Safety
     /// `from` is readable and `to` writable for `bytes` bytes, and they do not overlap.
@@ -136,7 +136,7 @@ unsafe fn slots_wide(keys: *const u32, offset: u32, size: u32, to: *mut u8) {
         let mut places = [[0; 16]; 3];
         let mut word = 0;
         while word < 48 {
-            // Key 0 to 15, or offset 16 to 31. The third word of a slot is replaced.
+            // Lanes 0 to 15 are keys, 16 to 31 offsets. The third word of a slot is replaced.
             places[word / 16][word % 16] = (word / 3) as i32 + if word % 3 == 1 { 16 } else { 0 };
             word += 1;
         }

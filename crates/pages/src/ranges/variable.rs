@@ -1,6 +1,6 @@
-//! The writer of one thread for tuples of any size. They collect like those of one size. But a part
-//! of a page is claimed only for tuples that are there, for their slots and bytes at once. So
-//! nothing is left unwritten.
+//! The writer of one thread for tuples of any size. Tuples collect in buffers, as those of one size
+//! do. But a part of a page is claimed only for tuples that are already there, for their slots and
+//! bytes at once. So nothing is left unwritten.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use crate::{
 
 /// The bytes that all payload buffers of a writer should take.
 const BYTES: usize = 512 << 10;
-/// The least and the most bytes of a partition's payload buffer.
+/// The smallest and the largest size of a partition's payload buffer, in bytes.
 const BUFFER_BYTES: [usize; 2] = [1 << 10, 16 << 10];
-/// A buffer has room for one tuple for each of this number of payload bytes. So with small tuples
-/// it fills up with tuples as often as with bytes.
+/// The number of payload bytes for which a buffer has room for one tuple. So with small tuples it
+/// fills up with tuples as often as with bytes.
 const BYTES_PER_TUPLE: usize = 8;
 
 pub(super) struct VariableWriter<S: PageSink> {
     shared: Arc<Shared<S>>,
-    /// The payload bytes that a partition's buffer takes.
+    /// The number of payload bytes that a partition's buffer takes.
     buffer_bytes: usize,
-    /// The tuples that a partition's buffer takes.
+    /// The number of tuples that a partition's buffer takes.
     buffer_tuples: usize,
-    /// The payloads, downwards from the end of each partition's buffer, as on a page.
+    /// The payloads, stored downwards from the end of each partition's buffer, as on a page.
     data: Lines,
     keys: Table<u32>,
     sizes: Table<u32>,
@@ -42,7 +42,7 @@ struct Fill {
     bytes: u32,
 }
 
-/// Returns the payload bytes and the tuples that a partition's buffer takes.
+/// Returns the number of payload bytes and of tuples that a partition's buffer takes.
 fn buffer_room(partitions: usize) -> (usize, usize) {
     let bytes = (BYTES / partitions.max(1)).clamp(BUFFER_BYTES[0], BUFFER_BYTES[1]).next_multiple_of(64);
     (bytes, bytes / BYTES_PER_TUPLE)
@@ -122,12 +122,12 @@ impl<S: PageSink> VariableWriter<S> {
         self.place(partition, &self.keys[tuples.clone()], &self.sizes[tuples], data)
     }
 
-    /// Places tuples whose payloads lie downwards in `data`, the first one last.
+    /// Places tuples whose payloads are stored downwards in `data`, the first one last.
     fn place(&self, partition: usize, mut keys: &[u32], mut sizes: &[u32], mut data: &[u8]) -> Result<(), PagesError> {
         let shape = &self.shared.shape;
         while !keys.is_empty() {
             let plan = |before| prefix(before, sizes, data.len(), |t, b| shape.fits(t, b));
-            // Nothing is claimed and unwritten, so nothing is kept back.
+            // Every claim is written at once, so nothing is held back.
             let claim = self.shared.claim(partition, plan, || ())?;
             let (now, later) = sizes.split_at(claim.tuples as usize);
             let bytes: usize = now.iter().map(|&size| size as usize).sum();
@@ -154,8 +154,8 @@ impl<S: PageSink> VariableWriter<S> {
     }
 }
 
-/// Returns a part with the first of the tuples that fit after the claimed ones. It closes the page
-/// if these are not all.
+/// Returns a part with the first tuples that fit after the claimed ones. It closes the page if not
+/// all tuples fit.
 fn prefix(before: Claimed, sizes: &[u32], bytes: usize, fits: impl Fn(usize, usize) -> bool) -> Part {
     let (tuples_before, bytes_before) = (before.tuples() as usize, before.bytes() as usize);
     if fits(tuples_before + sizes.len(), bytes_before + bytes) {

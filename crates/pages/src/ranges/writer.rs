@@ -54,7 +54,7 @@ impl<S: PageSink> Writer<S> {
     ///
     /// # Errors
     /// Those of [`write`](Self::write), and [`PagesError::Batch`] if the number of targets is not
-    /// that of tuples, or one is not below the number of partitions.
+    /// that of tuples, or a target is not below the number of partitions.
     pub fn write_to(&mut self, tuples: &Tuples<'_>, targets: &[Target]) -> Result<(), PagesError> {
         let partitions = self.shared.partitions.consumers();
         if targets.len() != tuples.len() {
@@ -77,7 +77,7 @@ impl<S: PageSink> Writer<S> {
                 self.check()?;
                 self.place_buffered()?;
             }
-            // Tuples that fill holes would lose their order.
+            // Filling holes would change the order of tuples.
             PageOrder::Written => self.flush()?,
         }
         self.finished = true;
@@ -85,7 +85,7 @@ impl<S: PageSink> Writer<S> {
     }
 
     /// Hands on all tuples that this writer has placed, on pages that need not be full. A page that
-    /// other writers also write to follows when they have flushed or filled their claims.
+    /// other writers write to, too, follows when they have flushed or filled their claims.
     ///
     /// O(partitions), so call it when there is nothing else to do.
     ///
@@ -154,7 +154,7 @@ impl<S: PageSink> Drop for Writer<S> {
 }
 
 /// Fails the shuffle when dropped, unless it is [done](Self::done). After an error, or a panic of
-/// the sink, some tuples are placed and others are not, and buffers are full that should be empty.
+/// the sink, only some tuples are placed, and buffers are full that should be empty.
 struct FailUnlessDone<'a, S: PageSink>(&'a Shared<S>);
 
 impl<S: PageSink> FailUnlessDone<'_, S> {

@@ -1,4 +1,4 @@
-//! A stream of complete pages: they are taken out while the shuffle runs, in bounded memory.
+//! A stream of complete pages, which are taken out while the shuffle runs, in bounded memory.
 //!
 //! ```text
 //! batches -> StreamWriter (one a thread) -> complete pages -> PageStream
@@ -6,8 +6,8 @@
 //! ```
 //! Pages of a partition come in the order of their numbers. So do the tuples of each writer, if
 //! [`PageOrder`] asks for it. The bytes of pages in the stream and with its consumers are bounded:
-//! a writer that completes one page too many waits. Each writer needs a thread of its own, since it
-//! may wait for another one, and each stream needs a pool of its own. At low rates,
+//! a writer that completes a page beyond the bound waits. Each writer needs its own thread, because
+//! it may wait for another one. Each stream needs its own pool. At low rates,
 //! [`StreamWriter::flush`] hands on pages that are not full.
 //!
 //! ```
@@ -66,8 +66,8 @@ pub struct StreamConfig {
     pub stores: Stores,
     /// The order of a partition's pages: [`PageOrder::Completed`] by default.
     pub order: PageOrder,
-    /// The most bytes of pages in the stream and with its consumers: by default half of the pool.
-    /// One page is always allowed.
+    /// The largest number of bytes of pages in the stream and with its consumers: by default half
+    /// of the pool. One page is always allowed.
     pub credit_bytes: usize,
     /// The longest time that a tuple waits for its page to fill, if its writer is called in time
     /// ([`StreamWriter::due`]). Unlimited by default.
@@ -102,7 +102,7 @@ impl StreamConfig {
         Self { order, ..self }
     }
 
-    /// Sets the most bytes [in the stream and with its consumers](Self::credit_bytes).
+    /// Sets the largest number of bytes [in the stream and with its consumers](Self::credit_bytes).
     #[must_use]
     pub fn with_credit_bytes(self, credit_bytes: usize) -> Self {
         Self { credit_bytes, ..self }
@@ -142,18 +142,18 @@ pub fn stream(config: StreamConfig) -> Result<(Vec<StreamWriter>, PageStream), P
 /// The writing end of one thread: takes batches of tuples.
 ///
 /// Dropping it before it has [finished](Self::finish) fails the stream: consumers get an error
-/// after the pages that are there.
+/// after the pages that are already there.
 pub struct StreamWriter {
     writer: Option<Writer<Sink>>,
     queue: Arc<Queue>,
     flush_after: Option<Duration>,
-    /// When the first tuple since the last flush was written.
+    /// The time at which the first tuple since the last flush was written.
     oldest: Option<Instant>,
 }
 
 impl StreamWriter {
-    /// Places each tuple in partition `key % partitions`. Waits while consumers hold as many bytes
-    /// as they may.
+    /// Places each tuple in partition `key % partitions`. Waits while consumers hold the largest
+    /// allowed number of bytes.
     ///
     /// # Errors
     /// Those of [`Writer::write`], and [`PagesError::Closed`] if no consumer is left.
@@ -171,8 +171,8 @@ impl StreamWriter {
     }
 
     /// Returns the time by which this writer should be [flushed](Self::flush) or written to again,
-    /// so that its tuples are in time. `None` if no tuple waits. It serves a thread that waits for
-    /// its input with a timeout.
+    /// so that its tuples are in time. `None` if no tuple waits. It is meant for a thread that
+    /// waits for its input with a timeout.
     pub fn due(&self) -> Option<Instant> {
         self.flush_after.and_then(|after| self.oldest?.checked_add(after))
     }
@@ -188,8 +188,8 @@ impl StreamWriter {
         flushed
     }
 
-    /// Places the tuples that are left. The stream ends when every writer has finished and all
-    /// pages are taken.
+    /// Places the remaining tuples. The stream ends when every writer has finished and all pages
+    /// have been taken.
     ///
     /// # Errors
     /// Those of [`Writer::finish`], and [`PagesError::Closed`] if no consumer is left.
@@ -218,14 +218,15 @@ impl StreamWriter {
             Ok(())
         });
         self.queue.stepped();
-        // Consumers and other writers learn of the error now, not when this writer is dropped.
+        // Consumers and other writers get the error now, not when this writer is dropped.
         placed.map_err(|error| if writer.has_failed() { self.queue.fail_with(error) } else { error })
     }
 }
 
 impl Drop for StreamWriter {
     fn drop(&mut self) {
-        // Before the writer is dropped: its end may wait for consumers, and these for an end.
+        // Before the writer is dropped: its end may wait for consumers, and these for the end of
+        // the stream.
         if self.writer.is_some() {
             self.queue.fail();
         }
@@ -245,8 +246,8 @@ impl PageStream {
     /// was taken.
     ///
     /// # Errors
-    /// [`PagesError::Failed`] if a writer was dropped or had an error, after the pages that came
-    /// before it were taken.
+    /// [`PagesError::Failed`] if a writer was dropped or had an error, after the earlier pages were
+    /// taken.
     pub fn next(&self) -> Result<Option<StreamedPage>, PagesError> {
         let mut state = self.queue.lock();
         loop {
@@ -302,7 +303,7 @@ impl Deref for StreamedPage {
 
 impl Drop for StreamedPage {
     fn drop(&mut self) {
-        // The page goes back to the pool before the waiting threads learn that there is room.
+        // The page goes back to the pool before the waiting threads are notified of the room.
         drop(self.page.take());
         let mut state = self.queue.lock();
         state.out -= 1;

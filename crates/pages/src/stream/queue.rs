@@ -1,5 +1,5 @@
-//! The pages between writers and consumers, under one lock. Filling a page is far more work than
-//! taking the lock.
+//! The pages between writers and consumers, under one lock. Filling a page takes far longer than
+//! the lock.
 
 use std::{
     collections::VecDeque,
@@ -10,7 +10,7 @@ use crate::{error::PagesError, memory::Pool, page::Page, ranges::PageSink};
 
 /// The state that writers and consumers share.
 pub(super) struct Queue {
-    /// The most pages that may be out.
+    /// The largest number of pages that may be out.
     pub(super) most: usize,
     pub(super) pool: Pool,
     pub(super) state: Mutex<State>,
@@ -21,11 +21,11 @@ pub(super) struct Queue {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) pages: VecDeque<(usize, Page)>,
-    /// The pages in the queue and with consumers.
+    /// The number of pages in the queue and with consumers.
     pub(super) out: usize,
-    /// The writers that have not finished.
+    /// The number of writers that have not finished.
     pub(super) writers: usize,
-    /// The writers among these that wait for memory.
+    /// The number of these writers that wait for memory.
     pub(super) starving: usize,
     /// The number of writers' calls that have returned and of pages that came back.
     pub(super) events: u64,
@@ -51,8 +51,8 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Counts a writer's call that has returned. It may have left room on a page or given one back,
-    /// and the writer may not be called again for a long time.
+    /// Counts a writer's call that has returned. The call may have left room on a page or given one
+    /// back, and the writer may not be called again for a long time.
     pub(super) fn stepped(&self) {
         let mut state = self.lock();
         state.events += 1;
@@ -68,7 +68,7 @@ impl Queue {
     }
 
     /// Fails the stream because of a writer's error, and returns the error for the caller. If
-    /// memory does not come because the stream has ended, it is not exhausted.
+    /// memory was missing because the stream has ended, the error is not that memory is exhausted.
     pub(super) fn fail_with(&self, error: PagesError) -> PagesError {
         let mut state = self.lock();
         let error = match error {
@@ -89,8 +89,9 @@ pub(super) struct Sink(pub(super) Arc<Queue>);
 impl PageSink for Sink {
     fn take(&self, partition: usize, page: Page) {
         let mut state = self.0.lock();
-        // Consumers need nothing of this writer to take the pages that are there, so the wait ends. A page
-        // without a consumer is dropped. If the stream has failed, there may be no consumer to make room.
+        // Consumers can take the available pages without this writer, so the wait ends. A page
+        // without a consumer is dropped. If the stream has failed, there may be no consumer to make
+        // room.
         while state.out >= self.0.most && !state.consumers_gone && !state.failed {
             state = self.0.wait(state);
         }

@@ -1,4 +1,4 @@
-//! Pages written the plain way, for tests of what reads them.
+//! Pages written in a simple way, for tests of their readers.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use annulus_pages::{
@@ -7,10 +7,10 @@ use annulus_pages::{
 };
 use proptest::prelude::*;
 
-/// What a page holds, by tuple.
+/// The tuples of a page: key and payload of each.
 pub type Rows = Vec<(u32, Vec<u8>)>;
 
-/// A page of `rows`, which fit, over memory full of `stale`.
+/// Returns a page of `rows`, which fit, over memory full of `stale`.
 pub fn page_of(shape: &PageShape, rows: &[(u32, Vec<u8>)], stale: u8) -> Page {
     let mut block = Heap::new(shape.page_bytes()).take().unwrap();
     let bytes = block.as_mut_slice();
@@ -30,7 +30,7 @@ pub fn page_of(shape: &PageShape, rows: &[(u32, Vec<u8>)], stale: u8) -> Page {
     Page::complete(block, &Header::complete(shape, 7, 3, rows.len() as u32, payload_bytes as u32))
 }
 
-/// A shape and tuples that fit on a page of it.
+/// Generates a shape and tuples that fit on a page of it.
 pub fn any_page() -> impl Strategy<Value = (PageShape, Rows)> {
     let shape = prop_oneof![
         (prop_oneof![Just(PageLayout::Slotted), Just(PageLayout::Compact)], 0_u32..70)

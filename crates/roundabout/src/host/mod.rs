@@ -1,4 +1,4 @@
-//! A host of a ring: the calling thread joins one fragment after the other, while the threads of
+//! A host of a ring. The calling thread joins one fragment after the other, while the threads of
 //! its link receive, forward and inject.
 
 mod shared;
@@ -28,8 +28,8 @@ use crate::{
 /// A host of a running ring.
 ///
 /// [`revolve`](Self::revolve) runs one revolution, the same number of times on all hosts, and
-/// [`finish`](Self::finish) ends the host's part. A host dropped before that gives up: the others
-/// learn that it failed.
+/// [`finish`](Self::finish) ends the host's part. A host that is dropped before that gives up, and
+/// the others report that it failed.
 pub struct Host {
     shared: Arc<Shared>,
     progress: Arc<Progress>,
@@ -52,7 +52,7 @@ pub struct Opened<L> {
 pub struct Fragment<'a> {
     /// Its origin and number.
     pub frame: Frame,
-    /// Its bytes. The hosts after this one receive them as this host leaves them.
+    /// Its bytes. Changes to them are visible to the hosts after this one.
     pub bytes: &'a mut [u8],
     /// Whether it has visited all other hosts.
     pub is_last: bool,
@@ -72,12 +72,12 @@ pub struct Revolution {
     pub joining: Duration,
     /// The time spent in `fill`.
     pub filling: Duration,
-    /// The time in which there was nothing to join.
+    /// The time without a fragment to join.
     pub waiting: Duration,
     /// The part of `waiting` before the first fragment of another host arrived.
     pub waiting_first: Duration,
     /// The part of `waiting` after all own fragments were joined: other hosts are slower, or have
-    /// more.
+    /// more fragments.
     pub waiting_last: Duration,
 }
 
@@ -102,8 +102,8 @@ enum Work {
 }
 
 impl Host {
-    /// Starts a host at `place`, with the link that `open` returns. The link passes what it
-    /// receives to the inbox. Hidden: only tests bring links of their own.
+    /// Starts a host at `place`, with the link that `open` returns. The link passes everything that
+    /// it receives to the inbox. Hidden: only tests provide links of their own.
     ///
     /// # Errors
     /// If an option is invalid, or those of `open`.
@@ -134,7 +134,7 @@ impl Host {
         let Opened { link, own, credits } = open(&inbox)?;
         shared.state().held.extend(own.into_iter().map(|buffer| (buffer.number(), (buffer, 0))));
         let _ = shared.link.set(Box::new(link));
-        // Handles what arrived before the link was set.
+        // Handles a failure that arrived before the link was set.
         let failure = shared.state().alarm.failure();
         if let (Some(failure), Some(link)) = (failure, shared.link.get()) {
             link.alarm(failure);
@@ -144,12 +144,13 @@ impl Host {
     }
 
     /// Runs one revolution. `fill` writes this host's fragments, one at a time, and returns the
-    /// size of each, or `None` when there are no more. `join` receives every fragment of every
-    /// host once, its own included. Both run on the calling thread.
+    /// size of each, or `None` when there are no more. `join` receives every fragment of every host
+    /// once, including this host's own. Both run on the calling thread.
     ///
     /// # Errors
     /// [`RoundaboutError::Failed`] names a failed host. An error of `fill` or `join` is returned,
-    /// and the other hosts learn that this one gave up. After an error the host is of no use.
+    /// and the other hosts report that this one gave up. After an error the host can only be
+    /// dropped.
     pub fn revolve<E: From<RoundaboutError>>(
         &mut self,
         fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E>,
@@ -208,9 +209,8 @@ impl Host {
     }
 
     /// Calls `act` as soon as a host of the ring fails or this one is stopped; at once if that has
-    /// happened. A join can then end what it is doing. `act` is called once, while the ring
-    /// waits for it: it must neither wait nor panic. It replaces an action that was given
-    /// before.
+    /// already happened. A join can use this to stop early. `act` is called once, while the ring
+    /// waits for it: it must neither wait nor panic. It replaces an action that was set before.
     pub fn at_failure(&self, act: impl FnOnce() + Send + 'static) {
         let mut state = self.shared.state();
         if state.alarm.failure().is_some() {
@@ -220,7 +220,7 @@ impl Host {
         state.at_failure = Some(Box::new(act));
     }
 
-    /// The failure of another host, if that is why the ring has ended.
+    /// Returns the failure of another host, if that is why the ring has ended.
     pub fn lost(&self) -> Option<RoundaboutError> {
         let state = self.shared.state();
         let failure = state.alarm.failure().filter(|failure| failure.host != self.shared.place.me())?;
@@ -237,9 +237,9 @@ impl Host {
     /// # Errors
     /// If another host fails before, or [runs more revolutions](RoundaboutError::TurnsOn).
     pub fn finish(mut self) -> Result<(), RoundaboutError> {
-        // Once every host has announced an empty revolution, all have finished those before.
+        // When every host has announced an empty revolution, all have finished those before.
         self.turn(|_| Ok(None), |fragment| Err(RoundaboutError::TurnsOn { host: fragment.frame.origin }))?;
-        // What happens to the others from now on is no failure of this ring.
+        // From now on a failure of another host is not a failure of this ring.
         self.shared.state().at_failure = None;
         self.finished = true;
         Ok(())
@@ -299,7 +299,7 @@ impl Drop for Host {
     }
 }
 
-/// Gives up on a panic: a join that panics leaves fragments unjoined.
+/// Gives up on a panic, because fragments remain unjoined.
 struct GiveUpOnPanic<'a>(&'a Shared);
 
 impl Drop for GiveUpOnPanic<'_> {

@@ -31,9 +31,9 @@ pub(super) struct State {
     pub(super) held: HashMap<Slot, (Buffer, usize)>,
     pub(super) to_fill: VecDeque<Slot>,
     pub(super) to_join: VecDeque<(Slot, Frame)>,
-    /// Whether all own fragments of this revolution were filled.
+    /// Whether all own fragments of this revolution have been filled.
     pub(super) drained: bool,
-    /// Whether the calling thread waits, and whether to wake it once the lock is free.
+    /// Whether the calling thread waits, and whether to wake it when the lock is free.
     pub(super) waits: bool,
     pub(super) wakes: bool,
     /// Whether the neighbours have said goodbye.
@@ -64,10 +64,10 @@ impl Shared {
         self.change(|state| self.fail(state, failure, None));
     }
 
-    // The calling thread calls `filled` and `joined`.
+    // Called on the calling thread, like `joined`.
     pub(super) fn filled(&self, slot: Slot, buffer: Buffer, filled: Option<usize>) {
         let state = &mut self.state();
-        // After a `None` from `fill`, what it returns for further buffers is ignored.
+        // After `fill` has returned `None`, its results for further buffers are ignored.
         let filled = filled.filter(|_| !state.drained);
         state.drained |= filled.is_none();
         state.held.insert(slot, (buffer, filled.unwrap_or(0)));
@@ -83,7 +83,7 @@ impl Shared {
         self.act(state, result);
     }
 
-    /// Performs the actions that need no work, and leaves the rest to the calling thread.
+    /// Performs the actions that take no time, and leaves the others to the calling thread.
     pub(super) fn act(&self, state: &mut State, result: Result<(), ProtocolError>) {
         if let Err(error) = result {
             let promised = error == ProtocolError::Credits;
@@ -102,7 +102,7 @@ impl Shared {
                         link.send(slot, buffer, frame, bytes);
                     }
                 }
-                // The only host of a ring has its buffer back at once.
+                // The only host of a ring gets its buffer back at once.
                 Action::Retire(slot, frame) if frame.origin == self.place.me() => {
                     let result = state.rotation.on(Event::Returned(slot));
                     debug_assert!(result.is_ok(), "an own buffer comes back once");
@@ -146,7 +146,7 @@ impl Shared {
         state.wakes = true;
     }
 
-    /// Handles what the link received.
+    /// Handles a delivery of the link.
     fn take(&self, state: &mut State, incoming: Incoming) {
         let event = match incoming {
             Incoming::Received(slot, buffer, frame, bytes) => {

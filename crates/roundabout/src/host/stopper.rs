@@ -11,8 +11,8 @@ use socket2::Socket;
 
 use super::shared::Shared;
 
-/// A handle that stops a host from any thread: the host gives up, and the others learn of it. It
-/// also stops a host that is still looking for its neighbours. Clones stop the same host.
+/// A handle that stops a host from any thread: the host gives up, and the others report that. It
+/// also stops a host that is still connecting to its neighbours. Clones stop the same host.
 #[derive(Clone, Default)]
 pub struct Stopper(Arc<Stop>);
 
@@ -29,7 +29,7 @@ struct State {
     waits: Vec<(u64, Vec<Socket>)>,
     /// The number of the next wait.
     number: u64,
-    /// The host, once it has reached its neighbours.
+    /// The host, after it has connected to its neighbours.
     host: Weak<Shared>,
 }
 
@@ -58,7 +58,8 @@ impl Stopper {
         stopper
     }
 
-    /// Makes this the stopper of `host`, and stops the host at once if a stop was requested before.
+    /// Makes this the stopper of `host`, and stops the host at once if a stop was requested
+    /// earlier.
     pub(super) fn holds(&self, host: &Arc<Shared>) {
         let mut state = self.state();
         state.host = Arc::downgrade(host);

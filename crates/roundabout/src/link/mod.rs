@@ -1,5 +1,5 @@
-//! Links: how a host reaches its two neighbours. Buffers change owners: a buffer passed to a link
-//! belongs to the link until the link returns it.
+//! Links, which connect a host to its two neighbours. Buffers change owners: a buffer passed to a
+//! link belongs to the link until the link returns it.
 
 use crate::{
     alarm::Failure,
@@ -12,12 +12,12 @@ pub mod alone;
 pub mod fabric;
 pub mod socket;
 
-/// What a link delivers to its host.
+/// A delivery of a link to its host.
 #[derive(Debug)]
 pub enum Incoming {
     /// A fragment from the predecessor, and its size.
     Received(Slot, Buffer, Frame, usize),
-    /// A fragment reached the successor. An own buffer that was copied comes back with it.
+    /// A fragment reached the successor. If an own buffer was copied, it comes back with this.
     Sent(Slot, Option<Buffer>),
     /// An own buffer that was handed over came back.
     Returned(Slot, Buffer),
@@ -27,13 +27,13 @@ pub enum Incoming {
     Announced(Announcement),
     /// The predecessor said goodbye: it sends nothing more.
     PredecessorLeft,
-    /// The successor said goodbye: it takes nothing more.
+    /// The successor said goodbye: it accepts nothing more.
     SuccessorLeft,
     /// A host failed. The text is what this host observed, if it detected the failure itself.
     Failed(Failure, Option<String>),
 }
 
-/// The receiver of what a link delivers, from any of its threads. Never waits for the link.
+/// The receiver of a link's deliveries, from any of its threads. Never waits for the link.
 pub trait Inbox: Send + Sync {
     /// Takes one delivery.
     fn put(&self, incoming: Incoming);
@@ -49,13 +49,13 @@ pub trait Link: Send + Sync {
     /// Takes back a buffer whose fragment has visited every host.
     fn retire(&self, slot: Slot, buffer: Buffer, frame: Frame);
 
-    /// Tells the successor the number of fragments of a host.
+    /// Sends the number of fragments of a host to the successor.
     fn announce(&self, announcement: Announcement);
 
-    /// Tells both neighbours that a host failed.
+    /// Notifies both neighbours that a host failed.
     fn alarm(&self, failure: Failure);
 
-    /// Sends what waits, says goodbye, and ends. Puts nothing into the inbox afterwards. Takes at
-    /// most the time after which a neighbour counts as failed.
+    /// Sends all waiting messages, says goodbye, and ends. Puts nothing into the inbox afterwards.
+    /// Takes at most the time after which a neighbour counts as failed.
     fn close(&self);
 }

@@ -34,34 +34,34 @@ const CLOCK_SKEW: Duration = DAY;
 
 /// The authority of one ring. Its key signs the certificates of all members.
 ///
-/// It lives in a folder: `ca.pem`, for every member, and `ca-key.pem`, which no member needs. A
-/// member needs `ca.pem` and its own two files, and no member needs the folder.
-/// Certificates are not revoked: members' are valid for a year, and a new authority makes all of
-/// the old one useless.
+/// It is stored in a folder: `ca.pem`, for every member, and `ca-key.pem`, for the authority only.
+/// A member needs `ca.pem` and its own two files, but not the folder. Certificates are not revoked.
+/// Those of members are valid for a year, and a new authority invalidates all certificates of the
+/// old one.
 pub struct Authority {
     folder: PathBuf,
     ring: RingName,
     key: KeyPair,
 }
 
-/// Where a member's certificate and key are.
+/// The paths of a member's certificate and key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostFiles {
     /// The authority's certificate.
     pub authority: PathBuf,
     /// The member's certificate.
     pub certificate: PathBuf,
-    /// The member's key, which its owner alone may read.
+    /// The member's key, which only its owner may read.
     pub key: PathBuf,
 }
 
 impl HostFiles {
-    /// Where those of a host are in a folder: `host-NAME.pem` and `host-NAME-key.pem`.
+    /// Returns the paths of a host's files in a folder: `host-NAME.pem` and `host-NAME-key.pem`.
     pub fn of(folder: &Path, host: &HostName) -> Self {
         Self::of_role(folder, Role::Host, host)
     }
 
-    /// Where those of a member are in a folder: `ROLE-NAME.pem` and `ROLE-NAME-key.pem`.
+    /// Returns the paths of a member's files in a folder: `ROLE-NAME.pem` and `ROLE-NAME-key.pem`.
     pub fn of_role(folder: &Path, role: Role, name: &HostName) -> Self {
         Self {
             authority: folder.join(CERTIFICATE),
@@ -75,7 +75,7 @@ impl Authority {
     /// Creates the authority of a new ring in `folder`, which is created if needed.
     ///
     /// # Errors
-    /// If the folder has an authority already, or cannot be written.
+    /// If the folder already has an authority, or cannot be written.
     pub fn create(folder: &Path, ring: RingName) -> Result<Self, FileError> {
         let (certificate, key_file) = (folder.join(CERTIFICATE), folder.join(KEY));
         if let Some(path) = [&certificate, &key_file].into_iter().find(|path| path.exists()) {
@@ -89,7 +89,7 @@ impl Authority {
         Ok(Self { folder: folder.to_owned(), ring, key })
     }
 
-    /// Where the key of the authority in a folder is.
+    /// Returns the path of the authority's key in a folder.
     pub fn key_path(folder: &Path) -> PathBuf {
         folder.join(KEY)
     }
@@ -124,7 +124,7 @@ impl Authority {
         self.add_member(Role::Host, host, addresses)
     }
 
-    /// Makes the key and certificate of a submitter, as [`add_host`](Self::add_host) does:
+    /// Creates the key and certificate of a submitter, as [`add_host`](Self::add_host) does:
     /// `submitter-NAME.pem` and `submitter-NAME-key.pem`.
     pub fn add_submitter(&self, name: &HostName) -> Result<HostFiles, FileError> {
         self.add_member(Role::Submitter, name, &[])
@@ -152,7 +152,8 @@ impl fmt::Debug for Authority {
     }
 }
 
-/// A new key, as PKCS#8 of version 1: OpenSSL before 3.2 cannot read Ed25519 keys of version 2.
+/// Returns a new key, as PKCS#8 of version 1: OpenSSL before 3.2 cannot read Ed25519 keys of
+/// version 2.
 fn new_key() -> Result<KeyPair, rcgen::Error> {
     let key = Ed25519KeyPair::generate_pkcs8v1(&SystemRandom::new()).map_err(|_| rcgen::Error::RingUnspecified)?;
     KeyPair::from_pkcs8_der_and_sign_algo(&PrivatePkcs8KeyDer::from(key.as_ref()), &PKCS_ED25519)
@@ -165,12 +166,12 @@ fn write_pair(key: (&Path, &str), certificate: (&Path, &str)) -> Result<(), File
     }
     files::write_new(key.0, key.1, PRIVATE)?;
     files::write_new(certificate.0, certificate.1, PUBLIC).inspect_err(|_| {
-        // A key without a certificate is of no use. The first error is reported.
+        // A key without a certificate is useless. The first error is reported.
         let _ = fs::remove_file(key.0);
     })
 }
 
-/// Returns the authority's certificate. It follows from the ring's name, so `ca.pem` need not be
+/// Returns the authority's certificate. It is derived from the ring's name, so `ca.pem` need not be
 /// read to issue certificates.
 fn authority_parameters(ring: &RingName) -> Result<CertificateParams, rcgen::Error> {
     let mut parameters = parameters(&format!("Annulus ring {ring}"), AUTHORITY_VALID);

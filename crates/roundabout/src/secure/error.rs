@@ -19,14 +19,14 @@ pub enum FileError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// A file exists already, and is not overwritten.
+    /// A file already exists, and is not overwritten.
     #[error("{} exists already: choose another folder or name, or remove it if it is no longer \
         needed", .path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// A key can be read by others.
+    /// A key is readable by others.
     #[error("{} can be read or written by others (mode {mode:04o}): run chmod 600 on it, or replace it if others \
         may have read it", .path.display())]
     Open {
@@ -36,7 +36,7 @@ pub enum FileError {
         mode: u32,
     },
     /// A file has invalid content.
-    #[error("{} holds no {expected} that can be read: {reason}", .path.display())]
+    #[error("{} has no readable {expected}: {reason}", .path.display())]
     Content {
         /// The file.
         path: PathBuf,
@@ -57,7 +57,7 @@ pub enum FileError {
         key: PathBuf,
     },
     /// The authority did not issue the certificate, or it is invalid.
-    #[error("{} is of no use with {}: {refusal}", .certificate.display(), .authority.display())]
+    #[error("{} cannot be used with {}: {refusal}", .certificate.display(), .authority.display())]
     Certificate {
         /// The certificate's file.
         certificate: PathBuf,
@@ -67,7 +67,7 @@ pub enum FileError {
         refusal: Refusal,
     },
     /// An address is neither an IP address nor a name that certificates can hold.
-    #[error("{address:?} cannot stand in a certificate: give IP addresses or plain host names")]
+    #[error("invalid address {address:?} for a certificate: give IP addresses or plain host names")]
     Address {
         /// The address.
         address: String,
@@ -76,7 +76,7 @@ pub enum FileError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// A certificate or key could not be created.
-    #[error("the certificate of {whose} could not be made: {reason}")]
+    #[error("cannot create the certificate of {whose}: {reason}")]
     Make {
         /// The host or ring.
         whose: String,
@@ -105,15 +105,15 @@ pub enum Refusal {
         /// The host that it names.
         claim: Option<Box<Member>>,
     },
-    /// It is that of a member of the ring with another role.
+    /// It belongs to a member of the ring with another role.
     #[error("it is that of {} {}, and this connection is for a {}", .found.role, .found.host, expected)]
     WrongRole {
         /// The role that was expected.
         expected: Role,
-        /// Whose it is.
+        /// The member that it belongs to.
         found: Box<Member>,
     },
-    /// It is another host's.
+    /// It belongs to another host.
     #[error("it is that of host {found}, not of host {expected}")]
     WrongHost {
         /// The expected host.
@@ -154,10 +154,10 @@ fn days(time: Duration) -> String {
 #[non_exhaustive]
 pub enum SecureError {
     /// The other side does not speak TLS.
-    #[error("the other side does not speak TLS: is it an Annulus host, and has it not been told to do without?")]
+    #[error("the other side does not speak TLS: check that it is an Annulus host, and that both sides encrypt rows")]
     NotTls,
     /// The other side speaks TLS, but not 1.3.
-    #[error("the other side offers no TLS 1.3")]
+    #[error("the other side does not offer TLS 1.3")]
     OldTls,
     /// The other side speaks TLS 1.3, but not this protocol.
     #[error("the other side speaks another protocol over TLS, or another version of Annulus")]
@@ -169,20 +169,20 @@ pub enum SecureError {
         /// The time for the whole handshake.
         limit: Duration,
     },
-    /// The other side has closed the connection before the handshake was over.
+    /// The other side closed the connection before the handshake was over.
     #[error("the other side closed the connection during the handshake; its log may say why")]
     Closed,
-    /// The other side showed no certificate.
+    /// The other side sent no certificate.
     #[error("the other side showed no certificate")]
     NoCertificate,
     /// The other side's certificate was not accepted.
     #[error("the other side's certificate was refused: {0}")]
     Refused(Refusal),
-    /// The other side refused this host, for its certificate or for another reason.
+    /// The other side refused this host, because of its certificate or for another reason.
     #[error("the other side refused this host: {}", alert(*.0))]
     RefusedUs(Alert),
     /// The connection ended without a close: data may be missing.
-    #[error("the connection broke off: the other side did not say that it was done, and data may be missing")]
+    #[error("the connection ended before the other side closed it; data may be missing")]
     Truncated,
     /// The data was changed in transit, or the other side violated TLS.
     #[error("TLS failed: {0}")]
@@ -195,12 +195,12 @@ pub enum SecureError {
 /// Returns the meaning of an alert.
 fn alert(alert: Alert) -> String {
     let meaning = match alert {
-        Alert::UnknownCA => "its certificate is not of an authority that the other side knows",
+        Alert::UnknownCA => "its certificate is not from an authority that the other side knows",
         Alert::AccessDenied => "its certificate is that of another member, role or ring than the other side expected",
         Alert::CertificateExpired => "its certificate has expired or is not valid yet, by the other side's clock",
         Alert::CertificateRequired => "it showed no certificate",
         Alert::NoApplicationProtocol => "the other side speaks another protocol or another version",
-        other => return format!("it said {other:?}"),
+        other => return format!("it sent the alert {other:?}"),
     };
     meaning.to_owned()
 }
@@ -239,7 +239,7 @@ impl From<SecureError> for io::Error {
 }
 
 impl Refusal {
-    /// Returns the error for rustls that gives the other side the most specific alert.
+    /// Returns the rustls error that sends the other side the most specific alert.
     pub(super) fn as_tls(&self) -> TlsError {
         TlsError::InvalidCertificate(match self {
             Self::Stranger { .. } => CertificateError::UnknownIssuer,

@@ -24,7 +24,8 @@ use super::{
 /// The default time limit of a handshake.
 pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// The first data from the accepting host: it accepted the certificate of the other side.
+/// The first data from the accepting host. It shows that the host accepted the certificate of the
+/// other side.
 ///
 /// In TLS 1.3 the handshake of the connecting side ends before its certificate is checked. If it
 /// only wrote from then on, it would not learn why the connection ends.
@@ -91,7 +92,7 @@ pub fn accept_within(
     accept_role(stream, identity, Role::Host, limit)
 }
 
-/// As [`accept_within`], from any submitter of the ring, and from no host.
+/// Like [`accept_within`], but accepts any submitter of the ring, and no host.
 pub fn accept_submitter(
     stream: TcpStream,
     identity: &Identity,

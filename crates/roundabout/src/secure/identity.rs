@@ -79,7 +79,7 @@ impl Identity {
         Ok(Self { member, trust: Arc::new(trust), certified: Arc::new(certified), provider })
     }
 
-    /// The member and its ring.
+    /// Returns the member and its ring.
     pub fn member(&self) -> &Member {
         &self.member
     }
@@ -122,7 +122,8 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// AES-128 first: as strong as the keys of the certificates, and faster than AES-256.
+/// Returns the allowed algorithms. AES-128 comes first: it is as strong as the keys of the
+/// certificates, and faster than AES-256.
 fn provider() -> CryptoProvider {
     use aws_lc_rs::{cipher_suite, kx_group};
     CryptoProvider {

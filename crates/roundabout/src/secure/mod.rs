@@ -1,10 +1,10 @@
 //! Membership in a ring, and TLS between its hosts.
 //!
-//! An [`Authority`] issues a certificate for each member of its ring, which names the ring, the
-//! member and its [`Role`]: hosts join, submitters order joins. An [`Identity`] is what a member
-//! shows, and what it checks others by. [`connect`] and [`accept`] make a TCP connection a
-//! [`Secure`] one: TLS 1.3 only. Both sides prove their identity, and both know that the other side
-//! has accepted them before either returns.
+//! An [`Authority`] issues a certificate for each member of its ring. It names the ring, the member
+//! and its [`Role`]: hosts join, submitters order joins. With its [`Identity`], a member identifies
+//! itself and checks others. [`connect`] and [`accept`] make a TCP connection a [`Secure`] one,
+//! with TLS 1.3 only. Both sides prove their identity, and each has learned that the other side
+//! accepts it before either function returns.
 //!
 //! rustls implements TLS; this module decides which certificates it accepts, and how it uses the
 //! socket.

@@ -64,11 +64,11 @@ name! {
 }
 
 name! {
-    /// The name of a member in its ring, a host as a rule. It need not be one that a name server knows.
+    /// The name of a member in its ring, usually a host. It need not be known to a name server.
     HostName, "host"
 }
 
-/// What a member of a ring may do. No member has both roles.
+/// The permissions of a member of a ring. No member has both roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Joins rows with the other hosts. It cannot give hosts orders.
@@ -78,7 +78,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The role as it stands in file names and messages.
+    /// Returns the role's name in file names and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -98,7 +98,7 @@ impl fmt::Display for Role {
 pub struct Member {
     /// The ring.
     pub ring: RingName,
-    /// What the member may do.
+    /// The member's permissions.
     pub role: Role,
     /// The member's name.
     pub host: HostName,
@@ -108,7 +108,7 @@ const SCHEME: &str = "annulus://";
 const SUBMITTER: &str = "submitter";
 
 impl Member {
-    /// The member as it stands in a certificate: `annulus://RING/HOST` or
+    /// Returns the member's URI in its certificate: `annulus://RING/HOST` or
     /// `annulus://RING/submitter/NAME`.
     pub(super) fn uri(&self) -> String {
         match self.role {

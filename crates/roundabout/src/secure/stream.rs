@@ -15,8 +15,8 @@ const READ: usize = 128 << 10;
 
 /// A TLS connection whose two ends have authenticated each other.
 ///
-/// Reads and writes may mix, but neither needs the other: a side may only write, or only read. A
-/// write takes all data and holds nothing back; a failed write may have sent a part.
+/// Reads and writes may be mixed, but neither depends on the other: a side may only write, or only
+/// read. A write takes all data and buffers none of it; a failed write may have sent a part.
 ///
 /// `Ok(0)` from a read means that the other side called [`close`](Self::close). If the connection
 /// ends without that, data may be missing, and the read fails with the kind `UnexpectedEof`. A
@@ -57,7 +57,8 @@ impl Secure {
         self.connection.export_keying_material([0; 32], label, Some(context)).map_err(SecureError::Tls)
     }
 
-    /// Ends this direction of the connection: nothing more will be written. The other can go on.
+    /// Ends this direction of the connection: nothing more will be written. The other direction
+    /// stays open.
     pub fn close(&mut self) -> io::Result<()> {
         if !self.closed {
             self.closed = true;
@@ -87,7 +88,7 @@ impl Read for Secure {
             };
             if let Err(error) = self.connection.process_new_packets() {
                 self.failed = Some(error);
-                // Tells the other side, if it still listens.
+                // Notifies the other side, if it still reads.
                 let _ = self.flush();
             }
         }
@@ -101,7 +102,7 @@ impl Write for Secure {
         }
         let mut rest = data;
         while !rest.is_empty() {
-            // The most that rustls buffers at once.
+            // The largest amount that rustls buffers at once.
             let sealed = self.connection.writer().write(rest)?;
             rest = &rest[sealed..];
             self.flush()?;

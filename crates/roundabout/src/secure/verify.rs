@@ -51,8 +51,8 @@ impl Trust {
         &self.ring
     }
 
-    /// The member that a certificate is for, if this authority issued it for a member of its ring,
-    /// and it is valid now.
+    /// Returns the member that a certificate is for. The authority must have issued it for a member
+    /// of its ring, and it must be valid now.
     pub(super) fn check(
         &self,
         certificate: &CertificateDer<'_>,
@@ -117,8 +117,8 @@ impl Expected {
     }
 }
 
-/// Checks the other side of one connection, and stores the member that it is, or the reason why it
-/// was refused.
+/// Checks the other side of one connection. Stores which member it is, or the reason why it was
+/// refused.
 pub(super) struct Verifier {
     trust: Arc<Trust>,
     provider: Arc<CryptoProvider>,
@@ -127,12 +127,12 @@ pub(super) struct Verifier {
 }
 
 impl Verifier {
-    /// For a connection with `expected`.
+    /// Returns the check for a connection with `expected`.
     pub(super) fn new(trust: Arc<Trust>, provider: Arc<CryptoProvider>, expected: Expected) -> Arc<Self> {
         Arc::new(Self { trust, provider, expected, peer: OnceLock::new() })
     }
 
-    /// Returns the outcome, or `None` before the other side has shown a certificate.
+    /// Returns the outcome, or `None` before the other side has sent a certificate.
     pub(super) fn peer(&self) -> Option<Result<HostName, Refusal>> {
         self.peer.get().cloned()
     }
@@ -165,7 +165,7 @@ impl fmt::Debug for Verifier {
 
 /// Refuses TLS 1.2, which is never negotiated.
 fn no_tls12() -> Result<HandshakeSignatureValid, TlsError> {
-    Err(TlsError::General("TLS 1.2 is not spoken".to_owned()))
+    Err(TlsError::General("TLS 1.2 is not supported".to_owned()))
 }
 
 impl ServerCertVerifier for Verifier {

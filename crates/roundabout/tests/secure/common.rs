@@ -1,4 +1,4 @@
-//! Rings, sockets and peers that do as they like.
+//! Rings, sockets and peers that behave as a test requires.
 
 use std::{
     fs,
@@ -23,9 +23,9 @@ use rustls::{
     server::danger::{ClientCertVerified, ClientCertVerifier},
 };
 
-/// Long enough for every handshake that can succeed, on a busy machine.
+/// A time that is long enough for every handshake that can succeed, even on a busy machine.
 pub const LONG: Duration = Duration::from_secs(120);
-/// For handshakes that cannot.
+/// The time limit for handshakes that cannot succeed.
 pub const SHORT: Duration = Duration::from_millis(200);
 
 pub fn host(name: &str) -> HostName {
@@ -55,7 +55,7 @@ impl Ring {
         Identity::load(&files.authority, &files.certificate, &files.key).unwrap()
     }
 
-    /// What this ring's authority would never issue.
+    /// Issues a certificate that this ring's authority would never issue.
     pub fn issue(&self, change: impl FnOnce(&mut CertificateParams)) -> Credentials {
         let mut authority = CertificateParams::default();
         authority.distinguished_name = named(&format!("Annulus ring {}", self.authority.ring()));
@@ -80,14 +80,14 @@ impl Credentials {
     }
 }
 
-/// A certificate that nobody but its holder vouches for.
+/// Returns a certificate that only its holder has signed.
 pub fn self_signed(uri: &str) -> Credentials {
     let (key, mut params) = (KeyPair::generate().unwrap(), host_params());
     name(&mut params, uri);
     Credentials { certificate: params.self_signed(&key).unwrap(), key }
 }
 
-/// Has a certificate name a host.
+/// Makes a certificate name a host.
 pub fn name(params: &mut CertificateParams, uri: &str) {
     params.subject_alt_names = vec![SanType::URI(uri.try_into().unwrap())];
 }
@@ -106,8 +106,8 @@ fn host_params() -> CertificateParams {
     params
 }
 
-/// Two ends of a connection over loopback. The second waits for data for a long time, and not
-/// forever, should a test fail.
+/// Returns the two ends of a connection over loopback. The second one waits for data for a long
+/// time, but not forever, in case a test fails.
 pub fn sockets() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -116,14 +116,14 @@ pub fn sockets() -> (TcpStream, TcpStream) {
     (near, far)
 }
 
-/// What both sides of a handshake say.
+/// The outcomes of both sides of a handshake.
 pub type Outcome = (Result<Secure, SecureError>, Result<(Secure, HostName), SecureError>);
 
 pub fn meet(near: &Identity, expected: &str, far: &Identity) -> Outcome {
     handshake(near, expected, |socket| accept_within(socket, far, LONG))
 }
 
-/// The same where `far` takes orders.
+/// Does the same, but `far` accepts submitters.
 pub fn order(near: &Identity, expected: &str, far: &Identity) -> Outcome {
     handshake(near, expected, |socket| accept_submitter(socket, far, LONG))
 }
@@ -141,7 +141,7 @@ fn handshake(
     })
 }
 
-/// A connection from host a to host b of a new ring.
+/// Returns a connection from host a to host b of a new ring.
 pub fn connection() -> (Secure, Secure) {
     let ring = Ring::new("one");
     let (connected, accepted) = meet(&ring.identity("a"), "b", &ring.identity("b"));
@@ -176,12 +176,12 @@ pub fn accept_from<T: Send>(
     })
 }
 
-/// rustls's own client with these credentials, which takes any server.
+/// Returns rustls's own client with these credentials, which accepts any server.
 pub fn client(credentials: Option<&Credentials>, version: &'static SupportedProtocolVersion) -> ClientConnection {
     client_for(credentials, version, &["annulus/1"])
 }
 
-/// As `client`, for these protocols.
+/// Like `client`, for these protocols.
 pub fn client_for(
     credentials: Option<&Credentials>,
     version: &'static SupportedProtocolVersion,
@@ -203,7 +203,7 @@ pub fn client_for(
     ClientConnection::new(Arc::new(config), ServerName::try_from("b").unwrap()).unwrap()
 }
 
-/// rustls's own server with these credentials, which takes any client.
+/// Returns rustls's own server with these credentials, which accepts any client.
 pub fn server(credentials: &Credentials, version: &'static SupportedProtocolVersion) -> ServerConnection {
     let (chain, key) = credentials.der();
     let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -217,7 +217,7 @@ pub fn server(credentials: &Credentials, version: &'static SupportedProtocolVers
     ServerConnection::new(Arc::new(config)).unwrap()
 }
 
-/// Does a handshake with rustls alone, and reads on until the end or an error, which it gives back.
+/// Does a handshake with rustls alone, and reads until the end or an error, which it returns.
 pub fn run<S: SideData>(
     connection: &mut impl DerefMut<Target = ConnectionCommon<S>>,
     mut socket: TcpStream,

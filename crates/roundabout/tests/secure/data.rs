@@ -1,4 +1,4 @@
-//! What is read is what was written, or an error.
+//! A reader gets the data that was written, or an error.
 
 use std::{
     io::{self, Read, Write},
@@ -18,13 +18,13 @@ fn random(seed: u64, bytes: usize) -> Vec<u8> {
     data
 }
 
-/// Whether an error says that data may be missing.
+/// Returns whether an error says that data may be missing.
 fn is_truncated(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::UnexpectedEof
         && matches!(error.get_ref().and_then(|e| e.downcast_ref()), Some(SecureError::Truncated))
 }
 
-/// Whether an error says that records are not those that were sent.
+/// Returns whether an error says that records are not those that were sent.
 fn is_forged(error: &io::Error) -> bool {
     matches!(error.get_ref().and_then(|e| e.downcast_ref()), Some(SecureError::Tls(_)))
 }
@@ -46,7 +46,7 @@ fn big_transfers_arrive_whole_either_way() {
             receiver.read_to_end(&mut read).unwrap();
             assert!(read == data);
         });
-        // The end stays the end.
+        // Further reads return the end, too.
         assert_eq!(receiver.read(&mut [0]).unwrap(), 0);
         assert_eq!(sender.write(b"more").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
@@ -127,7 +127,7 @@ fn an_end_without_farewell_is_an_error() {
     assert!(is_truncated(&receiver.read(&mut [0]).unwrap_err()));
 }
 
-/// A connection whose records from a to b go through `relay`, which gets them one by one.
+/// Makes a connection whose records from a to b go through `relay`, which gets them one by one.
 fn relayed(relay: impl FnOnce(&mut dyn FnMut() -> Option<Vec<u8>>, &mut TcpStream) + Send) -> (Vec<u8>, io::Error) {
     let ring = Ring::new("one");
     let (a, b) = (ring.identity("a"), ring.identity("b"));
@@ -146,7 +146,7 @@ fn relayed(relay: impl FnOnce(&mut dyn FnMut() -> Option<Vec<u8>>, &mut TcpStrea
             };
             relay(&mut next, &mut far_relay);
             drop(far_relay.shutdown(Shutdown::Both));
-            // Whoever still sends is not kept waiting.
+            // Reads on, so that the sender is not blocked.
             while next().is_some() {}
             drop(near_relay.shutdown(Shutdown::Both));
         });
@@ -165,8 +165,8 @@ fn relayed(relay: impl FnOnce(&mut dyn FnMut() -> Option<Vec<u8>>, &mut TcpStrea
     })
 }
 
-/// Passes on what belongs to the handshake: all records up to the first full one, which is given
-/// back.
+/// Passes on the records of the handshake, which are all up to the first full one. Returns that
+/// one.
 fn first_full(next: &mut dyn FnMut() -> Option<Vec<u8>>, to: &mut TcpStream) -> Vec<u8> {
     loop {
         let record = next().expect("no data was sent");
@@ -232,7 +232,7 @@ fn records_that_were_touched_are_refused() {
             for record in touch(first, next) {
                 to.write_all(&record).unwrap();
             }
-            // If it were taken, the rest would follow.
+            // If it were accepted, the rest would follow.
             while let Some(record) = next() {
                 if to.write_all(&record).is_err() {
                     break;

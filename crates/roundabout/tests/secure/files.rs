@@ -62,7 +62,7 @@ fn nothing_is_overwritten() {
     assert!(matches!(error, FileError::Exists { .. }), "{error}");
     assert_eq!(content(), before);
 
-    // Not even one of the two, and then the other is not written either.
+    // If one of the two exists, the other one is not written either.
     fs::remove_file(&files.key).unwrap();
     assert!(
         matches!(ring.authority.add_host(&host("a"), &[]), Err(FileError::Exists { path }) if path == files.certificate)
@@ -105,13 +105,14 @@ fn files_that_do_not_belong_together_are_refused() {
         assert!(matches!(&error, FileError::Certificate { refusal: Refusal::Stranger { .. }, .. }), "{error}");
         assert!(error.to_string().contains("host a of ring one"), "{error}");
     }
-    // A host's certificate is no authority's, and the other way round.
+    // A host's certificate is not an authority's, and an authority's is not a host's.
     let error = Identity::load(&a.certificate, &a.certificate, &a.key).unwrap_err();
     assert!(matches!(&error, FileError::Content { path, .. } if *path == a.certificate), "{error}");
     let error = Identity::load(&a.authority, &a.authority, &a.key).unwrap_err();
     assert!(matches!(&error, FileError::Certificate { .. }), "{error}");
 
-    // The authority's own files were mixed up: no host is made that nobody would accept.
+    // The authority's own files were mixed up. No certificate is issued that other members would
+    // refuse.
     fs::copy(namesake.folder.path().join("ca.pem"), ring.folder.path().join("ca.pem")).unwrap();
     let mixed = Authority::open(ring.folder.path()).unwrap();
     assert!(matches!(mixed.add_host(&host("c"), &[]), Err(FileError::Certificate { .. })));

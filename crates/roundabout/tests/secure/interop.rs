@@ -1,5 +1,5 @@
-//! With rustls's own streams at the other end: what this crate seals and opens, and the keys it
-//! exports, are TLS's.
+//! Connections to rustls's own streams. The records that this crate seals and opens, and the keys
+//! that it exports, conform to TLS.
 
 use std::{
     io::{self, Read, Write},
@@ -19,7 +19,7 @@ fn parties() -> (Ring, Identity, Credentials) {
     (ring, identity, peer)
 }
 
-/// Data whose every byte tells its place.
+/// Returns data in which every byte depends on its position.
 fn data(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|place| (place * 31 + place / 251) as u8).collect()
 }
@@ -28,7 +28,7 @@ const ROUNDS: usize = 8;
 const TO_US: usize = 400_001;
 const FROM_US: usize = 100_003;
 
-/// A socket, and how many bytes came from it.
+/// A socket, and the number of bytes read from it.
 struct Counted(TcpStream, usize);
 
 impl Read for Counted {
@@ -49,12 +49,12 @@ impl Write for Counted {
     }
 }
 
-/// Bytes on the wire for data of ours, of which each record adds 22, and for a key update.
+/// The bytes on the wire for this side's data, to which each record adds 22, and for a key update.
 const DATA_WIRE: usize = FROM_US + FROM_US.div_ceil(16_384) * 22;
 const UPDATE_WIRE: usize = 5 + 22;
 
-/// The peer's part: in each round it sends data, changes its keys, asks for the same, and reads
-/// data. Then both say farewell.
+/// The peer's part: in each round it sends data, changes its keys, asks this side to do the same,
+/// and reads data. Then both sides close the connection.
 fn converse<S: SideData>(connection: &mut impl DerefMut<Target = ConnectionCommon<S>>, socket: TcpStream) -> [u8; 32] {
     let mut socket = Counted(socket, 0);
     let mut stream = Stream::new(connection, &mut socket);
@@ -69,14 +69,14 @@ fn converse<S: SideData>(connection: &mut impl DerefMut<Target = ConnectionCommo
         stream.read_exact(&mut read).unwrap();
         assert!(read == data(FROM_US), "round {round}");
     }
-    // What is asked for behind the data of the last round may not be read before the end.
+    // A key update requested after the data of the last round may not be read before the end.
     let came = stream.sock.1 - start.unwrap();
     let expected = [ROUNDS - 1, ROUNDS].map(|updates| ROUNDS * DATA_WIRE + updates * UPDATE_WIRE);
     assert!(expected.contains(&came), "{came} bytes came, and {expected:?} were expected");
     let key = stream.conn.export_keying_material([0; 32], b"label", Some(b"context")).unwrap();
     stream.conn.send_close_notify();
     stream.flush().unwrap();
-    // Clean, or this is an error.
+    // A clean end; otherwise this is an error.
     assert_eq!(stream.read(&mut [0]).unwrap(), 0);
     key
 }
@@ -153,7 +153,7 @@ fn a_peer_that_gives_up_is_no_end_of_data() {
             server.writer().write_all(b"welcomedata").unwrap();
             let mut stream = Stream::new(&mut server, &mut other);
             stream.flush().unwrap();
-            // Not a record: rustls says what it thinks of it, and so do we.
+            // Not a record: rustls sends an alert, and this side reports it.
             let mut refused = Vec::new();
             assert!(stream.read_to_end(&mut refused).is_err());
         });

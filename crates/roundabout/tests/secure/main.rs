@@ -1,4 +1,5 @@
-//! Who is let in, and that data over a secure connection is what was sent, or an error.
+//! The members that are accepted, and that data over a secure connection is what was sent, or an
+//! error.
 
 mod common;
 mod data;

@@ -1,4 +1,4 @@
-//! Who is not let in, and what each side is told.
+//! The members that are refused, and the reasons that each side gets.
 
 use std::{
     io::{Read, Write},
@@ -38,7 +38,7 @@ fn the_wrong_host_of_the_right_ring() {
     assert!(matches!(error, SecureError::RefusedUs(Alert::AccessDenied)), "{error}");
 }
 
-/// A submitter orders hosts, which take orders from nobody else, and takes no host's place.
+/// A submitter orders hosts, which accept orders from nobody else. It cannot take a host's place.
 #[test]
 fn members_keep_to_their_roles() {
     let ring = Ring::new("one");
@@ -79,7 +79,8 @@ fn hosts_of_other_rings() {
     }
 }
 
-/// A peer with these credentials is refused for this reason and told so, whichever side it is.
+/// Checks that a peer with these credentials is refused for this reason and gets the alert, on
+/// either side.
 fn refused(identity: &Identity, peer: &Credentials, expected: impl Fn(&Refusal) -> bool, told: Alert) {
     let (connected, alert) = connect_to(identity, LONG, |socket| run(&mut server(peer, &TLS13), socket));
     let error = connected.unwrap_err();
@@ -168,7 +169,7 @@ fn old_tls() {
 fn tls_for_something_else() {
     let ring = Ring::new("one");
     let (identity, peer) = (ring.identity("a"), ring.issue(|params| name(params, "annulus://one/b")));
-    // Another protocol, and one that nobody names.
+    // Another protocol, and none.
     for protocols in [vec!["h2"], Vec::new()] {
         let (accepted, _) =
             accept_from(&identity, LONG, |socket| run(&mut client_for(Some(&peer), &TLS13, &protocols), socket));
@@ -188,8 +189,8 @@ fn tls_for_something_else() {
 fn plain_text() {
     let ring = Ring::new("one");
     let identity = ring.identity("a");
-    // Nothing more comes after the text, and the connection stays open: that it is no TLS is known by
-    // then.
+    // No data follows the text, and the connection stays open. The text alone must suffice to
+    // detect that it is not TLS.
     let talk = |text: &'static [u8]| {
         move |mut socket: TcpStream| {
             socket.write_all(text).unwrap();
@@ -222,7 +223,7 @@ fn garbage() {
         }
         let talk = |mut socket: TcpStream| {
             socket.write_all(&bytes).unwrap();
-            // The other side may have gone by then.
+            // The other side may already be gone.
             drop(socket.shutdown(Shutdown::Write));
             drop(socket.read_to_end(&mut Vec::new()));
         };
@@ -257,7 +258,7 @@ fn a_silent_peer_costs_no_more_than_the_limit() {
     let error = connect_within(near, &identity, &host("b"), SHORT).unwrap_err();
     assert!(matches!(error, SecureError::TooSlow { limit: SHORT }), "{error}");
     drop(far);
-    // Nor does one that speaks TLS well and then does not say that it accepts this host.
+    // Nor does one that speaks correct TLS, but never says that it accepts this host.
     let peer = ring.issue(|params| name(params, "annulus://one/b"));
     let (connected, end) =
         connect_to(&identity, Duration::from_secs(2), |socket| run(&mut server(&peer, &TLS13), socket));
@@ -269,13 +270,13 @@ fn a_silent_peer_costs_no_more_than_the_limit() {
 fn a_trickling_peer_costs_no_more_than_the_limit() {
     let ring = Ring::new("one");
     let identity = ring.identity("a");
-    // A byte at a time of a long record: no single read waits for long, and the record would take more
-    // than half a minute.
+    // One byte of a long record at a time: no single read waits for long, but the record would take
+    // more than half a minute.
     let trickle = |mut socket: TcpStream| {
         socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
         let mut bytes = [22, 3, 3, 0x40, 0].into_iter().chain(std::iter::repeat(1));
         while socket.write_all(&[bytes.next().unwrap()]).is_ok() {
-            // Waits until the other side goes away, or for the limit above.
+            // Waits until the other side leaves, or for the limit above.
             if matches!(socket.read(&mut [0; 4096]), Ok(0)) {
                 break;
             }
@@ -296,7 +297,7 @@ fn the_sockets_own_limits_are_back_afterwards() {
     near.set_read_timeout(limits[0]).unwrap();
     far.set_read_timeout(limits[1]).unwrap();
     far.set_write_timeout(limits[0]).unwrap();
-    // A socket that does not block would look like a silent peer.
+    // A non-blocking socket would look like a silent peer.
     near.set_nonblocking(true).unwrap();
     far.set_nonblocking(true).unwrap();
     let (near, far) = std::thread::scope(|scope| {

@@ -6,20 +6,20 @@ use super::page::escape;
 
 /// Bars that belong together, one for each series.
 pub struct BarGroup {
-    /// Text at the left.
+    /// The text at the left.
     pub label: String,
     /// One value for each series; `None` draws no bar.
     pub values: Vec<Option<f64>>,
-    /// Text at the right end.
+    /// The text at the right end.
     pub note: String,
 }
 
 const WIDTH: f64 = 860.0;
-/// Least room for labels; longer labels get more.
+/// The smallest width for labels; longer labels get more.
 const LABELS: f64 = 100.0;
 const LETTER: f64 = 6.2;
 const NOTES: f64 = 70.0;
-/// Room for the value behind the longest bar.
+/// The width for the value after the longest bar.
 const VALUES: f64 = 90.0;
 const BAR: f64 = 13.0;
 const GAP: f64 = 9.0;

@@ -5,7 +5,7 @@ use super::{
     page::escape,
 };
 
-/// How a line is drawn.
+/// The style of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stroke {
     /// Thick, for the subject of the chart.
@@ -21,7 +21,7 @@ pub enum Stroke {
 pub struct Series {
     /// Its name, at the end of the line and in the hints of its points.
     pub name: String,
-    /// How it is drawn.
+    /// The style of the line.
     pub stroke: Stroke,
     /// Points from left to right; x is a count.
     pub points: Vec<(usize, f64)>,
@@ -34,7 +34,7 @@ const RIGHT: f64 = 600.0;
 const TOP: f64 = 24.0;
 const BOTTOM: f64 = 290.0;
 const NAME_HEIGHT: f64 = 17.0;
-/// Colours of thin lines.
+/// The number of colours of thin lines.
 const COLOURS: usize = 10;
 const TICKS: f64 = 4.0;
 

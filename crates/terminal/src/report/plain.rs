@@ -1,4 +1,4 @@
-//! Tables for the terminal. On one they are wrapped at its width; otherwise their lines are whole.
+//! Tables. On a terminal they are wrapped at its width; otherwise their lines are not wrapped.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 

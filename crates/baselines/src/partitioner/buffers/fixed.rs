@@ -10,7 +10,7 @@ use annulus_pages::{
 
 use crate::manager::Writer;
 
-/// The bytes of a tuple's data. A type stands for a size for which the loop is compiled.
+/// The bytes of a tuple's data. Each type stands for a size that the loop is compiled for.
 pub(super) trait Width: Copy {
     fn bytes(self) -> usize;
 }
@@ -40,7 +40,7 @@ impl Width for Any {
 pub(in crate::partitioner) struct FixedBuffers {
     /// The first partition.
     first: usize,
-    /// The tuples in a buffer.
+    /// The number of tuples in a buffer.
     capacity: usize,
     /// The bytes of a tuple's data.
     size: usize,
@@ -120,7 +120,7 @@ impl FixedBuffers {
     }
 }
 
-/// Writes out a buffer. It is not inlined, which keeps it out of the loop.
+/// Writes out a buffer. Not inlined, which keeps it out of the loop.
 #[inline(never)]
 fn put_out(
     writer: &mut impl Writer,

@@ -18,16 +18,16 @@ use variable::VariableBuffers;
 use super::Job;
 use crate::manager::Writer;
 
-/// The buffers of one thread, of equal size, one for each partition. Tuples lie in them as on a
-/// page: keys upwards, data downwards.
+/// The buffers of one thread, of equal size, one for each partition. Tuples are stored in them as
+/// on a page: keys upwards, data downwards.
 pub(super) enum Buffers {
     Fixed(FixedBuffers),
     Variable(VariableBuffers),
 }
 
 impl Buffers {
-    /// Creates empty buffers for a range of the partitions. Their size is the share of one of the
-    /// job's threads (paper, equation 4.1). Each has room for at least one tuple.
+    /// Creates empty buffers for a range of the partitions. Their total size is the share of one of
+    /// the job's threads (paper, equation 4.1). Each has room for at least one tuple.
     pub(super) fn new(job: &Job<'_>, range: Range<usize>) -> Self {
         let bytes = job.buffer_bytes / job.threads / range.len().max(1);
         match job.shape.payload() {
@@ -37,7 +37,7 @@ impl Buffers {
     }
 
     /// Returns the number of tuples for which each buffer has room. For tuples of any size, it is
-    /// the most.
+    /// the largest number.
     pub(super) fn capacity(&self) -> usize {
         match self {
             Self::Fixed(buffers) => buffers.capacity(),

@@ -14,16 +14,16 @@ use annulus_pages::{
 
 use crate::{manager::Writer, partitioner::check_size};
 
-/// A buffer has a place for a key and a size for each of this number of its bytes.
+/// The number of a buffer's bytes for which it has a place for a key and a size.
 const BYTES_PER_TUPLE: usize = 32;
 
 pub(in crate::partitioner) struct VariableBuffers {
     shape: PageShape,
     /// The first partition.
     first: usize,
-    /// The tuples in a buffer.
+    /// The number of tuples in a buffer.
     capacity: usize,
-    /// The bytes of data in a buffer.
+    /// The number of bytes of data in a buffer.
     data_bytes: usize,
     fills: Vec<Fill>,
     /// The keys, by partition.

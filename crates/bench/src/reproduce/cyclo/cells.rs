@@ -16,15 +16,15 @@ pub(super) struct Cell {
     pub(super) one_at_a_time: bool,
 }
 
-/// Hosts of the paper's ring.
+/// The number of hosts of the paper's ring.
 pub(super) const PAPER_HOSTS: u16 = 6;
-/// Numbers of hosts: the paper's, and more.
+/// The numbers of hosts: the paper's, and more.
 const HOSTS: [u16; 8] = [1, 2, 3, 4, 5, 6, 8, 12];
 const THREADS: [usize; 4] = [1, 2, 3, 4];
 /// Zipf's exponents, in tenths.
 const TENTHS: [u8; 11] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
-/// Returns the cells of the figures in `args`. Cells with the same tables follow each other.
+/// Returns the cells of the figures in `args`. Cells with the same tables are consecutive.
 pub(super) fn cells(args: &CycloJoinArgs) -> Vec<Cell> {
     args.figures.iter().flat_map(|&figure| of(figure, args)).collect()
 }

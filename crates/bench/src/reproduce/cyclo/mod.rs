@@ -24,7 +24,7 @@ use crate::{
 };
 
 const ELEMENT: u32 = 1 << 20;
-/// Buffers of a quick run: smaller, so that few rows still fill several fragments.
+/// The size of buffers of a quick run: smaller, so that few rows still fill several fragments.
 const QUICK_ELEMENT: u32 = 16 << 10;
 
 /// Measures the figures in `args` and writes the three files.
@@ -55,7 +55,7 @@ fn measure(args: &CycloJoinArgs, stop: &Stop) -> Result<Vec<Record>> {
         let lines = roundabout::measure(&args, &bar, stop)?.into_iter();
         records.extend(lines.map(|line| Record { figure: Figure::Transfer, what: What::Transfer(line) }));
     }
-    // Cells with the same tables follow each other.
+    // Cells with the same tables are consecutive.
     for same in cells.chunk_by(|a, b| (a.rows, a.zipf) == (b.rows, b.zipf)) {
         measure_cells(args, same, &bar, &mut records, stop)?;
     }
@@ -97,7 +97,7 @@ fn transfer(args: &CycloJoinArgs) -> RoundaboutArgs {
         elements: [12, 14, 16, 18, 20, 22].map(|bits| 1 << bits).into(),
         bytes: args.bytes,
         ways: vec![Way::Plain, Way::Tcp, Way::Rustls, Way::Tls, Way::Shared],
-        // Not used by these ways.
+        // These ways do not use it.
         #[cfg(feature = "ofi")]
         fabric: String::new(),
         places: 6,

@@ -22,7 +22,7 @@ use crate::{
     roundabout::{self, Way},
 };
 
-/// Returns the page with all measured figures, the paper's numbers beside them.
+/// Returns the page with all measured figures and the paper's numbers.
 pub(super) fn page(machine: &str, args: &CycloJoinArgs, records: &[Record]) -> String {
     let lead = format!(
         "{machine}. All hosts are threads of one process on {}. 'One at a time' means that each host joined while no \
@@ -80,7 +80,7 @@ fn alone<'a>(lines: &[&'a Line]) -> Vec<&'a Line> {
     lines.iter().copied().filter(|line| line.one_at_a_time).collect()
 }
 
-/// Draws the join of the same tables by hosts.
+/// Draws the join of the same tables, by number of hosts.
 fn fixed(number: &str, join: &str, lines: &[&Line]) -> String {
     let rows = lines.first().map_or(0, |line| line.rows);
     let mut text = format!(
@@ -99,7 +99,8 @@ fn fixed(number: &str, join: &str, lines: &[&Line]) -> String {
     text
 }
 
-/// Draws setup and memory by hosts, as percentages of those of one host, with the paper's and 1/T.
+/// Draws setup and memory by number of hosts, as percentages of those of one host, with the paper's
+/// values and 1/T.
 fn setup(lines: &[&Line]) -> String {
     let lines = alone(lines);
     let Some(one) = lines.iter().find(|line| line.hosts == 1) else { return String::new() };
@@ -150,7 +151,7 @@ fn work(lines: &[&Line]) -> String {
     )
 }
 
-/// Draws the join of tables that grow with the hosts.
+/// Draws the join of tables that grow with the number of hosts.
 fn growing(number: &str, join: &str, lines: &[&Line]) -> String {
     let rows = lines.first().map_or(0, |line| line.rows / u64::from(line.hosts));
     format!(
@@ -176,7 +177,7 @@ fn paper_sort() -> String {
     paper_chart("The paper's sort-merge join", &["setup", "join", "waiting for data"], values)
 }
 
-/// Draws one host and six, by the exponent.
+/// Draws one host and six, by Zipf exponent.
 fn zipf(lines: &[&Line]) -> String {
     let rows = lines.first().map_or(0, |line| line.rows);
     let (mut seconds, mut factors, mut cells) = (Vec::new(), Vec::new(), Vec::new());

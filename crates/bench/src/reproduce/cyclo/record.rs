@@ -63,7 +63,7 @@ impl Record {
     }
 }
 
-/// Returns one JSON object a line: first the setting, then each measurement.
+/// Returns one JSON object per line: first the setting, then each measurement.
 pub(super) fn json_lines(setting: &Value, records: &[Record]) -> serde_json::Result<String> {
     let mut text = format!("{setting}\n");
     for record in records {

@@ -72,7 +72,7 @@ const QUICK_TUPLES: u64 = 20_000;
 const QUICK_PAGE_BYTES: usize = 16 << 10;
 
 impl ReproduceArgs {
-    /// Returns the tuples of each run, unless memory decides.
+    /// Returns the number of tuples of each run, unless memory determines it.
     pub(super) fn tuples(&self) -> Option<u64> {
         self.tuples.or(self.quick.then_some(QUICK_TUPLES))
     }

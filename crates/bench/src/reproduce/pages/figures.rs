@@ -10,7 +10,7 @@ pub(super) struct Figure {
     pub(super) partitions: [usize; 2],
 }
 
-/// The figures of section 4.2.2: throughput by threads.
+/// The figures of section 4.2.2: throughput by number of threads.
 pub(super) const FIGURES: [Figure; 5] = [
     Figure { number: "4.1", tuple_bytes: 16, partitions: [2, 4] },
     Figure { number: "4.2", tuple_bytes: 16, partitions: [8, 16] },

@@ -1,4 +1,4 @@
-//! Figure 4.7: the benchmark of Flink's keyBy, which is another process.
+//! Figure 4.7: the benchmark of Flink's keyBy, which runs in another process.
 
 use std::{
     env, fs,
@@ -17,9 +17,9 @@ use crate::statistics::median;
 
 /// The benchmark's place in the repository.
 const SCRIPT: &str = "bench/flink/run";
-/// Its exit code if Java or Maven is missing.
+/// The script's exit code if Java or Maven is missing.
 const MISSING: i32 = 3;
-/// With fewer tuples, its times are lost in the noise.
+/// The smallest number of tuples; with fewer, the times are lost in the noise.
 const LEAST_TUPLES: u64 = 200_000;
 
 /// Flink's result for one tuple size: medians of its rounds. The columns are those of `annulus
@@ -39,10 +39,10 @@ pub(super) struct FlinkLine {
     pub(super) peak_mb: f64,
 }
 
-/// Finds the script: `given`, in the folder `given`, or in the current folder or one above.
+/// Finds the script: `given`, or in the folder `given`, or in the current folder or one above.
 ///
 /// # Errors
-/// A message, if it is not there.
+/// A message, if the script does not exist.
 pub(super) fn find(given: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(given) = given {
         let script = if given.is_dir() { given.join("run") } else { given.to_owned() };

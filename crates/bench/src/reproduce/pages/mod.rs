@@ -25,17 +25,17 @@ const PAPER_MACHINE: &str =
 /// All measurements, as in the JSON file.
 #[derive(Debug, Serialize)]
 struct Results {
-    /// This machine, and what all cells have in common.
+    /// This machine, and the settings that all cells have in common.
     setting: String,
     /// The size of a quick run; `None` if it was not one.
     #[serde(skip_serializing_if = "Option::is_none")]
     quick: Option<String>,
     paper_machine: &'static str,
-    /// Threads in the figures of memory and of Flink.
+    /// The number of threads in the figures of memory and of Flink.
     cores: usize,
     cells: Vec<Line>,
     flink: Vec<FlinkLine>,
-    /// What is missing, and why.
+    /// The missing measurements, and the reasons.
     skipped: Vec<String>,
 }
 
@@ -101,7 +101,8 @@ fn measure_cells(
     Ok(())
 }
 
-/// Measures Flink. Without Java, Maven or the benchmark, the figure is skipped and a line says why.
+/// Measures Flink. Without Java, Maven or the benchmark, the figure is skipped and a line gives the
+/// reason.
 fn measure_flink(
     args: &ReproduceArgs,
     sizes: &[(u32, u64)],

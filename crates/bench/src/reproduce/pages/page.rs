@@ -20,10 +20,11 @@ use crate::{
     reproduce,
 };
 
-/// The paper's fastest variant against Flink.
+/// The paper's fastest variant, which is compared with Flink.
 const AGAINST_FLINK: &str = "SmbLockFreeBatched";
 
-/// Returns the page: all figures, where Annulus is behind, what was skipped, and all measurements.
+/// Returns the page: all figures, the cells in which Annulus is slower, the skipped measurements,
+/// and all measurements.
 pub(super) fn page(results: &Results) -> String {
     let mut sections = Vec::new();
     for figure in FIGURES {
@@ -55,7 +56,7 @@ fn heading(Figure { number, tuple_bytes, partitions }: &Figure) -> String {
     format!("<h2>Figure {number}: {tuple_bytes}-byte tuples, {few} and {many} partitions</h2>")
 }
 
-/// Draws a chart with a line for each variant, by threads.
+/// Draws a chart with a line for each variant, by number of threads.
 fn throughput(cells: &[Line], figure: &Figure, partitions: usize) -> String {
     let mut series: Vec<Series> = Vec::new();
     for line in of(cells, figure.tuple_bytes, partitions) {
@@ -71,7 +72,7 @@ fn throughput(cells: &[Line], figure: &Figure, partitions: usize) -> String {
     format!("<h3>{title}</h3>\n{}", lines(&title, "threads", "million tuples per second", &series))
 }
 
-/// Returns how a variant is drawn; it has the same colour in every chart.
+/// Returns the style of a variant's line; its colour is the same in every chart.
 fn stroke(line: &Line) -> Stroke {
     match (line.variant.is_ours(), line.variant.paper_number()) {
         (true, _) => Stroke::Main,
@@ -80,7 +81,7 @@ fn stroke(line: &Line) -> Stroke {
     }
 }
 
-/// Draws the peak memory of every variant. The note is what it takes beyond its tuples on pages.
+/// Draws the peak memory of every variant. The note is the memory beyond its tuples on pages.
 fn memory(results: &Results) -> String {
     let Figure { number, tuple_bytes, partitions: [partitions, _] } = MEMORY;
     let of_cores = |line: &&Line| line.cell.threads == results.cores;

@@ -19,7 +19,7 @@ pub struct CompletionsArgs {
 
 /// Prints the script that completes `command` in a shell.
 pub fn run(args: CompletionsArgs, mut command: clap::Command) -> Result<Outcome> {
-    // Written to memory first: a closed pipe is an error that the generator would panic on.
+    // Written to memory first, because the generator would panic on a closed pipe.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "annulus", &mut script);
     stdout().write_all(&script).context("cannot print")?;

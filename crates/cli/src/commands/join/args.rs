@@ -273,7 +273,7 @@ pub struct JoinCommandJob {
     pub hosts: usize,
     /// The ring and the submitter; without them, hosts are processes of this machine.
     pub ring: Option<(RingFile, Identity)>,
-    /// Restarts that are allowed, each without a host that was lost.
+    /// The number of restarts that are allowed, each without a host that was lost.
     pub retries: usize,
     pub explain: bool,
     pub json: bool,
@@ -300,7 +300,7 @@ impl JoinArgs {
             }
             None => None,
         };
-        // Hosts of a ring run in other folders.
+        // Hosts of a ring run in other folders, so relative paths become absolute.
         let path_of = |path: &str| if ring.is_some() { absolute(path) } else { path.to_owned() };
         let input = |text: &str, name: &str| {
             let (name, path) = named(text).unwrap_or((name, text));
@@ -327,7 +327,7 @@ impl JoinArgs {
         options.rotate = self.rotate.map(Side::from);
         options.algorithm = self.algorithm.map(Algorithm::from);
         options.threads = self.threads.or_else(|| ring.is_none().then(|| (machine::cores() / self.local).max(1)));
-        // A size beyond u32 is refused with the other sizes out of range.
+        // A size beyond u32 is refused together with other sizes that are out of range.
         options.fragment_bytes = u32::try_from(self.fragment_size).unwrap_or(u32::MAX);
         options.buffers = self.buffers;
         options.timeout = self.timeout;

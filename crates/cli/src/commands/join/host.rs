@@ -25,7 +25,7 @@ pub fn serve(coordinator: u32) -> Result<Outcome> {
 }
 
 async fn serve_until_interrupted(coordinator: u32) -> Result<Outcome> {
-    // From here on, a signal ends the process only after the host's files are removed.
+    // From here on, a signal ends the process only after the host's files have been removed.
     let mut signals = Signals::all()?;
     let stop = Stop::default();
     let mut work = spawn_blocking({
@@ -43,19 +43,19 @@ async fn serve_until_interrupted(coordinator: u32) -> Result<Outcome> {
     stop.stop();
     match timeout(GRACE, work).await {
         Ok(done) => done.context("the host has panicked")??,
-        // Nothing waits for the host any longer.
+        // Waiting for the host is over.
         Err(_) => process::exit(128 + i32::from(signal)),
     }
     Ok(Outcome::Interrupted(signal))
 }
 
 /// Makes the system send a signal when the coordinator's thread that started this process ends. The
-/// pipe of orders is closed then, too, unless another process has inherited its other end.
+/// pipe of orders closes then, too, unless another process has inherited its other end.
 #[cfg(target_os = "linux")]
 fn end_with(coordinator: u32, stop: &Stop) -> Result<()> {
     use nix::sys::{prctl::set_pdeathsig, signal::Signal};
     set_pdeathsig(Signal::SIGTERM).context("cannot end with the coordinator")?;
-    // If it has ended already, no signal arrives.
+    // If the coordinator has ended already, no signal arrives.
     if std::os::unix::process::parent_id() != coordinator {
         stop.stop();
     }

@@ -45,7 +45,7 @@ impl Observe for Shown {
             Phase::Turning => {
                 let (fragments, out) = (HumanCount(progress.fragments), HumanCount(progress.rows_out));
                 let (of, waited) = (self.revolutions, progress.waiting_ms as f64 / 1e3);
-                // The last revolution ends before its rows are written.
+                // After the last revolution, rows are still being written.
                 let revolution = (progress.revolutions + 1).min(of as u64);
                 format!(
                     "host {host}: revolution {revolution} of {of}, {fragments} fragments, {out} rows out, \

@@ -182,7 +182,7 @@ pub enum DatasetCompression {
     Zstd,
 }
 
-/// A dataset to split, and how to report it.
+/// A dataset to split, and the options of the report.
 pub struct PartitionJob {
     pub spec: JobSpec,
     pub json: bool,

@@ -1,4 +1,4 @@
-//! `annulus partition`: a dataset is split into files by key.
+//! `annulus partition`: splits a dataset into files by key.
 
 mod args;
 mod report;

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct Done {
     pub summary: Summary,
     pub dir: String,
-    /// Whether rows were added to a dataset.
+    /// Whether the rows were added to an existing dataset.
     pub appended: bool,
     pub input_bytes: u64,
     pub seconds: f64,
@@ -23,7 +23,7 @@ struct Report<'a> {
     rows_in: u64,
     rows_out: u64,
     rows_bad: u64,
-    /// The rows of the dataset: those of an append are added to others.
+    /// The rows of the whole dataset: an append adds to existing ones.
     rows_total: u64,
     partitions: usize,
     partitions_kept: usize,
@@ -43,7 +43,7 @@ struct Report<'a> {
 struct HotKey<'a> {
     #[serde(flatten)]
     entry: &'a HotKeyEntry,
-    /// Share of its partition's rows, from the middle of its bounds.
+    /// The key's share of its partition's rows, computed from the middle of its bounds.
     partition_share: f64,
 }
 
@@ -126,9 +126,9 @@ pub fn text(done: &Done) -> String {
     table.trim_fmt() + &hot_keys
 }
 
-/// Hot keys in the table; the manifest has all.
+/// The number of hot keys in the table; the manifest has all.
 const SHOWN_HOT_KEYS: usize = 10;
-/// Longer keys are cut.
+/// The length at which a key is cut.
 const SHOWN_CHARS: usize = 60;
 
 fn hot_keys_text(hot_keys: &[HotKey<'_>]) -> String {

@@ -1,5 +1,5 @@
-//! A dataset as a table. DataFusion reads Parquet files and skips what a query does not need; the
-//! dataset reads all other files.
+//! A dataset as a table. DataFusion reads Parquet files and skips the parts that a query does not
+//! need. The dataset itself reads all other files.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -40,7 +40,8 @@ pub struct DatasetTable {
 }
 
 impl DatasetTable {
-    /// Returns a table of `dataset`. Strings become views if the session reads Parquet files so.
+    /// Returns a table of `dataset`. Strings become views if the session reads Parquet strings as
+    /// views.
     pub fn new(dataset: Dataset, state: &SessionState) -> Result<Self> {
         let (schema, parquet) = match parquet_schema(&dataset) {
             None => (Arc::clone(&dataset.schema), None),
@@ -55,7 +56,7 @@ impl DatasetTable {
         Ok(Self { dataset: Arc::new(dataset), schema, parquet })
     }
 
-    /// Returns the plan with which DataFusion reads the files.
+    /// Returns the plan by which DataFusion reads the files.
     async fn scan_parquet(
         &self,
         state: &dyn Session,
@@ -87,7 +88,7 @@ impl DatasetTable {
         format.create_physical_plan(state, scan).await
     }
 
-    /// Returns the plan with which the dataset reads its units.
+    /// Returns the plan by which the dataset reads its units.
     fn scan_units(&self, partitions: usize, projection: Option<&Vec<usize>>) -> PlanResult<Arc<dyn ExecutionPlan>> {
         let schema = project_schema(&self.schema, projection)?;
         let columns: Arc<[usize]> =
@@ -128,8 +129,8 @@ impl TableProvider for DatasetTable {
     }
 }
 
-/// Returns the columns of the files and those of their folders if DataFusion can read them: all
-/// files are Parquet, with the same columns in their folders' names.
+/// Returns the columns of the files and those of their folders if DataFusion can read them. It can
+/// if all files are Parquet and have the same columns in their folders' names.
 fn parquet_schema(dataset: &Dataset) -> Option<(Schema, Vec<FieldRef>)> {
     let constants: Vec<&str> =
         dataset.files.first()?.constants.iter().map(|(field, _)| field.name().as_str()).collect();
@@ -159,7 +160,7 @@ async fn partitioned(state: &dyn Session, file: &DataFile, table: &TableSchema) 
     let Some(metadata) = &file.metadata else { return Ok(shown) };
     let statistics = DFParquetMetadata::statistics_from_parquet_metadata(metadata, table.file_schema())?;
     let mut shown = shown.with_statistics(Arc::new(statistics));
-    // The statistics have a folder's null as a value.
+    // The statistics treat a folder's null as a value.
     if let Some(statistics) =
         shown.statistics.as_mut().filter(|_| shown.partition_values.iter().any(ScalarValue::is_null))
     {
@@ -183,7 +184,7 @@ fn located(file: &DataFile) -> PlanResult<(std::path::PathBuf, ListingTableUrl)>
     Ok((path, url))
 }
 
-/// Units of a dataset, read one after the other.
+/// Units of a dataset, read one after another.
 #[derive(Debug)]
 struct Units {
     dataset: Arc<Dataset>,

@@ -1,4 +1,4 @@
-//! The columns that `--types` names, which some table must have.
+//! The columns that `--types` names. Some table must have each of them.
 
 use std::{
     collections::HashSet,
@@ -10,8 +10,8 @@ use anyhow::{Result, bail};
 use arrow::datatypes::Schema;
 use datafusion::prelude::SessionConfig;
 
-/// Columns with a given type that no table has so far. It is an extension of the session, so that
-/// tables which queries name by their paths count too.
+/// The columns with a given type that no table has had until now. It is an extension of the
+/// session, so that tables that queries name by path count, too.
 #[derive(Debug)]
 pub struct GivenTypes(Mutex<HashSet<String>>);
 
@@ -21,7 +21,7 @@ impl GivenTypes {
         Self(Mutex::new(types.columns.iter().map(|(column, _)| column.clone()).collect()))
     }
 
-    /// Takes note of the columns of a table in the session of `config`.
+    /// Removes the columns of a table in the session of `config`.
     pub fn found(config: &SessionConfig, schema: &Schema) {
         if let Some(given) = config.get_extension::<Self>() {
             given.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|name| schema.index_of(name).is_err());
@@ -31,7 +31,7 @@ impl GivenTypes {
     /// Checks that tables in the session of `config` have all columns.
     ///
     /// # Errors
-    /// If one is missing.
+    /// If a column is missing.
     pub fn check(config: &SessionConfig) -> Result<()> {
         let Some(given) = config.get_extension::<Self>() else { return Ok(()) };
         let missing = given.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,7 +10,7 @@ use arrow::{
 };
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Rows that determine the column widths.
+/// The number of rows that determine the column widths.
 const SAMPLE_ROWS: usize = 1000;
 /// The smallest width to which a column is shrunk to fit a terminal.
 const MIN_WIDTH: usize = 8;
@@ -19,14 +19,14 @@ const MIN_WIDTH: usize = 8;
 #[derive(Clone, Copy, Debug)]
 pub struct GridLimits {
     pub max_rows: usize,
-    /// Width of a line. Longer cells are cut; `None` prints them whole.
+    /// The width of a line. Longer cells are cut; `None` prints them whole.
     pub line_width: Option<usize>,
 }
 
 /// The rows of a table that was printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GridRows {
-    /// All rows, including those that were not printed.
+    /// The number of all rows, including those that were not printed.
     pub total: usize,
     pub printed: usize,
     /// Whether a cell was cut.
@@ -39,7 +39,7 @@ pub struct GridWriter<'a, W> {
     schema: SchemaRef,
     options: FormatOptions<'a>,
     limits: GridLimits,
-    /// Cells of the rows that arrived before the widths were known.
+    /// The cells of the rows that arrived before the widths were known.
     waiting: Vec<Vec<String>>,
     widths: Option<Vec<usize>>,
     rows: GridRows,
@@ -72,7 +72,7 @@ impl<'a, W: Write> GridWriter<'a, W> {
         Ok(())
     }
 
-    /// Prints the rows that are kept and the end of the table.
+    /// Prints the rows that were kept and the end of the table.
     pub fn finish(mut self) -> Result<GridRows> {
         if self.widths.is_none() {
             self.begin()?;
@@ -155,7 +155,7 @@ fn printable(text: String) -> String {
     shown
 }
 
-/// Shrinks the widest columns until all fit in `room`, if they can.
+/// Shrinks the widest columns until all columns fit in `room`, if possible.
 fn shrink(widths: &mut [usize], room: usize) {
     let total = |cap: usize| widths.iter().map(|width| *width.min(&cap)).sum::<usize>();
     let cap = (MIN_WIDTH..=room.max(MIN_WIDTH)).rev().find(|cap| total(*cap) <= room).unwrap_or(MIN_WIDTH);

@@ -1,4 +1,4 @@
-//! A sink that remembers a closed pipe: some writers report it only as text.
+//! A sink that remembers a closed pipe, because some writers report it only as text.
 
 use std::{
     io::{self, ErrorKind, Write},

@@ -46,11 +46,12 @@ async fn run_job(mut job: SqlJob, spill: &Path) -> Result<Outcome> {
         how_to_see_all: "--maxrows inf",
     };
     match std::mem::replace(&mut job.source, Source::Shell) {
-        // A later command may name a table that has the columns of --types.
+        // A later command may name a table that has the columns of --types, so the shell does not
+        // check them.
         Source::Shell => shell::run(prepare(&job, spill, None).await?, view).await,
         Source::Text(text) => {
             until_interrupted(async {
-                // Created first, so that a file that cannot be written fails before anything runs.
+                // Created first, so that an unwritable file fails before any statement runs.
                 let output = job.output.clone().map(OutputFile::create).transpose()?;
                 let ctx = prepare(&job, spill, Some(GivenTypes::new(&job.input.types))).await?;
                 statement::run_all(&ctx, &text, &view, output).await?;

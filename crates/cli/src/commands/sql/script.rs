@@ -19,7 +19,7 @@ pub struct ScriptStatement {
 }
 
 impl ScriptStatement {
-    /// Whether the statement is a query, whose result is rows.
+    /// Returns whether the statement is a query, whose result is rows.
     pub fn is_query(&self) -> bool {
         matches!(&self.parsed, Statement::Statement(statement) if matches!(**statement, SqlStatement::Query(_)))
     }
@@ -40,7 +40,7 @@ pub fn parse(ctx: &SessionContext, text: &str) -> Result<Vec<ScriptStatement>> {
 
 /// Returns the texts between semicolons, without empty ones.
 fn split(dialect: &dyn Dialect, text: &str) -> Result<Vec<String>> {
-    // Strings keep their escapes, so that the tokens of a statement form its text again.
+    // Escapes in strings are kept, so that the tokens of a statement add up to its text.
     let tokens = Tokenizer::new(dialect, text).with_unescape(false).tokenize();
     let tokens = tokens.map_err(|error| anyhow!("SQL error: {error}"))?;
     let statements = tokens.split(|token| *token == Token::SemiColon);

@@ -21,8 +21,8 @@ use super::{
 };
 use crate::errors;
 
-/// Runs the statements of `text` in order, until one fails. Results are printed as `view` says;
-/// with an `output`, the result of the last statement is written there.
+/// Runs the statements of `text` in order, until one fails. Results are printed as `view`
+/// specifies. With an `output`, the result of the last statement is written there.
 pub async fn run_all(ctx: &SessionContext, text: &str, view: &View, output: Option<OutputFile>) -> Result<()> {
     match run(ctx, text, view, output).await {
         Ok(()) => Ok(()),
@@ -70,7 +70,8 @@ async fn execute(ctx: &SessionContext, statement: Statement, is_last: bool) -> R
         }
     }
     if asks_for_first_rows(&plan) {
-        // Several threads would read different places of a file, and the fastest would fill the limit.
+        // Several threads would read different places of a file, and the fastest one would fill the
+        // limit.
         state.config_mut().options_mut().execution.target_partitions = 1;
         return Ok(DataFrame::new(state, plan).execute_stream().await?);
     }
@@ -127,7 +128,7 @@ fn missing_table(text: &str) -> Option<(&str, &str)> {
     Some((qualified, name.strip_prefix("public.").unwrap_or(name)))
 }
 
-/// Asks the store for `url`, since the planner reports only that the table is missing.
+/// Asks the store for `url`, because the planner reports only that the table is missing.
 async fn reach(ctx: &SessionContext, url: &str) -> Result<()> {
     let url = ListingTableUrl::parse(url)?;
     ctx.runtime_env().object_store(&url)?.head(url.prefix()).await?;

@@ -48,7 +48,7 @@ pub fn take_options(options: &mut HashMap<String, String>) -> HashMap<String, St
 /// Returns the store of `url`. The `options` take precedence over the environment.
 ///
 /// # Errors
-/// If the scheme is unknown, or the settings do not fit the store.
+/// If the scheme is unknown, or the store does not accept the settings.
 pub fn open(url: &Url, options: &HashMap<String, String>) -> Result<Arc<dyn ObjectStore>> {
     Ok(match url.scheme() {
         "s3" | "s3a" => Arc::new(s3(url, options)?.build()?),
@@ -139,8 +139,8 @@ fn bucket(url: &Url) -> Result<&str> {
     url.host_str().ok_or_else(|| DataFusionError::Execution(format!("invalid URL '{url}': it has no bucket")))
 }
 
-/// Returns the options that start with `prefix`, as keys of the store, which start with
-/// `own_prefix`.
+/// Returns the options that start with `prefix`. They are renamed to keys of the store, which start
+/// with `own_prefix`.
 fn settings<K: FromStr>(options: &HashMap<String, String>, prefix: &str, own_prefix: &str) -> Result<Vec<(K, String)>> {
     let setting = |(key, value): (&String, &String)| {
         let name = key.strip_prefix(prefix);
@@ -151,7 +151,7 @@ fn settings<K: FromStr>(options: &HashMap<String, String>, prefix: &str, own_pre
     options.iter().map(setting).collect()
 }
 
-/// Returns fewer attempts than a service would make, since a user is waiting.
+/// Returns a configuration with fewer retries than a service would use, because a user is waiting.
 fn retry() -> RetryConfig {
     RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(30), ..RetryConfig::default() }
 }

@@ -1,4 +1,4 @@
-//! Writes timestamps of seconds, for which Parquet has no type, in milliseconds.
+//! Writes timestamps of seconds in milliseconds, because Parquet has no type for seconds.
 
 use std::sync::Arc;
 

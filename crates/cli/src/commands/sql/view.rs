@@ -19,13 +19,13 @@ use super::{
     writer::{RowFormat, RowWriter},
 };
 
-/// The way rows are printed.
+/// The way in which rows are printed.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
     pub format: Format,
-    /// Most rows of a table to print.
+    /// The largest number of rows of a table to print.
     pub max_rows: usize,
-    /// Whether standard output is a terminal: then tables fit its width, and the number of rows is
+    /// Whether standard output is a terminal. Then tables fit its width, and the number of rows is
     /// reported.
     pub terminal: bool,
     /// Whether the time of a statement is reported.

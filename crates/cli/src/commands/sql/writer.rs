@@ -30,7 +30,7 @@ pub enum RowFormat {
     Separated(u8),
     /// One JSON array of objects.
     JsonArray,
-    /// One JSON object a line.
+    /// One JSON object per line.
     JsonLines,
     Parquet,
     Arrow,
@@ -52,7 +52,7 @@ impl<W: Write + Send> RowWriter<W> {
             RowFormat::Separated(delimiter) => {
                 refuse_nested(schema)?;
                 let mut writer = csv::WriterBuilder::new().with_delimiter(delimiter).build(sink);
-                // The header comes with the first batch, and is expected even without rows.
+                // The header comes with the first batch, but is expected even without rows.
                 writer.write(&RecordBatch::new_empty(schema.clone()))?;
                 Self::Separated(Box::new(writer))
             }

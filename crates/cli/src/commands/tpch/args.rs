@@ -56,7 +56,7 @@ pub struct TpchJob {
     pub limits: Limits,
     pub json: bool,
     pub html: Option<PathBuf>,
-    /// Folder with a folder of tables for each scale.
+    /// The folder that contains a folder of tables for each scale.
     pub data: PathBuf,
 }
 

@@ -4,21 +4,21 @@ use std::borrow::Cow;
 
 /// A query of the benchmark.
 pub struct Query {
-    /// 1 to 22.
+    /// The number, from 1 to 22.
     pub number: u8,
     text: &'static str,
-    /// The columns by which the answer is ordered, by position. Rows equal in them may come in any
-    /// order.
+    /// The columns by which the answer is ordered, by position. Rows with equal values in them may
+    /// come in any order.
     pub ordered_by: &'static [usize],
 }
 
 impl Query {
-    /// The query with a number from 1 to 22.
+    /// Returns the query with a number from 1 to 22.
     pub fn get(number: u8) -> Option<&'static Self> {
         QUERIES.get(usize::from(number).checked_sub(1)?)
     }
 
-    /// The SQL text for tables of a scale factor, on which one query depends.
+    /// Returns the SQL text for tables of a scale factor; only one query depends on it.
     pub fn sql(&self, scale: f64) -> Cow<'static, str> {
         if self.text.contains(FRACTION) {
             // Enough digits for scale factors up to 100000.
@@ -29,7 +29,7 @@ impl Query {
     }
 }
 
-/// Stands in query 11 for the fraction of the total value.
+/// The placeholder in query 11 for the fraction of the total value.
 const FRACTION: &str = ":fraction";
 
 macro_rules! query {

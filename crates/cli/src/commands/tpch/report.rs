@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::args::TpchJob;
 
-/// The result of one query. Times are medians, and missing if the query failed or its answers
+/// The result of one query. Times are medians; they are missing if the query failed or its answers
 /// differ.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueryReport {
@@ -22,11 +22,11 @@ pub struct QueryReport {
     pub rows: usize,
     pub stock_ms: Option<f64>,
     pub annulus_ms: Option<f64>,
-    /// Time of stock DataFusion / time of Annulus.
+    /// The time of stock DataFusion divided by that of Annulus.
     pub ratio: Option<f64>,
     pub shuffled_rows: u64,
     pub shuffled_bytes: u64,
-    /// Most memory of the exchanges of a run, in MiB.
+    /// The peak memory of the exchanges of a run, in MiB.
     pub peak_mb: f64,
     /// Whether both answers are equal.
     pub equal: bool,

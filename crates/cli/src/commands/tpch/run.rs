@@ -38,7 +38,7 @@ pub fn run(args: TpchArgs) -> Result<Outcome> {
 }
 
 async fn compare(job: &TpchJob, spill: &Path) -> Result<Outcome> {
-    // Created first, so that a file that cannot be written fails before the work.
+    // Created first, so that an unwritable file fails before the work.
     let html = job.html.clone().map(|file| Unfinished::create("--html", file)).transpose()?;
     let folder = tables::ensure(&job.data, job.scale).await?;
     let engines = Engines {
@@ -73,7 +73,7 @@ async fn compare(job: &TpchJob, spill: &Path) -> Result<Outcome> {
 /// Returns a session of `engine` with the tables in `folder`.
 async fn open(job: &TpchJob, engine: Engine, folder: &Path, spill: &Path) -> Result<SessionContext> {
     let mut config = SessionConfig::new();
-    // As in the SQL standard. As binary fractions, 0.06 + 0.01 would miss the discount of 0.07 in
+    // As in the SQL standard. With binary fractions, 0.06 + 0.01 would miss the discount of 0.07 in
     // query 6.
     config.options_mut().sql_parser.parse_float_as_decimal = true;
     let ctx = session::open(engine, job.limits, spill, config, None)?;
@@ -90,7 +90,7 @@ struct Engines {
 struct Execution {
     plan: Arc<dyn ExecutionPlan>,
     batches: Vec<RecordBatch>,
-    /// From the SQL text to the last row.
+    /// The time from the SQL text to the last row.
     time: Duration,
 }
 

@@ -62,9 +62,10 @@ const TABLES: [Table; 8] = [
     Table::Region,
 ];
 
-/// Approximate number of rows of a file.
+/// The approximate number of rows of a file.
 const FILE_ROWS: f64 = 1_000_000.0;
-/// Rows of a row group: small enough for 64 scans to share the larger tables at scale factor 1.
+/// The number of rows of a row group: small enough for 64 scans to share the larger tables at scale
+/// factor 1.
 const ROW_GROUP_ROWS: usize = 1 << 17;
 
 /// Returns the folder below `root` with the tables of `scale`, and generates them if they are
@@ -97,7 +98,7 @@ pub async fn register(ctx: &SessionContext, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A thread that dropping this stops and joins. The thread removes its unfinished files.
+/// A thread that is stopped and joined when this is dropped. It removes its unfinished files.
 struct Maker {
     cancelled: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -116,7 +117,7 @@ impl Drop for Maker {
     fn drop(&mut self) {
         self.cancelled.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic was reported by the thread, and by the missing answer.
+            // The thread has reported its panic, and the missing answer shows it.
             thread.join().ok();
         }
     }
@@ -166,7 +167,8 @@ fn write_parts(folder: &Path, parts: &[Part], scale: f64, bar: &ProgressBar, can
     thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let results = workers.into_iter().map(|worker| worker.join().map_err(|_| anyhow!("a generator panicked"))?);
-        // All threads are joined first. The cause is reported, not the cancellations that it led to.
+        // All threads are joined first. Then the cause is reported, not the cancellations that it
+        // led to.
         let results: Vec<Result<()>> = results.collect();
         let (cancellations, causes): (Vec<_>, Vec<_>) =
             results.into_iter().filter_map(Result::err).partition(|error| error.is::<Cancelled>());
@@ -207,7 +209,7 @@ fn write_part(folder: &Path, part: Part, scale: f64, bar: &ProgressBar, cancelle
     writer.into_inner()?.flush().with_context(|| format!("cannot write '{}'", path.display()))
 }
 
-/// Renames the finished folder, unless another process has made the same tables meanwhile.
+/// Renames the finished folder, unless another process has already made the same tables.
 fn publish(unfinished: TempDir, folder: &Path) -> Result<()> {
     match fs::rename(unfinished.path(), folder) {
         Ok(()) => {
@@ -219,7 +221,7 @@ fn publish(unfinished: TempDir, folder: &Path) -> Result<()> {
     }
 }
 
-/// Makes the folder readable for others: temporary folders are private.
+/// Makes the folder readable for others, because temporary folders are private.
 fn allow_others_to_read(folder: &Path) -> Result<()> {
     #[cfg(unix)]
     fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;

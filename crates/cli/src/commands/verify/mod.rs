@@ -1,4 +1,4 @@
-//! `annulus verify`: the files of a dataset against its manifest.
+//! `annulus verify`: checks the files of a dataset against its manifest.
 
 mod args;
 mod run;

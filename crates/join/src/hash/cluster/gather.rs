@@ -1,6 +1,6 @@
-//! Columns that are not scattered. Chunks of rows that fit in the cache are clustered one by one,
-//! and then each partition's runs are put together: rows are copied twice, but never from all over
-//! the memory.
+//! Columns that are not scattered. Chunks of rows that fit in the cache are clustered one by one.
+//! Then the runs of each partition are joined. Rows are copied twice, but without random access to
+//! all of the memory.
 
 use std::{mem::replace, ops::Range, sync::Arc};
 
@@ -20,23 +20,23 @@ use arrow::{
 use super::input::{Input, Layout, Span, shares};
 use crate::{error::JoinError, hash::radix::Radix, key::Keyed, parallel};
 
-/// Rows of a chunk, at least.
+/// The smallest number of rows of a chunk.
 const CHUNK_ROWS: usize = 1 << 16;
-/// Rows of a partition in a chunk, on average and at least: shorter runs cost more to look up than
-/// to copy.
+/// The smallest average number of rows that a partition has in a chunk: shorter runs cost more to
+/// look up than to copy.
 const RUN_ROWS: usize = 32;
-/// Rows that a thread puts together at a time, at least.
+/// The smallest number of rows that a thread puts together at a time.
 const PART_ROWS: usize = 1 << 16;
 
-/// Rows that were clustered by themselves.
+/// A chunk of rows, clustered by itself.
 struct Chunk {
     source: SourceBatch,
-    /// Where the rows of each partition begin, and at last their number.
+    /// The start of each partition's rows, then the number of rows.
     starts: Vec<u32>,
 }
 
-/// The columns that the layout does not scatter; `starts` are the partitions', and `pieces` what
-/// the inputs were made from.
+/// Returns the columns that the layout does not scatter. `starts` are the starts of the partitions,
+/// and `pieces` what the inputs were made from.
 pub(super) fn columns(
     schema: &Schema,
     pieces: &[Keyed],
@@ -46,7 +46,7 @@ pub(super) fn columns(
     starts: &[u32],
     threads: usize,
 ) -> Result<Vec<ArrayRef>, JoinError> {
-    // What nulls there are is not for the builders to judge.
+    // The builders must not check nullability, so all fields are nullable.
     let fields: Vec<_> = layout.others.iter().map(|&column| schema.field(column).clone().with_nullable(true)).collect();
     let schema = Arc::new(Schema::new(fields));
     let rows = starts.last().map_or(0, |&rows| rows as usize);
@@ -90,13 +90,15 @@ impl Chunk {
         let mut builder = BatchBuilder::new(Arc::clone(schema), order.len(), BufferPool::new([], 0));
         let appended = builder.append(&source, Rows::new(&order)).map_err(outside)?;
         let clustered = builder.finish().map_err(outside)?.filter(|_| appended.rows == order.len());
-        // The chunk was an array of 32-bit offsets before: only dictionaries can have grown.
+        // As the chunk's offsets were 32 bits wide before, only dictionaries can have grown too
+        // large.
         let clustered = clustered.ok_or(ArrowError::DictionaryKeyOverflowError)?;
         Ok(Self { source: SourceBatch::try_new(&clustered, schema).map_err(outside)?, starts })
     }
 }
 
-/// The chunk's rows in the order of their partitions, by counting, and where these begin.
+/// Returns the chunk's rows in the order of their partitions, and the starts of the partitions. A
+/// counting sort.
 fn order(spans: &[Span<'_>], radix: Radix) -> (Vec<u32>, Vec<u32>) {
     let mut groups = vec![0; spans.iter().map(|span| span.len).sum()];
     let mut rest = &mut groups[..];
@@ -120,7 +122,7 @@ fn order(spans: &[Span<'_>], radix: Radix) -> (Vec<u32>, Vec<u32>) {
     (order, starts)
 }
 
-/// Partitions one behind the other that have rows enough for a part.
+/// Groups consecutive partitions into parts that have enough rows.
 fn parts(starts: &[u32]) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let mut first = 0;
@@ -133,7 +135,7 @@ fn parts(starts: &[u32]) -> Vec<Range<usize>> {
     parts
 }
 
-/// The rows of partitions, as one batch if their offsets allow it.
+/// Returns the rows of partitions, as one batch if their offsets allow it.
 fn put_together(
     schema: &SchemaRef,
     chunks: &[Chunk],

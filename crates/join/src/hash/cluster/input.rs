@@ -1,4 +1,4 @@
-//! What is clustered: runs of rows, and which of their columns are scattered.
+//! The input of clustering: runs of rows, and the choice of the columns that are scattered.
 
 use arrow::{
     array::Array,
@@ -16,23 +16,22 @@ use crate::{
     key::{Key, KeyValues, Keyed, Keys},
 };
 
-/// Which columns are scattered, and which are gathered thereafter.
+/// The assignment of columns to the scatter and to the gather that follows.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// Columns of 1, 2, 4, 8, 16 or 32 bytes, and how many.
+    /// The columns of 1, 2, 4, 8, 16 or 32 bytes per value, and that width.
     pub(super) fixed: Vec<(usize, usize)>,
-    /// For each of those, its views if it has some.
+    /// The views of each of those columns, if it is a column of views.
     pub(super) views: Vec<Option<ViewColumn>>,
-    /// Other columns.
+    /// All other columns.
     pub(super) others: Vec<usize>,
-    /// Whether the number that each row had is scattered, too, behind the columns: some of them has
-    /// nulls.
+    /// Whether each row's number is scattered too, after the columns. It is if a column has nulls.
     pub(super) row_numbers: bool,
-    /// Which of `fixed` is the key, and whether it is wide.
+    /// The index of the key in `fixed`, and whether it has 8 bytes.
     key: (usize, bool),
 }
 
-/// Bytes of a value of a column that is scattered.
+/// Returns the bytes per value of a column that is scattered.
 pub(super) fn scattered_bytes(data_type: &DataType) -> Option<usize> {
     match data_type.primitive_width() {
         Some(width @ (1 | 2 | 4 | 8 | 16 | 32)) => Some(width),
@@ -62,12 +61,12 @@ impl Layout {
         Self { fixed, views, others, row_numbers, key }
     }
 
-    /// Where all of it goes.
+    /// Allocates the target of each scattered column.
     pub(super) fn targets(&self, rows: usize) -> Result<Vec<Target>, JoinError> {
         self.widths().map(|width| Target::new(rows, width)).collect()
     }
 
-    /// Bytes of a value of each scattered column.
+    /// Iterates over the bytes per value of each scattered column.
     fn widths(&self) -> impl Iterator<Item = usize> {
         self.fixed.iter().map(|&(_, width)| width).chain(self.row_numbers.then_some(size_of::<u32>()))
     }
@@ -78,15 +77,16 @@ impl Layout {
 pub(super) struct Input {
     keys: KeyValues,
     nulls: Option<NullBuffer>,
-    /// The values of each scattered column; of the row numbers only if rows were scattered before.
+    /// The values of each scattered column. Row numbers are included only if the rows were
+    /// scattered before.
     columns: Vec<Buffer>,
     /// The number of the first row.
     first_row: u32,
-    /// Which piece it was made from.
+    /// The index of the piece that it was made from.
     pub(super) piece: usize,
 }
 
-/// Rows of an input, one behind the other.
+/// Consecutive rows of an input.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span<'a> {
     pub(super) input: &'a Input,
@@ -94,12 +94,12 @@ pub(super) struct Span<'a> {
     pub(super) len: usize,
 }
 
-/// Where the values of a column are.
+/// The values of a column.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Values<'a> {
-    /// As bytes.
+    /// The values as bytes.
     Bytes(&'a [u8]),
-    /// They are numbers from this on.
+    /// Consecutive numbers from this one on.
     From(u32),
 }
 
@@ -123,7 +123,7 @@ impl Input {
         pieces.iter().enumerate().map(input).collect()
     }
 
-    /// What an earlier pass has scattered.
+    /// Returns the rows that an earlier pass has scattered.
     pub(super) fn of_buffers(layout: &Layout, columns: &[Buffer], rows: usize) -> Self {
         let (at, wide) = layout.key;
         let key = columns[at].clone();
@@ -137,12 +137,12 @@ impl Input {
 }
 
 impl<'a> Span<'a> {
-    /// Spans of at most `rows` rows, one behind the other.
+    /// Splits the span into consecutive spans of at most `rows` rows.
     pub(super) fn chunks(self, rows: usize) -> impl Iterator<Item = Self> {
         (0..self.len).step_by(rows).map(move |at| Self { start: self.start + at, len: rows.min(self.len - at), ..self })
     }
 
-    /// Writes the partition of each row: behind all of them for null keys.
+    /// Writes the partition of each row: the one after all others for null keys.
     pub(super) fn groups(self, radix: Radix, groups: &mut [u32]) {
         match &self.input.keys {
             KeyValues::Narrow(keys) => fill(&keys[self.start..][..self.len], radix, groups),
@@ -157,7 +157,7 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// The values of scattered column `column`, of `width` bytes each.
+    /// Returns the values of scattered column `column`, of `width` bytes each.
     pub(super) fn values(self, column: usize, width: usize) -> Values<'a> {
         match self.input.columns.get(column) {
             Some(values) => Values::Bytes(&values[self.start * width..][..self.len * width]),
@@ -170,13 +170,13 @@ impl<'a> Span<'a> {
 fn fill<K: Key>(keys: &[K], radix: Radix, groups: &mut [u32]) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
-        // SAFETY: the features are there.
+        // SAFETY: the features were detected.
         return unsafe { fill_wide(keys, radix, groups) };
     }
     fill_any(keys, radix, groups);
 }
 
-/// [`fill_any`], for which the compiler uses vectors of 512 bits.
+/// [`fill_any`], which the compiler vectorizes here with 512-bit vectors.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512dq")]
 fn fill_wide<K: Key>(keys: &[K], radix: Radix, groups: &mut [u32]) {
@@ -190,7 +190,7 @@ fn fill_any<K: Key>(keys: &[K], radix: Radix, groups: &mut [u32]) {
     }
 }
 
-/// All rows in `threads` parts of about equal length.
+/// Splits all rows into `threads` parts of about equal length.
 pub(super) fn shares(inputs: &[Input], threads: usize) -> Vec<Vec<Span<'_>>> {
     let total: usize = inputs.iter().map(|input| input.keys.len()).sum();
     let mut rest = inputs.iter().map(|input| Span { input, start: 0, len: input.keys.len() });

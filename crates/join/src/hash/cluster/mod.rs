@@ -1,15 +1,15 @@
-//! Rows of batches brought into the order of their partitions, all columns of them.
+//! Sorts the rows of batches by partition, with all their columns.
 //!
 //! ```text
 //! batches -> count rows of each partition and thread -> scatter columns of fixed width; with nulls, row numbers, too
 //!         -> chunks, each clustered by itself        -> gather other columns, partition by partition
 //! ```
-//! Views have a fixed width, and what they point to stays where it is.
+//! Views have a fixed width, and the values that they point to are not moved.
 //!
-//! Within a partition rows keep their order, which is why both ways agree.
+//! Rows keep their order within a partition, so scattered and gathered columns agree.
 //!
-//! Behind the partitions come the rows with null keys ([`Keyed::nulls`]), as one more. Fan-outs
-//! beyond what the first caches and TLBs bear are clustered in two passes.
+//! The rows with null keys ([`Keyed::nulls`]) follow as one more partition. Fan-outs beyond what
+//! the first caches and TLBs can hold are clustered in two passes.
 
 mod gather;
 mod input;
@@ -33,19 +33,20 @@ use scatter::Target;
 pub(super) struct Clustered {
     /// The user's columns, then the hidden ones.
     pub(super) columns: Vec<ArrayRef>,
-    /// Where each partition begins, then where the rows with null keys do, then the number of rows.
+    /// The start of each partition, then the start of the rows with null keys, then the number of
+    /// rows.
     pub(super) starts: Vec<u32>,
 }
 
 /// Columns of fixed width, in the layout's order, with the starts of their partitions.
 type Pass = (Vec<Buffer>, Vec<u32>);
 
-/// More partitions are made in two passes: each takes a cache line for each column while rows are
-/// scattered.
+/// The largest number of bits that one pass clusters by. The scatter takes a cache line for each
+/// column and partition.
 const PASS_BITS: u32 = 11;
 
-/// Clusters fewer than 2^32 rows. Takes the memory of the rows once more than they have (strings
-/// that views point to are not copied), and in two passes twice.
+/// Clusters fewer than 2^32 rows. Takes the memory of the rows once more, twice in two passes.
+/// Strings that views point to are not copied.
 pub(super) fn cluster(
     keys: &Keys,
     pieces: &[Keyed],
@@ -63,22 +64,23 @@ pub(super) fn cluster(
     let (buffers, starts) = pass;
     let mut columns = scattered::columns(keys.full(), pieces, &layout, buffers, threads)?;
     let others = gather::columns(keys.full(), pieces, &inputs, &layout, Radix::new(0, bits), &starts, threads)?;
-    // The others' places are known in ascending order.
+    // The other columns' places are known in ascending order.
     layout.others.iter().zip(others).for_each(|(&at, column)| columns.insert(at, column));
     Ok(Clustered { columns, starts })
 }
 
-/// Memory that clustering takes, with that of the rows, by the latter and in halves.
+/// Returns the memory that clustering takes, including that of the rows, in halves of the rows'
+/// memory.
 pub(super) fn copies_in_halves(schema: &Schema, partitions: Partitions) -> u64 {
     match partitions.bits() {
         bits if bits > PASS_BITS => 6,
-        // Chunks, and what is put together of them, but not of all columns.
+        // Chunks, and the batches made from them, but not of all columns.
         _ if schema.fields().iter().any(|field| scattered_bytes(field.data_type()).is_none()) => 5,
         _ => 4,
     }
 }
 
-/// All threads scatter to all partitions, each to a part of its own.
+/// Scatters to all partitions from all threads, each to a part of its own.
 fn first_pass(layout: &Layout, inputs: &[Input], radix: Radix, threads: usize) -> Result<Pass, JoinError> {
     let shares = shares(inputs, threads);
     let mut begins = parallel::map(threads, shares.iter().collect(), |share| scatter::count(share, radix));
@@ -93,13 +95,13 @@ fn first_pass(layout: &Layout, inputs: &[Input], radix: Radix, threads: usize) -
     starts.push(position);
     let targets = layout.targets(position as usize)?;
     parallel::map(threads, shares.iter().zip(&begins).collect(), |(share, begin)| {
-        // SAFETY: each share has the places behind those of the ones before it, as many as it counted.
+        // SAFETY: each share writes after the shares before it, and has as many places as it counted.
         unsafe { scatter::scatter(share, radix, begin, &targets) }
     });
     Ok((targets.into_iter().map(Target::into_buffer).collect(), starts))
 }
 
-/// Each of the first pass's partitions is scattered by one thread.
+/// Scatters each of the first pass's partitions on one thread.
 fn second_pass(layout: &Layout, (first, first_starts): Pass, radix: Radix, threads: usize) -> Result<Pass, JoinError> {
     let rows = first_starts.last().map_or(0, |&rows| rows as usize);
     let input = Input::of_buffers(layout, &first, rows);
@@ -145,7 +147,8 @@ mod tests {
             .unwrap()
     }
 
-    /// It is a stable sort by partition. There are several chunks, and several parts of partitions.
+    /// Clustering is a stable sort by partition. There are several chunks, and several parts of
+    /// partitions.
     #[test]
     fn rows_stand_in_the_order_of_their_partitions_in_one_pass_and_in_two() {
         let whole = batch(200_000);
@@ -176,7 +179,7 @@ mod tests {
             }
         }
     }
-    /// Long values stay in their blocks, but not if a few of them would keep all.
+    /// Long values stay in their blocks, unless a few of them would keep all blocks alive.
     #[test]
     fn blocks_of_views_are_shared_or_left() {
         let whole = batch(100_000);

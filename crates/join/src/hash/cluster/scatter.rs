@@ -1,6 +1,6 @@
-//! The scatter: values are collected in a cache line for each partition, and whole lines go out,
-//! past the cache if there is much (software-managed write-combining buffers, as in radix joins
-//! since Wassenberg and Sanders 2011).
+//! The scatter: values are collected in a cache line for each partition, and whole lines are
+//! written out. If there is much to write, the lines bypass the cache (software-managed
+//! write-combining buffers, as in radix joins since Wassenberg and Sanders 2011).
 
 use std::ptr::copy_nonoverlapping;
 
@@ -12,11 +12,11 @@ use crate::{
     hash::{memory::Zeroed, radix::Radix},
 };
 
-/// Bytes of a cache line.
+/// The bytes of a cache line.
 const LINE: usize = 64;
-/// Rows whose partitions are computed at a time.
+/// The number of rows whose partitions are computed at a time.
 const CHUNK: usize = 1024;
-/// Columns scattered at a time: their lines must stay in the second-level cache.
+/// The number of columns scattered at a time: their lines must stay in the second-level cache.
 const COLUMNS: usize = 4;
 /// Columns of more bytes than this are written past the cache.
 const PAST_CACHE_BYTES: usize = 4 << 20;
@@ -30,7 +30,7 @@ pub(super) struct Target {
     width: usize,
 }
 
-// SAFETY: it owns its memory; who writes which row is settled by the callers of `scatter`.
+// SAFETY: it owns its memory, and the callers of `scatter` write disjoint rows.
 unsafe impl Send for Target {}
 // SAFETY: as above.
 unsafe impl Sync for Target {}
@@ -51,7 +51,7 @@ impl Target {
 #[repr(C, align(64))]
 struct Line([u8; LINE]);
 
-/// Rows of each partition, and of null keys.
+/// Counts the rows of each partition, and those with null keys.
 pub(super) fn count(share: &[Span<'_>], radix: Radix) -> Vec<u32> {
     let mut counts = vec![0; radix.count() + 1];
     let mut groups = [0; CHUNK];
@@ -63,11 +63,12 @@ pub(super) fn count(share: &[Span<'_>], radix: Radix) -> Vec<u32> {
     counts
 }
 
-/// Writes the share's rows, those of each partition from the position in `begins` on.
+/// Writes the share's rows. Those of each partition go to the positions from its one in `begins`
+/// on.
 ///
 /// # Safety
-/// As many positions from there on as [`count`] gives are within the targets, and nobody else
-/// accesses them.
+/// The next positions of each partition, as many as [`count`] returns, are within the targets, and
+/// no other thread accesses them.
 pub(super) unsafe fn scatter(share: &[Span<'_>], radix: Radix, begins: &[u32], targets: &[Target]) {
     let mut lines = vec![Line([0; LINE]); begins.len() * COLUMNS.min(targets.len())];
     let (mut groups, mut positions) = ([0; CHUNK], [0; CHUNK]);
@@ -89,7 +90,7 @@ pub(super) unsafe fn scatter(share: &[Span<'_>], radix: Radix, begins: &[u32], t
             }
         }
         for (target, lines) in targets.iter().zip(lines.chunks(begins.len())) {
-            // SAFETY: as above; all before the cursors were put to the lines.
+            // SAFETY: as above; all values before the cursors were put into the lines.
             unsafe { drain(target, lines, begins, &cursors) }
         }
     }
@@ -100,19 +101,19 @@ pub(super) unsafe fn scatter(share: &[Span<'_>], radix: Radix, begins: &[u32], t
     }
 }
 
-/// Where the rows of a chunk go.
+/// The destinations of a chunk's rows.
 #[derive(Clone, Copy)]
 struct Rows<'a> {
     groups: &'a [u32],
     positions: &'a [u32],
-    /// Where the partitions' first rows went.
+    /// The positions of the partitions' first rows.
     begins: &'a [u32],
 }
 
 impl Rows<'_> {
     /// # Safety
-    /// All positions are within the target, those of a group count from its begin without gaps, and
-    /// nobody else accesses them. There is a line for each group.
+    /// All positions are within the target, and no other thread accesses them. Those of a group
+    /// count up from its start without gaps. There is a line for each group.
     unsafe fn put_column(self, chunk: Span<'_>, column: usize, target: &Target, lines: &mut [Line]) {
         let numbers: [u32; CHUNK];
         let from = match chunk.values(column, target.width) {
@@ -136,7 +137,7 @@ impl Rows<'_> {
     }
 
     /// # Safety
-    /// As [`put_column`](Self::put_column), for values of `W` bytes, of which there is one for each
+    /// As [`put_column`](Self::put_column), for values of `W` bytes. There is one value for each
     /// row.
     #[inline]
     unsafe fn put<const W: usize>(self, from: *const u8, target: &Target, lines: &mut [Line]) {
@@ -158,14 +159,14 @@ impl Rows<'_> {
     }
 }
 
-/// Writes a full line for the positions from `first` on, or those from `begin` on of it.
+/// Writes a full line to the positions from `first` on, or only those from `begin` on.
 ///
 /// # Safety
 /// These positions can be written.
 #[inline(always)]
 unsafe fn flush<const W: usize>(line: *const Line, first: u32, begin: u32, to: *mut u8, past_cache: bool) {
-    // SAFETY: the caller's promise. The target begins with a line, so that line's worth of positions
-    // are one.
+    // SAFETY: the caller's promise. The target begins at a line, so a line's worth of positions is
+    // one line.
     unsafe {
         if first >= begin {
             write_line(line, to.add(first as usize * W), past_cache);
@@ -177,7 +178,7 @@ unsafe fn flush<const W: usize>(line: *const Line, first: u32, begin: u32, to: *
 }
 
 /// # Safety
-/// `to` is aligned to a line, which can be written.
+/// `to` is aligned to a line and can be written.
 #[inline(always)]
 unsafe fn write_line(line: *const Line, to: *mut u8, past_cache: bool) {
     #[cfg(target_arch = "x86_64")]
@@ -196,7 +197,7 @@ unsafe fn write_line(line: *const Line, to: *mut u8, past_cache: bool) {
     unsafe { to.cast::<Line>().write(*line) }
 }
 
-/// Writes what is left in the lines.
+/// Writes the values that are left in the lines.
 ///
 /// # Safety
 /// The positions from `begins` to `cursors` can be written, and their last values are in the lines.

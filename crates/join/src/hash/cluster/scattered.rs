@@ -1,5 +1,4 @@
-//! Scattered columns as Arrow's, and their validity, which is gathered by the numbers that the rows
-//! had.
+//! Scattered columns as Arrow arrays. Their validity is gathered by the rows' original numbers.
 
 use arrow::{
     array::{Array, ArrayData, ArrayRef, BooleanBufferBuilder, make_array},
@@ -10,10 +9,10 @@ use arrow::{
 use super::{input::Layout, views::ViewColumn};
 use crate::{error::JoinError, key::Keyed, parallel};
 
-/// Rows whose validity a thread gathers at a time; a multiple of 64.
+/// The number of rows whose validity a thread gathers at a time; a multiple of 64.
 const PART_ROWS: usize = 1 << 16;
 
-/// The columns that `buffers` has, behind which are the row numbers if any of them has nulls.
+/// Returns the columns in `buffers`. Row numbers follow them if any column has nulls.
 pub(super) fn columns(
     schema: &Schema,
     pieces: &[Keyed],
@@ -30,14 +29,14 @@ pub(super) fn columns(
         let data = ArrayData::builder(data_type).len(rows).add_buffer(values).nulls(nulls);
         Ok(make_array(match views {
             None => data.build()?,
-            // SAFETY: these are the views of the pieces' arrays, each once, and the blocks are those that they are of.
+            // SAFETY: these are the views of the pieces' arrays, each once, and the blocks that they point into.
             Some(views) => unsafe { data.add_buffers(views.blocks.iter().cloned()).build_unchecked() },
         }))
     };
     layout.fixed.iter().zip(&layout.views).zip(buffers).map(column).collect()
 }
 
-/// The validity of a column in the new order, if it has nulls.
+/// Returns the validity of a column in the new order, if it has nulls.
 fn validity(pieces: &[Keyed], column: usize, numbers: &[u32], threads: usize) -> Option<NullBuffer> {
     if pieces.iter().all(|piece| piece.columns[column].null_count() == 0) {
         return None;

@@ -1,5 +1,5 @@
-//! Columns of views, which are scattered as values of 16 bytes. Long values stay in the blocks
-//! where they are, unless most of these would be kept for nothing.
+//! Columns of views, which are scattered as values of 16 bytes. Long values stay in their blocks,
+//! unless most of the blocks' bytes are unused.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ use arrow::{
 
 use crate::{hash::wire::MOST_INLINE, key::Keyed, parallel};
 
-/// Bytes of a view.
+/// The bytes of a view.
 pub(super) const VIEW_BYTES: usize = size_of::<u128>();
-/// Values are copied if they are less than this part of their blocks.
+/// Values are copied if they take less than 1/`LEAST_SHARE` of their blocks' bytes.
 const LEAST_SHARE: usize = 2;
-/// A block of values that were copied is full; views have offsets of 32 bits.
+/// The size from which on a block of copied values is full: views have offsets of 32 bits.
 const BLOCK_BYTES: usize = 1 << 30;
 
-/// A column of several pieces, whose views are of the same blocks.
+/// A column of several pieces, whose views share the same blocks.
 #[derive(Debug)]
 pub(super) struct ViewColumn {
     /// The views of each piece.
@@ -26,7 +26,7 @@ pub(super) struct ViewColumn {
 }
 
 impl ViewColumn {
-    /// Takes 16 bytes a row, and where long values are copied, theirs. O(rows).
+    /// Takes 16 bytes a row, and the bytes of long values if they are copied. O(rows).
     pub(super) fn of(pieces: &[Keyed], column: usize, threads: usize) -> Self {
         let data: Vec<ArrayData> = pieces.iter().map(|piece| piece.columns[column].to_data()).collect();
         let usages = parallel::map(threads, data.iter().collect(), Usage::of);
@@ -62,10 +62,10 @@ impl ViewColumn {
     }
 }
 
-/// What of its blocks a piece uses.
+/// The blocks that a piece uses.
 struct Usage {
     blocks: Vec<bool>,
-    /// Bytes of values that lie in blocks.
+    /// The bytes of the values that lie in blocks.
     long_bytes: usize,
 }
 
@@ -81,7 +81,7 @@ impl Usage {
     }
 }
 
-/// The blocks that are used, each once, and the numbers that the pieces' blocks have among them.
+/// Returns the blocks that are used, each once, and the new numbers of each piece's blocks.
 fn used_blocks(data: &[ArrayData], usages: &[Usage]) -> (Vec<Buffer>, Vec<Vec<u32>>) {
     let (mut blocks, mut known) = (Vec::new(), HashMap::new());
     let mut numbers_of = |(data, usage): (&ArrayData, &Usage)| {
@@ -100,7 +100,7 @@ fn used_blocks(data: &[ArrayData], usages: &[Usage]) -> (Vec<Buffer>, Vec<Vec<u3
     (blocks, numbers)
 }
 
-/// The views of a piece, of blocks that have its values and no others.
+/// Returns the views of a piece, and new blocks that hold its values and no others.
 fn copied(data: &ArrayData) -> (Buffer, Vec<Buffer>) {
     let (mut full, mut current) = (Vec::new(), Vec::new());
     let views = rewrite(data, |view| {
@@ -116,7 +116,7 @@ fn copied(data: &ArrayData) -> (Buffer, Vec<Buffer>) {
     (views, full)
 }
 
-/// All views, those with long values as `long` makes them.
+/// Returns all views, with those of long values replaced by `long`.
 fn rewrite(data: &ArrayData, mut long: impl FnMut(ByteView) -> ByteView) -> Buffer {
     views(data).iter().map(|&view| if is_long(view) { long(view.into()).as_u128() } else { view }).collect()
 }

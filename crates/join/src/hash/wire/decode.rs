@@ -1,4 +1,4 @@
-//! Decoding fragments. Trusts nothing.
+//! Decoding fragments. The decoder trusts no byte of its input.
 
 use std::sync::Arc;
 
@@ -17,9 +17,8 @@ use crate::{
 
 impl Fragment {
     /// Decodes the fragment at the beginning of `bytes`, which may be any bytes. Only nested
-    /// columns and dictionaries are copied. The others keep `bytes`, so the match bits in it
-    /// may change only after the fragment is dropped. O(bytes): strings and offsets are
-    /// checked.
+    /// columns and dictionaries are copied. The other columns refer to `bytes`, so its match bits
+    /// may change only after the fragment is dropped. O(bytes): strings and offsets are checked.
     ///
     /// # Errors
     /// [`JoinError::Fragment`] or [`JoinError::Arrow`] if `bytes` is not a fragment of this format,
@@ -30,7 +29,7 @@ impl Fragment {
         }
         let heading = Heading::read(&bytes)?;
         if heading.partitions as usize != format.partitions.count() {
-            return Err(JoinError::Fragment { what: "it is clustered into another number of partitions" });
+            return Err(JoinError::Fragment { what: "its number of partitions is not that of its format" });
         }
         let rows = heading.rows as usize;
         let starts = read_starts(&heading, &bytes)?;
@@ -73,16 +72,16 @@ fn read_matched(heading: &Heading, bytes: &Buffer) -> Matched {
     matched
 }
 
-/// Reads where the partitions begin.
+/// Reads the starts of the partitions.
 fn read_starts(heading: &Heading, bytes: &Buffer) -> Result<Vec<u32>, JoinError> {
     let starts: Vec<u32> =
         bytes.slice_with_length(heading.start_bytes().start, heading.start_bytes().len()).typed_data().to_vec();
-    // Behind the partitions are the rows with null keys.
+    // The rows with null keys follow the partitions.
     let groups = heading.partitions as usize + 1;
     let ends = heading.first as usize + starts.len();
     let whole = starts.first() == Some(&0) && starts.last() == Some(&heading.rows) && starts.is_sorted();
     if starts.len() < 2 || ends > groups + 1 || !whole {
-        return Err(JoinError::Fragment { what: "its partitions are not where its rows are" });
+        return Err(JoinError::Fragment { what: "the starts of its partitions do not match its rows" });
     }
     Ok(starts)
 }
@@ -90,14 +89,14 @@ fn read_starts(heading: &Heading, bytes: &Buffer) -> Result<Vec<u32>, JoinError>
 /// Returns all buffers, without copying them.
 fn read_buffers(heading: &Heading, bytes: &Buffer, expected: usize) -> Result<Vec<Buffer>, JoinError> {
     if heading.buffers as usize != expected {
-        return Err(JoinError::Fragment { what: "it has other columns" });
+        return Err(JoinError::Fragment { what: "its columns are not those of its format" });
     }
     let places = heading.buffer_bytes();
     let places = bytes.slice_with_length(places.start, places.len());
     let buffer = |&[at, len]: &[u64; 2]| {
         let within = at.checked_add(len).is_some_and(|end| end <= heading.bytes) && at.is_multiple_of(ALIGN as u64);
         if !within {
-            return Err(JoinError::Fragment { what: "a column lies outside of it" });
+            return Err(JoinError::Fragment { what: "a column lies outside its bytes" });
         }
         Ok(bytes.slice_with_length(at as usize, len as usize))
     };
@@ -112,7 +111,7 @@ fn read_column(
 ) -> Result<ArrayData, JoinError> {
     let buffers: Vec<Buffer> = buffers.take(kind.buffers()).collect();
     let [validity, values @ ..] = &buffers[..] else {
-        return Err(JoinError::Fragment { what: "it has other columns" });
+        return Err(JoinError::Fragment { what: "its columns are not those of its format" });
     };
     let bytes = match kind {
         Kind::Fixed(width) => rows.checked_mul(width),

@@ -63,7 +63,7 @@ impl FragmentFormat {
     }
 }
 
-/// Writes a part and its padding, and returns where the next part begins.
+/// Writes a part and its padding, and returns the start of the next part.
 fn put(out: &mut [u8], at: usize, part: &[u8]) -> usize {
     let (end, next) = (at + part.len(), at + padded(part.len()));
     out[at..end].copy_from_slice(part);
@@ -87,7 +87,7 @@ fn buffers(data: &ArrayData, kind: Kind) -> Vec<Buffer> {
     }
 }
 
-/// Returns offsets from 0 on, and the bytes that they point to.
+/// Returns the offsets, counted from 0, and the bytes that they point to.
 fn bytes<O: OffsetSizeTrait>(data: &ArrayData) -> [Buffer; 2] {
     let offsets = &data.buffer::<O>(0)[..=data.len()];
     let (first, last) = (offsets[0], offsets[data.len()]);
@@ -95,7 +95,7 @@ fn bytes<O: OffsetSizeTrait>(data: &ArrayData) -> [Buffer; 2] {
     [offsets.iter().map(|&offset| offset - first).collect(), values]
 }
 
-/// Returns views into one buffer, which has only their values.
+/// Returns the views, changed to point into one buffer that has only their values.
 fn views(data: &ArrayData) -> [Buffer; 2] {
     let mut values = Vec::new();
     let view = |(row, &view): (usize, &u128)| {
@@ -109,7 +109,7 @@ fn views(data: &ArrayData) -> [Buffer; 2] {
         let (buffer, offset) = ((view >> 64) as u32 as usize, (view >> 96) as usize);
         let at = values.len() as u128;
         values.extend_from_slice(&data.buffers()[1 + buffer][offset..][..len as usize]);
-        // Length and first bytes stay; the buffer is number 0.
+        // Keeps length and first bytes; the buffer's number is 0.
         view & u128::from(u64::MAX) | at << 96
     };
     let views = data.buffer::<u128>(0)[..data.len()].iter().enumerate().map(view).collect();

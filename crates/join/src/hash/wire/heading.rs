@@ -7,7 +7,7 @@ use crate::error::JoinError;
 
 const MAGIC: [u8; 8] = *b"ANNFRAG1";
 
-/// The numbers of a heading.
+/// The fields of a heading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Heading {
     /// The bytes of the whole fragment.
@@ -17,7 +17,7 @@ pub(super) struct Heading {
     pub(super) partitions: u32,
     /// The first partition that the fragment has rows of.
     pub(super) first: u32,
-    /// How many numbers say where partitions begin.
+    /// The number of starts of partitions.
     pub(super) starts: u32,
     pub(super) buffers: u32,
 }
@@ -58,18 +58,18 @@ impl Heading {
         }
     }
 
-    /// Returns where the match bits and their padding are.
+    /// Returns the range of the match bits and their padding.
     fn match_bytes(&self) -> Range<usize> {
         ALIGN..ALIGN + padded((self.rows as usize).div_ceil(8))
     }
 
-    /// Returns where the starts of the partitions are.
+    /// Returns the range of the starts of the partitions.
     pub(super) fn start_bytes(&self) -> Range<usize> {
         let begin = self.match_bytes().end;
         begin..begin + self.starts as usize * size_of::<u32>()
     }
 
-    /// Returns where the offsets and lengths of the buffers are.
+    /// Returns the range of the offsets and lengths of the buffers.
     pub(super) fn buffer_bytes(&self) -> Range<usize> {
         let begin = padded(self.start_bytes().end);
         begin..begin + self.buffers as usize * 2 * size_of::<u64>()

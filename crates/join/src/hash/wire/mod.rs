@@ -4,12 +4,12 @@
 //! heading (64 bytes) | match bits | starts of partitions: u32 | offset, length of buffers: u64 | buffers
 //! ```
 //! Each part begins at a multiple of 64 bytes. Numbers are little-endian. Buffers are Arrow's, so
-//! that columns are read where they lie: first validity (empty where no row is null), then values,
-//! or offsets and bytes, or views and one buffer of bytes. Columns of other types (nested ones,
-//! dictionaries) are together one column of bytes, by the codec of `annulus-pages`, and are copied
-//! when read. Hidden key columns come last but for that one.
+//! that columns are read in place. A column's validity comes first (empty if no row is null). Its
+//! values follow, or offsets and bytes, or views and one buffer of bytes. Columns of other types
+//! (nested ones, dictionaries) together form one column of bytes, encoded by the codec of
+//! `annulus-pages`; they are copied when read. Hidden key columns come last, except for that one.
 //!
-//! The reader trusts nothing: any bytes give an error or a valid fragment. Arrow's own stream
+//! The reader trusts no byte: any input gives an error or a valid fragment. Arrow's own stream
 //! format is not used because its reader does not promise that.
 
 mod decode;
@@ -33,7 +33,7 @@ pub(super) use encode::MOST_INLINE;
 use heading::Heading;
 pub(super) use size::Sizes;
 
-/// Alignment of every part.
+/// The alignment of every part.
 const ALIGN: usize = 64;
 /// The number of rows that a thread encodes at a time.
 const PART_ROWS: usize = 1 << 14;
@@ -45,7 +45,7 @@ const _: () = assert!(cfg!(target_endian = "little"), "fragments are little-endi
 pub struct FragmentFormat {
     keys: Keys,
     partitions: Partitions,
-    /// The columns whose buffers are sent, including hidden ones, and how.
+    /// The columns whose buffers are sent, including hidden ones, and their kinds.
     native: Vec<(usize, Kind)>,
     coded: Option<Coded>,
 }
@@ -158,7 +158,7 @@ impl Kind {
         }
     }
 
-    /// Buffers of a column.
+    /// Returns the number of buffers of a column.
     fn buffers(self) -> usize {
         match self {
             Self::Fixed(_) | Self::Boolean => 2,
@@ -167,8 +167,8 @@ impl Kind {
     }
 }
 
-/// Returns where the match bits of an encoded fragment are: one bit per row, the lowest of each
-/// byte first.
+/// Returns the range of an encoded fragment's match bits: one bit per row, the lowest of each byte
+/// first.
 ///
 /// # Errors
 /// [`JoinError::Fragment`] if `bytes` is not a fragment.

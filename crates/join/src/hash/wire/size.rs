@@ -1,4 +1,4 @@
-//! How many bytes rows take as a fragment, without encoding them.
+//! The number of bytes that rows take as a fragment, without encoding them.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use arrow::{
 
 use super::{ALIGN, FragmentFormat, Kind, padded};
 
-/// Sizes of all rows of a clustered side.
+/// The sizes of all rows of a clustered side.
 #[derive(Debug)]
 pub(in crate::hash) struct Sizes {
     columns: Vec<Column>,
@@ -19,18 +19,18 @@ pub(in crate::hash) struct Sizes {
 #[derive(Debug)]
 struct Column {
     has_nulls: bool,
-    /// Bits of each row, and bits besides.
+    /// The bits of each row, and additional bits of the column.
     bits: (usize, usize),
     ends: Ends,
 }
 
-/// How many bytes rows have that are not the same for each.
+/// The bytes that differ from row to row.
 #[derive(Debug)]
 enum Ends {
     Same,
     Offsets32(OffsetBuffer<i32>),
     Offsets64(OffsetBuffer<i64>),
-    /// Bytes before each row, and at last all of them.
+    /// The bytes before each row, then the bytes of all rows.
     Sums(ScalarBuffer<u64>),
 }
 
@@ -45,7 +45,8 @@ impl Sizes {
         Self { columns, buffers: format.buffers() }
     }
 
-    /// Bytes of these rows, at least one, which are of `partitions` partitions. O(columns).
+    /// Returns the bytes of a fragment with these rows, at least one, of `partitions` partitions.
+    /// O(columns).
     pub(in crate::hash) fn bytes(&self, rows: Range<usize>, partitions: usize) -> usize {
         let bitmap = padded(rows.len().div_ceil(8));
         let front =
@@ -89,7 +90,7 @@ fn offsets<O: OffsetSizeTrait>(array: &dyn Array) -> OffsetBuffer<O> {
     OffsetBuffer::new(offsets)
 }
 
-/// Bytes of the values that stand outside of their views.
+/// Returns running sums of the bytes of values that are stored outside of their views.
 fn view_sums(array: &dyn Array) -> ScalarBuffer<u64> {
     let mut sum = 0;
     let views = view_lengths(array).map(|len| {
@@ -99,7 +100,7 @@ fn view_sums(array: &dyn Array) -> ScalarBuffer<u64> {
     std::iter::once(0).chain(views).collect::<Vec<u64>>().into()
 }
 
-/// The length of each value, 0 for nulls.
+/// Iterates over the length of each value, 0 for nulls.
 fn view_lengths(array: &dyn Array) -> impl Iterator<Item = u32> {
     let data = array.to_data();
     let views: ScalarBuffer<u128> = ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len());

@@ -1,4 +1,4 @@
-//! The builder of a column that is being read.
+//! The builder of a column while it is being decoded.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::codec::{
     layout::{Column, Kind},
 };
 
-/// The values of a column that were read.
+/// The values of a column, as far as they have been read.
 pub(super) enum Builder<'a> {
     Null(usize),
     Boolean(BooleanBufferBuilder),
@@ -54,7 +54,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Reads `width` bytes at `at` of every row. All rows have them.
+    /// Reads `width` bytes at offset `at` of every row. All rows are long enough.
     pub fn append_fixed(&mut self, rows: &[&'a [u8]], at: usize, width: usize) {
         match self {
             Self::Null(count) => *count += rows.len(),
@@ -94,7 +94,7 @@ impl<'a> Builder<'a> {
         self.finish_as(&column.kind, &column.data_type, &column.name, nulls)
     }
 
-    /// Returns the column as another type, which is that of the values if it is a dictionary.
+    /// Returns the column as another type. For a dictionary it is the type of its values.
     pub fn finish_as(
         self,
         kind: &Kind,

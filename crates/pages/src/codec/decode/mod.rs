@@ -17,7 +17,7 @@ use super::{
     layout::{Column, Place, RowLayout},
 };
 
-/// The rows that are read together.
+/// The number of rows that are read together.
 const TILE_ROWS: usize = 256;
 
 /// Returns the columns of `rows`.
@@ -48,7 +48,7 @@ fn damaged(column: &Column, row: usize, what: &'static str) -> CodecError {
     CodecError::Damaged { row, column: column.name.clone(), what }
 }
 
-/// Checks that every row has its head, and nothing else if there are no varying values.
+/// Checks that every row has its head, and nothing after it if no value varies in length.
 fn check_lengths(layout: &RowLayout, rows: &[&[u8]]) -> Result<(), CodecError> {
     let head = layout.head_bytes;
     let wrong = match layout.row_bytes() {
@@ -64,8 +64,8 @@ fn check_lengths(layout: &RowLayout, rows: &[&[u8]]) -> Result<(), CodecError> {
     }
 }
 
-/// Cuts the cells of varying value `number` out of their rows. They begin at `starts`, which move
-/// to their ends.
+/// Cuts the cells of varying value `number` out of their rows. They begin at `starts`, which are
+/// moved to their ends.
 ///
 /// # Errors
 /// The number of the first row that does not contain its cell.

@@ -10,16 +10,16 @@ use super::{
 };
 use crate::codec::layout::{Place, RowLayout};
 
-/// The bytes that a copy may write beyond a value's end: into values and heads that are written
+/// The bytes that a copy may write after a value's end: into values and heads that are written
 /// later, or after the last row.
 pub(super) const SLACK: usize = 16;
 
-/// Values up to this length are copied in chunks of [`SLACK`] bytes. That takes a few instructions
-/// instead of a call.
+/// The length up to which values are copied in chunks of [`SLACK`] bytes. That takes a few
+/// instructions instead of a call.
 const SHORT: usize = 64;
 
 /// Computes the offsets of the rows, and returns the bytes of all of them. Returns `None` if these
-/// do not fit an offset.
+/// do not fit into an offset.
 pub(super) fn place_rows(
     layout: &RowLayout,
     sources: &[Source<'_>],
@@ -34,7 +34,7 @@ pub(super) fn place_rows(
     for (_, source) in varying(layout, sources) {
         total = total.saturating_add(visit(source, 0..rows, AddLengths { lengths: &mut offsets[1..] }));
     }
-    // If the total fits, no sum has wrapped.
+    // If the total fits, no sum has overflowed.
     let total = u32::try_from(total).ok()?;
     let mut end = 0;
     for offset in &mut offsets[1..] {
@@ -56,9 +56,9 @@ pub(super) fn copy_values(
 ) {
     let mut cursors = vec![layout.head_bytes as u32; positions.len()];
     ends.clear();
-    // The bytes that a copy writes beyond its value must not be written yet. These are the rest of its
-    // row, and the next row's head if that is long enough. With one value a row, they are also all next
-    // rows.
+    // The bytes that a copy writes after its value must not be written yet. These are the rest of
+    // its row, and the next row's head if that is long enough. With one varying value per row, all
+    // following rows are not written yet either.
     let beyond = layout.head_bytes >= SLACK || layout.varying == 1;
     for (number, source) in varying(layout, sources) {
         visit(source, positions.clone(), CopyCells { offsets, cursors: &mut cursors, bytes, beyond });
@@ -68,7 +68,7 @@ pub(super) fn copy_values(
     }
 }
 
-/// Writes the ends that [`copy_values`] has found.
+/// Writes the ends that [`copy_values`] computed.
 pub(super) fn write_ends(layout: &RowLayout, ends: &[u32], rows: usize, tile: &mut Tile<'_>) {
     for (number, ends) in ends.chunks_exact(rows.max(1)).enumerate() {
         tile.each(rows, layout.end_at(number), 4, |i, cell| cell.copy_from_slice(&ends[i].to_le_bytes()));
@@ -209,7 +209,7 @@ impl Visit for AddLengths<'_> {
     }
 }
 
-/// Copies the cells to the cursors, which count from the beginnings of rows, and moves these.
+/// Copies the cells to the cursors, which count from the beginnings of rows, and advances these.
 struct CopyCells<'a> {
     offsets: &'a [u32],
     cursors: &'a mut [u32],
@@ -231,7 +231,7 @@ impl Visit for CopyCells<'_> {
     }
 }
 
-/// Copies `length` bytes. If it may write [`SLACK`] bytes `beyond`, it copies chunks.
+/// Copies `length` bytes. Copies chunks if it may write up to [`SLACK`] bytes `beyond` the end.
 #[inline(always)]
 fn copy(from: &[u8], length: usize, to: &mut [u8], beyond: bool) {
     let chunked = length.next_multiple_of(SLACK);

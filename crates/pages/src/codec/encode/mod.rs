@@ -17,7 +17,7 @@ use super::{
     layout::{Place, RowLayout},
 };
 
-/// The bytes of the rows that are written together.
+/// The number of bytes of the rows that are written together.
 const TILE_BYTES: usize = 24 << 10;
 
 /// Rows, one after the other.
@@ -43,7 +43,7 @@ pub(super) enum Placed<'a> {
     Offsets(&'a [u32]),
 }
 
-/// Writes the rows of `columns`, which have the layout's types, in place of the content of `out`.
+/// Writes the rows of `columns`, which have the layout's types, and replaces the content of `out`.
 pub(super) fn encode(
     layout: &RowLayout,
     columns: &[ArrayRef],
@@ -94,7 +94,8 @@ fn encode_varying(
     out: &mut Encoded,
 ) -> Result<(), CodecError> {
     let total = bytes::place_rows(layout, sources, rows, &mut out.offsets).ok_or_else(too_large)?;
-    // Copies may write beyond a value's end, into bytes that are written later or after the last row.
+    // Copies may write after a value's end, into bytes that are written later or after the last
+    // row.
     out.bytes.resize(total + bytes::SLACK, 0);
     let tile_rows = (TILE_BYTES * rows / total.max(1)).max(16);
     let mut ends = Vec::new();

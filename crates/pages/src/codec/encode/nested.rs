@@ -8,7 +8,7 @@ use arrow::{
 use super::{Encoded, Rows, encode, rows::ABSENT};
 use crate::codec::{CodecError, layout::RowLayout};
 
-/// Returns the values of a dictionary, and the rows with the number of each row's value.
+/// Returns the values of a dictionary, and for each row the index of its value.
 pub(super) fn dictionary_values<'a>(array: &'a ArrayRef, rows: &Rows<'_>) -> (&'a ArrayRef, Rows<'static>) {
     let array = array.as_any_dictionary();
     if array.values().is_empty() {
@@ -146,7 +146,10 @@ pub(super) fn union_cells(
     for (id, _) in types {
         let found = children.iter_mut().find(|(of, ..)| *of == id);
         let Some((_, width, child, next)) = found else {
-            return Err(CodecError::Invalid { column: name.to_owned(), what: format!("{id} is no type of the union") });
+            return Err(CodecError::Invalid {
+                column: name.to_owned(),
+                what: format!("{id} is not a type of the union"),
+            });
         };
         cells.out.bytes.push(id as u8);
         cells.out.bytes.extend_from_slice(child.row(*next, *width));

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-/// The number that stands for no row: null, zeros, no bytes.
+/// The number for an absent row: null, zeros, no bytes.
 pub(super) const ABSENT: u32 = u32::MAX;
 
-/// Rows of an array, in the order of encoding.
+/// Rows of an array, in the order in which they are encoded.
 #[derive(Clone, Debug)]
 pub(in crate::codec) enum Rows<'a> {
-    /// The first rows, of this number.
+    /// The first rows; the value is their number.
     All(usize),
     /// These rows.
     Some(&'a [u32]),
@@ -55,7 +55,7 @@ impl Pick for Masked<'_> {
     }
 }
 
-/// Runs an expression for the rows of a range of positions, with the type that they have.
+/// Runs an expression for the rows of a range of positions, with their concrete type.
 macro_rules! with_rows {
     ($rows:expr, $range:expr, |$pick:ident| $body:expr) => {
         match $rows {

@@ -12,7 +12,7 @@ use crate::codec::{
     layout::{Column, Kind},
 };
 
-/// A column, ready to be written row by row.
+/// A column that is ready to be written row by row.
 pub(super) struct Source<'a> {
     pub cells: Cells,
     /// The rows of `cells` and `nulls`.

@@ -32,9 +32,9 @@ struct Done {
 
 /// Restores the default handling of Ctrl-C, SIGTERM and SIGHUP, which libraries below libfabric
 /// change when they are loaded: libpsm installs handlers that end the process. Call it at the start
-/// of a program, before the program sets handlers of its own.
+/// of a program, before the program sets its own handlers.
 pub fn leave_signals() {
-    // SAFETY: it asks for and sets what the process does on three signals, which is allowed at any
+    // SAFETY: it reads and sets the process's handling of three signals, which is allowed at any
     // time.
     unsafe { annulus_fabric_leave_signals() }
 }
@@ -84,14 +84,14 @@ pub(super) struct Peer(u64);
 pub(super) struct Endpoint {
     raw: NonNull<Raw>,
     tells: bool,
-    /// By buffer.
+    /// One for each buffer.
     contexts: Box<[Context]>,
     in_progress: Box<[Option<Buffer>]>,
     _arena: Arc<Arena>,
 }
 
-// SAFETY: libfabric's objects may be used from any thread, one at a time; contexts are libfabric's
-// alone.
+// SAFETY: libfabric's objects may be used from any thread, one at a time. Only libfabric uses the
+// contexts.
 unsafe impl Send for Endpoint {}
 
 impl Endpoint {
@@ -102,7 +102,7 @@ impl Endpoint {
         let node = node.map(CString::new).transpose().map_err(refused)?;
         let buffers = arena.buffers() as usize;
         let (start, bytes) = arena.memory();
-        // The provider for shared memory has no events that work.
+        // The events of the provider for shared memory do not work.
         let tells = !provider.starts_with("shm");
         let (mut raw, mut step) = (std::ptr::null_mut(), null());
         // SAFETY: the strings are terminated, the arena's memory outlives the endpoint, and the results are
@@ -136,14 +136,14 @@ impl Endpoint {
         let mut bytes = address.len();
         // SAFETY: an open endpoint, and room for `bytes` bytes.
         let error = unsafe { annulus_fabric_address(self.raw.as_ptr(), address.as_mut_ptr(), &mut bytes) };
-        checked("tell its address", error)?;
+        checked("report its address", error)?;
         address.truncate(bytes);
         Ok(address)
     }
 
     /// Adds another endpoint by its address.
     pub(super) fn add(&mut self, address: &[u8]) -> Result<Peer, FabricError> {
-        // The kind of an address fixes its length: missing bytes are read as zeros.
+        // The format of an address fixes its length: missing bytes are read as zeros.
         let mut whole = [0; ADDRESS_MAX + 1];
         let known = address.len().min(ADDRESS_MAX);
         whole[..known].copy_from_slice(&address[..known]);
@@ -159,7 +159,8 @@ impl Endpoint {
     pub(super) fn send(&mut self, mut buffer: Buffer, bytes: usize, to: Peer) -> Result<Option<Buffer>, FabricError> {
         let start = buffer.whole()[..bytes].as_ptr();
         let context = self.context(&buffer);
-        // SAFETY: the buffer is registered, and kept until the operation is done; so is its context.
+        // SAFETY: the buffer is registered, and its memory and its context are kept until the operation is
+        // done.
         let error = unsafe { annulus_fabric_send(self.raw.as_ptr(), start, bytes, to.0, context) };
         self.begun("send", error, buffer)
     }
@@ -174,19 +175,21 @@ impl Endpoint {
         self.begun("receive", error, buffer)
     }
 
-    /// Returns a buffer whose operation is complete, and the bytes received, its message included.
+    /// Returns a buffer whose operation is complete, and the number of bytes received, including
+    /// its message.
     pub(super) fn done(&mut self) -> Result<Option<(Buffer, usize)>, FabricError> {
         let mut done = Done { context: std::ptr::null_mut(), bytes: 0, error: 0 };
         // SAFETY: an open endpoint.
         let count = unsafe { annulus_fabric_done(self.raw.as_ptr(), &mut done) };
         if count <= 0 {
-            return checked("say what is done", count).map(|()| None);
+            return checked("report completed operations", count).map(|()| None);
         }
         checked("move a fragment", done.error)?;
         let at = done.context.addr().wrapping_sub(self.contexts.as_ptr().addr()) / size_of::<Context>();
         let buffer = self.in_progress.get_mut(at).and_then(Option::take);
-        let buffer = buffer.ok_or_else(|| FabricError::new("say what is done", "it names an unknown operation"))?;
-        // Never more than the buffer holds.
+        let buffer =
+            buffer.ok_or_else(|| FabricError::new("report completed operations", "it names an unknown operation"))?;
+        // Not more than the buffer holds.
         let room = MESSAGE_BYTES + buffer.len();
         Ok(Some((buffer, done.bytes.min(room))))
     }

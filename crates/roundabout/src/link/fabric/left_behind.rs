@@ -1,5 +1,5 @@
-//! Removing the file that an endpoint in shared memory leaves if its process is killed. Only its
-//! neighbours know its name.
+//! Removes the file that an endpoint in shared memory leaves behind if its process is killed. Only
+//! its neighbours know its name.
 
 use std::{fs, path::Path};
 
@@ -7,10 +7,10 @@ const SCHEME: &str = "fi_shm://";
 const FOLDER: &str = "/dev/shm";
 
 /// Removes the file of an endpoint in shared memory, if `address` names one. Processes that have it
-/// open can go on.
+/// open are not affected.
 pub(super) fn remove(address: &[u8]) {
     if let Some(name) = name(address) {
-        // Usually it is gone: a host that ends removes its own.
+        // Usually it is already gone: a host that ends removes its own file.
         let _ = fs::remove_file(Path::new(FOLDER).join(name));
     }
 }

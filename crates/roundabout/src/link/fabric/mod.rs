@@ -1,6 +1,6 @@
-//! Links by libfabric: RDMA where the network has it (`verbs`, `efa`), and the same over TCP or
+//! Links by libfabric: RDMA if the network supports it (`verbs`, `efa`), and the same over TCP or
 //! within a machine (`tcp`, `shm`). Only fragments use the fabric, from one registered buffer into
-//! another that was offered for it. All other messages stay on the sockets, whose end reveals the
+//! another one that was offered for it. All other messages use the sockets, whose end reveals the
 //! death of a neighbour. No host can read or write the memory of another.
 
 use std::{
@@ -109,7 +109,7 @@ impl Fabric {
         let mut endpoint = Endpoint::open(options.provider, options.node, Arc::clone(&arena)).map_err(failed)?;
         let mut buffers = arena.take_all();
         let mut receiving = Vec::new();
-        // No host may send before the places are offered.
+        // No host may send before the places have been offered.
         for buffer in buffers.split_off(own as usize) {
             receiving.push(buffer.number());
             if endpoint.receive(buffer).map_err(failed)?.is_some() {
@@ -123,8 +123,8 @@ impl Fabric {
     /// Starts the threads that serve `connections` and the fabric.
     ///
     /// # Errors
-    /// If a neighbour sends no usable endpoint, if fragments are to be sealed over connections in
-    /// the clear, or if threads cannot be started.
+    /// If a neighbour does not send a usable endpoint, if fragments are to be sealed over
+    /// unencrypted connections, or if threads cannot be started.
     pub fn start<S: Carrier>(
         mut self,
         place: Place,
@@ -226,7 +226,7 @@ fn seals<S: Carrier>(connections: &Connections<S>, session: Session) -> Result<(
     })
 }
 
-/// A link by libfabric for fragments, and by sockets for the rest.
+/// A link that uses libfabric for fragments, and sockets for all other messages.
 pub struct FabricLink {
     sockets: Arc<Sockets>,
     jobs: Sender<Job>,
@@ -240,7 +240,8 @@ pub struct FabricLink {
 
 impl FabricLink {
     fn post(&self, job: Job) {
-        // A thread that has ended has told the host why. If the pipe is full, it is awake already.
+        // A thread that has ended has reported the reason to the host. If the pipe is full, the
+        // thread is awake already.
         let _ = self.jobs.send(job);
         let _ = (&self.wake).write(&[0]);
     }
@@ -269,8 +270,8 @@ impl Link for FabricLink {
         self.post(Job::End);
         let pumping = self.pumping.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((thread, ended)) = pumping {
-            // A provider may wait forever for a neighbour that was killed while it used shared memory.
-            // The thread is then abandoned with what it owns.
+            // A provider may wait forever for a neighbour that was killed while it used shared
+            // memory. Then the thread is abandoned, with everything that it owns.
             if ended.recv_timeout(self.timeout) == Err(RecvTimeoutError::Disconnected) {
                 let _ = thread.join();
             }

@@ -1,4 +1,4 @@
-//! The thread that moves fragments through an endpoint, both ways.
+//! The thread that moves fragments through an endpoint, in both directions.
 
 use std::{
     collections::VecDeque,
@@ -26,7 +26,7 @@ use crate::{
     wire::{MESSAGE_BYTES, Message, Session, WireError},
 };
 
-/// The longest wait between two polls: some providers progress only when polled.
+/// The longest wait between two polls: some providers make progress only when polled.
 const IDLE: Duration = Duration::from_millis(20);
 /// The wait when a provider is busy, or does not signal events.
 const SOON: Duration = Duration::from_millis(1);
@@ -36,7 +36,7 @@ const LOOKS: u32 = 100;
 /// A job for the thread.
 pub(super) enum Job {
     Send(Buffer, Frame, usize),
-    /// A buffer whose fragment is no longer needed: it can receive another one.
+    /// A buffer whose fragment is not needed any more: it can receive another one.
     Free(Buffer),
     End,
 }
@@ -58,15 +58,15 @@ pub(super) struct Pump {
     pub(super) timeout: Duration,
     /// Buffers with smaller numbers are the host's own.
     pub(super) own: Slot,
-    /// Messages that the provider has yet to take, and their sizes.
+    /// Messages that the provider has not accepted yet, and their sizes.
     pub(super) to_send: VecDeque<(Buffer, usize)>,
     pub(super) to_receive: VecDeque<Buffer>,
     pub(super) credits: Credits,
-    /// By buffer: whether it is being sent.
+    /// For each buffer: whether it is being sent.
     pub(super) sending: Vec<bool>,
     /// The number of buffers being sent.
     pub(super) outgoing: u32,
-    /// The places offered, in the order in which fragments arrive; later ones may complete earlier.
+    /// The places offered, in the order in which fragments arrive. Later ones may complete earlier.
     pub(super) receiving: VecDeque<(Slot, Option<(Buffer, usize)>)>,
 }
 
@@ -98,8 +98,9 @@ impl Pump {
         self.inbox.put(Incoming::Failed(Failure { host, reason }, Some(error.to_string())));
     }
 
-    /// Returns whether the host ends this thread soon. A neighbour that is gone may have said why,
-    /// or goodbye: the reader of its connection knows, and then ends this thread in time.
+    /// Returns whether the host will end this thread soon. A neighbour that is gone may have sent
+    /// the reason, or a goodbye. Then the reader of its connection has received it, and ends this
+    /// thread in time.
     fn ends_soon(&self) -> bool {
         let end = Instant::now() + self.timeout;
         loop {

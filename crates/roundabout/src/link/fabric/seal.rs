@@ -1,4 +1,4 @@
-//! Sealing slots before they are sent, and opening them in place, for networks without encryption.
+//! Seals slots before they are sent, and opens them in place, for networks without encryption.
 
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey},
@@ -22,7 +22,7 @@ pub(super) struct Seals {
     key: LessSafeKey,
     /// The number of slots sealed or opened, which gives each its own nonce.
     slots: u64,
-    /// The bytes that may still be sealed with the key.
+    /// The number of bytes that may still be sealed with the key.
     left: u64,
 }
 

@@ -1,5 +1,5 @@
 // The calls of libfabric that endpoint.rs needs. Most of them are inline functions over structs of
-// function pointers. Errors are libfabric's, negative.
+// function pointers. Errors are libfabric's negative numbers.
 
 #include <poll.h>
 #include <signal.h>
@@ -92,8 +92,8 @@ static int open_queue(struct annulus_endpoint *self, size_t operations, int wait
 }
 
 static int register_memory(struct annulus_endpoint *self, void *start, size_t bytes) {
-    // Registered even if the provider does not need it, so that all are used alike. No other host may
-    // read or write it.
+    // Registered even if the provider does not need it, so that all providers are used in the same
+    // way. No other host may read or write it.
     int error = fi_mr_reg(self->domain, start, bytes, FI_SEND | FI_RECV, 0, 1, 0, &self->memory, NULL);
     if (error || !(self->info->domain_attr->mr_mode & FI_MR_ENDPOINT))
         return error;
@@ -171,7 +171,7 @@ int annulus_fabric_done(struct annulus_endpoint *self, struct annulus_done *done
     return count == -FI_EAGAIN || count == -FI_EINTR ? 0 : (int)count;
 }
 
-// Waits until an operation may be complete, `wake` is readable, or the time is over.
+// Waits until an operation may be complete, `wake` is readable, or the time limit has passed.
 int annulus_fabric_wait(struct annulus_endpoint *self, int wake, int milliseconds) {
     struct pollfd waited[2] = {{.fd = wake, .events = POLLIN}, {.fd = self->descriptor, .events = POLLIN}};
     if (self->descriptor >= 0) {

@@ -16,7 +16,7 @@ use socket2::Socket;
 use super::{Connection, greeting::left_until};
 use crate::{error::RoundaboutError, wire::Lane};
 
-/// The number of callers heard at a time, and of their threads.
+/// The number of callers heard at a time, each on its own thread.
 const CALLERS: usize = 32;
 
 /// The time that each caller is heard at least. After that it is disconnected if others wait, the
@@ -28,9 +28,9 @@ pub(super) type Both<S> = (Connection<S>, Connection<S>);
 
 /// The reason why an accepted connection is refused.
 pub(super) enum Greeted {
-    /// It is not from the predecessor, or broke off. The predecessor may still connect.
+    /// The connection is not from the predecessor, or broke off. The predecessor may still connect.
     Stranger(io::Error),
-    /// It is from the predecessor, whose options do not fit.
+    /// The connection is from the predecessor, but its options differ.
     Differs(RoundaboutError),
 }
 
@@ -44,7 +44,7 @@ impl From<io::Error> for Greeted {
 pub(super) type Heard<S> = Result<(Lane, Connection<S>), Greeted>;
 
 /// Accepts the predecessor's two connections, one for each lane. `greet` greets one caller. Callers
-/// that are still being heard at the end are disconnected. The listener is of no use afterwards.
+/// that are still being heard at the end are disconnected. The listener cannot be used afterwards.
 ///
 /// # Errors
 /// [`Greeted::Differs`] as soon as the options of the predecessor differ. At `deadline`, or when
@@ -86,7 +86,7 @@ struct State<S> {
     differs: Option<RoundaboutError>,
     /// The error of the last stranger.
     last: io::Error,
-    /// Whether accepting is over.
+    /// Whether accepting has ended.
     over: bool,
 }
 
@@ -185,7 +185,8 @@ impl<S> State<S> {
         Ok(number)
     }
 
-    /// Disconnects the oldest caller if it has had its time. Returns the time until the next look.
+    /// Disconnects the oldest caller if its grace period has passed. Returns the time until the
+    /// next check.
     fn make_room(&mut self) -> Duration {
         let Some(oldest) = self.hearing.front_mut() else { return Duration::ZERO };
         let left = GRACE.saturating_sub(oldest.since.elapsed());
@@ -198,7 +199,7 @@ impl<S> State<S> {
 
     fn note(&mut self, number: u64, heard: Heard<S>) {
         let place = self.hearing.iter().position(|caller| caller.number == number);
-        // Removed, it is not disconnected any more.
+        // It is removed, so it is not disconnected any more.
         let caller = place.and_then(|place| self.hearing.remove(place));
         if self.over {
             return;
@@ -220,7 +221,7 @@ impl<S> State<S> {
 impl Caller {
     /// Disconnects the caller, which ends its thread.
     fn hang_up(&mut self) {
-        // It may be closed already.
+        // It may already be closed.
         let _ = self.socket.shutdown(Shutdown::Both);
         self.hung_up = true;
     }

@@ -1,4 +1,4 @@
-//! Connecting to a successor that may not listen yet.
+//! Connects to a successor that may not be listening yet.
 
 use std::{
     io,
@@ -23,7 +23,7 @@ pub(super) fn dial(
     loop {
         match left_until(deadline).and_then(|left| try_once(address, left, stopper)) {
             Err(_) if left_until(deadline).is_ok() && !gives_up() && !stopper.is_stopped() => {
-                // It does not listen yet, and nothing signals when it does.
+                // It is not listening yet, and nothing signals when it does.
                 stopper.pause(PAUSE);
             }
             tried => return tried,

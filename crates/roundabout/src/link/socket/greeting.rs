@@ -1,4 +1,4 @@
-//! Finding the neighbours: a host connects to its successor, twice, while its predecessor connects
+//! Connects the neighbours: a host connects to its successor, twice, while its predecessor connects
 //! to it.
 
 use std::{
@@ -105,7 +105,7 @@ pub(crate) fn connect_until<P: Protect>(
     });
     let (out, incoming) = match (out.unwrap_or_else(|panic| panic::resume_unwind(panic)), incoming) {
         (Ok(out), Ok(incoming)) => (out, incoming),
-        // The successor may have been given up because of the predecessor.
+        // Connecting to the successor may have been given up because of the predecessor.
         (Err(RoundaboutError::Connect { .. }), Err(error)) if !matches!(error, RoundaboutError::Accept { .. }) => {
             return Err(error);
         }
@@ -133,12 +133,12 @@ struct Greeting<'a, P> {
     protect: &'a P,
     stopper: &'a Stopper,
     deadline: Instant,
-    /// The predecessor was refused: there is no use in waiting for the successor.
+    /// The predecessor was refused, so waiting for the successor is pointless.
     refused: AtomicBool,
 }
 
 impl<P: Protect> Greeting<'_, P> {
-    /// Connects to the successor. Returns the number of frames that it has room for, too.
+    /// Connects to the successor. Also returns the number of frames that it has room for.
     fn connect(&self, address: &SockAddr, lane: Lane) -> Result<(Connection<P::Stream>, u32), RoundaboutError> {
         let host = self.place.successor();
         let failed = |source| RoundaboutError::Connect {
@@ -151,7 +151,7 @@ impl<P: Protect> Greeting<'_, P> {
         let left = self.set_up(&socket).map_err(failed)?;
         let below = socket.try_clone()?;
         let _waiting = self.stopper.waits(&[&below])?;
-        // The successor may hear others first, so this may take all of the time left.
+        // The successor may hear other callers first, so this may take all of the remaining time.
         let stream = self.protect.outgoing(socket, left);
         let mut stream = stream.map_err(|source| RoundaboutError::Secure { host, address: shown(address), source })?;
         let (from, hosts) = (self.place.me(), self.place.hosts());
@@ -176,7 +176,7 @@ impl<P: Protect> Greeting<'_, P> {
         }
     }
 
-    /// Accepts the predecessor's two connections: for what it sends, and for what is sent to it.
+    /// Accepts the predecessor's two connections: one for its messages, and one for messages to it.
     fn accept_both(&self, listener: &Socket) -> Result<Both<P::Stream>, RoundaboutError> {
         let (host, within) = (self.place.predecessor(), self.config.connect_timeout);
         hear(listener, self.deadline, |socket| self.greet(socket)).map_err(|why| match why {
@@ -211,8 +211,8 @@ impl<P: Protect> Greeting<'_, P> {
     }
 
     /// Waits until all hosts are connected: a message travels around the ring twice. In the first
-    /// round each host passes it on once it has both neighbours; the second round tells all
-    /// hosts that all are connected. From then on the timeout for silence holds.
+    /// round each host passes it on when it has both neighbours. The second round informs all hosts
+    /// that all are connected. From then on the timeout for silent neighbours applies.
     fn meet(&self, to: &mut Connection<P::Stream>, from: &mut Connection<P::Stream>) -> Result<(), RoundaboutError> {
         let host = self.place.predecessor();
         let failed = |source| RoundaboutError::Accept { host, within: self.config.connect_timeout, source };
@@ -282,7 +282,7 @@ impl<P: Protect> Greeting<'_, P> {
     }
 }
 
-/// Checks that the host at the other end, which is handed memory, runs as the same user.
+/// Checks that the host at the other end, which will get shared memory, runs as the same user.
 fn check_user(socket: &Socket) -> io::Result<()> {
     let (other, own) = (getsockopt(socket, PeerCredentials)?.uid(), geteuid().as_raw());
     if other == own {

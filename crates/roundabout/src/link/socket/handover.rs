@@ -1,4 +1,4 @@
-//! Sharing arenas among the hosts of a machine: every file descriptor travels around the ring once,
+//! Shares arenas among the hosts of a machine: every file descriptor travels around the ring once,
 //! over the Unix sockets that connect neighbours.
 
 use std::{
@@ -62,7 +62,8 @@ fn receive(socket: &Socket, session: Session) -> io::Result<(HostId, u32, OwnedF
     for control in received.cmsgs()? {
         if let ControlMessageOwned::ScmRights(descriptors) = control {
             for descriptor in descriptors {
-                // SAFETY: the kernel has just created the descriptor for this process. An extra one is closed.
+                // SAFETY: the kernel has just created the descriptor for this process. An extra one
+                // is closed.
                 memory = Some(unsafe { OwnedFd::from_raw_fd(descriptor) });
             }
         }

@@ -90,7 +90,7 @@ pub struct Sockets {
     back: Sender<Out>,
     places: Arc<Places>,
     sockets: Vec<Socket>,
-    /// Whether a host failed. Waiting fragments are then not written any more.
+    /// Whether a host failed. Then waiting fragments are not written any more.
     alarmed: Arc<AtomicBool>,
     /// Disconnects when all writers have ended.
     written: Mutex<Receiver<()>>,
@@ -123,7 +123,7 @@ impl Sockets {
         Ok(Opened { link: Self::serve(place, session, config, connections, places, inbox)?, own, credits })
     }
 
-    /// Starts the threads for connections without fragments, which travel another way.
+    /// Starts the threads for connections without fragments, which travel over a fabric.
     #[cfg(feature = "ofi")]
     pub(super) fn serve_beside<S: Carrier>(
         place: Place,
@@ -230,7 +230,8 @@ impl Sockets {
     }
 }
 
-/// Posts to a writer. A writer that has ended has told the host why, and the message is dropped.
+/// Posts to a writer. If the writer has ended, it has reported the reason to the host, and the
+/// message is dropped.
 fn post(queue: &Sender<Out>, out: Out) {
     let _ = queue.send(out);
 }
@@ -241,7 +242,7 @@ fn credit(back: &Sender<Out>, frames: u32) {
     }
 }
 
-/// Returns the failure of the neighbour that an error of its connection means.
+/// Returns the failure of the neighbour that an error of its connection indicates.
 fn reason(error: &io::Error) -> Reason {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Reason::Silent,

@@ -8,8 +8,8 @@ use crate::{
     rotation::{Credits, Slot},
 };
 
-/// Room for as many frames as the predecessor has credits, including those kept back or in transit.
-/// The slots are numbered after the own ones.
+/// Room for all frames that the predecessor has credits for, including credits that are kept back
+/// or in transit. The slots are numbered after the own ones.
 pub(super) enum Places {
     /// Places in buffers of this host.
     Copied { own: Slot, free: Mutex<Free> },
@@ -48,13 +48,13 @@ impl Places {
         Some((lock(free).pop()?, buffer))
     }
 
-    /// Takes one of this host's own buffers that came back.
+    /// Takes one of this host's own buffers, which came back.
     pub(super) fn take_home(&self, me: HostId, number: u32) -> Option<Buffer> {
         let Self::Handed { arenas, .. } = self else { return None };
         arenas.get(me.index())?.take(number)
     }
 
-    /// Frees the place of a fragment that left. Returns the credits to send to the predecessor.
+    /// Frees the place of a fragment that has left. Returns the credits to send to the predecessor.
     pub(super) fn give(&self, slot: Slot, buffer: Buffer) -> u32 {
         match self {
             Self::Copied { free, .. } => {
@@ -63,7 +63,7 @@ impl Places {
                 let count = free.buffers.len() as u32;
                 free.credits.give(count)
             }
-            // Within a machine a message costs little, and a place no memory.
+            // Within a machine a message costs little, and a place needs no memory.
             Self::Handed { free, .. } => {
                 lock(free).push(slot);
                 1

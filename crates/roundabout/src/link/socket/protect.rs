@@ -13,7 +13,7 @@ use crate::secure::{self, HostName, Identity, Refusal, Secure, SecureError};
 /// A stream that carries a connection's bytes.
 pub trait Carrier: Read + Write + Send + 'static {
     /// Derives a key that only the two ends of the connection know. Each label and context gives
-    /// another key. Returns `None` for a connection in the clear.
+    /// another key. Returns `None` for an unencrypted connection.
     fn export(&self, label: &[u8], context: &[u8]) -> Option<[u8; 32]>;
 }
 

@@ -20,7 +20,7 @@ use crate::{
     wire::{Message, Session},
 };
 
-/// What to write.
+/// A message to write.
 pub(super) enum Out {
     Fragment(Slot, Buffer, Frame, usize),
     Message(Message),
@@ -48,7 +48,8 @@ impl<S: Write> Writer<S> {
     /// Runs until the end of the queue, or until the neighbour fails.
     pub(super) fn run(mut self) {
         let Err(error) = self.write_all() else { return };
-        // A closed connection is no failure if the neighbour said goodbye: the reader knows.
+        // A closed connection is not a failure if the neighbour said goodbye: the reader knows
+        // that.
         if reason(&error) == Reason::Silent {
             let failure = Failure { host: self.peer, reason: Reason::Silent };
             self.inbox.put(Incoming::Failed(failure, Some(format!("while writing to it: {error}"))));

@@ -5,8 +5,8 @@ use std::{
 
 use super::*;
 
-/// A process that starts while a script is being written inherits the open file for a moment, and
-/// the script cannot run then. So the tests take turns.
+/// Makes the tests run one at a time. A process that starts while a script is being written
+/// inherits the open file for a moment, and then the script cannot run.
 fn one_at_a_time() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)

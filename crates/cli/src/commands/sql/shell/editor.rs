@@ -118,7 +118,7 @@ pub struct LineEditor {
 /// The input of a user.
 pub enum Typed {
     Line(String),
-    /// Ctrl-C: the line is dropped.
+    /// Ctrl-C: the line is discarded.
     Interrupted,
     /// Ctrl-D.
     End,
@@ -131,7 +131,7 @@ impl LineEditor {
         editor.set_helper(Some(SqlHelper { names: Vec::new(), files: FilenameCompleter::new() }));
         let history = history_file();
         if let Some(file) = &history {
-            // The first time there is no history.
+            // There is no history at the first start.
             editor.load_history(file).ok();
         }
         Ok(Self { editor, history })
@@ -166,9 +166,9 @@ fn history_file() -> Option<PathBuf> {
     Some(folder.join("history"))
 }
 
-/// Completes, colours and checks what is typed.
+/// Completes, colours and checks the input.
 struct SqlHelper {
-    /// Tables and columns.
+    /// The names of tables and columns.
     names: Vec<String>,
     files: FilenameCompleter,
 }
@@ -229,7 +229,7 @@ impl Highlighter for SqlHelper {
     }
 }
 
-/// Returns the tokens of `text`, which together are the text.
+/// Returns the tokens of `text`, which together form the text.
 fn tokens(text: &str) -> Result<Vec<Token>, String> {
     let dialect: &dyn Dialect = &GenericDialect {};
     Tokenizer::new(dialect, text).with_unescape(false).tokenize().map_err(|error| error.message)

@@ -16,11 +16,11 @@ use crate::{
     outcome::Outcome,
 };
 
-/// The tables of the user, for `\d`.
+/// The query for the user's tables, for `\d`.
 const TABLES: &str = "SELECT table_schema AS schema, table_name AS name, table_type AS type \
                       FROM information_schema.tables WHERE table_schema <> 'information_schema' ORDER BY 1, 2";
 
-/// Tables whose columns are completed. More would take long before each prompt.
+/// The number of tables whose columns are completed. More would delay each prompt.
 const COMPLETED_TABLES: usize = 100;
 
 /// Reads and runs statements until the user leaves. Ctrl-C cancels a running statement and returns
@@ -54,17 +54,17 @@ pub async fn run(ctx: SessionContext, mut view: View) -> Result<Outcome> {
 struct Shell {
     ctx: SessionContext,
     view: View,
-    /// Where the next result goes.
+    /// The file for the next result.
     output: Option<OutputFile>,
     interrupts: Signals,
 }
 
 impl Shell {
-    /// Runs statements up to the first that fails, or until Ctrl-C.
+    /// Runs statements until one fails, or until Ctrl-C.
     async fn statements(&mut self, text: String) -> Result<()> {
         self.interrupts.clear();
         let (ctx, view, output) = (self.ctx.clone(), self.view, self.output.take());
-        // A task of its own, so that Ctrl-C is noticed while it computes without a pause.
+        // A separate task, so that Ctrl-C is noticed while the statement computes without a pause.
         let mut work = tokio::spawn(async move { statement::run_all(&ctx, &text, &view, output).await });
         tokio::select! {
             biased;
@@ -98,7 +98,7 @@ impl Shell {
         Ok(())
     }
 
-    /// The names of tables and their columns.
+    /// Returns the names of tables and their columns.
     async fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         let catalogs = Arc::clone(self.ctx.state().catalog_list());
