@@ -32,6 +32,10 @@ git ls-files '*.md' | xargs awk '
 echo "$rust" | xargs awk '{ gsub(/[\200-\277]/, "") } length($0) > 120 { print FILENAME ":" FNR ": " length($0) " columns" }' |
     found "Rust lines beyond 120 columns:"
 
+# Turns of phrase that readers stumbled over.
+git grep -nE '\b(so man[y]|what goes aroun[d]|whoeve[r])\b|\b(is|are|be) tol[d]\b' -- '*.rs' '*.md' 'ci/*' 'bench/*' |
+    found "unclear words: name the number, the relation or the host; say who reports what:"
+
 # The command offers the benchmarks; nothing else of the product knows them or the papers' rivals.
 grep -El '^annulus-(bench|baselines)\b' crates/*/Cargo.toml | grep -Ev '^crates/(cli|bench|baselines)/' |
     while read -r manifest; do

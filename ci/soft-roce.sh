@@ -77,7 +77,7 @@ ip link set dummy0 up
 rdma link add rxe0 type rxe netdev dummy0
 sleep 1
 ulimit -l unlimited
-# The provider makes its queues for so many neighbours; 256, as it takes by itself, are more than soft-RoCE has room for.
+# The number of neighbours that the provider makes queues for. Its default, 256, is more than soft-RoCE has room for.
 export FI_UNIVERSE_SIZE=16
 annulus-bench bench roundabout --ways plain,ofi,ofi-sealed --fabric 'verbs;ofi_rxm@10.99.0.1' \
     --elements 64K,1M --bytes 32M --rounds 1 && echo "THE RING TURNED"

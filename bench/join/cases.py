@@ -142,7 +142,7 @@ def processes():
 
 @contextlib.contextmanager
 def nodes(program, settings):
-    """Machines of a ring, all of them on loopback. Gives the options of a join on the first so many."""
+    """Machines of a ring, all of them on loopback. Gives the options of a join on the first of them."""
     with tempfile.TemporaryDirectory(prefix="annulus-equal-") as name, contextlib.ExitStack() as running:
         folder = Path(name)
 
