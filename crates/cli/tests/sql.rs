@@ -219,7 +219,7 @@ fn errors_name_the_thing_and_the_remedy() {
         (&["SELECT sum(name) FROM 't.csv'"], &["error: No function matches", "'sum(Utf8", "explicit type casts"]),
         (&["SELECT now() - 5"], &["Int64", "INTERVAL '5 minutes'"]),
         (&["SELECT now() BETWEEN 1 AND 2"], &["error: Failed to coerce", "INTERVAL '5 minutes'"]),
-        (&["SELECT [1] + DATE '2026-01-01'"], &["CAST(x AS BIGINT)"]),
+        (&["SELECT [1] + true"], &["CAST(x AS BIGINT)"]),
         (&["--file", "none.sql"], &["'none.sql'"]),
         (&["SELECT 1", "--output", "out.txt"], &["'out.txt'", ".parquet, .csv"]),
         (&["SELECT 1", "--output", "none/out.csv"], &["'none'", "exist"]),

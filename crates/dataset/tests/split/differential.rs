@@ -231,7 +231,7 @@ fn rows_that_no_page_holds_are_named_with_a_remedy() {
     let mut job = job(&inputs, &["id"], 1, &dir, OutputFormat::Pages);
     job.threads = 1;
     let error = run_silently(&job).unwrap_err().to_string();
-    for part in ["row 17 of", "part-00000.pages", "takes 2000", "`page_size` 256K"] {
+    for part in ["row 17 (from 0) of", "part-00000.pages", "takes 2000", "`page_size` 256K"] {
         assert!(error.contains(part), "no {part} in: {error}");
     }
     assert!(!dir.exists());
