@@ -18,7 +18,7 @@ use super::{
     parquet::ParquetFile,
     paths::{self, InputFile},
     schema, text,
-    unit::Source,
+    unit::{Source, Sources},
 };
 use crate::{error::DatasetError, output::OutputError};
 
@@ -198,10 +198,7 @@ impl Dataset {
 /// Opens the files, in their order. CSV and JSON files are opened together, because
 /// their columns are inferred from all. Also returns the columns of CSV files whose texts may be
 /// mistakes.
-fn sources(
-    files: &[InputFile],
-    options: &InputOptions,
-) -> Result<(Vec<Box<dyn Source>>, Vec<MixedColumn>), DatasetError> {
+fn sources(files: &[InputFile], options: &InputOptions) -> Result<(Sources, Vec<MixedColumn>), DatasetError> {
     let of = |format| files.iter().filter(|file| file.format == format).collect::<Vec<_>>();
     let (csv, mixed) = text::open_csv(&of(Format::Csv), options)?;
     let mut csv = csv.into_iter();

@@ -15,7 +15,7 @@ use super::{
     paths::InputFile,
     schema::project,
     types::{infer, widen},
-    unit::{Batches, Decoded, Part, Source},
+    unit::{Batches, Decoded, Part, Source, Sources},
 };
 use crate::error::DatasetError;
 
@@ -58,9 +58,9 @@ fn decoded(text: &str) -> String {
 /// If a value is not of the type that is given for its column.
 pub(super) fn with_columns(
     files: &[InputFile],
-    sources: Vec<Box<dyn Source>>,
+    sources: Sources,
     options: &InputOptions,
-) -> Result<Vec<Box<dyn Source>>, DatasetError> {
+) -> Result<Sources, DatasetError> {
     let with_column = |(file, source): (&InputFile, Box<dyn Source>)| {
         if file.folder_values.is_empty() {
             return Ok(source);

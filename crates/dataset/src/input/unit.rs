@@ -60,6 +60,9 @@ pub(super) trait Source {
     fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>>;
 }
 
+/// The files of a dataset, in their order.
+pub(super) type Sources = Vec<Box<dyn Source>>;
+
 /// Batches as a format decodes them.
 pub(super) type Batches = Box<dyn Iterator<Item = Result<Decoded, DatasetError>> + Send>;
 

@@ -7,8 +7,8 @@ use crate::error::DatasetError;
 /// Maps key groups to partitions as Apache Flink's `KeyGroupRangeAssignment` does: group `g` of G
 /// goes to partition `g * N / G`.
 ///
-/// From N to N + 1 partitions, half of the groups change their partition, whatever N is. N / (N +
-/// 1) of the rows do with `hash % N`. The advantage is that each new partition has one run of
+/// From N to N + 1 partitions, half of the groups change their partition, whatever N is. With `hash
+/// % N`, `N / (N + 1)` of the rows do. The advantage is that each new partition has one run of
 /// groups, which comes from at most two old partitions.
 #[derive(Debug)]
 pub(super) struct KeyGroups {

@@ -25,7 +25,7 @@ use crate::{
         CsvOptions, InputOptions,
         paths::InputFile,
         types::{Guess, MixedColumn},
-        unit::{Part, Source},
+        unit::{Part, Source, Sources},
     },
 };
 
@@ -34,7 +34,7 @@ use crate::{
 pub(in crate::input) fn open(
     files: &[&InputFile],
     options: &InputOptions,
-) -> Result<(Vec<Box<dyn Source>>, Vec<MixedColumn>), DatasetError> {
+) -> Result<(Sources, Vec<MixedColumn>), DatasetError> {
     let rows = infer_rows(options, files.len());
     let mut opened = Vec::with_capacity(files.len());
     let (mut names, mut guesses) = (vec![], HashMap::new());

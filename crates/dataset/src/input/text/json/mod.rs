@@ -24,7 +24,7 @@ use crate::{
     input::{
         InputOptions,
         paths::InputFile,
-        unit::{Part, Source},
+        unit::{Part, Source, Sources},
     },
 };
 
@@ -36,10 +36,7 @@ const MOST_OBJECTS: usize = 16 << 10;
 
 /// Reads parts of each file to infer the columns. Every file gets the columns of all files. A line
 /// with other columns is a bad row.
-pub(in crate::input) fn open(
-    files: &[&InputFile],
-    options: &InputOptions,
-) -> Result<Vec<Box<dyn Source>>, DatasetError> {
+pub(in crate::input) fn open(files: &[&InputFile], options: &InputOptions) -> Result<Sources, DatasetError> {
     let Some(first) = files.first() else { return Ok(vec![]) };
     let rows = infer_rows(options, files.len());
     let (mut bodies, mut sample) = (vec![], Sample::default());
