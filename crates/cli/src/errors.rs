@@ -42,7 +42,7 @@ fn about_types(text: &str) -> Option<String> {
     let message = text.split(REPORT).next().unwrap_or(text).trim_end_matches('.');
     let message = message.replace("Internal error: ", "").replace("type_coercion: ", "");
     let is_time = message.contains("Timestamp") || message.contains("Date");
-    let remedy = match is_time && message.contains("Int") {
+    let remedy = match is_time && (message.contains("Int") || message.contains("arithmetic")) {
         true => "compare times with times, and add or subtract intervals, as in t - INTERVAL '5 minutes'",
         false => "convert one side, as in CAST(x AS BIGINT)",
     };

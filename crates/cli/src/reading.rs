@@ -118,17 +118,13 @@ impl ReadingArgs {
     }
 }
 
-/// Says on standard error which columns are text because of a few values. Whoever wants bad rows
-/// left out may have meant the rows of those values.
-pub fn note_mixed(mixed: &[MixedColumn], on_bad_row: BadRows) {
-    if on_bad_row == BadRows::Fail {
-        return;
-    }
+/// Says on standard error which columns are text because of a few values, which may be mistakes.
+pub fn note_mixed(mixed: &[MixedColumn]) {
     for MixedColumn { column, others, values, texts, example, .. } in mixed {
         let (texts, values) = (HumanCount(*texts), HumanCount(*values));
         eprintln!(
             "note: column '{column}' is text because of {texts} of {values} sampled values, such as '{example}'; \
-             with --types '{column}={others}' their rows are bad"
+             --types '{column}={others}' makes their rows bad"
         );
     }
 }

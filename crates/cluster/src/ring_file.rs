@@ -84,7 +84,8 @@ impl RingFile {
     pub fn load(path: &Path) -> Result<Self, ClusterError> {
         let unfit = |reason: String| ClusterError::RingFile { path: path.to_owned(), reason };
         let text = fs::read_to_string(path).map_err(|error| unfit(error.to_string()))?;
-        let raw: Raw = toml::from_str(&text).map_err(|error| unfit(error.to_string()))?;
+        // Backquotes are for options of the caller.
+        let raw: Raw = toml::from_str(&text).map_err(|error| unfit(error.to_string().replace('`', "'")))?;
         if raw.fabric.is_some() && cfg!(not(feature = "ofi")) {
             let remedy = "build it with the feature ofi, or take the line out and rows go by TCP";
             return Err(unfit(format!("fabric: this program was built without libfabric; {remedy}")));

@@ -168,11 +168,12 @@ fn an_empty_folder_outlasts_a_join_that_fails() {
 #[test]
 fn mistakes_are_explained_and_leave_nothing() {
     let folder = inputs();
-    let cases: [(&[&str], &[&str]); 18] = [
+    let cases: [(&[&str], &[&str]); 19] = [
         (&["a", "b", "--on", "no"], &["'no'", "k, g, t"]),
         (&["a", "none.parquet", "--on", "k"], &["none.parquet"]),
         (&["a", "b"], &["--on", "--where"]),
-        (&["a", "b", "--on", "k=g"], &["'CAST(b.g", "Int"]),
+        (&["a", "b", "--on", "k=g"], &["'k = g'", "Int32", "Utf8", "--types"]),
+        (&["a", "b", "--where", "a.k = b.g"], &["'CAST(b.g", "Int"]),
         (&["a", "b", "--on", "k", "--suffix", ""], &["--suffix"]),
         (&["a", "b", "--on", "k", "--timeout", "0.2"], &["--timeout", "1 s"]),
         (&["a", "b", "--on", "k", "--memory-limit", "1M"], &["--memory-limit", "--buffers"]),

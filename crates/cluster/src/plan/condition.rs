@@ -1,7 +1,10 @@
 //! The condition of a join, split by the part of the join that evaluates it.
 
 use annulus_join::{Keys, Side, Sides};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::{
+    datatypes::{DataType, Field, Schema, SchemaRef},
+    error::ArrowError,
+};
 use datafusion::{
     error::DataFusionError,
     logical_expr::{BinaryExpr, Expr, Operator, utils::split_conjunction_owned},
@@ -59,6 +62,7 @@ impl Condition {
         for (a, b) in &query.on {
             check_column(&query.left.name, left, a)?;
             check_column(&query.right.name, right, b)?;
+            check_kinds((a, left), (b, right))?;
             let equal = sql.column(Side::Left, a).eq(sql.column(Side::Right, b));
             parts.push(sql.prepare(equal).map_err(failed(&format!("{a} = {b}")))?);
         }
@@ -132,6 +136,25 @@ impl Condition {
         Keys::new(&schema.into(), &[0], false).ok()?;
         Some((*op, Equal { keys, whole: part.clone() }))
     }
+}
+
+/// Refuses keys of which one is a text and the other is not: a cast would fail at the first text
+/// that is not a number, or find '007' equal to 7.
+fn check_kinds((a, left): (&str, &SchemaRef), (b, right): (&str, &SchemaRef)) -> Result<(), ClusterError> {
+    let type_of = |column: &str, schema: &SchemaRef| match schema.field_with_name(column)?.data_type() {
+        DataType::Dictionary(_, values) => Ok::<_, ArrowError>(DataType::clone(values)),
+        data_type => Ok(data_type.clone()),
+    };
+    let (left, right) = (type_of(a, left)?, type_of(b, right)?);
+    if left.is_string() == right.is_string() || left.is_null() || right.is_null() {
+        return Ok(());
+    }
+    let text = format!("{a} = {b}");
+    let reason = format!(
+        "the left column is {left} and the right one {right}; choose others, give one of them another type (`types`), \
+         or compare a CAST in a predicate (`where`)"
+    );
+    Err(ClusterError::Condition { text, reason })
 }
 
 fn check_column(side: &str, schema: &SchemaRef, column: &str) -> Result<(), ClusterError> {

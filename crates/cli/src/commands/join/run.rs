@@ -11,7 +11,7 @@ use annulus_cluster::{
     self as cluster, Cancel, ClusterError, Launch, LocalProcesses, Planned, RemoteHosts, RingFile, Summary,
 };
 use annulus_roundabout::secure::Identity;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tokio::{
     task::{JoinHandle, spawn_blocking},
     time::timeout,
@@ -74,8 +74,8 @@ async fn run_command(command: JoinCommandJob) -> Result<Outcome> {
 /// Plans the join on `hosts` hosts, and says what the inputs' files let the user know.
 fn plan(command: &JoinCommandJob, hosts: usize) -> Result<Planned, ClusterError> {
     let planned = cluster::plan(&command.job, hosts)?;
-    note_mixed(&planned.mixed.left, command.job.query.left.options.on_bad_row);
-    note_mixed(&planned.mixed.right, command.job.query.right.options.on_bad_row);
+    note_mixed(&planned.mixed.left);
+    note_mixed(&planned.mixed.right);
     Ok(planned)
 }
 
@@ -90,6 +90,9 @@ fn join(command: &JoinCommandJob, cancel: &Cancel) -> Result<(Planned, Summary)>
                 if let Some((file, _)) = &mut ring {
                     file.hosts.remove(host);
                 }
+            }
+            Err(error @ ClusterError::Host { lost: true, .. }) if ring.is_some() && retries == 0 && hosts > 1 => {
+                bail!("{error}; start it again, or allow the join to go on without it (--retry)")
             }
             done => return Ok(done?),
         }

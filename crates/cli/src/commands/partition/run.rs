@@ -69,9 +69,8 @@ async fn split_until_interrupted(job: PartitionJob) -> Result<Outcome> {
 
 fn split_files(spec: JobSpec, cancel: &CancelToken) -> Result<Done> {
     let start = Instant::now();
-    let on_bad_row = spec.input.on_bad_row;
     let job = spec.plan()?;
-    note_mixed(&job.dataset.mixed, on_bad_row);
+    note_mixed(&job.dataset.mixed);
     let input_bytes = job.dataset.total_bytes;
     let shown = Shown { bar: progress::bytes(input_bytes), rows: AtomicU64::new(0), start };
     let summary = split(&job, &shown, cancel);

@@ -101,10 +101,10 @@ async fn table_at(state: &SessionState, path: &str, options: &InputOptions) -> R
     if !is_glob(path) && path != "-" && !Path::new(path).exists() {
         bail!("no file or folder '{path}': check the path");
     }
-    let (inputs, options, on_bad_row) = ([path.to_owned()], options.clone(), options.on_bad_row);
+    let (inputs, options) = ([path.to_owned()], options.clone());
     let dataset =
         spawn_blocking(move || Dataset::open(&inputs, &options)).await.context("the reader has panicked")??;
-    note_mixed(&dataset.mixed, on_bad_row);
+    note_mixed(&dataset.mixed);
     GivenTypes::found(state.config(), &dataset.schema);
     Ok(Arc::new(DatasetTable::new(dataset, state)?))
 }

@@ -2,9 +2,9 @@
 
 use std::io::{Write, stdout};
 
-use annulus_dataset::Verification;
+use annulus_dataset::{MANIFEST_NAME, Verification};
 use annulus_terminal::{progress, units::counted};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use indicatif::HumanBytes;
 use tokio::task::spawn_blocking;
 
@@ -13,6 +13,12 @@ use crate::{interrupt::until_interrupted, outcome::Outcome, runtime};
 
 /// Reads every file of the dataset, and lists those that differ from the manifest.
 pub fn run(args: VerifyArgs) -> Result<Outcome> {
+    if !args.dir.is_dir() {
+        bail!("no folder '{}': give the folder of a dataset", args.dir.display());
+    }
+    if !args.dir.join(MANIFEST_NAME).exists() {
+        bail!("'{}' is not a dataset that partition or join wrote: it has no {MANIFEST_NAME}", args.dir.display());
+    }
     runtime::run(until_interrupted(async move {
         let dir = args.dir.clone();
         let verify = move || {

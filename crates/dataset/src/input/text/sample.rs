@@ -84,8 +84,9 @@ pub(super) fn windows(file: &InputFile, rows: usize, seen: u64) -> Result<Vec<Ve
         return Ok(vec![]);
     }
     let window = |number: u64| {
-        let end = seen + ((file.bytes - seen) as u128 * (number + 1) as u128 / count as u128) as u64;
-        let start = end.saturating_sub(WINDOW_BYTES).max(seen.saturating_sub(1));
+        let end_of = |windows: u64| seen + ((file.bytes - seen) as u128 * windows as u128 / count as u128) as u64;
+        let end = end_of(number + 1);
+        let start = end.saturating_sub(WINDOW_BYTES).max(end_of(number).saturating_sub(1));
         let mut bytes = read_range(&file.path, &Range { start, end, line: 1 })?;
         let first = memchr::memchr(b'\n', &bytes).map_or(bytes.len(), |end| end + 1);
         bytes.drain(..first);
