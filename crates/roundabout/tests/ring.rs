@@ -335,7 +335,9 @@ fn beside<T>(config: RingConfig, behave: impl FnOnce(&mut Impostor) + Send, hone
 #[test]
 fn a_neighbour_that_says_nothing_is_silent() {
     let config = config().with_timeout(Duration::from_millis(200));
-    let RoundaboutError::Failed { failure, .. } = against(config, |_| {}) else { panic!("another error") };
+    let error = against(config, |_| {});
+    assert!(error.to_string().ends_with("host 1 has failed: it stopped responding"), "{error}");
+    let RoundaboutError::Failed { failure, .. } = error else { panic!("another error") };
     assert_eq!(failure, Failure { host: HostId(1), reason: Reason::Silent });
 }
 

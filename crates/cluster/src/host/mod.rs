@@ -26,7 +26,7 @@ use std::{
 };
 
 use annulus_cyclo::CycloError;
-use annulus_roundabout::{HostId, RoundaboutError};
+use annulus_roundabout::{HostId, Reason, RoundaboutError};
 use tracing::{error, field::display, info, warn};
 
 use self::{
@@ -115,6 +115,12 @@ fn log(id: Option<&String>, done: &Result<Ended, ClusterError>) {
             warn!(join, "the coordinator has gone; the files of this host stay only if the result is complete");
         }
         Err(ClusterError::Cancelled) => info!(join, "the join was cancelled"),
+        // Not an error of this host: the other one was cancelled first, or failed.
+        Err(ClusterError::Cyclo(CycloError::Ring(RoundaboutError::Failed { failure, .. })))
+            if failure.reason == Reason::GaveUp =>
+        {
+            warn!(join, "the join ended, because host {} gave up; its log says why", failure.host.0);
+        }
         Err(error) => error!(join, "the join failed: {error}"),
     }
 }
@@ -186,7 +192,7 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
 
     use annulus_join::JoinError;
-    use annulus_roundabout::{Failure, Reason};
+    use annulus_roundabout::Failure;
 
     use super::*;
 

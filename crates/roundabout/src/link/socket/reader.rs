@@ -64,7 +64,9 @@ impl<S: Read> Reader<S> {
             ReadError::Io(error) => reason(error),
             _ => Reason::Broke,
         };
-        self.inbox.put(Incoming::Failed(Failure { host: self.peer, reason }, Some(error.to_string())));
+        // For a silent neighbour the system's error says only that the time is over.
+        let detail = (reason != Reason::Silent).then(|| error.to_string());
+        self.inbox.put(Incoming::Failed(Failure { host: self.peer, reason }, detail));
     }
 
     fn read_all(&mut self) -> Result<(), ReadError> {

@@ -52,7 +52,7 @@ impl<S: Write> Writer<S> {
         // that.
         if reason(&error) == Reason::Silent {
             let failure = Failure { host: self.peer, reason: Reason::Silent };
-            self.inbox.put(Incoming::Failed(failure, Some(format!("while writing to it: {error}"))));
+            self.inbox.put(Incoming::Failed(failure, Some("it takes no more data".to_owned())));
         }
     }
 
