@@ -116,6 +116,18 @@ impl Credits {
     #[must_use]
     pub fn give(&mut self, free: u32) -> u32 {
         self.owed += 1;
+        self.due(free)
+    }
+
+    /// Records that a frame took a place; `free` counts the places that are left. Returns the
+    /// credits to send now. Without them the ring could stop: while frames are on their way, their
+    /// places count as free, and credits are kept back that the predecessor lacks when they arrive.
+    #[must_use]
+    pub fn taken(&mut self, free: u32) -> u32 {
+        self.due(free)
+    }
+
+    fn due(&mut self, free: u32) -> u32 {
         if free > self.owed + self.enough { 0 } else { std::mem::take(&mut self.owed) }
     }
 }

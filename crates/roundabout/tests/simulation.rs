@@ -160,6 +160,9 @@ impl Simulation {
     fn frame(&mut self, host: usize, frame: Frame, home: Home) {
         let slot = self.hosts[host].free.pop().expect("a credit is a promise of room");
         self.hosts[host].homes.insert(slot, home);
+        let state = &mut self.hosts[host];
+        let frames = state.credits.taken(state.free.len() as u32);
+        self.credit(host, frames);
         self.hosts[host].rotation.on(Event::Received(slot, frame)).unwrap();
     }
 
@@ -189,6 +192,10 @@ impl Simulation {
         state.homes.remove(&slot);
         assert!(state.free.len() <= self.places as usize);
         let frames = state.credits.give(state.free.len() as u32);
+        self.credit(host, frames);
+    }
+
+    fn credit(&mut self, host: usize, frames: u32) {
         let predecessor = self.predecessor(host);
         if frames > 0 {
             self.deliver(host, predecessor, "credit", Arrival::Event(Event::Credited(frames)));
@@ -362,4 +369,15 @@ fn what_cannot_be_is_refused() {
         before.iter().for_each(|&event| rotation.on(event).unwrap());
         assert!(rotation.on(*last).is_err(), "{events:?}");
     }
+}
+
+/// The places of frames that are on their way count as free, so that a credit is kept back. When
+/// they have arrived, the predecessor has none left, and needs it.
+#[test]
+fn credits_that_were_kept_back_are_sent_when_frames_arrive() {
+    let mut credits = Credits::new(3);
+    assert_eq!(credits.taken(2), 0, "the first of three frames arrives");
+    assert_eq!(credits.give(3), 0, "it leaves while the others are on their way");
+    assert_eq!(credits.taken(2), 1, "the second one arrives");
+    assert_eq!(credits.taken(1), 0);
 }

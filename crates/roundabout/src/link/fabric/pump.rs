@@ -199,6 +199,7 @@ impl Pump {
             *done = Some((buffer, bytes));
         }
         while let Some((_, Some((buffer, bytes)))) = self.receiving.pop_front_if(|(_, done)| done.is_some()) {
+            self.sockets.credit(self.credits.taken(self.receiving.len() as u32));
             self.received(buffer, bytes)?;
         }
         Ok(())

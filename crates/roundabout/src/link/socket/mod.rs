@@ -173,6 +173,7 @@ impl Sockets {
             fragment_bytes: config.fragment_bytes,
             carries,
             places: Arc::clone(&places),
+            back: back.clone(),
             inbox: Arc::clone(inbox),
         };
         let (predecessor, successor) = (place.predecessor(), place.successor());

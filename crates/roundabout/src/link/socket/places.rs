@@ -34,11 +34,14 @@ impl Places {
         Self::Handed { free: Mutex::new((own..own + places).collect()), arenas }
     }
 
-    /// Takes a place for a fragment whose bytes follow.
-    pub(super) fn take(&self) -> Option<(Slot, Buffer)> {
+    /// Takes a place for a fragment whose bytes follow. Also returns the credits to send to the
+    /// predecessor.
+    pub(super) fn take(&self) -> Option<(Slot, Buffer, u32)> {
         let Self::Copied { own, free } = self else { return None };
-        let buffer = lock(free).buffers.pop()?;
-        Some((own + buffer.number(), buffer))
+        let mut free = lock(free);
+        let buffer = free.buffers.pop()?;
+        let count = free.buffers.len() as u32;
+        Some((own + buffer.number(), buffer, free.credits.taken(count)))
     }
 
     /// Takes a place for a fragment in a buffer of its origin.

@@ -2,10 +2,10 @@
 
 use std::{
     io::{self, Read},
-    sync::Arc,
+    sync::{Arc, mpsc::Sender},
 };
 
-use super::{places::Places, reason};
+use super::{places::Places, reason, writer::Out};
 use crate::{
     alarm::{Failure, Reason},
     link::{Inbox, Incoming},
@@ -24,6 +24,7 @@ pub(super) struct Reader<S> {
     pub(super) fragment_bytes: u32,
     pub(super) carries: Carries,
     pub(super) places: Arc<Places>,
+    pub(super) back: Sender<Out>,
     pub(super) inbox: Arc<dyn Inbox>,
 }
 
@@ -105,7 +106,8 @@ impl<S: Read> Reader<S> {
     }
 
     fn fragment(&mut self, frame: Frame, bytes: usize) -> Result<(), ReadError> {
-        let (slot, mut buffer) = self.places.take().ok_or(ReadError::NoRoom)?;
+        let (slot, mut buffer, credits) = self.places.take().ok_or(ReadError::NoRoom)?;
+        super::credit(&self.back, credits);
         self.stream.read_exact(&mut buffer[..bytes])?;
         self.inbox.put(Incoming::Received(slot, buffer, frame, bytes));
         Ok(())
