@@ -4,6 +4,7 @@
 mod alarm;
 mod arena;
 mod config;
+mod credits;
 mod error;
 mod host;
 mod link;
@@ -43,13 +44,14 @@ pub mod testing {
     pub use crate::{
         alarm::Alarm,
         arena::Buffer,
+        credits::Credits,
         host::Opened,
         link::{
             Inbox, Incoming, Link,
             alone::Alone,
             socket::{Sockets, connect},
         },
-        rotation::{Action, Announcement, Credits, Event, Rotation, Slot},
+        rotation::{Action, Announcement, Event, Rotation, Slot},
         wire::{Hello, Lane, MESSAGE_BYTES, Message},
     };
 }

@@ -161,7 +161,7 @@ impl Simulation {
         let slot = self.hosts[host].free.pop().expect("a credit is a promise of room");
         self.hosts[host].homes.insert(slot, home);
         let state = &mut self.hosts[host];
-        let frames = state.credits.taken(state.free.len() as u32);
+        let frames = state.credits.due(state.free.len() as u32);
         self.credit(host, frames);
         self.hosts[host].rotation.on(Event::Received(slot, frame)).unwrap();
     }
@@ -376,8 +376,8 @@ fn what_cannot_be_is_refused() {
 #[test]
 fn credits_that_were_kept_back_are_sent_when_frames_arrive() {
     let mut credits = Credits::new(3);
-    assert_eq!(credits.taken(2), 0, "the first of three frames arrives");
+    assert_eq!(credits.due(2), 0, "the first of three frames arrives");
     assert_eq!(credits.give(3), 0, "it leaves while the others are on their way");
-    assert_eq!(credits.taken(2), 1, "the second one arrives");
-    assert_eq!(credits.taken(1), 0);
+    assert_eq!(credits.due(2), 1, "the second one arrives");
+    assert_eq!(credits.due(1), 0);
 }

@@ -23,7 +23,7 @@ pub(crate) fn is_quarantine(name: &str) -> bool {
     name == QUARANTINE_NAME || number.is_some_and(|number| number.parse::<usize>().is_ok())
 }
 
-/// The quarantine file. It is created with the first bad row, so there is no file without one.
+/// The quarantine file. The first bad row creates it.
 pub(crate) struct Quarantine {
     name: String,
     file: Option<BufWriter<WorkFile>>,

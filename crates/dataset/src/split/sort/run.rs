@@ -1,4 +1,4 @@
-//! A file of sorted rows, which is removed when it is no longer needed.
+//! A temporary file of sorted rows. Dropping its handle removes it.
 
 use std::{
     fs::{self, File},

@@ -28,10 +28,11 @@ use crate::{
     alarm::Failure,
     arena::{Arena, Buffer},
     config::RingConfig,
+    credits::Credits,
     error::RoundaboutError,
     host::Opened,
     ring::{HostId, Place},
-    rotation::{Announcement, Credits, Frame, Slot},
+    rotation::{Announcement, Frame, Slot},
     wire::{MESSAGE_BYTES, Message, Session, WireError},
 };
 

@@ -20,9 +20,10 @@ use super::{
 use crate::{
     alarm::{Failure, Reason},
     arena::Buffer,
+    credits::Credits,
     link::{Inbox, Incoming, socket::Sockets},
     ring::Place,
-    rotation::{Credits, Frame, Slot},
+    rotation::{Frame, Slot},
     wire::{MESSAGE_BYTES, Message, Session, WireError},
 };
 
@@ -199,7 +200,7 @@ impl Pump {
             *done = Some((buffer, bytes));
         }
         while let Some((_, Some((buffer, bytes)))) = self.receiving.pop_front_if(|(_, done)| done.is_some()) {
-            self.sockets.credit(self.credits.taken(self.receiving.len() as u32));
+            self.sockets.credit(self.credits.due(self.receiving.len() as u32));
             self.received(buffer, bytes)?;
         }
         Ok(())

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
     arena::{Arena, Buffer},
+    credits::Credits,
     ring::HostId,
-    rotation::{Credits, Slot},
+    rotation::Slot,
 };
 
 /// Room for all frames that the predecessor has credits for, including credits that are kept back
@@ -41,7 +42,7 @@ impl Places {
         let mut free = lock(free);
         let buffer = free.buffers.pop()?;
         let count = free.buffers.len() as u32;
-        Some((own + buffer.number(), buffer, free.credits.taken(count)))
+        Some((own + buffer.number(), buffer, free.credits.due(count)))
     }
 
     /// Takes a place for a fragment in a buffer of its origin.
