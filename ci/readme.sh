@@ -123,7 +123,7 @@ check() {
     while IFS= read -r -d '' command; do
         count=$((count + 1))
         rm -rf "$work/script" && mkdir "$work/script"
-        if ! (cd "$work/script" && bash -euo pipefail -c "trap 'kill \$(jobs -p) 2>&-' EXIT; $command") </dev/null >"$work/log" 2>&1; then
+        if ! (cd "$work/script" && bash -euo pipefail -c "trap 'kill \$(jobs -p) 2>&- || true; wait' EXIT; $command") </dev/null >"$work/log" 2>&1; then
             echo "$file: a script failed: ${command%%$'\n'*} ..." >&2
             tail -5 "$work/log" >&2
             failed=1
@@ -165,6 +165,7 @@ self_test() {
     expect fails "ci/tset.sh"
     expect fails "annuls sql"
     expect passes $'sleep 1000 &\nannulus sql "SELECT 1"' "<!-- readme: script -->"
+    expect passes $'sleep 1000 &\nkill $(jobs -p)' "<!-- readme: script -->"
     expect fails $'sleep 1000 &\nannulus sql "SELECT one"\necho' "<!-- readme: script -->"
     # A copy of the README with one of its own commands broken.
     sed -E '0,/^(\$ )?annulus [a-z]+/s//& --no-such-option/' "$root/README.md" >"$work/README.md"
