@@ -137,7 +137,9 @@ fn seconds_stay_timestamps_in_parquet() {
     }
     let partition = ["partition", "t.arrow", "--by", "t", "--into", "1", "--output", "parts"];
     Annulus::new(partition).at(folder.path()).succeeds();
-    for from in ["'copied.parquet'", "'written.parquet'", "'parts'"] {
+    let join = ["join", "a=t.arrow", "b=t.arrow", "--on", "t", "--select", "a.t", "--output", "joined"];
+    Annulus::new(join).at(folder.path()).succeeds();
+    for from in ["'copied.parquet'", "'written.parquet'", "'parts'", "'joined'"] {
         let described = columns(folder.path(), from, &[]).concat();
         assert!(
             described.contains("Timestamp(ms)") || described.contains("Timestamp(Millisecond"),

@@ -256,6 +256,25 @@ fn a_predicate_may_ask_for_the_time() {
 }
 
 #[test]
+fn doubles_are_joined_with_decimals() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (file, values) in [
+        ("a.parquet", "(1.25e0), ('Infinity'::double), ('NaN'::double), (3e30)"),
+        ("b.parquet", "(1.25::decimal(10, 2)), (2::decimal(10, 2))"),
+    ] {
+        let values = format!("SELECT * FROM (VALUES {values}) AS t (k)");
+        Annulus::new(["sql", &values, "--output", file]).at(folder.path()).succeeds();
+    }
+    for condition in [["--on", "k"], ["--where", "a.k < b.k"]] {
+        let join = ["join", "a.parquet", "b.parquet", "--output", "out", "--overwrite"];
+        Annulus::new(join.into_iter().chain(condition)).at(folder.path()).succeeds();
+        let rows = rows_of_files(&folder.path().join("out"));
+        let other = if condition[0] == "--on" { "1.25" } else { "2.00" };
+        assert_eq!(rows, [format!("1.25|{other}")], "{condition:?}");
+    }
+}
+
+#[test]
 fn the_number_of_revolutions_is_told() {
     let folder = inputs();
     let done = join(folder.path(), &["--revolutions", "auto", "--memory-limit", "512M"]).succeeds();

@@ -9,9 +9,10 @@ use annulus_join::{
 use arrow::{
     array::{
         Array, ArrayRef, AsArray, Decimal128Array, Float32Array, Float64Array, Int32Array, ListArray, RecordBatch,
+        StructArray,
     },
     compute::take,
-    datatypes::{Float64Type, Int32Type},
+    datatypes::{DataType, Field, Float64Type, Int32Type},
 };
 
 use super::sql::Sql;
@@ -110,8 +111,10 @@ fn special_floats_meet_the_same_whichever_algorithm_runs() {
     let singles: ArrayRef = Arc::new(Float32Array::from_iter(special().iter().map(|v| v.map(|v| v as f32))));
     let lists = special().into_iter().map(|value| value.map(|value| vec![Some(value)]));
     let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(lists));
+    let field = Arc::new(Field::new("value", DataType::Float64, true));
+    let structs: ArrayRef = Arc::new(StructArray::from(vec![(field, Arc::clone(&doubles))]));
     let keys = KeyPair { build: 1, probe: 1 };
-    for column in [&doubles, &singles, &lists] {
+    for column in [&doubles, &singles, &lists, &structs] {
         let (left, right) = (side(Arc::clone(column)), side(Arc::clone(column)));
         let (data_type, expected) = (column.data_type(), by_predicate("a.k = b.k", &left, &right));
         assert!(expected.len() >= 10, "{data_type}: {expected:?}");
@@ -133,6 +136,14 @@ fn special_floats_meet_the_same_whichever_algorithm_runs() {
             let expected = by_predicate(text, &left, &right);
             assert_eq!(by_merge(&band, &left, &right), expected, "{}, {text}", column.data_type());
         }
+    }
+}
+
+#[test]
+fn the_time_is_the_one_that_is_given() {
+    let row = side(Arc::new(Float64Array::from(vec![1.0])));
+    for text in ["now() = TIMESTAMP '1970-01-01T00:00:00Z'", "current_date = DATE '1970-01-01'"] {
+        assert_eq!(by_predicate(text, &row, &row), [(0, 0)], "{text}");
     }
 }
 

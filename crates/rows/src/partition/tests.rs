@@ -118,3 +118,14 @@ fn positions_beyond_32_bits_are_refused() {
     assert!(index::positions_fit(most - 8 * 300, 300, 8) && !index::positions_fit(most - 8 * 300 + 1, 300, 8));
     assert!(!index::positions_fit(usize::MAX, 300, 8) && !index::positions_fit(1, usize::MAX, 8));
 }
+
+#[test]
+fn a_gap_that_leaves_no_room_for_positions_leaves_no_rows() {
+    let mut index = RowIndex::new();
+    index.add_hashes(&[0, 1, 2], &Modulo::new(2));
+    assert!(index.place(u32::MAX / 2).is_err());
+    assert!(index.rows().is_empty() && index.targets().is_empty() && index.positions().is_empty());
+    index.add_hashes(&[0, 1, 2], &Modulo::new(2));
+    index.place(8).unwrap();
+    assert_eq!(index.positions(), [0, 10, 1]);
+}

@@ -270,3 +270,28 @@ fn links(lines: &[&Line]) -> String {
         bars("The paper's load", &["RDMA", "TCP"], "%", None, &paper)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transfer_that_is_too_short_has_no_bar() {
+        let drawn = |too_short: bool| {
+            let line = roundabout::Line {
+                way: Way::Tls.name(),
+                element_bytes: 1 << 20,
+                elements: 3,
+                gb_per_s: 133.7,
+                ratio: None,
+                spread: 0.0,
+                too_short,
+            };
+            transfer(&[Record { figure: Figure::Transfer, what: What::Transfer(line) }])
+        };
+        let (short, long) = (drawn(true), drawn(false));
+        let note = format!(">{}<", roundabout::TOO_SHORT);
+        assert!(short.contains(&note) && !short.contains("133.7"), "{short}");
+        assert!(!long.contains(&note) && long.contains("133.7"), "{long}");
+    }
+}

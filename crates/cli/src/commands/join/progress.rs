@@ -38,21 +38,40 @@ impl Observe for Shown {
     fn host(&self, host: usize, progress: HostProgress) {
         let Some(bar) = self.hosts.get(host) else { return };
         bar.set_position(progress.bytes_read);
-        let read = HumanCount(progress.rows_read);
-        bar.set_message(match progress.phase {
-            Phase::Loading => format!("host {host}: {read} rows read"),
-            Phase::Preparing => format!("host {host}: preparing {read} rows"),
-            Phase::Turning => {
-                let (fragments, out) = (HumanCount(progress.fragments), HumanCount(progress.rows_out));
-                let (of, waited) = (self.revolutions, progress.waiting_ms as f64 / 1e3);
-                // After the last revolution, rows are still being written.
-                let revolution = (progress.revolutions + 1).min(of as u64);
-                format!(
-                    "host {host}: revolution {revolution} of {of}, {fragments} fragments, {out} rows out, \
-                     waited {waited:.1} s"
-                )
-            }
-            Phase::Writing => format!("host {host}: finishing its files, {} rows", HumanCount(progress.rows_out)),
-        });
+        bar.set_message(format!("host {host}: {}", message(&progress, self.revolutions)));
+    }
+}
+
+/// Returns what a host does, as text. The join has `revolutions`.
+fn message(progress: &HostProgress, revolutions: usize) -> String {
+    let (read, out) = (HumanCount(progress.rows_read), HumanCount(progress.rows_out));
+    match progress.phase {
+        Phase::Loading => format!("{read} rows read"),
+        Phase::Preparing => format!("preparing {read} rows"),
+        Phase::Turning => {
+            let (fragments, waited) = (HumanCount(progress.fragments), progress.waiting_ms as f64 / 1e3);
+            // After the last revolution, rows are still being written.
+            let revolution = (progress.revolutions + 1).min(revolutions as u64);
+            format!(
+                "revolution {revolution} of {revolutions}, {fragments} fragments, {out} rows out, waited {waited:.1} s"
+            )
+        }
+        Phase::Writing => format!("finishing its files, {out} rows"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revolutions_are_counted() {
+        let mut progress = HostProgress::default();
+        (progress.phase, progress.fragments, progress.rows_out) = (Phase::Turning, 1200, 3);
+        for (done, shown) in [(0, "revolution 1 of 7"), (5, "revolution 6 of 7"), (7, "revolution 7 of 7")] {
+            progress.revolutions = done;
+            let message = message(&progress, 7);
+            assert_eq!(message, format!("{shown}, 1,200 fragments, 3 rows out, waited 0.0 s"));
+        }
     }
 }
