@@ -51,7 +51,7 @@ pub enum ClusterError {
     },
     /// Hosts need more memory than their limit allows.
     #[error(
-        "each of {hosts} hosts needs about {} of memory and may use {} (`memory_limit`); allow more, or use at \
+        "each of {hosts} hosts needs about {} of memory and may use {} (`memory_limit`); allow that much, or use at \
             least {enough} hosts{}",
         mebibytes(*needed), mebibytes(*limit),
         if *more_revolutions { ", or use more revolutions (`revolutions` auto)" } else { "" }
@@ -59,7 +59,7 @@ pub enum ClusterError {
     Memory {
         /// The number of hosts.
         hosts: usize,
-        /// The bytes that each host needs.
+        /// The smallest limit that suffices for this number of hosts.
         needed: u64,
         /// The bytes that each host may use.
         limit: u64,

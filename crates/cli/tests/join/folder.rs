@@ -275,6 +275,22 @@ fn doubles_are_joined_with_decimals() {
 }
 
 #[test]
+fn the_memory_that_is_demanded_is_enough() {
+    let folder = inputs();
+    for options in [&[][..], &["--local", "2"], &["--revolutions", "auto"]] {
+        let with = |limit: &str| join(folder.path(), &[options, &["--explain", "--memory-limit", limit]].concat());
+        let demanded = |limit: &str| {
+            let error = with(limit).fails().stderr;
+            let (before, _) = error.split_once(" MiB").unwrap_or_else(|| panic!("no amount: {error}"));
+            format!("{}M", before.rsplit(' ').next().unwrap_or_default())
+        };
+        let amount = demanded("1K");
+        assert_eq!(demanded("118M"), amount, "{options:?}");
+        with(&amount).succeeds();
+    }
+}
+
+#[test]
 fn the_number_of_revolutions_is_told() {
     let folder = inputs();
     let done = join(folder.path(), &["--revolutions", "auto", "--memory-limit", "512M"]).succeeds();

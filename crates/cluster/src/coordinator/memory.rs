@@ -60,14 +60,16 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    pub(super) fn new(sizes: &Sizes<'_>) -> Self {
+    /// Returns what hosts need if each may use `limit` bytes: with more memory, they read and write
+    /// more rows at once.
+    fn new(sizes: &Sizes<'_>, limit: Option<u64>) -> Self {
         let &Sizes { options, hosts, stationary, copies, has_tables, unit, columns_out } = sizes;
         let (fragment_bytes, buffers) = (options.fragment_bytes, u64::from(options.buffers));
         // A wave may exceed its size by almost one unit.
-        let waves = WAVES * (wave_bytes(fragment_bytes, options.memory_bytes) + unit);
+        let waves = WAVES * (wave_bytes(fragment_bytes, limit) + unit);
         // Each thread has a file. Other machines may have more or fewer cores than this one.
         let threads = threads_or_cores(options.threads);
-        let files = (threads as u64 * columns_out * WRITTEN_COLUMN_BYTES).min(writers_bytes(options.memory_bytes));
+        let files = (threads as u64 * columns_out * WRITTEN_COLUMN_BYTES).min(writers_bytes(limit));
         Self {
             hosts,
             build: stationary.bytes,
@@ -93,34 +95,51 @@ impl Needs {
         least(self.copies * self.build / 2 + self.tables, room)
             .max(least(self.build + self.tables, room - self.passing))
     }
+}
 
+impl Sizes<'_> {
     /// Returns the number of revolutions, and the memory that each host then needs.
-    pub(super) fn revolutions(&self, options: &JoinOptions) -> Result<(usize, u64), ClusterError> {
+    pub(super) fn revolutions(&self) -> Result<(usize, u64), ClusterError> {
+        let options = self.options;
+        let needs = Needs::new(self, options.memory_bytes);
         let limit = options.memory_bytes.unwrap_or(u64::MAX);
-        let without_rows = self.base + self.passing;
-        if limit <= without_rows {
-            let reason = format!(
-                "is {}, and a host needs {} besides its stationary rows; allow more, or use fewer threads, or fewer \
-                 or smaller buffers (`threads`, `buffers`, `fragment_size`)",
-                mebibytes(limit),
-                mebibytes(without_rows)
-            );
-            return Err(ClusterError::Option { option: "memory_limit", reason });
-        }
         let revolutions = match options.revolutions {
             Revolutions::Exactly(revolutions) => revolutions as u64,
             Revolutions::Auto => {
-                let fits = |&revolutions: &u64| self.each(revolutions) <= limit;
+                let fits = |&revolutions: &u64| needs.each(revolutions) <= limit;
                 (1..MOST_SENSIBLE).find(fits).unwrap_or(MOST_SENSIBLE)
             }
         };
-        let needed = self.each(revolutions);
-        if needed <= limit {
-            return Ok((revolutions as usize, needed));
+        let each = needs.each(revolutions);
+        if each <= limit {
+            return Ok((revolutions as usize, each));
         }
-        let (hosts, enough) = (self.hosts as usize, self.enough(revolutions, limit - self.base));
+        let needed = self.least_limit(revolutions);
+        let without_rows = needs.base + needs.passing;
+        if limit <= without_rows {
+            let reason = format!(
+                "must be at least {} for this join; allow more, or use fewer threads, or fewer or smaller buffers \
+                 (`threads`, `buffers`, `fragment_size`)",
+                mebibytes(needed)
+            );
+            return Err(ClusterError::Option { option: "memory_limit", reason });
+        }
+        let (hosts, enough) = (self.hosts as usize, needs.enough(revolutions, limit - needs.base));
         let more_revolutions = revolutions < MOST_SENSIBLE && options.revolutions != Revolutions::Auto;
         Err(ClusterError::Memory { hosts, needed, limit, enough, more_revolutions })
+    }
+
+    /// Returns the smallest limit that suffices. What hosts need grows with the limit, but by less
+    /// than half as much.
+    fn least_limit(&self, revolutions: u64) -> u64 {
+        let mut limit = 0;
+        loop {
+            let needed = Needs::new(self, Some(limit)).each(revolutions);
+            if needed <= limit {
+                return limit;
+            }
+            limit = needed;
+        }
     }
 }
 
@@ -153,8 +172,44 @@ mod tests {
             unit: 10 << 20,
             columns_out: 100,
         };
-        let (revolutions, needed) = Needs::new(&sizes).revolutions(&options).unwrap();
+        let (revolutions, needed) = sizes.revolutions().unwrap();
         assert!((11..100).contains(&revolutions) && needed <= 1 << 30, "{revolutions} revolutions, {needed} bytes");
+    }
+
+    /// The limit in the error is enough, and one MiB less is not.
+    #[test]
+    fn the_suggested_limit_is_enough() {
+        for revolutions in [Revolutions::Exactly(1), Revolutions::Exactly(3), Revolutions::Auto] {
+            for rows in [10, 1_000_000, 100_000_000] {
+                let plan = |limit| {
+                    let options = JoinOptions {
+                        threads: Some(2),
+                        memory_bytes: Some(limit),
+                        revolutions,
+                        ..JoinOptions::default()
+                    };
+                    let sizes = Sizes {
+                        options: &options,
+                        hosts: 2,
+                        stationary: Extent { rows, bytes: rows * 100 },
+                        copies: 4,
+                        has_tables: true,
+                        unit: 1 << 20,
+                        columns_out: 10,
+                    };
+                    sizes.revolutions().map_err(|error| error.to_string())
+                };
+                let suggested = |limit| {
+                    let error = plan(limit).unwrap_err();
+                    let (before, _) = error.split_once(" MiB").expect("a size");
+                    before.rsplit(' ').next().unwrap().parse::<u64>().unwrap() << 20
+                };
+                let least = suggested(1 << 10);
+                assert_eq!(suggested(least - (1 << 20)), least, "{rows} rows, {revolutions:?}");
+                let (_, needed) = plan(least).unwrap();
+                assert!(needed <= least, "{needed} bytes of {least}");
+            }
+        }
     }
 
     /// The number of hosts in the error is enough, and one less is not.

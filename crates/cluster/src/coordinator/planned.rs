@@ -10,7 +10,7 @@ use annulus_join::{BuildSide, Partitions, Side, Sides};
 use annulus_roundabout::FRAGMENT_BYTES;
 use arrow::datatypes::SchemaRef;
 
-use super::memory::{Needs, Sizes, largest_unit};
+use super::memory::{Sizes, largest_unit};
 use crate::{
     control::{Files, InputTask, MOST_REVOLUTIONS, MOST_THREADS, schema_to},
     error::ClusterError,
@@ -85,7 +85,7 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     let extents = seen.map(of_all);
     let (_, stationary) = extents.one_and_other(choice.rotate);
     let rotating_dataset = if choice.rotate == Side::Left { &left } else { &right };
-    let needs = Needs::new(&Sizes {
+    let memory = Sizes {
         options: &job.options,
         hosts: hosts as u64,
         stationary,
@@ -100,8 +100,8 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
         has_tables: choice.algorithm != Algorithm::Loops,
         unit: largest_unit(rotating_dataset, seen[choice.rotate]),
         columns_out: columns.fields().len() as u64,
-    });
-    let (revolutions, memory_per_host) = needs.revolutions(&job.options)?;
+    };
+    let (revolutions, memory_per_host) = memory.revolutions()?;
     let whole = |dataset: &Dataset| -> Result<InputTask, ClusterError> {
         Ok(InputTask { schema: schema_to(&dataset.schema)?, units: None, files: Files::of(dataset) })
     };
