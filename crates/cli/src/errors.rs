@@ -27,11 +27,22 @@ pub fn text(error: &Error) -> String {
     }
 }
 
+/// The beginnings of the names of types of time.
+const TIMES: [&str; 4] = ["Timestamp", "Date", "Interval", "Duration"];
+
 /// Returns an error about types that do not fit each other, in the engine's words but with a
 /// remedy. The engine calls some of them internal errors, and asks for a report.
 fn about_types(text: &str) -> Option<String> {
     const REPORT: &str = "\nThis issue was likely caused by a bug in DataFusion's code.";
     let signature = text.find("No function matches the given name and argument types");
+    if let Some((before, _)) = text.split_once("Function 'abs' expects Numeric but received ")
+        && TIMES.iter().any(|time| text.contains(time))
+    {
+        return Some(format!(
+            "{before}abs takes numbers, not times; write a range, as in a.t BETWEEN b.t - INTERVAL '5 minutes' AND \
+             b.t + INTERVAL '5 minutes'"
+        ));
+    }
     if let Some(start) = signature.filter(|_| text.contains("Internal error: Function '")) {
         return Some(text[start..].to_owned());
     }
@@ -41,10 +52,13 @@ fn about_types(text: &str) -> Option<String> {
     }
     let message = text.split(REPORT).next().unwrap_or(text).trim_end_matches('.');
     let message = message.replace("Internal error: ", "").replace("type_coercion: ", "");
-    let is_time = message.contains("Timestamp") || message.contains("Date");
-    let remedy = match is_time && (message.contains("Int") || message.contains("arithmetic")) {
-        true => "compare times with times, and add or subtract intervals, as in t - INTERVAL '5 minutes'",
-        false => "convert one side, as in CAST(x AS BIGINT)",
+    let is_time = TIMES.iter().any(|time| message.contains(time));
+    let remedy = if is_time && message.contains("Utf8") {
+        "convert the text, as in to_timestamp(x), or read CSV and JSON with `types` x=timestamp"
+    } else if is_time && (message.contains("Int") || message.contains("arithmetic")) {
+        "compare times with times, and add or subtract intervals, as in t - INTERVAL '5 minutes'"
+    } else {
+        "convert one side, as in CAST(x AS BIGINT)"
     };
     Some(format!("{message}; {remedy}"))
 }
@@ -186,9 +200,11 @@ mod tests {
         let sides = text(&internal.into());
         assert_eq!(
             sides,
-            "Failed to coerce types Utf8 and Date32 in BETWEEN expression; convert one side, as in \
-            CAST(x AS BIGINT)"
+            "Failed to coerce types Utf8 and Date32 in BETWEEN expression; convert the text, as in \
+            to_timestamp(x), or read CSV and JSON with `types` x=timestamp"
         );
+        let numbers = plan("Function 'abs' expects Numeric but received Duration(µs). No function matches");
+        assert!(numbers.starts_with("abs takes numbers, not times; write a range"), "{numbers}");
     }
 
     #[test]

@@ -291,6 +291,30 @@ fn the_memory_that_is_demanded_is_enough() {
 }
 
 #[test]
+fn types_that_are_wrong_for_a_condition_are_explained() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, rows) in [("a", "1,2020-01-01T10:00:00\n"), ("b", "1,noon\n")] {
+        fs::write(folder.path().join(name).with_extension("csv"), format!("id,time\n{rows}")).expect("a file");
+    }
+    let cases: [(&[&str], &[&str]); 4] = [
+        (
+            &["a.csv", "b.csv", "--where", "a.time BETWEEN b.time - INTERVAL '5 minutes' AND b.time"],
+            &["'b.time' is text", "--types time=timestamp", "to_timestamp(b.time)"],
+        ),
+        (
+            &["a.csv", "b=a.csv", "--where", "abs(a.time - b.time) <= INTERVAL '5 minutes'"],
+            &["cannot use the predicate", "abs takes numbers", "BETWEEN b.t - INTERVAL '5 minutes'"],
+        ),
+        (&["a.csv", "b.csv", "--on", "a.id=b.id"], &["--on: no column 'a.id'", "write id, without the name"]),
+        (&["a.csv", "b.csv", "--on", "id=b.id"], &["--on: no column 'b.id'", "write id, without the name"]),
+    ];
+    for (arguments, expected) in cases {
+        let done = Annulus::new(["join", "--explain"].iter().chain(arguments)).at(folder.path()).fails();
+        expected.iter().for_each(|text| assert_says(&done, text));
+    }
+}
+
+#[test]
 fn the_number_of_revolutions_is_told() {
     let folder = inputs();
     let done = join(folder.path(), &["--revolutions", "auto", "--memory-limit", "512M"]).succeeds();

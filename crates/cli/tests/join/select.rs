@@ -147,6 +147,7 @@ fn a_list_that_is_wrong_is_explained() {
     for (select, join_type, says) in [
         ("l.id, r.prise + 1", "inner", "cannot select 'r.prise + 1': no column 'r.prise'; the columns are l.id, "),
         ("r.price", "semi", "no column 'r.price'; the columns are l.id, l."),
+        ("r.price", "anti", "; a join of type anti has no columns of 'r'"),
         ("r.*", "anti", "cannot select 'r.*': a join of type anti has no columns of 'r'"),
         ("x.*", "inner", "no input is called 'x'; they are 'l' and 'r'"),
         ("l.id AS x, r.price AS x", "inner", "another column is called 'x', too"),

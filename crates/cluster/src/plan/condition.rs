@@ -6,6 +6,7 @@ use arrow::{
     error::ArrowError,
 };
 use datafusion::{
+    common::Column,
     error::DataFusionError,
     logical_expr::{BinaryExpr, Expr, Operator, utils::split_conjunction_owned},
 };
@@ -67,7 +68,12 @@ impl Condition {
             parts.push(sql.prepare(equal).map_err(failed(&format!("{a} = {b}")))?);
         }
         if let Some(text) = &query.condition {
-            let expr = sql.parse(text).and_then(|expr| sql.prepare(expr)).map_err(failed(text))?;
+            let expr = sql.parse(text).map_err(failed(text))?;
+            let texts = sql.text_columns(&expr);
+            let expr = sql.prepare(expr).map_err(|error| ClusterError::Condition {
+                text: text.clone(),
+                reason: no_time(&reason(&error), &texts).unwrap_or_else(|| reason(&error)),
+            })?;
             let conjuncts = split_conjunction_owned(expr.clone());
             for part in std::iter::once(&expr).chain(&conjuncts) {
                 let data_type = sql.type_of(part).map_err(failed(text))?;
@@ -138,6 +144,19 @@ impl Condition {
     }
 }
 
+/// Returns the reason for an error about texts that are used as times. `texts` are the text columns
+/// of the predicate.
+fn no_time(reason: &str, texts: &[Column]) -> Option<String> {
+    let is_time = ["Interval", "Timestamp", "Date"].iter().any(|time| reason.contains(time));
+    let Some(column) = texts.first().filter(|_| is_time && reason.contains("Utf8")) else { return None };
+    let names = texts.iter().map(|column| format!("'{}'", column.flat_name())).collect::<Vec<_>>().join(" and ");
+    let (are, name, whole) = (if texts.len() == 1 { "is" } else { "are" }, &column.name, column.flat_name());
+    Some(format!(
+        "{names} {are} text and cannot be used as a time; read CSV and JSON with `types` {name}=timestamp, or write \
+         to_timestamp({whole})"
+    ))
+}
+
 /// Refuses keys of which one is a text and the other is not: a cast would fail at the first text
 /// that is not a number, or find '007' equal to 7.
 fn check_kinds((a, left): (&str, &SchemaRef), (b, right): (&str, &SchemaRef)) -> Result<(), ClusterError> {
@@ -160,6 +179,12 @@ fn check_kinds((a, left): (&str, &SchemaRef), (b, right): (&str, &SchemaRef)) ->
 fn check_column(side: &str, schema: &SchemaRef, column: &str) -> Result<(), ClusterError> {
     if schema.index_of(column).is_ok() {
         return Ok(());
+    }
+    if let Some(name) = column.strip_prefix(side).and_then(|rest| rest.strip_prefix('.'))
+        && schema.index_of(name).is_ok()
+    {
+        let reason = format!("no column '{column}' in '{side}'; write {name}, without the name of the input");
+        return Err(ClusterError::Option { option: "on", reason });
     }
     let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     let mut columns = names.join(", ");

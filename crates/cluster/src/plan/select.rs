@@ -62,7 +62,11 @@ impl Selection {
         let mut selection = Self { sql: sql.of_joined(query.join.0).map_err(failed)?, items: Vec::new() };
         for item in parse(text)? {
             let typed = item.to_string();
-            selection.add(item, &typed, query).map_err(|reason| refuse(&typed, reason))?;
+            selection.add(item, &typed, query).map_err(|reason| {
+                let left_out = reason.starts_with("no column").then(|| selection.side_without_columns()).flatten();
+                let remark = left_out.map(|side| format!("; a join of type {} has no columns of '{side}'", query.join));
+                refuse(&typed, reason + &remark.unwrap_or_default())
+            })?;
         }
         selection.name(&query.suffix)?;
         Ok(Some(selection))
@@ -102,6 +106,12 @@ impl Selection {
             exprs.push((expr, item.text.clone()));
         }
         Ok(Projection { exprs, schema: Arc::new(Schema::new(fields)) })
+    }
+
+    /// Returns the name of the side that the join outputs no columns of, if there is one.
+    fn side_without_columns(&self) -> Option<String> {
+        let without = self.sql.sides.iter().find(|(_, schema)| schema.fields().is_empty());
+        without.map(|(name, _)| name.to_string())
     }
 
     fn add(&mut self, item: SelectItem, typed: &str, query: &Query) -> Result<(), String> {

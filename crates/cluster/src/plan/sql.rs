@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use chrono::DateTime;
 use datafusion::{
     common::{
-        Column, DFSchema, SchemaError, TableReference,
+        Column, DFSchema, ExprSchema, SchemaError, TableReference,
         tree_node::{Transformed, TreeNode},
     },
     error::DataFusionError,
@@ -89,6 +89,14 @@ impl Sql {
     pub(super) fn text(&self, expr: &Expr) -> String {
         let text = Unparser::default().with_pretty(true).expr_to_sql(expr).map(|sql| sql.to_string());
         text.unwrap_or_else(|_| expr.human_display().to_string())
+    }
+
+    /// Returns the columns of an expression that are text, by name.
+    pub(super) fn text_columns(&self, expr: &Expr) -> Vec<Column> {
+        let is_text = |column: &&Column| self.joined.data_type(column).is_ok_and(|data_type| data_type.is_string());
+        let mut columns: Vec<Column> = expr.column_refs().into_iter().filter(is_text).cloned().collect();
+        columns.sort();
+        columns
     }
 
     /// Returns the expression of a column.
