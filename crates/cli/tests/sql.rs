@@ -76,6 +76,8 @@ fn reads_a_dataset_by_its_path() {
     fs::write(parts.join(".annulus/journal.jsonl"), "").expect("write");
     let error = count().fails().stderr;
     assert!(error.contains("parts") && error.contains("--resume"), "{error}");
+    let error = Annulus::new(["verify", "parts"]).at(folder.path()).fails().stderr;
+    assert!(error.contains("'parts' has not finished") && error.contains("--resume"), "{error}");
 }
 
 #[test]

@@ -51,6 +51,10 @@ pub enum OutputError {
         /// What to do about it.
         remedy: String,
     },
+    /// The dataset in the folder is not finished.
+    #[error("'{}' has not finished: wait for the run that writes it, or start a split again with `resume`",
+        .0.display())]
+    Unfinished(PathBuf),
     /// Another run writes to the folder.
     #[error("another run is writing to '{}'; wait until it ends, or choose another `output`", .0.display())]
     InUse(PathBuf),

@@ -8,7 +8,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::{MANIFEST_NAME, Manifest, OutputError, append::names_of_append, work_file::examine};
+use super::{MANIFEST_NAME, Manifest, OutputError, append::names_of_append, open::is_unfinished, work_file::examine};
 
 /// A check of a dataset's files, which [`run`](Self::run) carries out.
 ///
@@ -54,8 +54,11 @@ impl Verification {
     /// Reads the manifest in the folder `dir`.
     ///
     /// # Errors
-    /// If the manifest is missing or damaged.
+    /// If the manifest is missing or damaged, or the dataset is not finished.
     pub fn begin(dir: &Path) -> Result<Self, OutputError> {
+        if is_unfinished(dir) {
+            return Err(OutputError::Unfinished(dir.to_owned()));
+        }
         let manifest = Manifest::read(&dir.join(MANIFEST_NAME))?;
         let entry = |(name, bytes, checksum): (&String, u64, &String)| (name.clone(), (bytes, checksum.clone()));
         Ok(Self { dir: dir.to_owned(), expected: manifest.sealed_files().map(entry).collect() })
