@@ -103,6 +103,9 @@ fn mistakes_are_explained() {
             assert!(done.stderr.contains(part), "no {part} in: {}", done.stderr);
         }
     }
+    let uncounted =
+        Annulus::new(["partition", "rows.parquet", "--by", "id", "--output", "parts"]).at(folder.path()).fails();
+    assert!(uncounted.stderr.contains("--into") && uncounted.stderr.contains("--by-value"), "{}", uncounted.stderr);
     assert_eq!(names(folder.path()), before);
 }
 

@@ -66,8 +66,8 @@ pub struct PartitionArgs {
     /// Columns of the key, separated by commas
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', required_unless_present = "round_robin")]
     pub by: Vec<String>,
-    /// Number of partitions
-    #[arg(long, value_name = "N", value_parser = units::parse_count, required_unless_present = "by_value")]
+    /// Number of partitions, required unless --by-value is given
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub into: Option<usize>,
     /// Folder for the files
     #[arg(long, short, value_name = "DIR")]
@@ -191,6 +191,9 @@ pub struct PartitionJob {
 impl PartitionArgs {
     /// Checks the arguments against each other.
     pub fn check(self) -> Result<PartitionJob> {
+        if self.into.is_none() && !self.placing.by_value {
+            bail!("give the number of partitions (--into), or --by-value for a folder for each value of the key");
+        }
         let format = OutputFormat::from(self.format);
         let compression = match self.compression {
             None => format.default_compression(),
