@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_roundabout::secure::{self, Identity, Secure};
+use annulus_roundabout::secure::{self, Identity, Secure, SecureError};
 
 use super::{HostHandle, HostProcess, Launch};
 use crate::{
@@ -68,8 +68,14 @@ impl Launch for RemoteHosts {
             Ok((self.connect(host, Channel::Orders, token)?, self.connect(host, Channel::Reports, token)?))
         };
         let (orders, reports) = both().map_err(|error| {
-            let reason = format!("it cannot be reached at {}: {error}", host.control);
-            ClusterError::Host { host: number, name: self.name(number), reason, lost: true }
+            let (reason, lost) = match error {
+                // The host is there. Without it, the next one would refuse as well.
+                ClusterError::Secure {
+                    source: source @ (SecureError::Refused(_) | SecureError::RefusedUs(_)), ..
+                } => (format!("its connection at {} cannot be secured: {source}", host.control), false),
+                error => (format!("it cannot be reached at {}: {error}", host.control), true),
+            };
+            ClusterError::Host { host: number, name: self.name(number), reason, lost }
         })?;
         orders.stream().set_write_timeout(Some(self.timeout))?;
         let sockets = [orders.stream().try_clone()?, reports.stream().try_clone()?];

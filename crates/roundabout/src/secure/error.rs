@@ -90,7 +90,7 @@ pub enum FileError {
 #[non_exhaustive]
 pub enum Refusal {
     /// It was not issued by the ring's authority.
-    #[error("it was not issued by the authority of ring {ring}{}", claimed(.claim))]
+    #[error("it was not issued by the authority of ring {ring}{}; {}", stranger(.ring, .claim), ONE_AUTHORITY)]
     Stranger {
         /// The ring that was expected.
         ring: RingName,
@@ -136,6 +136,19 @@ pub enum Refusal {
     /// It is not suitable for this use, or cannot be read.
     #[error("it cannot be used: {0}")]
     Unusable(String),
+}
+
+/// The remedy for certificates of several authorities.
+const ONE_AUTHORITY: &str = "ca.pem and the certificates must come from one authority: copy them again";
+
+/// Returns the host that a certificate of another authority names.
+fn stranger(ring: &RingName, claim: &Option<Box<Member>>) -> String {
+    match claim {
+        Some(member) if member.ring == *ring => {
+            format!(", but by another authority of the same name; it names {} {}", member.role, member.host)
+        }
+        claim => claimed(claim),
+    }
 }
 
 fn claimed(claim: &Option<Box<Member>>) -> String {
@@ -195,7 +208,9 @@ pub enum SecureError {
 /// Returns the meaning of an alert.
 fn alert(alert: Alert) -> String {
     let meaning = match alert {
-        Alert::UnknownCA => "its certificate is not from an authority that the other side knows",
+        Alert::UnknownCA => {
+            return format!("its certificate is not from an authority that the other side knows; {ONE_AUTHORITY}");
+        }
         Alert::AccessDenied => "its certificate is that of another member, role or ring than the other side expected",
         Alert::CertificateExpired => "its certificate has expired or is not valid yet, by the other side's clock",
         Alert::CertificateRequired => "it showed no certificate",
