@@ -136,7 +136,12 @@ fn rows_are_appended_to_a_dataset_that_fits() {
     let report: serde_json::Value = serde_json::from_str(&append(&["--json"]).succeeds().stdout).expect("JSON");
     let rows = ["rows_in", "rows_out", "rows_total", "files"].map(|name| report[name].as_u64());
     assert_eq!(rows, [Some(100), Some(100), Some(400), Some(4)]);
-    assert!(append(&["--resume"]).succeeds().stdout.contains("400 rows"), "it is complete");
+    let again = append(&["--resume"]).succeeds().stdout;
+    assert!(again.contains("none added: this append was complete already"), "{again}");
+    assert!(again.contains("400 rows") && !again.contains("100"), "{again}");
+    let first = Annulus::new(["sql", "SELECT id FROM 'parts' LIMIT 1", "--format", "csv"]).at(folder.path());
+    let first: u32 = first.succeeds().stdout.lines().nth(1).and_then(|id| id.parse().ok()).expect("an id");
+    assert!(first < 300, "{first} is a row of the append");
     assert!(count(folder.path(), "parts/").contains("400,400"));
     Annulus::new(["verify", "parts"]).at(folder.path()).succeeds();
     let refused = append(&["--format", "arrow"]).fails();

@@ -39,9 +39,10 @@ impl InputFile {
 }
 
 /// Returns the files that `inputs` name, in the order of the inputs, and of names within a folder
-/// or glob. Each file appears once, whatever globs and links lead to it. A folder stands for all
-/// files below it, except those with a part that begins with `.` or `_` in their path from the
-/// folder. A glob's wildcards do not match such parts either.
+/// or glob; the files of a dataset's folder are in the order of its manifest. Each file appears
+/// once, whatever globs and links lead to it. A folder stands for all files below it, except those
+/// with a part that begins with `.` or `_` in their path from the folder. A glob's wildcards do not
+/// match such parts either.
 pub(super) fn files(inputs: &[String], format: Option<Format>) -> Result<Vec<InputFile>, DatasetError> {
     let mut search = Search { format, ..Search::default() };
     for input in inputs {
@@ -144,8 +145,10 @@ impl Search {
             entries.map_err(DatasetError::io("list", &shown))?.into_iter().map(|entry| entry.path()).collect();
         paths.sort();
         let is_dataset = manifest.is_some();
-        self.datasets
-            .extend(manifest.map(|manifest| (folder.to_owned(), manifest.file_names().map(str::to_owned).collect())));
+        let first = self.files.len();
+        self.datasets.extend(
+            manifest.as_ref().map(|manifest| (folder.to_owned(), manifest.file_names().map(str::to_owned).collect())),
+        );
         for path in paths {
             if is_hidden(&path) || is_dataset && is_beside_rows(&path) {
                 continue;
@@ -159,8 +162,14 @@ impl Search {
                 }
             }
         }
-        if is_dataset {
+        if let Some(manifest) = manifest {
             self.datasets.pop();
+            // The files of an append come after those that it was added to, unlike their names.
+            let places: HashMap<&Path, usize> = manifest.file_names().map(Path::new).zip(0..).collect();
+            self.files[first..].sort_by_key(|file| {
+                let name = Path::new(&file.path).strip_prefix(folder).ok();
+                name.and_then(|name| places.get(name)).copied().unwrap_or(usize::MAX)
+            });
         }
         Ok(())
     }

@@ -73,10 +73,12 @@ impl DatasetTable {
             Statistics::try_merge_iter(known, table.table_schema())
         };
         let statistics = merged(&files)?;
-        let groups = FileGroup::new(files).split_files(state.config().target_partitions());
-        let with_statistics =
-            |group: FileGroup| merged(group.files()).map(|told| group.with_statistics(Arc::new(told)));
-        let groups = groups.into_iter().map(with_statistics).collect::<PlanResult<Vec<_>>>()?;
+        // In the dataset's order: `FileGroup::split_files` would sort them by name.
+        let each = files.len().div_ceil(state.config().target_partitions().max(1)).max(1);
+        let group = |files: &[PartitionedFile]| {
+            merged(files).map(|told| FileGroup::new(files.to_vec()).with_statistics(Arc::new(told)))
+        };
+        let groups = files.chunks(each).map(group).collect::<PlanResult<Vec<_>>>()?;
         let format = ParquetFormat::default();
         let (_, url) = located(&self.dataset.files[0])?;
         let scan = FileScanConfigBuilder::new(url.object_store(), format.file_source(table.clone()))
