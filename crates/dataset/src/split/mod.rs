@@ -108,7 +108,9 @@ impl Job {
 pub struct Summary {
     /// The manifest of the dataset in the folder.
     pub manifest: Manifest,
-    /// The number of rows read, good and bad.
+    /// Whether the dataset contained this run already, and nothing was written.
+    pub was_complete: bool,
+    /// The number of rows read, good and bad. That of the earlier run if nothing was written.
     pub rows_in: u64,
     /// The number of partitions (and hot keys' shares) that an earlier run had finished.
     pub slots_kept: usize,
@@ -152,11 +154,11 @@ pub fn split(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result
     match opened {
         Opened::Complete { manifest, rows_in } => {
             let slots_kept = if job.placement.is_by_value() { manifest.partitions.len() } else { slots_count };
-            Ok(Summary { manifest: *manifest, rows_in, slots_kept, bytes_spilled: 0 })
+            Ok(Summary { manifest: *manifest, was_complete: true, rows_in, slots_kept, bytes_spilled: 0 })
         }
         Opened::Writing { output, kept, kept_count } => {
             let (manifest, rows_in, bytes_spilled) = write(job, order, shares, *output, &kept, progress, cancel)?;
-            Ok(Summary { manifest, rows_in, slots_kept: kept_count, bytes_spilled })
+            Ok(Summary { manifest, was_complete: false, rows_in, slots_kept: kept_count, bytes_spilled })
         }
     }
 }

@@ -100,6 +100,11 @@ pub fn text(done: &Done) -> String {
         table.add_row([name, &value]);
     };
     row("output", report.output.to_owned());
+    if done.appended && done.summary.was_complete {
+        row("rows", "none added: this append was complete already".to_owned());
+        row("dataset", format!("{} rows", HumanCount(report.rows_total)));
+        return table.trim_fmt();
+    }
     row("rows", format!("{} in, {} out", HumanCount(report.rows_in), HumanCount(report.rows_out)));
     if report.rows_bad > 0 {
         let manifest = &done.summary.manifest;
