@@ -148,7 +148,7 @@ impl Condition {
 /// of the predicate.
 fn no_time(reason: &str, texts: &[Column]) -> Option<String> {
     let is_time = ["Interval", "Timestamp", "Date"].iter().any(|time| reason.contains(time));
-    let Some(column) = texts.first().filter(|_| is_time && reason.contains("Utf8")) else { return None };
+    let column = texts.first().filter(|_| is_time && reason.contains("Utf8"))?;
     let names = texts.iter().map(|column| format!("'{}'", column.flat_name())).collect::<Vec<_>>().join(" and ");
     let (are, name, whole) = (if texts.len() == 1 { "is" } else { "are" }, &column.name, column.flat_name());
     Some(format!(
