@@ -93,7 +93,7 @@ pub(crate) fn serve_at(
         thread::Builder::new().name("alive".to_owned()).spawn(move || tick(&reports, &progress, &until))?
     };
     let host = Session { orders, reports: Arc::clone(&reports), stop, progress, admission, id: OnceLock::new() };
-    let done = host.run().map_err(|error| or_cancelled(error, &host.orders));
+    let done = host.run();
     log(host.id.get(), &done);
     drop(ended);
     // It fails only if reports cannot be written, which the next line detects, too.
@@ -103,23 +103,6 @@ pub(crate) fn serve_at(
         reports.write(&report_of(&error)).ok();
     }
     Ok(())
-}
-
-/// Returns the error, or a cancellation if another host gave up and this host's orders have ended,
-/// too: a coordinator that cancels a join ends the orders of all hosts at about the same time.
-fn or_cancelled(error: ClusterError, orders: &Receiver<Order>) -> ClusterError {
-    let is_cancelled = || matches!(orders.recv_timeout(ALIVE), Err(mpsc::RecvTimeoutError::Disconnected));
-    if gave_up(&error).is_some() && is_cancelled() { ClusterError::Cancelled } else { error }
-}
-
-/// Returns the other host that gave up, if this is the error.
-fn gave_up(error: &ClusterError) -> Option<HostId> {
-    match error {
-        ClusterError::Cyclo(CycloError::Ring(RoundaboutError::Failed { failure, .. })) => {
-            (failure.reason == Reason::GaveUp).then_some(failure.host)
-        }
-        _ => None,
-    }
 }
 
 /// Logs the outcome of a join. `id` is the same on all hosts.
@@ -132,11 +115,13 @@ fn log(id: Option<&String>, done: &Result<Ended, ClusterError>) {
             warn!(join, "the coordinator has gone; the files of this host stay only if the result is complete");
         }
         Err(ClusterError::Cancelled) => info!(join, "the join was cancelled"),
-        Err(error) => match gave_up(error) {
-            // Not an error of this host.
-            Some(host) => warn!(join, "the join ended, because host {} gave up; its log says why", host.0),
-            None => error!(join, "the join failed: {error}"),
-        },
+        // Not an error of this host: the other one was cancelled first, or failed.
+        Err(ClusterError::Cyclo(CycloError::Ring(RoundaboutError::Failed { failure, .. })))
+            if failure.reason == Reason::GaveUp =>
+        {
+            warn!(join, "the join ended, because host {} gave up; its log says why", failure.host.0);
+        }
+        Err(error) => error!(join, "the join failed: {error}"),
     }
 }
 
@@ -230,21 +215,6 @@ mod tests {
         let Report::Failed { reason, other } = report_of(&error) else { panic!("it has not failed") };
         assert_eq!((reason.as_str(), other), ("its connection closed (broken pipe)", Some(1)));
         assert!(matches!(report_of(&ClusterError::from(JoinError::Cancelled)), Report::Stopped));
-    }
-
-    /// The order in which hosts learn of a cancellation varies.
-    #[test]
-    fn a_host_whose_neighbour_is_cancelled_first_is_cancelled_too() {
-        let gave_up = || {
-            let failure = Failure { host: HostId(1), reason: Reason::GaveUp };
-            ClusterError::from(RoundaboutError::Failed { failure, detail: None })
-        };
-        let (coordinator, orders) = channel();
-        assert!(!matches!(or_cancelled(gave_up(), &orders), ClusterError::Cancelled));
-        drop(coordinator);
-        assert!(matches!(or_cancelled(gave_up(), &orders), ClusterError::Cancelled));
-        let other = ClusterError::Control { reason: String::new() };
-        assert!(!matches!(or_cancelled(other, &orders), ClusterError::Cancelled));
     }
 
     #[test]
