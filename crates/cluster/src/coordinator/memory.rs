@@ -45,7 +45,7 @@ pub(super) struct Sizes<'a> {
 }
 
 /// The memory of hosts by its use, in bytes.
-pub(super) struct Needs {
+struct Needs {
     hosts: u64,
     /// The stationary rows of all hosts.
     build: u64,
