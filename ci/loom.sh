@@ -87,6 +87,8 @@ trap 'rm -f "$checks" "$results"' EXIT
 {
     # Longest first: it asks every model in vain.
     weakenings "$exchange/src/ring/order.rs" "$ring"
+    weakenings "$exchange/src/lease/order.rs" "$ring"
+    weakenings "$exchange/src/waiting/order.rs" "$ring"
     weakenings "$exchange/src/reserve/order.rs" "$reserve"
     weakenings "$pages/src/ranges/order.rs" "$ranges"
     weakenings "$pages/src/memory/order.rs" "$ranges"

@@ -14,8 +14,9 @@ use crate::{
     overflow::{Delivery, Overflow},
     publish::{self, PublishConsumer, PublishProducer},
     reserve::{self, ReserveConsumer, ReserveProducer},
-    ring::{Admission, block_on},
+    ring::Admission,
     stats::ExchangeStats,
+    waiting::block_on,
 };
 
 /// Creates an exchange for batches of `schema`, and returns the handles of its producers and

@@ -5,11 +5,13 @@ mod activity;
 mod config;
 mod error;
 mod exchange;
+mod lease;
 mod overflow;
 mod publish;
 mod reserve;
 pub mod ring;
 mod stats;
+mod waiting;
 mod wake;
 
 pub use config::{DataPath, ExchangeConfig};

@@ -10,16 +10,12 @@ use std::{
 
 use annulus_sync::Arc;
 
-use super::{
-    lease::Lease,
-    order,
-    shared::Shared,
-    state::{LeaseAttempt, Taker},
-    wait::{Local, block_on},
-};
+use super::{lease::Lease, order, shared::Shared};
 use crate::{
     error::{ExchangeError, StopError},
+    lease::{LeaseAttempt, Taker},
     stats::ExchangeStats,
+    waiting::{Local, block_on},
 };
 
 /// The outcome of [`RingConsumer::poll_next`].

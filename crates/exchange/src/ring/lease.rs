@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::{shared::Shared, wait::Local};
-use crate::{error::ExchangeError, wake::AllCalls};
+use super::shared::Shared;
+use crate::{error::ExchangeError, waiting::Local, wake::AllCalls};
 
 /// A consumer's lease while it is held, by the consumer or by a producer that relieves it. It is
 /// never held across the return of a public method. Dropping it stores the cursor and gives the

@@ -29,17 +29,14 @@
 mod consumer;
 mod lease;
 mod order;
-mod parked;
 mod producer;
 mod shared;
 mod slot;
 mod state;
-mod wait;
 
 pub use consumer::{Next, RingConsumer};
 pub use lease::HandOver;
 pub use producer::{Admission, RingProducer, TrySendError};
-pub(crate) use wait::block_on;
 
 use annulus_sync::Arc;
 

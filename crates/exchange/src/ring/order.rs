@@ -18,10 +18,6 @@ orderings! {
     free = Release;
     /// Load of `released`, before a slot is written again.
     admit = Acquire;
-    /// Taking a lease, before the cursor is read.
-    lease_take = Acquire;
-    /// Giving a lease back, after the cursor was written.
-    lease_give = Release;
     /// Taking the sweep, before `released` is read.
     sweep_take = Acquire;
     /// Giving the sweep to the consumer it waits for.
@@ -30,14 +26,6 @@ orderings! {
     finish = Release;
     /// Load of the number of open producers, before the check for a last slot.
     end = Acquire;
-    /// The CAS that puts a node on the list of waiting handles, after its waker was written.
-    park = Release;
-    /// The swap that takes the list, before the wakers are read.
-    unpark = Acquire;
-    /// Store that takes a node off the list, after its waker was read.
-    unlist = Release;
-    /// Load of the same word, before the waker is written again.
-    relist = Acquire;
 }
 
 fences! {

@@ -13,11 +13,11 @@ use super::{
     lease::HandOver,
     shared::{Relief, Shared},
     state::Window,
-    wait::{Local, block_on},
 };
 use crate::{
     error::{ExchangeError, SendError, StopError},
     stats::ExchangeStats,
+    waiting::{Local, block_on},
 };
 
 /// The reason why [`RingProducer::try_send`] did not send, with the value.

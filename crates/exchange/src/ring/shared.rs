@@ -9,12 +9,15 @@ use crossbeam_utils::CachePadded;
 use super::{
     lease::{HandOver, Lease},
     order,
-    parked::Parked,
     slot::Slot,
-    state::{Closing, Halt, LeaseAttempt, State, Survey, Sweep, Taker},
-    wait::Local,
+    state::{Halt, State, Survey, Sweep},
 };
-use crate::{error::ExchangeError, wake::AllCalls};
+use crate::{
+    error::ExchangeError,
+    lease::{Closing, LeaseAttempt, Taker},
+    waiting::{Local, Parked},
+    wake::AllCalls,
+};
 
 /// The ring itself.
 #[derive(Debug)]

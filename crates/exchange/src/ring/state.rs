@@ -5,23 +5,15 @@ use annulus_sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crossbeam_utils::CachePadded;
 
 use super::order;
-use crate::stats::ExchangeStats;
+use crate::{
+    lease::{Closing, LeaseAttempt, LeaseGiven, LeaseWord, Taker},
+    stats::ExchangeStats,
+};
 
 /// The cursor of a consumer that is gone: past every ticket.
 const RETIRED: u64 = u64::MAX;
 /// The sweep word while a thread sweeps.
 const SWEEPING: usize = usize::MAX;
-
-/// The bits of a lease word. No bit is set while the lease is free.
-mod lease {
-    pub(super) const IDLE: u8 = 0;
-    pub(super) const HELD: u8 = 1;
-    /// Wanted by its consumer, which found a producer holding it.
-    pub(super) const WANTED_BACK: u8 = 2;
-    /// Wanted by a producer.
-    pub(super) const WANTED: u8 = 4;
-    pub(super) const CLOSED: u8 = 8;
-}
 
 /// A slot's sequence number: the ticket of its value + 1, or 0 before the first one. Rule 2.
 #[derive(Debug)]
@@ -70,47 +62,6 @@ pub(super) enum Halt {
     ConsumersGone,
 }
 
-/// The outcome of asking for a consumer's lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(super) enum LeaseAttempt {
-    /// The caller holds it now. The value is the consumer's cursor.
-    Taken(u64),
-    /// Another thread holds it, and wakes the caller when it gives the lease back.
-    Busy,
-    /// The consumer is gone.
-    Closed,
-}
-
-/// The kind of handle that asks for a consumer's lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taker {
-    /// The consumer itself.
-    Consumer,
-    Producer,
-}
-
-/// The events on a lease while it was held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(super) struct LeaseGiven {
-    /// Its consumer has asked for it.
-    pub(super) wanted_back: bool,
-    /// A producer has asked for it.
-    pub(super) wanted: bool,
-    /// The consumer is gone, so the caller must retire its cursor.
-    pub(super) closed: bool,
-}
-
-/// The thread that retires the cursor of a consumer that is dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(super) enum Closing {
-    Caller,
-    /// The producer that holds the lease, when it gives it back.
-    Holder,
-}
-
 /// The outcome of asking for the sweep: whether the caller must sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -135,7 +86,7 @@ pub(super) enum Survey {
 #[derive(Debug)]
 struct Reader {
     cursor: AtomicU64,
-    lease: AtomicU8,
+    lease: LeaseWord,
 }
 
 /// The words that hardly ever change, and are read in every call.
@@ -157,7 +108,7 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(producers: usize, consumers: usize) -> Self {
-        let reader = |_| CachePadded::new(Reader { cursor: AtomicU64::new(0), lease: AtomicU8::new(lease::IDLE) });
+        let reader = |_| CachePadded::new(Reader { cursor: AtomicU64::new(0), lease: LeaseWord::new() });
         let ends = Ends { halt: AtomicU8::new(0), open_producers: AtomicUsize::new(producers) };
         Self {
             tail: CachePadded::new(AtomicU64::new(0)),
@@ -234,55 +185,29 @@ impl State {
         self.set_cursor(consumer, RETIRED);
     }
 
-    /// Takes the lease, or sets a flag for its holder. Rule 5.
-    pub(super) fn take_lease(&self, consumer: usize, taker: Taker, stats: &mut ExchangeStats) -> LeaseAttempt {
+    /// Takes the lease, or sets a flag for its holder. `Taken` has the consumer's cursor. Rule 5.
+    pub(super) fn take_lease(&self, consumer: usize, taker: Taker, stats: &mut ExchangeStats) -> LeaseAttempt<u64> {
         let reader = &self.readers[consumer];
-        let note = if taker == Taker::Consumer { lease::WANTED_BACK } else { lease::WANTED };
-        loop {
-            stats.shared_ops += 1;
-            let held = match reader.lease.compare_exchange(lease::IDLE, lease::HELD, order::lease_take(), Relaxed) {
-                Ok(_) => return LeaseAttempt::Taken(reader.cursor.load(Relaxed)),
-                Err(word) if word & lease::CLOSED != 0 => return LeaseAttempt::Closed,
-                Err(word) if word & note != 0 => return LeaseAttempt::Busy,
-                Err(word) => word,
-            };
-            stats.shared_ops += 1;
-            if reader.lease.compare_exchange(held, held | note, Relaxed, Relaxed).is_ok() {
-                return LeaseAttempt::Busy;
-            }
+        match reader.lease.take(taker, stats) {
+            LeaseAttempt::Taken(()) => LeaseAttempt::Taken(reader.cursor.load(Relaxed)),
+            LeaseAttempt::Busy => LeaseAttempt::Busy,
+            LeaseAttempt::Closed => LeaseAttempt::Closed,
         }
     }
 
     /// Returns whether the lease is held. If it is, sets a flag that a producer wants it. Rule 5.
     pub(super) fn want_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> bool {
-        let lease = &self.readers[consumer].lease;
-        let mut word = lease.load(Relaxed);
-        while word & lease::HELD != 0 && word & lease::WANTED == 0 {
-            stats.shared_ops += 1;
-            match lease.compare_exchange_weak(word, word | lease::WANTED, Relaxed, Relaxed) {
-                Ok(_) => return true,
-                Err(now) => word = now,
-            }
-        }
-        word & lease::HELD != 0
+        self.readers[consumer].lease.want(stats)
     }
 
     /// Gives the lease back, and returns the events on it meanwhile.
     pub(super) fn give_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> LeaseGiven {
-        stats.shared_ops += 1;
-        let word = self.readers[consumer].lease.fetch_and(lease::CLOSED, order::lease_give());
-        LeaseGiven {
-            wanted_back: word & lease::WANTED_BACK != 0,
-            wanted: word & lease::WANTED != 0,
-            closed: word & lease::CLOSED != 0,
-        }
+        self.readers[consumer].lease.give(stats)
     }
 
     /// Closes the lease of a consumer that is dropped: no thread takes it from now on.
     pub(super) fn close_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> Closing {
-        stats.shared_ops += 1;
-        let word = self.readers[consumer].lease.fetch_or(lease::CLOSED, order::lease_take());
-        if word & lease::HELD != 0 { Closing::Holder } else { Closing::Caller }
+        self.readers[consumer].lease.close(stats)
     }
 
     /// Takes the sweep after a cursor has moved, if it waits for this consumer. Rule 6.

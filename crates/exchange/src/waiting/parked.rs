@@ -1,5 +1,5 @@
-//! The waiting handles and their wake-up: an intrusive list without a lock. This file and `slot.rs`
-//! have the ring's only unsafe code.
+//! The waiting handles and their wake-up: an intrusive list without a lock. It is a leaf
+//! with unsafe code.
 
 use std::task::Waker;
 
@@ -9,7 +9,7 @@ use annulus_sync::{
 };
 use crossbeam_utils::CachePadded;
 
-use super::{order, wait::Local};
+use super::{Local, order};
 use crate::wake::AllCalls;
 
 /// Marks the end of a list.
@@ -20,7 +20,7 @@ const NOBODY: usize = usize::MAX;
 /// A handle pushes its own node. A wake-up takes the whole stack with one operation, however many
 /// handles wait. So no single node is popped, and no node is pushed twice.
 #[derive(Debug)]
-pub(super) struct Parked {
+pub(crate) struct Parked {
     /// The handle that was pushed last.
     head: CachePadded<AtomicUsize>,
     nodes: Box<[CachePadded<Node>]>,
@@ -43,7 +43,7 @@ struct Node {
 unsafe impl Sync for Node {}
 
 impl Parked {
-    pub(super) fn new(handles: usize) -> Self {
+    pub(crate) fn new(handles: usize) -> Self {
         let node = |_| {
             let (listed, next) = (AtomicBool::new(false), AtomicUsize::new(NOBODY));
             CachePadded::new(Node { listed, next, waker: UnsafeCell::new(None) })
@@ -53,19 +53,19 @@ impl Parked {
 
     /// Returns whether a handle is registered. Exact only after the fence that belongs to the
     /// question.
-    pub(super) fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.head.load(Relaxed) != NOBODY
     }
 
     /// Returns whether this handle has registered and was not woken since.
-    pub(super) fn waits(&self, handle: usize) -> bool {
+    pub(crate) fn waits(&self, handle: usize) -> bool {
         self.nodes[handle].listed.load(Relaxed)
     }
 
     /// Registers `waker` to be called by the next `wake_all`. The caller's fence and a second look
     /// must follow. Only the handle itself may call it. Returns false if this handle was not
     /// registered before, but others were.
-    pub(super) fn register(&self, handle: usize, waker: &Waker, local: &mut Local) -> bool {
+    pub(crate) fn register(&self, handle: usize, waker: &Waker, local: &mut Local) -> bool {
         let node = &self.nodes[handle];
         if node.listed.load(order::relist()) {
             // SAFETY: a listed node's waker is only read.
@@ -103,7 +103,7 @@ impl Parked {
 
     /// Drops the waker of a handle that is dropped. A listed waker is dropped with the ring
     /// instead.
-    pub(super) fn forget(&self, handle: usize) {
+    pub(crate) fn forget(&self, handle: usize) {
         let node = &self.nodes[handle];
         if !node.listed.load(order::relist()) {
             // SAFETY: not listed, so the waker is the handle's, and we are the handle.
@@ -113,7 +113,7 @@ impl Parked {
 
     /// Wakes every registered handle, even if a waker panics. The fence that belongs to the event
     /// must come before.
-    pub(super) fn wake_all(&self, local: &mut Local) {
+    pub(crate) fn wake_all(&self, local: &mut Local) {
         if !self.any() {
             return;
         }

@@ -1,4 +1,7 @@
-//! The counters of a handle, and blocking a thread.
+//! Waiting handles: their wake-up, their counters, and blocking a thread.
+
+mod order;
+mod parked;
 
 use std::{
     task::{Context, Poll, Wake, Waker},
@@ -6,18 +9,20 @@ use std::{
     time::Instant,
 };
 
+pub(crate) use parked::Parked;
+
 use crate::stats::ExchangeStats;
 
 /// The counters of a handle.
 #[derive(Debug, Default)]
-pub(super) struct Local {
-    pub(super) stats: ExchangeStats,
+pub(crate) struct Local {
+    pub(crate) stats: ExchangeStats,
     waiting_since: Option<Instant>,
 }
 
 impl Local {
     /// Counts a wait: the call returns without a result.
-    pub(super) fn waits(&mut self) {
+    pub(crate) fn waits(&mut self) {
         if self.waiting_since.is_none() {
             self.waiting_since = Some(Instant::now());
             self.stats.waits += 1;
@@ -25,7 +30,7 @@ impl Local {
     }
 
     /// Ends a wait: the handle got its result.
-    pub(super) fn served(&mut self) {
+    pub(crate) fn served(&mut self) {
         if let Some(since) = self.waiting_since.take() {
             let waited = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
             self.stats.wait_ns = self.stats.wait_ns.saturating_add(waited);
