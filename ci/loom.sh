@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the models of every lock-free protocol under loom: the ring and the reserved-range path of the exchange, the claimed
+# Runs the models of every lock-free protocol under loom: the transports and the reserved ranges of the exchange, the claimed
 # ranges and the free list of the pages, the lock-free manager of the baselines. They must pass; and with each memory
 # ordering of these protocols weakened in turn (the order.rs beside each), at least one of them must fail.
 # LOOM_MAX_PREEMPTIONS overrides the models' own bounds.
@@ -26,11 +26,12 @@ models() {
     local program=$1 filter=${2:-}
     "$program" $filter --list 2>/dev/null | sed -n "s|\(.*\): test\$|$program \1|p"
 }
-reserve=$(models "${programs[0]}" loom_models; models "${programs[1]}")
+reserve=$(models "${programs[0]}" reserve::loom_models; models "${programs[1]}")
+transport=$(models "${programs[0]}" transport::loom_models)
 ring=$(models "${programs[2]}")
 ranges=$(models "${programs[3]}" ranges::loom_models)
 chain=$(models "${programs[4]}" manager::chain_models)
-[ -n "$reserve" ] && [ -n "$ring" ] && [ -n "$ranges" ] && [ -n "$chain" ] || { echo "found no models" >&2; exit 1; }
+[ -n "$reserve" ] && [ -n "$transport" ] && [ -n "$ring" ] && [ -n "$ranges" ] && [ -n "$chain" ] || { echo "found no models" >&2; exit 1; }
 
 # Without a weakening a model passes.
 passes() {
@@ -90,12 +91,14 @@ trap 'rm -f "$checks" "$results"' EXIT
     weakenings "$exchange/src/lease/order.rs" "$ring"
     weakenings "$exchange/src/waiting/order.rs" "$ring"
     weakenings "$exchange/src/reserve/order.rs" "$reserve"
+    weakenings "$exchange/src/transport/order.rs" "$transport"
+    weakenings "$exchange/src/transport/paper_ring/order.rs" "$transport"
     weakenings "$pages/src/ranges/order.rs" "$ranges"
     weakenings "$pages/src/memory/order.rs" "$ranges"
     weakenings "$baselines/src/manager/order.rs" "$chain"
     while read -r program model; do
         printf 'passes\0%s\0%s\0' "$program" "$model"
-    done <<<"$reserve"$'\n'"$ring"$'\n'"$ranges"$'\n'"$chain"
+    done <<<"$reserve"$'\n'"$transport"$'\n'"$ring"$'\n'"$ranges"$'\n'"$chain"
 } >"$checks"
 # A model is one thread's work.
 xargs -0 -n 3 -P "$(nproc)" bash -c '"$@"' check <"$checks" | tee "$results"

@@ -9,7 +9,7 @@ const FIELDS: [&str; 14] = [
     "payload",
     "m",
     "n",
-    "path",
+    "way",
     "stock_ms",
     "ours_ms",
     "ratio",
@@ -56,7 +56,7 @@ fn check_fields(line: &Value, expected: impl Iterator<Item = &'static str>) {
 #[test]
 fn every_case_is_a_line() {
     let lines = lines(&["--shapes", "2x2,3x5", "--consumers", "even"]);
-    let cases: Vec<_> = lines.iter().map(|line| [&line["payload"], &line["m"], &line["n"], &line["path"]]).collect();
+    let cases: Vec<_> = lines.iter().map(|line| [&line["payload"], &line["m"], &line["n"], &line["way"]]).collect();
     let expected = ["a", "b", "c"].iter().flat_map(|payload| [(2, 2), (3, 5)].map(|(m, n)| (*payload, m, n)));
     assert!(cases.len() == 6, "{cases:?}");
     for (case, (payload, m, n)) in cases.iter().zip(expected) {
@@ -85,11 +85,11 @@ fn slow_consumers_have_lines_of_their_own() {
 #[test]
 fn a_page_and_a_table_show_the_ratios() {
     let folder = tempfile::tempdir().expect("a folder");
-    let arguments = ["--shapes", "2x2", "--payloads", "c", "--paths", "gather,reserve", "--html", "page.html"];
+    let arguments = ["--shapes", "2x2", "--payloads", "c", "--ways", "ring,reserve", "--html", "page.html"];
     let (stdout, _) = ends(0, folder.path(), &arguments);
     assert!(stdout.contains("2 worker threads; lineitem at scale factor 0.01"), "{stdout}");
     assert!(stdout.contains("medians of 1 round;") && !stdout.contains("1 rounds"), "{stdout}");
-    assert_eq!(stdout.matches("│ c ").count(), 6, "a row for each path and kind of consumers: {stdout}");
+    assert_eq!(stdout.matches("│ c ").count(), 6, "a row for each way and kind of consumers: {stdout}");
 
     let page = fs::read_to_string(folder.path().join("page.html")).expect("the page");
     assert_eq!(page.matches("<svg").count(), 3, "a chart for each kind of consumers");
@@ -103,7 +103,8 @@ fn wrong_arguments_say_what_to_write() {
         (["--shapes", "4"], "expected MxN, such as 4x4"),
         (["--payloads", "d"], "[possible values: a, b, c]"),
         (["--html", "none/page.html"], "cannot write --html in 'none'"),
-        (["--paths", "push"], "[possible values: auto, gather, cluster, reserve]"),
+        (["--ways", "push"], "expected one of stock, auto, ring"),
+        (["--ways", "reserve+cluster"], "has no choice of path"),
     ] {
         let code = if arguments[0] == "--html" { 1 } else { 2 };
         let (_, stderr) = ends(code, Path::new("."), &arguments);

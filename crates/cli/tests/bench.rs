@@ -30,7 +30,7 @@ fn a_case_is_a_line() {
 #[cfg(unix)]
 fn an_interrupt_ends_it_and_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let several = SMALL.iter().chain(&["--paths=gather,cluster,reserve,auto"]);
+    let several = SMALL.iter().chain(&["--ways=ring,ring+cluster,reserve,auto"]);
     let mut running = Annulus::new(several).temp(folder.path()).start();
     running.wait_for("unpolled");
     running.signal("INT");

@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, str::FromStr};
 
-pub use annulus_exchange::DataPath;
+pub use annulus_exchange::{DataPath, Strategy as ExchangeStrategy};
 use datafusion::{
     common::{config_err, config_field, config_namespace},
     config::{ConfigEntry, ConfigExtension, ConfigField, ExtensionOptions, Visit},
@@ -20,22 +20,25 @@ config_namespace! {
     /// use datafusion::config::ExtensionOptions;
     ///
     /// let mut config = AnnulusConfig::default();
-    /// assert_eq!(config.strategy, Strategy::Auto);
+    /// assert_eq!(config.strategy, Strategy::AUTO);
     /// ExtensionOptions::set(&mut config, "strategy", "stock")?;
     /// assert_eq!(config.strategy, Strategy::Stock);
     /// # Ok::<_, datafusion::error::DataFusionError>(())
     /// ```
     pub struct AnnulusConfig {
-        /// Operator for hash repartitions: 'ring' is the exchange wherever possible, 'stock' is
-        /// DataFusion's own, 'auto' is the one that measured best
-        pub strategy: Strategy, default = Strategy::Auto
-        /// Side that copies the rows: 'gather' is the consumers, 'cluster' is the producers, 'reserve'
-        /// is the producers into shared chunks, 'auto' is the one that measured best
+        /// How hash repartitions pass rows on: 'stock' is DataFusion's own operator; 'reserve', 'ring',
+        /// 'ring-per-domain', 'paper-ring', 'channel', 'mutex-channel', 'spsc' and 'batch' are
+        /// strategies of the exchange; 'auto' is the one that measured best
+        pub strategy: Strategy, default = Strategy::AUTO
+        /// Side that copies the rows: 'gather' is the consumers, 'cluster' is the producers, 'auto' is
+        /// the one that measured best; 'reserve' has no choice
         pub path: Path, default = Path(DataPath::Auto)
-        /// Number of published groups that a ring holds, 1 to 64
+        /// Number of published groups that a ring holds, 1 to 64; queues have room for as many batches
         pub groups: usize, default = 1
         /// Number of batches in a group, 0 for one for each input partition
         pub slots: usize, default = 0
+        /// Number of rings for 'ring-per-domain'
+        pub domains: usize, default = 1
         /// Bytes of memory for the rows of slow consumers before they are spilled, 0 for as much as the
         /// memory pool grants
         pub overflow_limit: usize, default = 0
@@ -88,17 +91,86 @@ impl Visit for Entries {
     }
 }
 
-/// The operator that runs hash repartitions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What runs hash repartitions.
+///
+/// ```
+/// use annulus_datafusion::config::{ExchangeStrategy, Strategy};
+///
+/// assert_eq!("spsc".parse::<Strategy>()?, Strategy::Exchange(ExchangeStrategy::Spsc));
+/// assert_eq!(Strategy::Stock.to_string(), "stock");
+/// # Ok::<_, datafusion::error::DataFusionError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Strategy {
-    /// The operator that measured best.
-    #[default]
-    Auto,
-    /// The exchange, wherever it can replace the stock operator.
-    Ring,
     /// DataFusion's own operator, always.
     Stock,
+    /// The exchange with this strategy, wherever it can replace the stock operator.
+    Exchange(ExchangeStrategy),
+}
+
+impl Strategy {
+    /// The strategy that measured best.
+    pub const AUTO: Self = Self::Exchange(ExchangeStrategy::Auto);
+
+    /// Returns the words for all strategies, `stock` first.
+    pub fn words() -> impl Iterator<Item = &'static str> {
+        [STOCK].into_iter().chain(ExchangeStrategy::ALL.into_iter().map(ExchangeStrategy::word))
+    }
+}
+
+impl Default for Strategy {
+    fn default() -> Self {
+        Self::AUTO
+    }
+}
+
+const STOCK: &str = "stock";
+
+/// A strategy together with the side that copies the rows, as one word: `ring`, or `ring+cluster`.
+///
+/// ```
+/// use annulus_datafusion::config::{DataPath, ExchangeStrategy, Path, Strategy, Way};
+///
+/// let way: Way = "channel+cluster".parse()?;
+/// assert_eq!(way.strategy, Strategy::Exchange(ExchangeStrategy::Channel));
+/// assert_eq!(way.path, Path(DataPath::Cluster));
+/// assert_eq!(way.to_string(), "channel+cluster");
+/// # Ok::<_, datafusion::error::DataFusionError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Way {
+    /// The value of `annulus.strategy`.
+    pub strategy: Strategy,
+    /// The value of `annulus.path`.
+    pub path: Path,
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path {
+            Path(DataPath::Auto) => self.strategy.fmt(f),
+            path => f.pad(&format!("{}+{path}", self.strategy)),
+        }
+    }
+}
+
+impl FromStr for Way {
+    type Err = DataFusionError;
+
+    fn from_str(words: &str) -> Result<Self> {
+        let (strategy, path) = words.split_once('+').unwrap_or((words, "auto"));
+        let way = Self { strategy: strategy.parse()?, path: path.parse()? };
+        match way {
+            Self { strategy: Strategy::Stock | Strategy::Exchange(ExchangeStrategy::Reserve), path }
+                if path != Path(DataPath::Auto) =>
+            {
+                config_err!("annulus: invalid way '{words}': '{}' has no choice of path", way.strategy)
+            }
+            _ => Ok(way),
+        }
+    }
 }
 
 /// A [`DataPath`] as the value of an option: the side that copies the rows.
@@ -106,8 +178,8 @@ pub enum Strategy {
 /// ```
 /// use annulus_datafusion::{DataPath, config::Path};
 ///
-/// let path: Path = "reserve".parse()?;
-/// assert_eq!(path, Path(DataPath::Reserve));
+/// let path: Path = "cluster".parse()?;
+/// assert_eq!(path, Path(DataPath::Cluster));
 /// # Ok::<_, datafusion::error::DataFusionError>(())
 /// ```
 // A type of its own, because DataFusion's trait for option values cannot be implemented for
@@ -133,11 +205,10 @@ config_field!(Path, word => word.parse()?);
 
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Ring => "ring",
-            Self::Stock => "stock",
-        })
+        match self {
+            Self::Stock => f.pad(STOCK),
+            Self::Exchange(strategy) => strategy.fmt(f),
+        }
     }
 }
 
@@ -146,11 +217,15 @@ impl FromStr for Strategy {
 
     /// Returns the strategy that `word` names; case does not matter.
     fn from_str(word: &str) -> Result<Self> {
-        match word.to_lowercase().as_str() {
-            "auto" => Ok(Self::Auto),
-            "ring" => Ok(Self::Ring),
-            "stock" => Ok(Self::Stock),
-            _ => config_err!("annulus: invalid strategy '{word}': expected one of auto, ring, stock"),
+        if word.eq_ignore_ascii_case(STOCK) {
+            return Ok(Self::Stock);
+        }
+        match word.parse() {
+            Ok(strategy) => Ok(Self::Exchange(strategy)),
+            Err(_) => {
+                let words: Vec<_> = Self::words().collect();
+                config_err!("annulus: invalid strategy '{word}': expected one of {}", words.join(", "))
+            }
         }
     }
 }

@@ -4,9 +4,9 @@ mod common;
 
 use std::sync::Arc;
 
-use annulus_datafusion::{AnnulusConfig, RingRepartitionExec, config::Path, exchange_report};
+use annulus_datafusion::{AnnulusConfig, RingRepartitionExec, exchange_report};
 use common::{
-    PATHS, Step, batch, context, eventually, poll_once, ring, ring_on, rows, run, schema, scripted, stock, within,
+    Step, Way, batch, context, eventually, poll_once, ring, ring_on, rows, run, schema, scripted, stock, ways, within,
 };
 use datafusion::{
     error::DataFusionError,
@@ -32,14 +32,14 @@ fn limited(bytes: usize) -> Arc<RuntimeEnv> {
 
 #[tokio::test]
 async fn an_error_reaches_every_output_once() {
-    for path in PATHS {
-        an_error_reaches_every_output_once_on(path).await;
+    for way in ways() {
+        an_error_reaches_every_output_once_on(way).await;
     }
 }
 
-async fn an_error_reaches_every_output_once_on(path: Path) {
+async fn an_error_reaches_every_output_once_on(way: Way) {
     let (input, _) = scripted(vec![vec![Step::Batch(batch(0, 10)), Step::Yield, Step::Error], vec![Step::Hang]]);
-    let ours = ring_on(path, input, 3);
+    let ours = ring_on(way, input, 3);
     let context = context(unlimited(), 4);
     for partition in 0..3 {
         let mut stream = ours.execute(partition, Arc::clone(&context)).unwrap();
@@ -102,15 +102,15 @@ async fn dropping_the_last_stream_stops_the_inputs_though_the_plan_lives() {
 
 #[tokio::test]
 async fn a_partition_executed_after_another_was_dropped_has_all_its_rows() {
-    for path in PATHS {
-        a_partition_executed_after_another_was_dropped_has_all_its_rows_on(path).await;
+    for way in ways() {
+        a_partition_executed_after_another_was_dropped_has_all_its_rows_on(way).await;
     }
 }
 
-async fn a_partition_executed_after_another_was_dropped_has_all_its_rows_on(path: Path) {
+async fn a_partition_executed_after_another_was_dropped_has_all_its_rows_on(way: Way) {
     let context = context(unlimited(), 16);
     let expected = run(Arc::new(stock(rows(3, 20, 64).0, 2)), &context).await.unwrap();
-    let ours = ring_on(path, rows(3, 20, 64).0, 2);
+    let ours = ring_on(way, rows(3, 20, 64).0, 2);
     let mut first = ours.execute(0, Arc::clone(&context)).unwrap();
     within("a batch", first.next()).await.unwrap().unwrap();
     drop(first);
@@ -133,16 +133,16 @@ async fn a_partition_can_be_executed_once_until_the_state_is_reset() {
 
 #[tokio::test]
 async fn one_partition_after_the_other_spills_and_cleans_up() {
-    for path in PATHS {
-        one_partition_after_the_other_spills_and_cleans_up_on(path).await;
+    for way in ways() {
+        one_partition_after_the_other_spills_and_cleans_up_on(way).await;
     }
 }
 
-async fn one_partition_after_the_other_spills_and_cleans_up_on(path: Path) {
+async fn one_partition_after_the_other_spills_and_cleans_up_on(way: Way) {
     const LIMIT: usize = 64 * 1024;
     let runtime = limited(LIMIT);
     let context = context(Arc::clone(&runtime), 128);
-    let ours = ring_on(path, rows(4, 100, 256).0, 4);
+    let ours = ring_on(way, rows(4, 100, 256).0, 4);
     let mut count = 0;
     for partition in 0..4 {
         let stream = ours.execute(partition, Arc::clone(&context)).unwrap();
@@ -163,15 +163,15 @@ async fn one_partition_after_the_other_spills_and_cleans_up_on(path: Path) {
 
 #[tokio::test]
 async fn a_slow_consumer_gets_its_rows_in_order_and_holds_nobody_up() {
-    for path in PATHS {
-        a_slow_consumer_gets_its_rows_in_order_and_holds_nobody_up_on(path).await;
+    for way in ways() {
+        a_slow_consumer_gets_its_rows_in_order_and_holds_nobody_up_on(way).await;
     }
 }
 
-async fn a_slow_consumer_gets_its_rows_in_order_and_holds_nobody_up_on(path: Path) {
+async fn a_slow_consumer_gets_its_rows_in_order_and_holds_nobody_up_on(way: Way) {
     let runtime = limited(32 * 1024);
     let context = context(Arc::clone(&runtime), 64);
-    let ours = ring_on(path, rows(1, 200, 200).0, 2);
+    let ours = ring_on(way, rows(1, 200, 200).0, 2);
     let mut slow = ours.execute(0, Arc::clone(&context)).unwrap();
     let mut fast = ours.execute(1, Arc::clone(&context)).unwrap();
     let (mut values, mut turn) = (vec![], 0);
@@ -250,15 +250,15 @@ async fn without_a_disk_the_error_names_the_remedy() {
 
 #[tokio::test]
 async fn a_starving_output_is_served_though_another_is_never_polled() {
-    for path in PATHS {
-        a_starving_output_is_served_though_another_is_never_polled_on(path).await;
+    for way in ways() {
+        a_starving_output_is_served_though_another_is_never_polled_on(way).await;
     }
 }
 
-async fn a_starving_output_is_served_though_another_is_never_polled_on(path: Path) {
+async fn a_starving_output_is_served_though_another_is_never_polled_on(way: Way) {
     let data = (0..4).map(|input| (0..50).map(|index| batch(input * 10_000 + index * 100, 100)).collect()).collect();
     let input = Arc::new(BarrierExec::new(data, schema()).with_log(false));
-    let ours = ring_on(path, Arc::clone(&input) as _, 3);
+    let ours = ring_on(way, Arc::clone(&input) as _, 3);
     let context = context(limited(16 * 1024), 32);
     let never = ours.execute(2, Arc::clone(&context)).unwrap();
     let polled = (0..2).map(|partition| collect(ours.execute(partition, Arc::clone(&context)).unwrap()));
@@ -271,19 +271,19 @@ async fn a_starving_output_is_served_though_another_is_never_polled_on(path: Pat
 
 #[tokio::test]
 async fn an_input_that_pauses_does_not_make_small_batches() {
-    for path in PATHS {
-        an_input_that_pauses_does_not_make_small_batches_on(path).await;
+    for way in ways() {
+        an_input_that_pauses_does_not_make_small_batches_on(way).await;
     }
 }
 
-async fn an_input_that_pauses_does_not_make_small_batches_on(path: Path) {
+async fn an_input_that_pauses_does_not_make_small_batches_on(way: Way) {
     let pausing =
         |input: i64| (0..8).flat_map(move |index| [Step::Batch(batch(input * 80 + index * 10, 10)), Step::Yield]);
     let (input, _) = scripted((0..2).map(|input| pausing(input).collect()).collect());
-    let ours = ring_on(path, input, 3);
+    let ours = ring_on(way, input, 3);
     let context = context(unlimited(), 1000);
     let streams = (0..3).map(|partition| collect(ours.execute(partition, Arc::clone(&context)).unwrap()));
     let outputs = futures::future::try_join_all(streams).await.unwrap();
     assert_eq!(outputs.iter().flatten().map(|batch| batch.num_rows()).sum::<usize>(), 160);
-    assert!(outputs.iter().all(|batches| batches.len() == 1), "{path:?}: {outputs:?}");
+    assert!(outputs.iter().all(|batches| batches.len() == 1), "{way:?}: {outputs:?}");
 }

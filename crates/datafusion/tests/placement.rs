@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use annulus_datafusion::{AnnulusConfig, RingRepartitionExec, config::Path};
+use annulus_datafusion::{AnnulusConfig, RingRepartitionExec};
 use arrow::{
     array::{
         ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array, Int64Array, ListArray,
@@ -12,7 +12,7 @@ use arrow::{
     },
     datatypes::{DataType, Field, Int32Type, Schema},
 };
-use common::{PATHS, batch, context, lines, rows, run, scripted, stock};
+use common::{Way, batch, context, lines, options, rows, run, scripted, stock, ways};
 use datafusion::{
     catalog::memory::{DataSourceExec, MemorySourceConfig},
     execution::{TaskContext, runtime_env::RuntimeEnv},
@@ -89,17 +89,17 @@ async fn placement_is_the_stock_operators_for_every_key_type() {
 #[tokio::test]
 async fn two_keys_on_every_path() {
     let context = context(Arc::new(RuntimeEnv::default()), 64);
-    for path in PATHS {
-        two_keys(path, &context).await;
+    for way in ways() {
+        two_keys(way, &context).await;
     }
 }
 
-async fn two_keys(path: Path, context: &Arc<TaskContext>) {
+async fn two_keys(way: Way, context: &Arc<TaskContext>) {
     let (input, _) = rows(3, 4, 100);
     let schema = input.schema();
     let partitioning = Partitioning::Hash(vec![col("v", &schema).unwrap(), col("k", &schema).unwrap()], 5);
     let theirs = RepartitionExec::try_new(input, partitioning).unwrap();
-    let options = AnnulusConfig { path, ..Default::default() };
+    let options = options(way);
     let ours = Arc::new(RingRepartitionExec::try_new(theirs.clone(), options).unwrap());
     let expected = sorted(run(Arc::new(theirs), context).await.unwrap());
     assert_eq!(sorted(run(ours, context).await.unwrap()), expected);

@@ -5,7 +5,7 @@ mod common;
 
 use std::{sync::Arc, task::Poll};
 
-use common::{PATHS, Step, batch, context, eventually, poll_once, ring_on, scripted};
+use common::{Step, batch, context, eventually, poll_once, ring_on, scripted, ways};
 use datafusion::{
     execution::{SendableRecordBatchStream, runtime_env::RuntimeEnvBuilder},
     physical_plan::ExecutionPlan,
@@ -89,7 +89,8 @@ async fn schedule(seed: u64) {
     let patient = random.random_bool(0.5) && ends_well;
     let inputs = scripts.len();
     let (input, alive) = scripted(scripts);
-    let ours = ring_on(PATHS[seed as usize % PATHS.len()], input, random.random_range(1..=5));
+    let ways: Vec<_> = ways().collect();
+    let ours = ring_on(ways[seed as usize % ways.len()], input, random.random_range(1..=5));
     let streams = (0..ours.properties().partitioning.partition_count()).map(|partition| {
         let executed = ours.execute(partition, Arc::clone(&context));
         executed.unwrap()

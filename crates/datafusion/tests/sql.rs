@@ -81,8 +81,8 @@ const JOIN: &str = "SELECT t.k, count(*), sum(u.v) FROM t JOIN u ON t.k = u.k GR
 async fn explain_says_which_strategy_and_why() {
     let session = with_tables(annulus(config(3)));
     let shown = text(&plan(&session, "SELECT k, count(*) FROM t GROUP BY k").await);
-    let expected = "RingRepartitionExec: partitioning=Hash([k@0], 3), input_partitions=4, strategy=ring, path=reserve, \
-                    why=hash of bounded input";
+    let expected = "RingRepartitionExec: partitioning=Hash([k@0], 3), input_partitions=4, strategy=reserve, \
+                    why=columns of fixed width";
     assert!(shown.contains(expected), "{shown}");
 
     session.sql("SET annulus.strategy = 'RING'").await.unwrap();
@@ -128,10 +128,10 @@ async fn options_are_read_when_a_query_is_planned() {
     session.sql("SET annulus.path = 'cluster'").await.unwrap();
     session.sql("SET annulus.slots = 5").await.unwrap();
     let shown = text(&plan(&session, JOIN).await);
-    assert!(shown.contains("path=cluster"), "{shown}");
+    assert!(shown.contains("strategy=ring, path=cluster, why=annulus.path"), "{shown}");
 
     let wrong = session.sql("SET annulus.strategy = 'fast'").await.unwrap_err().to_string();
-    assert!(wrong.contains("expected one of auto, ring, stock"), "{wrong}");
+    assert!(wrong.contains("expected one of stock, auto, ring, ring-per-domain"), "{wrong}");
     session.sql("SET annulus.groups = 65").await.unwrap();
     let wrong = session.sql(JOIN).await.unwrap().create_physical_plan().await.unwrap_err().to_string();
     assert!(wrong.contains("invalid groups '65': choose 1 to 64"), "{wrong}");

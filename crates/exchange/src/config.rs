@@ -1,73 +1,31 @@
 //! The settings of an exchange.
 
-use std::{fmt, str::FromStr};
-
 use arrow::datatypes::Schema;
 
-use crate::{error::ExchangeError, reserve};
+use crate::{
+    error::ExchangeError,
+    reserve,
+    strategy::{DataPath, Strategy},
+    transport::Shape,
+};
 
-/// The side that copies the rows, and the structure they pass through.
-///
-/// ```
-/// use annulus_exchange::DataPath;
-///
-/// assert_eq!("gather".parse::<DataPath>()?, DataPath::Gather);
-/// assert_eq!(DataPath::Reserve.to_string(), "reserve");
-/// # Ok::<(), annulus_exchange::ExchangeError>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The strategy and the path that an exchange uses, after each `auto` was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum DataPath {
-    /// The path that measured best for the schema and the number of consumers.
-    #[default]
-    Auto,
-    /// Through the ring: consumers gather their rows from the shared batches.
-    Gather,
-    /// Through the ring: producers cluster each batch by consumer before they publish it.
-    Cluster,
-    /// Producers gather straight into reserved ranges of each consumer's open chunk.
-    Reserve,
-}
-
-impl DataPath {
-    const ALL: [Self; 4] = [Self::Auto, Self::Gather, Self::Cluster, Self::Reserve];
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Gather => "gather",
-            Self::Cluster => "cluster",
-            Self::Reserve => "reserve",
-        }
-    }
-}
-
-impl fmt::Display for DataPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for DataPath {
-    type Err = ExchangeError;
-
-    /// Returns the path that `word` names; case does not matter.
-    fn from_str(word: &str) -> Result<Self, ExchangeError> {
-        let path = Self::ALL.into_iter().find(|path| path.word().eq_ignore_ascii_case(word));
-        path.ok_or_else(|| ExchangeError::Config {
-            option: "path",
-            value: word.to_owned(),
-            remedy: "expected one of auto, gather, cluster, reserve",
-        })
-    }
+pub struct Choice {
+    /// The strategy; never [`Strategy::Auto`].
+    pub strategy: Strategy,
+    /// The path; never [`DataPath::Auto`]. `None` for reserved ranges, which are a path of their
+    /// own.
+    pub path: Option<DataPath>,
 }
 
 /// The shape and the bounds of an exchange.
 ///
 /// ```
-/// use annulus_exchange::{DataPath, ExchangeConfig};
+/// use annulus_exchange::{ExchangeConfig, Strategy};
 ///
-/// let config = ExchangeConfig::new(2, 4).with_batch_rows(1024).with_path(DataPath::Gather);
+/// let config = ExchangeConfig::new(2, 4).with_batch_rows(1024).with_strategy(Strategy::Ring);
 /// assert!(config.check().is_ok());
 /// assert!(config.with_groups(65).check().is_err());
 /// ```
@@ -84,17 +42,22 @@ pub struct ExchangeConfig {
     /// partial: while no producer has anything ready, waiting consumers get the rows collected
     /// until then. This suits inputs that pause for long or never end.
     pub full_batches: bool,
-    /// The number of published groups that the ring holds, K: 1 by default.
+    /// The number of published groups that a ring holds, K: 1 by default.
     pub groups: usize,
-    /// The number of slots of a group, G. The default 0 takes one for each producer.
+    /// The number of slots of a group, G. The default 0 takes one for each producer. A queue has
+    /// room for K * G batches.
     pub slots: usize,
-    /// The bytes that all open chunks may take together on the path with reserved ranges: 256 MiB
+    /// The number of cache domains, for [`Strategy::RingPerDomain`]: 1 by default.
+    pub domains: usize,
+    /// The bytes that all open chunks may take together with [`Strategy::Reserve`]: 256 MiB
     /// by default. If N batches of `batch_rows` rows would take more, batches get shorter, down to
     /// 128 rows.
     pub open_bytes: usize,
     /// The bytes of memory for rows of slow consumers beyond the bound of the exchange. Further
     /// rows are spilled. Unlimited by default.
     pub overflow_bytes: usize,
+    /// The structure that passes the rows on.
+    pub strategy: Strategy,
     /// The side that copies the rows.
     pub path: DataPath,
 }
@@ -109,8 +72,10 @@ impl ExchangeConfig {
             full_batches: false,
             groups: 1,
             slots: 0,
+            domains: 1,
             open_bytes: 256 << 20,
             overflow_bytes: usize::MAX,
+            strategy: Strategy::Auto,
             path: DataPath::Auto,
         }
     }
@@ -139,6 +104,12 @@ impl ExchangeConfig {
         Self { slots, ..self }
     }
 
+    /// Sets the number of [cache domains](Self::domains).
+    #[must_use]
+    pub fn with_domains(self, domains: usize) -> Self {
+        Self { domains, ..self }
+    }
+
     /// Sets the bytes that [open chunks](Self::open_bytes) may take.
     #[must_use]
     pub fn with_open_bytes(self, open_bytes: usize) -> Self {
@@ -149,6 +120,12 @@ impl ExchangeConfig {
     #[must_use]
     pub fn with_overflow_bytes(self, overflow_bytes: usize) -> Self {
         Self { overflow_bytes, ..self }
+    }
+
+    /// Sets the [structure that passes the rows on](Self::strategy).
+    #[must_use]
+    pub fn with_strategy(self, strategy: Strategy) -> Self {
+        Self { strategy, ..self }
     }
 
     /// Sets the [side that copies the rows](Self::path).
@@ -175,26 +152,47 @@ impl ExchangeConfig {
         range("consumers", self.consumers, 1 << 16, "choose 1 to 65536")?;
         range("batch_rows", self.batch_rows, 1 << 24, "choose 1 to 16777216")?;
         range("groups", self.groups, 64, "choose 1 to 64")?;
+        range("domains", self.domains, 1 << 16, "choose 1 to 65536")?;
         range("slots", self.group_slots(), 1 << 16, "choose 1 to 65536, or 0 for one per producer")
     }
 
-    /// Returns the path that an exchange of this configuration uses for batches of `schema`. For
-    /// [`DataPath::Auto`] it is the path that measured best, otherwise the configured one.
+    /// Returns the shape of the transport.
+    pub(crate) fn shape(&self) -> Shape {
+        Shape::new(self.producers, self.consumers)
+            .with_groups(self.groups)
+            .with_slots(self.group_slots())
+            .with_domains(self.domains)
+    }
+
+    /// Returns the strategy and the path that an exchange of this configuration uses for batches of
+    /// `schema`: the configured ones, or for `auto` those that measured best. A configured path
+    /// rules reserved ranges out.
     ///
     /// # Errors
     /// [`ExchangeError::Config`] if the configuration asks for reserved ranges, but batches are too
-    /// long for them or have columns that they cannot hold.
-    pub fn choose_path(&self, schema: &Schema) -> Result<DataPath, ExchangeError> {
-        match self.path {
-            DataPath::Auto if reserve::supports(self, schema) => Ok(DataPath::Reserve),
-            DataPath::Auto => Ok(DataPath::Gather),
-            DataPath::Reserve if !reserve::supports(self, schema) => Err(ExchangeError::Config {
+    /// long for them or have columns that they cannot hold, or a path is configured as well.
+    pub fn choose(&self, schema: &Schema) -> Result<Choice, ExchangeError> {
+        let reserve = Choice { strategy: Strategy::Reserve, path: None };
+        let path = match self.path {
+            DataPath::Auto => DataPath::Gather,
+            path => path,
+        };
+        match self.strategy {
+            Strategy::Reserve if self.path != DataPath::Auto => Err(ExchangeError::Config {
                 option: "path",
+                value: self.path.to_string(),
+                remedy: "choose auto: the strategy 'reserve' is a path of its own",
+            }),
+            Strategy::Reserve if !reserve::supports(self, schema) => Err(ExchangeError::Config {
+                option: "strategy",
                 value: "reserve".to_string(),
                 remedy: "choose auto: reserved ranges hold batches of at most 65536 rows of fixed-width values, \
                          booleans and views",
             }),
-            path => Ok(path),
+            Strategy::Reserve => Ok(reserve),
+            Strategy::Auto if self.path == DataPath::Auto && reserve::supports(self, schema) => Ok(reserve),
+            Strategy::Auto => Ok(Choice { strategy: Strategy::Ring, path: Some(path) }),
+            strategy => Ok(Choice { strategy, path: Some(path) }),
         }
     }
 }

@@ -9,7 +9,7 @@ use annulus_rows::RowsError;
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use crate::{
-    config::{DataPath, ExchangeConfig},
+    config::{Choice, ExchangeConfig},
     error::{ExchangeError, SendError, StopError},
     overflow::{Delivery, Overflow},
     publish::{self, PublishConsumer, PublishProducer},
@@ -52,16 +52,16 @@ pub fn exchange(
     overflow: Arc<dyn Overflow>,
 ) -> Result<(Vec<Producer>, Vec<Consumer>), ExchangeError> {
     config.check()?;
-    let (producers, consumers): (Vec<_>, Vec<_>) = match config.choose_path(&schema)? {
-        DataPath::Reserve => {
+    let (producers, consumers): (Vec<_>, Vec<_>) = match config.choose(&schema)? {
+        Choice { path: None, .. } => {
             let (producers, consumers) = reserve::reserve(config, Arc::clone(&schema), overflow);
             (
-                producers.into_iter().map(ProducerPath::Reserve).collect(),
+                producers.into_iter().map(Box::new).map(ProducerPath::Reserve).collect(),
                 consumers.into_iter().map(ConsumerPath::Reserve).collect(),
             )
         }
-        path => {
-            let (producers, consumers) = publish::publish(config, path, Arc::clone(&schema), overflow);
+        Choice { strategy, path: Some(path) } => {
+            let (producers, consumers) = publish::publish(config, strategy, path, Arc::clone(&schema), overflow)?;
             (
                 producers.into_iter().map(ProducerPath::Publish).collect(),
                 consumers.into_iter().map(Box::new).map(ConsumerPath::Publish).collect(),
@@ -73,7 +73,7 @@ pub fn exchange(
 }
 
 enum ProducerPath {
-    Reserve(ReserveProducer),
+    Reserve(Box<ReserveProducer>),
     Publish(PublishProducer),
 }
 

@@ -24,6 +24,9 @@ pub struct ExchangeStats {
     pub bytes_copied: u64,
     /// The read-modify-write operations on atomics that other handles use, too.
     pub shared_ops: u64,
+    /// The stores that pass a value, or a group of values, on to another handle. Counted beside the
+    /// read-modify-write operations, because queues with one writer need nothing else.
+    pub handoffs: u64,
     /// The acquisitions of locks.
     pub locks: u64,
     /// The wakers that this handle called.
@@ -44,6 +47,7 @@ impl AddAssign for ExchangeStats {
         self.rows += other.rows;
         self.bytes_copied += other.bytes_copied;
         self.shared_ops += other.shared_ops;
+        self.handoffs += other.handoffs;
         self.locks += other.locks;
         self.wakeups += other.wakeups;
         self.overflow_rows += other.overflow_rows;

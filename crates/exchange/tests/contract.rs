@@ -1,4 +1,4 @@
-//! The promises of every path of the exchange, with threads.
+//! The promises of every strategy of the exchange, with threads.
 
 use std::{
     collections::HashMap,
@@ -12,14 +12,26 @@ use std::{
 
 use annulus_exchange::{
     Consumer, DataPath, Delivery, ExchangeConfig, ExchangeError, Overflow, Producer, RowsError, SpilledBatch,
-    StopError, exchange,
+    StopError, Strategy, exchange,
 };
 use arrow::{
     array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StringViewArray},
     datatypes::{DataType, Field, Int64Type, Schema, SchemaRef},
 };
 
-const PATHS: [DataPath; 3] = [DataPath::Gather, DataPath::Cluster, DataPath::Reserve];
+/// A strategy, and the side that copies the rows.
+type Way = (Strategy, DataPath);
+
+/// Every strategy, with each path that it has.
+fn ways() -> impl Iterator<Item = Way> {
+    let paths = |strategy| [(strategy, DataPath::Gather), (strategy, DataPath::Cluster)];
+    Strategy::TRANSPORTS.into_iter().flat_map(paths).chain([(Strategy::Reserve, DataPath::Auto)])
+}
+
+/// Those that deliver rows before every producer has finished.
+fn streaming() -> impl Iterator<Item = Way> {
+    ways().filter(|(strategy, _)| *strategy != Strategy::Batch)
+}
 
 fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
@@ -129,16 +141,17 @@ fn drain(mut consumer: Consumer, index: usize, consumers: usize) -> HashMap<i64,
     keys
 }
 
-fn config(path: DataPath, producers: usize, consumers: usize) -> ExchangeConfig {
-    ExchangeConfig::new(producers, consumers).with_batch_rows(100).with_path(path)
+fn config((strategy, path): Way, producers: usize, consumers: usize) -> ExchangeConfig {
+    let config = ExchangeConfig::new(producers, consumers).with_batch_rows(100).with_domains(2);
+    config.with_strategy(strategy).with_path(path)
 }
 
 #[test]
 fn every_row_arrives_once_at_its_consumer() {
-    for path in PATHS {
+    for way in ways() {
         for (producers, consumers) in [(1, 1), (2, 3), (3, 2), (1, 40), (4, 16)] {
             let budget = Budget::new(usize::MAX);
-            let handles = exchange(&config(path, producers, consumers), schema(), Arc::clone(&budget) as _).unwrap();
+            let handles = exchange(&config(way, producers, consumers), schema(), Arc::clone(&budget) as _).unwrap();
             let mut keys = HashMap::new();
             thread::scope(|scope| {
                 for (index, producer) in handles.0.into_iter().enumerate() {
@@ -149,17 +162,17 @@ fn every_row_arrives_once_at_its_consumer() {
                     drains.map(|(index, consumer)| scope.spawn(move || drain(consumer, index, consumers))).collect();
                 keys.extend(drains.into_iter().flat_map(|drain| drain.join().unwrap()));
             });
-            assert_eq!(keys.len(), expected(producers, 60), "{path:?} {producers} {consumers}");
+            assert_eq!(keys.len(), expected(producers, 60), "{way:?} {producers} {consumers}");
             assert!(keys.values().all(|count| *count == 1));
-            assert_eq!(budget.used.load(Ordering::SeqCst), 0, "{path:?}: everything reserved is released");
+            assert_eq!(budget.used.load(Ordering::SeqCst), 0, "{way:?}: everything reserved is released");
         }
     }
 }
 
 #[test]
 fn one_producer_keeps_the_order() {
-    for path in PATHS {
-        let (producers, consumers) = exchange(&config(path, 1, 3), schema(), Budget::new(20_000)).unwrap();
+    for way in ways() {
+        let (producers, consumers) = exchange(&config(way, 1, 3), schema(), Budget::new(20_000)).unwrap();
         thread::scope(|scope| {
             for producer in producers {
                 scope.spawn(|| send_all(producer, 0, 100));
@@ -182,10 +195,10 @@ fn one_producer_keeps_the_order() {
 
 #[test]
 fn a_consumer_that_is_not_polled_hangs_nobody_and_only_its_rows_spill() {
-    for path in PATHS {
+    for way in ways() {
         let (producers, consumers, batches) = (3, 4, 200);
         let budget = Budget::new(60_000);
-        let handles = exchange(&config(path, producers, consumers), schema(), Arc::clone(&budget) as _).unwrap();
+        let handles = exchange(&config(way, producers, consumers), schema(), Arc::clone(&budget) as _).unwrap();
         let mut waiting = handles.1;
         let last = waiting.pop().unwrap();
         let mut keys = HashMap::new();
@@ -200,17 +213,17 @@ fn a_consumer_that_is_not_polled_hangs_nobody_and_only_its_rows_spill() {
         });
         let late = drain(last, consumers - 1, consumers);
         assert!(budget.peak.load(Ordering::SeqCst) <= budget.limit);
-        assert!(budget.spilled_rows.lock().unwrap().contains_key(&(consumers - 1)), "{path:?}: nothing was spilled");
+        assert!(budget.spilled_rows.lock().unwrap().contains_key(&(consumers - 1)), "{way:?}: nothing was spilled");
         keys.extend(late);
-        assert_eq!(keys.len(), expected(producers, batches), "{path:?}");
+        assert_eq!(keys.len(), expected(producers, batches), "{way:?}");
         assert_eq!(budget.used.load(Ordering::SeqCst), 0);
     }
 }
 
 #[test]
 fn the_first_error_reaches_everyone_once() {
-    for path in PATHS {
-        let (mut producers, consumers) = exchange(&config(path, 2, 3), schema(), Budget::new(usize::MAX)).unwrap();
+    for way in ways() {
+        let (mut producers, consumers) = exchange(&config(way, 2, 3), schema(), Budget::new(usize::MAX)).unwrap();
         thread::scope(|scope| {
             for mut consumer in consumers {
                 scope.spawn(move || {
@@ -239,13 +252,13 @@ fn the_first_error_reaches_everyone_once() {
 
 #[test]
 fn a_lost_producer_is_an_error_and_lost_consumers_are_told() {
-    for path in PATHS {
-        let (mut producers, mut consumers) = exchange(&config(path, 2, 2), schema(), Budget::new(usize::MAX)).unwrap();
+    for way in ways() {
+        let (mut producers, mut consumers) = exchange(&config(way, 2, 2), schema(), Budget::new(usize::MAX)).unwrap();
         drop(producers.pop());
         let lost = consumers[0].recv_blocking().unwrap().unwrap_err();
         assert!(matches!(lost, ExchangeError::ProducerLost { producer: 1 }));
 
-        let (mut producers, consumers) = exchange(&config(path, 1, 2), schema(), Budget::new(usize::MAX)).unwrap();
+        let (mut producers, consumers) = exchange(&config(way, 1, 2), schema(), Budget::new(usize::MAX)).unwrap();
         drop(consumers);
         let refused = producers[0].send_blocking(batch(0..10), &[0; 10]).unwrap_err();
         assert!(matches!(refused.error, ExchangeError::ConsumersGone));
@@ -257,10 +270,10 @@ fn a_lost_producer_is_an_error_and_lost_consumers_are_told() {
 
 #[test]
 fn consumers_may_leave_at_any_time() {
-    for path in PATHS {
+    for way in ways() {
         for stay in 1..5 {
             let budget = Budget::new(30_000);
-            let handles = exchange(&config(path, 2, 5), schema(), Arc::clone(&budget) as _).unwrap();
+            let handles = exchange(&config(way, 2, 5), schema(), Arc::clone(&budget) as _).unwrap();
             thread::scope(|scope| {
                 for (index, producer) in handles.0.into_iter().enumerate() {
                     scope.spawn(move || send_all(producer, index, 80));
@@ -277,20 +290,20 @@ fn consumers_may_leave_at_any_time() {
                     });
                 }
             });
-            assert_eq!(budget.used.load(Ordering::SeqCst), 0, "{path:?} {stay}");
+            assert_eq!(budget.used.load(Ordering::SeqCst), 0, "{way:?} {stay}");
         }
     }
 }
 
 #[test]
 fn rows_of_a_slow_input_are_not_withheld() {
-    for path in PATHS {
-        let (mut producers, mut consumers) = exchange(&config(path, 1, 1), schema(), Budget::new(usize::MAX)).unwrap();
+    for way in streaming() {
+        let (mut producers, mut consumers) = exchange(&config(way, 1, 1), schema(), Budget::new(usize::MAX)).unwrap();
         let mut producer = producers.pop().unwrap();
         producer.send_blocking(batch(0..7), &[0; 7]).unwrap();
         producer.idle();
         let received = rows_of(consumers[0].recv_blocking().unwrap().unwrap());
-        assert_eq!(received.num_rows(), 7, "{path:?}");
+        assert_eq!(received.num_rows(), 7, "{way:?}");
         producer.send_blocking(batch(7..9), &[0; 2]).unwrap();
         producer.finish();
         assert_eq!(rows_of(consumers[0].recv_blocking().unwrap().unwrap()).num_rows(), 2);
@@ -299,29 +312,29 @@ fn rows_of_a_slow_input_are_not_withheld() {
 
 #[test]
 fn only_full_batches_where_that_is_wished() {
-    for path in PATHS {
-        let config = config(path, 1, 1).with_batch_rows(10).with_full_batches(true).with_slots(8);
+    for way in streaming() {
+        let config = config(way, 1, 1).with_batch_rows(10).with_full_batches(true).with_slots(8);
         let (mut producers, mut consumers) = exchange(&config, schema(), Budget::new(usize::MAX)).unwrap();
         let mut producer = producers.pop().unwrap();
         let consumer = &mut consumers[0];
         producer.send_blocking(batch(0..25), &[0; 25]).unwrap();
         producer.idle();
         for _ in 0..2 {
-            assert_eq!(rows_of(consumer.recv_blocking().unwrap().unwrap()).num_rows(), 10, "{path:?}");
+            assert_eq!(rows_of(consumer.recv_blocking().unwrap().unwrap()).num_rows(), 10, "{way:?}");
         }
-        assert!(consumer.poll_recv(&mut Context::from_waker(Waker::noop())).is_pending(), "{path:?}");
+        assert!(consumer.poll_recv(&mut Context::from_waker(Waker::noop())).is_pending(), "{way:?}");
         producer.idle();
-        assert!(consumer.poll_recv(&mut Context::from_waker(Waker::noop())).is_pending(), "{path:?}");
+        assert!(consumer.poll_recv(&mut Context::from_waker(Waker::noop())).is_pending(), "{way:?}");
         producer.finish();
-        assert_eq!(rows_of(consumer.recv_blocking().unwrap().unwrap()).num_rows(), 5, "{path:?}");
+        assert_eq!(rows_of(consumer.recv_blocking().unwrap().unwrap()).num_rows(), 5, "{way:?}");
         assert!(consumer.recv_blocking().is_none());
     }
 }
 
 #[test]
 fn a_batch_says_how_much_memory_it_keeps() {
-    for path in PATHS {
-        let config = config(path, 1, 1).with_batch_rows(1000);
+    for way in ways() {
+        let config = config(way, 1, 1).with_batch_rows(1000);
         let (mut producers, mut consumers) = exchange(&config, schema(), Budget::new(usize::MAX)).unwrap();
         let mut producer = producers.pop().unwrap();
         producer.send_blocking(batch(0..1), &[0]).unwrap();
@@ -330,15 +343,15 @@ fn a_batch_says_how_much_memory_it_keeps() {
         assert_eq!(received.num_rows(), 1);
         // An operator that reserves memory for the batch must see that it has room for 999 more
         // rows.
-        assert!(received.column(0).get_array_memory_size() >= 1000 * size_of::<i64>(), "{path:?}");
+        assert!(received.column(0).get_array_memory_size() >= 1000 * size_of::<i64>(), "{way:?}");
     }
 }
 
 #[test]
 fn wrong_batches_come_back() {
     let other = Arc::new(Schema::new(vec![Field::new("key", DataType::Int32, false)]));
-    for path in PATHS {
-        let (mut producers, _consumers) = exchange(&config(path, 1, 1), schema(), Budget::new(usize::MAX)).unwrap();
+    for way in ways() {
+        let (mut producers, _consumers) = exchange(&config(way, 1, 1), schema(), Budget::new(usize::MAX)).unwrap();
         let wrong = RecordBatch::new_empty(Arc::clone(&other));
         let wrong = producers[0].send_blocking(wrong, &[]).unwrap_err();
         assert!(matches!(wrong.error, ExchangeError::Rows(RowsError::Schema { .. })));
@@ -346,5 +359,5 @@ fn wrong_batches_come_back() {
         let ExchangeError::Rows(RowsError::Argument { argument, .. }) = unhashed.error else { panic!("{unhashed}") };
         assert_eq!(argument, "number of hashes");
     }
-    assert!(exchange(&config(DataPath::Auto, 0, 1), schema(), Budget::new(0)).is_err());
+    assert!(exchange(&ExchangeConfig::new(0, 1), schema(), Budget::new(0)).is_err());
 }

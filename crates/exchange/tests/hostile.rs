@@ -2,7 +2,8 @@
 //! without an error, and nothing hangs.
 #![cfg(not(loom))]
 use annulus_exchange::{
-    Consumer, DataPath, Delivery, ExchangeConfig, Overflow, Producer, SpilledBatch, StopError, Unlimited, exchange,
+    Consumer, DataPath, Delivery, ExchangeConfig, Overflow, Producer, SpilledBatch, StopError, Strategy, Unlimited,
+    exchange,
     ring::{Admission, RingConfig, ring},
 };
 use arrow::{
@@ -134,7 +135,7 @@ impl Overflow for Armed {
 }
 
 fn held_config() -> ExchangeConfig {
-    ExchangeConfig::new(1, 64).with_batch_rows(128).with_path(DataPath::Reserve)
+    ExchangeConfig::new(1, 64).with_batch_rows(128).with_strategy(Strategy::Reserve)
 }
 
 /// A panic of try_reserve in send_hashed would leave the batch's rows in `rows`, without the batch.
@@ -170,7 +171,7 @@ fn a_panic_in_a_reservation_makes_no_views_up() {
         Field::new("s", DataType::Utf8View, false),
         Field::new("key", DataType::Decimal128(38, 0), false),
     ]));
-    let config = ExchangeConfig::new(1, 64).with_batch_rows(128).with_path(DataPath::Reserve);
+    let config = ExchangeConfig::new(1, 64).with_batch_rows(128).with_strategy(Strategy::Reserve);
     let (mut ps, mut cs) = exchange(&config, Arc::clone(&schema), Arc::clone(&o) as _).unwrap();
     let mut p = ps.pop().unwrap();
     let send = |p: &mut Producer| {
@@ -214,7 +215,7 @@ fn batches_held_when_a_flush_panics_are_not_lost_silently() {
 #[test]
 fn a_spill_that_panics_leaves_nothing_reserved() {
     let o = Arc::new(Armed::default());
-    let config = ExchangeConfig::new(1, 1).with_batch_rows(4).with_overflow_bytes(0).with_path(DataPath::Reserve);
+    let config = ExchangeConfig::new(1, 1).with_batch_rows(4).with_overflow_bytes(0).with_strategy(Strategy::Reserve);
     let (mut ps, cs) = exchange(&config, schema(), Arc::clone(&o) as _).unwrap();
     let mut p = ps.pop().unwrap();
     o.spill.store(true, SeqCst);
@@ -229,7 +230,7 @@ fn a_spill_that_panics_leaves_nothing_reserved() {
 #[test]
 fn a_spill_that_panics_at_the_last_chunk_stops_the_exchange() {
     let o = Arc::new(Armed::default());
-    let config = ExchangeConfig::new(1, 1).with_batch_rows(4).with_overflow_bytes(0).with_path(DataPath::Reserve);
+    let config = ExchangeConfig::new(1, 1).with_batch_rows(4).with_overflow_bytes(0).with_strategy(Strategy::Reserve);
     let (mut ps, mut cs) = exchange(&config, schema(), Arc::clone(&o) as _).unwrap();
     let mut p = ps.pop().unwrap();
     assert!(send(&mut p, 0..8));
@@ -278,7 +279,7 @@ fn a_waker_may_drop_the_consumer_that_is_relieved() {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
         let o = Arc::new(Park::default());
-        let config = ExchangeConfig::new(2, 2).with_batch_rows(1).with_path(DataPath::Gather);
+        let config = ExchangeConfig::new(2, 2).with_batch_rows(1).with_strategy(Strategy::Ring);
         let (mut ps, mut cs) = exchange(&config, schema(), Arc::clone(&o) as _).unwrap();
         let (mut p1, mut p0) = (ps.pop().unwrap(), ps.pop().unwrap());
         let (mut c1, c0) = (cs.pop().unwrap(), cs.pop().unwrap());
@@ -306,7 +307,7 @@ fn a_waker_may_drop_the_consumer_that_is_relieved() {
 #[test]
 fn a_panic_in_a_hand_over_neither_loses_nor_doubles_rows() {
     let o = Arc::new(Armed::default());
-    let config = ExchangeConfig::new(1, 2).with_batch_rows(3).with_path(DataPath::Gather);
+    let config = ExchangeConfig::new(1, 2).with_batch_rows(3).with_strategy(Strategy::Ring);
     let config = config.with_slots(2);
     let (mut ps, mut cs) = exchange(&config, schema(), Arc::clone(&o) as _).unwrap();
     let mut p = ps.pop().unwrap();
@@ -388,30 +389,49 @@ impl Overflow for ThreeRows {
 /// that batch in the ring, or anything after the rows that were lost with the hand-over.
 #[test]
 fn a_hand_over_that_fails_half_way_is_an_error_before_any_later_row() {
-    for (path, panics) in [DataPath::Gather, DataPath::Cluster].map(|path| [(path, false), (path, true)]).concat() {
+    // A batch that was kept for all consumers is handed over to none.
+    let transports = Strategy::TRANSPORTS.into_iter().filter(|strategy| *strategy != Strategy::Batch);
+    let both = |strategy| [DataPath::Gather, DataPath::Cluster].map(|path| (strategy, path));
+    for ((strategy, path), panics) in transports.flat_map(both).flat_map(|way| [(way, false), (way, true)]) {
         let (keys, failed) = (Mutex::default(), AtomicBool::default());
         let reader = Arc::new(Eager { consumer: Mutex::new(None), keys, failed });
         let overflow = ThreeRows { reader: Arc::clone(&reader), left: AtomicUsize::new(3), panics };
-        let config = ExchangeConfig::new(1, 2).with_batch_rows(1).with_groups(1).with_slots(2).with_path(path);
+        let config = ExchangeConfig::new(1, 2).with_batch_rows(1).with_groups(1).with_slots(2);
+        let config = config.with_strategy(strategy).with_path(path);
         let (mut ps, mut cs) = exchange(&config, schema(), Arc::new(overflow)).unwrap();
         let (mut p, mut starves) = (ps.pop().unwrap(), cs.pop().unwrap());
         *reader.consumer.lock().unwrap() = cs.pop();
-        assert!(send(&mut p, 0..4) && send(&mut p, 4..8));
         let mut cx = Context::from_waker(Waker::noop());
-        while starves.poll_recv(&mut cx).is_ready() {}
-        let ends = || while !matches!(p.poll_ready(&mut cx), Poll::Ready(Err(_))) {};
+        let mut next = 0;
+        let ends = || {
+            loop {
+                while starves.poll_recv(&mut cx).is_ready() {}
+                match p.poll_ready(&mut cx) {
+                    Poll::Ready(Err(_)) => break,
+                    Poll::Ready(Ok(Admission::Granted)) if next < 64 => {
+                        assert!(send(&mut p, next..next + 4));
+                        next += 4;
+                    }
+                    Poll::Ready(Ok(Admission::Granted)) => panic!("{strategy} {path}: nothing was handed over"),
+                    _ => {}
+                }
+            }
+        };
         assert_eq!(catch_unwind(AssertUnwindSafe(ends)).is_err(), panics);
-        assert!(reader.poll(), "{path:?}: the consumer did not get the error");
+        assert!(reader.poll(), "{strategy} {path}: the consumer did not get the error");
         let keys = reader.keys.lock().unwrap();
         assert!(reader.failed.load(SeqCst));
-        assert!([0, 2, 4, 6].starts_with(&keys), "{path:?}: {keys:?}");
+        assert!(
+            (0..).step_by(2).zip(keys.iter()).all(|(expected, key)| expected == *key),
+            "{strategy} {path}: {keys:?}"
+        );
     }
 }
 
 /// For Miri: the debug format of a buffer shows its whole allocation.
 #[test]
 fn a_buffer_can_be_shown() {
-    let config = ExchangeConfig::new(1, 1).with_batch_rows(64).with_path(DataPath::Gather);
+    let config = ExchangeConfig::new(1, 1).with_batch_rows(64).with_strategy(Strategy::Ring);
     let (mut ps, mut cs) = exchange(&config, schema(), Arc::new(Unlimited)).unwrap();
     let mut p = ps.pop().unwrap();
     assert!(send(&mut p, 0..3));
@@ -428,7 +448,7 @@ fn views_of_several_batches() {
         Field::new("b", DataType::Boolean, true),
         Field::new("f", DataType::FixedSizeBinary(16), true),
     ]));
-    let config = ExchangeConfig::new(1, 9).with_batch_rows(16).with_path(DataPath::Reserve);
+    let config = ExchangeConfig::new(1, 9).with_batch_rows(16).with_strategy(Strategy::Reserve);
     let (mut ps, mut cs) = exchange(&config, Arc::clone(&schema), Arc::new(Unlimited)).unwrap();
     let mut p = ps.pop().unwrap();
     let mut sent = 0;

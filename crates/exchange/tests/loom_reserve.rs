@@ -14,7 +14,7 @@ use std::{
 };
 
 use annulus_exchange::{
-    Consumer, DataPath, Delivery, ExchangeConfig, ExchangeError, Overflow, Producer, SpilledBatch, StopError, exchange,
+    Consumer, Delivery, ExchangeConfig, ExchangeError, Overflow, Producer, SpilledBatch, StopError, Strategy, exchange,
     ring::Admission,
 };
 use arrow::{
@@ -96,7 +96,7 @@ struct Handles {
 
 /// Returns an exchange that is full with two queued chunks (for one producer).
 fn handles(producers: usize, consumers: usize, batch_rows: usize, budget: usize) -> Handles {
-    let config = ExchangeConfig::new(producers, consumers).with_batch_rows(batch_rows).with_path(DataPath::Reserve);
+    let config = ExchangeConfig::new(producers, consumers).with_batch_rows(batch_rows).with_strategy(Strategy::Reserve);
     let budget = Arc::new(Budget { left: AtomicUsize::new(budget), answers: AtomicUsize::new(usize::MAX) });
     let (producers, consumers) = exchange(&config, schema(), Arc::clone(&budget) as _).unwrap();
     Handles { producers, consumers, budget }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use annulus_exchange::{
-    Consumer, DataPath, Delivery, ExchangeConfig, ExchangeError, Overflow, Producer, SpilledBatch, StopError,
+    Consumer, Delivery, ExchangeConfig, ExchangeError, Overflow, Producer, SpilledBatch, StopError, Strategy,
     Unlimited, exchange,
 };
 use arrow::{
@@ -29,7 +29,7 @@ fn handles(
     batch_rows: usize,
     overflow: Arc<dyn Overflow>,
 ) -> (Vec<Producer>, Vec<Consumer>) {
-    let config = ExchangeConfig::new(producers, consumers).with_batch_rows(batch_rows).with_path(DataPath::Reserve);
+    let config = ExchangeConfig::new(producers, consumers).with_batch_rows(batch_rows).with_strategy(Strategy::Reserve);
     exchange(&config, schema(), overflow).unwrap()
 }
 

@@ -11,7 +11,8 @@ use std::{
 };
 
 use annulus_exchange::{
-    Consumer, DataPath, Delivery, ExchangeConfig, ExchangeError, Overflow, Producer, SpilledBatch, StopError, exchange,
+    Consumer, DataPath, Delivery, ExchangeConfig, ExchangeError, Overflow, Producer, SpilledBatch, StopError, Strategy,
+    exchange,
 };
 use arrow::{
     array::{AsArray, Int64Array, RecordBatch, StringViewArray},
@@ -41,12 +42,20 @@ struct Schedule {
 impl Schedule {
     fn new(seed: u64) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
-        let path = [DataPath::Reserve, DataPath::Reserve, DataPath::Gather, DataPath::Cluster][seed as usize % 4];
+        // Every other one with reserved ranges, whose protocol is the most intricate.
+        let strategy = match seed % 2 {
+            0 => Strategy::Reserve,
+            _ => Strategy::TRANSPORTS[(seed / 2) as usize % Strategy::TRANSPORTS.len()],
+        };
+        let path = [DataPath::Auto, DataPath::Gather, DataPath::Cluster][random.random_range(0..3)];
+        let path = if strategy == Strategy::Reserve { DataPath::Auto } else { path };
         let config = ExchangeConfig::new(random.random_range(1..4), random.random_range(1..5))
             .with_batch_rows(random.random_range(1..20))
             .with_groups(random.random_range(1..3))
             .with_slots(random.random_range(0..3))
             .with_overflow_bytes([0, 2000, usize::MAX][random.random_range(0..3)])
+            .with_domains(random.random_range(1..4))
+            .with_strategy(strategy)
             .with_path(path);
         let mut chance = |most: u32| if random.random_bool(0.3) { random.random_range(0..most) } else { 0 };
         let (leave, fail, full) = (chance(60), chance(20), chance(300));

@@ -2,10 +2,11 @@
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
-use annulus_datafusion::config;
+use annulus_datafusion::config::{self, Strategy};
 use annulus_terminal::units;
 use clap::{Args, ValueEnum};
-use serde::Serialize;
+use datafusion::error::DataFusionError;
+use serde::{Serialize, Serializer};
 
 use crate::words::name;
 
@@ -13,7 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   annulus bench repartition
   annulus bench repartition --shapes 4x4,16x256 --payloads a \\
-    --paths gather,cluster,reserve
+    --ways ring,ring+cluster,reserve
   annulus bench repartition --consumers slow,unpolled --memory-limit 32M
   annulus bench repartition --json > bench.jsonl
   annulus bench repartition --html bench.html
@@ -58,9 +59,12 @@ pub struct RepartitionArgs {
     /// Columns of the rows
     #[arg(long, value_delimiter = ',', default_value = "a,b,c")]
     pub payloads: Vec<Payload>,
-    /// Data paths of Annulus
-    #[arg(long, value_name = "PATH", value_delimiter = ',', default_value = "auto")]
-    pub paths: Vec<DataPath>,
+    /// Strategies of Annulus, with a path if wanted
+    ///
+    /// Such as ring, ring+cluster or channel; the words are those of
+    /// annulus.strategy and annulus.path.
+    #[arg(long, value_name = "WAY", value_delimiter = ',', default_value = "auto")]
+    pub ways: Vec<Way>,
     /// Behaviour of the consumers
     #[arg(long, value_delimiter = ',', default_value = "even,slow,unpolled")]
     pub consumers: Vec<Consumers>,
@@ -84,34 +88,31 @@ pub struct RepartitionArgs {
     pub html: Option<PathBuf>,
 }
 
-/// The data path: which side copies the rows. The words are those of the option `annulus.path`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DataPath {
-    /// The path that measured best for the schema
-    Auto,
-    /// Each consumer gathers its rows from shared batches
-    Gather,
-    /// Producers sort each batch by partition
-    Cluster,
-    /// Producers copy rows into reserved ranges
-    Reserve,
-}
+/// A way of the exchange, as in `ring` or `ring+cluster`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way(pub config::Way);
 
-impl From<DataPath> for config::Path {
-    fn from(path: DataPath) -> Self {
-        Self(match path {
-            DataPath::Auto => config::DataPath::Auto,
-            DataPath::Gather => config::DataPath::Gather,
-            DataPath::Cluster => config::DataPath::Cluster,
-            DataPath::Reserve => config::DataPath::Reserve,
-        })
+impl FromStr for Way {
+    type Err = String;
+
+    fn from_str(words: &str) -> Result<Self, String> {
+        let way: config::Way = words.parse().map_err(|error: DataFusionError| error.strip_backtrace())?;
+        match way.strategy {
+            Strategy::Stock => Err("invalid way 'stock': it is always measured, choose others".to_owned()),
+            _ => Ok(Self(way)),
+        }
     }
 }
 
-impl fmt::Display for DataPath {
+impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&name(self))
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for Way {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

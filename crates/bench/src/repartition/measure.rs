@@ -16,7 +16,7 @@ use datafusion::{
 };
 
 use super::{
-    args::{Consumers, DataPath, Payload, Shape},
+    args::{Consumers, Payload, Shape, Way},
     drain::{Tally, drain},
     input::{BATCH_ROWS, Input},
     memcpy::Memcpy,
@@ -28,7 +28,7 @@ use super::{
 pub struct Case<'a> {
     pub payload: Payload,
     pub shape: Shape,
-    pub path: DataPath,
+    pub way: Way,
     pub consumers: Consumers,
     /// The size of the memory pool in bytes; `None` is unlimited.
     pub memory_limit: Option<usize>,
@@ -83,7 +83,7 @@ impl<'a> Case<'a> {
     async fn try_measure(&self, input: &Input, memcpy: &mut Memcpy, rounds: usize) -> Result<Measured<'a>> {
         let expected = self.check(input).await?;
         let mut stock = self.profile(Operator::Stock, input, &expected).await;
-        let mut ours = self.profile(Operator::Ours(self.path), input, &expected).await?;
+        let mut ours = self.profile(Operator::Ours(self.way), input, &expected).await?;
         let mut memcpy_times = Vec::new();
         for round in 0..rounds {
             // Stock, ours, ours, stock and so on: neither always follows the other.
@@ -91,7 +91,7 @@ impl<'a> Case<'a> {
             if stock_first {
                 stock = self.time(Operator::Stock, stock, input, &expected).await;
             }
-            ours = self.time(Operator::Ours(self.path), Ok(ours), input, &expected).await?;
+            ours = self.time(Operator::Ours(self.way), Ok(ours), input, &expected).await?;
             if !stock_first {
                 stock = self.time(Operator::Stock, stock, input, &expected).await;
             }
@@ -108,7 +108,7 @@ impl<'a> Case<'a> {
     async fn check(&self, input: &Input) -> Result<Vec<Tally>> {
         let even = Self { consumers: Consumers::Even, memory_limit: None, ..*self };
         let stock = even.run(Operator::Stock, input, true).await?.tallies;
-        let ours = self.run(Operator::Ours(self.path), input, true).await?.tallies;
+        let ours = self.run(Operator::Ours(self.way), input, true).await?.tallies;
         compare(&stock, &ours)?;
         let total: usize = stock.iter().map(|tally| tally.rows).sum();
         ensure!(total == input.rows(), "{total} rows came out of stock's operator, {} went in", input.rows());
@@ -156,8 +156,8 @@ impl<'a> Case<'a> {
 
 impl fmt::Display for Case<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { payload, shape, path, consumers, .. } = self;
-        write!(f, "payload {payload}, shape {shape}, path {path}, consumers {consumers}")
+        let Self { payload, shape, way, consumers, .. } = self;
+        write!(f, "payload {payload}, shape {shape}, way {way}, consumers {consumers}")
     }
 }
 

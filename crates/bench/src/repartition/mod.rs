@@ -60,7 +60,7 @@ pub async fn run(args: &RepartitionArgs, spill: &Path) -> Result<()> {
 
 /// Measures all cases. With `--json`, prints each line when it is measured.
 async fn measure(args: &RepartitionArgs, spill: &Path, table: &Input, threads: usize) -> Result<Vec<Line>> {
-    let count = args.payloads.len() * args.shapes.len() * args.paths.len() * args.consumers.len();
+    let count = args.payloads.len() * args.shapes.len() * args.ways.len() * args.consumers.len();
     let bar = progress::bar(count as u64, "cases");
     let mut lines = Vec::with_capacity(count);
     for &payload in &args.payloads {
@@ -91,8 +91,8 @@ fn cases<'a>(args: &RepartitionArgs, spill: &'a Path, payload: Payload) -> Vec<C
     for &consumers in &args.consumers {
         let memory_limit = (consumers != Consumers::Even).then_some(args.memory_limit);
         for &shape in &args.shapes {
-            let case = |&path| Case { payload, shape, path, consumers, memory_limit, spill, timeout };
-            cases.extend(args.paths.iter().map(case));
+            let case = |&way| Case { payload, shape, way, consumers, memory_limit, spill, timeout };
+            cases.extend(args.ways.iter().map(case));
         }
     }
     cases

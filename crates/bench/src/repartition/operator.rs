@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
-use annulus_datafusion::{AnnulusConfig, RingRepartition, RingRepartitionExec, config::Strategy};
+use annulus_datafusion::{AnnulusConfig, RingRepartition, RingRepartitionExec};
 use anyhow::{Result, ensure};
 use datafusion::{
     config::ConfigOptions,
@@ -12,7 +12,7 @@ use datafusion::{
 };
 
 use super::{
-    args::{DataPath, Shape},
+    args::{Shape, Way},
     input::Input,
 };
 
@@ -21,8 +21,8 @@ use super::{
 pub enum Operator {
     /// DataFusion's `RepartitionExec`.
     Stock,
-    /// `RingRepartitionExec`, with the option `annulus.path`.
-    Ours(DataPath),
+    /// `RingRepartitionExec`, with a strategy and a path.
+    Ours(Way),
 }
 
 impl Operator {
@@ -33,7 +33,7 @@ impl Operator {
         let stock = RepartitionExec::try_new(scan, Partitioning::Hash(vec![Arc::new(key)], shape.outputs))?;
         match self {
             Self::Stock => Ok(Arc::new(stock)),
-            Self::Ours(path) => replace(stock, path),
+            Self::Ours(way) => replace(stock, way),
         }
     }
 }
@@ -48,8 +48,8 @@ impl fmt::Display for Operator {
 }
 
 /// Replaces `stock` by ours, as the optimizer does.
-fn replace(stock: RepartitionExec, path: DataPath) -> Result<Arc<dyn ExecutionPlan>> {
-    let options = AnnulusConfig { strategy: Strategy::Ring, path: path.into(), ..AnnulusConfig::default() };
+fn replace(stock: RepartitionExec, way: Way) -> Result<Arc<dyn ExecutionPlan>> {
+    let options = AnnulusConfig { strategy: way.0.strategy, path: way.0.path, ..AnnulusConfig::default() };
     let plan = RingRepartition::new(options).optimize(Arc::new(stock), &ConfigOptions::default())?;
     // The plan's own downcast would find the stock operator inside.
     ensure!((plan.as_ref() as &dyn Any).is::<RingRepartitionExec>(), "the rule did not replace the stock operator");

@@ -13,7 +13,7 @@ use annulus_terminal::{
 use serde::Serialize;
 
 use super::{
-    args::{Consumers, DataPath, Payload},
+    args::{Consumers, Payload, Way},
     measure::{Measured, Side},
 };
 use crate::statistics::{median, spread};
@@ -36,7 +36,7 @@ pub struct Line {
     pub payload: Payload,
     pub m: usize,
     pub n: usize,
-    pub path: DataPath,
+    pub way: Way,
     /// Missing if stock's operator did not end, as are the two figures derived from it.
     pub stock_ms: Option<f64>,
     pub ours_ms: f64,
@@ -90,7 +90,7 @@ impl Line {
             payload: case.payload,
             m: case.shape.inputs,
             n: case.shape.outputs,
-            path: case.path,
+            way: case.way,
             stock_ms: stock_ms.map(rounded),
             ours_ms: rounded(ours_ms),
             ratio: stock_ms.map(|stock_ms| rounded(stock_ms / ours_ms)),
@@ -111,7 +111,7 @@ impl Line {
         let mut cells = vec![
             self.payload.to_string(),
             format!("{}x{}", self.m, self.n),
-            self.path.to_string(),
+            self.way.to_string(),
             optional(self.stock_ms, 1),
             format!("{:.1}", self.ours_ms),
             optional(self.ratio, 2),
@@ -162,7 +162,7 @@ impl fmt::Display for Setting {
 const HEADER: [&str; 15] = [
     "payload",
     "shape",
-    "path",
+    "way",
     "stock ms",
     "ours ms",
     "ratio",
@@ -226,7 +226,7 @@ fn chart(lines: &[&Line]) -> String {
     let groups: Vec<_> = lines
         .iter()
         .map(|line| BarGroup {
-            label: format!("{}x{} {}", line.m, line.n, line.path),
+            label: format!("{}x{} {}", line.m, line.n, line.way),
             values: vec![line.ratio],
             note: format!("{:.0} ms", line.ours_ms),
         })

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use annulus_exchange::Choice;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 
 use super::RingRepartitionExec;
-use crate::config::Strategy;
+use crate::config::{AnnulusConfig, DataPath, ExchangeStrategy, Path, Strategy};
 
 /// A node that displays itself in a format.
 struct Text<'a, T>(&'a T, DisplayFormatType);
@@ -22,22 +23,34 @@ impl DisplayAs for RingRepartitionExec {
         if options.explain_as_stock {
             return self.stock().fmt_as(format, f);
         }
-        let why = match options.strategy {
-            Strategy::Auto => "hash of bounded input",
-            Strategy::Ring | Strategy::Stock => "annulus.strategy",
-        };
-        let path = self.path();
+        let why = why(options, self.choice());
+        let strategy = self.choice().strategy;
         match format {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 // The stock text starts with the stock name; `Ring` before it makes our name.
-                write!(f, "Ring{}, strategy=ring, path={path}, why={why}", Text(self.stock(), format))
+                write!(f, "Ring{}, strategy={strategy}", Text(self.stock(), format))?;
+                self.choice().path.map_or(Ok(()), |path| write!(f, ", path={path}"))?;
+                write!(f, ", why={why}")
             }
             DisplayFormatType::TreeRender => {
                 self.stock().fmt_as(format, f)?;
-                writeln!(f, "strategy=ring")?;
-                writeln!(f, "path={path}")?;
+                writeln!(f, "strategy={strategy}")?;
+                self.choice().path.map_or(Ok(()), |path| writeln!(f, "path={path}"))?;
                 writeln!(f, "why={why}")
             }
         }
+    }
+}
+
+/// Returns the reason for a choice.
+fn why(options: &AnnulusConfig, choice: Choice) -> &'static str {
+    if !matches!(options.strategy, Strategy::Stock | Strategy::AUTO) {
+        "annulus.strategy"
+    } else if options.path != Path(DataPath::Auto) {
+        "annulus.path"
+    } else if choice.strategy == ExchangeStrategy::Reserve {
+        "columns of fixed width"
+    } else {
+        "columns of variable width, or long batches"
     }
 }

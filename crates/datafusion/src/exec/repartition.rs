@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use annulus_exchange::{DataPath, ExchangeConfig};
+use annulus_exchange::{Choice, ExchangeConfig};
 use datafusion::{
     common::{Statistics, tree_node::TreeNodeRecursion},
     config::ConfigOptions,
@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 
 use crate::{
     bridge::{Bridge, Setup},
-    config::AnnulusConfig,
+    config::{AnnulusConfig, ExchangeStrategy, Strategy},
     error::from_exchange,
     metrics::NodeMetrics,
     report::ExchangeReport,
@@ -41,7 +41,7 @@ pub struct RingRepartitionExec {
     stock: RepartitionExec,
     options: AnnulusConfig,
     config: ExchangeConfig,
-    path: DataPath,
+    choice: Choice,
     metrics: NodeMetrics,
     /// The current execution, from the first executed partition on.
     bridge: Mutex<Option<Bridge>>,
@@ -62,17 +62,24 @@ impl RingRepartitionExec {
     /// # Errors
     /// If an option is invalid.
     pub fn try_new(stock: RepartitionExec, options: AnnulusConfig) -> Result<Self> {
+        let strategy = match options.strategy {
+            // Whoever builds the operator by hand wants it.
+            Strategy::Stock => ExchangeStrategy::Auto,
+            Strategy::Exchange(strategy) => strategy,
+        };
         let inputs = stock.input().output_partitioning().partition_count();
         let overflow_bytes = if options.overflow_limit == 0 { usize::MAX } else { options.overflow_limit };
         // Without inputs no exchange is created, but its config must be valid.
         let config = ExchangeConfig::new(inputs.max(1), stock.partitioning().partition_count())
             .with_groups(options.groups)
             .with_slots(options.slots)
+            .with_domains(options.domains)
             .with_overflow_bytes(overflow_bytes)
+            .with_strategy(strategy)
             .with_path(options.path.0);
         config.check().map_err(from_exchange)?;
-        let path = config.choose_path(&stock.schema()).map_err(from_exchange)?;
-        Ok(Self { stock, options, config, path, metrics: NodeMetrics::default(), bridge: Mutex::default() })
+        let choice = config.choose(&stock.schema()).map_err(from_exchange)?;
+        Ok(Self { stock, options, config, choice, metrics: NodeMetrics::default(), bridge: Mutex::default() })
     }
 
     /// Returns the stock operator over the same child.
@@ -85,9 +92,9 @@ impl RingRepartitionExec {
         &self.options
     }
 
-    /// Returns the side that copies the rows.
-    pub fn path(&self) -> DataPath {
-        self.path
+    /// Returns the strategy, and the side that copies the rows.
+    pub fn choice(&self) -> Choice {
+        self.choice
     }
 
     /// Returns the rows and bytes that the exchange has moved.

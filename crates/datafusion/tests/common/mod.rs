@@ -3,7 +3,10 @@
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
-use annulus_datafusion::{AnnulusConfig, DataPath, RingRepartitionExec, config::Path};
+use annulus_datafusion::{
+    AnnulusConfig, DataPath, RingRepartitionExec,
+    config::{ExchangeStrategy, Path, Strategy},
+};
 use arrow::{
     array::{ArrayRef, Int64Array, RecordBatch},
     datatypes::{DataType, Field, Schema, SchemaRef},
@@ -44,18 +47,29 @@ pub fn stock(input: Arc<dyn ExecutionPlan>, outputs: usize) -> RepartitionExec {
     RepartitionExec::try_new(input, Partitioning::Hash(keys, outputs)).expect("a repartition")
 }
 
-/// The data paths.
-pub const PATHS: [Path; 3] = [Path(DataPath::Gather), Path(DataPath::Cluster), Path(DataPath::Reserve)];
+/// A strategy of the exchange, and the side that copies the rows.
+pub type Way = (ExchangeStrategy, DataPath);
+
+/// Every strategy, and each path of the ring.
+pub fn ways() -> impl Iterator<Item = Way> {
+    let strategies = ExchangeStrategy::ALL.into_iter().map(|strategy| (strategy, DataPath::Auto));
+    strategies.chain([(ExchangeStrategy::Ring, DataPath::Cluster)])
+}
+
+/// Returns the options for a way.
+pub fn options((strategy, path): Way) -> AnnulusConfig {
+    let (strategy, path) = (Strategy::Exchange(strategy), Path(path));
+    AnnulusConfig { strategy, path, domains: 2, ..Default::default() }
+}
 
 /// Returns our operator.
 pub fn ring(input: Arc<dyn ExecutionPlan>, outputs: usize) -> Arc<RingRepartitionExec> {
-    ring_on(Path::default(), input, outputs)
+    ring_on((ExchangeStrategy::Auto, DataPath::Auto), input, outputs)
 }
 
-/// Returns our operator on one of the data paths.
-pub fn ring_on(path: Path, input: Arc<dyn ExecutionPlan>, outputs: usize) -> Arc<RingRepartitionExec> {
-    let options = AnnulusConfig { path, ..Default::default() };
-    Arc::new(RingRepartitionExec::try_new(stock(input, outputs), options).expect("options that are possible"))
+/// Returns our operator in one of its ways.
+pub fn ring_on(way: Way, input: Arc<dyn ExecutionPlan>, outputs: usize) -> Arc<RingRepartitionExec> {
+    Arc::new(RingRepartitionExec::try_new(stock(input, outputs), options(way)).expect("options that are possible"))
 }
 
 /// The result of polling an input.

@@ -109,4 +109,9 @@ impl LeaseWord {
         let word = self.0.fetch_or(CLOSED, order::lease_take());
         if word & HELD != 0 { Closing::Holder } else { Closing::Caller }
     }
+
+    /// Returns whether the lease was closed. A hint.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.load(Relaxed) & CLOSED != 0
+    }
 }

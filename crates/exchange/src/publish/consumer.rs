@@ -1,4 +1,4 @@
-//! The consumer's side: collects its rows of each batch in the ring into output batches.
+//! The consumer's side: collects its rows of each batch that was passed on into output batches.
 
 use std::{
     collections::VecDeque,
@@ -13,17 +13,18 @@ use super::{Shared, indexed::IndexedBatch};
 use crate::{
     error::{ExchangeError, StopError},
     overflow::Delivery,
-    ring::{Next, RingConsumer},
+    ring::Next,
     stats::ExchangeStats,
+    transport::Receiver,
 };
 
 pub(crate) struct PublishConsumer {
-    ring: RingConsumer<IndexedBatch>,
+    receiver: Box<dyn Receiver<IndexedBatch>>,
     shared: Arc<Shared>,
     builder: BatchBuilder,
     /// Complete batches. One publish may complete several.
     whole: VecDeque<Delivery>,
-    /// Whether rows of this consumer were taken off the ring; they come first.
+    /// Whether rows of this consumer were taken off the transport; they come first.
     relieved: bool,
     done: bool,
     stats: ExchangeStats,
@@ -32,10 +33,10 @@ pub(crate) struct PublishConsumer {
 type Received = Poll<Option<Result<Delivery, ExchangeError>>>;
 
 impl PublishConsumer {
-    pub(super) fn new(ring: RingConsumer<IndexedBatch>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(receiver: Box<dyn Receiver<IndexedBatch>>, shared: Arc<Shared>) -> Self {
         let builder = BatchBuilder::new(Arc::clone(&shared.schema), shared.batch_rows, Arc::clone(&shared.pool));
         let (whole, stats) = (VecDeque::new(), ExchangeStats::default());
-        Self { ring, shared, builder, whole, relieved: false, done: false, stats }
+        Self { receiver, shared, builder, whole, relieved: false, done: false, stats }
     }
 
     pub(crate) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Received {
@@ -63,7 +64,7 @@ impl PublishConsumer {
                     Err(error) => return Poll::Ready(Some(Err(error))),
                 }
             }
-            match self.poll_ring(cx) {
+            match self.poll_receiver(cx) {
                 Poll::Ready(Ok(Next::Visited(_))) => {}
                 Poll::Ready(Ok(Next::Relieved)) => self.relieved = true,
                 Poll::Ready(Ok(Next::Finished)) => return Poll::Ready(self.collected().transpose()),
@@ -78,11 +79,11 @@ impl PublishConsumer {
         }
     }
 
-    fn poll_ring(&mut self, cx: &mut Context<'_>) -> Poll<Result<Next, ExchangeError>> {
-        let Self { ring, builder, whole, stats, .. } = self;
-        let index = ring.index();
+    fn poll_receiver(&mut self, cx: &mut Context<'_>) -> Poll<Result<Next, ExchangeError>> {
+        let Self { receiver, builder, whole, stats, .. } = self;
+        let index = receiver.index();
         let mut failed = None;
-        let next = ring.poll_next(cx, |batch| {
+        let next = receiver.poll_next(cx, &mut |batch| {
             let copied = batch.copy_rows(index, builder, |batch| {
                 whole.push_back(Delivery::Batch(batch));
                 Ok(())
@@ -97,16 +98,19 @@ impl PublishConsumer {
     }
 
     /// Moves a batch to `whole`: first the rows that were collected, then those that were taken off
-    /// the ring for this consumer. Returns false if no rows are left.
+    /// the transport for this consumer. Returns false if no rows are left.
     fn take_relieved(&mut self) -> Result<bool, ExchangeError> {
         if let Some(batch) = self.collected()? {
             self.whole.push_back(batch);
             return Ok(true);
         }
-        let next = self.shared.laggards[self.ring.index()].pop(&self.shared, &mut self.stats)?;
-        let found = next.is_some();
-        self.whole.extend(next);
-        Ok(found)
+        for laggard in self.shared.laggards_of(self.receiver.index()) {
+            if let Some(next) = laggard.pop(&self.shared, &mut self.stats)? {
+                self.whole.push_back(next);
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn collected(&mut self) -> Result<Option<Delivery>, ExchangeError> {
@@ -114,11 +118,11 @@ impl PublishConsumer {
     }
 
     pub(crate) fn stop(&mut self, error: StopError) {
-        self.ring.stop(error);
+        self.receiver.stop(error);
     }
 
     pub(crate) fn stats(&self) -> ExchangeStats {
-        let mut total = self.ring.stats();
+        let mut total = self.receiver.stats();
         total += self.stats;
         total
     }
@@ -126,6 +130,8 @@ impl PublishConsumer {
 
 impl Drop for PublishConsumer {
     fn drop(&mut self) {
-        self.shared.laggards[self.ring.index()].close(&self.shared);
+        for laggard in self.shared.laggards_of(self.receiver.index()) {
+            laggard.close(&self.shared);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The value that a slot of the ring holds.
+//! The value that a transport passes on.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use crate::{
     error::ExchangeError,
     overflow::{Overflow, batch_bytes},
     stats::ExchangeStats,
+    transport::Parcel,
 };
 
 /// A batch, and the consumer of each of its rows.
@@ -21,13 +22,20 @@ pub(super) struct IndexedBatch {
     index: RowIndex,
     /// Whether the rows are grouped by consumer.
     clustered: bool,
+    bytes: usize,
     reserved: usize,
     overflow: Arc<dyn Overflow>,
 }
 
+impl Parcel for IndexedBatch {
+    fn concerns(&self, consumer: usize) -> bool {
+        !self.index.range(consumer).is_empty()
+    }
+}
+
 impl IndexedBatch {
     /// Groups the rows of a batch by `hash % N`. Its memory is accounted for if the budget allows.
-    /// In any case the ring bounds it.
+    /// Most transports bound it in any case.
     pub(super) fn try_new(
         batch: &RecordBatch,
         hashes: &[u64],
@@ -56,7 +64,12 @@ impl IndexedBatch {
     fn accounted(source: SourceBatch, index: RowIndex, clustered: bool, batch: &RecordBatch, shared: &Shared) -> Self {
         let bytes = batch_bytes(batch) + index.allocated_bytes();
         let reserved = if shared.overflow.try_reserve(bytes) { bytes } else { 0 };
-        Self { source, index, clustered, reserved, overflow: Arc::clone(&shared.overflow) }
+        Self { source, index, clustered, bytes, reserved, overflow: Arc::clone(&shared.overflow) }
+    }
+
+    /// Returns whether the budget has granted the memory.
+    pub(super) fn is_accounted(&self) -> bool {
+        self.reserved > 0 || self.bytes == 0
     }
 
     /// Appends the rows of `consumer` to its builder, and passes full batches to `emit`. Returns

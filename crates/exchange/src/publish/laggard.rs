@@ -1,4 +1,4 @@
-//! The rows that were taken off the ring on behalf of a slow consumer, so that the others can
+//! The rows that were taken off a transport on behalf of a slow consumer, so that the others can
 //! continue.
 
 use std::{
@@ -10,12 +10,16 @@ use annulus_rows::gather::BatchBuilder;
 use arrow::array::RecordBatch;
 
 use super::{Shared, indexed::IndexedBatch};
-use crate::{error::ExchangeError, overflow::Delivery, ring::HandOver, stats::ExchangeStats};
+use crate::{error::ExchangeError, overflow::Delivery, stats::ExchangeStats, transport::Unread};
 
-/// The overflow of one consumer. It is locked only while the ring is full and a consumer starves,
+/// The overflow of one consumer, in one lane. It is locked only while the transport is full and a consumer starves,
 /// and when it is emptied.
 #[derive(Default)]
-pub(super) struct Laggard(Mutex<Queue>);
+pub(super) struct Laggard {
+    queue: Mutex<Queue>,
+    /// Held during a hand-over if the transport does not see to it that there is one at a time.
+    turn: Mutex<()>,
+}
 
 #[derive(Default)]
 struct Queue {
@@ -26,33 +30,36 @@ struct Queue {
 
 impl Laggard {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies the rows of `consumer` out of batches of the ring, to accounted memory or else to
+    /// Copies the rows of `consumer` out of batches of the transport, to accounted memory or else to
     /// disk.
     pub(super) fn push(
         consumer: usize,
-        batches: &mut HandOver<'_, IndexedBatch>,
+        lane: usize,
+        batches: &mut dyn Unread<IndexedBatch>,
         shared: &Shared,
         stats: &mut ExchangeStats,
     ) -> Result<(), ExchangeError> {
-        // Not under the lock: taking values off the ring wakes other handles, whose code may call
-        // this. Only one producer at a time hands over rows of this consumer, and the consumer sees
-        // none of them before the hand-over ends.
+        // Not under the lock: taking values off the transport wakes other handles, whose code may call
+        // this. Only one producer at a time hands over rows of this consumer in a lane, and the
+        // consumer sees none of them before the hand-over ends.
+        let turn = || shared.laggard(consumer, lane).turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = shared.keeps_all.then(turn);
         let fresh = || BatchBuilder::new(Arc::clone(&shared.schema), shared.batch_rows, Arc::clone(&shared.pool));
         let builder = {
-            let mut queue = shared.laggards[consumer].lock();
+            let mut queue = shared.laggard(consumer, lane).lock();
             (!queue.gone).then(|| queue.builder.take())
         };
         stats.locks += 1;
-        let Some(builder) = builder else { return batches.try_for_each(|_| Ok(())) };
+        let Some(builder) = builder else { return batches.try_for_each(&mut |_| Ok(())) };
         let mut builder = builder.unwrap_or_else(fresh);
         let mut kept = Kept { shared, items: VecDeque::new() };
         let mut whole = Vec::new();
         // If this fails, none of the rows are delivered: the exchange stops before the consumer
         // sees any later row.
-        batches.try_for_each(|batch| {
+        batches.try_for_each(&mut |batch| {
             stats.bytes_copied += batch.copy_rows(consumer, &mut builder, |batch| {
                 whole.push(batch);
                 Ok(())
@@ -62,7 +69,7 @@ impl Laggard {
             }
             Ok::<_, ExchangeError>(())
         })?;
-        let mut queue = shared.laggards[consumer].lock();
+        let mut queue = shared.laggard(consumer, lane).lock();
         stats.locks += 1;
         if !queue.gone {
             queue.builder = Some(builder);

@@ -1,16 +1,16 @@
-//! The two paths through the ring: producers publish indexed batches, and every consumer copies its
-//! rows from each of them.
+//! The two paths through a transport: producers publish indexed batches, and every consumer copies
+//! its rows from each of them.
 //!
-//! A publish costs one shared read-modify-write operation, independent of M and N. There are two
-//! ways to copy:
+//! In the ring a publish costs one shared read-modify-write operation, independent of M and N. There
+//! are two ways to copy:
 //! - *gather*: the producer publishes the batch as it came, and each consumer gathers its rows.
 //!   Rows are copied once.
 //! - *cluster*: the producer first groups the batch by consumer, and each consumer copies one
 //!   contiguous range. Rows are copied twice, but a consumer reads no rows of others.
 //!
 //! ```text
-//! batch -> IndexedBatch (indexed.rs) -> Ring<IndexedBatch> -> BatchBuilder of each consumer -> output batch
-//!                                         full, and a consumer starves: laggard.rs, account or spill
+//! batch -> IndexedBatch (indexed.rs) -> ../transport/ -> BatchBuilder of each consumer -> output batch
+//!                               full, and a consumer starves: laggard.rs, account or spill
 //! ```
 
 mod consumer;
@@ -29,12 +29,14 @@ pub(crate) use producer::PublishProducer;
 use self::laggard::Laggard;
 use crate::{
     activity::Activity,
-    config::{DataPath, ExchangeConfig},
+    config::ExchangeConfig,
+    error::ExchangeError,
     overflow::{Beyond, Overflow},
-    ring::{RingConfig, ring},
+    strategy::{DataPath, Strategy},
+    transport::transport,
 };
 
-/// The state that the handles share beside the ring.
+/// The state that the handles share beside the transport.
 struct Shared {
     schema: SchemaRef,
     batch_rows: usize,
@@ -44,35 +46,57 @@ struct Shared {
     pool: Arc<BufferPool>,
     overflow: Arc<dyn Overflow>,
     beyond: Beyond,
-    /// The rows that were taken off the ring on behalf of each consumer.
+    /// Whether batches that the budget refuses go to the overflow, because the transport keeps them
+    /// all.
+    keeps_all: bool,
+    /// The rows that were taken off the transport on behalf of each consumer, for each lane.
     laggards: Box<[Laggard]>,
+    consumers: usize,
     activity: Activity,
 }
 
+impl Shared {
+    /// Returns the overflow of a consumer in a lane.
+    fn laggard(&self, consumer: usize, lane: usize) -> &Laggard {
+        &self.laggards[lane * self.consumers + consumer]
+    }
+
+    /// Returns the overflows of a consumer, one for each lane.
+    fn laggards_of(&self, consumer: usize) -> impl Iterator<Item = &Laggard> {
+        self.laggards[consumer..].iter().step_by(self.consumers)
+    }
+}
+
 /// Creates the handles of an exchange on one of these paths.
+///
+/// # Errors
+/// [`ExchangeError::Config`] if the strategy is no transport.
 pub(crate) fn publish(
     config: &ExchangeConfig,
+    strategy: Strategy,
     path: DataPath,
     schema: SchemaRef,
     overflow: Arc<dyn Overflow>,
-) -> (Vec<PublishProducer>, Vec<PublishConsumer>) {
-    let (groups, slots) = (config.groups, config.group_slots());
-    let (producers, consumers) =
-        ring(RingConfig::new(config.producers, config.consumers).with_groups(groups).with_slots(slots));
+) -> Result<(Vec<PublishProducer>, Vec<PublishConsumer>), ExchangeError> {
+    let shape = config.shape();
+    let (senders, receivers) = transport(strategy, shape)?;
     let sizes = pool_sizes(&schema, config.batch_rows);
+    let laggards = config.consumers * shape.lanes(strategy);
     let shared = Arc::new(Shared {
         batch_rows: config.batch_rows,
         full_batches: config.full_batches,
         modulo: Modulo::new(config.consumers),
         cluster: path == DataPath::Cluster,
-        pool: BufferPool::new(sizes, config.consumers + (groups + 1) * slots),
+        pool: BufferPool::new(sizes, config.consumers + (config.groups + 1) * config.group_slots()),
         overflow,
         beyond: Beyond::new(config.overflow_bytes),
-        laggards: (0..config.consumers).map(|_| Laggard::default()).collect(),
+        keeps_all: strategy == Strategy::Batch,
+        laggards: (0..laggards).map(|_| Laggard::default()).collect(),
+        consumers: config.consumers,
         activity: Activity::new(config.producers),
         schema,
     });
-    let producers = producers.into_iter().map(|ring| PublishProducer::new(ring, Arc::clone(&shared)));
-    let consumers = consumers.into_iter().map(|ring| PublishConsumer::new(ring, Arc::clone(&shared)));
-    (producers.collect(), consumers.collect())
+    let producers = senders.into_iter().map(|sender| PublishProducer::new(sender, Arc::clone(&shared)));
+    let consumers = receivers.into_iter().map(|receiver| PublishConsumer::new(receiver, Arc::clone(&shared)));
+    Ok((producers.collect(), consumers.collect()))
 }

@@ -11,27 +11,30 @@ use arrow::array::RecordBatch;
 use super::{Shared, indexed::IndexedBatch, laggard::Laggard};
 use crate::{
     error::{ExchangeError, SendError, StopError},
-    ring::{Admission, RingProducer, TrySendError},
+    ring::{Admission, TrySendError},
     stats::ExchangeStats,
+    transport::{Sender, Unread},
 };
 
 pub(crate) struct PublishProducer {
-    ring: RingProducer<IndexedBatch>,
+    sender: Box<dyn Sender<IndexedBatch>>,
     shared: Arc<Shared>,
+    /// Whether the rows of this producer go to the overflow, as those before them did.
+    spills: bool,
     idle: bool,
     finished: bool,
-    /// The counters that the ring does not keep.
+    /// The counters that the transport does not keep.
     stats: ExchangeStats,
 }
 
 impl PublishProducer {
-    pub(super) fn new(ring: RingProducer<IndexedBatch>, shared: Arc<Shared>) -> Self {
-        Self { ring, shared, idle: false, finished: false, stats: ExchangeStats::default() }
+    pub(super) fn new(sender: Box<dyn Sender<IndexedBatch>>, shared: Arc<Shared>) -> Self {
+        Self { sender, shared, spills: false, idle: false, finished: false, stats: ExchangeStats::default() }
     }
 
     pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<Admission, ExchangeError>> {
-        let Self { ring, shared, stats, .. } = self;
-        ring.poll_ready(cx, |consumer, batches| Laggard::push(consumer, batches, shared, stats))
+        let Self { sender, shared, stats, .. } = self;
+        sender.poll_ready(cx, &mut |consumer, lane, batches| Laggard::push(consumer, lane, batches, shared, stats))
     }
 
     pub(crate) fn send_hashed(&mut self, batch: RecordBatch, hashes: &[u64]) -> Result<(), SendError<RecordBatch>> {
@@ -43,7 +46,11 @@ impl PublishProducer {
             Ok(indexed) => indexed,
             Err(error) => return Err(SendError { value: batch, error }),
         };
-        match self.ring.try_send(indexed) {
+        self.spills |= self.shared.keeps_all && !indexed.is_accounted();
+        if self.spills {
+            return self.spill(batch, &indexed);
+        }
+        match self.sender.try_send(indexed) {
             Ok(()) => {
                 self.stats.rows += batch.num_rows() as u64;
                 Ok(())
@@ -53,7 +60,21 @@ impl PublishProducer {
         }
     }
 
-    /// Returns false: rows beyond the bound are moved out of the ring at once.
+    /// Copies the rows of a batch to the overflow of each consumer. They are delivered after all
+    /// that the transport keeps.
+    fn spill(&mut self, batch: RecordBatch, indexed: &IndexedBatch) -> Result<(), SendError<RecordBatch>> {
+        for consumer in 0..self.shared.consumers {
+            if let Err(error) = Laggard::push(consumer, 0, &mut One(Some(indexed)), &self.shared, &mut self.stats) {
+                // Other consumers may have their rows already.
+                self.sender.lost();
+                return Err(SendError { value: batch, error });
+            }
+        }
+        self.stats.rows += batch.num_rows() as u64;
+        Ok(())
+    }
+
+    /// Returns false: rows beyond the bound are moved out of the transport at once.
     pub(crate) fn is_crowded(&self) -> bool {
         false
     }
@@ -63,18 +84,18 @@ impl PublishProducer {
             self.shared.activity.idle();
             self.stats.shared_ops += 1;
             if self.shared.activity.all_idle() {
-                self.ring.wake_consumers();
+                self.sender.wake_consumers();
             }
         }
-        self.ring.idle();
+        self.sender.idle();
     }
 
     pub(crate) fn finish(mut self) -> ExchangeStats {
         self.leave();
         if self.shared.activity.all_idle() {
-            self.ring.wake_consumers();
+            self.sender.wake_consumers();
         }
-        let mut total = self.ring.end();
+        let mut total = self.sender.end();
         total += self.stats;
         total
     }
@@ -90,17 +111,29 @@ impl PublishProducer {
 
     /// Stops the exchange after a call of this producer has panicked: its rows may be incomplete.
     pub(crate) fn lost(&mut self) {
-        self.ring.lost();
+        self.sender.lost();
     }
 
     pub(crate) fn stop(&mut self, error: StopError) {
-        self.ring.stop(error);
+        self.sender.stop(error);
     }
 
     pub(crate) fn stats(&self) -> ExchangeStats {
-        let mut total = self.ring.stats();
+        let mut total = self.sender.stats();
         total += self.stats;
         total
+    }
+}
+
+/// A single batch to hand over.
+struct One<'a>(Option<&'a IndexedBatch>);
+
+impl Unread<IndexedBatch> for One<'_> {
+    fn try_for_each(
+        &mut self,
+        take: &mut dyn FnMut(&IndexedBatch) -> Result<(), ExchangeError>,
+    ) -> Result<(), ExchangeError> {
+        self.0.take().map_or(Ok(()), take)
     }
 }
 

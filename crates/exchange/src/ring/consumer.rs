@@ -30,6 +30,21 @@ pub enum Next {
     Finished,
 }
 
+/// Stops a ring, or wakes its consumers, from any thread. What that costs counts for no handle.
+pub(crate) struct Stopper<T>(Arc<Shared<T>>);
+
+impl<T> Stopper<T> {
+    /// Stops the ring, unless it was stopped before.
+    pub(crate) fn stop(&self, error: ExchangeError) {
+        self.0.stop(error, &mut Local::default());
+    }
+
+    /// Wakes every waiting consumer.
+    pub(crate) fn wake_consumers(&self) {
+        self.0.tell(&self.0.consumers, &mut Local::default());
+    }
+}
+
 /// The receiving handle of one thread or task. Each consumer sees every value.
 ///
 /// Dropping it releases the values that it has not read.
@@ -85,6 +100,24 @@ impl<T> RingConsumer<T> {
         }
         self.local.waits();
         Poll::Pending
+    }
+
+    /// Visits what is published now, as [`poll_next`](Self::poll_next) does, without asking to be
+    /// woken.
+    pub(crate) fn try_next(
+        &mut self,
+        mut visit: impl FnMut(&T) -> ControlFlow<()>,
+    ) -> Poll<Result<Next, ExchangeError>> {
+        let outcome = self.advance(&mut visit);
+        if outcome.is_ready() {
+            self.local.served();
+        }
+        outcome
+    }
+
+    /// Returns a handle with which any thread may stop the ring.
+    pub(crate) fn stopper(&self) -> Stopper<T> {
+        Stopper(Arc::clone(&self.shared))
     }
 
     /// Calls [`poll_next`](Self::poll_next), and blocks this thread while there is nothing to

@@ -34,6 +34,7 @@ mod shared;
 mod slot;
 mod state;
 
+pub(crate) use consumer::Stopper;
 pub use consumer::{Next, RingConsumer};
 pub use lease::HandOver;
 pub use producer::{Admission, RingProducer, TrySendError};

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     error::{ExchangeError, SendError, StopError},
     stats::ExchangeStats,
+    transport::YIELDS,
     waiting::{Local, block_on},
 };
 
@@ -28,11 +29,6 @@ pub enum TrySendError<T> {
     /// The ring was stopped, or every consumer is gone.
     Closed(SendError<T>),
 }
-
-/// The number of times that a producer yields when it finds the ring full and no consumer reads.
-/// Once is not enough: a runtime that checks its timers at that moment resumes the producer at
-/// once. Models have no such runtime.
-const YIELDS: u32 = if cfg!(loom) { 1 } else { 2 };
 
 /// The answer to a producer that asks whether it may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +47,8 @@ pub enum Admission {
 pub struct RingProducer<T> {
     shared: Arc<Shared<T>>,
     index: usize,
+    /// The number by which errors name this producer.
+    number: usize,
     window: Window,
     /// The consumers' progress when this handle last found the ring full. `None` if it has found
     /// room since then.
@@ -70,6 +68,7 @@ impl<T> RingProducer<T> {
         Self {
             shared,
             index,
+            number: index,
             window,
             progress: None,
             patience: 0,
@@ -137,6 +136,7 @@ impl<T> RingProducer<T> {
         // "Admission, and why a slot is free").
         unsafe { self.shared.slot(ticket).publish(ticket, value) };
         self.window.tail = ticket + 1;
+        self.local.stats.handoffs += 1;
         self.local.stats.batches += 1;
         self.unannounced = true;
         if self.window.tail.is_multiple_of(self.shared.group) {
@@ -224,9 +224,22 @@ impl<T> RingProducer<T> {
         self.window.used() < self.shared.bound
     }
 
+    /// Makes errors name this producer by another number than its own in this ring.
+    pub(crate) fn numbered(self, number: usize) -> Self {
+        // No struct update: the handle has a `Drop`.
+        let mut producer = self;
+        producer.number = number;
+        producer
+    }
+
+    /// Returns the error for the loss of this producer.
+    pub(crate) fn loss(&self) -> ExchangeError {
+        ExchangeError::ProducerLost { producer: self.number }
+    }
+
     /// Stops the ring because this producer is lost.
     pub(crate) fn lost(&mut self) {
-        self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.local);
+        self.shared.stop(self.loss(), &mut self.local);
     }
 
     /// Checks for room, and makes some by relieving laggards.
@@ -253,7 +266,7 @@ impl<T> RingProducer<T> {
                 self.idle();
                 return Poll::Ready(Ok(Admission::Yield));
             }
-            match self.shared.relieve(self.index, &mut self.local, &mut overflow) {
+            match self.shared.relieve(self.number, &mut self.local, &mut overflow) {
                 // Another thread may still be sweeping. If so, it wakes this producer when it is done.
                 Ok(Relief::Nothing) => return Poll::Pending,
                 Ok(Relief::Moved) => {}

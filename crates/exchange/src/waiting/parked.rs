@@ -101,6 +101,19 @@ impl Parked {
         }
     }
 
+    /// Takes the handles off the list without a call of their wakers: for a list of one handle,
+    /// which has found that it need not wait.
+    pub(crate) fn withdraw(&self, local: &mut Local) {
+        if !self.any() {
+            return;
+        }
+        local.stats.shared_ops += 1;
+        let mut taken = Taken { parked: self, next: self.head.swap(NOBODY, order::unpark()) };
+        while let Some(node) = taken.next() {
+            drop(Unlist(node));
+        }
+    }
+
     /// Drops the waker of a handle that is dropped. A listed waker is dropped with the ring
     /// instead.
     pub(crate) fn forget(&self, handle: usize) {

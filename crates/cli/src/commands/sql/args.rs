@@ -6,9 +6,10 @@ use std::{
     path::PathBuf,
 };
 
+use annulus_datafusion::config::Strategy;
 use annulus_dataset::{BadRows, InputOptions};
 use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
+use clap::{ValueEnum, builder::PossibleValuesParser};
 
 use super::tables::TableSpec;
 use crate::{reading::ReadingArgs, session::Limits, units};
@@ -73,9 +74,9 @@ pub struct SqlArgs {
     /// Set an option of DataFusion or Annulus (SHOW ALL lists them)
     #[arg(long, value_name = "KEY=VALUE", value_parser = units::parse_setting)]
     pub set: Vec<(String, String)>,
-    /// Operator for repartitions; short for --set annulus.strategy=...
-    #[arg(long)]
-    pub strategy: Option<Strategy>,
+    /// Way of repartitions; short for --set annulus.strategy=...
+    #[arg(long, value_parser = PossibleValuesParser::new(Strategy::words()))]
+    pub strategy: Option<String>,
 }
 
 /// The format of printed results.
@@ -89,28 +90,6 @@ pub enum Format {
     /// One object per line
     #[value(alias = "nd-json", alias = "jsonl")]
     Ndjson,
-}
-
-/// The operator for repartitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Strategy {
-    /// The operator that measured best
-    Auto,
-    /// The exchange, wherever it can replace DataFusion's operator
-    Ring,
-    /// DataFusion's operator
-    Stock,
-}
-
-impl Strategy {
-    /// Returns the value of the option `annulus.strategy`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Ring => "ring",
-            Self::Stock => "stock",
-        }
-    }
 }
 
 /// The smallest memory limit. A batch of 8,192 rows of one integer column takes this much.
@@ -165,7 +144,7 @@ impl SqlArgs {
             bail!("--memory-limit is {bytes} bytes, less than one batch of rows takes: allow at least {least}K");
         }
         let mut settings = self.set;
-        settings.extend(self.strategy.map(|strategy| ("annulus.strategy".to_owned(), strategy.name().to_owned())));
+        settings.extend(self.strategy.map(|strategy| ("annulus.strategy".to_owned(), strategy)));
         let default_rows = if io::stdout().is_terminal() { 40 } else { usize::MAX };
         Ok(SqlJob {
             source,

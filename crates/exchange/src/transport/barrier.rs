@@ -1,0 +1,250 @@
+//! Batch partitioning: each producer keeps its values, and consumers start when all producers have
+//! finished (the ring's paper, section 3.1). The values take as much memory as the input.
+
+use std::{
+    ops::ControlFlow,
+    sync::PoisonError,
+    task::{Context, Poll},
+};
+
+use annulus_sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use super::{Handles, Parcel, Receiver, Relieve, Sender, Shape, halt::Halt, order};
+use crate::{
+    error::{ExchangeError, SendError, StopError},
+    ring::{Admission, Next, TrySendError},
+    stats::ExchangeStats,
+    waiting::{Local, Parked},
+    wake::AllCalls,
+};
+
+struct Shared<T> {
+    halt: Halt,
+    /// The number of producers that have not finished.
+    open_producers: AtomicUsize,
+    done: Mutex<Done<T>>,
+    consumers: Parked,
+}
+
+/// The values of the producers that have finished.
+struct Done<T> {
+    inputs: Vec<Arc<Vec<T>>>,
+    /// The number of consumers that have not taken them.
+    wanted: usize,
+}
+
+impl<T> Shared<T> {
+    /// Returns the values for one consumer. The last one gets the only reference that is left here.
+    fn take(&self, local: &mut Local) -> Vec<Arc<Vec<T>>> {
+        local.stats.locks += 1;
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        done.wanted -= 1;
+        if done.wanted == 0 { std::mem::take(&mut done.inputs) } else { done.inputs.clone() }
+    }
+
+    fn wake_consumers(&self, local: &mut Local) {
+        order::fence_event();
+        self.consumers.wake_all(local);
+    }
+
+    /// Producers do not wait here, so only consumers are woken.
+    fn stop(&self, error: ExchangeError, local: &mut Local) {
+        self.halt.stop(error, local);
+        self.wake_consumers(local);
+    }
+}
+
+pub(super) fn handles<T: Parcel>(shape: Shape) -> Handles<T> {
+    let shared = Arc::new(Shared {
+        halt: Halt::new(shape.consumers),
+        open_producers: AtomicUsize::new(shape.producers),
+        done: Mutex::new(Done { inputs: Vec::with_capacity(shape.producers), wanted: shape.consumers }),
+        consumers: Parked::new(shape.consumers),
+    });
+    let senders = (0..shape.producers).map(|index| {
+        let (values, local) = (Vec::new(), Local::default());
+        Box::new(BarrierSender { shared: Arc::clone(&shared), index, values, ended: false, local })
+            as Box<dyn Sender<T>>
+    });
+    let receivers = (0..shape.consumers).map(|index| {
+        let (inputs, local) = (Inputs::Waiting, Local::default());
+        Box::new(BarrierReceiver { shared: Arc::clone(&shared), index, inputs, local }) as Box<dyn Receiver<T>>
+    });
+    (senders.collect(), receivers.collect())
+}
+
+struct BarrierSender<T> {
+    shared: Arc<Shared<T>>,
+    index: usize,
+    values: Vec<T>,
+    ended: bool,
+    local: Local,
+}
+
+impl<T: Parcel> Sender<T> for BarrierSender<T> {
+    fn poll_ready(&mut self, _: &mut Context<'_>, _: &mut Relieve<'_, T>) -> Poll<Result<Admission, ExchangeError>> {
+        Poll::Ready(self.shared.halt.error().map_or(Ok(Admission::Granted), Err))
+    }
+
+    fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
+        if let Some(error) = self.shared.halt.error() {
+            return Err(TrySendError::Closed(SendError { value, error }));
+        }
+        self.values.push(value);
+        self.local.stats.batches += 1;
+        Ok(())
+    }
+
+    fn idle(&mut self) {}
+
+    fn wake_consumers(&mut self) {
+        self.shared.wake_consumers(&mut self.local);
+    }
+
+    fn end(&mut self) -> ExchangeStats {
+        self.ended = true;
+        let values = Arc::new(std::mem::take(&mut self.values));
+        self.shared.done.lock().unwrap_or_else(PoisonError::into_inner).inputs.push(values);
+        self.local.stats.locks += 1;
+        self.local.stats.shared_ops += 1;
+        // The lock orders the values before their reads; the count only says that all are there.
+        if self.shared.open_producers.fetch_sub(1, Relaxed) == 1 {
+            self.shared.wake_consumers(&mut self.local);
+        }
+        self.local.stats
+    }
+
+    fn stop(&mut self, error: StopError) {
+        self.shared.stop(ExchangeError::Stopped(error), &mut self.local);
+    }
+
+    fn lost(&mut self) {
+        self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.local);
+    }
+
+    fn stats(&self) -> ExchangeStats {
+        self.local.stats
+    }
+}
+
+impl<T> Drop for BarrierSender<T> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.local);
+        }
+    }
+}
+
+/// What a consumer still has to read.
+enum Inputs<T> {
+    /// A producer has not finished.
+    Waiting,
+    /// The values of the producers, and the next one of the last. They are dropped as they are read.
+    Reading(Vec<Arc<Vec<T>>>, usize),
+    /// Everything was read, so what was spilled comes next.
+    Read,
+    Finished,
+}
+
+struct BarrierReceiver<T> {
+    shared: Arc<Shared<T>>,
+    index: usize,
+    inputs: Inputs<T>,
+    local: Local,
+}
+
+impl<T: Parcel> BarrierReceiver<T> {
+    fn advance(&mut self, visit: &mut dyn FnMut(&T) -> ControlFlow<()>) -> Poll<Result<Next, ExchangeError>> {
+        if let Inputs::Finished = self.inputs {
+            return Poll::Ready(Ok(Next::Finished));
+        }
+        if let Some(error) = self.shared.halt.error() {
+            return Poll::Ready(Err(error));
+        }
+        if let Inputs::Waiting = self.inputs {
+            if self.shared.open_producers.load(Relaxed) > 0 {
+                return Poll::Pending;
+            }
+            self.inputs = Inputs::Reading(self.shared.take(&mut self.local), 0);
+        }
+        let visited = self.read(visit);
+        if visited > 0 {
+            return Poll::Ready(Ok(Next::Visited(visited)));
+        }
+        Poll::Ready(Ok(match std::mem::replace(&mut self.inputs, Inputs::Finished) {
+            Inputs::Read | Inputs::Finished => Next::Finished,
+            Inputs::Waiting | Inputs::Reading(..) => {
+                self.inputs = Inputs::Read;
+                Next::Relieved
+            }
+        }))
+    }
+
+    /// Visits values until `visit` breaks, and returns their number.
+    fn read(&mut self, visit: &mut dyn FnMut(&T) -> ControlFlow<()>) -> usize {
+        let Inputs::Reading(inputs, next) = &mut self.inputs else { return 0 };
+        let mut visited = 0;
+        while let Some(values) = inputs.last() {
+            let Some(value) = values.get(*next) else {
+                inputs.pop();
+                *next = 0;
+                continue;
+            };
+            *next += 1;
+            visited += 1;
+            self.local.stats.batches += 1;
+            if visit(value).is_break() {
+                break;
+            }
+        }
+        visited
+    }
+}
+
+impl<T: Parcel> Receiver<T> for BarrierReceiver<T> {
+    fn index(&self) -> usize {
+        self.index
+    }
+
+    fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        visit: &mut dyn FnMut(&T) -> ControlFlow<()>,
+    ) -> Poll<Result<Next, ExchangeError>> {
+        let mut outcome = self.advance(visit);
+        if outcome.is_pending() {
+            self.shared.consumers.register(self.index, cx.waker(), &mut self.local);
+            order::fence_wait_value();
+            outcome = self.advance(visit);
+        }
+        if outcome.is_ready() {
+            self.local.served()
+        } else {
+            self.local.waits()
+        }
+        outcome
+    }
+
+    fn stop(&mut self, error: StopError) {
+        self.shared.stop(ExchangeError::Stopped(error), &mut self.local);
+    }
+
+    fn stats(&self) -> ExchangeStats {
+        self.local.stats
+    }
+}
+
+impl<T> Drop for BarrierReceiver<T> {
+    fn drop(&mut self) {
+        let mut calls = AllCalls::default();
+        if let Inputs::Waiting = self.inputs {
+            calls.call(|| drop(self.shared.take(&mut self.local)));
+        }
+        calls.call(|| self.shared.halt.consumer_gone(&mut self.local));
+        calls.call(|| self.shared.consumers.forget(self.index));
+        calls.finish();
+    }
+}

@@ -1,0 +1,191 @@
+//! A ring for each cache domain: producers publish in the ring of their domain, so that the counter
+//! they share stays in one cache, and every consumer reads all rings. The ring's paper proposes
+//! this for chiplets (section 4.3).
+//!
+//! Producers are assigned to domains in blocks of equal size: the first M / D to the first, and on.
+
+use std::{
+    ops::ControlFlow,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use super::{Handles, Parcel, Receiver, Relieve, Sender, Shape};
+use crate::{
+    error::{ExchangeError, StopError},
+    ring::{Admission, Next, RingConfig, RingConsumer, RingProducer, Stopper, TrySendError, ring},
+    stats::ExchangeStats,
+    wake::AllCalls,
+};
+
+/// Returns the number of rings, which no more than one for each producer.
+pub(super) fn rings(shape: &Shape) -> usize {
+    shape.domains.clamp(1, shape.producers.max(1))
+}
+
+/// Creates the handles of D rings.
+pub(super) fn handles<T: Parcel>(shape: Shape) -> Handles<T> {
+    let rings = rings(&shape);
+    let mut senders: Vec<(usize, RingProducer<T>)> = Vec::new();
+    let mut receivers: Vec<Vec<RingConsumer<T>>> = (0..shape.consumers).map(|_| Vec::new()).collect();
+    let mut stoppers = Vec::new();
+    for number in 0..rings {
+        let first = (number * shape.producers).div_ceil(rings);
+        let end = ((number + 1) * shape.producers).div_ceil(rings);
+        let config = RingConfig::new(end - first, shape.consumers)
+            .with_groups(shape.groups)
+            .with_slots(shape.slots.div_ceil(rings));
+        let (producers, consumers) = ring(config);
+        stoppers.push(consumers[0].stopper());
+        senders.extend((first..).zip(producers).map(|(index, producer)| (number, producer.numbered(index))));
+        receivers.iter_mut().zip(consumers).for_each(|(rings, consumer)| rings.push(consumer));
+    }
+    let stoppers: Arc<[Stopper<T>]> = stoppers.into();
+    let senders = senders.into_iter().map(|(ring, producer)| {
+        Box::new(DomainSender { producer, ring, stoppers: Arc::clone(&stoppers), ended: false }) as Box<dyn Sender<T>>
+    });
+    let receivers = receivers.into_iter().map(|rings| {
+        let open = vec![true; rings.len()];
+        Box::new(DomainReceiver { rings, open, next: 0, stoppers: Arc::clone(&stoppers) }) as Box<dyn Receiver<T>>
+    });
+    (senders.collect(), receivers.collect())
+}
+
+/// Stops every ring. The first error that reached a ring is kept there.
+fn stop_all<T>(stoppers: &[Stopper<T>], error: &ExchangeError) {
+    let mut calls = AllCalls::default();
+    for stopper in stoppers {
+        calls.call(|| stopper.stop(error.clone()));
+    }
+    calls.finish();
+}
+
+struct DomainSender<T: Parcel> {
+    producer: RingProducer<T>,
+    /// The ring of this producer.
+    ring: usize,
+    stoppers: Arc<[Stopper<T>]>,
+    ended: bool,
+}
+
+impl<T: Parcel> Sender<T> for DomainSender<T> {
+    fn poll_ready(
+        &mut self,
+        cx: &mut Context<'_>,
+        relieve: &mut Relieve<'_, T>,
+    ) -> Poll<Result<Admission, ExchangeError>> {
+        let ring = self.ring;
+        let ready = self.producer.poll_ready(cx, |consumer, values| relieve(consumer, ring, values));
+        if let Poll::Ready(Err(error)) = &ready
+            && !matches!(error, ExchangeError::ConsumersGone)
+        {
+            // A hand-over that failed has stopped this ring alone.
+            stop_all(&self.stoppers, error);
+        }
+        ready
+    }
+
+    fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
+        self.producer.try_send(value)
+    }
+
+    fn idle(&mut self) {
+        self.producer.idle();
+    }
+
+    fn wake_consumers(&mut self) {
+        let mut calls = AllCalls::default();
+        for stopper in self.stoppers.iter() {
+            calls.call(|| stopper.wake_consumers());
+        }
+        calls.finish();
+    }
+
+    fn end(&mut self) -> ExchangeStats {
+        self.ended = true;
+        self.producer.end()
+    }
+
+    fn stop(&mut self, error: StopError) {
+        stop_all(&self.stoppers, &ExchangeError::Stopped(error));
+    }
+
+    fn lost(&mut self) {
+        stop_all(&self.stoppers, &self.producer.loss());
+    }
+
+    fn stats(&self) -> ExchangeStats {
+        self.producer.stats()
+    }
+}
+
+impl<T: Parcel> Drop for DomainSender<T> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.lost();
+        }
+    }
+}
+
+struct DomainReceiver<T: Parcel> {
+    rings: Vec<RingConsumer<T>>,
+    /// Whether each ring may still have values.
+    open: Vec<bool>,
+    /// The ring to look at first.
+    next: usize,
+    stoppers: Arc<[Stopper<T>]>,
+}
+
+impl<T: Parcel> DomainReceiver<T> {
+    /// Looks at every open ring in turn, with `look`.
+    fn look(
+        &mut self,
+        mut look: impl FnMut(&mut RingConsumer<T>) -> Poll<Result<Next, ExchangeError>>,
+    ) -> Poll<Result<Next, ExchangeError>> {
+        for turn in 0..self.rings.len() {
+            let ring = (self.next + turn) % self.rings.len();
+            if !self.open[ring] {
+                continue;
+            }
+            match look(&mut self.rings[ring]) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(Next::Finished)) => self.open[ring] = false,
+                ready => {
+                    // What was handed over in this ring comes before what is visited next in it.
+                    self.next = ring + usize::from(!matches!(ready, Poll::Ready(Ok(Next::Relieved))));
+                    return ready;
+                }
+            }
+        }
+        if self.open.contains(&true) { Poll::Pending } else { Poll::Ready(Ok(Next::Finished)) }
+    }
+}
+
+impl<T: Parcel> Receiver<T> for DomainReceiver<T> {
+    fn index(&self) -> usize {
+        self.rings[0].index()
+    }
+
+    fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        visit: &mut dyn FnMut(&T) -> ControlFlow<()>,
+    ) -> Poll<Result<Next, ExchangeError>> {
+        let found = self.look(|ring| ring.try_next(&mut *visit));
+        if found.is_ready() {
+            return found;
+        }
+        self.look(|ring| ring.poll_next(cx, &mut *visit))
+    }
+
+    fn stop(&mut self, error: StopError) {
+        stop_all(&self.stoppers, &ExchangeError::Stopped(error));
+    }
+
+    fn stats(&self) -> ExchangeStats {
+        self.rings.iter().fold(ExchangeStats::default(), |mut total, ring| {
+            total += ring.stats();
+            total
+        })
+    }
+}

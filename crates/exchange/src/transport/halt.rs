@@ -1,0 +1,59 @@
+//! How a transport stops: with the first error that a handle reports, or when no consumer is left.
+
+use std::sync::PoisonError;
+
+use annulus_sync::{
+    Mutex,
+    atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed},
+};
+
+use crate::{error::ExchangeError, waiting::Local};
+
+const RUNNING: u8 = 0;
+const STOPPED: u8 = 1;
+const CONSUMERS_GONE: u8 = 2;
+
+/// The reason why a transport passes nothing on any more, if there is one, and the number of live
+/// consumers. The words are Relaxed: the error is behind a lock, and who is to see a stop is woken
+/// after a fence.
+#[derive(Debug)]
+pub(super) struct Halt {
+    word: AtomicU8,
+    error: Mutex<Option<ExchangeError>>,
+    live_consumers: AtomicUsize,
+}
+
+impl Halt {
+    pub(super) fn new(consumers: usize) -> Self {
+        Self { word: AtomicU8::new(RUNNING), error: Mutex::new(None), live_consumers: AtomicUsize::new(consumers) }
+    }
+
+    /// Returns the reason, if there is one. Costs a read of memory that hardly ever changes.
+    pub(super) fn error(&self) -> Option<ExchangeError> {
+        match self.word.load(Relaxed) {
+            RUNNING => None,
+            CONSUMERS_GONE => Some(ExchangeError::ConsumersGone),
+            _ => self.error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// Keeps `error` if it is the first. The caller wakes all handles.
+    pub(super) fn stop(&self, error: ExchangeError, local: &mut Local) {
+        local.stats.locks += 1;
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.leave_running(STOPPED, local);
+    }
+
+    /// Counts a consumer as gone. The caller wakes the producers.
+    pub(super) fn consumer_gone(&self, local: &mut Local) {
+        local.stats.shared_ops += 1;
+        if self.live_consumers.fetch_sub(1, Relaxed) == 1 {
+            self.leave_running(CONSUMERS_GONE, local);
+        }
+    }
+
+    fn leave_running(&self, reason: u8, local: &mut Local) {
+        local.stats.shared_ops += 1;
+        let _ = self.word.compare_exchange(RUNNING, reason, Relaxed, Relaxed);
+    }
+}

@@ -1,0 +1,78 @@
+//! A consumer's end of a transport, which the consumer and relieving producers use in turn. The
+//! transports' unsafe code is here and in `paper_ring/group.rs`.
+
+use annulus_sync::UnsafeCell;
+
+use crate::{
+    lease::{Closing, LeaseAttempt, LeaseGiven, LeaseWord, Taker},
+    stats::ExchangeStats,
+};
+
+/// A value that only the holder of its lease uses.
+#[derive(Debug)]
+pub(super) struct Leased<R> {
+    word: LeaseWord,
+    cell: UnsafeCell<R>,
+}
+
+// SAFETY: the value is used by one thread at a time, the holder of the lease, and may be dropped on any.
+unsafe impl<R: Send> Sync for Leased<R> {}
+
+impl<R> Leased<R> {
+    pub(super) fn new(value: R) -> Self {
+        Self { word: LeaseWord::new(), cell: UnsafeCell::new(value) }
+    }
+
+    /// Takes the lease, or sets a flag for its holder.
+    pub(super) fn take(&self, taker: Taker, stats: &mut ExchangeStats) -> LeaseAttempt<Held<'_, R>> {
+        match self.word.take(taker, stats) {
+            LeaseAttempt::Taken(()) => LeaseAttempt::Taken(Held { leased: self }),
+            LeaseAttempt::Busy => LeaseAttempt::Busy,
+            LeaseAttempt::Closed => LeaseAttempt::Closed,
+        }
+    }
+
+    /// Returns whether the lease is held. If it is, sets a flag that a producer wants it.
+    pub(super) fn want(&self, stats: &mut ExchangeStats) -> bool {
+        self.word.want(stats)
+    }
+
+    /// Closes the lease of a consumer that is dropped, and calls `end` with the value, unless a
+    /// producer holds the lease: then the producer does that when it gives the lease back.
+    pub(super) fn close(&self, stats: &mut ExchangeStats, end: impl FnOnce(&mut R)) {
+        if self.word.close(stats) == Closing::Caller {
+            // SAFETY: the lease was free when it was closed, so no thread holds it or takes it again.
+            self.cell.with_mut(|value| end(unsafe { &mut *value }));
+        }
+    }
+
+    /// Returns whether the consumer is gone. A hint.
+    pub(super) fn is_closed(&self) -> bool {
+        self.word.is_closed()
+    }
+}
+
+/// The lease while it is held.
+#[must_use = "the lease is held until it is given back"]
+pub(super) struct Held<'a, R> {
+    leased: &'a Leased<R>,
+}
+
+impl<R> Held<'_, R> {
+    /// Calls `f` with the value.
+    pub(super) fn with<O>(&mut self, f: impl FnOnce(&mut R) -> O) -> O {
+        // SAFETY: this thread holds the lease.
+        self.leased.cell.with_mut(|value| f(unsafe { &mut *value }))
+    }
+
+    /// Gives the lease back, and returns the events on it meanwhile. If the consumer went away,
+    /// calls `end` with the value.
+    pub(super) fn give(self, stats: &mut ExchangeStats, end: impl FnOnce(&mut R)) -> LeaseGiven {
+        let given = self.leased.word.give(stats);
+        if given.closed {
+            // SAFETY: the lease is closed, so no thread takes it again, and this thread was its last holder.
+            self.leased.cell.with_mut(|value| end(unsafe { &mut *value }));
+        }
+        given
+    }
+}

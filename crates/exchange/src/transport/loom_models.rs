@@ -1,0 +1,340 @@
+//! Models of the queues' waiting and of the paper's ring. Loom runs them through every interleaving up
+//! to a number of preemptions. The queues themselves are modelled by one on loom's mutex.
+
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Wake, Waker},
+};
+
+use loom::{sync::Notify, thread};
+
+use super::{Handles, Parcel, Receiver, Sender, Shape, transport};
+use crate::{
+    Strategy,
+    error::ExchangeError,
+    ring::{Admission, Next, TrySendError},
+};
+
+#[derive(Debug, PartialEq)]
+struct Number(u32);
+
+impl Parcel for Number {}
+
+/// Wakes the thread of the model that waits for it.
+struct Bell(Notify);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.notify();
+    }
+    /// Called by a handle that wakes itself, to check again after the others have run.
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.notify();
+        thread::yield_now();
+    }
+}
+
+fn block_on<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
+    let bell = Arc::new(Bell(Notify::new()));
+    let waker = Waker::from(Arc::clone(&bell));
+    let mut cx = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(result) = poll(&mut cx) {
+            return result;
+        }
+        bell.0.wait();
+    }
+}
+
+/// The values that were handed over, by consumer. Behind std's mutex, which is never contended in a
+/// model's step.
+type Overflow = Arc<Vec<Mutex<Vec<u32>>>>;
+
+struct Model {
+    strategy: Strategy,
+    preemptions: usize,
+}
+
+const QUEUES: Model = Model { strategy: Strategy::Channel, preemptions: 2 };
+const PAPER: Model = Model { strategy: Strategy::PaperRing, preemptions: 2 };
+const BARRIER: Model = Model { strategy: Strategy::Batch, preemptions: 3 };
+
+impl Model {
+    /// Checks `body` with the handles of each run.
+    fn check(&self, shape: Shape, body: impl Fn(Handles<Number>, Overflow) + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = builder.preemption_bound.or(Some(self.preemptions));
+        builder.max_branches = 20_000;
+        let strategy = self.strategy;
+        builder.check(move || {
+            let handles = transport(strategy, shape).expect("a transport");
+            body(handles, Arc::new((0..shape.consumers).map(|_| Mutex::new(Vec::new())).collect()));
+        });
+    }
+}
+
+fn shape(producers: usize, consumers: usize, slots: usize) -> Shape {
+    Shape::new(producers, consumers).with_slots(slots)
+}
+
+fn send(sender: &mut dyn Sender<Number>, number: u32, overflow: &Overflow) -> Result<(), ExchangeError> {
+    let mut value = Number(number);
+    loop {
+        let ready = block_on(|cx| {
+            sender.poll_ready(cx, &mut |consumer, _, values| {
+                values.try_for_each(&mut |value| {
+                    overflow[consumer].lock().unwrap().push(value.0);
+                    Ok(())
+                })
+            })
+        })?;
+        if ready == Admission::Yield {
+            thread::yield_now();
+            continue;
+        }
+        match sender.try_send(value) {
+            Ok(()) => return Ok(()),
+            Err(TrySendError::Full(back)) => value = back,
+            Err(TrySendError::Closed(refused)) => return Err(refused.error),
+        }
+    }
+}
+
+/// Returns all values of a consumer, in the order in which it gets them.
+fn receive(receiver: &mut dyn Receiver<Number>, overflow: &Overflow) -> Result<Vec<u32>, ExchangeError> {
+    let mut numbers = Vec::new();
+    loop {
+        let next = block_on(|cx| {
+            receiver.poll_next(cx, &mut |value| {
+                numbers.push(value.0);
+                ControlFlow::Continue(())
+            })
+        })?;
+        match next {
+            Next::Visited(_) => {}
+            Next::Relieved => numbers.append(&mut overflow[receiver.index()].lock().unwrap()),
+            Next::Finished => return Ok(numbers),
+        }
+    }
+}
+
+/// Starts a producer that sends these numbers and ends.
+fn produce(mut sender: Box<dyn Sender<Number>>, numbers: &[u32], overflow: &Overflow) -> thread::JoinHandle<()> {
+    let (numbers, overflow) = (numbers.to_vec(), Arc::clone(overflow));
+    thread::spawn(move || {
+        for number in numbers {
+            send(&mut *sender, number, &overflow).expect("nobody stops this model");
+        }
+        sender.end();
+    })
+}
+
+fn one_to_one(model: &Model) {
+    model.check(shape(1, 1, 1), |(mut senders, mut receivers), overflow| {
+        let producer = produce(senders.remove(0), &[1, 2, 3], &overflow);
+        assert_eq!(receive(&mut *receivers[0], &overflow).unwrap(), [1, 2, 3]);
+        producer.join().unwrap();
+    });
+}
+
+/// The second producer sends `numbers`, which ascend.
+fn two_producers(model: &Model, slots: usize, numbers: &'static [u32]) {
+    model.check(shape(2, 1, slots), move |(mut senders, mut receivers), overflow| {
+        let second = produce(senders.remove(1), numbers, &overflow);
+        let first = produce(senders.remove(0), &[1], &overflow);
+        let mut received = receive(&mut *receivers[0], &overflow).unwrap();
+        let own = received.iter().position(|number| *number == 1).expect("the first producer's");
+        assert_eq!(received.remove(own), 1);
+        assert_eq!(received, numbers);
+        first.join().unwrap();
+        second.join().unwrap();
+    });
+}
+
+/// The second consumer is not polled before the producer has ended, and the first one gets
+/// everything nevertheless.
+fn a_slow_consumer(model: &Model) {
+    model.check(shape(1, 2, 1), |(mut senders, mut receivers), overflow| {
+        let mut slow = receivers.remove(1);
+        let producer = produce(senders.remove(0), &[1, 2, 3], &overflow);
+        assert_eq!(receive(&mut *receivers[0], &overflow).unwrap(), [1, 2, 3]);
+        producer.join().unwrap();
+        assert_eq!(receive(&mut *slow, &overflow).unwrap(), [1, 2, 3]);
+    });
+}
+
+/// Both consumers read while the producer may relieve either.
+fn two_consumers(model: &Model) {
+    model.check(shape(1, 2, 1), |(mut senders, mut receivers), overflow| {
+        let mut other = receivers.remove(1);
+        let producer = produce(senders.remove(0), &[1, 2], &overflow);
+        let reader = {
+            let overflow = Arc::clone(&overflow);
+            thread::spawn(move || assert_eq!(receive(&mut *other, &overflow).unwrap(), [1, 2]))
+        };
+        assert_eq!(receive(&mut *receivers[0], &overflow).unwrap(), [1, 2]);
+        producer.join().unwrap();
+        reader.join().unwrap();
+    });
+}
+
+fn a_stop(model: &Model) {
+    model.check(shape(1, 1, 1), |(mut senders, mut receivers), overflow| {
+        let mut sender = senders.remove(0);
+        let stopper = thread::spawn(move || sender.stop(Box::<dyn std::error::Error + Send + Sync>::from("no").into()));
+        let stopped = receive(&mut *receivers[0], &overflow);
+        assert!(matches!(stopped, Err(ExchangeError::Stopped(_))));
+        stopper.join().unwrap();
+    });
+}
+
+/// The only consumer goes away while the producer may wait for room.
+fn a_consumer_leaves(model: &Model) {
+    model.check(shape(1, 1, 1), |(mut senders, receivers), overflow| {
+        let mut sender = senders.remove(0);
+        let producer = thread::spawn(move || {
+            for number in 0..3 {
+                if let Err(error) = send(&mut *sender, number, &overflow) {
+                    assert!(matches!(error, ExchangeError::ConsumersGone));
+                    break;
+                }
+            }
+            sender.end();
+        });
+        drop(receivers);
+        producer.join().unwrap();
+    });
+}
+
+/// One of two consumers goes away, which must not hold the producer back.
+fn one_of_two_leaves(model: &Model) {
+    model.check(shape(1, 2, 1), |(mut senders, mut receivers), overflow| {
+        let leaving = receivers.remove(1);
+        let producer = produce(senders.remove(0), &[1, 2], &overflow);
+        let leaver = thread::spawn(move || drop(leaving));
+        assert_eq!(receive(&mut *receivers[0], &overflow).unwrap(), [1, 2]);
+        producer.join().unwrap();
+        leaver.join().unwrap();
+    });
+}
+
+/// A value is seen though its producer sends nothing more until it was.
+fn an_input_that_pauses(model: &Model, slots: usize) {
+    model.check(shape(1, 1, slots), |(mut senders, mut receivers), overflow| {
+        let seen = Arc::new(Notify::new());
+        let mut sender = senders.remove(0);
+        let producer = {
+            let (seen, overflow) = (Arc::clone(&seen), Arc::clone(&overflow));
+            thread::spawn(move || {
+                send(&mut *sender, 1, &overflow).unwrap();
+                sender.idle();
+                seen.wait();
+                sender.end();
+            })
+        };
+        let mut found = 0;
+        while found == 0 {
+            let next = block_on(|cx| {
+                receivers[0].poll_next(cx, &mut |value| {
+                    found = value.0;
+                    ControlFlow::Continue(())
+                })
+            });
+            assert_eq!(next.unwrap(), Next::Visited(1));
+        }
+        seen.notify();
+        assert_eq!(receive(&mut *receivers[0], &overflow).unwrap(), [0; 0]);
+        producer.join().unwrap();
+    });
+}
+
+#[test]
+fn queue_one_to_one() {
+    one_to_one(&QUEUES);
+}
+
+#[test]
+fn queue_two_producers() {
+    two_producers(&QUEUES, 1, &[11, 12]);
+}
+
+#[test]
+fn queue_slow_consumer() {
+    a_slow_consumer(&QUEUES);
+}
+
+#[test]
+fn queue_two_consumers() {
+    two_consumers(&Model { preemptions: 2, ..QUEUES });
+}
+
+#[test]
+fn queue_stop() {
+    a_stop(&QUEUES);
+}
+
+#[test]
+fn queue_consumer_leaves() {
+    a_consumer_leaves(&QUEUES);
+}
+
+#[test]
+fn queue_one_of_two_leaves() {
+    one_of_two_leaves(&Model { preemptions: 2, ..QUEUES });
+}
+
+#[test]
+fn barrier_two_producers() {
+    two_producers(&BARRIER, 1, &[11, 12]);
+}
+
+#[test]
+fn barrier_stop() {
+    a_stop(&BARRIER);
+}
+
+#[test]
+fn paper_one_to_one() {
+    one_to_one(&PAPER);
+}
+
+#[test]
+fn paper_two_producers_one_slot() {
+    two_producers(&PAPER, 1, &[11]);
+}
+
+#[test]
+fn paper_two_producers_two_slots() {
+    two_producers(&PAPER, 2, &[11, 12]);
+}
+
+#[test]
+fn paper_slow_consumer() {
+    a_slow_consumer(&PAPER);
+}
+
+#[test]
+fn paper_two_consumers() {
+    two_consumers(&Model { preemptions: 1, ..PAPER });
+}
+
+#[test]
+fn paper_stop() {
+    a_stop(&PAPER);
+}
+
+#[test]
+fn paper_consumer_leaves() {
+    a_consumer_leaves(&PAPER);
+}
+
+#[test]
+fn paper_one_of_two_leaves() {
+    one_of_two_leaves(&Model { preemptions: 1, ..PAPER });
+}
+
+#[test]
+fn paper_input_pauses() {
+    an_input_that_pauses(&PAPER, 2);
+}

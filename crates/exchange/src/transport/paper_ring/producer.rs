@@ -1,0 +1,269 @@
+//! The sending handle.
+
+use std::task::{Context, Poll};
+
+use annulus_sync::{
+    Arc,
+    atomic::Ordering::{AcqRel, Relaxed},
+};
+
+use super::{
+    super::{Parcel, Relieve, Sender, YIELDS, order as transport_order},
+    group::Group,
+    reading::Reading,
+    shared::Shared,
+};
+use crate::{
+    error::{ExchangeError, SendError, StopError},
+    lease::{LeaseAttempt, Taker},
+    ring::{Admission, TrySendError},
+    stats::ExchangeStats,
+    waiting::Local,
+};
+
+pub(super) struct PaperSender<T: Parcel> {
+    shared: Arc<Shared<T>>,
+    index: usize,
+    /// The group that this producer fills, as its reference said when it last looked.
+    group: Arc<Group<T>>,
+    /// Whether this producer has found no slot in the group.
+    exhausted: bool,
+    /// The group to donate when this producer completes one.
+    replacement: Option<Arc<Group<T>>>,
+    /// Whether a value of this producer may be in a group that is not published.
+    unpublished: bool,
+    /// The consumers' progress when this handle last found no room. `None` if it has found room
+    /// since then.
+    progress: Option<u64>,
+    patience: u32,
+    /// Whether the next value was admitted. Others may have taken the room since.
+    granted: bool,
+    ended: bool,
+    local: Local,
+}
+
+impl<T: Parcel> PaperSender<T> {
+    pub(super) fn new(shared: Arc<Shared<T>>, index: usize) -> Self {
+        let mut local = Local::default();
+        let (group, replacement) = (shared.reference(index, &mut local), Some(shared.fresh()));
+        Self {
+            shared,
+            index,
+            group,
+            exhausted: false,
+            replacement,
+            unpublished: false,
+            progress: None,
+            patience: 0,
+            granted: false,
+            ended: false,
+            local: Local::default(),
+        }
+    }
+
+    /// Returns whether the group has a slot left. The reference is looked up only when it has none.
+    fn has_room(&mut self) -> bool {
+        if !self.exhausted && !self.group.is_full() {
+            return true;
+        }
+        let group = self.shared.reference(self.index, &mut self.local);
+        if Arc::ptr_eq(&group, &self.group) {
+            return false;
+        }
+        self.group = group;
+        // What was left over is in the new group.
+        self.unpublished = std::mem::take(&mut self.exhausted);
+        !self.group.is_full()
+    }
+
+    fn donate(&mut self) {
+        let replacement = self.replacement.take().unwrap_or_else(|| self.shared.fresh());
+        self.shared.publish(Arc::clone(&self.group), replacement, &mut self.local);
+        // Allocated after the mutex was released.
+        self.replacement = Some(self.shared.fresh());
+    }
+
+    /// Completes the group that is being filled though it has empty slots, if this producer has a
+    /// value in it.
+    fn flush(&mut self) {
+        // A value that is left over must not wait for others to fill its group.
+        let reachable = |producer: &mut Self| {
+            producer.has_room()
+                || (producer.exhausted
+                    && !producer.shared.hurry(producer.index, &producer.group, &mut producer.local)
+                    && producer.has_room())
+        };
+        if !self.unpublished || !reachable(self) || !std::mem::take(&mut self.unpublished) {
+            return;
+        }
+        let rest = self.group.close(&mut self.local.stats);
+        if rest > 0 && self.group.complete(rest, &mut self.local.stats) {
+            self.donate();
+        }
+    }
+
+    fn progress(&self) -> u64 {
+        self.shared.readers.iter().fold(0, |sum: u64, reader| sum.wrapping_add(reader.at.load(Relaxed)))
+    }
+
+    /// Checks for room, and makes some by relieving laggards.
+    fn admission(&mut self, relieve: &mut Relieve<'_, T>) -> Poll<Result<Admission, ExchangeError>> {
+        if let Some(error) = self.shared.halt.error() {
+            return Poll::Ready(Err(error));
+        }
+        loop {
+            if self.has_room() {
+                self.progress = None;
+                return Poll::Ready(Ok(Admission::Granted));
+            }
+            let progress = self.progress();
+            if self.progress != Some(progress) {
+                (self.progress, self.patience) = (Some(progress), YIELDS);
+            }
+            if self.patience > 0 {
+                self.patience -= 1;
+                return Poll::Ready(Ok(Admission::Yield));
+            }
+            match self.relieve(relieve) {
+                Ok(false) => return Poll::Pending,
+                Ok(true) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    /// Returns whether a consumer waits and has read everything that was published.
+    fn someone_starves(&self) -> bool {
+        let shared = &self.shared;
+        let caught_up = |reader: usize| shared.readers[reader].at.load(Relaxed) == shared.published();
+        shared.consumers.any()
+            && (0..shared.readers.len()).any(|reader| shared.consumers.waits(reader) && caught_up(reader))
+    }
+
+    /// Gives the oldest group of the laggards to `relieve`, if the ring is full and a consumer
+    /// starves. Returns whether that may have made room. A failure stops the ring.
+    fn relieve(&mut self, relieve: &mut Relieve<'_, T>) -> Result<bool, ExchangeError> {
+        if !self.someone_starves() {
+            return Ok(false);
+        }
+        let Some(oldest) = self.shared.oldest_if_full(&mut self.local) else { return Ok(false) };
+        let Self { shared, local, index, .. } = self;
+        let laggards = || (0..shared.readers.len()).filter(|reader| shared.readers[*reader].at.load(Relaxed) <= oldest);
+        if laggards().any(|reader| shared.readers[reader].position.want(&mut local.stats)) {
+            // One of them is reading: it makes room, or wakes this producer when its call ends.
+            return Ok(false);
+        }
+        let mut moved = false;
+        for consumer in laggards() {
+            let taken = shared.readers[consumer].position.take(Taker::Producer, &mut local.stats);
+            let LeaseAttempt::Taken(held) = taken else { continue };
+            let mut reading = Reading::new(shared, consumer, held, oldest + 1, local);
+            if let Some(error) = shared.halt.error() {
+                return Err(error);
+            }
+            reading.failure = Some(ExchangeError::ProducerLost { producer: *index });
+            let outcome = relieve(consumer, 0, &mut reading);
+            reading.failure = outcome.as_ref().err().cloned();
+            if reading.visited > 0 {
+                moved = true;
+                reading.with(|at| at.relieved = true);
+            }
+            drop(reading);
+            outcome?;
+        }
+        Ok(moved)
+    }
+}
+
+impl<T: Parcel> Sender<T> for PaperSender<T> {
+    fn poll_ready(
+        &mut self,
+        cx: &mut Context<'_>,
+        relieve: &mut Relieve<'_, T>,
+    ) -> Poll<Result<Admission, ExchangeError>> {
+        let mut outcome = self.admission(relieve);
+        if outcome.is_pending() {
+            self.shared.producers.register(self.index, cx.waker(), &mut self.local);
+            transport_order::fence_wait_space();
+            outcome = self.admission(relieve);
+        }
+        self.granted = matches!(outcome, Poll::Ready(Ok(Admission::Granted)));
+        match &outcome {
+            Poll::Pending | Poll::Ready(Ok(Admission::Yield)) => self.local.waits(),
+            Poll::Ready(_) => self.local.served(),
+        }
+        outcome
+    }
+
+    fn try_send(&mut self, mut value: T) -> Result<(), TrySendError<T>> {
+        if let Some(error) = self.shared.halt.error() {
+            return Err(TrySendError::Closed(SendError { value, error }));
+        }
+        if !self.has_room() && !std::mem::take(&mut self.granted) {
+            return Err(TrySendError::Full(value));
+        }
+        self.granted = false;
+        self.local.stats.batches += 1;
+        self.unpublished = true;
+        loop {
+            if let Some(slot) = self.group.claim(&mut self.local.stats) {
+                // SAFETY: the slot was just claimed.
+                unsafe { self.group.write(slot, value) };
+                if self.group.complete(1, &mut self.local.stats) {
+                    self.donate();
+                }
+                return Ok(());
+            }
+            // Another producer has claimed the last slot since this one was admitted. Rule 4.
+            match self.shared.leave_over(self.index, &self.group, value, &mut self.local) {
+                None => {
+                    self.exhausted = true;
+                    return Ok(());
+                }
+                Some(back) => {
+                    value = back;
+                    self.group = self.shared.reference(self.index, &mut self.local);
+                }
+            }
+        }
+    }
+
+    fn idle(&mut self) {
+        self.flush();
+    }
+
+    fn wake_consumers(&mut self) {
+        self.shared.tell_consumers(&mut self.local);
+    }
+
+    fn end(&mut self) -> ExchangeStats {
+        self.ended = true;
+        self.flush();
+        self.local.stats.shared_ops += 1;
+        if self.shared.open_producers.fetch_sub(1, AcqRel) == 1 {
+            self.shared.end(&mut self.local);
+        }
+        self.local.stats
+    }
+
+    fn stop(&mut self, error: StopError) {
+        self.shared.stop(ExchangeError::Stopped(error), &mut self.local);
+    }
+
+    fn lost(&mut self) {
+        self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.local);
+    }
+
+    fn stats(&self) -> ExchangeStats {
+        self.local.stats
+    }
+}
+
+impl<T: Parcel> Drop for PaperSender<T> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.lost();
+        }
+        self.shared.producers.forget(self.index);
+    }
+}

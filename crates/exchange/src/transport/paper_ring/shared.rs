@@ -1,0 +1,334 @@
+//! The state that the handles share, and the steps under the mutex. Numbers in comments are the
+//! rules of PROTOCOL.md.
+
+use std::{collections::VecDeque, sync::PoisonError};
+
+use annulus_sync::{
+    Arc, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+};
+use crossbeam_utils::CachePadded;
+
+use super::{
+    super::{Parcel, Shape, halt::Halt, leased::Leased, order as transport_order},
+    group::{Group, Place},
+    order,
+};
+use crate::{
+    error::ExchangeError,
+    waiting::{Local, Parked},
+    wake::AllCalls,
+};
+
+pub(super) struct Shared<T: Parcel> {
+    pub(super) halt: Halt,
+    pub(super) open_producers: AtomicUsize,
+    /// The number of groups that were put in the ring.
+    published: CachePadded<AtomicU64>,
+    /// Whether nothing more will be published.
+    closed: AtomicBool,
+    places: Box<[Place<T>]>,
+    queue: Mutex<Queue<T>>,
+    /// Each producer's reference to the group that is being filled.
+    references: Box<[CachePadded<Reference<T>>]>,
+    pub(super) producers: Parked,
+    pub(super) consumers: Parked,
+    pub(super) readers: Box<[CachePadded<PerConsumer>]>,
+    /// K, the number of groups with which the ring is full.
+    groups: usize,
+    slots: usize,
+}
+
+pub(super) struct PerConsumer {
+    /// The group that the consumer reads next. Stored under the lease; a hint for others.
+    pub(super) at: AtomicU64,
+    pub(super) position: Leased<Position>,
+}
+
+/// A consumer's position.
+#[derive(Default)]
+pub(super) struct Position {
+    /// The number of the group to read, and its slot.
+    pub(super) group: u64,
+    pub(super) slot: usize,
+    /// The number of published groups as last seen.
+    pub(super) published: u64,
+    /// Whether a producer has read on since the consumer's last call.
+    pub(super) relieved: bool,
+}
+
+/// What the mutex protects. Rule 2.
+struct Queue<T> {
+    /// The number of groups in the ring.
+    occupied: usize,
+    /// The group to be filled next, while the ring is full: none is being filled then.
+    donated: Option<Arc<Group<T>>>,
+    /// The group that is being filled, or was last.
+    current: Arc<Group<T>>,
+    /// The values whose producers found the group full when they came to claim a slot.
+    leftovers: VecDeque<T>,
+    /// Whether a producer that sends nothing for a while has a value left over.
+    hurry: bool,
+    live_consumers: usize,
+    /// Whether every producer has ended.
+    ended: bool,
+}
+
+/// A producer's reference to the group that is being filled.
+type Reference<T> = Mutex<Arc<Group<T>>>;
+
+/// Whom a step under the mutex concerns.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct News {
+    consumers: bool,
+    producers: bool,
+}
+
+impl<T: Parcel> Shared<T> {
+    pub(super) fn new(shape: Shape) -> Self {
+        let current = Arc::new(Group::new(shape.slots));
+        let queue = Queue {
+            occupied: 0,
+            donated: None,
+            current: Arc::clone(&current),
+            leftovers: VecDeque::new(),
+            hurry: false,
+            live_consumers: shape.consumers,
+            ended: false,
+        };
+        let reader =
+            |_| CachePadded::new(PerConsumer { at: AtomicU64::new(0), position: Leased::new(Position::default()) });
+        Self {
+            halt: Halt::new(shape.consumers),
+            open_producers: AtomicUsize::new(shape.producers),
+            published: CachePadded::new(AtomicU64::new(0)),
+            closed: AtomicBool::new(false),
+            // Beyond the K groups of a full ring: the one that found it full, one that is flushed, and
+            // the leftovers of all producers.
+            places: (0..shape.groups + 2 + shape.producers.div_ceil(shape.slots)).map(|_| Place::new()).collect(),
+            queue: Mutex::new(queue),
+            references: (0..shape.producers).map(|_| CachePadded::new(Mutex::new(Arc::clone(&current)))).collect(),
+            producers: Parked::new(shape.producers),
+            consumers: Parked::new(shape.consumers),
+            readers: (0..shape.consumers).map(reader).collect(),
+            groups: shape.groups,
+            slots: shape.slots,
+        }
+    }
+
+    pub(super) fn fresh(&self) -> Arc<Group<T>> {
+        Arc::new(Group::new(self.slots))
+    }
+
+    fn lock(&self, local: &mut Local) -> MutexGuard<'_, Queue<T>> {
+        local.stats.locks += 1;
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the producer's reference.
+    pub(super) fn reference(&self, producer: usize, local: &mut Local) -> Arc<Group<T>> {
+        local.stats.locks += 1;
+        Arc::clone(&self.references[producer].lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the number of published groups.
+    pub(super) fn published(&self) -> u64 {
+        self.published.load(order::observe())
+    }
+
+    /// Returns whether nothing more will be published. Call it before looking for a group.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(order::closed())
+    }
+
+    /// Returns the place of a group.
+    pub(super) fn place(&self, group: u64) -> &Place<T> {
+        &self.places[(group % self.places.len() as u64) as usize]
+    }
+
+    /// Publishes a group that is complete, and installs its replacement unless the ring is full.
+    pub(super) fn publish(&self, group: Arc<Group<T>>, replacement: Arc<Group<T>>, local: &mut Local) {
+        self.step(local, |shared, queue, local, news| {
+            shared.put(queue, group, local, news);
+            queue.donated = Some(replacement);
+            shared.install(queue, shared.groups, local, news);
+        });
+    }
+
+    /// Runs a step under the mutex, then wakes whom it concerns.
+    fn step<R>(&self, local: &mut Local, f: impl FnOnce(&Self, &mut Queue<T>, &mut Local, &mut News) -> R) -> R {
+        let mut news = News::default();
+        let result = f(self, &mut self.lock(local), local, &mut news);
+        self.tell(news, local);
+        result
+    }
+
+    /// Keeps a value whose producer found no slot in `group`, unless the group was replaced since:
+    /// then returns it. Rule 4.
+    pub(super) fn leave_over(&self, producer: usize, group: &Arc<Group<T>>, value: T, local: &mut Local) -> Option<T> {
+        let mut queue = self.lock(local);
+        if !Arc::ptr_eq(&self.reference(producer, local), group) {
+            return Some(value);
+        }
+        queue.leftovers.push_back(value);
+        None
+    }
+
+    /// Publishes the leftovers even if the ring is full, on behalf of a producer with a value among
+    /// them. Returns false if `group` was replaced since.
+    pub(super) fn hurry(&self, producer: usize, group: &Arc<Group<T>>, local: &mut Local) -> bool {
+        self.step(local, |shared, queue, local, news| {
+            let waits = Arc::ptr_eq(&shared.reference(producer, local), group);
+            if waits {
+                queue.hurry = true;
+                shared.install(queue, shared.groups, local, news);
+            }
+            waits
+        })
+    }
+
+    /// Ends the input after the last producer has ended.
+    pub(super) fn end(&self, local: &mut Local) {
+        self.step(local, |shared, queue, local, news| {
+            queue.ended = true;
+            if queue.donated.is_none() && queue.current.is_started() {
+                let current = Arc::clone(&queue.current);
+                let rest = current.close(&mut local.stats);
+                current.complete(rest, &mut local.stats);
+                shared.put(queue, current, local, news);
+                queue.donated = Some(shared.fresh());
+            }
+            queue.hurry = true;
+            shared.install(queue, shared.groups, local, news);
+            shared.closed.store(true, order::close());
+            news.consumers = true;
+        });
+    }
+
+    /// Frees the place of a group that every consumer has left. Producers go on when the ring is
+    /// half empty.
+    pub(super) fn free(&self, group: u64, local: &mut Local) {
+        let mut calls = AllCalls::default();
+        let mut freed = None;
+        calls.call(|| {
+            self.step(local, |shared, queue, local, news| {
+                // SAFETY: the mutex is held, and every consumer has left the group.
+                freed = unsafe { shared.place(group).take() };
+                queue.occupied -= 1;
+                shared.install(queue, shared.groups / 2 + 1, local, news);
+            });
+        });
+        // The values are dropped without the lock.
+        if let Some(group) = freed {
+            // SAFETY: every consumer has left the group, and this thread was the last.
+            calls.call(|| unsafe { group.clear() });
+        }
+        calls.finish();
+    }
+
+    /// Leaves, for a consumer that is gone, the groups that it has not read.
+    pub(super) fn retire(&self, position: &Position, local: &mut Local) {
+        let published = {
+            let mut queue = self.lock(local);
+            queue.live_consumers -= 1;
+            self.published.load(Relaxed)
+        };
+        for group in position.group..published {
+            self.pass(group, local);
+        }
+    }
+
+    /// Leaves a group on behalf of a consumer that has not left it, and frees it if that was the
+    /// last one.
+    pub(super) fn pass(&self, group: u64, local: &mut Local) {
+        // SAFETY: the group is published, and the consumer has not left it.
+        let last = unsafe { self.place(group).with(|group| group.leave(&mut local.stats)) };
+        if last == Some(true) {
+            self.free(group, local);
+        }
+    }
+
+    /// Puts a complete group in the ring. There is a place for it: Rule 3.
+    fn put(&self, queue: &mut Queue<T>, group: Arc<Group<T>>, local: &mut Local, news: &mut News) {
+        group.set_full();
+        group.set_readers(queue.live_consumers);
+        let published = self.published.load(Relaxed);
+        // SAFETY: the mutex is held.
+        debug_assert!(unsafe { self.place(published).is_empty() }, "Rule 3");
+        // SAFETY: the mutex is held, and the place is empty.
+        unsafe { self.place(published).put(group) };
+        queue.occupied += 1;
+        local.stats.handoffs += 1;
+        self.published.store(published + 1, order::publish());
+        news.consumers = true;
+    }
+
+    /// Makes the donated group the one that is filled, if at most `most` groups are in the ring, or
+    /// a leftover is in a hurry. Leftovers come first, then whoever comes.
+    fn install(&self, queue: &mut Queue<T>, most: usize, local: &mut Local, news: &mut News) {
+        loop {
+            queue.hurry &= !queue.leftovers.is_empty();
+            let may = queue.hurry || (!queue.ended && queue.occupied <= most);
+            let Some(group) = queue.donated.take_if(|_| may) else { return };
+            let mut complete = false;
+            while !complete && let Some(value) = queue.leftovers.pop_front() {
+                let slot = group.claim(&mut local.stats).expect("producers cannot claim its slots yet");
+                // SAFETY: the slot was just claimed.
+                unsafe { group.write(slot, value) };
+                complete = group.complete(1, &mut local.stats);
+            }
+            if queue.hurry && !complete {
+                let rest = group.close(&mut local.stats);
+                complete = group.complete(rest, &mut local.stats);
+            }
+            queue.current = Arc::clone(&group);
+            if complete {
+                self.put(queue, group, local, news);
+                queue.donated = Some(self.fresh());
+                continue;
+            }
+            for reference in &self.references {
+                local.stats.locks += 1;
+                *reference.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&group);
+            }
+            news.producers = true;
+            return;
+        }
+    }
+
+    /// Returns the oldest group in the ring, if producers wait for room.
+    pub(super) fn oldest_if_full(&self, local: &mut Local) -> Option<u64> {
+        let queue = self.lock(local);
+        queue.donated.as_ref().map(|_| self.published.load(Relaxed) - queue.occupied as u64)
+    }
+
+    /// Wakes whom a step concerns. Rule 5.
+    pub(super) fn tell(&self, news: News, local: &mut Local) {
+        if !news.consumers && !news.producers {
+            return;
+        }
+        transport_order::fence_event();
+        let mut calls = AllCalls::default();
+        if news.consumers {
+            calls.call(|| self.consumers.wake_all(local));
+        }
+        if news.producers {
+            calls.call(|| self.producers.wake_all(local));
+        }
+        calls.finish();
+    }
+
+    pub(super) fn tell_all(&self, local: &mut Local) {
+        self.tell(News { consumers: true, producers: true }, local);
+    }
+
+    pub(super) fn tell_consumers(&self, local: &mut Local) {
+        self.tell(News { consumers: true, producers: false }, local);
+    }
+
+    /// Stops all handles with `error`, unless they were stopped before.
+    pub(super) fn stop(&self, error: ExchangeError, local: &mut Local) {
+        self.halt.stop(error, local);
+        self.tell_all(local);
+    }
+}

@@ -1,0 +1,119 @@
+//! The receiving handle.
+
+use std::{
+    ops::ControlFlow,
+    task::{Context, Poll},
+};
+
+use annulus_sync::Arc;
+
+use super::{
+    super::{Parcel, Receiver, order},
+    kind::Kind,
+    shared::{Found, Shared, empty},
+};
+use crate::{
+    error::{ExchangeError, StopError},
+    ring::Next,
+    stats::ExchangeStats,
+    waiting::Local,
+    wake::AllCalls,
+};
+
+/// The values visited in a call at most, so that a task that is never short of values yields.
+const AT_ONCE: usize = 256;
+
+pub(super) struct QueueReceiver<T: Parcel, K: Kind> {
+    shared: Arc<Shared<T, K>>,
+    index: usize,
+    finished: bool,
+    local: Local,
+}
+
+impl<T: Parcel, K: Kind> QueueReceiver<T, K> {
+    pub(super) fn new(shared: Arc<Shared<T, K>>, index: usize) -> Self {
+        Self { shared, index, finished: false, local: Local::default() }
+    }
+
+    /// Visits the values in the queue, without waiting.
+    fn advance(&mut self, visit: &mut dyn FnMut(&T) -> ControlFlow<()>) -> Poll<Result<Next, ExchangeError>> {
+        if self.finished {
+            return Poll::Ready(Ok(Next::Finished));
+        }
+        if let Some(error) = self.shared.halt.error() {
+            return Poll::Ready(Err(error));
+        }
+        // Before the queue is read: after all producers have ended, a missing value never comes.
+        let ended = self.shared.open_producers.load(order::all_ended()) == 0;
+        let found = match self.shared.read(self.index, AT_ONCE, &mut self.local, visit) {
+            None => return Poll::Pending,
+            Some(Err(error)) => return Poll::Ready(Err(error)),
+            Some(Ok(found)) => found,
+        };
+        match found {
+            Found::Relieved => Poll::Ready(Ok(Next::Relieved)),
+            Found::Visited(0) if ended => {
+                self.finished = true;
+                Poll::Ready(Ok(Next::Finished))
+            }
+            Found::Visited(0) => Poll::Pending,
+            Found::Visited(visited) => {
+                self.local.stats.batches += visited as u64;
+                Poll::Ready(Ok(Next::Visited(visited)))
+            }
+        }
+    }
+}
+
+impl<T: Parcel, K: Kind> Receiver<T> for QueueReceiver<T, K> {
+    fn index(&self) -> usize {
+        self.index
+    }
+
+    fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        visit: &mut dyn FnMut(&T) -> ControlFlow<()>,
+    ) -> Poll<Result<Next, ExchangeError>> {
+        let mut outcome = self.advance(visit);
+        if outcome.is_pending() {
+            self.shared.consumers[self.index].waiting.register(0, cx.waker(), &mut self.local);
+            order::fence_wait_value();
+            // Producers that wait for room while this consumer starves must relieve the slow ones.
+            self.shared.producers.wake_all(&mut self.local);
+            outcome = self.advance(visit);
+            if outcome.is_ready() {
+                // Or producers would take it for one that starves.
+                self.shared.consumers[self.index].waiting.withdraw(&mut self.local);
+            }
+        }
+        if outcome.is_ready() {
+            self.local.served()
+        } else {
+            self.local.waits()
+        }
+        outcome
+    }
+
+    fn stop(&mut self, error: StopError) {
+        self.shared.stop(ExchangeError::Stopped(error), &mut self.local);
+    }
+
+    fn stats(&self) -> ExchangeStats {
+        self.local.stats
+    }
+}
+
+impl<T: Parcel, K: Kind> Drop for QueueReceiver<T, K> {
+    fn drop(&mut self) {
+        let Self { shared, index, local, .. } = self;
+        let consumer = &shared.consumers[*index];
+        let mut calls = AllCalls::default();
+        calls.call(|| consumer.reader.close(&mut local.stats, empty));
+        calls.call(|| shared.halt.consumer_gone(local));
+        // A queue that no consumer reads holds nobody back.
+        calls.call(|| shared.tell_producers(local));
+        consumer.waiting.forget(0);
+        calls.finish();
+    }
+}

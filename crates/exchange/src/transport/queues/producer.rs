@@ -1,0 +1,157 @@
+//! The sending handle.
+
+use std::{
+    sync::Arc as StdArc,
+    task::{Context, Poll},
+};
+
+use annulus_sync::Arc;
+
+use super::{
+    super::{Parcel, Relieve, Sender, YIELDS, order},
+    kind::{Kind, PushEnd},
+    shared::{Relief, Shared},
+};
+use crate::{
+    error::{ExchangeError, SendError, StopError},
+    ring::{Admission, TrySendError},
+    stats::ExchangeStats,
+    waiting::Local,
+};
+
+pub(super) struct QueueSender<T: Parcel, K: Kind> {
+    shared: Arc<Shared<T, K>>,
+    index: usize,
+    push: K::Push<T>,
+    /// The consumers' progress when this handle last found no room. `None` if it has found room
+    /// since then.
+    progress: Option<u64>,
+    /// The number of times that it still yields before it relieves or waits.
+    patience: u32,
+    /// Whether the next value was admitted. Others may have taken the room since.
+    granted: bool,
+    ended: bool,
+    local: Local,
+}
+
+impl<T: Parcel, K: Kind> QueueSender<T, K> {
+    pub(super) fn new(shared: Arc<Shared<T, K>>, index: usize, push: K::Push<T>) -> Self {
+        Self { shared, index, push, progress: None, patience: 0, granted: false, ended: false, local: Local::default() }
+    }
+
+    fn is_full(push: &K::Push<T>, shared: &Shared<T, K>, consumer: usize) -> bool {
+        !push.has_room(consumer) && !shared.consumers[consumer].reader.is_closed()
+    }
+
+    /// Returns whether every queue to a live consumer has room.
+    fn has_room(&self) -> bool {
+        !(0..self.shared.consumers.len()).any(|consumer| Self::is_full(&self.push, &self.shared, consumer))
+    }
+
+    /// Checks for room, and makes some by relieving laggards.
+    fn admission(&mut self, relieve: &mut Relieve<'_, T>) -> Poll<Result<Admission, ExchangeError>> {
+        if let Some(error) = self.shared.halt.error() {
+            return Poll::Ready(Err(error));
+        }
+        loop {
+            if self.has_room() {
+                self.progress = None;
+                return Poll::Ready(Ok(Admission::Granted));
+            }
+            // Consumers that were woken may not have run yet. Handing their values over would cost
+            // more.
+            let progress = self.shared.progress();
+            if self.progress != Some(progress) {
+                (self.progress, self.patience) = (Some(progress), YIELDS);
+            }
+            if self.patience > 0 {
+                self.patience -= 1;
+                return Poll::Ready(Ok(Admission::Yield));
+            }
+            let Self { shared, push, index, local, .. } = self;
+            let full = |consumer| Self::is_full(push, shared, consumer);
+            match shared.relieve(*index, full, local, relieve) {
+                Ok(Relief::Nothing) => return Poll::Pending,
+                Ok(Relief::Moved) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl<T: Parcel, K: Kind> Sender<T> for QueueSender<T, K> {
+    fn poll_ready(
+        &mut self,
+        cx: &mut Context<'_>,
+        relieve: &mut Relieve<'_, T>,
+    ) -> Poll<Result<Admission, ExchangeError>> {
+        let mut outcome = self.admission(relieve);
+        if outcome.is_pending() {
+            self.shared.producers.register(self.index, cx.waker(), &mut self.local);
+            order::fence_wait_space();
+            outcome = self.admission(relieve);
+        }
+        self.granted = matches!(outcome, Poll::Ready(Ok(Admission::Granted)));
+        match &outcome {
+            Poll::Pending | Poll::Ready(Ok(Admission::Yield)) => self.local.waits(),
+            Poll::Ready(_) => self.local.served(),
+        }
+        outcome
+    }
+
+    fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
+        if let Some(error) = self.shared.halt.error() {
+            return Err(TrySendError::Closed(SendError { value, error }));
+        }
+        if !std::mem::take(&mut self.granted) && !self.has_room() {
+            return Err(TrySendError::Full(value));
+        }
+        let value = StdArc::new(value);
+        for (index, consumer) in self.shared.consumers.iter().enumerate() {
+            if value.concerns(index) && !consumer.reader.is_closed() {
+                self.push.push(index, StdArc::clone(&value), &mut self.local.stats);
+            }
+        }
+        self.local.stats.batches += 1;
+        order::fence_sent();
+        self.shared.wake_consumers(&mut self.local);
+        Ok(())
+    }
+
+    /// Does nothing: consumers are woken whenever something is sent.
+    fn idle(&mut self) {}
+
+    fn wake_consumers(&mut self) {
+        self.shared.tell_consumers(&mut self.local);
+    }
+
+    fn end(&mut self) -> ExchangeStats {
+        self.ended = true;
+        self.local.stats.shared_ops += 1;
+        if self.shared.open_producers.fetch_sub(1, order::last_end()) == 1 {
+            self.shared.tell_consumers(&mut self.local);
+        }
+        self.local.stats
+    }
+
+    fn stop(&mut self, error: StopError) {
+        self.shared.stop(ExchangeError::Stopped(error), &mut self.local);
+    }
+
+    fn lost(&mut self) {
+        self.shared.stop(ExchangeError::ProducerLost { producer: self.index }, &mut self.local);
+    }
+
+    fn stats(&self) -> ExchangeStats {
+        self.local.stats
+    }
+}
+
+impl<T: Parcel, K: Kind> Drop for QueueSender<T, K> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.lost();
+        }
+        self.shared.producers.forget(self.index);
+    }
+}

@@ -1,0 +1,264 @@
+//! The state that the handles share. Numbers in comments are the rules of PROTOCOL.md.
+
+use std::ops::ControlFlow;
+
+use annulus_sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crossbeam_utils::CachePadded;
+
+use super::{
+    super::{
+        Parcel, Relieve, Unread,
+        halt::Halt,
+        leased::{Held, Leased},
+        order,
+    },
+    kind::{Kind, PopEnd},
+};
+use crate::{
+    error::ExchangeError,
+    lease::{LeaseAttempt, Taker},
+    waiting::{Local, Parked},
+    wake::AllCalls,
+};
+
+pub(super) struct Shared<T: Parcel, K: Kind> {
+    pub(super) halt: Halt,
+    /// The number of producers that have not ended.
+    pub(super) open_producers: CachePadded<AtomicUsize>,
+    /// The producers that wait for room.
+    pub(super) producers: Parked,
+    pub(super) consumers: Box<[CachePadded<PerConsumer<T, K>>]>,
+}
+
+pub(super) struct PerConsumer<T: Parcel, K: Kind> {
+    /// The consumer, while it waits for a value.
+    pub(super) waiting: Parked,
+    /// The number of values taken from this consumer's queue. Stored under the lease.
+    taken: AtomicU64,
+    pub(super) reader: Leased<Reader<K::Pop<T>>>,
+}
+
+/// A consumer's end of its queue.
+pub(super) struct Reader<P> {
+    pop: P,
+    /// Whether a producer has taken values since the consumer's last call. Rule 3.
+    relieved: bool,
+}
+
+/// Whether relieving laggards may have made room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Relief {
+    Moved,
+    /// The laggards are in calls of their own, or there is nothing to move yet.
+    Nothing,
+}
+
+/// What a consumer found.
+pub(super) enum Found {
+    Relieved,
+    Visited(usize),
+}
+
+impl<T: Parcel, K: Kind> Shared<T, K> {
+    pub(super) fn new(producers: usize, pops: Vec<K::Pop<T>>) -> Self {
+        let per_consumer = |pop| {
+            let reader = Leased::new(Reader { pop, relieved: false });
+            CachePadded::new(PerConsumer { waiting: Parked::new(1), taken: AtomicU64::new(0), reader })
+        };
+        Self {
+            halt: Halt::new(pops.len()),
+            open_producers: CachePadded::new(AtomicUsize::new(producers)),
+            producers: Parked::new(producers),
+            consumers: pops.into_iter().map(per_consumer).collect(),
+        }
+    }
+
+    /// Returns a number that changes when a consumer takes a value.
+    pub(super) fn progress(&self) -> u64 {
+        self.consumers.iter().fold(0, |sum: u64, consumer| sum.wrapping_add(consumer.taken.load(Relaxed)))
+    }
+
+    /// Returns whether a consumer waits, and was not woken since. A value for it would have woken
+    /// it.
+    pub(super) fn someone_starves(&self) -> bool {
+        self.consumers.iter().any(|consumer| consumer.waiting.any())
+    }
+
+    /// Wakes the consumers that wait, after values were pushed. Rule 4.
+    pub(super) fn wake_consumers(&self, local: &mut Local) {
+        let mut calls = AllCalls::default();
+        for consumer in &self.consumers {
+            calls.call(|| consumer.waiting.wake_all(local));
+        }
+        calls.finish();
+    }
+
+    /// Wakes all consumers after a rare event was stored.
+    pub(super) fn tell_consumers(&self, local: &mut Local) {
+        order::fence_event();
+        self.wake_consumers(local);
+    }
+
+    /// Wakes all producers after a rare event was stored.
+    pub(super) fn tell_producers(&self, local: &mut Local) {
+        order::fence_event();
+        self.producers.wake_all(local);
+    }
+
+    /// Stops all handles with `error`, unless they were stopped before.
+    pub(super) fn stop(&self, error: ExchangeError, local: &mut Local) {
+        self.halt.stop(error, local);
+        let mut calls = AllCalls::default();
+        calls.call(|| self.tell_consumers(local));
+        calls.call(|| self.tell_producers(local));
+        calls.finish();
+    }
+
+    /// Visits the values in the queue of `consumer`, `most` at a time. `None` if a producer holds
+    /// the lease: it wakes the consumer.
+    pub(super) fn read(
+        &self,
+        consumer: usize,
+        most: usize,
+        local: &mut Local,
+        visit: &mut dyn FnMut(&T) -> ControlFlow<()>,
+    ) -> Option<Result<Found, ExchangeError>> {
+        let LeaseAttempt::Taken(held) = self.consumers[consumer].reader.take(Taker::Consumer, &mut local.stats) else {
+            return None;
+        };
+        let mut reading = Reading::new(self, consumer, held, local);
+        // Checked again: a hand-over that failed may have taken part of a value. Rule 3.
+        if let Some(error) = self.halt.error() {
+            return Some(Err(error));
+        }
+        if reading.with(|reader| std::mem::take(&mut reader.relieved)) {
+            return Some(Ok(Found::Relieved));
+        }
+        let mut visited = 0;
+        while visited < most
+            && let Some(flow) = reading.next(&mut *visit)
+        {
+            visited += 1;
+            if flow.is_break() {
+                break;
+            }
+        }
+        Some(Ok(Found::Visited(visited)))
+    }
+
+    /// Gives the values of the full queues to `relieve`, if a consumer starves. A failure stops the
+    /// transport. Rule 3.
+    pub(super) fn relieve(
+        &self,
+        producer: usize,
+        full: impl Fn(usize) -> bool,
+        local: &mut Local,
+        relieve: &mut Relieve<'_, T>,
+    ) -> Result<Relief, ExchangeError> {
+        if !self.someone_starves() {
+            return Ok(Relief::Nothing);
+        }
+        let laggards = || (0..self.consumers.len()).filter(|consumer| full(*consumer));
+        if laggards().any(|consumer| self.consumers[consumer].reader.want(&mut local.stats)) {
+            // One of them is reading: it makes room, or wakes this producer when its call ends.
+            return Ok(Relief::Nothing);
+        }
+        let mut relief = Relief::Nothing;
+        for consumer in laggards() {
+            let taken = self.consumers[consumer].reader.take(Taker::Producer, &mut local.stats);
+            let LeaseAttempt::Taken(held) = taken else { continue };
+            let mut reading = Reading::new(self, consumer, held, local);
+            if let Some(error) = self.halt.error() {
+                return Err(error);
+            }
+            reading.failure = Some(ExchangeError::ProducerLost { producer });
+            let outcome = relieve(consumer, 0, &mut reading);
+            reading.failure = outcome.as_ref().err().cloned();
+            if reading.taken > 0 {
+                relief = Relief::Moved;
+                reading.with(|reader| reader.relieved = true);
+            }
+            drop(reading);
+            outcome?;
+        }
+        Ok(relief)
+    }
+}
+
+/// A consumer's queue while its lease is held. Dropping it gives the lease back and wakes whom that
+/// concerns, even if the reader's code panics.
+struct Reading<'a, T: Parcel, K: Kind> {
+    shared: &'a Shared<T, K>,
+    consumer: usize,
+    /// `None` only while it is dropped.
+    held: Option<Held<'a, Reader<K::Pop<T>>>>,
+    local: &'a mut Local,
+    /// The number of values taken.
+    taken: u64,
+    /// The error with which the transport stops, if a hand-over has failed. While the caller's code
+    /// runs, it is the error for a panic there.
+    failure: Option<ExchangeError>,
+}
+
+impl<'a, T: Parcel, K: Kind> Reading<'a, T, K> {
+    fn new(shared: &'a Shared<T, K>, consumer: usize, held: Held<'a, Reader<K::Pop<T>>>, local: &'a mut Local) -> Self {
+        Self { shared, consumer, held: Some(held), local, taken: 0, failure: None }
+    }
+
+    fn with<R>(&mut self, f: impl FnOnce(&mut Reader<K::Pop<T>>) -> R) -> R {
+        self.held.as_mut().expect("it is held until it is dropped").with(f)
+    }
+
+    /// Takes the next value, and calls `visit` with it.
+    fn next<R>(&mut self, visit: impl FnOnce(&T) -> R) -> Option<R> {
+        let Self { held, local, .. } = self;
+        let value = held.as_mut()?.with(|reader| reader.pop.pop(&mut local.stats))?;
+        self.taken += 1;
+        Some(visit(&value))
+    }
+}
+
+impl<T: Parcel, K: Kind> Unread<T> for Reading<'_, T, K> {
+    fn try_for_each(&mut self, take: &mut dyn FnMut(&T) -> Result<(), ExchangeError>) -> Result<(), ExchangeError> {
+        while let Some(outcome) = self.next(&mut *take) {
+            outcome?;
+        }
+        Ok(())
+    }
+}
+
+impl<T: Parcel, K: Kind> Drop for Reading<'_, T, K> {
+    fn drop(&mut self) {
+        let Self { shared, consumer, local, .. } = self;
+        let per_consumer = &shared.consumers[*consumer];
+        let mut calls = AllCalls::default();
+        // Before the lease is given back: part of a value may have been taken.
+        if let Some(failure) = self.failure.take() {
+            calls.call(|| shared.stop(failure, local));
+        }
+        let Some(mut held) = self.held.take() else { return };
+        let low = held.with(|reader| reader.pop.is_low());
+        per_consumer.taken.store(per_consumer.taken.load(Relaxed).wrapping_add(self.taken), Relaxed);
+        let given = held.give(&mut local.stats, empty);
+        if given.wanted_back {
+            calls.call(|| {
+                order::fence_event();
+                per_consumer.waiting.wake_all(local);
+            });
+        }
+        // Producers are woken at half the bound, so that each can send several values. Rule 4.
+        if given.wanted || given.closed || (low && self.taken > 0) {
+            calls.call(|| {
+                order::fence_taken();
+                shared.producers.wake_all(local);
+            });
+        }
+        calls.finish();
+    }
+}
+
+/// Drops the values in the queue of a consumer that is gone.
+pub(super) fn empty<T: Parcel>(reader: &mut Reader<impl PopEnd<T>>) {
+    while reader.pop.pop(&mut crate::stats::ExchangeStats::default()).is_some() {}
+}
