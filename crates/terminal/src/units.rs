@@ -1,5 +1,7 @@
 //! Values of command-line options, and counts as text.
 
+use std::{fmt, str::FromStr};
+
 use indicatif::HumanCount;
 
 /// Reads bytes as a number with an optional unit: `1024`, `64K`, `1.5GiB`. Units are powers of
@@ -29,6 +31,32 @@ pub fn parse_count(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count) if (1..=65_536).contains(&count) => Ok(count),
         _ => Err(format!("invalid count '{text}': expected 1 to 65536")),
+    }
+}
+
+/// Numbers of inputs and outputs, such as producers and consumers, written `MxN`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// M, from 1 to 65536.
+    pub inputs: usize,
+    /// N, from 1 to 65536.
+    pub outputs: usize,
+}
+
+impl FromStr for Shape {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (inputs, outputs) = text
+            .split_once('x')
+            .ok_or_else(|| format!("invalid shape '{text}': expected MxN, such as 4x4 or 16x256"))?;
+        Ok(Self { inputs: parse_count(inputs)?, outputs: parse_count(outputs)? })
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.inputs, self.outputs)
     }
 }
 
@@ -99,6 +127,14 @@ mod tests {
     fn counts_have_bounds() {
         assert_eq!(parse_count("64"), Ok(64));
         assert!(parse_count("0").is_err());
+    }
+
+    #[test]
+    fn shapes_are_inputs_by_outputs() {
+        assert_eq!("16x256".parse(), Ok(Shape { inputs: 16, outputs: 256 }));
+        for text in ["16", "x", "0x4", "4x0", "4x4x4", "-1x2", ""] {
+            assert!(text.parse::<Shape>().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf, str::FromStr};
 
 use annulus_datafusion::config::{self, Strategy};
-use annulus_terminal::units;
+use annulus_terminal::units::{self, Shape};
 use clap::{Args, ValueEnum};
 use datafusion::error::DataFusionError;
 use serde::{Serialize, Serializer};
@@ -185,41 +185,9 @@ impl fmt::Display for Consumers {
     }
 }
 
-/// Numbers of input and output partitions, written `MxN`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    pub inputs: usize,
-    pub outputs: usize,
-}
-
-impl FromStr for Shape {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (inputs, outputs) = text
-            .split_once('x')
-            .ok_or_else(|| format!("invalid shape '{text}': expected MxN, such as 4x4 or 16x256"))?;
-        Ok(Self { inputs: units::parse_count(inputs)?, outputs: units::parse_count(outputs)? })
-    }
-}
-
-impl fmt::Display for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}x{}", self.inputs, self.outputs)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shapes_are_inputs_by_outputs() {
-        assert_eq!("16x256".parse(), Ok(Shape { inputs: 16, outputs: 256 }));
-        for text in ["16", "x", "0x4", "4x0", "4x4x4", "-1x2", ""] {
-            assert!(text.parse::<Shape>().is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn one_consumer_is_ten_times_slower() {

@@ -2,7 +2,7 @@
 
 use std::{fmt, future::Future, path::Path, sync::Arc, time::Duration};
 
-use annulus_terminal::heap::PeakCounter;
+use annulus_terminal::{heap::PeakCounter, units::Shape};
 use anyhow::{Context, Result, bail, ensure};
 use datafusion::{
     execution::{
@@ -16,7 +16,7 @@ use datafusion::{
 };
 
 use super::{
-    args::{Consumers, Payload, Shape, Way},
+    args::{Consumers, Payload, Way},
     drain::{Tally, drain},
     input::{BATCH_ROWS, Input},
     memcpy::Memcpy,

@@ -3,6 +3,7 @@
 use std::{any::Any, fmt, sync::Arc};
 
 use annulus_datafusion::{AnnulusConfig, RingRepartition, RingRepartitionExec};
+use annulus_terminal::units::Shape;
 use anyhow::{Result, ensure};
 use datafusion::{
     config::ConfigOptions,
@@ -11,10 +12,7 @@ use datafusion::{
     physical_plan::{ExecutionPlan, Partitioning, repartition::RepartitionExec},
 };
 
-use super::{
-    args::{Shape, Way},
-    input::Input,
-};
+use super::{args::Way, input::Input};
 
 /// A repartition operator.
 #[derive(Clone, Copy, Debug)]
