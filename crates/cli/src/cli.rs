@@ -15,6 +15,7 @@ use crate::{
         partition::{self, PartitionArgs},
         reproduce::{self, ReproduceCommand},
         sql::{self, SqlArgs},
+        topology::{self, TopologyArgs},
         tpch::{self, TpchArgs},
         verify::{self, VerifyArgs},
     },
@@ -31,10 +32,11 @@ Examples:
   annulus tpch                            compare stock DataFusion with Annulus
   annulus bench repartition               compare the two operators alone
   annulus reproduce cyclo-join            draw the figures of a paper
+  annulus topology                        show CPUs, caches and limits
   annulus help inputs                     read about a topic
 
-Topics of annulus help: inputs, joins, json, partitioning, queries (SQL) and
-ring.
+Topics of annulus help: inputs, joins, json, partitioning, queries (SQL), ring
+and topology.
 
 Exit codes: 0 for success, 1 for a failure or for answers that differ, 130 if
 interrupted (143 by SIGTERM, 129 by SIGHUP).";
@@ -107,6 +109,8 @@ pub enum Command {
     /// Reproduce the figures of a paper on this machine
     #[command(subcommand)]
     Reproduce(ReproduceCommand),
+    /// Show the CPUs, caches and limits of this machine, and what they suggest
+    Topology(TopologyArgs),
     /// Print shell completions
     Completions(CompletionsArgs),
     /// Print a manual page, or write all of them to a folder
@@ -128,6 +132,7 @@ impl Command {
             Self::Node(args) => node::run(args),
             Self::Bench(command) => bench::run(command),
             Self::Reproduce(command) => reproduce::run(command),
+            Self::Topology(args) => topology::run(args),
             Self::Completions(args) => completions::run(args, Args::command()),
             Self::Man(args) => help::run_man(args, Args::command()),
             Self::Help(args) => help::run(args, Args::command()),

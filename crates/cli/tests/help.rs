@@ -6,8 +6,8 @@ use std::{fs, process::Command};
 
 use support::{Annulus, names};
 
-const COMMANDS: [&str; 10] =
-    ["tpch", "sql", "partition", "verify", "join", "node", "bench", "reproduce", "completions", "help"];
+const COMMANDS: [&str; 11] =
+    ["tpch", "sql", "partition", "verify", "join", "node", "bench", "reproduce", "topology", "completions", "help"];
 
 #[test]
 fn every_shell_completes_every_command() {
@@ -78,6 +78,7 @@ fn help_knows_commands_and_topics() {
         ("partitioning", "# Splitting a dataset by key"),
         ("queries", "# SQL"),
         ("ring", "# Operating a ring of hosts"),
+        ("topology", "# The topology of the machine"),
     ] {
         assert!(topics.contains(&format!("  {topic} ")), "{topics}");
         let topics = all.split("Topics of annulus help: ").nth(1).expect("topics");

@@ -76,6 +76,13 @@ fn rings() {
 }
 
 #[test]
+fn topology() {
+    let folder = tempfile::tempdir().expect("a folder");
+    expect(folder.path(), "topology --json", "topology.json");
+    expect(folder.path(), "topology --plan 3x5 --spread --batch-bytes 64K --json", "topology.json");
+}
+
+#[test]
 fn tpch() {
     let folder = tempfile::tempdir().expect("a folder");
     expect(folder.path(), "tpch --scale 0.001 --iterations 1 --queries 1,6 --data data --json", "tpch.json");

@@ -9,5 +9,6 @@ pub mod node;
 pub mod partition;
 pub mod reproduce;
 pub mod sql;
+pub mod topology;
 pub mod tpch;
 pub mod verify;

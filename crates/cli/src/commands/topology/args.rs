@@ -1,0 +1,42 @@
+//! The command line of `annulus topology`.
+
+use annulus_terminal::units::{Shape, parse_size};
+
+const EXAMPLES: &str = "\
+Examples:
+  annulus topology
+  annulus topology --plan 4x4
+  annulus topology --plan 8x2 --spread --batch-bytes 64K
+  annulus topology --json
+
+A CPU is usable if it is online, in the affinity mask and in the cpuset of the
+control group. A domain has the usable CPUs that share a last-level cache, or
+where no such cache is known, those of a NUMA node.
+
+The suggestion has one producer and one consumer for each usable CPU, or for
+each CPU of the quota, rounded up. A plan puts producer p and consumer p into
+one domain, and gives a thread to every core before a core gets its second. It
+fills one domain after the other, or all alike with --spread. Nothing is
+started or pinned.
+
+K is the number of groups that a ring holds: 2 where all threads share one
+known last-level cache and batches are small, otherwise 1. There is a ring for
+each domain with producers, which is a proposal that nobody has measured.
+More: annulus help topology";
+
+#[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct TopologyArgs {
+    /// Also print the CPUs of M producers and N consumers
+    #[arg(long, value_name = "MxN")]
+    pub plan: Option<Shape>,
+    /// Divide the threads of the plan among all domains
+    #[arg(long, requires = "plan")]
+    pub spread: bool,
+    /// Size of the producers' batches, on which K depends
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub batch_bytes: Option<usize>,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
