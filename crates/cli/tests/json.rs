@@ -135,7 +135,11 @@ fn figures() {
     };
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);
     reproduce("reproduce cyclo-join --quick --figures 5,12 --out figures");
-    expect_lines(&read("figures/cyclo-join.jsonl"), "reproduce-cyclo-join.json");
+    let lines = read("figures/cyclo-join.jsonl");
+    expect_lines(&lines, "reproduce-cyclo-join.json");
+    let first: Value = serde_json::from_str(lines.lines().next().expect("the setting")).expect("JSON");
+    let machine = first["machine"].as_str().expect("a label");
+    assert!(machine.contains("last-level cache") && machine.contains("NUMA"), "{machine}");
     reproduce("reproduce pages --quick --skip-flink --out figures");
     let pages: Value = serde_json::from_str(&read("figures/pages.json")).expect("JSON");
     schema::check(&pages, &schema::schema("reproduce-pages.json")).expect("as documented");

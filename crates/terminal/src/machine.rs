@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use annulus_topology::Topology;
+
 use crate::units::counted;
 
 /// The facts about the machine and the run that a reader of times needs.
@@ -23,7 +25,7 @@ pub struct Machine {
 impl Machine {
     /// Describes this machine, for a run with `threads` worker threads.
     pub fn new(threads: usize) -> Self {
-        Self { cores: cores(), threads, cpu: cpu_model().unwrap_or_else(|| ARCH.to_owned()) }
+        Self { cores: cores(), threads, cpu: cpu_name() }
     }
 }
 
@@ -33,6 +35,12 @@ impl fmt::Display for Machine {
             [(self.cores, "core"), (self.threads, "worker thread")].map(|(count, noun)| counted(count as u64, noun));
         write!(f, "{}, {cores}, {threads}", self.cpu)
     }
+}
+
+/// Returns the processor's name and [the topology](Topology::describe), as one line for the results
+/// of measurements.
+pub fn label() -> String {
+    format!("{}, {}", cpu_name(), Topology::detect())
 }
 
 /// Returns the number of cores that this process may use.
@@ -137,6 +145,11 @@ fn field(path: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
+/// Returns the processor's name, or else its architecture.
+fn cpu_name() -> String {
+    cpu_model().unwrap_or_else(|| ARCH.to_owned())
 }
 
 /// Returns the processor's name if the system has it in a file, as Linux does.

@@ -7,7 +7,7 @@ mod paper;
 mod record;
 
 use annulus_roundabout::RingConfig;
-use annulus_terminal::{Stop, machine::Machine, progress, units::counted};
+use annulus_terminal::{Stop, machine, progress, units::counted};
 use anyhow::{Context, Result};
 pub use args::{CycloJoinArgs, Figure};
 use indicatif::ProgressBar;
@@ -34,7 +34,7 @@ const QUICK_ELEMENT: u32 = 16 << 10;
 pub fn run(args: &CycloJoinArgs, stop: &Stop) -> Result<()> {
     let files = Files::create(&args.out, ["cyclo-join.jsonl", "cyclo-join.csv", "cyclo-join.html"])?;
     let args = args.sized();
-    let machine = Machine::new(1).to_string();
+    let machine = machine::label();
     let records = measure(&args, stop)?;
     let setting = json!({
         "machine": machine,
