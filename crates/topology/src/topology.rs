@@ -247,7 +247,8 @@ fn domains(cpus: BTreeMap<usize, Cpu>, nodes: &BTreeMap<usize, usize>) -> Vec<Do
 /// many virtual machines and some Arm servers.
 fn last_level(cpu: &Cpu) -> Option<&Cache> {
     let cache = cpu.caches.last()?;
-    let is_private = cache.cpus.len() == 1 || cpu.siblings.as_ref() == Some(&cache.cpus);
+    let is_core = cpu.siblings.as_ref().is_none_or(|siblings| *siblings == cache.cpus);
+    let is_private = cache.cpus.len() == 1 || is_core;
     (cache.level > 2 || !is_private).then_some(cache)
 }
 

@@ -118,10 +118,21 @@ fn lists_that_exclude_each_other() {
     tree.write("sys/fs/cgroup/job/cpuset.cpus.effective", "8-9");
     assert_eq!(tree.read("0-1").usable(), &cpus("0-1"));
     assert_eq!(tree.read("6").usable(), &cpus("6"));
-    // CPU 0 says that CPU 1 has its cache and its core, and CPU 1 says nothing of it.
-    tree.write("sys/devices/system/cpu/cpu0/topology/core_cpus_list", "1");
+}
+
+#[test]
+fn lists_that_leave_out_their_own_cpu() {
+    let tree = machine();
+    tree.write("sys/devices/system/cpu/cpu0/topology/core_cpus_list", "1,3");
     tree.write("sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list", "1-3");
-    check(&tree.read("0-3"));
+    let topology = tree.read("0-3");
+    check(&topology);
+    // CPU 0 is a core of its own, in a domain without a known cache.
+    assert_eq!(topology.cores(), None);
+    let zero = topology.domains().iter().find(|domain| domain.cpus() == cpus("0")).expect("a domain");
+    assert_eq!((zero.cores.len(), &zero.cache), (1, &None));
+    let rest = topology.domains().iter().find(|domain| domain.cpus() == cpus("1-3")).expect("a domain");
+    assert_eq!(rest.cores.len(), 2);
 }
 
 #[test]

@@ -108,6 +108,9 @@ fn a_container_sees_its_own_groups_as_all() {
     // The process is outside of what is mounted: the mounted folder is the nearest.
     tree.write("proc/self/cgroup", "0::/../../other");
     tree.write("sys/fs/cgroup/cpu.max", "20000 100000");
+    // This is where the path would lead, and no control group.
+    tree.write("sys/other/cpu.max", "1 100000");
+    tree.write("sys/fs/cgroup/other/cpu.max", "1 100000");
     assert_eq!(tree.read("0-1").quota().map(|quota| quota.cpus), Some(0.2));
     // What is mounted is a group of the machine, and the process is in it, or in one whose name only
     // begins alike.

@@ -73,6 +73,18 @@ fn spread_takes_nodes_and_domains_in_turn() {
 }
 
 #[test]
+fn domains_of_unequal_sizes() {
+    let topology = machine(&[(2, 1), (1, 1), (4, 1)]);
+    let domains = |policy| {
+        let placement = topology.place(4, 4, policy);
+        placement.producers().iter().map(|seat| seat.domain).collect::<Vec<_>>()
+    };
+    // The largest is filled first. The one of a single CPU has no room for a pair until all are full.
+    assert_eq!(domains(Policy::Compact), [2, 2, 0, 1]);
+    assert_eq!(domains(Policy::Spread), [0, 2, 2, 1]);
+}
+
+#[test]
 fn a_ring_for_each_domain_with_producers() {
     let topology = two_sockets_of_chiplets(1).read("0-15");
     let placement = topology.place(2, 12, Policy::Compact);
