@@ -4,7 +4,9 @@
 //! `Documentation/scheduler/sched-bwc.rst` (version 1), and the manual pages `cgroups(7)` and
 //! `proc_pid_mountinfo(5)`.
 
-use crate::{CpuList, files::Files};
+use std::fmt;
+
+use crate::{CpuList, describe::hundredths, files::Files};
 
 /// The CPUs that a control group leaves to this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +26,14 @@ pub struct Quota {
     pub cpus: f64,
     /// The folder of the control group, which may be a parent of this process's own.
     pub cgroup: String,
+}
+
+impl fmt::Display for Quota {
+    /// Writes the time, rounded to hundredths: `1.5 CPUs`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cpus = hundredths(self.cpus);
+        write!(f, "{cpus} CPU{}", if cpus == 1.0 { "" } else { "s" })
+    }
 }
 
 /// The limits of all control groups of this process.

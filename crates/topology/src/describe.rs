@@ -13,7 +13,7 @@ impl Topology {
         let cores = cores.map_or_else(String::new, |cores| format!(" on {}", counted(cores, "core")));
         let nodes = self.nodes().map_or("NUMA not known".to_owned(), |nodes| counted(nodes, "NUMA node"));
         let quota = self.quota().filter(|quota| quota.cpus < self.usable().len() as f64);
-        let quota = quota.map_or_else(String::new, |quota| format!(", quota of {} CPUs", hundredths(quota.cpus)));
+        let quota = quota.map_or_else(String::new, |quota| format!(", quota of {quota}"));
         format!("{cpus}{cores}, {}, {nodes}{quota}", self.caches())
     }
 
@@ -46,7 +46,7 @@ fn counted(count: usize, noun: &str) -> String {
 }
 
 /// Rounds to at most two digits after the point, and leaves out those that are 0.
-fn hundredths(value: f64) -> f64 {
+pub(crate) fn hundredths(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 

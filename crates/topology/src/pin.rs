@@ -84,9 +84,9 @@ mod system {
     /// Sets the calling thread's CPUs.
     pub(super) fn set(cpus: &CpuList) -> Result<(), TopologyError> {
         let mut set = CpuSet::new();
-        let too_large: CpuList = cpus.iter().filter(|&cpu| set.set(cpu).is_err()).collect();
-        if !too_large.is_empty() {
-            return Err(TopologyError::NotAllowed { cpus: cpus.clone(), refused: too_large });
+        for cpu in cpus.iter() {
+            // A CPU beyond what a set holds is left out, and thereby refused like others that do not exist.
+            set.set(cpu).ok();
         }
         sched_setaffinity(THIS, &set).map_err(|errno| failure(cpus, errno))
     }

@@ -32,24 +32,27 @@ impl Topology {
     ///
     /// `batch_bytes` is the size of a batch as producers hand it over, if it is known.
     ///
-    /// From the paper (sections 4.4 and 5.2): K = 1 wherever threads span several last-level caches
-    /// or sockets; on a single one K = 2 with batches of at most 128 KiB, which was 9 to 17 %
-    /// faster, and K = 1 with larger ones, which was 2 to 6 % faster. Production systems with a
-    /// single cache use K = 2.
+    /// From the paper (sections 4.4 and 5.2): K = 1 where threads span several last-level caches or
+    /// sockets, which was the best there for all sizes of batches but one. On a single cache, K = 2
+    /// with batches of at most 128 KiB, where it was 9 to 17 % faster, and K = 1 beyond 256 KiB,
+    /// where that was 2 to 6 % faster. Production systems with a single cache use K = 2.
     ///
-    /// Rules of thumb: K = 1 where the cache is not known, because it is the paper's safe default.
-    /// K = 1 also where the batches in flight, (K + 1) groups of one batch a producer, exceed the
-    /// cache: the paper explains with it why K = 1 wins with large batches, and gives no formula.
-    /// The paper measured its own ring, on machines of 72 to 192 CPUs; how K matters on small ones
-    /// is not measured.
+    /// Rules of thumb: K = 1 from 128 to 256 KiB, and where the cache is not known, because it is
+    /// the paper's safe default. K = 1 also where the batches in flight, (K + 1) groups of one
+    /// batch a producer, exceed the cache: the paper explains with it why K = 1 wins with large
+    /// batches, and gives no formula. The paper measured its own ring, on machines of 72 to 192
+    /// CPUs; how K matters on small ones is not measured.
     pub fn groups(&self, placement: &Placement, batch_bytes: Option<u64>) -> Groups {
-        let used: Vec<_> = placement.domains().iter().filter_map(|index| self.domains.get(index)).collect();
         let one = |reason: String| Groups { groups: 1, reason };
-        if used.len() > 1 {
-            return one(format!("the threads span {} last-level caches", used.len()));
-        }
-        let Some(cache_bytes) = used.first().and_then(|domain| domain.cache.as_ref()).and_then(|cache| cache.bytes)
-        else {
+        let domains = placement.domains();
+        let used = domains.iter().filter_map(|index| self.domains.get(index));
+        let caches: Option<Vec<_>> = used.map(|domain| domain.cache.as_ref()).collect();
+        let cache_bytes = match caches.as_deref() {
+            Some([cache]) => cache.bytes,
+            Some([]) | None => None,
+            Some(caches) => return one(format!("the threads span {} last-level caches", caches.len())),
+        };
+        let Some(cache_bytes) = cache_bytes else {
             return one("the last-level cache is not known, and 1 is the safe default".to_owned());
         };
         let Some(batch_bytes) = batch_bytes else {

@@ -93,6 +93,10 @@ fn a_quota_of_a_parent() {
     tree.write("sys/fs/cgroup/pod/container/cpu.max", "50000 100000");
     assert_eq!(tree.read("0-7").quota().map(|quota| quota.cpus), Some(0.5));
     assert_eq!(tree.read("0-7").suggested_threads(), 1);
+    for (time, shown) in [("100000", "1 CPU"), ("33333", "0.33 CPUs")] {
+        tree.write("sys/fs/cgroup/pod/container/cpu.max", &format!("{time} 100000"));
+        assert_eq!(tree.read("0-7").quota().map(ToString::to_string).as_deref(), Some(shown));
+    }
     // One beyond the CPUs limits nothing.
     for group in ["pod", "pod/container"] {
         tree.write(&format!("sys/fs/cgroup/{group}/cpu.max"), "1600000 100000");

@@ -99,6 +99,9 @@ fn groups_follow_the_paper() {
     let groups = |topology: &Topology, pairs, batch_kib: Option<u64>| {
         topology.groups(&topology.place(pairs, pairs, Policy::Compact), batch_kib.map(|kib| kib << 10)).groups
     };
+    let reason = |topology: &Topology, pairs, batch_kib: Option<u64>| {
+        topology.groups(&topology.place(pairs, pairs, Policy::Compact), batch_kib.map(|kib| kib << 10)).reason
+    };
     // One domain: figure 7, and section 5.2 where the batch is not known.
     let one = one_socket_with_smt(4).read("0-7");
     assert_eq!([None, Some(64), Some(128), Some(129), Some(2048)].map(|batch| groups(&one, 8, batch)), [2, 2, 2, 1, 1]);
@@ -109,11 +112,10 @@ fn groups_follow_the_paper() {
     assert_eq!([4, 5].map(|pairs| groups(&two, pairs, Some(64))), [2, 1]);
     // Not known.
     let tree = Tree::online("0-1");
-    assert_eq!(groups(&tree.read("0-1"), 2, Some(64)), 1);
+    tree.nodes(&["0", "1"]);
+    let unknown = "the last-level cache is not known, and 1 is the safe default";
+    assert_eq!((groups(&tree.read("0-1"), 2, Some(64)), &*reason(&tree.read("0-1"), 2, None)), (1, unknown));
     // The reasons name the numbers.
-    let reason = |topology: &Topology, pairs, batch_kib: Option<u64>| {
-        topology.groups(&topology.place(pairs, pairs, Policy::Compact), batch_kib.map(|kib| kib << 10)).reason
-    };
     assert_eq!(reason(&two, 16, None), "the threads span 2 last-level caches");
     assert_eq!(
         reason(&one, 86, Some(128)),

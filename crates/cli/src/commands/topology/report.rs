@@ -42,6 +42,8 @@ struct CpusetReport {
 struct QuotaReport {
     cpus: f64,
     cgroup: String,
+    #[serde(skip)]
+    shown: String,
 }
 
 /// The usable CPUs that share a last-level cache.
@@ -159,7 +161,11 @@ impl Report {
             cpuset: topology
                 .cpuset()
                 .map(|cpuset| CpusetReport { cpus: numbers(&cpuset.cpus), cgroup: cpuset.cgroup.clone() }),
-            quota: topology.quota().map(|quota| QuotaReport { cpus: quota.cpus, cgroup: quota.cgroup.clone() }),
+            quota: topology.quota().map(|quota| QuotaReport {
+                cpus: quota.cpus,
+                cgroup: quota.cgroup.clone(),
+                shown: quota.to_string(),
+            }),
             effective_cpus: topology.effective_cpus(),
             cores: topology.cores(),
             numa_nodes: topology.nodes(),
@@ -209,8 +215,8 @@ impl Report {
             limits.push(format!("cpuset of '{cgroup}': CPUs {}", list(cpus)));
         }
         let is_less = |quota: &&QuotaReport| quota.cpus < self.usable_cpus.len() as f64;
-        if let Some(QuotaReport { cpus, cgroup }) = self.quota.as_ref().filter(is_less) {
-            limits.push(format!("quota of '{cgroup}': {cpus} CPUs"));
+        if let Some(QuotaReport { cgroup, shown, .. }) = self.quota.as_ref().filter(is_less) {
+            limits.push(format!("quota of '{cgroup}': {shown}"));
         }
         if limits.is_empty() { "none".to_owned() } else { limits.join("\n") }
     }
