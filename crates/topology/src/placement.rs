@@ -1,8 +1,8 @@
 //! Gives threads their CPUs.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::BTreeSet};
 
-use crate::{CpuList, Domain, Topology};
+use crate::{Domain, Topology};
 
 /// How threads are divided among the domains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,8 +52,8 @@ impl Placement {
         &self.consumers
     }
 
-    /// Returns the indices of the domains that have threads, in ascending order.
-    pub fn domains(&self) -> CpuList {
+    /// Returns the indices of the domains that have threads.
+    pub fn domains(&self) -> BTreeSet<usize> {
         self.producers.iter().chain(&self.consumers).map(|seat| seat.domain).collect()
     }
 
@@ -64,7 +64,7 @@ impl Placement {
     /// measured (section 6). With a single ring, it measured a clear gain over channels on one and
     /// two domains, and hardly any on twelve (section 4.3).
     pub fn rings(&self) -> usize {
-        let domains: CpuList = self.producers.iter().map(|seat| seat.domain).collect();
+        let domains: BTreeSet<_> = self.producers.iter().map(|seat| seat.domain).collect();
         domains.len().max(1)
     }
 }

@@ -45,7 +45,7 @@ impl Topology {
     pub fn groups(&self, placement: &Placement, batch_bytes: Option<u64>) -> Groups {
         let one = |reason: String| Groups { groups: 1, reason };
         let domains = placement.domains();
-        let used = domains.iter().filter_map(|index| self.domains.get(index));
+        let used = domains.iter().filter_map(|&index| self.domains.get(index));
         let caches: Option<Vec<_>> = used.map(|domain| domain.cache.as_ref()).collect();
         let cache_bytes = match caches.as_deref() {
             Some([cache]) => cache.bytes,
