@@ -8,6 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::{
     commands::{
         bench::{self, BenchCommand},
+        clickbench::{self, ClickbenchArgs},
         completions::{self, CompletionsArgs},
         help::{self, HelpArgs, ManArgs},
         join::{self, JoinArgs},
@@ -30,6 +31,7 @@ Examples:
   annulus join lineitem/ orders/ --on l_orderkey=o_orderkey --output joined
   annulus verify joined
   annulus tpch                            compare stock DataFusion with Annulus
+  annulus clickbench --strategies auto,ring
   annulus bench repartition               compare the two operators alone
   annulus reproduce cyclo-join            draw the figures of a paper
   annulus topology                        show CPUs, caches and limits
@@ -87,6 +89,8 @@ fn protect_comment(argument: OsString) -> OsString {
 pub enum Command {
     /// Compare stock DataFusion with Annulus on the TPC-H benchmark
     Tpch(TpchArgs),
+    /// Compare stock DataFusion with Annulus on ClickBench
+    Clickbench(ClickbenchArgs),
     /// Run SQL: a query, a file of statements, or a shell
     Sql(Box<SqlArgs>),
     /// Split a dataset into files by key, in bounded memory
@@ -124,6 +128,7 @@ impl Command {
     pub fn run(self) -> Result<Outcome> {
         match self {
             Self::Tpch(args) => tpch::run(args),
+            Self::Clickbench(args) => clickbench::run(args),
             Self::Sql(args) => sql::run(*args),
             Self::Partition(args) => partition::run(args),
             Self::Verify(args) => verify::run(args),

@@ -5,6 +5,7 @@
 mod blocking;
 mod cli;
 mod commands;
+mod comparison;
 mod errors;
 mod formats;
 mod interrupt;

@@ -38,25 +38,25 @@ pub fn parse_setting(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// A set of TPC-H queries: their numbers in ascending order.
+/// A set of queries of a benchmark, whose numbers are 1 to `LAST`: numbers in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueryList(pub Vec<u8>);
+pub struct QueryList<const LAST: u8>(pub Vec<u8>);
 
-impl QueryList {
+impl<const LAST: u8> QueryList<LAST> {
     /// Returns all queries of the benchmark.
     pub fn all() -> Self {
-        Self((1..=22).collect())
+        Self((1..=LAST).collect())
     }
 }
 
-impl FromStr for QueryList {
+impl<const LAST: u8> FromStr for QueryList<LAST> {
     type Err = String;
 
     /// Parses numbers and ranges separated by commas: `1,3-5`.
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |part: &str| match part.trim().parse() {
-            Ok(query) if (1..=22u8).contains(&query) => Ok(query),
-            _ => Err(format!("invalid query '{part}': expected numbers from 1 to 22, such as 1,3-5")),
+            Ok(query) if (1..=LAST).contains(&query) => Ok(query),
+            _ => Err(format!("invalid query '{part}': expected numbers from 1 to {LAST}, such as 1,3-5")),
         };
         let mut queries = BTreeSet::new();
         for part in text.split(',') {
@@ -77,9 +77,9 @@ mod tests {
 
     #[test]
     fn query_lists_have_ranges() {
-        assert_eq!("1,3-5".parse(), Ok(QueryList(vec![1, 3, 4, 5])));
-        assert_eq!("22, 1 ,1".parse(), Ok(QueryList(vec![1, 22])));
-        assert_eq!("1-22".parse(), Ok(QueryList::all()));
+        assert_eq!("1,3-5".parse(), Ok(QueryList::<22>(vec![1, 3, 4, 5])));
+        assert_eq!("22, 1 ,1".parse(), Ok(QueryList::<22>(vec![1, 22])));
+        assert_eq!("1-22".parse(), Ok(QueryList::<22>::all()));
     }
 
     #[test]
@@ -87,7 +87,7 @@ mod tests {
         for (text, named) in
             [("0", "'0'"), ("1,23", "'23'"), ("5-3", "'5-3'"), ("", "''"), ("1,,2", "''"), ("a", "'a'")]
         {
-            let error = text.parse::<QueryList>().expect_err(text);
+            let error = text.parse::<QueryList<22>>().expect_err(text);
             assert!(error.contains(named), "{text}: {error}");
         }
     }

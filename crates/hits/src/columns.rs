@@ -31,6 +31,10 @@ impl Fill {
     }
 }
 
+const LANGUAGES: [&str; 4] = ["ru", "en", "uk", "tr"];
+const COUNTRIES: [&str; 5] = ["RU", "UA", "US", "KZ", "BY"];
+const COLOURS: [&str; 4] = ["F", "5", "D", "T"];
+
 macro_rules! columns {
     ($($name:literal $kind:ident $fill:expr;)*) => { [$(Column { name: $name, fill: Fill::$kind($fill) }),*] };
 }
@@ -100,7 +104,7 @@ pub static COLUMNS: [Column; 105] = columns! {
     "IsParameter" I16 |_| 0;
     "DontCountHits" I16 |h| h.flag(61, 0.1);
     "WithHash" I16 |h| h.flag(62, 0.02);
-    "HitColor" Text |h, out| out.push_str(["F", "5", "D", "T"][h.visitor_rank(63, 1.5, 2.0, 4.0) as usize]);
+    "HitColor" Text |h, out| out.push_str(COLOURS[h.visitor_rank(63, 1.5, 2.0, 4.0) as usize]);
     "LocalEventTime" I64 |h| h.time + 4 * 3600 + h.number(64, 5);
     "Age" I16 |h| h.visitor_flag(65, 0.6) * [16, 22, 31, 39, 50, 55][h.visitor_number(65, 6) as usize];
     "Sex" I16 |h| h.visitor_flag(65, 0.6) * (1 + h.visitor_number(66, 2));
@@ -111,8 +115,8 @@ pub static COLUMNS: [Column; 105] = columns! {
     "WindowName" I32 |h| h.rare(71, 0.2, 1 << 30);
     "OpenerName" I32 |h| h.rare(72, 0.05, 1 << 30);
     "HistoryLength" I16 |h| 1 + h.rank(73, 1.2, 4.0, 50.0);
-    "BrowserLanguage" Text |h, out| out.push_str(["ru", "en", "uk", "tr"][h.visitor_rank(74, 2.0, 1.0, 4.0) as usize]);
-    "BrowserCountry" Text |h, out| out.push_str(["RU", "UA", "US", "KZ", "BY"][h.visitor_rank(75, 2.0, 1.5, 5.0) as usize]);
+    "BrowserLanguage" Text |h, out| out.push_str(LANGUAGES[h.visitor_rank(74, 2.0, 1.0, 4.0) as usize]);
+    "BrowserCountry" Text |h, out| out.push_str(COUNTRIES[h.visitor_rank(75, 2.0, 1.5, 5.0) as usize]);
     "SocialNetwork" Text |h, out| h.rare_word(76, 0.002, 8, out);
     "SocialAction" Text |h, out| h.rare_word(76, 0.002, 3, out);
     "HTTPError" I16 |h| h.flag(78, 0.004) * 404;

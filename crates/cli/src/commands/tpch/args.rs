@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
+use super::queries::LAST;
 use crate::{
-    session::Limits,
+    comparison::{ComparisonArgs, cache_folder},
     units::{self, QueryList},
 };
 
@@ -14,11 +15,12 @@ Examples:
   annulus tpch
   annulus tpch --scale 10 --queries 1,3-5 --iterations 5
   annulus tpch --target-partitions 64 --memory-limit 2G --json
-  annulus tpch --html tpch.html
+  annulus tpch --strategies auto,ring,ring+cluster --html tpch.html
 
 The tables are generated once, as Parquet files, and then reused. Each query
-first runs on both engines to compare the answers. Then it is timed on both in
-turn, from the SQL text to the last row; the report shows medians.
+first runs on both engines, or with each of the strategies, to compare the
+answers. Then it is timed on them in turn, from the SQL text to the last row;
+the report shows medians.
 
 Decimal literals are decimals, as in the SQL standard. Query 15 uses a common
 table expression instead of a view. The exit code is 1 if an answer differs.";
@@ -31,18 +33,9 @@ pub struct TpchArgs {
     pub scale: f64,
     /// Queries to run, such as 1,3-5 [default: all 22]
     #[arg(long, value_name = "LIST")]
-    pub queries: Option<QueryList>,
-    /// Timed runs of each query on each engine
-    #[arg(long, default_value = "3", value_name = "N", value_parser = units::parse_count)]
-    pub iterations: usize,
+    pub queries: Option<QueryList<LAST>>,
     #[command(flatten)]
-    pub limits: Limits,
-    /// Print one JSON object per query instead of a table
-    #[arg(long)]
-    pub json: bool,
-    /// Write an HTML report with bar charts
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
+    pub comparison: ComparisonArgs,
     /// Folder for the tables [default: the user's cache folder]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
@@ -52,10 +45,7 @@ pub struct TpchArgs {
 pub struct TpchJob {
     pub scale: f64,
     pub queries: Vec<u8>,
-    pub iterations: usize,
-    pub limits: Limits,
-    pub json: bool,
-    pub html: Option<PathBuf>,
+    pub comparison: ComparisonArgs,
     /// The folder that contains a folder of tables for each scale.
     pub data: PathBuf,
 }
@@ -66,21 +56,11 @@ impl TpchArgs {
     /// # Errors
     /// If the system has no cache folder and `--data` is missing.
     pub fn check(self) -> Result<TpchJob> {
-        let data = match self.data {
-            Some(folder) => folder,
-            None => dirs::cache_dir()
-                .context("this system has no cache folder: name a folder for the tables with --data DIR")?
-                .join("annulus")
-                .join("tpch"),
-        };
         Ok(TpchJob {
             scale: self.scale,
             queries: self.queries.unwrap_or_else(QueryList::all).0,
-            iterations: self.iterations,
-            limits: self.limits,
-            json: self.json,
-            html: self.html,
-            data,
+            comparison: self.comparison,
+            data: cache_folder(self.data, "tpch", "--data")?,
         })
     }
 }

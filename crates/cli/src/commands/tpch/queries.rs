@@ -2,14 +2,19 @@
 
 use std::borrow::Cow;
 
+use crate::comparison::{self, Order};
+
+/// The number of the last query.
+pub const LAST: u8 = 22;
+
 /// A query of the benchmark.
 pub struct Query {
-    /// The number, from 1 to 22.
-    pub number: u8,
+    /// The number, from 1.
+    number: u8,
     text: &'static str,
     /// The columns by which the answer is ordered, by position. Rows with equal values in them may
-    /// come in any order.
-    pub ordered_by: &'static [usize],
+    /// come in any order. `LIMIT` cuts off no row that ties with the last one.
+    ordered_by: &'static [usize],
 }
 
 impl Query {
@@ -18,8 +23,14 @@ impl Query {
         QUERIES.get(usize::from(number).checked_sub(1)?)
     }
 
+    /// Returns the query for tables of a scale factor.
+    pub fn at(&self, scale: f64) -> comparison::Query {
+        let order = Order { by: self.ordered_by, cut: None };
+        comparison::Query { number: self.number, sql: self.sql(scale), checked: None, order }
+    }
+
     /// Returns the SQL text for tables of a scale factor; only one query depends on it.
-    pub fn sql(&self, scale: f64) -> Cow<'static, str> {
+    fn sql(&self, scale: f64) -> Cow<'static, str> {
         if self.text.contains(FRACTION) {
             // Enough digits for scale factors up to 100000.
             Cow::Owned(self.text.replace(FRACTION, &format!("{:.10}", 0.0001 / scale)))

@@ -1,27 +1,10 @@
-//! The benchmark's tables as Parquet files, generated once for each scale factor and then reused.
+//! The benchmark's tables as Parquet files.
 
-use std::{
-    fs::{self, File},
-    io::{BufWriter, Write},
-    num::NonZeroUsize,
-    path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    thread::{self, JoinHandle},
-};
+use std::path::{Path, PathBuf};
 
-use annulus_terminal::progress;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result};
 use arrow::array::RecordBatchReader;
-use datafusion::{
-    parquet::{arrow::ArrowWriter, basic::Compression, file::properties::WriterProperties},
-    prelude::{ParquetReadOptions, SessionContext},
-};
-use indicatif::ProgressBar;
-use tempfile::TempDir;
-use tokio::sync::oneshot;
+use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use tpchgen::generators::{
     CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator, PartSuppGenerator,
     RegionGenerator, SupplierGenerator,
@@ -29,6 +12,8 @@ use tpchgen::generators::{
 use tpchgen_arrow::{
     CustomerArrow, LineItemArrow, NationArrow, OrderArrow, PartArrow, PartSuppArrow, RegionArrow, SupplierArrow,
 };
+
+use crate::comparison::generated::{self, TableFile, Tables};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Table {
@@ -71,19 +56,23 @@ const ROW_GROUP_ROWS: usize = 1 << 17;
 /// Returns the folder below `root` with the tables of `scale`, and generates them if they are
 /// missing. Dropping the future stops the work and removes unfinished files.
 pub async fn ensure(root: &Path, scale: f64) -> Result<PathBuf> {
-    let folder = root.join(format!("sf{scale}"));
-    if folder.exists() {
-        check_complete(&folder)?;
-        return Ok(folder);
-    }
-    let (sender, made) = oneshot::channel();
-    let target = folder.clone();
-    let _maker = Maker::start(move |cancelled| {
-        // The receiver is gone if the command was interrupted.
-        sender.send(make(&target, scale, cancelled)).ok();
-    })?;
-    made.await.context("the generator of the tables panicked")??;
-    Ok(folder)
+    let files = TABLES.into_iter().flat_map(|table| {
+        let count = (table.rows(scale) / FILE_ROWS).ceil().max(1.0) as i32;
+        (1..=count).map(move |number| Part { table, number, count })
+    });
+    let file = |part: Part| TableFile {
+        table: part.table.name(),
+        number: part.number as usize,
+        rows: Box::new(move || part.rows(scale)),
+    };
+    let tables = Tables {
+        names: TABLES.map(Table::name).to_vec(),
+        files: files.map(file).collect(),
+        rows: TABLES.iter().map(|table| table.rows(scale) as u64).sum(),
+        group_rows: ROW_GROUP_ROWS,
+        flag: "--data",
+    };
+    generated::ensure(&root.join(format!("sf{scale}")), tables).await
 }
 
 /// Registers the tables in `folder`.
@@ -95,136 +84,6 @@ pub async fn register(ctx: &SessionContext, folder: &Path) -> Result<()> {
             .await
             .with_context(|| format!("cannot read the table '{path}'"))?;
     }
-    Ok(())
-}
-
-/// A thread that is stopped and joined when this is dropped. It removes its unfinished files.
-struct Maker {
-    cancelled: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Maker {
-    fn start(work: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<Self> {
-        let cancelled = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&cancelled);
-        let thread = thread::Builder::new().name("tables".to_owned()).spawn(move || work(&flag))?;
-        Ok(Self { cancelled, thread: Some(thread) })
-    }
-}
-
-impl Drop for Maker {
-    fn drop(&mut self) {
-        self.cancelled.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // The thread has reported its panic, and the missing answer shows it.
-            thread.join().ok();
-        }
-    }
-}
-
-fn check_complete(folder: &Path) -> Result<()> {
-    match TABLES.iter().find(|table| !folder.join(table.name()).is_dir()) {
-        Some(table) => {
-            bail!("folder '{}' has no table {}: delete the folder to generate it again", folder.display(), table.name())
-        }
-        None => Ok(()),
-    }
-}
-
-/// Generates all tables under a temporary name, then renames the folder.
-fn make(folder: &Path, scale: f64, cancelled: &AtomicBool) -> Result<()> {
-    let root = folder.parent().with_context(|| format!("'{}' has no parent folder", folder.display()))?;
-    let cannot_write = || format!("cannot write tables in '{}'; name another folder with --data", root.display());
-    fs::create_dir_all(root).with_context(cannot_write)?;
-    let unfinished = tempfile::Builder::new().prefix(".making-").tempdir_in(root).with_context(cannot_write)?;
-    let mut parts = Vec::new();
-    for table in TABLES {
-        fs::create_dir(unfinished.path().join(table.name()))?;
-        let count = (table.rows(scale) / FILE_ROWS).ceil().max(1.0) as i32;
-        parts.extend((1..=count).map(|number| Part { table, number, count }));
-    }
-    let bar = progress::bar(TABLES.iter().map(|table| table.rows(scale) as u64).sum(), "generating tables");
-    write_parts(unfinished.path(), &parts, scale, &bar, cancelled).with_context(cannot_write)?;
-    bar.finish_and_clear();
-    publish(unfinished, folder).with_context(cannot_write)
-}
-
-/// Writes `parts` with one thread per core. The first error stops all threads.
-fn write_parts(folder: &Path, parts: &[Part], scale: f64, bar: &ProgressBar, cancelled: &AtomicBool) -> Result<()> {
-    let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(parts.len());
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let written = write_part(folder, *part, scale, bar, cancelled);
-            if written.is_err() {
-                cancelled.store(true, Ordering::Relaxed);
-                return written;
-            }
-        }
-        Ok(())
-    };
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let results = workers.into_iter().map(|worker| worker.join().map_err(|_| anyhow!("a generator panicked"))?);
-        // All threads are joined first. Then the cause is reported, not the cancellations that it
-        // led to.
-        let results: Vec<Result<()>> = results.collect();
-        let (cancellations, causes): (Vec<_>, Vec<_>) =
-            results.into_iter().filter_map(Result::err).partition(|error| error.is::<Cancelled>());
-        causes.into_iter().chain(cancellations).next().map_or(Ok(()), Err)
-    })
-}
-
-/// The error of a thread that stopped because another one failed or the command was cancelled.
-#[derive(Debug)]
-struct Cancelled;
-
-impl std::fmt::Display for Cancelled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("cancelled")
-    }
-}
-
-impl std::error::Error for Cancelled {}
-
-fn write_part(folder: &Path, part: Part, scale: f64, bar: &ProgressBar, cancelled: &AtomicBool) -> Result<()> {
-    let name = part.table.name();
-    let path = folder.join(name).join(format!("{name}-{:05}.parquet", part.number));
-    let file = File::create(&path).with_context(|| format!("cannot create '{}'", path.display()))?;
-    let rows = part.rows(scale);
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
-        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
-        .build();
-    let mut writer = ArrowWriter::try_new(BufWriter::new(file), rows.schema(), Some(properties))?;
-    for batch in rows {
-        if cancelled.load(Ordering::Relaxed) {
-            return Err(Cancelled.into());
-        }
-        let batch = batch?;
-        writer.write(&batch)?;
-        bar.inc(batch.num_rows() as u64);
-    }
-    writer.into_inner()?.flush().with_context(|| format!("cannot write '{}'", path.display()))
-}
-
-/// Renames the finished folder, unless another process has already made the same tables.
-fn publish(unfinished: TempDir, folder: &Path) -> Result<()> {
-    match fs::rename(unfinished.path(), folder) {
-        Ok(()) => {
-            let _renamed = unfinished.keep();
-            allow_others_to_read(folder)
-        }
-        Err(_) if folder.is_dir() => check_complete(folder),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Makes the folder readable for others, because temporary folders are private.
-fn allow_others_to_read(folder: &Path) -> Result<()> {
-    #[cfg(unix)]
-    fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     Ok(())
 }
 

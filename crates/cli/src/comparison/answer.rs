@@ -1,6 +1,6 @@
 //! Compares two answers to a query.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, ops::Range};
 
 use anyhow::Result;
 use arrow::{
@@ -14,6 +14,24 @@ use arrow::{
 /// The relative difference allowed between floating-point values: sums depend on the order of their
 /// terms.
 const TOLERANCE: f64 = 1e-9;
+
+/// What is determined of the order and the rows of a query's answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Order {
+    /// The columns by which the answer is ordered, by position. Rows with equal values in them may
+    /// come in any order.
+    pub by: &'static [usize],
+    /// What the query cuts off, among rows that may be equal in these columns. Which of them are
+    /// left is not determined.
+    pub cut: Option<Cut>,
+}
+
+/// The `LIMIT` and `OFFSET` of a query.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut {
+    pub limit: usize,
+    pub offset: usize,
+}
 
 /// The rows of a query, in order of arrival.
 pub struct Answer(RecordBatch);
@@ -30,8 +48,11 @@ impl Answer {
     }
 
     /// Returns the first difference to `other`, or `None` if both have the same rows, in the same
-    /// order by the columns `ordered_by`. Sorts both: O(n log n).
-    pub fn difference(&self, other: &Self, ordered_by: &[usize]) -> Result<Option<String>> {
+    /// order as far as `order` determines it. Sorts both: O(n log n).
+    ///
+    /// At a cut, of the rows that are equal to the last one (or, with an offset, to the first one)
+    /// in the columns of the order, only these columns are compared.
+    pub fn difference(&self, other: &Self, order: &Order) -> Result<Option<String>> {
         let (left, right) = (&self.0, &other.0);
         let columns = |batch: &RecordBatch| -> Vec<_> {
             batch.schema().fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
@@ -42,21 +63,39 @@ impl Answer {
         if left.num_rows() != right.num_rows() {
             return Ok(Some(format!("{} rows and {} rows", left.num_rows(), right.num_rows())));
         }
-        let keys = compare_rows(&left.project(ordered_by)?, &right.project(ordered_by)?, false)?;
+        let keys = compare_rows(&left.project(order.by)?, &right.project(order.by)?, false)?;
         if keys.is_some() {
             return Ok(keys.map(|difference| format!("the order differs: {difference}")));
         }
-        compare_rows(left, right, true)
+        let sure = determined(&left.project(order.by)?, order)?;
+        let within = |batch: &RecordBatch| batch.slice(sure.start, sure.len());
+        compare_rows(&within(left), &within(right), true)
     }
+}
+
+/// Returns the rows, by position, that are in every answer with these `keys`: all but those that a
+/// cut chose among equal ones.
+fn determined(keys: &RecordBatch, order: &Order) -> Result<Range<usize>> {
+    let all = 0..keys.num_rows();
+    let Some(cut) = order.cut.filter(|_| !all.is_empty()) else { return Ok(all) };
+    let rows = SplitRows::of(keys)?;
+    let last = all.end - 1;
+    let start = match cut.offset {
+        0 => 0,
+        _ => all.clone().find(|row| !rows.same(0, &rows, *row)).unwrap_or(all.end),
+    };
+    let end = match all.end < cut.limit {
+        true => all.end,
+        false => all.rev().find(|row| !rows.same(last, &rows, *row)).map_or(0, |row| row + 1),
+    };
+    Ok(start..end.max(start))
 }
 
 /// Compares rows one by one, after sorting both sides if `sorted`. Both have the same columns and
 /// number of rows.
 fn compare_rows(left: &RecordBatch, right: &RecordBatch, sorted: bool) -> Result<Option<String>> {
-    let (is_float, is_exact): (Vec<_>, Vec<_>) =
-        (0..left.num_columns()).partition(|column| left.column(*column).data_type().is_floating());
-    let fields = is_exact.iter().map(|column| SortField::new(left.column(*column).data_type().clone())).collect();
-    let converter = RowConverter::new(fields)?;
+    let (is_exact, is_float) = split_columns(left);
+    let converter = converter(left, &is_exact)?;
     let left_rows = SplitRows::new(&converter, left, &is_exact, &is_float)?;
     let right_rows = SplitRows::new(&converter, right, &is_exact, &is_float)?;
     let (mut left_order, mut right_order): (Vec<_>, Vec<_>) =
@@ -73,6 +112,16 @@ fn compare_rows(left: &RecordBatch, right: &RecordBatch, sorted: bool) -> Result
     Ok(None)
 }
 
+/// Returns the columns that must be equal, and the floats.
+fn split_columns(batch: &RecordBatch) -> (Vec<usize>, Vec<usize>) {
+    (0..batch.num_columns()).partition(|column| !batch.column(*column).data_type().is_floating())
+}
+
+fn converter(batch: &RecordBatch, columns: &[usize]) -> Result<RowConverter> {
+    let field = |column: &usize| SortField::new(batch.column(*column).data_type().clone());
+    Ok(RowConverter::new(columns.iter().map(field).collect())?)
+}
+
 /// Rows split into columns that must be equal and floats that may differ a little. Sorting compares
 /// the exact columns first, so that a small difference does not change the order.
 struct SplitRows {
@@ -81,6 +130,12 @@ struct SplitRows {
 }
 
 impl SplitRows {
+    /// Splits the rows of a batch that is compared with itself.
+    fn of(batch: &RecordBatch) -> Result<Self> {
+        let (exact, floats) = split_columns(batch);
+        Self::new(&converter(batch, &exact)?, batch, &exact, &floats)
+    }
+
     fn new(converter: &RowConverter, batch: &RecordBatch, exact: &[usize], floats: &[usize]) -> Result<Self> {
         let columns: Vec<_> = exact.iter().map(|column| batch.column(*column).clone()).collect();
         let rows = if columns.is_empty() { None } else { Some(converter.convert_columns(&columns)?) };
@@ -126,71 +181,4 @@ fn row_text(batch: &RecordBatch, row: usize) -> Result<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use arrow::array::{Float64Array, Int64Array, StringArray};
-
-    use super::*;
-
-    fn answer(names: &[Option<&str>], counts: &[i64], shares: &[Option<f64>]) -> Answer {
-        let columns: [(&str, ArrayRef); 3] = [
-            ("name", Arc::new(StringArray::from(names.to_vec()))),
-            ("count", Arc::new(Int64Array::from(counts.to_vec()))),
-            ("share", Arc::new(Float64Array::from(shares.to_vec()))),
-        ];
-        let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)));
-        Answer(batch.expect("columns of one length"))
-    }
-
-    fn difference(left: &Answer, right: &Answer, ordered_by: &[usize]) -> Option<String> {
-        left.difference(right, ordered_by).expect("comparable")
-    }
-
-    #[test]
-    fn order_counts_only_in_the_columns_it_is_by() {
-        let left = answer(&[Some("a"), Some("b")], &[1, 1], &[Some(0.5), None]);
-        let right = answer(&[Some("b"), Some("a")], &[1, 1], &[None, Some(0.5)]);
-        assert_eq!(difference(&left, &right, &[]), None);
-        assert_eq!(difference(&left, &right, &[1]), None);
-        let found = difference(&left, &right, &[0]).expect("another order");
-        assert!(found.contains("order"), "{found}");
-    }
-
-    #[test]
-    fn floats_may_differ_a_little() {
-        let left = answer(&[Some("a"), None], &[1, 2], &[Some(0.1 + 0.2), Some(f64::NAN)]);
-        let right = answer(&[None, Some("a")], &[2, 1], &[Some(f64::NAN), Some(0.3)]);
-        assert_eq!(difference(&left, &right, &[]), None);
-        let right = answer(&[None, Some("a")], &[2, 1], &[Some(f64::NAN), Some(0.300001)]);
-        assert!(difference(&left, &right, &[]).is_some());
-    }
-
-    #[test]
-    fn rows_are_a_multiset() {
-        let left = answer(&[Some("a"), Some("a"), Some("b")], &[1; 3], &[None; 3]);
-        let right = answer(&[Some("a"), Some("b"), Some("b")], &[1; 3], &[None; 3]);
-        assert_eq!(difference(&left, &right, &[]), Some("[a, 1, ] and [b, 1, ]".into()));
-    }
-
-    #[test]
-    fn nulls_values_counts_and_columns_differ() {
-        let left = answer(&[None], &[1], &[None]);
-        assert!(difference(&left, &answer(&[Some("")], &[1], &[None]), &[]).is_some());
-        assert!(difference(&left, &answer(&[None], &[2], &[None]), &[]).is_some());
-        assert!(difference(&left, &answer(&[None], &[1], &[Some(0.0)]), &[]).is_some());
-        assert_eq!(difference(&left, &answer(&[], &[], &[]), &[]), Some("1 rows and 0 rows".into()));
-        let fewer = Answer(left.0.project(&[0, 1]).expect("two columns"));
-        assert!(difference(&left, &fewer, &[]).is_some());
-    }
-
-    #[test]
-    fn floats_alone_are_compared() {
-        let floats = |shares: &[Option<f64>]| {
-            let all = answer(&vec![None; shares.len()], &vec![0; shares.len()], shares);
-            Answer(all.0.project(&[2]).expect("the last column"))
-        };
-        assert_eq!(difference(&floats(&[Some(1.0), Some(2.0)]), &floats(&[Some(2.0), Some(1.0)]), &[]), None);
-        assert!(difference(&floats(&[Some(1.0)]), &floats(&[Some(2.0)]), &[0]).is_some());
-    }
-}
+mod tests;

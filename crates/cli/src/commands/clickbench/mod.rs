@@ -1,0 +1,10 @@
+//! `annulus clickbench`: runs ClickBench's queries on stock DataFusion and on Annulus, compares the
+//! answers, and times both in turn.
+
+mod args;
+mod queries;
+mod run;
+mod table;
+
+pub use args::ClickbenchArgs;
+pub use run::run;

@@ -1,0 +1,148 @@
+//! Runs queries in every way: once to compare the answers, then in turn to time them.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use annulus_datafusion::exchange_report;
+use anyhow::{Context, Result};
+use arrow::array::RecordBatch;
+use datafusion::{
+    physical_plan::{ExecutionPlan, collect},
+    prelude::SessionContext,
+};
+
+use super::{
+    answer::Answer,
+    report::{QueryReport, WayReport},
+    run::Query,
+    ways::{Way, Ways},
+};
+use crate::errors;
+
+/// A session for each way.
+pub struct Engines {
+    engines: Vec<Engine>,
+    iterations: usize,
+}
+
+/// A way and its session.
+struct Engine {
+    /// The name of the way in the report, and in sentences.
+    name: String,
+    words: String,
+    ctx: SessionContext,
+}
+
+/// A completed query.
+struct Execution {
+    plan: Arc<dyn ExecutionPlan>,
+    batches: Vec<RecordBatch>,
+    /// The time from the SQL text to the last row.
+    time: Duration,
+}
+
+impl Engines {
+    /// Opens a session for each way. Messages use the ways' names if they are `named`, as the user
+    /// wrote them.
+    pub async fn open(
+        ways: &Ways,
+        iterations: usize,
+        named: bool,
+        open: impl AsyncFn(&Way) -> Result<SessionContext>,
+    ) -> Result<Self> {
+        let mut engines = Vec::new();
+        for way in ways.list() {
+            let words = match (&way.config, named) {
+                (None, _) => "stock DataFusion".to_owned(),
+                (Some(_), false) => "Annulus".to_owned(),
+                (Some(_), true) => format!("Annulus ({})", way.name),
+            };
+            engines.push(Engine { name: way.name.clone(), words, ctx: open(way).await? });
+        }
+        Ok(Self { engines, iterations })
+    }
+
+    /// Compares and times one query. Returns its report, and the problems that there were.
+    pub async fn measure(&self, query: &Query) -> (QueryReport, Vec<String>) {
+        let names = self.engines.iter().map(|engine| WayReport::new(&engine.name)).collect();
+        let mut report = QueryReport { query: query.number, rows: 0, ways: names };
+        let mut problems = Vec::new();
+        self.check(query, &mut report, &mut problems).await;
+        // A way alone has nothing to be compared with.
+        if report.ways.iter().filter(|way| way.equal).count() > 1 {
+            self.time(query, &mut report, &mut problems).await;
+        }
+        (report, problems)
+    }
+
+    /// Runs the query once in every way, and marks those whose answers are equal to stock's.
+    async fn check(&self, query: &Query, report: &mut QueryReport, problems: &mut Vec<String>) {
+        let sql = query.checked.unwrap_or(&query.sql);
+        let mut expected: Option<Answer> = None;
+        for (engine, way) in self.engines.iter().zip(&mut report.ways) {
+            let outcome = async {
+                let execution = engine.execute(sql).await?;
+                way.add_exchanges(exchange_report(&execution.plan));
+                let answer = Answer::new(&execution.plan.schema(), &execution.batches)?;
+                match &expected {
+                    None => {
+                        report.rows = answer.rows();
+                        expected = Some(answer);
+                        Ok(None)
+                    }
+                    Some(expected) => expected.difference(&answer, &query.order),
+                }
+            };
+            match outcome.await {
+                Ok(None) => way.equal = true,
+                Ok(Some(difference)) => {
+                    problems.push(format!("the answers of stock DataFusion and {} differ: {difference}", engine.words))
+                }
+                Err(error) => problems.push(errors::text(&error)),
+            }
+            if expected.is_none() {
+                // Without stock's answer there is nothing to compare.
+                return;
+            }
+        }
+    }
+
+    /// Times the ways in turn, each round beginning with the next one, and keeps the medians.
+    async fn time(&self, query: &Query, report: &mut QueryReport, problems: &mut Vec<String>) {
+        let count = self.engines.len();
+        let mut times = vec![Vec::new(); count];
+        for iteration in 0..self.iterations {
+            for index in (0..count).map(|place| (place + iteration) % count) {
+                let way = &mut report.ways[index];
+                if !way.equal {
+                    continue;
+                }
+                match self.engines[index].execute(&query.sql).await {
+                    Ok(execution) => {
+                        times[index].push(execution.time);
+                        way.add_exchanges(exchange_report(&execution.plan));
+                    }
+                    Err(error) => {
+                        way.equal = false;
+                        problems.push(errors::text(&error));
+                    }
+                }
+            }
+        }
+        report.set_times(&mut times);
+    }
+}
+
+impl Engine {
+    async fn execute(&self, sql: &str) -> Result<Execution> {
+        let run = async {
+            let start = Instant::now();
+            let plan = self.ctx.sql(sql).await?.create_physical_plan().await?;
+            let batches = collect(Arc::clone(&plan), self.ctx.task_ctx()).await?;
+            anyhow::Ok(Execution { time: start.elapsed(), plan, batches })
+        };
+        run.await.with_context(|| format!("on {}", self.words))
+    }
+}

@@ -1,0 +1,15 @@
+//! Benchmarks that compare ways to run the same queries: stock DataFusion, and Annulus with one
+//! strategy or several. Each query's answers are compared before it is timed.
+
+mod answer;
+mod engines;
+pub mod generated;
+mod options;
+mod report;
+mod run;
+mod ways;
+
+pub use answer::{Cut, Order};
+pub use options::{ComparisonArgs, cache_folder};
+pub use run::{Benchmark, Page, Query, run};
+pub use ways::Way;

@@ -1,0 +1,71 @@
+use super::*;
+
+/// Returns the report of a query; a way without a time gave another answer.
+fn report(query: u8, times: &[(&str, Option<u64>)]) -> QueryReport {
+    let mut ways: Vec<_> = times.iter().map(|(name, _)| WayReport::new(name)).collect();
+    ways.iter_mut().zip(times).for_each(|(way, (_, ms))| way.equal = ms.is_some());
+    let mut report = QueryReport { query, rows: 1, ways };
+    let mut times: Vec<Vec<_>> =
+        times.iter().map(|(_, ms)| ms.iter().map(|ms| Duration::from_millis(*ms)).collect()).collect();
+    report.set_times(&mut times);
+    report
+}
+
+fn pair(query: u8, stock_ms: u64, annulus_ms: u64) -> QueryReport {
+    report(query, &[("stock", Some(stock_ms)), ("auto", Some(annulus_ms))])
+}
+
+fn of(queries: &[QueryReport], listed: bool) -> Report {
+    let names = queries[0].ways.iter().map(|way| way.way.clone()).collect();
+    Report { queries: queries.to_vec(), ways: listed.then_some(names), runs: String::new() }
+}
+
+#[test]
+fn times_are_medians() {
+    let ms = |values: &[u64]| values.iter().map(|ms| Duration::from_millis(*ms)).collect::<Vec<_>>();
+    assert_eq!(median_ms(&mut ms(&[9, 1, 5])), Some(5.0));
+    assert_eq!(median_ms(&mut ms(&[9, 1, 5, 6])), Some(5.5));
+    assert_eq!(median_ms(&mut []), None);
+}
+
+#[test]
+fn the_summary_names_the_worst_query() {
+    let line = of(&[pair(1, 300, 100), pair(7, 90, 100)], false).summary();
+    assert!(line.contains("ratio 1.950") && line.contains("query 7 (0.900)"), "{line}");
+    assert!(line.contains("all answers equal"), "{line}");
+}
+
+#[test]
+fn the_summary_names_wrong_queries() {
+    let wrong = report(3, &[("stock", Some(1)), ("auto", None)]);
+    let line = of(&[pair(1, 300, 100), wrong.clone()], false).summary();
+    assert!(line.contains("NOT EQUAL: 3"), "{line}");
+    let one = of(std::slice::from_ref(&wrong), false);
+    assert!(one.summary().starts_with("1 query: no times"), "{}", one.summary());
+    assert!(!one.all_equal());
+    let line = one.line(&wrong).expect("JSON");
+    assert!(line.contains("\"stock_ms\":null") && line.contains("\"equal\":false"), "{line}");
+}
+
+#[test]
+fn each_way_has_its_column_and_the_best_is_marked() {
+    let queries = [
+        report(1, &[("stock", Some(200)), ("auto", Some(100)), ("ring", Some(400))]),
+        report(2, &[("stock", Some(100)), ("auto", Some(200)), ("ring", Some(50))]),
+        report(3, &[("stock", Some(100)), ("auto", Some(10)), ("ring", None)]),
+    ];
+    assert!(queries[0].ways[1].best && !queries[0].ways[0].best && !queries[0].ways[2].best);
+    let all = of(&queries, true);
+    let (header, rows, words) = all.cells();
+    assert_eq!(header, ["query", "rows", "stock ms", "auto ms", "ring ms", "best", "equal"]);
+    assert_eq!(words, [5]);
+    assert_eq!(rows[0], ["1", "1", "200.0 (1.000)", "100.0 (2.000)", "400.0 (0.500)", "auto", "yes"]);
+    assert_eq!(rows[2], ["3", "1", "100.0 (1.000)", "10.0 (10.000)", "-", "auto", "NO: ring"]);
+    // The third query is left out: one way has no time.
+    assert_eq!(rows[3], ["sum", "", "300.0 (1.000)", "300.0 (1.000)", "450.0 (0.667)", "stock", ""]);
+    let line = all.summary();
+    assert!(line.contains("stock 300 ms (1.000), auto 300 ms (1.000), ring 450 ms (0.667); best: stock"), "{line}");
+    assert!(line.ends_with("NOT EQUAL: 3"), "{line}");
+    let json: serde_json::Value = serde_json::from_str(&all.line(&queries[0]).expect("JSON")).expect("JSON");
+    assert_eq!((json["ways"][1]["way"].as_str(), json["ways"][1]["best"].as_bool()), (Some("auto"), Some(true)));
+}

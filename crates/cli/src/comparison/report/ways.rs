@@ -1,0 +1,53 @@
+//! The report of the ways that the user listed.
+
+use super::{QueryReport, sums};
+
+/// Returns the header and the rows of the table, and which columns are words. A cell has the time
+/// of a way and, in brackets, the ratio of stock's time to it.
+pub fn cells(names: &[String], queries: &[QueryReport]) -> (Vec<String>, Vec<Vec<String>>, Vec<usize>) {
+    let mut header = vec!["query".to_owned(), "rows".to_owned()];
+    header.extend(names.iter().map(|name| format!("{name} ms")));
+    header.extend(["best", "equal"].map(str::to_owned));
+    let mut rows: Vec<_> = queries.iter().map(row).collect();
+    rows.extend(sums(queries).map(|sums| {
+        let mut cells = vec!["sum".to_owned(), String::new()];
+        cells.extend(sums.iter().map(|sum| time(Some(*sum), Some(sums[0] / sum))));
+        cells.extend([names[least(&sums)].clone(), String::new()]);
+        cells
+    }));
+    let best = header.len() - 2;
+    (header, rows, vec![best])
+}
+
+/// Returns the sums of the times, and the best of them.
+pub fn summary(names: &[String], queries: &[QueryReport]) -> String {
+    let Some(sums) = sums(queries) else { return "no times".to_owned() };
+    let sum = |(name, sum): (&String, &f64)| format!("{name} {sum:.0} ms ({:.3})", sums[0] / sum);
+    let all: Vec<_> = names.iter().zip(&sums).map(sum).collect();
+    format!("{}; best: {}", all.join(", "), names[least(&sums)])
+}
+
+/// Returns the name of the fastest way, or a dash if none was timed.
+pub fn best(query: &QueryReport) -> String {
+    query.ways.iter().find(|way| way.best).map_or("-".to_owned(), |way| way.way.clone())
+}
+
+fn row(query: &QueryReport) -> Vec<String> {
+    let mut cells = vec![query.query.to_string(), query.rows.to_string()];
+    cells.extend(query.ways.iter().map(|way| time(way.ms, way.ratio)));
+    let different: Vec<_> = query.ways.iter().filter(|way| !way.equal).map(|way| way.way.as_str()).collect();
+    let equal = if different.is_empty() { "yes".to_owned() } else { format!("NO: {}", different.join(", ")) };
+    cells.extend([best(query), equal]);
+    cells
+}
+
+fn time(ms: Option<f64>, ratio: Option<f64>) -> String {
+    match (ms, ratio) {
+        (Some(ms), Some(ratio)) => format!("{ms:.1} ({ratio:.3})"),
+        _ => "-".to_owned(),
+    }
+}
+
+fn least(sums: &[f64]) -> usize {
+    (0..sums.len()).min_by(|a, b| sums[*a].total_cmp(&sums[*b])).unwrap_or(0)
+}
