@@ -97,6 +97,10 @@ run() {
         command=$(sed -E 's/ --(scale|iterations|queries) [^ ]+//g' <<<"$command")
         eval "$command --scale 0.01 --iterations 1 --queries 1,6 --data tpch"
         ;;
+    "annulus clickbench"*)
+        command=$(sed -E 's/ --(rows|iterations|queries) [^ ]+//g' <<<"$command")
+        eval "$command --rows 2000 --iterations 1 --queries 1,6 --cache clickbench"
+        ;;
     "annulus "* | "echo "*)
         if long "$command"; then
             while read -r part; do eval "$part --help" || return 1; done <<<"${command// && /$'\n'}"

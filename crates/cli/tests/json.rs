@@ -94,6 +94,21 @@ fn tpch() {
 }
 
 #[test]
+fn clickbench() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clickbench = "clickbench --rows 500 --iterations 1 --cache cache --json --queries 2,18";
+    expect(folder.path(), clickbench, "clickbench.json");
+    expect(folder.path(), &format!("{clickbench} --strategies auto,ring+cluster"), "strategies.json");
+    let tpch = "tpch --scale 0.001 --iterations 1 --queries 6 --data data --json --strategies ring";
+    expect(folder.path(), tpch, "strategies.json");
+    // A way that fails has no times.
+    let failing = tpch.replace("--queries 6", "--queries 18 --memory-limit 10K");
+    let done = Annulus::new(failing.split(' ')).at(folder.path()).fails();
+    assert!(done.stdout.contains("null"), "{}", done.stdout);
+    expect_lines(&done.stdout, "strategies.json");
+}
+
+#[test]
 fn benchmarks() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();

@@ -75,9 +75,11 @@ fn short(value: f64) -> String {
 }
 
 fn legend(svg: &mut String, left: f64, series: &[&str]) {
+    let step = ((WIDTH - left) / series.len().max(1) as f64).min(150.0);
     for (index, name) in series.iter().enumerate() {
-        let x = left + 150.0 * index as f64;
-        push(svg, format_args!("<rect class=\"s{index}\" x=\"{x}\" y=\"4\" width=\"12\" height=\"12\" rx=\"2\"/>\n"));
+        let x = left + step * index as f64;
+        let rect = format!("<rect class=\"s{index}\" x=\"{x:.1}\" y=\"4\"");
+        push(svg, format_args!("{rect} width=\"12\" height=\"12\" rx=\"2\"/>\n"));
         text(svg, x + 18.0, 14.0, "start", name);
     }
 }

@@ -45,6 +45,8 @@ svg { width: 100%; height: auto; }
 svg text { font-size: 11px; fill: var(--text); font-variant-numeric: tabular-nums; }
 svg line { stroke: var(--text); stroke-dasharray: 4 3; }
 .s0 { fill: var(--s0); } .s1 { fill: var(--s1); } .s2 { fill: var(--s2); } .s3 { fill: var(--s3); }
+.s4 { fill: #7a6ff0; } .s5 { fill: #d1495b; } .s6 { fill: #2a9d8f; } .s7 { fill: #8c6d46; } .s8 { fill: #e377a2; }
+.s9 { fill: #7f8c99; }
 polyline { fill: none; stroke-width: 1.5; } circle { stroke: none; } .grid { stroke: var(--line); }
 polyline.main { stroke: var(--s1); stroke-width: 4; } circle.main { fill: var(--s1); }
 polyline.dashed { stroke: var(--text); stroke-dasharray: 5 4; } circle.dashed { fill: var(--text); }

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
 };
 
@@ -13,6 +14,8 @@ use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use crate::comparison::generated::{self, TableFile, Tables};
 
 const NAME: &str = "hits";
+/// What to give instead of files that are not the table.
+const REMEDY: &str = "expected ClickBench's hits.parquet, or a folder of its parts";
 /// The number of rows of a file.
 const FILE_ROWS: u64 = 1_000_000;
 /// The number of rows that are generated at once.
@@ -48,7 +51,13 @@ pub async fn ensure(cache: &Path, rows: u64, seed: u64) -> Result<PathBuf> {
 /// If there is no file, or a column is missing or has a type that the queries cannot use.
 pub async fn register(ctx: &SessionContext, path: &Path) -> Result<()> {
     let cannot_read = || format!("cannot read the table '{}'", path.display());
-    let is_folder = fs::metadata(path).with_context(cannot_read)?.is_dir();
+    let is_folder = match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => bail!("no file or folder '{}': {REMEDY}", path.display()),
+        found => found.with_context(cannot_read)?.is_dir(),
+    };
+    if is_folder && !has_parquet(path).with_context(cannot_read)? {
+        bail!("no .parquet file in '{}': {REMEDY}", path.display());
+    }
     let text = path.to_str().with_context(|| format!("'{}' is not Unicode", path.display()))?;
     let extension = path.extension().and_then(|extension| extension.to_str()).map(|text| format!(".{text}"));
     let options = ParquetReadOptions {
@@ -72,17 +81,26 @@ pub async fn register(ctx: &SessionContext, path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Returns whether there is a Parquet file in `folder` or below.
+fn has_parquet(folder: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_found =
+            if path.is_dir() { has_parquet(&path)? } else { path.extension().is_some_and(|e| e == "parquet") };
+        if is_found {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Checks that a table has the benchmark's columns, of kinds that the queries can use.
 fn check_columns(path: &Path, found: &arrow::datatypes::Schema) -> Result<()> {
     let path = path.display();
-    let remedy = "expected ClickBench's hits.parquet, or a folder of its parts";
-    if found.fields().is_empty() {
-        bail!("no Parquet file in '{path}': {remedy}");
-    }
     for field in schema().fields() {
         let name = field.name();
         let Ok(column) = found.field_with_name(name) else {
-            bail!("the table '{path}' has no column '{name}': {remedy}");
+            bail!("the table '{path}' has no column '{name}': {REMEDY}");
         };
         let data_type = column.data_type();
         let (fits, kind) = match field.data_type() {
