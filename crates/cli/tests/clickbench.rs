@@ -17,7 +17,7 @@ use arrow::{
 };
 use datafusion::parquet::arrow::ArrowWriter;
 use serde_json::Value;
-use support::{Annulus, names};
+use support::{Annulus, expect_refused, names};
 
 /// Runs the command in `folder` with a generated table of a few rows.
 fn generated(folder: &Path, rows: &str, more: &[&str]) -> Annulus {
@@ -164,20 +164,14 @@ fn wrong_options_name_the_value() {
         (&["--strategies", "stock"], "nothing to compare in 'stock'"),
         (&["--cache", "file/cache", "--rows", "10"], "name another folder with --cache"),
     ];
-    let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("file"), "").expect("write");
-    for (options, expected) in cases {
-        let done = Annulus::new(["clickbench"].iter().chain(options)).at(folder.path()).fails();
-        assert!(done.stderr.contains(expected), "{options:?}: {}", done.stderr);
-    }
-    assert_eq!(names(folder.path()), ["file"]);
+    expect_refused("clickbench", &cases);
 }
 
 #[cfg(unix)]
 #[test]
 fn interrupted_generation_leaves_nothing_behind() {
     let folder = tempfile::tempdir().expect("a folder");
-    // With so many rows it would take hours.
+    // A table of this size would take hours.
     let arguments = ["clickbench", "--rows", "4G", "--cache", ".", "--html", "page.html"];
     let mut running = Annulus::new(arguments).at(folder.path()).start();
     running.wait_until(|| names(folder.path()).iter().any(|name| name.starts_with(".making-")));

@@ -5,7 +5,7 @@ mod support;
 use std::{collections::HashMap, fs};
 
 use serde_json::Value;
-use support::{Annulus, names};
+use support::{Annulus, expect_refused, names};
 
 const FIELDS: [&str; 9] =
     ["query", "rows", "stock_ms", "annulus_ms", "ratio", "shuffled_rows", "shuffled_bytes", "peak_mb", "equal"];
@@ -72,13 +72,7 @@ fn wrong_options_name_the_value() {
         (&["--html", "none/page.html"], "'none'"),
         (&["--data", "file/data", "--scale", "0.001"], "name another folder with --data"),
     ];
-    let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("file"), "").expect("write");
-    for (options, expected) in cases {
-        let done = Annulus::new(["tpch"].iter().chain(options)).at(folder.path()).fails();
-        assert!(done.stderr.contains(expected), "{options:?}: {}", done.stderr);
-    }
-    assert_eq!(names(folder.path()), ["file"]);
+    expect_refused("tpch", &cases);
 }
 
 #[cfg(unix)]

@@ -79,20 +79,17 @@ impl Engines {
 
     /// Runs the query once in every way, and marks those whose answers are equal to stock's.
     async fn check(&self, query: &Query, report: &mut QueryReport, problems: &mut Vec<String>) {
-        let sql = query.checked.unwrap_or(&query.sql);
-        let mut expected: Option<Answer> = None;
+        let mut expected: Option<Answers> = None;
         for (engine, way) in self.engines.iter().zip(&mut report.ways) {
             let outcome = async {
-                let execution = engine.execute(sql).await?;
-                way.add_exchanges(exchange_report(&execution.plan));
-                let answer = Answer::new(&execution.plan.schema(), &execution.batches)?;
+                let answers = engine.answers(query, way).await?;
                 match &expected {
                     None => {
-                        report.rows = answer.rows();
-                        expected = Some(answer);
+                        report.rows = answers.own.rows();
+                        expected = Some(answers);
                         Ok(None)
                     }
-                    Some(expected) => expected.difference(&answer, &query.order),
+                    Some(expected) => expected.difference(&answers, query),
                 }
             };
             match outcome.await {
@@ -135,7 +132,37 @@ impl Engines {
     }
 }
 
+/// The answers to a query and to its witness.
+struct Answers {
+    own: Answer,
+    witness: Option<Answer>,
+}
+
+impl Answers {
+    fn difference(&self, other: &Self, query: &Query) -> Result<Option<String>> {
+        let own = self.own.difference(&other.own, &query.order)?;
+        match (&query.witness, &self.witness, &other.witness) {
+            (Some((sql, order)), Some(left), Some(right)) if own.is_none() => {
+                let difference = left.difference(right, order)?;
+                Ok(difference.map(|difference| format!("{difference}, of {}", sql.trim_end())))
+            }
+            _ => Ok(own),
+        }
+    }
+}
+
 impl Engine {
+    /// Runs the query and its witness, and adds the figures of the query's exchanges to `way`.
+    async fn answers(&self, query: &Query, way: &mut WayReport) -> Result<Answers> {
+        let execution = self.execute(&query.sql).await?;
+        way.add_exchanges(exchange_report(&execution.plan));
+        let witness = match &query.witness {
+            Some((sql, _)) => Some(self.execute(sql).await?.answer()?),
+            None => None,
+        };
+        Ok(Answers { own: execution.answer()?, witness })
+    }
+
     async fn execute(&self, sql: &str) -> Result<Execution> {
         let run = async {
             let start = Instant::now();
@@ -146,3 +173,12 @@ impl Engine {
         run.await.with_context(|| format!("on {}", self.words))
     }
 }
+
+impl Execution {
+    fn answer(&self) -> Result<Answer> {
+        Answer::new(&self.plan.schema(), &self.batches)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -25,10 +25,10 @@ pub struct Benchmark {
 pub struct Query {
     pub number: u8,
     pub sql: Cow<'static, str>,
-    /// The query whose answers are compared, if it is not the one that is timed.
-    pub checked: Option<&'static str>,
-    /// What is determined of the order of its answer.
+    /// What is determined of its answer.
     pub order: Order,
+    /// Another query whose answers are compared, where too little of this one's is determined.
+    pub witness: Option<(&'static str, Order)>,
 }
 
 /// The file of the HTML report, created before the work so that an unwritable one fails first.

@@ -166,6 +166,19 @@ impl Drop for Running {
     }
 }
 
+/// Checks that `command` with each of these options fails with a message, and writes nothing. It
+/// runs in a folder that has the file `file`.
+#[track_caller]
+pub fn expect_refused(command: &str, cases: &[(&[&str], &str)]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("file"), "").expect("write");
+    for (options, expected) in cases {
+        let done = Annulus::new([command].iter().chain(*options)).at(folder.path()).fails();
+        assert!(done.stderr.contains(expected), "{options:?}: {}", done.stderr);
+    }
+    assert_eq!(names(folder.path()), ["file"]);
+}
+
 /// Returns whether there is a file in `folder` or below.
 pub fn has_file(folder: &Path) -> bool {
     // Folders may vanish while they are being read.

@@ -29,10 +29,10 @@ query 42 if a page was seen in more than 10,000 sizes of windows.
 
 Each query first runs on both engines, or with each of the strategies, to
 compare the answers. Where LIMIT or OFFSET chooses among rows that tie, these
-rows are compared in the columns of ORDER BY alone; query 18 has no order, so
-only the number of its rows is compared. Then the query is timed on them in
-turn, from the SQL text to the last row; the report shows medians. The exit code
-is 1 if an answer differs.";
+rows are compared in the columns of ORDER BY alone. Queries 18, 32 and 33 choose
+any ten of their groups; sums over all groups are compared as well. Then the
+query is timed on them in turn, from the SQL text to the last row; the report
+shows medians. The exit code is 1 if an answer differs.";
 
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]

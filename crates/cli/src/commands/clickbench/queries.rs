@@ -8,9 +8,15 @@ pub const LAST: u8 = 43;
 /// The queries, one a line.
 const TEXT: &str = include_str!("queries.sql");
 
-/// Query 25 does not return the time by which it is ordered. For the comparison it does.
-const QUERY_25_WITH_TIME: &str = "SELECT \"SearchPhrase\", \"EventTime\" FROM hits WHERE \"SearchPhrase\" <> '' \
-     ORDER BY \"EventTime\" LIMIT 10";
+/// The queries with a witness: another query whose answers are compared. Queries 18, 32 and 33
+/// choose any ten of their groups; their witness sums up all of them. Query 25 does not return the
+/// time by which it is ordered; its witness does.
+static WITNESSES: [(u8, &str, &[usize]); 4] = [
+    (18, include_str!("witnesses/q18.sql"), &[]),
+    (25, include_str!("witnesses/q25.sql"), &[1]),
+    (32, include_str!("witnesses/q32.sql"), &[]),
+    (33, include_str!("witnesses/q33.sql"), &[]),
+];
 
 /// Returns the query with a number from 1 to [`LAST`].
 pub fn get(number: u8) -> Option<Query> {
@@ -19,19 +25,24 @@ pub fn get(number: u8) -> Option<Query> {
     Some(Query {
         number,
         sql: sql.trim_end_matches(';').into(),
-        checked: (number == 25).then_some(QUERY_25_WITH_TIME),
         order: Order { by: ORDERED_BY.get(index)?, cut: cut(sql) },
+        witness: witness(number),
     })
+}
+
+fn witness(number: u8) -> Option<(&'static str, Order)> {
+    let (_, sql, by) = WITNESSES.iter().find(|witness| witness.0 == number)?;
+    Some((sql, Order { by, cut: cut(sql) }))
 }
 
 /// Returns the `LIMIT` and `OFFSET` at the end of a query.
 fn cut(sql: &str) -> Option<Cut> {
-    let number = |word: &str| sql.rsplit_once(word)?.1.split([' ', ';']).next()?.parse().ok();
+    let number = |word: &str| sql.rsplit_once(word)?.1.split([' ', ';', '\n']).next()?.parse().ok();
     Some(Cut { limit: number(" LIMIT ")?, offset: number(" OFFSET ").unwrap_or(0) })
 }
 
-/// The columns by which each answer is ordered, by position. Query 27 is ordered by the time, too,
-/// but the order of its only column is determined.
+/// The columns by which each answer is ordered, by position. Queries 25 and 27 are ordered by a
+/// time that they do not return; of 27, the order of its only column is determined all the same.
 static ORDERED_BY: [&[usize]; LAST as usize] = [
     &[],
     &[],
@@ -57,7 +68,7 @@ static ORDERED_BY: [&[usize]; LAST as usize] = [
     &[2],
     &[3],
     &[4],
-    &[1],
+    &[],
     &[0],
     &[0],
     &[1],
@@ -96,7 +107,8 @@ mod tests {
     #[test]
     fn ordered_queries_say_so() {
         for query in (1..=LAST).filter_map(get) {
-            assert_eq!(query.sql.contains(" ORDER BY "), !query.order.by.is_empty(), "query {}", query.number);
+            let is_ordered = query.sql.contains(" ORDER BY ") && query.number != 25;
+            assert_eq!(is_ordered, !query.order.by.is_empty(), "query {}", query.number);
             assert_eq!(query.sql.contains(" LIMIT "), query.order.cut.is_some(), "query {}", query.number);
         }
     }
@@ -109,5 +121,7 @@ mod tests {
         assert_eq!(cut(28), Some((25, 0)));
         assert_eq!(cut(42), Some((10, 10_000)));
         assert_eq!(cut(43), Some((10, 1_000)));
+        let (_, order) = get(25).and_then(|query| query.witness).expect("a witness");
+        assert_eq!((order.by, order.cut.map(|cut| cut.limit)), (&[1][..], Some(10)));
     }
 }

@@ -1,0 +1,1 @@
+SELECT "SearchPhrase", "EventTime" FROM hits WHERE "SearchPhrase" <> '' ORDER BY "EventTime" LIMIT 10
