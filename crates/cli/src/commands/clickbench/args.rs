@@ -21,7 +21,7 @@ Examples:
 Without --data, the table is generated once, as Parquet files, and then reused.
 Its values follow the published facts about the real table, but are not real;
 crates/hits/DATA.md describes them. The table has 105 columns and takes about
-160 MB for a million rows.
+220 MB for a million rows.
 
 Queries are numbered from 1 to 43, in the order of ClickBench's queries.sql.
 Queries 28 and 29 have an answer if groups have more than 100,000 rows, and

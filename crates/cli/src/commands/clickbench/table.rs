@@ -16,8 +16,8 @@ use crate::comparison::generated::{self, TableFile, Tables};
 const NAME: &str = "hits";
 /// What to give instead of files that are not the table.
 const REMEDY: &str = "expected ClickBench's hits.parquet, or a folder of its parts";
-/// The number of rows of a file.
-const FILE_ROWS: u64 = 1_000_000;
+/// The number of rows of a file, each of which one thread writes.
+const FILE_ROWS: u64 = 250_000;
 /// The number of rows that are generated at once.
 const BATCH_ROWS: u64 = 8_192;
 /// The number of row groups that a table should have, so that 64 scans can share it, and the fewest

@@ -13,7 +13,8 @@ pub struct Query {
     number: u8,
     text: &'static str,
     /// The columns by which the answer is ordered, by position. Rows with equal values in them may
-    /// come in any order. `LIMIT` cuts off no row that ties with the last one.
+    /// come in any order. At a `LIMIT`, a row that ties with the last one would count as a
+    /// difference.
     ordered_by: &'static [usize],
 }
 
