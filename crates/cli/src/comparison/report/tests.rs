@@ -65,7 +65,10 @@ fn each_way_has_its_column_and_the_best_is_marked() {
     assert_eq!(rows[3], ["sum", "", "300.0 (1.000)", "300.0 (1.000)", "450.0 (0.667)", "stock", ""]);
     let line = all.summary();
     assert!(line.contains("stock 300 ms (1.000), auto 300 ms (1.000), ring 450 ms (0.667); best: stock"), "{line}");
+    assert!(line.starts_with("3 queries: the 2 timed in every way: stock 300 ms"), "{line}");
     assert!(line.ends_with("NOT EQUAL: 3"), "{line}");
+    let line = of(&queries[2..], true).summary();
+    assert!(line.starts_with("1 query: none was timed in every way; NOT EQUAL"), "{line}");
     let json: serde_json::Value = serde_json::from_str(&all.line(&queries[0]).expect("JSON")).expect("JSON");
     assert_eq!((json["ways"][1]["way"].as_str(), json["ways"][1]["best"].as_bool()), (Some("auto"), Some(true)));
 }

@@ -19,12 +19,14 @@ pub fn cells(names: &[String], queries: &[QueryReport]) -> (Vec<String>, Vec<Vec
     (header, rows, vec![best])
 }
 
-/// Returns the sums of the times, and the best of them.
+/// Returns the sums of the times over the queries that were timed in every way, and the best.
 pub fn summary(names: &[String], queries: &[QueryReport]) -> String {
-    let Some(sums) = sums(queries) else { return "no times".to_owned() };
+    let Some(sums) = sums(queries) else { return "none was timed in every way".to_owned() };
+    let timed = queries.iter().filter(|query| query.times().is_some()).count();
+    let which = if timed == queries.len() { String::new() } else { format!("the {timed} timed in every way: ") };
     let sum = |(name, sum): (&String, &f64)| format!("{name} {sum:.0} ms ({:.3})", sums[0] / sum);
     let all: Vec<_> = names.iter().zip(&sums).map(sum).collect();
-    format!("{}; best: {}", all.join(", "), names[least(&sums)])
+    format!("{which}{}; best: {}", all.join(", "), names[least(&sums)])
 }
 
 /// Returns the name of the fastest way, or a dash if none was timed.
