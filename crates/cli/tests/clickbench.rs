@@ -122,7 +122,7 @@ fn given_files_of_the_original_types_are_read() {
     write(&at.join("parts/hits_0.parquet"), 0..1_500, binary);
     write(&at.join("parts/hits_1.parquet"), 1_500..2_000, binary);
     write(&at.join("hits"), 0..2_000, with_times);
-    let queries = ["--queries", "1,7,13,19-26,37,40", "--json", "--target-partitions", "2"];
+    let queries = ["--queries", "7,13,19,24,40", "--json", "--target-partitions", "2"];
     let expected = rows(&generated(at, "2k", &queries).succeeds().stdout);
     for data in ["parts", "parts/", "hits"] {
         let given = ["clickbench", "--iterations", "1", "--data", data];
