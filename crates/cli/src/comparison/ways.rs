@@ -2,10 +2,13 @@
 
 use std::{path::Path, str::FromStr};
 
-use annulus_datafusion::AnnulusConfig;
+use annulus_datafusion::{
+    AnnulusConfig,
+    config::{self, Strategy},
+};
 use anyhow::Result;
 use datafusion::{
-    config::ExtensionOptions,
+    error::DataFusionError,
     prelude::{SessionConfig, SessionContext},
 };
 
@@ -61,30 +64,16 @@ impl FromStr for Way {
 
     /// Parses a value of `annulus.strategy`, and after a `+` one of `annulus.path`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let (strategy, path) = match text.split_once('+') {
-            Some((strategy, path)) => (strategy, Some(path)),
-            None => (text, None),
-        };
-        let name = text.to_lowercase();
-        if strategy.to_lowercase() == STOCK {
-            return match path {
-                Some(_) => Err(format!("invalid way '{text}': stock has no path, write stock")),
-                None => Ok(Self { name, config: None }),
-            };
+        let way: config::Way = text.parse().map_err(|error: DataFusionError| {
+            // Without the name of the error's type and of the library.
+            let text = error.strip_backtrace();
+            text.rsplit_once("annulus: ").map_or(text.clone(), |(_, reason)| reason.to_owned())
+        })?;
+        if way.strategy == Strategy::Stock {
+            return Ok(Self::stock());
         }
-        let mut config = AnnulusConfig::default();
-        let mut set = |key: &str, value: &str| {
-            ExtensionOptions::set(&mut config, key, value).map_err(|error| {
-                // Without the name of the error's type and of the library.
-                let text = error.strip_backtrace();
-                text.rsplit_once("annulus: ").map_or(text.clone(), |(_, reason)| reason.to_owned())
-            })
-        };
-        set("strategy", strategy)?;
-        if let Some(path) = path {
-            set("path", path)?;
-        }
-        Ok(Self { name, config: Some(config) })
+        let config = AnnulusConfig { strategy: way.strategy, path: way.path, ..AnnulusConfig::default() };
+        Ok(Self { name: way.to_string(), config: Some(config) })
     }
 }
 
@@ -144,7 +133,7 @@ mod tests {
             ("rign", "invalid strategy 'rign': expected one of"),
             ("ring+sideways", "'sideways'"),
             ("ring,,auto", "invalid strategy ''"),
-            ("stock+cluster", "stock has no path"),
+            ("stock+cluster", "'stock' has no choice of path"),
             ("stock", "nothing to compare in 'stock'"),
             ("ring,RING", "'ring' is listed twice"),
         ] {

@@ -1,8 +1,11 @@
 //! The state that the handles share. Numbers in comments are the rules of PROTOCOL.md.
 
-use std::ops::ControlFlow;
+use std::{
+    ops::ControlFlow,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 
-use annulus_sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use annulus_sync::atomic::AtomicUsize;
 use crossbeam_utils::CachePadded;
 
 use super::{
@@ -33,7 +36,8 @@ pub(super) struct Shared<T: Parcel, K: Kind> {
 pub(super) struct PerConsumer<T: Parcel, K: Kind> {
     /// The consumer, while it waits for a value.
     pub(super) waiting: Parked,
-    /// The number of values taken from this consumer's queue. Stored under the lease.
+    /// The number of values taken from this consumer's queue. Stored under the lease. A hint that no
+    /// protocol relies on, so models do not see it.
     taken: AtomicU64,
     pub(super) reader: Leased<Reader<K::Pop<T>>>,
 }

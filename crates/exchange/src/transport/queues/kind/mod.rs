@@ -1,4 +1,4 @@
-//! The queues themselves. Models have one kind, on loom's mutex, because the others are not ours.
+//! The queues themselves. Models have a kind of their own, because the others are not ours.
 
 #[cfg(not(loom))]
 mod lock_free;

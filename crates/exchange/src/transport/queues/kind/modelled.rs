@@ -1,16 +1,23 @@
-//! The queue of the models, on loom's mutex.
+//! The queue of the models: what loom sees of it is its length.
 
-use std::{collections::VecDeque, sync::Arc as StdArc};
-
-use loom::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    collections::VecDeque,
+    sync::{Arc as StdArc, Mutex},
 };
 
-use super::{Kind, PopEnd, PushEnd};
+use loom::sync::{
+    Arc,
+    atomic::{
+        AtomicUsize,
+        Ordering::{AcqRel, Acquire, Relaxed},
+    },
+};
+
+use super::{Ends, Kind, PopEnd, PushEnd};
 use crate::stats::ExchangeStats;
 
-/// A queue for each consumer, on loom's mutex.
+/// A queue for each consumer. The values are behind std's mutex, which is never contended in a
+/// model's step. The length is loom's, so that a load of it may miss a push, as with a real queue.
 pub(in crate::transport) struct Modelled;
 
 struct Queue<T> {
@@ -24,31 +31,11 @@ pub(in crate::transport) struct End<T> {
     bound: usize,
 }
 
-impl<T> End<T> {
-    fn with<R>(&self, consumer: usize, f: impl FnOnce(&mut VecDeque<StdArc<T>>) -> R) -> R {
-        let queue = &self.queues[consumer];
-        let mut values = queue.values.lock().unwrap();
-        let result = f(&mut values);
-        // Read-modify-write, as a real queue's counters are: loom would let a plain load miss
-        // a store before a fence.
-        queue.len.swap(values.len(), Relaxed);
-        result
-    }
-
-    fn len(&self, consumer: usize) -> usize {
-        self.queues[consumer].len.load(Relaxed)
-    }
-}
-
 impl Kind for Modelled {
     type Push<T: Send + Sync + 'static> = End<T>;
     type Pop<T: Send + Sync + 'static> = End<T>;
 
-    fn queues<T: Send + Sync + 'static>(
-        producers: usize,
-        consumers: usize,
-        bound: usize,
-    ) -> (Vec<End<T>>, Vec<End<T>>) {
+    fn queues<T: Send + Sync + 'static>(producers: usize, consumers: usize, bound: usize) -> Ends<Self, T> {
         let queue = |_| Queue { values: Mutex::new(VecDeque::new()), len: AtomicUsize::new(0) };
         let queues = Arc::new((0..consumers).map(queue).collect::<Vec<_>>());
         let end = |consumer| End { queues: Arc::clone(&queues), consumer, bound };
@@ -58,20 +45,29 @@ impl Kind for Modelled {
 
 impl<T: Send + Sync> PushEnd<T> for End<T> {
     fn has_room(&self, consumer: usize) -> bool {
-        self.len(consumer) < self.bound
+        self.queues[consumer].len.load(Relaxed) < self.bound
     }
 
     fn push(&mut self, consumer: usize, value: StdArc<T>, _: &mut ExchangeStats) {
-        self.with(consumer, |values| values.push_back(value));
+        let queue = &self.queues[consumer];
+        queue.len.fetch_add(1, AcqRel);
+        queue.values.lock().unwrap().push_back(value);
     }
 }
 
 impl<T: Send + Sync> PopEnd<T> for End<T> {
     fn pop(&mut self, _: &mut ExchangeStats) -> Option<StdArc<T>> {
-        self.with(self.consumer, VecDeque::pop_front)
+        let queue = &self.queues[self.consumer];
+        if queue.len.load(Acquire) == 0 {
+            return None;
+        }
+        let value = queue.values.lock().unwrap().pop_front();
+        queue.len.fetch_sub(usize::from(value.is_some()), AcqRel);
+        value
     }
 
     fn is_low(&self) -> bool {
-        self.len(self.consumer) <= self.bound / 2
+        // The holder of the lease has just popped, so it sees the latest length.
+        self.queues[self.consumer].len.fetch_add(0, Relaxed) <= self.bound / 2
     }
 }
