@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use annulus_bench::{join, pages, reproduce, roundabout};
+use annulus_bench::{exchange, join, pages, reproduce, roundabout};
 use annulus_terminal::{Stop, heap::CountingAllocator};
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -28,6 +28,8 @@ enum Bench {
     /// Repartition rows in memory, with DataFusion's operator and with ours
     #[cfg(feature = "datafusion")]
     Repartition(annulus_bench::repartition::RepartitionArgs),
+    /// Exchange rows between threads, with every strategy
+    Exchange(exchange::ExchangeArgs),
     /// Shuffle tuples onto pages, in the paper's ways and in ours
     Pages(pages::PagesArgs),
     /// Send buffers from one host of a ring to the next
@@ -59,6 +61,7 @@ fn run(args: &Args) -> Result<()> {
     match args {
         #[cfg(feature = "datafusion")]
         Args::Bench(Bench::Repartition(args)) => repartition(args),
+        Args::Bench(Bench::Exchange(args)) => exchange::run(args, &stop),
         Args::Bench(Bench::Pages(args)) => pages::run(args, &stop),
         Args::Bench(Bench::Roundabout(args)) => roundabout::run(args, &stop),
         Args::Bench(Bench::Join(args)) => join::run(args, &stop),

@@ -15,6 +15,7 @@ use std::io::{Write, stdout};
 use annulus_terminal::{Stop, machine::Machine, progress, unfinished::Unfinished, units::counted};
 use anyhow::{Context, Result, bail};
 pub use args::{DEFAULT_BUFFER_BYTES, LIMIT_BYTES, LayoutArg, PagesArgs, Tuning};
+pub(crate) use counters::{Counters, Counts};
 use indicatif::ProgressBar;
 pub use line::{Line, csv};
 pub use measure::{Measured, Measurer};

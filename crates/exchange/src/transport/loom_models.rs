@@ -270,7 +270,7 @@ fn queue_slow_consumer() {
 
 #[test]
 fn queue_two_consumers() {
-    two_consumers(&QUEUES);
+    two_consumers(&Model { preemptions: 0, ..QUEUES });
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn queue_consumer_leaves() {
 
 #[test]
 fn queue_one_of_two_leaves() {
-    one_of_two_leaves(&QUEUES);
+    one_of_two_leaves(&Model { preemptions: 0, ..QUEUES });
 }
 
 #[test]

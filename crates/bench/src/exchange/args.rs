@@ -1,0 +1,162 @@
+//! The command line of `annulus bench exchange`.
+
+use std::{fmt, path::PathBuf, str::FromStr};
+
+use annulus_exchange::Strategy;
+use annulus_terminal::units::{self, Shape};
+use clap::{Args, ValueEnum, builder::PossibleValuesParser};
+use serde::{Serialize, Serializer};
+
+use crate::words::name;
+
+const EXAMPLES: &str = "\
+Examples:
+  annulus bench exchange
+  annulus bench exchange --threads 2x2,16x16,192x192 --row-bytes 8
+  annulus bench exchange --strategies ring,paper-ring --groups 2 --rounds 9
+  annulus bench exchange --keys zipf --sizes normal --json > exchange.jsonl
+
+The benchmark of section 4 of Szymanski and Akidau, One Ring to Shuffle Them
+All (arXiv:2605.29099), for all strategies. Each producer makes batches, each a
+copy of one of four in new memory, and indexes it by consumer. All strategies
+but reserve pass the batches on by reference. reserve copies the rows. Each
+consumer computes a checksum of every byte of its rows. Rows and checksums are
+compared with the input's after every run. Strategies run in turn; each round
+starts with the next one. There may be more threads than cores.
+
+Columns:
+  GB/s         10^9 bytes of rows per second, median of the rounds
+  spread       interquartile range of the rounds / their median
+  limit        GB/s / GB/s of the producers' threads alone, which make the
+               batches, index them, and compute all checksums: near 1, the
+               strategy costs nothing
+  first ms     time until half of the consumers have seen a row
+  peak MB      most heap memory above the start, in an untimed run
+  ops, locks   shared read-modify-write operations and lock acquisitions for
+               each batch; of producers / of consumers
+  hand-offs    stores that pass a value or a group on, for each batch
+  wake-ups, switches
+               wakers called, and context switches of all threads, per batch
+
+With --keys zipf, keys follow Zipf's law with the exponent of --exponent. With
+--sizes normal, row sizes have a normal distribution with a standard deviation
+of a quarter of --row-bytes.";
+
+/// What the benchmark measures, and how often.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub struct ExchangeArgs {
+    /// Producers and consumers
+    #[arg(long, value_name = "MxN", value_delimiter = ',', default_value = "2x2,4x4,16x16")]
+    pub threads: Vec<Shape>,
+    /// Bytes of a row, or their mean
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "8,64,256",
+        value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub row_bytes: Vec<u32>,
+    /// Rows of a batch
+    #[arg(long, value_name = "N", default_value = "8192", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub rows: u32,
+    /// Bytes of rows in a run
+    ///
+    /// At least four batches for each producer, or as many as --batches says.
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = units::parse_size)]
+    pub volume: usize,
+    /// Batches of each producer, instead of --volume
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    pub batches: Option<usize>,
+    /// Sizes of rows
+    #[arg(long, default_value = "uniform")]
+    pub sizes: Sizes,
+    /// Distribution of the keys
+    #[arg(long, default_value = "uniform")]
+    pub keys: Keys,
+    /// Exponent of --keys zipf
+    #[arg(long, value_name = "S", default_value = "1.0", value_parser = parse_exponent)]
+    pub exponent: f64,
+    /// Strategies
+    #[arg(long, value_name = "NAME", value_delimiter = ',',
+        value_parser = PossibleValuesParser::new(words()), default_values_t = words().map(str::to_owned))]
+    strategies: Vec<String>,
+    /// Published groups of a ring, K
+    #[arg(long, value_name = "K", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub groups: u32,
+    /// Slots of a group, G [default: M]
+    #[arg(long, value_name = "G", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub slots: Option<u32>,
+    /// Rings of ring-per-domain [default: last-level caches with producers]
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    pub domains: Option<usize>,
+    /// Let the system move threads, instead of one pair for each CPU
+    #[arg(long)]
+    pub unpinned: bool,
+    /// Timed runs of each strategy
+    #[arg(long, default_value = "5", value_name = "N", value_parser = units::parse_count)]
+    pub rounds: usize,
+    /// Seed of keys, sizes and bytes
+    #[arg(long, default_value = "1", value_name = "N")]
+    pub seed: u64,
+    /// Count hardware events in the untimed run
+    #[arg(long)]
+    pub counters: bool,
+    /// Print one JSON object per line instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Write the lines as CSV, too
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
+
+impl ExchangeArgs {
+    /// Returns the strategies, in the order given.
+    pub fn strategies(&self) -> Vec<Strategy> {
+        self.strategies.iter().filter_map(|word| word.parse().ok()).collect()
+    }
+}
+
+/// Returns the words of the strategies, rings first.
+fn words() -> impl Iterator<Item = &'static str> {
+    Strategy::ALL.into_iter().filter(|strategy| *strategy != Strategy::Auto).map(Strategy::word)
+}
+
+fn parse_exponent(text: &str) -> Result<f64, String> {
+    match f64::from_str(text) {
+        Ok(exponent) if exponent > 0.0 && exponent <= 10.0 => Ok(exponent),
+        _ => Err(format!("invalid exponent '{text}': expected a number above 0, at most 10")),
+    }
+}
+
+/// How the sizes of rows are distributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sizes {
+    /// All rows have --row-bytes
+    Uniform,
+    /// Normal around --row-bytes
+    Normal,
+}
+
+/// How the keys of rows are distributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Keys {
+    /// All consumers get about as many rows
+    Uniform,
+    /// By Zipf's law over a million keys
+    Zipf,
+}
+
+macro_rules! as_word {
+    ($($kind:ty),*) => {$(
+        impl fmt::Display for $kind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&name(self))
+            }
+        }
+
+        impl Serialize for $kind {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+    )*};
+}
+
+as_word!(Sizes, Keys);
