@@ -3,7 +3,7 @@
 //!
 //! A [`partitioner`] decides how tuples reach their partition's pages. A page manager (`manager`)
 //! decides which thread may write where. The [`generator`] makes tuples whose every byte can be
-//! checked.
+//! checked. A [`stream`](stream::stream) takes pages out while a partitioner runs.
 #![warn(missing_docs)]
 
 pub mod generator;
@@ -11,3 +11,4 @@ mod manager;
 pub mod partitioner;
 mod simd;
 pub mod source;
+pub mod stream;

@@ -52,7 +52,7 @@ impl Case {
     fn shape(&self) -> PageShape {
         let payload = match self.payload {
             Payload::Fixed(bytes) => PayloadSize::Fixed(bytes),
-            Payload::UpTo(_) => PayloadSize::Variable,
+            Payload::UpTo(_) | Payload::Near(_) => PayloadSize::Variable,
         };
         PageShape::new(self.page_bytes, self.layout, payload).unwrap()
     }
@@ -76,7 +76,8 @@ fn keys() -> impl Strategy<Value = Keys> {
 fn payload() -> impl Strategy<Value = Payload> {
     let fixed = prop_oneof![Just(0), Just(12), Just(96), 1_u32..=150];
     let (short, long) = ((0_u32..=300).prop_map(Payload::UpTo), (1000_u32..=4000).prop_map(Payload::UpTo));
-    prop_oneof![3 => fixed.prop_map(Payload::Fixed), 2 => short, 1 => long]
+    let near = (0_u32..=150).prop_map(Payload::Near);
+    prop_oneof![3 => fixed.prop_map(Payload::Fixed), 1 => short, 1 => near, 1 => long]
 }
 
 fn case() -> impl Strategy<Value = Case> {

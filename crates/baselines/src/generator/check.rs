@@ -1,7 +1,7 @@
 //! Checks that a shuffle put every tuple into its place, complete and once.
 
 use annulus_pages::{
-    page::{HEADER_BYTES, Header, MAGIC, Page, PageLayout, PageShape, VERSION},
+    page::{HEADER_BYTES, Header, MAGIC, Page, PageLayout, PageShape, PayloadSize, VERSION},
     target::PartitionOf,
 };
 use annulus_rows::partition::Modulo;
@@ -40,32 +40,21 @@ pub fn check(
     if shuffled.partitions.len() != partitions.consumers() {
         return Err(format!("{} partitions instead of {}", shuffled.partitions.len(), partitions.consumers()));
     }
-    let mut checker = Checker {
-        generator,
-        shape,
-        partitions,
-        placement,
-        seen: vec![0; generator.tuples().div_ceil(64) as usize],
-        unnamed: Multiset::default(),
-        expected: vec![0; generator.most_payload()],
-        tuples: 0,
-    };
+    let mut checker = Checker::new(generator, shape, partitions, placement);
     for (partition, pages) in shuffled.partitions.iter().enumerate() {
-        for (sequence, page) in pages.iter().enumerate() {
-            let last = sequence + 1 == pages.len();
-            checker
-                .page(page, partition, sequence, last)
-                .map_err(|what| format!("partition {partition}, page {sequence}: {what}"))?;
-        }
+        pages.iter().try_for_each(|page| checker.page(partition, page))?;
     }
     checker.finish()
 }
 
-struct Checker<'a> {
+/// A check of pages as they come, which keeps none of them. It makes the same checks as [`check`].
+pub struct Checker<'a> {
     generator: &'a Generator,
     shape: &'a PageShape,
     partitions: Modulo,
     placement: Placement,
+    /// The pages of each partition.
+    pages: Vec<Seen>,
     /// A bit for each tuple whose payload identifies it.
     seen: Vec<u64>,
     /// The tuples whose payload is too short to identify them.
@@ -74,8 +63,41 @@ struct Checker<'a> {
     tuples: u64,
 }
 
-impl Checker<'_> {
-    fn page(&mut self, page: &Page, partition: usize, sequence: usize, last: bool) -> Result<(), String> {
+/// The pages of a partition that have come.
+#[derive(Clone, Default)]
+struct Seen {
+    pages: usize,
+    /// The extent of the last page, if it was not full. Then no other page may follow.
+    ended: Option<(usize, usize)>,
+}
+
+impl<'a> Checker<'a> {
+    /// Starts a check of the pages that a shuffle of all the generator's tuples makes.
+    pub fn new(generator: &'a Generator, shape: &'a PageShape, partitions: Modulo, placement: Placement) -> Self {
+        Self {
+            generator,
+            shape,
+            partitions,
+            placement,
+            pages: vec![Seen::default(); partitions.consumers()],
+            seen: vec![0; generator.tuples().div_ceil(64) as usize],
+            unnamed: Multiset::default(),
+            expected: vec![0; generator.most_payload()],
+            tuples: 0,
+        }
+    }
+
+    /// Checks the next page of a partition.
+    ///
+    /// # Errors
+    /// A description of the first fault.
+    pub fn page(&mut self, partition: usize, page: &Page) -> Result<(), String> {
+        let pages = self.pages.get(partition).map(|seen| seen.pages);
+        let sequence = pages.ok_or_else(|| format!("there is no partition {partition}"))?;
+        self.check(page, partition, sequence).map_err(|what| format!("partition {partition}, page {sequence}: {what}"))
+    }
+
+    fn check(&mut self, page: &Page, partition: usize, sequence: usize) -> Result<(), String> {
         let (header, bytes, shape) = (page.header(), page.bytes(), self.shape);
         let tuples = header.claimed as usize;
         let payload_bytes = header.payload_bytes as usize;
@@ -84,17 +106,18 @@ impl Checker<'_> {
             return Err(format!("its header is {header:?}"));
         }
         debug_assert_eq!((header.magic, header.version), (MAGIC, VERSION));
-        if !last && self.placement == Placement::ByKey {
-            let full = match self.generator.payload {
-                super::Payload::Fixed(_) => tuples == shape.capacity(),
-                super::Payload::UpTo(most) => !shape.fits(tuples + 1, payload_bytes + most as usize),
-            };
-            if !full {
-                return Err(format!(
-                    "{tuples} tuples with {payload_bytes} bytes do not fill it, and it is not the last"
-                ));
+        if self.placement == Placement::ByKey {
+            let seen = &mut self.pages[partition];
+            if let Some((tuples, bytes)) = seen.ended {
+                return Err(format!("{tuples} tuples with {bytes} bytes did not fill the page before"));
             }
+            let full = match self.generator.payload() {
+                PayloadSize::Fixed(_) => tuples == shape.capacity(),
+                PayloadSize::Variable => !shape.fits(tuples + 1, payload_bytes + self.generator.most_payload()),
+            };
+            seen.ended = (!full).then_some((tuples, payload_bytes));
         }
+        self.pages[partition].pages += 1;
         let mut offset = shape.page_bytes();
         for tuple in 0..tuples {
             let fail = |what: String| format!("tuple {tuple}: {what}");
@@ -159,7 +182,11 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn finish(self) -> Result<(), String> {
+    /// Checks that no tuple is missing.
+    ///
+    /// # Errors
+    /// A description of the first fault.
+    pub fn finish(self) -> Result<(), String> {
         let all = self.generator.tuples();
         if self.tuples != all {
             return Err(format!("{} tuples instead of {all}", self.tuples));

@@ -18,7 +18,7 @@ use std::{
 };
 
 use annulus_pages::{PagesError, page::PayloadSize, tuples::TupleBatch};
-pub use check::{Placement, check};
+pub use check::{Checker, Placement, check};
 use zipf::Zipf;
 
 use crate::source::{TupleReader, TupleSource};
@@ -40,6 +40,19 @@ pub enum Payload {
     Fixed(u32),
     /// Payloads have up to this number of bytes, evenly distributed.
     UpTo(u32),
+    /// Payloads have this number of bytes on average, nearly normally distributed: the sum of four
+    /// even numbers, scaled. The standard deviation is 0.29 of the mean, the largest is twice it.
+    Near(u32),
+}
+
+impl Payload {
+    /// Returns the largest size of a payload in bytes.
+    fn most(self) -> u32 {
+        match self {
+            Self::Fixed(bytes) | Self::UpTo(bytes) => bytes,
+            Self::Near(mean) => mean.saturating_mul(2),
+        }
+    }
 }
 
 /// A source of tuples, which are numbered from 0. Its readers take them in batches.
@@ -65,7 +78,7 @@ impl Generator {
         if tuples > u64::from(u32::MAX) {
             return refuse("tuples", tuples as usize, "choose fewer than 4294967296");
         }
-        let (Payload::Fixed(most) | Payload::UpTo(most)) = payload;
+        let most = payload.most();
         if batch_tuples == 0 || batch_tuples.saturating_mul(most as usize) > u32::MAX as usize {
             return refuse(
                 "batch_tuples",
@@ -97,7 +110,7 @@ impl Generator {
     pub fn payload(&self) -> PayloadSize {
         match self.payload {
             Payload::Fixed(bytes) => PayloadSize::Fixed(bytes),
-            Payload::UpTo(_) => PayloadSize::Variable,
+            Payload::UpTo(_) | Payload::Near(_) => PayloadSize::Variable,
         }
     }
 
@@ -108,8 +121,7 @@ impl Generator {
 
     /// Returns the largest size of a payload in bytes.
     fn most_payload(&self) -> usize {
-        let (Payload::Fixed(bytes) | Payload::UpTo(bytes)) = self.payload;
-        bytes as usize
+        self.payload.most() as usize
     }
 
     /// Returns the key of a tuple.
@@ -118,14 +130,16 @@ impl Generator {
         self.zipf.as_ref().map_or(uniform, |zipf| zipf.key(uniform))
     }
 
-    /// Returns the bytes of a tuple's payload. They are the lower 32 bits of the hash whose upper
-    /// bits are the key, scaled.
+    /// Returns the bytes of a tuple's payload. They come from the lower 32 bits of the hash whose
+    /// upper bits are the key: these bits, or the sum of their bytes, scaled.
     fn payload_bytes(&self, number: u64) -> usize {
+        let bits = || splitmix64(self.seed.wrapping_add(number)) as u32;
         match self.payload {
             Payload::Fixed(bytes) => bytes as usize,
-            Payload::UpTo(most) => {
-                let uniform = splitmix64(self.seed.wrapping_add(number)) & u64::from(u32::MAX);
-                ((uniform * (u64::from(most) + 1)) >> 32) as usize
+            Payload::UpTo(most) => ((u64::from(bits()) * (u64::from(most) + 1)) >> 32) as usize,
+            Payload::Near(mean) => {
+                let sum: u64 = bits().to_le_bytes().into_iter().map(u64::from).sum();
+                (sum * 2 * u64::from(mean) / (4 * 255)) as usize
             }
         }
     }
@@ -142,7 +156,7 @@ impl Generator {
                 batch.bytes.resize(count * size as usize, 0);
                 words::payloads(first as u32, size as usize, &mut batch.bytes);
             }
-            Payload::UpTo(_) => {
+            Payload::UpTo(_) | Payload::Near(_) => {
                 batch.bytes.clear();
                 batch.offsets.clear();
                 batch.offsets.push(0);

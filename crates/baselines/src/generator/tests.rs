@@ -37,7 +37,12 @@ fn tuples_are_the_formulas() {
 
 #[test]
 fn all_sizes_and_batches_give_the_same_tuples() {
-    for payload in [0, 1, 3, 4, 12, 13, 96].map(Payload::Fixed).into_iter().chain([0, 2, 50].map(Payload::UpTo)) {
+    for payload in [0, 1, 3, 4, 12, 13, 96]
+        .map(Payload::Fixed)
+        .into_iter()
+        .chain([0, 2, 50].map(Payload::UpTo))
+        .chain([0, 48].map(Payload::Near))
+    {
         let make = |batch| all(&Generator::new(1000, 7, Keys::Zipf(0.9), payload, batch).unwrap());
         let (one, many) = (make(1), make(333));
         assert_eq!((one.keys, one.bytes, one.offsets), (many.keys, many.bytes, many.offsets), "{payload:?}");
@@ -60,6 +65,18 @@ fn zipf_keys_are_as_frequent_as_their_ranks() {
         let error = draws as f64 / 4096.0 * 0.6 + 4.0 * expected.sqrt();
         assert!((f64::from(count) - expected).abs() < error, "rank {rank}: {count}, expected {expected}");
     }
+}
+
+#[test]
+fn near_sizes_have_their_mean_and_spread() {
+    let generator = Generator::new(1 << 16, 3, Keys::Uniform, Payload::Near(96), 1).unwrap();
+    let sizes: Vec<f64> = (0..1 << 16).map(|number| generator.payload_bytes(number) as f64).collect();
+    let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
+    let spread = (sizes.iter().map(|size| (size - mean).powi(2)).sum::<f64>() / sizes.len() as f64).sqrt();
+    assert!((95.0..97.0).contains(&mean) && (0.28..0.30).contains(&(spread / 96.0)), "{mean} and {spread}");
+    let within = sizes.iter().filter(|size| (*size - mean).abs() < spread).count() as f64 / sizes.len() as f64;
+    assert!((0.63..0.71).contains(&within), "{within} within one deviation");
+    assert!(sizes.iter().all(|&size| size <= 192.0));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::ptr::null_mut;
 
 use annulus_pages::page::write::Extent;
 use annulus_sync::{
+    UnsafeCell,
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed},
     yield_now,
 };
@@ -19,9 +20,10 @@ pub(super) struct Chain<P: Send + Sync> {
     failed: AtomicBool,
 }
 
-/// A page in a chain, which does not move while the chain lives.
+/// A place for a page in a chain, which does not move while the chain lives.
 pub(super) struct Node<P> {
-    pub(super) page: P,
+    /// The page, until it is whole.
+    page: UnsafeCell<Option<P>>,
     /// A [`Word`]: the extent of the taken places, and whether the page is closed.
     taken: CachePadded<AtomicU64>,
     /// The number of written tuples, and [`CLOSED`] after the claim that closed the page was
@@ -45,7 +47,7 @@ pub(super) struct Closer<'c, P: Send + Sync> {
     chain: &'c Chain<P>,
 }
 
-/// A page that was taken out of its chain.
+/// A page that was not whole when its chain ended.
 pub(super) struct Done<P> {
     pub(super) page: P,
     pub(super) taken: Extent,
@@ -109,7 +111,7 @@ impl<P: Send + Sync> Chain<P> {
         }
     }
 
-    /// Returns all pages, in order.
+    /// Returns the pages that are not whole, in order: the open one, and after an error others.
     pub(super) fn into_pages(mut self) -> Vec<Done<P>> {
         self.take_pages()
     }
@@ -123,7 +125,10 @@ impl<P: Send + Sync> Chain<P> {
             let Node { page, taken, completed, previous } = *unsafe { Box::from_raw(node) };
             // The owner acquired the writes when it got the chain back from its writers.
             let completed = (completed.load(Relaxed) & !CLOSED) as usize;
-            pages.push(Done { page, taken: Word(taken.load(Relaxed)).taken(), completed });
+            let taken = Word(taken.load(Relaxed)).taken();
+            // SAFETY: no other thread has the node.
+            let page = page.with_mut(|page| unsafe { (*page).take() });
+            pages.extend(page.map(|page| Done { page, taken, completed }));
             node = previous;
         }
         pages.reverse();
@@ -140,19 +145,44 @@ impl<P: Send + Sync> Drop for Chain<P> {
 impl<P> Node<P> {
     fn boxed(page: P, previous: *mut Self) -> *mut Self {
         let (taken, completed) = (AtomicU64::new(0), AtomicU32::new(0));
+        let page = UnsafeCell::new(Some(page));
         let node = Self { page, taken: CachePadded::new(taken), completed: CachePadded::new(completed), previous };
         Box::into_raw(Box::new(node))
     }
 
+    /// Returns the page, to write the places of a claim.
+    ///
+    /// # Safety
+    /// The caller has a claim on the page that is not completed, and keeps the reference no longer
+    /// than the claim.
+    #[inline(always)]
+    pub(super) unsafe fn page(&self) -> &P {
+        // SAFETY: the page is only taken out when all claims on it are completed.
+        let page = self.page.with(|page| unsafe { &*page });
+        page.as_ref().expect("a page with an open claim is there")
+    }
+
     /// Completes a claim of `tuples` tuples, which are all written. `closed` says whether it closed
-    /// the page. Returns true for one claim only: then the page is closed, and all taken places are
-    /// written and can be read.
+    /// the page. Returns the page and its extent for one claim only: then the page is closed, all
+    /// taken places are written, and the page belongs to the caller.
+    ///
+    /// # Safety
+    /// The caller has such a claim, and completes it once.
     #[inline]
-    pub(super) fn complete(&self, tuples: usize, closed: bool) -> bool {
+    pub(super) unsafe fn complete(&self, tuples: usize, closed: bool) -> Option<(P, Extent)> {
         let more = tuples as u32 + if closed { CLOSED } else { 0 };
         let completed = self.completed.fetch_add(more, order::complete()).wrapping_add(more);
+        if completed & CLOSED == 0 {
+            return None;
+        }
         // When CLOSED is visible here, the last value of `taken` is, too.
-        completed & CLOSED != 0 && completed == self.taken.load(Relaxed) as u32
+        let taken = Word(self.taken.load(Relaxed));
+        if completed != taken.0 as u32 {
+            return None;
+        }
+        // SAFETY: all claims are completed and none follows, so no other thread uses the page.
+        let page = self.page.with_mut(|page| unsafe { (*page).take() });
+        Some((page.expect("a page is whole once"), taken.taken()))
     }
 }
 

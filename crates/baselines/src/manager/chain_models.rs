@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use annulus_pages::page::write::Extent;
-use loom::{cell::UnsafeCell, thread};
+use loom::{cell::UnsafeCell, sync::Mutex, thread};
 
 use super::chain::Chain;
 
@@ -29,7 +29,7 @@ fn page() -> Places {
 }
 
 fn read(page: &Places) -> Vec<u32> {
-    // SAFETY: the page is whole, so all claims on it were completed.
+    // SAFETY: the page was taken out of the chain, so it belongs to the caller.
     page.0.iter().map(|place| place.with(|place| unsafe { *place })).collect()
 }
 
@@ -49,26 +49,40 @@ fn variable(tuples: usize) -> impl Fn(Extent) -> (Extent, bool) {
     }
 }
 
-/// Writes `value` to `tuples` places. Returns the content of the pages that this completed.
+/// The pages that can be used again. Without any, a new one is created.
+type Spare = Arc<Mutex<Vec<Places>>>;
+
+fn next_page(spare: &Spare) -> Places {
+    spare.lock().unwrap().pop().unwrap_or_else(page)
+}
+
+/// Writes `value` to `tuples` places, up to `most` with each claim. Returns the content of the
+/// pages that this completed. These pages are used again.
 fn insert<F: Fn(Extent) -> (Extent, bool)>(
-    chain: &TestChain,
+    (chain, spare): &(TestChain, Spare),
     mut tuples: usize,
+    most: usize,
     value: u32,
     fit: impl Fn(usize) -> F,
 ) -> Vec<u32> {
     let mut whole = Vec::new();
     while tuples > 0 {
-        let claim = chain.claim(fit(tuples)).expect("nothing fails here");
+        let claim = chain.claim(fit(tuples.min(most))).expect("nothing fails here");
         let closed = claim.closer.is_some();
         if let Some(closer) = claim.closer {
-            closer.install(page());
+            closer.install(next_page(spare));
         }
-        for place in &claim.node.page.0[claim.at.tuples..claim.at.tuples + claim.room.tuples] {
+        // SAFETY: the claim is not completed.
+        let places = &unsafe { claim.node.page() }.0;
+        for place in &places[claim.at.tuples..claim.at.tuples + claim.room.tuples] {
             // SAFETY: the place was claimed.
             place.with_mut(|place| unsafe { *place = value });
         }
-        if claim.node.complete(claim.room.tuples, closed) {
-            whole.extend(read(&claim.node.page));
+        // SAFETY: its places are written, and it is completed once.
+        if let Some((page, end)) = unsafe { claim.node.complete(claim.room.tuples, closed) } {
+            assert_eq!((end.tuples, end.bytes), (CAPACITY, CAPACITY));
+            whole.extend(read(&page));
+            spare.lock().unwrap().push(page);
         }
         tuples -= claim.room.tuples;
     }
@@ -81,25 +95,24 @@ fn model(body: impl Fn() + Send + Sync + 'static) {
     builder.check(body);
 }
 
-/// Inserts these numbers of tuples on two threads. Checks that every closed page was completed
+/// Inserts these numbers of tuples on two threads. Checks that every closed page was handed on
 /// once, and that with the last page no tuple is missing.
-fn two_threads<F: Fn(Extent) -> (Extent, bool)>(tuples: [usize; 2], fit: fn(usize) -> F)
+fn two_threads<F: Fn(Extent) -> (Extent, bool)>(tuples: [usize; 2], most: usize, fit: fn(usize) -> F)
 where
     F: 'static,
 {
     model(move || {
-        let chain: TestChain = Arc::new(Chain::new(page()));
+        let shared: (TestChain, Spare) = (Arc::new(Chain::new(page())), Arc::default());
         let other = {
-            let chain = Arc::clone(&chain);
-            thread::spawn(move || insert(&chain, tuples[1], 2, fit))
+            let shared = shared.clone();
+            thread::spawn(move || insert(&shared, tuples[1], most, 2, fit))
         };
-        let mut all = insert(&chain, tuples[0], 1, fit);
+        let mut all = insert(&shared, tuples[0], most, 1, fit);
         all.extend(other.join().unwrap());
-        let pages = Arc::into_inner(chain).expect("the other has ended").into_pages();
-        assert!(pages.iter().all(|page| page.completed == page.taken.tuples && page.taken.bytes == page.taken.tuples));
-        let (last, closed) = pages.split_last().expect("there is a page");
-        assert!(closed.iter().all(|page| page.taken.tuples == CAPACITY));
-        assert_eq!(all.len(), closed.len() * CAPACITY, "each closed page was whole once");
+        let pages = Arc::into_inner(shared.0).expect("the other has ended").into_pages();
+        let [last] = &pages[..] else { panic!("only the open page is left: {}", pages.len()) };
+        assert_eq!((last.completed, last.taken.bytes), (last.taken.tuples, last.taken.tuples));
+        assert!(all.len().is_multiple_of(CAPACITY), "closed pages are full");
         all.extend(&read(&last.page)[..last.taken.tuples]);
         all.sort_unstable();
         assert_eq!(all, [vec![1; tuples[0]], vec![2; tuples[1]]].concat());
@@ -108,17 +121,28 @@ where
 
 #[test]
 fn tuples_of_one_size() {
-    two_threads([1, 2], fixed);
+    two_threads([1, 2], CAPACITY, fixed);
 }
 
 #[test]
 fn pages_are_added_by_both() {
-    two_threads([3, 2], fixed);
+    two_threads([3, 2], CAPACITY, fixed);
 }
 
 #[test]
 fn tuples_of_any_size() {
-    two_threads([2, 2], variable);
+    two_threads([2, 2], CAPACITY, variable);
+}
+
+/// On-demand partitioning claims a place for each tuple.
+#[test]
+fn tuples_one_by_one() {
+    two_threads([2, 2], 1, fixed);
+}
+
+#[test]
+fn tuples_of_any_size_one_by_one() {
+    two_threads([2, 1], 1, variable);
 }
 
 #[test]

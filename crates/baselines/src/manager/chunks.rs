@@ -55,19 +55,19 @@ impl Writer for Chunks<'_, '_> {
     fn insert(&mut self, partition: usize, mut run: Run<'_>) -> Result<(), PagesError> {
         let chunks = &mut self.partitions[partition];
         while !run.is_empty() {
-            let chunk = chunks.front_mut().expect("the histogram counted these tuples");
-            let Chunk { claim, written } = chunk;
+            let Chunk { claim, written } = chunks.front_mut().expect("the histogram counted these tuples");
             let need = run.need();
             let now = need.first(need.all.tuples.min(claim.room.tuples - written.tuples));
             assert!(written.bytes + now.bytes <= claim.room.bytes, "the histogram measured these tuples");
             let (first, others) = run.split(now);
             // SAFETY: the chunk belongs to this thread, and has room for these tuples and their bytes, as was
-            // just checked.
-            unsafe { claim.page.write(self.places.shape(), claim.at + *written, &first) };
+            // just checked. Each part is written once.
+            unsafe { self.places.write(claim, claim.at + *written, &first) };
             *written = *written + now;
-            if written.tuples == claim.room.tuples {
-                claim.page.complete(written.tuples);
-                chunks.pop_front();
+            if written.tuples == claim.room.tuples
+                && let Some(chunk) = chunks.pop_front()
+            {
+                self.places.complete(chunk.claim);
             }
             run = others;
         }

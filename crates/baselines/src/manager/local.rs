@@ -6,20 +6,22 @@ use annulus_pages::{
     PagesError,
     memory::PageMemory,
     page::{
-        Block, Page, PageShape,
+        Block, PageShape, PayloadSize,
         write::{self, Extent, Run},
     },
 };
 
-use super::{Writer, complete, take_block};
+use super::{Writer, outlet::Outlet, take_block};
 
-/// The pages of one thread, for a range of partitions. Nothing is shared.
-pub(crate) struct LocalPages<'a> {
-    shape: PageShape,
+/// The pages of one thread, for a range of partitions. Nothing is shared but the outlet, which gets
+/// each page that is full.
+pub(crate) struct LocalPages<'m, 'a> {
     memory: &'a dyn PageMemory,
+    outlet: &'m Outlet<'a>,
     /// The first partition.
     first: usize,
-    partitions: Vec<Vec<LocalPage>>,
+    /// The page of each partition that is being filled.
+    open: Vec<Option<LocalPage>>,
 }
 
 /// A page, and the extent of its written tuples.
@@ -28,49 +30,60 @@ pub(crate) struct LocalPage {
     end: Extent,
 }
 
-impl<'a> LocalPages<'a> {
+impl<'m, 'a> LocalPages<'m, 'a> {
     /// Takes an empty page for each of the partitions.
     ///
     /// # Errors
     /// If page memory runs out.
     pub(crate) fn new(
-        shape: PageShape,
         memory: &'a dyn PageMemory,
+        outlet: &'m Outlet<'a>,
         partitions: Range<usize>,
     ) -> Result<Self, PagesError> {
         let first = partitions.start;
-        let partitions =
-            partitions.map(|_| Ok(vec![LocalPage::empty(memory, &shape)?])).collect::<Result<_, PagesError>>()?;
-        Ok(Self { shape, memory, first, partitions })
+        let open = partitions.map(|_| LocalPage::empty(memory, outlet.shape()).map(Some)).collect::<Result<_, _>>()?;
+        Ok(Self { memory, outlet, first, open })
     }
 
-    /// Returns the pages of each partition, starting with the first one of the range. Empty pages
-    /// are given back.
-    pub(crate) fn into_pages(self) -> impl Iterator<Item = Vec<LocalPage>> {
-        self.partitions.into_iter().map(|mut pages| {
-            pages.retain(|page| page.end.tuples > 0);
-            pages
-        })
+    /// Returns the page of each partition that is not full, starting with the first partition of
+    /// the range. Empty pages are given back.
+    pub(crate) fn into_pages(self) -> impl Iterator<Item = Option<LocalPage>> {
+        self.open.into_iter().map(|page| page.filter(|page| page.end.tuples > 0))
+    }
+
+    /// Hands on the pages that are not full.
+    pub(crate) fn finish(self) {
+        let (outlet, first) = (self.outlet, self.first);
+        for (partition, page) in self.into_pages().enumerate() {
+            page.into_iter().for_each(|page| page.hand_on(outlet, first + partition));
+        }
     }
 }
 
-impl Writer for LocalPages<'_> {
+impl Writer for LocalPages<'_, '_> {
     #[inline(always)]
     fn insert(&mut self, partition: usize, mut run: Run<'_>) -> Result<(), PagesError> {
-        let pages = &mut self.partitions[partition - self.first];
-        loop {
-            let page = pages.last_mut().expect("a partition has a page");
-            let room = run.need().fitting(&self.shape, page.end);
+        let shape = self.outlet.shape();
+        let open = &mut self.open[partition - self.first];
+        while !run.is_empty() {
+            let page = match open {
+                Some(page) => page,
+                None => open.insert(LocalPage::empty(self.memory, shape)?),
+            };
+            let room = run.need().fitting(shape, page.end);
             let (first, others) = run.split(room);
             // SAFETY: the block has the shape's size and belongs to this thread, and `room` fits after `end`.
-            unsafe { write::run(page.block.start(), &self.shape, page.end, &first) };
+            unsafe { write::run(page.block.start(), shape, page.end, &first) };
             page.end = page.end + room;
-            if others.is_empty() {
-                return Ok(());
+            let no_place = matches!(shape.payload(), PayloadSize::Fixed(_)) && page.end.tuples == shape.capacity();
+            if (no_place || !others.is_empty())
+                && let Some(page) = open.take()
+            {
+                page.hand_on(self.outlet, partition);
             }
             run = others;
-            pages.push(LocalPage::empty(self.memory, &self.shape)?);
         }
+        Ok(())
     }
 }
 
@@ -79,9 +92,10 @@ impl LocalPage {
         Ok(Self { block: take_block(memory, shape)?, end: Extent::default() })
     }
 
-    /// Completes the page as page number `sequence` of the partition.
-    pub(crate) fn complete(self, shape: &PageShape, partition: usize, sequence: usize) -> Page {
-        complete(self.block, shape, partition, sequence, self.end)
+    /// Hands on the page, full or not.
+    #[cold]
+    pub(crate) fn hand_on(self, outlet: &Outlet<'_>, partition: usize) {
+        outlet.hand_on(partition, self.block, self.end);
     }
 }
 

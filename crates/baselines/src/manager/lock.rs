@@ -14,9 +14,9 @@ impl Writer for Lock<'_, '_> {
         while !run.is_empty() {
             let claim = self.0.claim(partition, &run.need())?;
             let (first, others) = run.split(claim.room);
-            // SAFETY: the claim has room for these tuples, and belongs to this thread.
-            unsafe { claim.page.write(self.0.shape(), claim.at, &first) };
-            claim.page.complete(claim.room.tuples);
+            // SAFETY: the claim has room for these tuples, and they are written once.
+            unsafe { self.0.write(&claim, claim.at, &first) };
+            self.0.complete(claim);
             run = others;
         }
         Ok(())

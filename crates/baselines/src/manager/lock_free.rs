@@ -6,19 +6,24 @@ use annulus_pages::{
     PagesError,
     memory::PageMemory,
     page::{
-        Block, Page, PageShape,
+        Block,
         write::{self, Extent, Run},
     },
 };
 use crossbeam_utils::CachePadded;
 
-use super::{Writer, chain::Chain, complete, take_block};
+use super::{
+    Writer,
+    chain::{Chain, Done},
+    outlet::Outlet,
+    take_block,
+};
 
 /// The pages of all partitions. Places are taken by compare-and-swap. The thread that takes a
-/// page's last place adds the next page.
+/// page's last place adds the next page. The thread that completes a closed page hands it on.
 pub(crate) struct LockFree<'a> {
-    shape: PageShape,
     memory: &'a dyn PageMemory,
+    outlet: Outlet<'a>,
     partitions: Vec<CachePadded<Chain<Block>>>,
     /// The reason why a page was not added.
     error: OnceLock<PagesError>,
@@ -27,26 +32,23 @@ pub(crate) struct LockFree<'a> {
 impl<'a> LockFree<'a> {
     /// Creates a manager with one partition for each block; the block is the partition's first
     /// page.
-    pub(crate) fn new(shape: PageShape, memory: &'a dyn PageMemory, first: Vec<Block>) -> Self {
+    pub(crate) fn new(memory: &'a dyn PageMemory, outlet: Outlet<'a>, first: Vec<Block>) -> Self {
         let partitions = first.into_iter().map(|block| CachePadded::new(Chain::new(block))).collect();
-        Self { shape, memory, partitions, error: OnceLock::new() }
+        Self { memory, outlet, partitions, error: OnceLock::new() }
     }
 
-    /// Returns the pages of each partition. Empty pages are given back.
+    /// Hands on the pages that are not full.
     ///
     /// # Panics
     /// If a place was taken but not written, as after an error.
-    pub(crate) fn finish(self) -> Vec<Vec<Page>> {
-        let Self { shape, partitions, .. } = self;
-        let pages = |(partition, chain): (usize, CachePadded<Chain<Block>>)| {
-            let used = chain.into_inner().into_pages().into_iter().filter(|page| page.taken.tuples > 0).enumerate();
-            used.map(|(sequence, done)| {
-                assert_eq!(done.completed, done.taken.tuples, "a place was taken and not written");
-                complete(done.page, &shape, partition, sequence, done.taken)
-            })
-            .collect()
-        };
-        partitions.into_iter().enumerate().map(pages).collect()
+    pub(crate) fn finish(self) {
+        let Self { outlet, partitions, .. } = self;
+        for (partition, chain) in partitions.into_iter().enumerate() {
+            for Done { page, taken, completed } in chain.into_inner().into_pages() {
+                assert_eq!(completed, taken.tuples, "a place was taken and not written");
+                outlet.hand_on(partition, page, taken);
+            }
+        }
     }
 
     fn error(&self) -> PagesError {
@@ -58,12 +60,13 @@ impl<'a> LockFree<'a> {
 impl Writer for &LockFree<'_> {
     #[inline(always)]
     fn insert(&mut self, partition: usize, mut run: Run<'_>) -> Result<(), PagesError> {
+        let shape = self.outlet.shape();
         while !run.is_empty() {
             let need = run.need();
             let fitting = |at: Extent| {
-                let room = need.fitting(&self.shape, at);
+                let room = need.fitting(shape, at);
                 let closes = if need.sizes.are_fixed() {
-                    at.tuples + room.tuples == self.shape.capacity()
+                    at.tuples + room.tuples == shape.capacity()
                 } else {
                     room.tuples < need.all.tuples
                 };
@@ -73,16 +76,19 @@ impl Writer for &LockFree<'_> {
             let closes = claim.closer.is_some();
             if let Some(closer) = claim.closer {
                 // Before the write, so that the other threads can continue.
-                let block =
-                    take_block(self.memory, &self.shape).inspect_err(|error| drop(self.error.set(error.clone())))?;
+                let block = take_block(self.memory, shape).inspect_err(|error| drop(self.error.set(error.clone())))?;
                 closer.install(block);
             }
             let (first, others) = run.split(claim.room);
+            // SAFETY: the claim is not completed, so the page is there.
+            let page = unsafe { claim.node.page() }.start();
             // SAFETY: the claim has room for these tuples and belongs to this thread. Blocks have the shape's
             // size.
-            unsafe { write::run(claim.node.page.start(), &self.shape, claim.at, &first) };
-            // Whole pages are returned only at the end, as in the paper.
-            claim.node.complete(claim.room.tuples, closes);
+            unsafe { write::run(page, shape, claim.at, &first) };
+            // SAFETY: the claim's places are written, and this is its only completion.
+            if let Some((page, end)) = unsafe { claim.node.complete(claim.room.tuples, closes) } {
+                self.outlet.hand_on(partition, page, end);
+            }
             run = others;
         }
         Ok(())

@@ -5,7 +5,9 @@
 //! - `lock_free`: a compare-and-swap on the page's count. `PROTOCOL.md` states the protocol.
 //! - `chunks`: places for a whole `histogram`, taken under the partition's lock. Pages are created
 //!   ahead (radix) or when they are needed (hybrid).
-//! - `local`: pages that belong to one thread, and are merged at the end.
+//! - `local`: pages that belong to one thread. Those that are not full are merged at the end.
+//!
+//! All of them pass complete pages to an `outlet` while others fill.
 
 mod chain;
 #[cfg(all(loom, test))]
@@ -16,15 +18,13 @@ pub(crate) mod local;
 pub(crate) mod lock;
 pub(crate) mod lock_free;
 mod order;
+pub(crate) mod outlet;
 pub(crate) mod places;
 
 use annulus_pages::{
     PagesError,
     memory::PageMemory,
-    page::{
-        Block, Header, Page, PageShape,
-        write::{Extent, Run},
-    },
+    page::{Block, PageShape, write::Run},
 };
 
 /// A thread's access to the pages of all partitions.
@@ -48,10 +48,4 @@ pub(crate) fn take_block(memory: &dyn PageMemory, shape: &PageShape) -> Result<B
     }
     let reason = "the memory must return blocks of the size of pages";
     Err(PagesError::Option { option: "page_bytes", value: shape.page_bytes(), reason })
-}
-
-/// Completes a page that has the tuples before `end`.
-fn complete(block: Block, shape: &PageShape, partition: usize, sequence: usize, end: Extent) -> Page {
-    let header = Header::complete(shape, partition as u32, sequence as u32, end.tuples as u32, end.bytes as u32);
-    Page::complete(block, &header)
 }

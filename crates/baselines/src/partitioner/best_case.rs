@@ -1,15 +1,18 @@
 //! Upper bounds, whose buffers are always full (paper, section 4.2.2). Tuples go to the partitions
 //! in turn, regardless of their keys.
 
-use annulus_pages::{PagesError, target::PartitionOf};
+use annulus_pages::{PagesError, ranges::PageSink, target::PartitionOf};
 
 use super::{
-    Job, Partitioner, Shuffled,
+    Job, Partitioner,
     buffers::Buffers,
     check_job,
     crew::{Stop, blocks, each_batch, on_threads},
 };
 use crate::manager::{Writer, local::LocalPages, lock::Lock, places::Places};
+
+/// The reason why the upper bounds do not stream.
+const NO_SHUFFLE: &str = "it is an upper bound, which puts tuples into any partition";
 
 /// Writes full buffers to pages that each belong to one thread. A partition has one page per thread
 /// that is not full.
@@ -25,23 +28,20 @@ impl Partitioner for BestCase {
         "BestCase"
     }
 
-    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
+    fn streams(&self) -> Result<(), &'static str> {
+        Err(NO_SHUFFLE)
+    }
+
+    fn place(&self, job: &Job<'_>, sink: &dyn PageSink) -> Result<(), PagesError> {
         check_job(job)?;
-        let partitions = job.partitions.consumers();
+        let outlet = job.outlet(sink);
         let local = on_threads(job.threads, |thread, stop| {
-            let mut pages = LocalPages::new(job.shape, job.memory, 0..partitions)?;
+            let mut pages = LocalPages::new(job.memory, &outlet, 0..job.partitions.consumers())?;
             in_turn(job, thread, stop, &mut pages)?;
             Ok(pages)
         })?;
-        let mut all: Vec<Vec<_>> = (0..partitions).map(|_| Vec::new()).collect();
-        for pages in local {
-            for (partition, (all, pages)) in all.iter_mut().zip(pages.into_pages()).enumerate() {
-                for page in pages {
-                    all.push(page.complete(&job.shape, partition, all.len()));
-                }
-            }
-        }
-        Ok(Shuffled { partitions: all })
+        local.into_iter().for_each(LocalPages::finish);
+        Ok(())
     }
 }
 
@@ -50,11 +50,16 @@ impl Partitioner for BestCaseSynchronised {
         "BestCaseSynchronised"
     }
 
-    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
+    fn streams(&self) -> Result<(), &'static str> {
+        Err(NO_SHUFFLE)
+    }
+
+    fn place(&self, job: &Job<'_>, sink: &dyn PageSink) -> Result<(), PagesError> {
         check_job(job)?;
-        let places = Places::new(job.shape, job.memory, blocks(job, |_| 1)?);
+        let places = Places::new(job.memory, job.outlet(sink), blocks(job, |_| 1)?);
         on_threads(job.threads, |thread, stop| in_turn(job, thread, stop, &mut Lock(&places)))?;
-        Ok(Shuffled { partitions: places.finish() })
+        places.finish();
+        Ok(())
     }
 }
 

@@ -1,9 +1,9 @@
 //! On-demand partitioning with software-managed buffers (paper, section 3.4.2).
 
-use annulus_pages::{PagesError, page::write::Run, target::with_target};
+use annulus_pages::{PagesError, page::write::Run, ranges::PageSink, target::with_target};
 
 use super::{
-    Job, Partitioner, Shuffled,
+    Job, Partitioner,
     buffers::Buffers,
     check_job,
     crew::{blocks, each_batch, on_threads},
@@ -31,8 +31,8 @@ impl Partitioner for Smb {
         "Smb"
     }
 
-    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
-        locked(job, false)
+    fn place(&self, job: &Job<'_>, sink: &dyn PageSink) -> Result<(), PagesError> {
+        locked(job, sink, false)
     }
 }
 
@@ -41,8 +41,8 @@ impl Partitioner for SmbBatched {
         "SmbBatched"
     }
 
-    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
-        locked(job, true)
+    fn place(&self, job: &Job<'_>, sink: &dyn PageSink) -> Result<(), PagesError> {
+        locked(job, sink, true)
     }
 }
 
@@ -51,8 +51,8 @@ impl Partitioner for SmbLockFree {
         "SmbLockFree"
     }
 
-    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
-        lock_free(job, false)
+    fn place(&self, job: &Job<'_>, sink: &dyn PageSink) -> Result<(), PagesError> {
+        lock_free(job, sink, false)
     }
 }
 
@@ -61,8 +61,8 @@ impl Partitioner for SmbLockFreeBatched {
         "SmbLockFreeBatched"
     }
 
-    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
-        lock_free(job, true)
+    fn place(&self, job: &Job<'_>, sink: &dyn PageSink) -> Result<(), PagesError> {
+        lock_free(job, sink, true)
     }
 }
 
@@ -81,38 +81,43 @@ impl<W: Writer> Writer for OneByOne<W> {
     }
 }
 
-fn locked(job: &Job<'_>, batched: bool) -> Result<Shuffled, PagesError> {
+fn locked(job: &Job<'_>, sink: &dyn PageSink, batched: bool) -> Result<(), PagesError> {
     check_job(job)?;
-    let places = Places::new(job.shape, job.memory, blocks(job, |_| 1)?);
+    let places = Places::new(job.memory, job.outlet(sink), blocks(job, |_| 1)?);
     if batched {
-        run(job, || Lock(&places))?;
+        run(job, || Ok(Lock(&places)))?;
     } else {
-        run(job, || OneByOne(Lock(&places)))?;
+        run(job, || Ok(OneByOne(Lock(&places))))?;
     }
-    Ok(Shuffled { partitions: places.finish() })
+    places.finish();
+    Ok(())
 }
 
-fn lock_free(job: &Job<'_>, batched: bool) -> Result<Shuffled, PagesError> {
+fn lock_free(job: &Job<'_>, sink: &dyn PageSink, batched: bool) -> Result<(), PagesError> {
     check_job(job)?;
     let first = blocks(job, |_| 1)?.into_iter().flatten().collect();
-    let pages = LockFree::new(job.shape, job.memory, first);
+    let pages = LockFree::new(job.memory, job.outlet(sink), first);
     if batched {
-        run(job, || &pages)?;
+        run(job, || Ok(&pages))?;
     } else {
-        run(job, || OneByOne(&pages))?;
+        run(job, || Ok(OneByOne(&pages)))?;
     }
-    Ok(Shuffled { partitions: pages.finish() })
+    pages.finish();
+    Ok(())
 }
 
-/// Runs the job: each thread has buffers and a writer of its own.
-fn run<W: Writer>(job: &Job<'_>, writer: impl Fn() -> W + Sync) -> Result<(), PagesError> {
+/// Runs the job: each thread has buffers and a writer of its own. The writers are returned.
+pub(super) fn run<W: Writer + Send>(
+    job: &Job<'_>,
+    writer: impl Fn() -> Result<W, PagesError> + Sync,
+) -> Result<Vec<W>, PagesError> {
     let partitions = job.partitions.consumers();
     on_threads(job.threads, |thread, stop| {
-        let (mut buffers, mut writer) = (Buffers::new(job, 0..partitions), writer());
+        let (mut buffers, mut writer) = (Buffers::new(job, 0..partitions), writer()?);
         each_batch(job, thread, stop, |tuples| {
             with_target!(job.partitions, |target| buffers.append(tuples, 0..tuples.len(), target, &mut writer))
         })?;
-        buffers.flush(&mut writer)
-    })?;
-    Ok(())
+        buffers.flush(&mut writer)?;
+        Ok(writer)
+    })
 }

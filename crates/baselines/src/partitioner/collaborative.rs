@@ -11,23 +11,19 @@ use std::{
 
 use annulus_pages::{
     PagesError,
+    ranges::PageSink,
     target::{PartitionOf, with_target},
     tuples::TupleBatch,
 };
 
 use super::{
-    Job, Partitioner, Shuffled,
+    Job, Partitioner,
     buffers::Buffers,
     check_job,
     crew::{Stop, blocks, on_threads, share},
 };
 use crate::{
-    manager::{
-        Writer,
-        local::{LocalPage, LocalPages},
-        lock::Lock,
-        places::Places,
-    },
+    manager::{Writer, local::LocalPages, lock::Lock, places::Places},
     source::TupleReader,
 };
 
@@ -53,21 +49,16 @@ impl Partitioner for CmpExclusivePartitionRanges {
         "CmpExclusivePartitionRanges"
     }
 
-    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
+    fn place(&self, job: &Job<'_>, sink: &dyn PageSink) -> Result<(), PagesError> {
         check_job(job)?;
-        let partitions = job.partitions.consumers();
+        let (partitions, outlet) = (job.partitions.consumers(), job.outlet(sink));
         let local = on_peers(all_to_all(partitions, job.threads.min(partitions)), |peer, stop| {
-            let mut pages = LocalPages::new(job.shape, job.memory, peer.range.clone())?;
+            let mut pages = LocalPages::new(job.memory, &outlet, peer.range.clone())?;
             peer.process(job, &mut pages, stop)?;
             Ok(pages)
         })?;
-        let complete = |(partition, pages): (usize, Vec<LocalPage>)| {
-            let pages = pages.into_iter().enumerate();
-            pages.map(|(sequence, page)| page.complete(&job.shape, partition, sequence)).collect()
-        };
-        Ok(Shuffled {
-            partitions: local.into_iter().flat_map(LocalPages::into_pages).enumerate().map(complete).collect(),
-        })
+        local.into_iter().for_each(LocalPages::finish);
+        Ok(())
     }
 }
 
@@ -76,15 +67,16 @@ impl Partitioner for CmpProcessingUnits {
         "CmpProcessingUnits"
     }
 
-    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
+    fn place(&self, job: &Job<'_>, sink: &dyn PageSink) -> Result<(), PagesError> {
         check_job(job)?;
-        let places = Places::new(job.shape, job.memory, blocks(job, |_| 1)?);
+        let places = Places::new(job.memory, job.outlet(sink), blocks(job, |_| 1)?);
         let units = job.threads.div_ceil(UNIT_THREADS);
         let peers = (0..units).flat_map(|number| {
             unit(job.partitions.consumers(), share(job.threads, number, units).len(), (number, units))
         });
         on_peers(peers.collect(), |peer, stop| peer.process(job, &mut Lock(&places), stop))?;
-        Ok(Shuffled { partitions: places.finish() })
+        places.finish();
+        Ok(())
     }
 }
 

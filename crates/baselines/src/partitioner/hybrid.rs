@@ -1,9 +1,9 @@
 //! Ad-hoc radix partitioning (paper, section 3.5.3).
 
-use annulus_pages::{PagesError, target::with_target};
+use annulus_pages::{PagesError, ranges::PageSink, target::with_target};
 
 use super::{
-    Job, Partitioner, Shuffled,
+    Job, Partitioner,
     buffers::Buffers,
     check_job,
     crew::{blocks, each_batch, on_threads, share},
@@ -19,10 +19,10 @@ impl Partitioner for Hybrid {
         "Hybrid"
     }
 
-    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
+    fn place(&self, job: &Job<'_>, sink: &dyn PageSink) -> Result<(), PagesError> {
         check_job(job)?;
         let partitions = job.partitions.consumers();
-        let places = Places::new(job.shape, job.memory, blocks(job, |_| 1)?);
+        let places = Places::new(job.memory, job.outlet(sink), blocks(job, |_| 1)?);
         on_threads(job.threads, |thread, stop| {
             let mut histogram = Histogram::new(partitions, &job.shape);
             let (mut buffers, mut chunks) = (Buffers::new(job, 0..partitions), Chunks::new(&places, partitions));
@@ -37,6 +37,7 @@ impl Partitioner for Hybrid {
             })?;
             buffers.flush(&mut chunks)
         })?;
-        Ok(Shuffled { partitions: places.finish() })
+        places.finish();
+        Ok(())
     }
 }

@@ -8,6 +8,7 @@ mod best_case;
 mod buffered;
 mod buffers;
 mod collaborative;
+mod collected;
 mod crew;
 mod hybrid;
 mod local;
@@ -20,7 +21,7 @@ pub use buffered::{Smb, SmbBatched, SmbLockFree, SmbLockFreeBatched};
 pub use collaborative::{CmpExclusivePartitionRanges, CmpProcessingUnits};
 pub use hybrid::Hybrid;
 pub use local::LocalPagesAndMerge;
-pub use on_demand::OnDemand;
+pub use on_demand::{OnDemand, OnDemandLocalPages, OnDemandLockFree};
 pub use radix::Radix;
 pub use ranges::Ranges;
 
@@ -31,10 +32,12 @@ use annulus_pages::{
         Page, PageShape, PayloadSize,
         write::{Run, Sizes},
     },
+    ranges::PageSink,
 };
 use annulus_rows::partition::Modulo;
 
-use crate::source::TupleSource;
+use self::collected::Collected;
+use crate::{manager::outlet::Outlet, source::TupleSource};
 
 /// The input and the settings of a shuffle.
 pub struct Job<'a> {
@@ -64,18 +67,48 @@ pub trait Partitioner: Sync {
     /// Returns its name in reports.
     fn name(&self) -> &'static str;
 
-    /// Reads the source to its end on the job's threads and places every tuple.
+    /// Reads the source to its end on the job's threads and places every tuple. Each page goes to
+    /// `sink` when it is full and written, while others fill; those that are not full follow at
+    /// the end.
     ///
     /// # Errors
     /// If page memory runs out, a tuple is larger than a page, or a batch does not have the shape's
     /// payload size. The threads have ended then, and all pages are given back.
-    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError>;
+    fn place(&self, job: &Job<'_>, sink: &dyn PageSink) -> Result<(), PagesError>;
+
+    /// Returns whether pages reach the sink while the source is read, so that memory is bounded
+    /// however many tuples come.
+    ///
+    /// # Errors
+    /// The reason why they do not.
+    fn streams(&self) -> Result<(), &'static str> {
+        Ok(())
+    }
+
+    /// Does the same as [`place`](Self::place), and keeps all pages.
+    ///
+    /// # Errors
+    /// Those of [`place`](Self::place).
+    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
+        let pages = Collected::new(job.partitions.consumers());
+        self.place(job, &pages)?;
+        Ok(Shuffled { partitions: pages.into_pages() })
+    }
+}
+
+impl Job<'_> {
+    /// Returns the way out for pages of this job's shape.
+    fn outlet<'s>(&self, sink: &'s dyn PageSink) -> Outlet<'s> {
+        Outlet::new(self.shape, self.partitions.consumers(), sink)
+    }
 }
 
 /// Returns the paper's variants, with its defaults.
 pub fn paper() -> Vec<Box<dyn Partitioner>> {
     vec![
         Box::new(OnDemand),
+        Box::new(OnDemandLockFree),
+        Box::new(OnDemandLocalPages),
         Box::new(Smb),
         Box::new(SmbBatched),
         Box::new(SmbLockFree),

@@ -2,10 +2,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use annulus_pages::{PagesError, target::with_target, tuples::TupleBatch};
+use annulus_pages::{PagesError, ranges::PageSink, target::with_target, tuples::TupleBatch};
 
 use super::{
-    Job, Partitioner, Shuffled,
+    Job, Partitioner,
     buffers::Buffers,
     check_job,
     crew::{Stop, blocks, on_threads, share},
@@ -29,17 +29,23 @@ impl Partitioner for Radix {
         "Radix"
     }
 
-    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
+    fn streams(&self) -> Result<(), &'static str> {
+        Err("it keeps all tuples and counts them before it takes their places, so no page is complete before the last \
+             tuple has come")
+    }
+
+    fn place(&self, job: &Job<'_>, sink: &dyn PageSink) -> Result<(), PagesError> {
         check_job(job)?;
         let (batches, histograms): (Vec<_>, Vec<_>) =
             on_threads(job.threads, |thread, stop| self.materialise(job, thread, stop))?.into_iter().unzip();
         let prepared = blocks(job, |partition| pages_needed(&histograms, &job.shape, partition))?;
-        let places = Places::new(job.shape, job.memory, prepared);
+        let places = Places::new(job.memory, job.outlet(sink), prepared);
         on_threads(job.threads, |thread, stop| {
             write_out(job, &places, thread, &batches[thread], &histograms[thread], stop)
         })?;
         self.spare().extend(batches.into_iter().flatten());
-        Ok(Shuffled { partitions: places.finish() })
+        places.finish();
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The partitioner of Annulus, run like those of the paper: claimed ranges of recycled pages
 //! ([`annulus_pages::ranges`]).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use annulus_pages::{
     PagesError,
@@ -11,7 +11,7 @@ use annulus_pages::{
 };
 
 use super::{
-    Job, Partitioner, Shuffled, check_job,
+    Job, Partitioner, check_job,
     crew::{each_batch, on_threads},
 };
 
@@ -30,10 +30,9 @@ impl Partitioner for Ranges {
         "Ranges"
     }
 
-    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
+    fn place(&self, job: &Job<'_>, sink: &dyn PageSink) -> Result<(), PagesError> {
         check_job(job)?;
-        let pages = Arc::new(Collected::new(job.partitions.consumers()));
-        let (pool, sink) = (self.pool.clone(), Arc::clone(&pages));
+        let (pool, sink) = (self.pool.clone(), Borrowed(sink));
         let writers = shuffle(job.partitions, job.threads, job.shape, pool, self.stores, PageOrder::Completed, sink)?;
         let writers: Vec<_> = writers.into_iter().map(|writer| Mutex::new(Some(writer))).collect();
         on_threads(job.threads, |thread, stop| {
@@ -43,31 +42,23 @@ impl Partitioner for Ranges {
             // The thread that failed the shuffle returns the reason, or panics.
             if placed == Err(PagesError::Failed) { Ok(()) } else { placed }
         })?;
-        Ok(Shuffled { partitions: pages.take_all() })
+        Ok(())
     }
 }
 
-/// A sink that keeps pages by partition.
-struct Collected(Vec<Mutex<Vec<Page>>>);
+/// A sink that is borrowed for a shuffle.
+struct Borrowed<'a>(&'a dyn PageSink);
 
-impl Collected {
-    fn new(partitions: usize) -> Self {
-        Self((0..partitions).map(|_| Mutex::default()).collect())
-    }
-
-    /// Returns all pages, in order.
-    fn take_all(&self) -> Vec<Vec<Page>> {
-        let take = |pages: &Mutex<Vec<Page>>| {
-            let mut pages = std::mem::take(&mut *pages.lock().unwrap_or_else(PoisonError::into_inner));
-            pages.sort_by_key(|page| page.header().sequence);
-            pages
-        };
-        self.0.iter().map(take).collect()
-    }
-}
-
-impl PageSink for Collected {
+impl PageSink for Borrowed<'_> {
     fn take(&self, partition: usize, page: Page) {
-        self.0[partition].lock().unwrap_or_else(PoisonError::into_inner).push(page);
+        self.0.take(partition, page);
+    }
+
+    fn events(&self) -> u64 {
+        self.0.events()
+    }
+
+    fn wait_for_memory(&self, since: u64) -> bool {
+        self.0.wait_for_memory(since)
     }
 }

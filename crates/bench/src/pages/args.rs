@@ -36,7 +36,7 @@ so.
 
 The table has a row for each cell; --json, --csv and --html have all variants:
   ours M/s       mtuples_per_s of Ranges
-  paper's M/s    the fastest of the paper's ten variants, with its name
+  paper's M/s    the fastest of the paper's variants, with its name
   ratio          ours M/s / paper's M/s; above 1, Ranges is faster
   bound M/s      the faster of the paper's best cases
   limit share, peak MB, spread

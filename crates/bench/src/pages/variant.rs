@@ -72,7 +72,7 @@ impl Variant {
 
     /// Returns whether each thread has its own page for each partition.
     pub(super) fn has_local_pages(self) -> bool {
-        matches!(self.name, "LocalPagesAndMerge" | "BestCase")
+        matches!(self.name, "OnDemandLocalPages" | "LocalPagesAndMerge" | "BestCase")
     }
 
     /// Returns whether it keeps all tuples in memory before it places them.
@@ -118,7 +118,7 @@ mod tests {
             assert_eq!(variant.partitioner(&pool).name(), variant.name());
             assert_eq!(<Variant as ValueEnum>::from_str(&variant.name().to_lowercase(), true), Ok(variant));
         }
-        assert_eq!(Variant::all().iter().filter(|variant| variant.has_local_pages()).count(), 2);
+        assert_eq!(Variant::all().iter().filter(|variant| variant.has_local_pages()).count(), 3);
         assert_eq!(Variant::all().iter().filter(|variant| variant.materialises()).count(), 1);
     }
 }

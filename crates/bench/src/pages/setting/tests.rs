@@ -32,7 +32,7 @@ fn skipped(setting: &Setting, cell: Cell) -> Vec<&'static str> {
 fn variants_with_a_page_for_each_partition_and_thread_are_skipped_first() {
     let gib = 1 << 30;
     assert_eq!(skipped(&setting(20 * gib), cell(1024, 2)), Vec::<&str>::new());
-    assert_eq!(skipped(&setting(8 * gib), cell(1024, 2)), ["LocalPagesAndMerge", "BestCase"]);
+    assert_eq!(skipped(&setting(8 * gib), cell(1024, 2)), ["OnDemandLocalPages", "LocalPagesAndMerge", "BestCase"]);
     assert_eq!(skipped(&setting(8 * gib), cell(1024, 1)), Vec::<&str>::new());
     assert_eq!(skipped(&setting(2 * gib), cell(1024, 2)).len(), Variant::all().len() - 1, "ours fits");
     assert_eq!(skipped(&setting(1 << 20), cell(2, 1)).len(), Variant::all().len());

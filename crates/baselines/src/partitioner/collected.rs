@@ -1,0 +1,24 @@
+//! A sink that keeps all pages.
+
+use std::sync::{Mutex, PoisonError};
+
+use annulus_pages::{page::Page, ranges::PageSink};
+
+/// The pages of each partition, in the order in which they came, which is that of their numbers.
+pub(super) struct Collected(Vec<Mutex<Vec<Page>>>);
+
+impl Collected {
+    pub(super) fn new(partitions: usize) -> Self {
+        Self((0..partitions).map(|_| Mutex::default()).collect())
+    }
+
+    pub(super) fn into_pages(self) -> Vec<Vec<Page>> {
+        self.0.into_iter().map(|pages| pages.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+    }
+}
+
+impl PageSink for Collected {
+    fn take(&self, partition: usize, page: Page) {
+        self.0[partition].lock().unwrap_or_else(PoisonError::into_inner).push(page);
+    }
+}
