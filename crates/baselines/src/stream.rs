@@ -28,7 +28,7 @@ pub type Pages = IntoIter<(usize, Page)>;
 /// use annulus_baselines::{
 ///     generator::{Generator, Keys, Payload},
 ///     partitioner::{Job, SmbBatched},
-///     stream::stream,
+///     stream::{Pages, stream},
 /// };
 /// use annulus_pages::{memory::Heap, page::{PageLayout, PageShape, PayloadSize}};
 /// use annulus_rows::partition::Modulo;
@@ -42,7 +42,8 @@ pub type Pages = IntoIter<(usize, Page)>;
 ///     source: &source,
 ///     buffer_bytes: 8192,
 /// };
-/// let (tuples, done) = stream(&SmbBatched, &job, 2, |pages| pages.map(|(_, page)| page.header().claimed).sum::<u32>());
+/// let tuples = |pages: Pages| pages.map(|(_, page)| page.header().claimed).sum::<u32>();
+/// let (tuples, done) = stream(&SmbBatched, &job, 2, tuples);
 /// assert_eq!((tuples, done), (10_000, Ok(())));
 /// # Ok::<(), annulus_pages::PagesError>(())
 /// ```

@@ -4,13 +4,13 @@ use std::{
     collections::BTreeSet,
     fs,
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 use annulus_bench::pages::Variant;
 use serde_json::Value;
 
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 15] = [
     "variant",
     "tuple_bytes",
     "partitions",
@@ -23,13 +23,14 @@ const FIELDS: [&str; 14] = [
     "limit_share",
     "peak_mb",
     "page_bytes",
+    "page_sizes",
     "spread",
     "too_short",
 ];
 const SMALL: [&str; 12] = [
     "--tuples",
     "30k",
-    "--page-size",
+    "--page-sizes",
     "64K",
     "--rounds",
     "2",
@@ -68,7 +69,7 @@ fn names() -> BTreeSet<&'static str> {
 
 #[test]
 fn every_variant_is_a_line_with_all_columns() {
-    let cells = ["--tuples", "20k", "--page-size", "64K", "--rounds", "1", "--threads", "1,2"];
+    let cells = ["--tuples", "20k", "--page-sizes", "64K", "--rounds", "1", "--threads", "1,2"];
     let lines = lines(&[&cells[..], &["--tuple-bytes", "4,16,100", "--partitions", "2,33"]].concat());
     assert_eq!(lines.len(), names().len() * 3 * 2 * 2);
     for line in &lines {
@@ -99,9 +100,69 @@ fn options_that_are_not_the_default_have_a_column() {
 }
 
 #[test]
+fn the_best_of_several_page_sizes_is_measured() {
+    let sizes = ["--tuples", "300k", "--tuple-bytes", "16", "--partitions", "8", "--threads", "2", "--rounds", "1"];
+    let lines = lines(&[&sizes[..], &["--page-sizes", "1M,16K,64K,64M", "--our-page-size", "32K"]].concat());
+    assert_eq!(lines.len(), names().len());
+    for line in &lines {
+        let tried = line["page_sizes"].as_array().expect("an array");
+        if line["variant"] == "Ranges" {
+            assert!(tried.is_empty() && line["page_bytes"] == 32 << 10, "{line}");
+            continue;
+        }
+        let sizes: Vec<_> = tried.iter().filter_map(|tried| tried["page_bytes"].as_u64()).collect();
+        // 64 MiB for each partition would be far more than the tuples, and so would 1 MiB for each
+        // partition and thread.
+        assert!(sizes == [16 << 10, 64 << 10, 1 << 20] || sizes == [16 << 10, 64 << 10], "{line}");
+        let rate = |tried: &Value| tried["mtuples_per_s"].as_f64().expect("a number");
+        let best = tried.iter().max_by(|a, b| rate(a).total_cmp(&rate(b))).expect("one");
+        assert_eq!(line["page_bytes"], best["page_bytes"], "{line}");
+    }
+}
+
+#[test]
+fn tuples_of_any_size_are_measured() {
+    for sizes in ["uniform", "normal"] {
+        let lines = lines(&[&SMALL[..], &["--sizes", sizes]].concat());
+        assert_eq!(lines.len(), names().len());
+        assert!(lines.iter().all(|line| line["sizes"] == sizes), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_stream_takes_little_memory_and_says_which_variants_cannot() {
+    let arguments = ["bench", "pages", "--json", "--stream", "--waiting", "128K", "--tuples", "1M", "--rounds", "1"];
+    let cell = ["--tuple-bytes", "16", "--partitions", "4", "--threads", "2", "--page-sizes", "64K"];
+    let (stdout, stderr) =
+        ends(0, Path::new("."), &[&arguments[..], &cell, &["--our-page-size", "64K", "--buffers", "64K"]].concat());
+    let lines: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert_eq!(lines.len(), names().len() - 3);
+    for name in ["Radix", "BestCase", "BestCaseSynchronised"] {
+        assert!(stderr.contains(&format!("skipped: {name} does not stream: ")), "{stderr}");
+    }
+    for line in &lines {
+        let (first, total) =
+            (line["first_page_s"].as_f64().expect("a time"), line["total_s"].as_f64().expect("a time"));
+        assert!(0.0 < first && first <= total, "{line}");
+        // All pages together would take 23 MiB.
+        assert!(line["peak_mb"].as_f64() < Some(15.0), "{line}");
+    }
+}
+
+#[test]
 fn radix_takes_the_memory_of_its_tuples_besides_its_pages() {
-    let lines =
-        lines(&["--tuples", "1M", "--partitions", "2", "--tuple-bytes", "16", "--threads", "2", "--rounds", "1"]);
+    let lines = lines(&[
+        "--tuples",
+        "1M",
+        "--partitions",
+        "2",
+        "--tuple-bytes",
+        "16",
+        "--threads",
+        "2",
+        "--page-sizes",
+        "256K",
+    ]);
     let peak = |name: &str| lines.iter().find(|line| line["variant"] == name).and_then(|line| line["peak_mb"].as_f64());
     let (radix, hybrid) = (peak("Radix").unwrap(), peak("Hybrid").unwrap());
     assert!(radix - hybrid > 14.0, "{radix} and {hybrid}");
@@ -137,7 +198,7 @@ fn counters_are_columns_or_a_line_says_why_not() {
 #[test]
 fn a_variant_that_does_not_fit_is_skipped_with_a_line() {
     let sizes = ["--tuples", "20k", "--tuple-bytes", "16", "--partitions", "64", "--threads", "2", "--rounds", "1"];
-    let pages = ["--page-size", "64K", "--our-page-size", "4K", "--memory", "11M"];
+    let pages = ["--page-sizes", "64K", "--our-page-size", "4K", "--memory", "11M"];
     let (stdout, stderr) = ends(0, Path::new("."), &[&["bench", "pages", "--json"], &sizes[..], &pages].concat());
     assert!(stdout.contains("Ranges") && !stdout.contains("Smb"), "{stdout}");
     assert_eq!(stderr.matches("skipped: ").count(), names().len() - 1, "{stderr}");
@@ -153,7 +214,8 @@ fn wrong_arguments_say_what_to_write() {
         (["--variants", "Smbb"], 2, "[possible values: OnDemand"),
         (["--tuple-bytes", "3"], 2, "expected 4 (the key alone)"),
         (["--tuples", "many"], 2, "like 500k or 67.2M"),
-        (["--page-size", "5000"], 1, "multiple of 4 KiB"),
+        (["--page-sizes", "5000"], 1, "multiple of 4 KiB"),
+        (["--waiting", "4M"], 2, "--stream"),
         (["--memory", "100K"], 1, "raise --memory"),
         (["--zipf", "-1"], 1, "Zipf's exponent"),
         (["--html", "none/page.html"], 1, "cannot write --html in 'none'"),
@@ -173,14 +235,40 @@ fn the_figures_are_three_files() {
     assert_eq!(found, ["pages.csv", "pages.html", "pages.json"]);
 
     let json: Value = serde_json::from_str(&fs::read_to_string(out.join("pages.json")).unwrap()).unwrap();
-    let cells = json["cells"].as_array().expect("cells");
+    let part = |name: &str| json[name].as_array().expect("lines");
     let cores = json["cores"].as_u64().expect("the cores") as usize;
-    assert_eq!(cells.len(), names().len() * 10 * cores, "5 figures of 2 charts");
+    assert_eq!(part("cells").len(), names().len() * 10 * cores, "5 figures of 2 charts");
+    assert_eq!(part("sizes").len(), names().len() * 2 * 4, "2 distributions");
+    assert_eq!(part("streams").len(), (names().len() - 3) * 4);
+    let local = |threads: u64| {
+        let is = |line: &&Value| line["variant"] == "LocalPagesAndMerge" && line["threads"] == threads;
+        part("memory").iter().find(is).and_then(|line| line["beyond_mb"].as_f64()).expect("a line")
+    };
+    // 32 partitions have a page of 16 KiB for each thread.
+    assert!(local(40) - local(1) > 15.0, "{} and {} MB", local(40), local(1));
+    let origin = &json["origin"];
+    assert!(origin["command"].as_str().is_some_and(|line| line.starts_with("annulus-bench reproduce pages --quick")));
+    assert!(origin["seed"] == 42 && origin["rustc"].as_str().is_some_and(|text| text.contains("rustc")), "{origin}");
     assert!(json["paper_machine"].as_str().is_some_and(|name| name.contains("i9-7900X")));
-    assert!(json["skipped"][0].as_str().is_some_and(|line| line.contains("--skip-flink")));
+    let lines = |word: &str| {
+        part("skipped").iter().filter(|line| line.as_str().is_some_and(|line| line.contains(word))).count()
+    };
+    assert_eq!((lines("--skip-flink"), lines("Radix does not stream")), (1, 1));
 
     let page = fs::read_to_string(out.join("pages.html")).unwrap();
-    assert_eq!(page.matches("<svg").count(), 5 * 2 + 1);
+    let short = |part: &&Value| part["too_short"] == true;
+    let drawn = page.matches("<svg").count();
+    // Two charts of memory, two of sizes and one of streams; charts of short runs are left out.
+    assert!(drawn == 5 * 2 + 5 || part("cells").iter().any(|line| short(&line)), "{drawn} charts");
+    let short = ["cells", "sizes", "streams"].iter().flat_map(|name| part(name)).filter(short).count();
+    let said =
+        part("skipped").iter().filter(|line| line.as_str().is_some_and(|line| line.starts_with("left out"))).count();
+    assert_eq!(said, short, "each short run is said to be left out");
+    let counted = part("cells")
+        .iter()
+        .all(|line| line.as_object().expect("a line").keys().any(|key| key.ends_with("_per_tuple")));
+    assert_ne!(counted, json["no_counters"].is_string(), "counters are columns, or there is a reason");
+    assert_eq!(page.contains("<p>None: "), !counted);
     assert!(page.contains("(quick run)</title>"), "{page}");
     assert!(page.contains("quick run: 20,000 tuples a run, pages of 16 KiB, 1 round."), "{page}");
     assert!(page.contains("medians of 1 round;") && !page.contains(" 1 rounds"), "{page}");
@@ -188,7 +276,54 @@ fn the_figures_are_three_files() {
     assert!((1..=7).all(|number| page.contains(&format!("Figure 4.{number}"))), "{page}");
     assert!(!page.contains("http") && !page.contains("src="), "the page needs nothing else");
     let csv = fs::read_to_string(out.join("pages.csv")).unwrap();
-    assert_eq!(csv.lines().count(), cells.len() + 1);
+    let lines: usize = ["cells", "memory", "sizes", "streams"].iter().map(|name| part(name).len()).sum();
+    assert_eq!(csv.lines().count(), lines + 1);
+    let columns: BTreeSet<_> = csv.lines().map(|line| line.split(',').count()).collect();
+    assert_eq!(columns.len(), 1, "{csv}");
+}
+
+/// Starts a quick run in `folder`, and kills it when `results` are kept.
+#[cfg(unix)]
+fn killed_after(results: usize, folder: &Path) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_annulus-bench"));
+    let arguments = ["reproduce", "pages", "--quick", "--skip-flink", "--out", "figures"];
+    let mut child = command.current_dir(folder).args(arguments).stderr(Stdio::null()).spawn().expect("it starts");
+    let partial = folder.join("figures/pages.partial.jsonl");
+    loop {
+        let text = fs::read_to_string(&partial).unwrap_or_default();
+        if text.lines().count() > results + 1 {
+            child.kill().expect("it runs");
+            child.wait().expect("it ends");
+            return fs::read_to_string(&partial).expect("it is left");
+        }
+        assert!(child.try_wait().expect("a child").is_none(), "it ended with {text}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_killed_run_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let before = killed_after(3, folder.path());
+    let kept: Vec<Value> = before.lines().skip(2).filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert!(kept.len() >= 3, "{before}");
+    let run = ["reproduce", "pages", "--quick", "--skip-flink", "--out", "figures"];
+    let other = [&run[..], &["--tuples", "30k"]].concat();
+    let (_, stderr) = ends(1, folder.path(), &other);
+    assert!(stderr.contains("another tuples, null instead of 30000") && stderr.contains("--restart"), "{stderr}");
+    let (_, stderr) = ends(0, folder.path(), &run);
+    assert!(stderr.contains("going on with the "), "{stderr}");
+    let out = folder.path().join("figures");
+    let names: BTreeSet<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["pages.csv", "pages.html", "pages.json"].map(Into::into).into());
+    let json: Value = serde_json::from_str(&fs::read_to_string(out.join("pages.json")).unwrap()).unwrap();
+    let cells = json["cells"].as_array().expect("cells");
+    for result in kept {
+        for line in result["result"]["lines"].as_array().expect("lines") {
+            assert!(cells.contains(line), "the kept result is in the file: {line}");
+        }
+    }
 }
 
 #[test]

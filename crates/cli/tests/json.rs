@@ -114,9 +114,12 @@ fn benchmarks() {
     let at = folder.path();
     let repartition = "bench repartition --scale 0.01 --rounds 1 --shapes 2x2 --payloads b --json";
     expect(at, repartition, "bench-repartition.json");
-    let pages = "bench pages --tuples 20k --partitions 4 --tuple-bytes 16 --threads 2 --rounds 1 --page-size 64K \
+    let pages = "bench pages --tuples 20k --partitions 4 --tuple-bytes 16 --threads 2 --rounds 1 --page-sizes 64K,16K \
                  --counters --zipf 1.1 --layout compact --json";
     expect(at, pages, "bench-pages.json");
+    let stream = "bench pages --tuples 20k --partitions 4 --tuple-bytes 16 --rounds 1 --page-sizes 16K --sizes normal \
+                  --stream --json";
+    expect(at, stream, "bench-pages.json");
     let roundabout = "bench roundabout --elements 4K --bytes 1M --rounds 1 --json";
     expect(at, roundabout, "bench-roundabout.json");
     expect(at, "bench roundabout --elements 4K --bytes 1M --rounds 1 --ways tcp --json", "bench-roundabout.json");

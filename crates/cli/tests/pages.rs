@@ -13,7 +13,7 @@ const SMALL: [&str; 11] = [
     "--tuple-bytes=16",
     "--partitions=8",
     "--threads=2",
-    "--page-size=64K",
+    "--page-sizes=64K",
     "--variants=SmbBatched,Ranges",
     "--json",
     "--csv",

@@ -8,7 +8,7 @@ use annulus_terminal::{machine, units};
 use clap::{Args, ValueEnum};
 
 use super::{
-    setting::{Setting, default_memory_bytes},
+    setting::{Setting, TupleSizes, default_memory_bytes},
     variant::Variant,
 };
 
@@ -17,7 +17,9 @@ Examples:
   annulus bench pages
   annulus bench pages --tuples 10M --tuple-bytes 16 --partitions 32,1024
   annulus bench pages --variants Ranges,SmbLockFreeBatched --zipf 1.1
-  annulus bench pages --layout compact --page-size 1M --our-page-size 256K
+  annulus bench pages --layout compact --page-sizes 1M --our-page-size 256K
+  annulus bench pages --sizes normal --tuple-bytes 100 --partitions 32
+  annulus bench pages --stream --waiting 4M --partitions 32 --threads 2
   annulus bench pages --json > pages.jsonl
   annulus bench pages --csv pages.csv --html pages.html
 
@@ -27,23 +29,31 @@ for Streaming Database Systems; its two best cases, which ignore the key; and
 Ranges, the way of Annulus.
 
 A cell is a tuple size, a number of partitions and a number of threads. In
-each cell, every variant runs once to check every byte on its pages, and once
-more to count memory. Then all variants run in turn, each round starting with
-the next one. All page memory is touched before it is timed: the paper's
-variants take zeroed pages from a heap, Ranges from a pool, as many as the
-checked run took. A variant whose pages cannot fit is skipped, and a line says
-so.
+each cell, the paper's variants run once with each of --page-sizes, and again
+with those that are within a fifth of the best. Each variant is then measured
+with the size that suits it; Ranges with its default. A size is left out if
+the pages that are not full would take over four times the tuples' bytes.
+
+With its size, every variant runs once to check every byte on its pages, and
+once more to count memory. Then all variants run in turn, each round starting
+with the next one. All page memory is touched before it is timed: the paper's
+variants take zeroed pages from a heap, Ranges from a pool. A variant whose
+pages cannot fit is skipped, and a line says so.
+
+With --stream, one more thread takes pages out while a variant runs, and gives
+them back at once. Variants that cannot hand on pages are skipped, and a line
+says why.
 
 The table has a row for each cell; --json, --csv and --html have all variants:
   ours M/s       mtuples_per_s of Ranges
-  paper's M/s    the fastest of the paper's variants, with its name
+  paper's M/s    the fastest of the paper's variants, with its page size
   ratio          ours M/s / paper's M/s; above 1, Ranges is faster
   bound M/s      the faster of the paper's best cases
   limit share, peak MB, spread
                  as below, of Ranges or of both
 
 Columns of --json and --csv; times are medians of the rounds:
-  tuple_bytes    including the key of 4 bytes
+  tuple_bytes    including the key of 4 bytes; the mean with --sizes
   mtuples_per_s  million tuples / shuffle_s
   generate_s     seconds in the generator, averaged over the threads
   shuffle_s      total_s - generate_s
@@ -52,11 +62,14 @@ Columns of --json and --csv; times are medians of the rounds:
                  many threads write past the cache to warm huge pages, before
                  and after the cell
   peak_mb        most page memory and other memory of a run, in MiB
-  page_bytes     size of a page
+  page_bytes     size of a page: the best of page_sizes
+  page_sizes     mtuples_per_s with each size that was tried
   spread         interquartile range of the rounds' throughput / its median
   too_short      whether shuffle_s is under 1 ms: then mtuples_per_s means
                  little
-  layout, zipf   if not the default
+  first_page_s   with --stream: seconds until the first page was taken out
+  sizes, layout, zipf
+                 if not the default
   .._per_tuple   with --counters, from one more run";
 
 /// What the benchmark measures, and how often.
@@ -104,12 +117,22 @@ pub struct PagesArgs {
 /// How cells are measured.
 #[derive(Args, Clone, Debug)]
 pub struct Tuning {
-    /// Page size of the paper's variants
-    #[arg(long, value_name = "SIZE", default_value = "5M", value_parser = units::parse_size)]
-    pub page_size: usize,
+    /// Page sizes to try for the paper's variants
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "64K,256K,1M,5M")]
+    #[arg(value_parser = units::parse_size)]
+    pub page_sizes: Vec<usize>,
     /// Page size of Ranges [default: 1M to 256K, by partitions]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub our_page_size: Option<usize>,
+    /// Distribution of tuple sizes
+    #[arg(long, default_value = "fixed")]
+    pub sizes: SizesArg,
+    /// Take pages out while a variant runs
+    #[arg(long)]
+    pub stream: bool,
+    /// Most bytes of complete pages that wait with --stream
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = units::parse_size, requires = "stream")]
+    pub waiting: usize,
     /// Contents of a page's slots
     #[arg(long, default_value = "slotted")]
     pub layout: LayoutArg,
@@ -141,6 +164,17 @@ pub struct Tuning {
     pub counters: bool,
 }
 
+/// The distribution of tuple sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SizesArg {
+    /// All have --tuple-bytes
+    Fixed,
+    /// Payloads from 0 to twice their mean
+    Uniform,
+    /// Payloads nearly normal around their mean
+    Normal,
+}
+
 /// The layout of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LayoutArg {
@@ -160,11 +194,16 @@ impl Tuning {
     pub fn setting(&self) -> Setting {
         let default = || default_memory_bytes(machine::memory_bytes(), machine::available_bytes());
         Setting {
-            paper_page_bytes: self.page_size,
+            page_sizes: self.page_sizes.clone(),
             our_page_bytes: self.our_page_size,
             layout: match self.layout {
                 LayoutArg::Slotted => PageLayout::Slotted,
                 LayoutArg::Compact => PageLayout::Compact,
+            },
+            sizes: match self.sizes {
+                SizesArg::Fixed => TupleSizes::Fixed,
+                SizesArg::Uniform => TupleSizes::Uniform,
+                SizesArg::Normal => TupleSizes::Normal,
             },
             keys: self.zipf.map_or(Keys::Uniform, Keys::Zipf),
             rounds: self.rounds,
@@ -173,6 +212,7 @@ impl Tuning {
             memory_bytes: self.memory.map_or_else(default, |bytes| bytes as u64),
             limit_bytes: LIMIT_BYTES,
             counters: self.counters,
+            stream_bytes: self.stream.then_some(self.waiting),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `annulus bench pages`: the shuffle onto pages, and the paper's variants.
 
 mod args;
+mod cell;
 mod counters;
 mod limit;
 mod line;
@@ -14,12 +15,12 @@ use std::io::{Write, stdout};
 
 use annulus_terminal::{Stop, machine::Machine, progress, unfinished::Unfinished, units::counted};
 use anyhow::{Context, Result, bail};
-pub use args::{DEFAULT_BUFFER_BYTES, LIMIT_BYTES, LayoutArg, PagesArgs, Tuning};
-pub(crate) use counters::{Counters, Counts};
+pub use args::{DEFAULT_BUFFER_BYTES, LIMIT_BYTES, LayoutArg, PagesArgs, SizesArg, Tuning};
+pub use counters::{Counters, Counts};
 use indicatif::ProgressBar;
-pub use line::{Line, csv};
-pub use measure::{Measured, Measurer};
-pub use setting::{Cell, PAPER_TUPLES, Setting, default_memory_bytes};
+pub use line::{Line, Tried, csv};
+pub use measure::{Measured, Measurer, Peak};
+pub use setting::{Cell, PAPER_TUPLES, SEED, Setting, TupleSizes, default_memory_bytes};
 pub use table::{Comparison, all_lines, html_table, verdict};
 pub use variant::{OURS, Variant};
 
@@ -43,7 +44,7 @@ pub fn run(args: &PagesArgs, stop: &Stop) -> Result<()> {
         writeln!(stdout(), "{lead}\n{}\n{}", table::table(&comparisons), verdict(&comparisons))?;
     }
     if let Some(file) = csv_file {
-        file.file().write_all(csv(&lines).as_bytes()).context("cannot write --csv")?;
+        file.file().write_all(csv(lines.iter().map(Line::fields)).as_bytes()).context("cannot write --csv")?;
         file.finish()?;
     }
     if let Some(file) = html_file {
@@ -84,13 +85,23 @@ pub fn tuples_that_fit(setting: &Setting, tuple_bytes: u32, variants: &[Variant]
 pub fn lead(setting: &Setting, threads: usize) -> String {
     let Machine { cores, cpu, .. } = Machine::new(threads);
     let (cores, rounds) = (counted(cores as u64, "core"), counted(setting.rounds as u64, "round"));
-    let paper = setting.paper_page_bytes >> 10;
+    let sizes: Vec<_> = setting.page_sizes.iter().map(|bytes| format!("{} KiB", bytes >> 10)).collect();
+    let paper = if sizes.len() > 1 { format!("the best of {}", sizes.join(", ")) } else { sizes.join("") };
     let ours = setting.our_page_bytes.map_or("256 KiB to 1 MiB".to_owned(), |bytes| format!("{} KiB", bytes >> 10));
     let keys = match setting.keys {
         annulus_baselines::generator::Keys::Uniform => "even keys".to_owned(),
         annulus_baselines::generator::Keys::Zipf(exponent) => format!("keys by Zipf's law with exponent {exponent}"),
     };
-    format!("{cpu}, {cores}; medians of {rounds}; the paper's pages of {paper} KiB, ours of {ours}; {keys}")
+    let mut text = format!("{cpu}, {cores}; medians of {rounds}; the paper's pages of {paper}, ours of {ours}; {keys}");
+    match setting.sizes {
+        TupleSizes::Fixed => (),
+        TupleSizes::Uniform => text += "; payloads from 0 to twice their mean",
+        TupleSizes::Normal => text += "; payloads nearly normal around their mean",
+    }
+    if let Some(waiting) = setting.stream_bytes {
+        text += &format!("; pages are taken out meanwhile, and up to {} KiB of them wait", waiting >> 10);
+    }
+    text
 }
 
 /// Measures all cells. With `--json`, prints each line as it is ready.
@@ -104,10 +115,10 @@ fn measure(
 ) -> Result<Vec<Line>> {
     let bar = progress::bar(Measurer::runs(setting, variants) * cells.len() as u64, "runs");
     let mut measurer = Measurer::new(setting, variants, threads, bar.clone(), stop)?;
-    let mut lines = Vec::new();
+    let (mut lines, mut skipped) = (Vec::new(), Vec::new());
     for &cell in cells {
         let measured = measurer.cell(cell)?;
-        say_skipped(&bar, &measured.skipped);
+        say_skipped(&bar, measured.skipped, &mut skipped);
         for line in &measured.lines {
             if args.json {
                 bar.suspend(|| writeln!(stdout(), "{}", serde_json::to_string(line)?).context("cannot print"))?;
@@ -117,12 +128,17 @@ fn measure(
     }
     bar.finish_and_clear();
     if lines.is_empty() {
-        bail!("no variant fits in memory: raise --memory, or lower --tuples, --partitions or --page-size");
+        bail!("no variant fits in memory: raise --memory, or lower --tuples, --partitions or --page-sizes");
     }
     Ok(lines)
 }
 
-/// Prints the skipped variants on standard error.
-pub fn say_skipped(bar: &ProgressBar, skipped: &[String]) {
-    bar.suspend(|| skipped.iter().for_each(|line| eprintln!("{line}")));
+/// Prints lines about skipped variants on standard error, unless they are in `said`, and adds them.
+pub fn say_skipped(bar: &ProgressBar, skipped: Vec<String>, said: &mut Vec<String>) {
+    for line in skipped {
+        if !said.contains(&line) {
+            bar.suspend(|| eprintln!("{line}"));
+            said.push(line);
+        }
+    }
 }

@@ -8,7 +8,10 @@ use annulus_terminal::{
     units::counted,
 };
 
-use super::{line::Line, setting::Cell};
+use super::{
+    line::{self, Line},
+    setting::Cell,
+};
 
 /// The lines of one cell that are compared.
 pub struct Comparison<'a> {
@@ -59,13 +62,21 @@ impl<'a> Comparison<'a> {
             format!("{:.1}", tuples as f64 / 1e6),
             optional(self.ours.map(|line| line.mtuples_per_s), 1),
             optional(self.best.map(|line| line.mtuples_per_s), 1),
-            self.best.map_or("-", |line| line.variant.name()).to_owned(),
+            self.best.map_or("-".to_owned(), |line| format!("{}, {} KiB", line.variant, line.page_bytes >> 10)),
             optional(self.ratio(), 2),
             optional(self.bound.map(|line| line.mtuples_per_s), 1),
             optional(self.ours.map(|line| line.limit_share), 2),
             both(|line| line.peak_mb, 0),
             both(|line| line.spread, 2),
         ]
+        .into_iter()
+        .chain(self.streams().then(|| both(|line| line.first_page_s.unwrap_or_default() * 1e3, 2)))
+        .collect()
+    }
+
+    /// Returns whether pages were taken out while the variants ran.
+    fn streams(&self) -> bool {
+        [self.ours, self.best].into_iter().flatten().any(|line| line.first_page_s.is_some())
     }
 }
 
@@ -73,7 +84,7 @@ fn fastest<'a>(lines: impl Iterator<Item = &'a Line>) -> Option<&'a Line> {
     lines.max_by(|a, b| a.mtuples_per_s.total_cmp(&b.mtuples_per_s))
 }
 
-const HEADER: [&str; 12] = [
+const HEADER: [&str; 13] = [
     "tuple B",
     "partitions",
     "threads",
@@ -86,17 +97,23 @@ const HEADER: [&str; 12] = [
     "limit share",
     "peak MB ours / paper's",
     "spread ours / paper's",
+    "first page ms ours / paper's",
 ];
+
+/// Returns the header: its last column is for streams alone.
+fn header(comparisons: &[Comparison<'_>]) -> &'static [&'static str] {
+    if comparisons.iter().any(Comparison::streams) { &HEADER } else { &HEADER[..12] }
+}
 
 /// Returns a table for the terminal.
 pub fn table(comparisons: &[Comparison<'_>]) -> String {
-    plain::table(&HEADER, &[], comparisons.iter().map(Comparison::cells)).to_string()
+    plain::table(header(comparisons), &[], comparisons.iter().map(Comparison::cells)).to_string()
 }
 
 /// Returns the same as an HTML table.
 pub fn html_table(comparisons: &[Comparison<'_>]) -> String {
     let rows: Vec<_> = comparisons.iter().map(Comparison::cells).collect();
-    page::table(&HEADER, &rows)
+    page::table(header(comparisons), &rows)
 }
 
 /// Returns the cells in which Ranges is slower than the fastest of the paper's variants, one per
@@ -170,12 +187,9 @@ fn bar_group(comparison: &Comparison<'_>) -> BarGroup {
 
 /// Returns every line with all its columns, as an HTML table.
 pub fn all_lines(lines: &[Line]) -> String {
-    let Some(first) = lines.first() else { return String::new() };
-    let names: Vec<_> = first.fields().into_iter().map(|(name, _)| name).collect();
-    let value = |value: serde_json::Value| value.as_str().map_or(value.to_string(), str::to_owned);
-    let rows: Vec<_> =
-        lines.iter().map(|line| line.fields().into_iter().map(|(_, field)| value(field)).collect()).collect();
-    page::table(&names.iter().map(String::as_str).collect::<Vec<_>>(), &rows)
+    let rows: Vec<_> = lines.iter().map(Line::fields).collect();
+    let (names, cells) = line::table(&rows);
+    page::table(&names.iter().map(String::as_str).collect::<Vec<_>>(), &cells)
 }
 
 fn optional(value: Option<f64>, digits: usize) -> String {

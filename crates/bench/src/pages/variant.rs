@@ -8,9 +8,11 @@ use annulus_baselines::{
 };
 use annulus_pages::{memory::Pool, ranges::Stores};
 use clap::{ValueEnum, builder::PossibleValue};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 /// A variant of the shuffle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
 pub struct Variant {
     name: &'static str,
     kind: Kind,
@@ -80,6 +82,18 @@ impl Variant {
         self.name == "Radix"
     }
 
+    /// Returns whether it hands pages on while it reads tuples.
+    ///
+    /// # Errors
+    /// The reason why it does not.
+    pub(super) fn streams(self) -> Result<(), &'static str> {
+        match self.kind {
+            Kind::Paper(index) => paper()[index].streams(),
+            Kind::BestCase(index) => best_cases()[index].streams(),
+            Kind::Ours => Ok(()),
+        }
+    }
+
     /// Returns a new partitioner. Ours takes its pages from `pool`.
     pub(super) fn partitioner(self, pool: &Pool) -> Box<dyn Partitioner> {
         match self.kind {
@@ -87,6 +101,20 @@ impl Variant {
             Kind::BestCase(index) => best_cases().swap_remove(index),
             Kind::Ours => Box::new(Ranges { pool: pool.clone(), stores: Stores::Auto }),
         }
+    }
+}
+
+impl From<Variant> for String {
+    fn from(variant: Variant) -> Self {
+        variant.name.to_owned()
+    }
+}
+
+impl<'de> Deserialize<'de> for Variant {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        let named = Self::all().into_iter().find(|variant| variant.name == name);
+        named.ok_or_else(|| D::Error::custom(format!("unknown variant '{name}'")))
     }
 }
 

@@ -1,7 +1,9 @@
 //! `annulus reproduce`: the figures of papers, measured on this machine.
 
 pub mod cyclo;
+mod origin;
 pub mod pages;
+mod store;
 
 use std::{fs, io::Write, path::Path};
 

@@ -22,27 +22,54 @@ pub struct Heap {
 #[derive(Debug)]
 struct Shared {
     page_bytes: usize,
+    /// The bytes of a piece of memory, from which pages are cut.
+    piece_bytes: usize,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    pieces: Vec<Free>,
     free: Vec<Free>,
     out: usize,
     peak: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Free(NonNull<u8>);
 
-// SAFETY: a free block is owned by the list alone.
+// SAFETY: a free block is owned by the list alone, and a piece by the heap.
 unsafe impl Send for Free {}
 
 impl Heap {
     /// Creates a heap of pages of `page_bytes` bytes, which a [`PageShape`](crate::page::PageShape)
     /// allows. Nothing is allocated yet.
     pub fn new(page_bytes: usize) -> Self {
-        Self { shared: Arc::new(Shared { page_bytes, state: Mutex::default() }) }
+        Self::in_pieces(page_bytes, page_bytes)
+    }
+
+    /// Creates a heap that allocates pieces of `piece_bytes`, at least a page, and cuts pages from
+    /// them. So the same memory can be [cut again](Self::recut).
+    pub fn in_pieces(page_bytes: usize, piece_bytes: usize) -> Self {
+        let piece_bytes = piece_bytes.max(page_bytes);
+        Self { shared: Arc::new(Shared { page_bytes, piece_bytes, state: Mutex::default() }) }
+    }
+
+    /// Cuts the memory into pages of another size, at most that of a piece. Returns false, and
+    /// changes nothing, if pages are larger than that, a page is in use, or the heap has clones.
+    pub fn recut(&mut self, page_bytes: usize) -> bool {
+        let Some(shared) = Arc::get_mut(&mut self.shared) else { return false };
+        if page_bytes > shared.piece_bytes {
+            return false;
+        }
+        shared.page_bytes = page_bytes;
+        let state = shared.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        (state.peak, state.free) = (0, Vec::with_capacity(state.free.len()));
+        // The pages of the first piece are taken first, so that what was touched is used again.
+        for piece in state.pieces.iter().rev() {
+            state.free.extend(pages(*piece, shared.piece_bytes, page_bytes).rev());
+        }
+        true
     }
 
     /// Allocates and touches pages until `pages` are free, so that a measurement does not count
@@ -65,17 +92,10 @@ impl PageMemory for Heap {
             state.peak = state.peak.max(state.out);
             state.free.pop()
         };
-        let start = match recycled {
-            Some(Free(start)) => start,
-            // SAFETY: the layout's size is not zero.
-            None => match NonNull::new(unsafe { alloc(shared.layout()) }) {
-                Some(start) => start,
-                None => {
-                    let mut state = shared.lock();
-                    state.out -= 1;
-                    return Err(PagesError::Exhausted { pages: state.out, page_bytes: shared.page_bytes });
-                }
-            },
+        let Some(Free(start)) = recycled.or_else(|| shared.allocate()) else {
+            let mut state = shared.lock();
+            state.out -= 1;
+            return Err(PagesError::Exhausted { pages: state.out, page_bytes: shared.page_bytes });
         };
         // SAFETY: the block has the layout's size, and belongs to this function.
         unsafe { start.write_bytes(0, shared.page_bytes) };
@@ -101,9 +121,27 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn layout(&self) -> Layout {
-        Layout::from_size_align(self.page_bytes.max(64), 64).expect("page sizes are bounded")
+    /// Allocates a piece and returns its first page. The others become free.
+    fn allocate(&self) -> Option<Free> {
+        // SAFETY: the layout's size is not zero.
+        let piece = Free(NonNull::new(unsafe { alloc(self.layout()) })?);
+        let mut pages = pages(piece, self.piece_bytes, self.page_bytes);
+        let first = pages.next();
+        let mut state = self.lock();
+        state.pieces.push(piece);
+        state.free.extend(pages.rev());
+        first
     }
+
+    fn layout(&self) -> Layout {
+        Layout::from_size_align(self.piece_bytes.max(64), 64).expect("page sizes are bounded")
+    }
+}
+
+/// Returns the pages that fit in a piece.
+fn pages(Free(start): Free, piece_bytes: usize, page_bytes: usize) -> impl DoubleEndedIterator<Item = Free> {
+    // SAFETY: whole pages of the piece.
+    (0..piece_bytes / page_bytes).map(move |page| Free(unsafe { start.add(page * page_bytes) }))
 }
 
 impl Home for Shared {
@@ -118,9 +156,40 @@ impl Home for Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let layout = self.layout();
-        for Free(start) in std::mem::take(&mut self.lock().free) {
-            // SAFETY: allocated with this layout, and no longer in a block, since blocks hold the heap.
+        for Free(start) in std::mem::take(&mut self.lock().pieces) {
+            // SAFETY: allocated with this layout, and no part is in a block, since blocks hold the heap.
             unsafe { dealloc(start.as_ptr(), layout) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_memory_is_cut_into_pages_of_other_sizes() {
+        let addresses = |heap: &Heap, pages: usize| {
+            let held: Vec<Block> = (0..pages).map(|_| heap.take().unwrap()).collect();
+            assert!(
+                held.iter().all(|block| block.len() == heap.page_bytes() && block.as_slice().iter().all(|&b| b == 0))
+            );
+            let mut starts: Vec<_> = held.iter().map(|block| block.start().as_ptr().addr()).collect();
+            starts.sort_unstable();
+            assert!(starts.windows(2).all(|two| two[1] - two[0] >= heap.page_bytes()), "pages overlap");
+            (starts[0], starts[pages - 1] + heap.page_bytes())
+        };
+        let mut heap = Heap::in_pieces(4 << 10, 64 << 10);
+        let small = addresses(&heap, 16);
+        assert!(heap.recut(20 << 10) && heap.page_bytes() == 20 << 10);
+        let large = addresses(&heap, 3);
+        assert!(small.0 <= large.0 && large.1 <= small.1, "the piece is used again");
+        assert_eq!((heap.take_peak(), heap.take_peak()), (3, 0));
+        let held = heap.take().unwrap();
+        assert!(!heap.recut(4 << 10), "a page is in use");
+        drop(held);
+        assert!(!heap.recut(65 << 10), "larger than a piece");
+        assert!(heap.recut(4 << 10));
+        addresses(&heap, 40);
     }
 }

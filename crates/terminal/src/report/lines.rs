@@ -12,7 +12,7 @@ pub enum Stroke {
     Main,
     /// Dashed, for a reference.
     Dashed,
-    /// Thin, in one of ten colours.
+    /// Thin, in one of twelve colours.
     Thin(usize),
 }
 
@@ -35,11 +35,11 @@ const TOP: f64 = 24.0;
 const BOTTOM: f64 = 290.0;
 const NAME_HEIGHT: f64 = 17.0;
 /// The number of colours of thin lines.
-const COLOURS: usize = 10;
+const COLOURS: usize = 12;
 const TICKS: f64 = 4.0;
 
 /// Draws lines over a scale from zero. Their names are at the right, in the order of their last
-/// values. Thin lines have the classes `c0` to `c9`.
+/// values. Thin lines have the classes `c0` to `c11`.
 pub fn lines(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> String {
     let xs: Vec<usize> = {
         let mut xs: Vec<_> = series.iter().flat_map(|series| &series.points).map(|point| point.0).collect();

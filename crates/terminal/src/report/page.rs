@@ -52,6 +52,7 @@ polyline.main { stroke: var(--s1); stroke-width: 4; } circle.main { fill: var(--
 polyline.dashed { stroke: var(--text); stroke-dasharray: 5 4; } circle.dashed { fill: var(--text); }
 .c0 { --c: #d1495b; } .c1 { --c: #e08e45; } .c2 { --c: #b5a21c; } .c3 { --c: #5f9e3e; } .c4 { --c: #2a9d8f; }
 .c5 { --c: #7a6ff0; } .c6 { --c: #b455b6; } .c7 { --c: #8c6d46; } .c8 { --c: #e377a2; } .c9 { --c: #7f8c99; }
+.c10 { --c: #a11d4f; } .c11 { --c: #1f5f5b; }
 polyline[class^=c] { stroke: var(--c); } circle[class^=c] { fill: var(--c); }
 table { border-collapse: collapse; display: block; overflow-x: auto; font-variant-numeric: tabular-nums;
         margin-top: 1.5rem; }

@@ -2,9 +2,10 @@ use super::*;
 
 fn setting(memory_bytes: u64) -> Setting {
     Setting {
-        paper_page_bytes: 5 << 20,
+        page_sizes: vec![5 << 20],
         our_page_bytes: None,
         layout: PageLayout::Slotted,
+        sizes: TupleSizes::Fixed,
         keys: Keys::Uniform,
         rounds: 1,
         buffer_bytes: 1 << 20,
@@ -12,6 +13,7 @@ fn setting(memory_bytes: u64) -> Setting {
         memory_bytes,
         limit_bytes: 1,
         counters: false,
+        stream_bytes: None,
     }
 }
 
@@ -21,7 +23,8 @@ fn cell(partitions: usize, threads: usize) -> Cell {
 
 fn skipped(setting: &Setting, cell: Cell) -> Vec<&'static str> {
     let (fitting, skipped) = setting.fitting(&cell, &Variant::all()).unwrap();
-    let missing = Variant::all().into_iter().filter(|variant| !fitting.contains(variant)).map(Variant::name);
+    let fits = |variant: &Variant| fitting.iter().any(|(fitting, _)| fitting == variant);
+    let missing = Variant::all().into_iter().filter(|variant| !fits(variant)).map(Variant::name);
     let missing: Vec<_> = missing.collect();
     assert_eq!(skipped.len(), missing.len());
     assert!(missing.iter().all(|name| skipped.iter().any(|line| line.contains(name))), "{skipped:?}");
@@ -60,6 +63,32 @@ fn memory_is_bounded_by_the_machine_and_by_what_is_free() {
 
 #[test]
 fn an_invalid_page_size_is_an_error() {
-    let setting = Setting { paper_page_bytes: 5000, ..setting(1 << 30) };
+    let setting = Setting { page_sizes: vec![5000], ..setting(1 << 30) };
     assert!(setting.fitting(&cell(2, 1), &Variant::all()).is_err());
+}
+
+#[test]
+fn page_sizes_that_fit_and_may_pay_are_tried() {
+    let sizes = vec![5 << 20, 64 << 10, 1 << 20, 64 << 10];
+    let setting = |memory_bytes| Setting { page_sizes: sizes.clone(), ..setting(memory_bytes) };
+    let tried = |setting: Setting, partitions, name: &str| {
+        let (fitting, _) = setting.fitting(&cell(partitions, 2), &Variant::all()).unwrap();
+        fitting.into_iter().find(|(variant, _)| variant.name() == name).map(|(_, sizes)| sizes)
+    };
+    assert_eq!(tried(setting(8 << 30), 2, "Smb"), Some(vec![64 << 10, 1 << 20, 5 << 20]));
+    // A million tuples take 23 MiB.
+    assert_eq!(tried(setting(8 << 30), 64, "Smb"), Some(vec![64 << 10, 1 << 20]), "64 pages of 5 MiB are too many");
+    assert_eq!(tried(setting(8 << 30), 64, "LocalPagesAndMerge"), Some(vec![64 << 10]));
+    assert_eq!(tried(setting(8 << 30), 4096, "LocalPagesAndMerge"), Some(vec![64 << 10]), "the smallest is tried");
+    assert_eq!(tried(setting(150 << 20), 64, "Smb"), Some(vec![64 << 10]), "others do not fit");
+    assert_eq!(tried(setting(8 << 30), 64, "Ranges"), Some(vec![512 << 10]));
+}
+
+#[test]
+fn a_stream_needs_memory_for_the_pages_on_their_way() {
+    let stream = Setting { stream_bytes: Some(4 << 20), ..setting(1 << 30) };
+    let cell = Cell { tuples: 1 << 30, ..cell(4, 2) };
+    let (fitting, skipped) = stream.fitting(&cell, &Variant::all()).unwrap();
+    assert_eq!(fitting.len(), Variant::all().len() - 3);
+    assert!(skipped.iter().any(|line| line.starts_with("skipped: Radix does not stream: it keeps all")), "{skipped:?}");
 }

@@ -1,54 +1,58 @@
 //! The page of figures.
 
-use std::collections::BTreeMap;
-
-use annulus_terminal::{
-    report::{
-        chart::{BarGroup, bars},
-        lines::{Series, Stroke, lines},
-        page::escape,
-    },
-    units::counted,
+use annulus_terminal::report::{
+    lines::{Series, Stroke, lines},
+    page::{escape, table},
 };
 
 use super::{
-    Results,
-    figures::{FIGURES, FLINK_PARTITIONS, FLINK_TUPLE_BYTES, Figure, MEMORY, of},
+    figures::{FIGURES, Figure, of},
+    results::Results,
+    sections,
 };
 use crate::{
-    pages::{Comparison, Line, all_lines, html_table, verdict},
+    pages::{Comparison, Line, Variant, all_lines, html_table, verdict},
     reproduce,
 };
-
-/// The paper's fastest variant, which is compared with Flink.
-const AGAINST_FLINK: &str = "SmbLockFreeBatched";
 
 /// Returns the page: all figures, the cells in which Annulus is slower, the skipped measurements,
 /// and all measurements.
 pub(super) fn page(results: &Results) -> String {
-    let mut sections = Vec::new();
+    let drawn = long_enough(&results.cells);
+    let mut parts = Vec::new();
     for figure in FIGURES {
-        sections.push(heading(&figure));
-        sections.extend(figure.partitions.map(|partitions| throughput(&results.cells, &figure, partitions)));
+        parts.push(heading(&figure));
+        parts.extend(figure.partitions.map(|partitions| throughput(&drawn, &figure, partitions)));
     }
-    sections.push(memory(results));
-    sections.push(flink(results));
-    let comparisons = Comparison::all(&results.cells);
-    sections.push("<h2>Ranges and the fastest of the paper's variants</h2>".to_owned());
-    sections.push(format!("<p>{}</p>", escape(&verdict(&comparisons)).replace('\n', "<br>")));
-    sections.push(html_table(&comparisons));
+    parts.push(sections::memory(results));
+    parts.push(sections::flink(results, &drawn));
+    parts.push(sections::sizes(&long_enough(&results.sizes)));
+    parts.push(sections::streams(&long_enough(&results.streams)));
+    parts.push(counters(results));
+    let comparisons = Comparison::all(&drawn);
+    parts.push("<h2>Ranges and the fastest of the paper's variants</h2>".to_owned());
+    parts.push(format!("<p>{}</p>", escape(&verdict(&comparisons)).replace('\n', "<br>")));
+    parts.push(html_table(&comparisons));
     if !results.skipped.is_empty() {
-        sections.push(format!("<h2>Skipped</h2><p>{}</p>", escape(&results.skipped.join("\n")).replace('\n', "<br>")));
+        parts.push(format!("<h2>Skipped</h2><p>{}</p>", escape(&results.skipped.join("\n")).replace('\n', "<br>")));
     }
-    sections.push("<h2>All measurements</h2>".to_owned());
-    sections.push(all_lines(&results.cells));
+    parts.push("<h2>All measurements</h2>".to_owned());
+    let all: Vec<Line> = [&results.cells, &results.sizes, &results.streams].into_iter().flatten().cloned().collect();
+    parts.push(all_lines(&all));
     let lead = format!(
-        "{}. Throughput leaves out the time that generates the tuples. The paper measured on other hardware ({}): \
+        "{}. {}. Throughput leaves out the time that generates the tuples. The paper measured on other hardware ({}): \
          compare shapes, not numbers.",
-        results.setting, results.paper_machine
+        results.setting,
+        results.origin.line(),
+        results.paper_machine
     );
     let title = "Shuffling onto pages: the paper's figures, with Annulus (Ranges)";
-    reproduce::page(title, &lead, results.quick.clone(), sections)
+    reproduce::page(title, &lead, results.quick.clone(), parts)
+}
+
+/// Returns the lines that were long enough to measure. Figures have no others.
+fn long_enough(lines: &[Line]) -> Vec<Line> {
+    lines.iter().filter(|line| !line.too_short).cloned().collect()
 }
 
 fn heading(Figure { number, tuple_bytes, partitions }: &Figure) -> String {
@@ -58,85 +62,52 @@ fn heading(Figure { number, tuple_bytes, partitions }: &Figure) -> String {
 
 /// Draws a chart with a line for each variant, by number of threads.
 fn throughput(cells: &[Line], figure: &Figure, partitions: usize) -> String {
-    let mut series: Vec<Series> = Vec::new();
-    for line in of(cells, figure.tuple_bytes, partitions) {
-        let point = (line.cell.threads, line.mtuples_per_s);
-        match series.iter_mut().find(|series| series.name == line.variant.name()) {
-            Some(series) => series.points.push(point),
-            None => {
-                series.push(Series { name: line.variant.name().to_owned(), stroke: stroke(line), points: vec![point] })
-            }
-        }
-    }
+    let points = of(cells, figure.tuple_bytes, partitions);
+    let series = series(points.map(|line| (line.variant, line.cell.threads, line.mtuples_per_s)));
     let title = format!("{partitions} partitions, {}-byte tuples", figure.tuple_bytes);
+    if series.is_empty() {
+        return format!("<h3>{title}</h3>\n<p>Left out: too short to measure; see below.</p>");
+    }
     format!("<h3>{title}</h3>\n{}", lines(&title, "threads", "million tuples per second", &series))
 }
 
+/// Returns a line for each variant, from its points.
+pub(super) fn series(points: impl Iterator<Item = (Variant, usize, f64)>) -> Vec<Series> {
+    let mut series: Vec<Series> = Vec::new();
+    for (variant, x, y) in points {
+        match series.iter_mut().find(|series| series.name == variant.name()) {
+            Some(series) => series.points.push((x, y)),
+            None => {
+                series.push(Series { name: variant.name().to_owned(), stroke: stroke(variant), points: vec![(x, y)] })
+            }
+        }
+    }
+    series
+}
+
 /// Returns the style of a variant's line; its colour is the same in every chart.
-fn stroke(line: &Line) -> Stroke {
-    match (line.variant.is_ours(), line.variant.paper_number()) {
+fn stroke(variant: Variant) -> Stroke {
+    match (variant.is_ours(), variant.paper_number()) {
         (true, _) => Stroke::Main,
         (_, Some(number)) => Stroke::Thin(number),
         _ => Stroke::Dashed,
     }
 }
 
-/// Draws the peak memory of every variant. The note is the memory beyond its tuples on pages.
-fn memory(results: &Results) -> String {
-    let Figure { number, tuple_bytes, partitions: [partitions, _] } = MEMORY;
-    let of_cores = |line: &&Line| line.cell.threads == results.cores;
-    let lines: Vec<_> = of(&results.cells, tuple_bytes, partitions).filter(of_cores).collect();
-    let tuples = lines.first().map_or(0, |line| line.cell.tuples);
-    let least = tuples as f64 * f64::from(tuple_bytes + 8) / f64::from(1 << 20);
-    let groups: Vec<_> = lines
-        .into_iter()
-        .map(|line| BarGroup {
-            label: line.variant.name().to_owned(),
-            values: vec![Some(line.peak_mb)],
-            note: format!("+{:.0} MB", line.peak_mb - least),
-        })
-        .collect();
-    format!(
-        "<h2>Figure {number}: peak memory, {:.1} million {tuple_bytes}-byte tuples, {partitions} partitions, {}</h2>\n\
-         <p>Pages, buffers and copies of tuples, in units of 1024 x 1024 bytes. The line is what the tuples take on \
-         pages. The number at the right is what a variant takes above it. The paper used 40 threads.</p>\n{}",
-        tuples as f64 / 1e6,
-        counted(results.cores as u64, "thread"),
-        bars("Peak memory", &["peak MB"], "MB", Some(least), &groups)
-    )
-}
-
-/// Draws Flink, the paper's fastest variant, and Annulus.
-fn flink(results: &Results) -> String {
-    let threads = counted(results.cores as u64, "thread");
-    let heading = format!("<h2>Figure 4.7: Apache Flink's keyBy, {FLINK_PARTITIONS} partitions, {threads}</h2>");
-    if results.flink.is_empty() {
-        return format!("{heading}\n<p>Skipped; see below.</p>");
+/// Lists the events for each tuple with all cores, or says why there are none.
+fn counters(results: &Results) -> String {
+    let heading = "<h2>Processor events for each tuple</h2>";
+    if let Some(reason) = &results.no_counters {
+        return format!("{heading}\n<p>None: {}.</p>", escape(reason));
     }
-    let (mut speeds, mut memories) = (Vec::new(), Vec::new());
-    for tuple_bytes in FLINK_TUPLE_BYTES {
-        let lines: BTreeMap<_, _> = of(&results.cells, tuple_bytes, FLINK_PARTITIONS)
-            .filter(|line| line.cell.threads == results.cores)
-            .map(|line| (if line.variant.is_ours() { "ours" } else { line.variant.name() }, line))
-            .collect();
-        let flink = results.flink.iter().find(|line| line.tuple_bytes == tuple_bytes);
-        let group = |flink: Option<f64>, of: fn(&Line) -> f64| {
-            let [paper, ours] = [AGAINST_FLINK, "ours"].map(|name| lines.get(name).map(|line| of(line)));
-            let note = match (flink, ours) {
-                (Some(flink), Some(ours)) => format!("{:.2}x", ours / flink),
-                _ => String::new(),
-            };
-            BarGroup { label: format!("{tuple_bytes} B"), values: vec![flink, ours, paper], note }
-        };
-        speeds.push(group(flink.map(|line| line.mtuples_per_s), |line| line.mtuples_per_s));
-        memories.push(group(flink.map(|line| line.peak_mb), |line| line.peak_mb));
-    }
-    let names = ["Flink", "Ranges", AGAINST_FLINK];
-    format!(
-        "{heading}\n<p>Flink counts the tuples of each partition, as in the paper, and keeps none of them. The other \
-         two put them on pages, which are all in memory at the end. Flink's memory is that of its whole process. At \
-         the right: Ranges divided by Flink.</p>\n<h3>Throughput</h3>\n{}\n<h3>Peak memory</h3>\n{}",
-        bars("Million tuples per second", &names, "M/s", None, &speeds),
-        bars("Peak memory", &names, "MB", None, &memories)
-    )
+    let lines: Vec<_> = results.cells.iter().filter(|line| line.cell.threads == results.cores).collect();
+    let Some(first) = lines.first() else { return format!("{heading}\n<p>None.</p>") };
+    let names: Vec<&str> = first.counts.keys().map(|name| name.trim_end_matches("_per_tuple")).collect();
+    let header = [&["variant", "tuple B", "partitions"], &names[..]].concat();
+    let row = |line: &&Line| {
+        let cell =
+            [line.variant.name().to_owned(), line.cell.tuple_bytes.to_string(), line.cell.partitions.to_string()];
+        cell.into_iter().chain(line.counts.values().map(|count| format!("{count:.3}"))).collect()
+    };
+    format!("{heading}\n{}", table(&header, &lines.iter().map(row).collect::<Vec<_>>()))
 }
