@@ -6,6 +6,7 @@
 //! checked. A [`stream`](stream::stream) takes pages out while a partitioner runs.
 #![warn(missing_docs)]
 
+pub mod clock;
 pub mod generator;
 mod manager;
 pub mod partitioner;

@@ -14,14 +14,17 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use annulus_pages::{PagesError, page::PayloadSize, tuples::TupleBatch};
 pub use check::{Checker, Placement, check};
 use zipf::Zipf;
 
-use crate::source::{TupleReader, TupleSource};
+use crate::{
+    clock::Clock,
+    source::{TupleReader, TupleSource},
+};
 
 /// The distribution of keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,6 +67,7 @@ pub struct Generator {
     zipf: Option<Arc<Zipf>>,
     /// The next tuple that no reader has taken.
     next: AtomicU64,
+    clock: Clock,
     generated_ns: AtomicU64,
 }
 
@@ -92,7 +96,13 @@ impl Generator {
             Keys::Zipf(_) => return refuse("exponent", 0, "Zipf's exponent must be a number of at least 0"),
         };
         let (next, generated_ns) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Self { tuples, seed, payload, batch_tuples, zipf, next, generated_ns })
+        Ok(Self { tuples, seed, payload, batch_tuples, zipf, next, clock: Clock::Wall, generated_ns })
+    }
+
+    /// Sets the clock of [`generated`](Self::generated); by default it is that on the wall.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
     }
 
     /// Returns a generator of the same tuples, starting with the first one.
@@ -186,7 +196,7 @@ struct Reader<'a> {
 
 impl TupleReader for Reader<'_> {
     fn fill(&mut self, batch: &mut TupleBatch) -> bool {
-        let start = Instant::now();
+        let start = self.generator.clock.thread();
         let Generator { tuples, batch_tuples, next, .. } = self.generator;
         let first = next.fetch_add(*batch_tuples as u64, Relaxed);
         let count = tuples.saturating_sub(first).min(*batch_tuples as u64);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use annulus_baselines::generator::Keys;
+use annulus_baselines::{clock::Clock, generator::Keys};
 use annulus_pages::page::PageLayout;
 use annulus_terminal::{machine, units};
 use clap::{Args, ValueEnum};
@@ -39,6 +39,9 @@ once more to count memory. Then all variants run in turn, each round starting
 with the next one. All page memory is touched before it is timed: the paper's
 variants take zeroed pages from a heap, Ranges from a pool. A variant whose
 pages cannot fit is skipped, and a line says so.
+
+With --clock processor, other programs on the machine disturb less, but time
+in which a thread waits for another one does not count.
 
 With --stream, one more thread takes pages out while a variant runs, and gives
 them back at once. Variants that cannot hand on pages are skipped, and a line
@@ -157,6 +160,9 @@ pub struct Tuning {
     /// By default 60 % of the machine's memory, and at most 90 % of what is free.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub memory: Option<usize>,
+    /// What times are measured by
+    #[arg(long, default_value = "wall")]
+    pub clock: ClockArg,
     /// Count processor events for each tuple
     ///
     /// Instructions, cycles, and misses of branches, caches and the TLB.
@@ -173,6 +179,15 @@ pub enum SizesArg {
     Uniform,
     /// Payloads nearly normal around their mean
     Normal,
+}
+
+/// The clock of all times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ClockArg {
+    /// Time that passes
+    Wall,
+    /// Time of all threads on cores, divided by their number, for busy machines
+    Processor,
 }
 
 /// The layout of pages.
@@ -211,6 +226,10 @@ impl Tuning {
             batch_tuples: self.batch,
             memory_bytes: self.memory.map_or_else(default, |bytes| bytes as u64),
             limit_bytes: LIMIT_BYTES,
+            clock: match self.clock {
+                ClockArg::Wall => Clock::Wall,
+                ClockArg::Processor => Clock::Processor,
+            },
             counters: self.counters,
             stream_bytes: self.stream.then_some(self.waiting),
         }

@@ -15,6 +15,7 @@ use annulus_terminal::{Stop, heap::PeakCounter};
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::{
+    limit::seconds,
     line::Time,
     setting::{Cell, Fitting, Setting},
     variant::Variant,
@@ -130,9 +131,9 @@ impl<'a> CellBench<'a> {
 
     /// Runs a variant, and keeps all pages until it has ended. Returns the seconds.
     fn kept(&self, way: &Way, job: &Job<'_>, source: &Generator, checked: Checked) -> Result<f64> {
-        let start = Instant::now();
+        let start = self.setting.clock.process();
         let shuffled = way.partitioner.shuffle(job)?;
-        let total = start.elapsed().as_secs_f64();
+        let total = seconds(self.setting.clock, &start, job.threads);
         self.stop.check()?;
         if checked == Checked::Yes {
             check(&shuffled, source, &way.shape, job.partitions, way.variant.placement()).map_err(wrong)?;
@@ -151,7 +152,7 @@ impl<'a> CellBench<'a> {
         checked: Checked,
     ) -> Result<(f64, Option<f64>)> {
         let mut checker = Checker::new(source, &way.shape, job.partitions, way.variant.placement());
-        let start = Instant::now();
+        let (start, clock) = (Instant::now(), self.setting.clock.process());
         let consume = |pages: annulus_baselines::stream::Pages| {
             let mut first = None;
             for (partition, page) in pages {
@@ -163,7 +164,7 @@ impl<'a> CellBench<'a> {
             Ok(first)
         };
         let (first, done) = stream(&*way.partitioner, job, waiting / way.page_bytes, consume);
-        let total = start.elapsed().as_secs_f64();
+        let total = seconds(self.setting.clock, &clock, job.threads);
         self.stop.check()?;
         let first = first.map_err(wrong)?;
         done?;

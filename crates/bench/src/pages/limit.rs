@@ -1,10 +1,8 @@
 //! The machine's write throughput, which no shuffle can exceed.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::thread;
 
+use annulus_baselines::clock::{Clock, Stopwatch};
 use annulus_pages::{
     memory::{PageMemory, Pool},
     page::Block,
@@ -21,6 +19,13 @@ const ALIGNMENT: u64 = 4 << 10;
 /// Warm memory to write to, on huge pages if the system grants them. It is freed on drop.
 pub struct Limit {
     blocks: Vec<Block>,
+    clock: Clock,
+}
+
+/// Returns the seconds since the start: of the processor's time, those of a thread on average.
+pub(super) fn seconds(clock: Clock, start: &Stopwatch, threads: usize) -> f64 {
+    let all = start.elapsed().as_secs_f64();
+    if clock == Clock::Processor { all / threads as f64 } else { all }
 }
 
 impl Limit {
@@ -28,12 +33,12 @@ impl Limit {
     ///
     /// # Errors
     /// If the system refuses the memory, up to 64 MiB a thread.
-    pub fn new(threads: usize, bytes: u64) -> Result<Self> {
+    pub fn new(threads: usize, bytes: u64, clock: Clock) -> Result<Self> {
         let block = bytes.clamp(ALIGNMENT, MOST_BLOCK_BYTES) / ALIGNMENT * ALIGNMENT;
         let pool = Pool::new(block as usize, block as usize * threads).context("cannot reserve memory to write to")?;
         pool.warm(threads);
         let blocks = (0..threads).map(|_| pool.take()).collect::<Result<_, _>>()?;
-        let mut limit = Self { blocks };
+        let mut limit = Self { blocks, clock };
         limit.pass(threads, 1);
         Ok(limit)
     }
@@ -44,17 +49,18 @@ impl Limit {
         let threads = threads.min(self.blocks.len());
         let once: u64 = self.blocks[..threads].iter().map(|block| block.len() as u64).sum();
         let passes = (bytes * threads as u64 / once.max(1)).max(1);
-        (once * passes) as f64 / self.pass(threads, passes).as_secs_f64()
+        (once * passes) as f64 / self.pass(threads, passes)
     }
 
-    fn pass(&mut self, threads: usize, passes: u64) -> Duration {
-        let start = Instant::now();
+    /// Returns the seconds of a number of passes.
+    fn pass(&mut self, threads: usize, passes: u64) -> f64 {
+        let start = self.clock.process();
         thread::scope(|scope| {
             for block in &mut self.blocks[..threads] {
                 scope.spawn(move || (0..passes).for_each(|_| stream::write(block.as_mut_slice())));
             }
         });
-        start.elapsed()
+        seconds(self.clock, &start, threads)
     }
 }
 
@@ -64,7 +70,7 @@ mod tests {
 
     #[test]
     fn every_byte_is_written() {
-        let mut limit = Limit::new(2, 64 << 10).unwrap();
+        let mut limit = Limit::new(2, 64 << 10, Clock::Processor).unwrap();
         assert!(limit.bytes_per_second(2, 256 << 10) > 0.0 && limit.bytes_per_second(1, 0) > 0.0);
         for block in &limit.blocks {
             let ones = block.as_slice().chunks(4).filter(|word| *word == [1, 0, 0, 0] || *word == [1; 4]).count();

@@ -76,7 +76,7 @@ impl<'a> Measurer<'a> {
         bar: ProgressBar,
         stop: &'a Stop,
     ) -> Result<Self> {
-        let limit = Limit::new(threads, setting.limit_bytes)?;
+        let limit = Limit::new(threads, setting.limit_bytes, setting.clock)?;
         let counters = setting.counters.then(Counters::open).transpose().unwrap_or_else(|reason| {
             bar.suspend(|| eprintln!("no counters: {reason}"));
             None

@@ -15,7 +15,7 @@ use std::io::{Write, stdout};
 
 use annulus_terminal::{Stop, machine::Machine, progress, unfinished::Unfinished, units::counted};
 use anyhow::{Context, Result, bail};
-pub use args::{DEFAULT_BUFFER_BYTES, LIMIT_BYTES, LayoutArg, PagesArgs, SizesArg, Tuning};
+pub use args::{ClockArg, DEFAULT_BUFFER_BYTES, LIMIT_BYTES, LayoutArg, PagesArgs, SizesArg, Tuning};
 pub use counters::{Counters, Counts};
 use indicatif::ProgressBar;
 pub use line::{Line, Tried, csv};
@@ -97,6 +97,9 @@ pub fn lead(setting: &Setting, threads: usize) -> String {
         TupleSizes::Fixed => (),
         TupleSizes::Uniform => text += "; payloads from 0 to twice their mean",
         TupleSizes::Normal => text += "; payloads nearly normal around their mean",
+    }
+    if setting.clock == annulus_baselines::clock::Clock::Processor {
+        text += "; times are those of all threads on cores, divided by their number";
     }
     if let Some(waiting) = setting.stream_bytes {
         text += &format!("; pages are taken out meanwhile, and up to {} KiB of them wait", waiting >> 10);

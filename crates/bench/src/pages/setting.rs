@@ -1,6 +1,9 @@
 //! The setting of a measurement, its cells, and whether they fit in memory.
 
-use annulus_baselines::generator::{Generator, Keys, Payload};
+use annulus_baselines::{
+    clock::Clock,
+    generator::{Generator, Keys, Payload},
+};
 use annulus_pages::{
     PagesError,
     page::{HEADER_BYTES, PageLayout, PageShape, PayloadSize, SLOT_BYTES},
@@ -52,6 +55,8 @@ pub struct Setting {
     pub memory_bytes: u64,
     /// The largest number of bytes that each thread writes to measure the limit.
     pub limit_bytes: u64,
+    /// What runs are timed by.
+    pub clock: Clock,
     /// Whether hardware events are counted.
     pub counters: bool,
     /// If pages are taken out while a variant runs, the bytes of complete ones that may wait.
@@ -256,7 +261,7 @@ impl Setting {
     /// If they are too many, or the distribution of their keys is invalid.
     pub(super) fn generator(&self, cell: &Cell) -> Result<Generator, PagesError> {
         let batch = self.batch_tuples.unwrap_or((BATCH_BYTES / cell.tuple_bytes.max(1) as usize).max(1));
-        Generator::new(cell.tuples, SEED, self.keys, self.payload(cell), batch)
+        Ok(Generator::new(cell.tuples, SEED, self.keys, self.payload(cell), batch)?.with_clock(self.clock))
     }
 
     fn payload(&self, cell: &Cell) -> Payload {

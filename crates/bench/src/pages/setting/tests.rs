@@ -12,6 +12,7 @@ fn setting(memory_bytes: u64) -> Setting {
         batch_tuples: None,
         memory_bytes,
         limit_bytes: 1,
+        clock: Clock::Wall,
         counters: false,
         stream_bytes: None,
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use annulus_baselines::generator::Keys;
+use annulus_baselines::{clock::Clock, generator::Keys};
 use annulus_pages::page::PageLayout;
 use annulus_terminal::{
     machine,
@@ -114,6 +114,7 @@ impl ReproduceArgs {
             batch_tuples: None,
             memory_bytes: self.memory.map_or_else(memory, |bytes| bytes as u64),
             limit_bytes: if self.quick { 1 << 20 } else { LIMIT_BYTES },
+            clock: Clock::Wall,
             counters: false,
             stream_bytes: None,
         }
