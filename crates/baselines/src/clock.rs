@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use libc::{CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID, clock_gettime, clockid_t, timespec};
 
 /// What time is measured by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,12 +17,12 @@ pub enum Clock {
 impl Clock {
     /// Starts to measure the calling thread.
     pub fn thread(self) -> Stopwatch {
-        Stopwatch::new((self == Self::Processor).then_some(ClockId::ThreadCPUTime))
+        Stopwatch::new((self == Self::Processor).then_some(CLOCK_THREAD_CPUTIME_ID))
     }
 
     /// Starts to measure all threads of this process together.
     pub fn process(self) -> Stopwatch {
-        Stopwatch::new((self == Self::Processor).then_some(ClockId::ProcessCPUTime))
+        Stopwatch::new((self == Self::Processor).then_some(CLOCK_PROCESS_CPUTIME_ID))
     }
 }
 
@@ -30,11 +30,11 @@ impl Clock {
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch {
     wall: Instant,
-    processor: Option<(ClockId, Duration)>,
+    processor: Option<(clockid_t, Duration)>,
 }
 
 impl Stopwatch {
-    fn new(clock: Option<ClockId>) -> Self {
+    fn new(clock: Option<clockid_t>) -> Self {
         Self { wall: Instant::now(), processor: clock.map(|clock| (clock, now(clock))) }
     }
 
@@ -44,9 +44,11 @@ impl Stopwatch {
     }
 }
 
-fn now(clock: ClockId) -> Duration {
-    let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
-    Duration::new(tv_sec as u64, tv_nsec as u32)
+fn now(clock: clockid_t) -> Duration {
+    let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes to `now` alone. It fails for unknown clocks alone.
+    unsafe { clock_gettime(clock, &mut now) };
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 #[cfg(test)]

@@ -260,10 +260,11 @@ fn the_figures_are_three_files() {
     let drawn = page.matches("<svg").count();
     // Two charts of memory, two of sizes and one of streams; charts of short runs are left out.
     assert!(drawn == 5 * 2 + 5 || part("cells").iter().any(|line| short(&line)), "{drawn} charts");
-    let short = ["cells", "sizes", "streams"].iter().flat_map(|name| part(name)).filter(short).count();
-    let said =
-        part("skipped").iter().filter(|line| line.as_str().is_some_and(|line| line.starts_with("left out"))).count();
-    assert_eq!(said, short, "each short run is said to be left out");
+    let said: String =
+        part("skipped").iter().filter_map(Value::as_str).filter(|line| line.starts_with("left out")).collect();
+    for line in ["cells", "sizes", "streams"].iter().flat_map(|name| part(name)).filter(short) {
+        assert!(said.contains(line["variant"].as_str().expect("a name")), "{line} is left out: {said}");
+    }
     let counted = part("cells")
         .iter()
         .all(|line| line.as_object().expect("a line").keys().any(|key| key.ends_with("_per_tuple")));

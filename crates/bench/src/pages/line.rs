@@ -189,20 +189,13 @@ pub fn csv(rows: impl IntoIterator<Item = Vec<(String, Value)>>) -> String {
     if rows.is_empty() { String::new() } else { lines.collect() }
 }
 
-/// Returns the names of all columns, in the order in which rows have them, and the words of each
+/// Returns the names of all columns, in the order in which they come first, and the words of each
 /// row.
 pub(super) fn table(rows: &[Vec<(String, Value)>]) -> (Vec<String>, Vec<Vec<String>>) {
     let mut names: Vec<String> = Vec::new();
-    for row in rows {
-        let mut after = 0;
-        for (name, _) in row {
-            match names.iter().position(|known| known == name) {
-                Some(at) => after = at + 1,
-                None => {
-                    names.insert(after, name.clone());
-                    after += 1;
-                }
-            }
+    for (name, _) in rows.iter().flatten() {
+        if !names.contains(name) {
+            names.push(name.clone());
         }
     }
     let cell = |row: &Vec<(String, Value)>, name: &String| {
@@ -255,8 +248,8 @@ mod tests {
         few.insert(1, ("other".to_owned(), "x".into()));
         let text = csv([line.fields(), few]);
         let rows: Vec<Vec<&str>> = text.lines().map(|row| row.split(',').collect()).collect();
-        assert!(rows[0].starts_with(&["variant", "other", "tuple_bytes"]) && rows[1].contains(&"65536:1.5"), "{text}");
-        assert!(rows[2].starts_with(&["Ranges", "x", "", ""]) && rows[2].contains(&"3.0"), "{text}");
+        assert!(rows[0].starts_with(&["variant", "tuple_bytes"]) && rows[1].contains(&"65536:1.5"), "{text}");
+        assert!(rows[2].starts_with(&["Ranges", "", ""]) && rows[2].ends_with(&["x"]), "{text}");
         assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{text}");
     }
 }

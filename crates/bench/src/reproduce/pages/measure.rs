@@ -1,7 +1,7 @@
 //! The measurements of the figures. Each is kept when it is done, and not repeated when the run
 //! goes on.
 
-use annulus_terminal::Stop;
+use annulus_terminal::{Stop, units::counted};
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
@@ -176,22 +176,25 @@ fn key(part: &str, cell: &Cell) -> String {
 const MORE: u64 = 8;
 
 /// Measures a cell. If a variant is too short to measure, repeats it with more tuples, up to
-/// `most`. A message names each variant that is still too short.
+/// `most`. A message names the variants that are still too short.
 fn long_enough(measurer: &mut Measurer<'_>, mut cell: Cell, most: u64) -> Result<Measured> {
     loop {
         let mut measured = measurer.cell(cell)?;
-        let short: Vec<&Line> = measured.lines.iter().filter(|line| line.too_short).collect();
-        if short.is_empty() || cell.tuples >= most {
+        let short: Vec<_> =
+            measured.lines.iter().filter(|line| line.too_short).map(|line| line.variant.name()).collect();
+        if short.is_empty() {
+            return Ok(measured);
+        }
+        if cell.tuples >= most {
             let Cell { tuple_bytes, partitions, threads, tuples } = cell;
-            let left_out = short.iter().map(|line| {
-                format!(
-                    "left out of the figures: {} with {tuples} tuples of {tuple_bytes} B, {partitions} partitions \
-                     and {threads} threads: {:.2} ms is too short to measure",
-                    line.variant,
-                    line.shuffle_s * 1e3
-                )
-            });
-            measured.skipped.extend(left_out.collect::<Vec<_>>());
+            let line = format!(
+                "left out of the figures: {tuple_bytes} B, {}, {} and {}: under 1 ms is too short to measure: {}",
+                counted(partitions as u64, "partition"),
+                counted(threads as u64, "thread"),
+                counted(tuples, "tuple"),
+                short.join(", ")
+            );
+            measured.skipped.push(line);
             return Ok(measured);
         }
         cell.tuples = (cell.tuples * MORE).min(most);
