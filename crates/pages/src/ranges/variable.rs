@@ -18,10 +18,10 @@ use crate::{
 /// The bytes that all payload buffers of a writer should take.
 const BYTES: usize = 512 << 10;
 /// The smallest and the largest size of a partition's payload buffer, in bytes.
-const BUFFER_BYTES: [usize; 2] = [1 << 10, 16 << 10];
+const BUFFER_BYTES: [usize; 2] = [1 << 10, 8 << 10];
 /// The number of payload bytes for which a buffer has room for one tuple. So with small tuples it
 /// fills up with tuples as often as with bytes.
-const BYTES_PER_TUPLE: usize = 8;
+const BYTES_PER_TUPLE: usize = 16;
 
 pub(super) struct VariableWriter<S: PageSink> {
     shared: Arc<Shared<S>>,
