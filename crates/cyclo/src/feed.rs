@@ -1,13 +1,9 @@
 //! Probe rows that are read while the ring turns, and converted to fragments on their own thread.
 
 use std::{
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        atomic::{AtomicUsize, Ordering::Relaxed},
-        mpsc::{Receiver, SyncSender, sync_channel},
-    },
-    time::{Duration, Instant},
-    vec,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
 };
 
 use annulus_join::{Fragment, JoinError};
@@ -21,72 +17,107 @@ pub type Give<'a> = dyn FnMut(Vec<RecordBatch>) -> Result<(), JoinError> + 'a;
 
 /// A callback that passes this host's rows of the probe side to [`Give`], some at a time. It must
 /// pass the same rows in the same order in every revolution. A failed join waits until it returns,
-/// so it should return on the first error of `Give`.
+/// so it should return on the first error of `Give`. The other hosts do not wait for it.
 pub type Probe<'a> = dyn Fn(&mut Give<'_>) -> Result<(), JoinError> + Sync + 'a;
 
-/// Fragments that were prepared together, or `None` at the end.
-type Fed = Result<Option<Vec<Fragment>>, CycloError>;
-
-/// The sending end: converts rows to fragments.
-pub(crate) struct Feeder<'a> {
-    /// The largest size of fragments that were prepared together, in bytes as sent.
-    pub(crate) largest: &'a AtomicUsize,
-    fed: SyncSender<Fed>,
-}
-
-/// The receiving end: returns fragments in the order of their rows.
+/// Hands waves of fragments, which were prepared together, from the thread that prepares them to
+/// the one that sends them. A wave is taken only when the previous one is used up, so at most two
+/// exist.
+#[derive(Default)]
 pub(crate) struct Feed {
-    fed: Option<Receiver<Fed>>,
-    fragments: vec::IntoIter<Fragment>,
-    /// The time spent waiting for fragments.
-    pub(crate) waited: Duration,
+    state: Mutex<State>,
+    changed: Condvar,
 }
 
-/// Returns both ends. A wave of fragments is handed over only when the previous wave is used up, so
-/// at most two waves exist.
-pub(crate) fn feed(largest: &AtomicUsize) -> (Feeder<'_>, Feed) {
-    let (sender, receiver) = sync_channel(0);
-    (Feeder { largest, fed: sender }, Feed { fed: Some(receiver), ..Feed::empty() })
-}
-
-impl Feeder<'_> {
-    /// Runs `probe`, and converts its rows with `prepare`, until they are not needed any more.
-    pub(crate) fn run(self, probe: &Probe<'_>, prepare: impl Fn(Vec<RecordBatch>) -> Result<Vec<Fragment>, JoinError>) {
-        let mut give = |batches| {
-            let fragments = prepare(batches)?;
-            self.largest.fetch_max(fragments.iter().map(Fragment::encoded_bytes).sum(), Relaxed);
-            self.fed.send(Ok(Some(fragments))).map_err(|_| JoinError::Outside("the join has ended".into()))
-        };
-        let given = catch_unwind(AssertUnwindSafe(|| probe(&mut give)));
-        let end = given.map_or(Err(CycloError::Panicked), |given| given.map(|()| None).map_err(CycloError::from));
-        // Fails only if the join has failed, and then nothing waits for it.
-        self.fed.send(end).ok();
-    }
+#[derive(Default)]
+struct State {
+    wave: Option<Vec<Fragment>>,
+    ended: bool,
+    /// Whether the join has failed.
+    closed: bool,
+    failed: Option<CycloError>,
+    /// The largest size of a wave, in bytes as sent.
+    largest: usize,
 }
 
 impl Feed {
-    /// Returns a feed without fragments.
-    pub(crate) fn empty() -> Self {
-        Self { fed: None, fragments: Vec::new().into_iter(), waited: Duration::ZERO }
+    /// Prepares for another call of [`run`](Self::run).
+    pub(crate) fn begin(&self) {
+        self.state().ended = false;
     }
 
-    /// Waits for the next fragment. Returns `None` after the last one.
-    pub(crate) fn next(&mut self) -> Result<Option<Fragment>, CycloError> {
-        loop {
-            if let Some(fragment) = self.fragments.next() {
-                return Ok(Some(fragment));
-            }
-            let Some(fed) = &self.fed else { return Ok(None) };
-            let start = Instant::now();
-            let next = fed.recv().unwrap_or(Err(CycloError::Panicked));
-            self.waited += start.elapsed();
-            match next {
-                Ok(Some(fragments)) => self.fragments = fragments.into_iter(),
-                end => {
-                    self.fed = None;
-                    return end.map(|_| None);
-                }
-            }
+    /// Runs `probe`, and converts its rows with `prepare`, until they are not needed any more. If
+    /// that is why the join fails, [`take_error`](Self::take_error) returns the reason, and `fail`
+    /// is called.
+    pub(crate) fn run(
+        &self,
+        probe: &Probe<'_>,
+        prepare: impl Fn(Vec<RecordBatch>) -> Result<Vec<Fragment>, JoinError>,
+        fail: impl FnOnce(),
+    ) {
+        let mut give = |batches| self.give(prepare(batches)?);
+        let given = catch_unwind(AssertUnwindSafe(|| probe(&mut give)));
+        let given = given.map_or(Err(CycloError::Panicked), |given| given.map_err(CycloError::from));
+        let mut state = self.state();
+        state.ended = true;
+        let failed = given.err().filter(|_| !state.closed);
+        let is_first = failed.is_some();
+        state.failed = state.failed.take().or(failed);
+        drop(state);
+        self.changed.notify_all();
+        if is_first {
+            fail();
         }
+    }
+
+    /// Waits until the wave is taken.
+    fn give(&self, wave: Vec<Fragment>) -> Result<(), JoinError> {
+        let mut state = self.state();
+        state.largest = state.largest.max(wave.iter().map(Fragment::encoded_bytes).sum());
+        state.wave = Some(wave);
+        self.changed.notify_all();
+        while state.wave.is_some() && !state.closed {
+            state = self.wait(state);
+        }
+        if state.closed { Err(JoinError::Outside("the join has ended".into())) } else { Ok(()) }
+    }
+
+    /// Waits for the next wave. Returns `None` after the last one, and if the join has failed.
+    pub(crate) fn next_wave(&self) -> Option<Vec<Fragment>> {
+        let mut state = self.state();
+        while state.wave.is_none() && !state.ended && !state.closed {
+            state = self.wait(state);
+        }
+        let wave = state.wave.take();
+        drop(state);
+        self.changed.notify_all();
+        wave
+    }
+
+    /// Ends both threads, because the join has failed.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        state.wave = None;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Returns the error of the rows' source, if that is why the join has failed.
+    pub(crate) fn take_error(&self) -> Option<CycloError> {
+        self.state().failed.take()
+    }
+
+    /// Returns the largest size of a wave since the last call, in bytes as sent.
+    pub(crate) fn take_largest(&self) -> usize {
+        mem::take(&mut self.state().largest)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 }

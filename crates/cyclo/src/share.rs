@@ -12,6 +12,7 @@ use arrow::array::RecordBatch;
 
 use crate::{
     Condition, CycloError, Probe,
+    feed::Feed,
     local::Schemas,
     turn::{Around, Endings, GiveUp, Met, Part},
 };
@@ -92,7 +93,7 @@ impl<'a> Supply<'a> {
 
     /// Adds rows of the probe side, which the host sends after the prepared fragments. `probe` is
     /// called once for each revolution, on its own thread. It waits until the rows that it gave
-    /// before have been sent.
+    /// before have been sent. Meanwhile the host joins and forwards the fragments of other hosts.
     ///
     /// The rows of one call of [`Give`](crate::Give) are prepared together, by all threads. Pass
     /// the rows of a few dozen fragments at a time, so that each fragment meets few partitions.
@@ -115,7 +116,8 @@ pub struct Turn {
     /// The time to prepare both sides before the first revolution, and further parts between
     /// revolutions.
     pub setup: Duration,
-    /// The time spent waiting for the caller to provide further parts or probe rows.
+    /// The time spent waiting for the caller to provide further parts, or probe rows while there
+    /// was no other fragment to join.
     pub reading: Duration,
     /// The fragments and times of all revolutions.
     pub revolution: Revolution,
@@ -190,17 +192,24 @@ impl Share {
     ) -> Result<Turn, CycloError> {
         let cancel = self.around.spec.cancel.clone();
         // A fragment may take long, and its result is useless when the ring has failed.
+        let feed = Arc::new(Feed::default());
         host.at_failure({
-            let cancel = cancel.clone();
-            move || cancel.cancel()
+            let (cancel, feed) = (cancel.clone(), Arc::clone(&feed));
+            move || {
+                cancel.cancel();
+                feed.close();
+            }
         });
-        self.turn_all(host, supply, emit).map_err(|error| behind(error, host, &cancel))
+        let turned = self.turn_all(host, supply, &feed, emit);
+        // If the rows' source fails, it stops the host.
+        turned.map_err(|error| feed.take_error().unwrap_or(error)).map_err(|error| behind(error, host, &cancel))
     }
 
     fn turn_all(
         self,
         host: &mut Host,
         Supply { parts, mut next, probe }: Supply<'_>,
+        feed: &Feed,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Turn, CycloError> {
         let Self { around, first, setup, memory } = self;
@@ -223,7 +232,12 @@ impl Share {
                 }
             };
             endings.is_last = number + 1 == parts.get();
-            turn.add(around.turn(host, &part, &mut endings, probe, emit)?);
+            let met = around.turn(host, &part, &mut endings, probe.map(|probe| (feed, probe)), emit)?;
+            turn.memory.fragments = turn.memory.fragments.max(feed.take_largest());
+            if probe.is_some() {
+                turn.reading += met.revolution.waiting_fill;
+            }
+            turn.add(met);
         }
         give_up.done();
         Ok(turn)
@@ -247,8 +261,6 @@ impl Turn {
         self.revolution += met.revolution;
         self.probed += met.probed;
         self.compared += met.compared;
-        self.reading += met.unfed;
-        self.memory.fragments = self.memory.fragments.max(met.fed_bytes);
     }
 }
 

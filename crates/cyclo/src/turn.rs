@@ -1,12 +1,12 @@
 //! One revolution: joins every fragment with a part of the build side.
 
 use std::{
+    slice,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
-    thread,
-    time::Duration,
+    thread, vec,
 };
 
 use annulus_join::{Fragment, FragmentFormat, JoinError, Output, SideRows, Writer, store_matched};
@@ -18,7 +18,7 @@ use arrow::{
 
 use crate::{
     CycloError, JoinSpec,
-    feed::{Feed, Probe, feed},
+    feed::{Feed, Probe},
     local::{Local, Ready},
     spare::Spare,
     workers::{Round, Rounds},
@@ -46,10 +46,6 @@ pub(crate) struct Met {
     pub(crate) probed: u64,
     /// The pairs of rows compared.
     pub(crate) compared: u64,
-    /// The time spent waiting for fed fragments.
-    pub(crate) unfed: Duration,
-    /// The largest size of fed fragments that were prepared together, in bytes.
-    pub(crate) fed_bytes: usize,
 }
 
 impl Around {
@@ -61,7 +57,7 @@ impl Around {
         host: &mut Host,
         part: &Part,
         endings: &mut Endings,
-        probe: Option<&Probe<'_>>,
+        fed: Option<(&Feed, &Probe<'_>)>,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Met, CycloError> {
         let Self { output, spec: JoinSpec { threads, cancel, .. }, .. } = self;
@@ -84,28 +80,26 @@ impl Around {
             compared.fetch_add(found, Relaxed);
             Ok(())
         };
-        let (mut prepared, mut probed) = (self.fragments.iter(), 0);
-        let (mut spare, largest) = (Spare::default(), AtomicUsize::new(0));
-        let (revolution, unfed) = thread::scope(|scope| {
+        let (mut spare, mut probed) = (Spare::default(), 0);
+        let mut own = Own { prepared: self.fragments.iter(), wave: Vec::new().into_iter(), feed: fed.map(|fed| fed.0) };
+        let revolution = thread::scope(|scope| {
             let _end = EndAtDrop(&rounds);
             for thread in 1..threads {
                 let (rounds, work) = (&rounds, &work);
                 let help = move || rounds.help(|round| work(thread, round));
                 thread::Builder::new().spawn_scoped(scope, help).map_err(CycloError::Threads)?;
             }
-            // Dropped before the scope waits for its threads, so that the feeder ends, too.
-            let mut fed = Feed::empty();
-            if let Some(probe) = probe {
-                let (feeder, taken) = feed(&largest);
-                fed = taken;
-                let work = move || feeder.run(probe, |batches| self.prepare(batches));
-                thread::Builder::new().spawn_scoped(scope, work).map_err(CycloError::Threads)?;
+            if let Some((feed, probe)) = fed {
+                feed.begin();
+                let stopper = host.stopper();
+                let work = move || feed.run(probe, |batches| self.prepare(batches), || stopper.stop());
+                thread::Builder::new()
+                    .name("feed".to_owned())
+                    .spawn_scoped(scope, work)
+                    .map_err(CycloError::Threads)?;
             }
-            let revolution = host.revolve(
-                |buffer| match prepared.next() {
-                    Some(fragment) => Ok(Some(fragment.encode(buffer)?)),
-                    None => Ok(fed.next()?.map(|fragment| fragment.encode(buffer)).transpose()?),
-                },
+            host.revolve(
+                |buffer| Ok(own.next(|fragment| fragment.encode(buffer)).transpose()?),
                 |roundabout::Fragment { frame, bytes, is_last }| {
                     let (work_on, parts) = self.ready(local, spare.copy(bytes))?;
                     let rows = work_on.fragment.batch().num_rows();
@@ -120,14 +114,13 @@ impl Around {
                     spare.reclaim();
                     Ok::<_, CycloError>(())
                 },
-            )?;
-            Ok::<_, CycloError>((revolution, fed.waited))
+            )
         })?;
         output.build_alone(build_rows, 0..local.batch().num_rows(), |batch| emit(0, batch))?;
         for writer in writers {
             writer.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
         }
-        Ok(Met { revolution, probed, compared: compared.into_inner(), unfed, fed_bytes: largest.into_inner() })
+        Ok(Met { revolution, probed, compared: compared.into_inner() })
     }
 
     /// Converts rows of the probe side to fragments.
@@ -145,6 +138,28 @@ impl Around {
         rows.mark(&fragment.matched().to_array())?;
         let (ready, parts) = local.ready(&fragment, self.spec.threads)?;
         Ok((Work { fragment, rows, ready }, parts))
+    }
+}
+
+/// This host's fragments, in the order in which they are sent.
+struct Own<'a> {
+    prepared: slice::Iter<'a, Fragment>,
+    wave: vec::IntoIter<Fragment>,
+    feed: Option<&'a Feed>,
+}
+
+impl Own<'_> {
+    /// Waits for the next fragment, and passes it to `send`.
+    fn next<T>(&mut self, send: impl FnOnce(&Fragment) -> T) -> Option<T> {
+        if let Some(fragment) = self.prepared.next() {
+            return Some(send(fragment));
+        }
+        loop {
+            if let Some(fragment) = self.wave.next() {
+                return Some(send(&fragment));
+            }
+            self.wave = self.feed?.next_wave()?.into_iter();
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
-        mpsc::{Receiver, Sender, channel},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread,
     time::Duration,
@@ -261,6 +261,92 @@ fn a_feed_without_end_ends_with_its_join() {
         |place| if place.me().0 == 1 { Err(JoinError::Outside("no space".into())) } else { Ok(()) },
     );
     assert_eq!(others, host_1_fails("no space"));
+}
+
+/// Runs three hosts, of which only host 0 has probe rows. Host 1 is fed by `feed`. Each of the
+/// 800,000 pairs of a host comes out in a batch of `emit`.
+fn beside_a_feed(
+    feed: &Probe<'_>,
+    emit: impl Fn(Place, RecordBatch) -> Result<(), JoinError> + Sync,
+    ended: impl Fn(Place) + Sync,
+) -> Vec<Result<(), String>> {
+    three_hosts(|place, _, host| {
+        let probe = if place.me().0 == 0 { rows(8000) } else { Vec::new() };
+        let share = Share::prepare(&spec(Condition::Any, 2), rows(100), probe).unwrap();
+        let supply = if place.me().0 == 1 { Supply::new().with_probe(feed) } else { Supply::new() };
+        let turned = share.turn_with(host, supply, &|_, batch| emit(place, batch)).map(drop);
+        ended(place);
+        turned
+    })
+}
+
+/// While host 1 waits for its own rows, it joins the fragments of host 0 and forwards them to
+/// host 2.
+#[test]
+fn a_read_that_takes_long_holds_up_no_fragment() {
+    let (passed, has_passed) = channel();
+    let (has_passed, pairs) = (Mutex::new(has_passed), AtomicUsize::new(0));
+    let feed = |give: &mut Give<'_>| {
+        let passed = has_passed.lock().unwrap().recv_timeout(Duration::from_secs(20));
+        passed.map_err(|_| JoinError::Outside("fragments wait for a read".into()))?;
+        give(rows(1000))
+    };
+    // All but what may stay in an incomplete batch of each thread.
+    let most = 100 * 8000 - 2 * annulus_join::BATCH_ROWS;
+    let emit = |place: Place, batch: RecordBatch| {
+        let before = if place.me().0 == 2 { pairs.fetch_add(batch.num_rows(), Relaxed) } else { usize::MAX };
+        if before < most && before + batch.num_rows() >= most {
+            passed.send(()).unwrap();
+        }
+        Ok(())
+    };
+    assert_eq!(beside_a_feed(&feed, emit, |_| {}), [Ok(()), Ok(()), Ok(())]);
+    assert_eq!(pairs.into_inner(), 100 * 9000);
+}
+
+/// A host that waits for its own rows learns of a failure, and the hosts after it do through it.
+#[test]
+fn a_read_that_takes_long_holds_up_no_failure() {
+    let others = Others::new();
+    let feed = |_: &mut Give<'_>| {
+        others.have_ended(Place::new(1, 3).unwrap());
+        Ok(())
+    };
+    let emit = |place: Place, _| if place.me().0 == 2 { Err(JoinError::Outside("no space".into())) } else { Ok(()) };
+    let ended = |place: Place| {
+        if place.me().0 != 1 {
+            others.have_ended(place);
+        }
+    };
+    let named = "host 2 has failed: it gave up";
+    assert_eq!(beside_a_feed(&feed, emit, ended), [named, named, "no space"].map(|error| Err(error.to_owned())));
+}
+
+/// The error of a read ends the join at once, although rows that were read before it still wait
+/// to be sent.
+#[test]
+fn a_read_that_fails_does_not_wait_for_earlier_rows() {
+    let feed = |give: &mut Give<'_>| {
+        give(rows(100_000))?;
+        Err(JoinError::Outside("'a.csv' cannot be read".into()))
+    };
+    // Closed when host 1 has ended. Until then host 2 joins nothing.
+    let (open, has_ended) = channel::<()>();
+    let (open, has_ended) = (Mutex::new(Some(open)), Mutex::new(has_ended));
+    let emit = |place: Place, _| match place.me().0 {
+        2 if has_ended.lock().unwrap().recv_timeout(Duration::from_secs(20)) == Err(RecvTimeoutError::Timeout) => {
+            Err(JoinError::Outside("the error waits for fragments".into()))
+        }
+        _ => Ok(()),
+    };
+    let ended = |place: Place| {
+        if place.me().0 == 1 {
+            open.lock().unwrap().take();
+        }
+    };
+    let named = "host 1 has failed: it gave up";
+    let expected = [named, "'a.csv' cannot be read", named].map(|error| Err(error.to_owned()));
+    assert_eq!(beside_a_feed(&feed, emit, ended), expected);
 }
 
 /// A fragment of a cross join that would take long is abandoned: if the join is cancelled, and if

@@ -45,6 +45,12 @@ pub enum RoundaboutError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// A thread could not be started.
+    #[error("cannot start a thread of the ring; use fewer")]
+    Thread {
+        /// The error of the operating system.
+        source: io::Error,
+    },
     /// The successor could not be reached.
     #[error("cannot reach host {host} at {address} within {within:?}; check its address and that it runs")]
     Connect {

@@ -57,7 +57,7 @@ impl Ring<'_> {
     }
 }
 
-fn feed<'a>(mut host: Host, mut fragments: impl Iterator<Item = &'a Fragment>) -> Result<()> {
+fn feed<'a>(mut host: Host, mut fragments: impl Iterator<Item = &'a Fragment> + Send) -> Result<()> {
     host.revolve(
         |buffer| anyhow::Ok(fragments.next().map(|fragment| fragment.encode(buffer)).transpose()?),
         |_| anyhow::Ok(()),

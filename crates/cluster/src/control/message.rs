@@ -304,14 +304,14 @@ pub struct HostSummary {
     pub joined: u64,
     /// The bytes of the fragments that it joined.
     pub bytes_joined: u64,
-    /// The time to read the stationary relation and to wait for the first rows of the rotating
-    /// relation.
+    /// The time to read the stationary relation, and to wait for own rows of the rotating relation
+    /// without any other fragment to join.
     pub load_ms: f64,
     /// The time to prepare the stationary relation.
     pub setup_ms: f64,
     /// The time to join. Other threads read, prepare and write during it.
     pub join_ms: f64,
-    /// The time spent waiting for fragments.
+    /// The time spent waiting for other hosts' fragments.
     pub wait_ms: f64,
     /// The peak memory of the process since this join began, in bytes; 0 if the system does not
     /// report it.

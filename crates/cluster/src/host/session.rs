@@ -255,9 +255,11 @@ impl<W: Write> Session<W> {
         summary.bytes_joined = revolution.bytes;
         summary.prepared_bytes = (turn.memory.build + turn.memory.fragments) as u64;
         summary.setup_ms = milliseconds(turn.setup);
-        summary.wait_ms = milliseconds(revolution.waiting);
+        let waiting = revolution.waiting.saturating_sub(revolution.waiting_fill);
+        summary.wait_ms = milliseconds(waiting);
+        // Includes waits for own rows.
         summary.load_ms += milliseconds(turn.reading);
-        let other = turn.reading + revolution.waiting;
+        let other = turn.reading + waiting;
         summary.join_ms = milliseconds(start.elapsed().saturating_sub(other));
         Ok(sealed)
     }

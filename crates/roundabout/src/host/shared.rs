@@ -4,6 +4,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -17,7 +18,10 @@ use crate::{
 pub(super) struct Shared {
     pub(super) place: Place,
     pub(super) state: Mutex<State>,
+    /// Wakes the calling thread, which joins.
     pub(super) changed: Condvar,
+    /// Wakes the thread that fills own buffers.
+    pub(super) fillable: Condvar,
     pub(super) link: OnceLock<Box<dyn Link>>,
 }
 
@@ -31,11 +35,14 @@ pub(super) struct State {
     pub(super) held: HashMap<Slot, (Buffer, usize)>,
     pub(super) to_fill: VecDeque<Slot>,
     pub(super) to_join: VecDeque<(Slot, Frame)>,
-    /// Whether all own fragments of this revolution have been filled.
-    pub(super) drained: bool,
-    /// Whether the calling thread waits, and whether to wake it when the lock is free.
-    pub(super) waits: bool,
+    /// The start of the filling thread's current fragment.
+    pub(super) fills: Option<Instant>,
+    /// The start of the calling thread's current wait, and whether to wake it when the lock is
+    /// free.
+    pub(super) waits: Option<Instant>,
     pub(super) wakes: bool,
+    /// The time of this revolution during which one thread waited while the other filled.
+    pub(super) waited_for_fill: Duration,
     /// Whether the neighbours have said goodbye.
     pub(super) predecessor_left: bool,
     pub(super) successor_left: bool,
@@ -51,7 +58,7 @@ impl Shared {
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state();
         change(&mut state);
-        let wakes = std::mem::take(&mut state.wakes) && state.waits;
+        let wakes = std::mem::take(&mut state.wakes) && state.waits.is_some();
         drop(state);
         if wakes {
             self.changed.notify_one();
@@ -64,18 +71,39 @@ impl Shared {
         self.change(|state| self.fail(state, failure, None));
     }
 
-    // Called on the calling thread, like `joined`.
-    pub(super) fn filled(&self, slot: Slot, buffer: Buffer, filled: Option<usize>) {
-        let state = &mut self.state();
-        // After `fill` has returned `None`, its results for further buffers are ignored.
-        let filled = filled.filter(|_| !state.drained);
-        state.drained |= filled.is_none();
-        state.held.insert(slot, (buffer, filled.unwrap_or(0)));
-        let event = if filled.is_some() { Event::Filled(slot) } else { Event::Drained(slot) };
-        let result = state.rotation.on(event);
-        self.act(state, result);
+    /// Takes a buffer with this host's next fragment.
+    pub(super) fn filled(&self, slot: Slot, buffer: Buffer, bytes: usize) {
+        self.change(|state| {
+            state.count_wait_for_fill();
+            state.fills = None;
+            state.held.insert(slot, (buffer, bytes));
+            let result = state.rotation.on(Event::Filled(slot));
+            self.act(state, result);
+        });
     }
 
+    /// Takes a buffer back that stays empty: this host has no more fragments.
+    pub(super) fn drained(&self, slot: Slot, buffer: Buffer) {
+        let mut state = self.state();
+        state.count_wait_for_fill();
+        state.fills = None;
+        state.held.insert(slot, (buffer, 0));
+        state.to_fill.push_front(slot);
+        drop(state);
+        self.drain();
+    }
+
+    /// Leaves all own buffers empty: this host has no more fragments in this revolution.
+    pub(super) fn drain(&self) {
+        self.change(|state| {
+            while let Some(slot) = state.to_fill.pop_front() {
+                let result = state.rotation.on(Event::Drained(slot));
+                self.act(state, result);
+            }
+        });
+    }
+
+    // Called on the calling thread.
     pub(super) fn joined(&self, slot: Slot, buffer: Buffer, bytes: usize) {
         let state = &mut self.state();
         state.held.insert(slot, (buffer, bytes));
@@ -115,7 +143,10 @@ impl Shared {
                 Action::Announce(announcement) => link.announce(announcement),
             }
         }
-        state.wakes |= !state.to_fill.is_empty() || !state.to_join.is_empty() || state.rotation.is_finished();
+        state.wakes |= !state.to_join.is_empty() || state.rotation.is_finished();
+        if !state.to_fill.is_empty() {
+            self.fillable.notify_one();
+        }
     }
 
     /// Returns whether a neighbour left that this host still needs, which is a failure.
@@ -144,6 +175,7 @@ impl Shared {
             link.alarm(failure);
         }
         state.wakes = true;
+        self.fillable.notify_one();
     }
 
     /// Handles a delivery of the link.
