@@ -1,5 +1,7 @@
 //! The errors of a join around a ring.
 
+use std::{io, path::PathBuf};
+
 use annulus_join::{Cancelled, JoinError};
 use annulus_roundabout::RoundaboutError;
 
@@ -13,9 +15,17 @@ pub enum CycloError {
     /// The ring failed.
     #[error(transparent)]
     Ring(#[from] RoundaboutError),
+    /// Fragments could not be kept on disk for further revolutions.
+    #[error("cannot keep rows in '{}' for further revolutions: {source}", .dir.display())]
+    Keep {
+        /// The folder.
+        dir: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
     /// A thread could not be started.
     #[error("cannot start the threads of the join; use fewer")]
-    Threads(#[source] std::io::Error),
+    Threads(#[source] io::Error),
     /// A thread of the join panicked.
     #[error("a thread of the join has panicked")]
     Panicked,

@@ -1,7 +1,6 @@
 //! Probe rows that are read while the ring turns, and converted to fragments on their own thread.
 
 use std::{
-    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
 };
@@ -15,9 +14,9 @@ use crate::CycloError;
 /// and should be returned.
 pub type Give<'a> = dyn FnMut(Vec<RecordBatch>) -> Result<(), JoinError> + 'a;
 
-/// A callback that passes this host's rows of the probe side to [`Give`], some at a time. It must
-/// pass the same rows in the same order in every revolution. A failed join waits until it returns,
-/// so it should return on the first error of `Give`. The other hosts do not wait for it.
+/// A callback that passes this host's rows of the probe side to [`Give`], some at a time. A failed
+/// join waits until it returns, so it should return on the first error of `Give`. The other hosts
+/// do not wait for it.
 pub type Probe<'a> = dyn Fn(&mut Give<'_>) -> Result<(), JoinError> + Sync + 'a;
 
 /// Hands waves of fragments, which were prepared together, from the thread that prepares them to
@@ -36,16 +35,19 @@ struct State {
     /// Whether the join has failed.
     closed: bool,
     failed: Option<CycloError>,
-    /// The largest size of a wave, in bytes as sent.
-    largest: usize,
+    waves: Waves,
+}
+
+/// The waves that a host has prepared.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Waves {
+    /// The largest size of one, in bytes as sent.
+    pub(crate) largest: usize,
+    /// The rows of all.
+    pub(crate) rows: u64,
 }
 
 impl Feed {
-    /// Prepares for another call of [`run`](Self::run).
-    pub(crate) fn begin(&self) {
-        self.state().ended = false;
-    }
-
     /// Runs `probe`, and converts its rows with `prepare`, until they are not needed any more. If
     /// that is why the join fails, [`take_error`](Self::take_error) returns the reason, and `fail`
     /// is called.
@@ -73,7 +75,8 @@ impl Feed {
     /// Waits until the wave is taken.
     fn give(&self, wave: Vec<Fragment>) -> Result<(), JoinError> {
         let mut state = self.state();
-        state.largest = state.largest.max(wave.iter().map(Fragment::encoded_bytes).sum());
+        state.waves.largest = state.waves.largest.max(wave.iter().map(Fragment::encoded_bytes).sum());
+        state.waves.rows += rows_of(&wave);
         state.wave = Some(wave);
         self.changed.notify_all();
         while state.wave.is_some() && !state.closed {
@@ -108,9 +111,9 @@ impl Feed {
         self.state().failed.take()
     }
 
-    /// Returns the largest size of a wave since the last call, in bytes as sent.
-    pub(crate) fn take_largest(&self) -> usize {
-        mem::take(&mut self.state().largest)
+    /// Returns the counts of the waves until now.
+    pub(crate) fn waves(&self) -> Waves {
+        self.state().waves
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -120,4 +123,9 @@ impl Feed {
     fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the number of rows of fragments.
+pub(crate) fn rows_of(fragments: &[Fragment]) -> u64 {
+    fragments.iter().map(|fragment| fragment.batch().num_rows() as u64).sum()
 }

@@ -4,7 +4,9 @@
 
 mod error;
 mod feed;
+mod keep;
 mod local;
+mod own;
 mod share;
 mod spare;
 mod turn;
@@ -12,5 +14,6 @@ mod workers;
 
 pub use error::CycloError;
 pub use feed::{Give, Probe};
+pub use keep::Keep;
 pub use local::Condition;
 pub use share::{JoinSpec, Memory, Share, Supply, Turn};

@@ -12,8 +12,10 @@ use arrow::array::RecordBatch;
 
 use crate::{
     Condition, CycloError, Probe,
-    feed::Feed,
+    feed::{Feed, rows_of},
+    keep::{Keep, Kept},
     local::Schemas,
+    own::Rows,
     turn::{Around, Endings, GiveUp, Met, Part},
 };
 
@@ -56,6 +58,8 @@ pub struct Memory {
     /// The fragments in their encoded form. For fed fragments, the largest number of bytes that
     /// were prepared together.
     pub fragments: usize,
+    /// The fed fragments that were kept in memory for further revolutions.
+    pub kept: usize,
 }
 
 /// The rows that the caller provides during a join: further parts of the build side, and rows of
@@ -65,6 +69,7 @@ pub struct Supply<'a> {
     parts: NonZeroUsize,
     next: Box<NextPart<'a>>,
     probe: Option<&'a Probe<'a>>,
+    keep: Keep,
 }
 
 type NextPart<'a> = dyn FnMut(usize) -> Result<Vec<RecordBatch>, JoinError> + 'a;
@@ -72,7 +77,7 @@ type NextPart<'a> = dyn FnMut(usize) -> Result<Vec<RecordBatch>, JoinError> + 'a
 impl<'a> Supply<'a> {
     /// Returns a supply without rows: the share has all of them.
     pub fn new() -> Self {
-        Self { parts: NonZeroUsize::MIN, next: Box::new(|_| Ok(Vec::new())), probe: None }
+        Self { parts: NonZeroUsize::MIN, next: Box::new(|_| Ok(Vec::new())), probe: None, keep: Keep::default() }
     }
 
     /// Adds parts of a build side that is larger than memory. It has `parts` parts, the same number
@@ -92,14 +97,21 @@ impl<'a> Supply<'a> {
     }
 
     /// Adds rows of the probe side, which the host sends after the prepared fragments. `probe` is
-    /// called once for each revolution, on its own thread. It waits until the rows that it gave
-    /// before have been sent. Meanwhile the host joins and forwards the fragments of other hosts.
+    /// called once, on its own thread. It waits until the rows that it gave before have been sent.
+    /// Meanwhile the host joins and forwards the fragments of other hosts.
     ///
     /// The rows of one call of [`Give`](crate::Give) are prepared together, by all threads. Pass
     /// the rows of a few dozen fragments at a time, so that each fragment meets few partitions.
     /// Three times their memory is used.
     pub fn with_probe(self, probe: &'a Probe<'a>) -> Self {
         Self { probe: Some(probe), ..self }
+    }
+
+    /// Sets where the fragments of rows that were [fed](Self::with_probe) are kept if the build
+    /// side has several parts. Every further revolution sends them again from there. In memory by
+    /// default.
+    pub fn with_keep(self, keep: Keep) -> Self {
+        Self { keep, ..self }
     }
 }
 
@@ -123,6 +135,10 @@ pub struct Turn {
     pub revolution: Revolution,
     /// The rows of all fragments that this host joined, in all revolutions, including its own.
     pub probed: u64,
+    /// The rows of the probe side that this host prepared: its own, once for all revolutions.
+    pub prepared: u64,
+    /// The bytes of fed fragments that were kept on disk for further revolutions.
+    pub kept_on_disk: u64,
     /// The pairs of rows that the join compared. For a hash join these are pairs in one bucket, for
     /// a merge join the merged pairs, and for nested loops all pairs. Together with `probed` it
     /// measures this host's work independently of the machine.
@@ -149,7 +165,7 @@ impl Share {
         let mut around = Around { spec, output, format, fragments: Vec::new() };
         around.fragments = around.prepare(probe)?;
         let fragments = around.fragments.iter().map(Fragment::encoded_bytes).sum();
-        let memory = Memory { build: first.local.memory_bytes(), fragments };
+        let memory = Memory { build: first.local.memory_bytes(), fragments, kept: 0 };
         Ok(Self { around, first, setup: start.elapsed(), memory })
     }
 
@@ -208,14 +224,15 @@ impl Share {
     fn turn_all(
         self,
         host: &mut Host,
-        Supply { parts, mut next, probe }: Supply<'_>,
+        Supply { parts, mut next, probe, keep }: Supply<'_>,
         feed: &Feed,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Turn, CycloError> {
         let Self { around, first, setup, memory } = self;
         let give_up = GiveUp::unless_done(host);
-        let mut turn = Turn { setup, memory, ..Turn::default() };
+        let mut turn = Turn { setup, memory, prepared: rows_of(&around.fragments), ..Turn::default() };
         let (mut first, mut endings) = (Some(first), Endings::default());
+        let mut kept = (parts.get() > 1).then(|| Kept::new(&keep));
         for number in 0..parts.get() {
             // The previous part has been freed.
             let part = match first.take() {
@@ -232,14 +249,24 @@ impl Share {
                 }
             };
             endings.is_last = number + 1 == parts.get();
-            let met = around.turn(host, &part, &mut endings, probe.map(|probe| (feed, probe)), emit)?;
-            turn.memory.fragments = turn.memory.fragments.max(feed.take_largest());
+            let own_rows = match (probe, &mut kept) {
+                (None, _) => Rows::None,
+                (Some(probe), kept) if number == 0 => Rows::Fed { feed, probe, kept: kept.as_mut() },
+                (Some(_), kept) => kept.as_ref().map_or(Rows::None, Rows::Kept),
+            };
+            let met = around.turn(host, &part, &mut endings, own_rows, emit)?;
             if probe.is_some() {
                 turn.reading += met.revolution.waiting_fill;
             }
             turn.add(met);
         }
         give_up.done();
+        let waves = feed.waves();
+        turn.prepared += waves.rows;
+        turn.memory.fragments = turn.memory.fragments.max(waves.largest);
+        if let Some(kept) = kept {
+            (turn.memory.kept, turn.kept_on_disk) = (kept.memory_bytes(), kept.file_bytes());
+        }
         Ok(turn)
     }
 }

@@ -1,12 +1,11 @@
 //! One revolution: joins every fragment with a part of the build side.
 
 use std::{
-    slice,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    thread, vec,
+    thread,
 };
 
 use annulus_join::{Fragment, FragmentFormat, JoinError, Output, SideRows, Writer, store_matched};
@@ -18,8 +17,8 @@ use arrow::{
 
 use crate::{
     CycloError, JoinSpec,
-    feed::{Feed, Probe},
     local::{Local, Ready},
+    own::{Own, Rows},
     spare::Spare,
     workers::{Round, Rounds},
 };
@@ -49,15 +48,14 @@ pub(crate) struct Met {
 }
 
 impl Around {
-    /// Runs one revolution for `part`: sends the prepared fragments, then those of the rows that
-    /// `probe` gives. At the end it outputs the rows that the join type emits alone, matched or
-    /// unmatched.
+    /// Runs one revolution for `part`: sends the prepared fragments, then those of `own_rows`. At
+    /// the end it outputs the rows that the join type emits alone, matched or unmatched.
     pub(crate) fn turn(
         &self,
         host: &mut Host,
         part: &Part,
         endings: &mut Endings,
-        fed: Option<(&Feed, &Probe<'_>)>,
+        own_rows: Rows<'_, '_>,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Met, CycloError> {
         let Self { output, spec: JoinSpec { threads, cancel, .. }, .. } = self;
@@ -81,7 +79,6 @@ impl Around {
             Ok(())
         };
         let (mut spare, mut probed) = (Spare::default(), 0);
-        let mut own = Own { prepared: self.fragments.iter(), wave: Vec::new().into_iter(), feed: fed.map(|fed| fed.0) };
         let revolution = thread::scope(|scope| {
             let _end = EndAtDrop(&rounds);
             for thread in 1..threads {
@@ -89,8 +86,7 @@ impl Around {
                 let help = move || rounds.help(|round| work(thread, round));
                 thread::Builder::new().spawn_scoped(scope, help).map_err(CycloError::Threads)?;
             }
-            if let Some((feed, probe)) = fed {
-                feed.begin();
+            if let Rows::Fed { feed, probe, .. } = own_rows {
                 let stopper = host.stopper();
                 let work = move || feed.run(probe, |batches| self.prepare(batches), || stopper.stop());
                 thread::Builder::new()
@@ -98,8 +94,9 @@ impl Around {
                     .spawn_scoped(scope, work)
                     .map_err(CycloError::Threads)?;
             }
+            let mut own = Own::new(&self.fragments, own_rows);
             host.revolve(
-                |buffer| Ok(own.next(|fragment| fragment.encode(buffer)).transpose()?),
+                |buffer| own.fill(buffer),
                 |roundabout::Fragment { frame, bytes, is_last }| {
                     let (work_on, parts) = self.ready(local, spare.copy(bytes))?;
                     let rows = work_on.fragment.batch().num_rows();
@@ -138,28 +135,6 @@ impl Around {
         rows.mark(&fragment.matched().to_array())?;
         let (ready, parts) = local.ready(&fragment, self.spec.threads)?;
         Ok((Work { fragment, rows, ready }, parts))
-    }
-}
-
-/// This host's fragments, in the order in which they are sent.
-struct Own<'a> {
-    prepared: slice::Iter<'a, Fragment>,
-    wave: vec::IntoIter<Fragment>,
-    feed: Option<&'a Feed>,
-}
-
-impl Own<'_> {
-    /// Waits for the next fragment, and passes it to `send`.
-    fn next<T>(&mut self, send: impl FnOnce(&Fragment) -> T) -> Option<T> {
-        if let Some(fragment) = self.prepared.next() {
-            return Some(send(fragment));
-        }
-        loop {
-            if let Some(fragment) = self.wave.next() {
-                return Some(send(&fragment));
-            }
-            self.wave = self.feed?.next_wave()?.into_iter();
-        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share, Supply, Turn};
+use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Keep, Probe, Share, Supply, Turn};
 use annulus_join::{
     Band, FilterColumn, JoinError, JoinType, KeyPair, MergeCondition, Offset, OutputSpec, PairFilter, Partitions, Side,
     Sides,
@@ -77,6 +77,8 @@ struct Case {
     /// The number of rows of the probe side that are passed at a time while the ring turns, if any.
     /// The first rows are prepared before.
     fed: Option<usize>,
+    /// The bytes of fed fragments that are kept in memory between revolutions.
+    kept: usize,
 }
 
 /// The way the local joins find their pairs.
@@ -217,7 +219,7 @@ impl Case {
         } else {
             let parts = NonZeroUsize::new(self.parts).unwrap();
             let supply = Supply::new().with_parts(parts, |part| Ok(self.part(place, part)));
-            let supply = feed.into_iter().fold(supply, Supply::with_probe);
+            let supply = feed.into_iter().fold(supply, Supply::with_probe).with_keep(Keep::new(self.kept, folder));
             share.turn_with(&mut host, supply, &emit)?
         };
         assert_eq!(progress.revolutions(), self.parts as u64);
@@ -278,12 +280,13 @@ fn arb_case() -> impl Strategy<Value = Case> {
         1..9usize,
         1..5usize,
         prop::option::of(1..60usize),
+        prop_oneof![Just(0), Just(4000), Just(usize::MAX)],
     );
     (1..5usize).prop_flat_map(move |hosts| (side(hosts), side(hosts))).prop_flat_map(move |(left, right)| {
-        spec.clone().prop_map(move |(by, join, stays, filtered, nulls_equal, threads, partitions, parts, fed)| {
+        spec.clone().prop_map(move |(by, join, stays, filtered, nulls_equal, threads, partitions, parts, fed, kept)| {
             let build = if stays { Side::Left } else { Side::Right };
             let (left, right) = (left.clone(), right.clone());
-            Case { left, right, join, build, filtered, nulls_equal, threads, partitions, by, parts, fed }
+            Case { left, right, join, build, filtered, nulls_equal, threads, partitions, by, parts, fed, kept }
         })
     })
 }
@@ -311,6 +314,7 @@ fn inner(shares: Vec<Vec<Row>>, by: By, parts: usize) -> Case {
         by,
         parts,
         fed: None,
+        kept: 0,
     }
 }
 
@@ -328,6 +332,26 @@ fn work_is_shared_among_the_hosts() {
             // A row may meet a neighbour in the bucket of each table.
             let most = if by == By::Hash { least + (600 * hosts * parts) as u64 } else { least };
             assert!((least..=most).contains(&compared), "{by:?}, {hosts} hosts, {parts} parts: {compared}");
+        }
+    }
+}
+
+/// Rows that are fed are passed and prepared once, however many revolutions there are, whether
+/// they are kept in memory or on disk.
+#[test]
+fn fed_rows_are_prepared_once() {
+    let rows: Vec<Row> = (0..600).map(|number| (Some(number as i32 % 200), number)).collect();
+    let shares: Vec<Vec<Row>> = rows.chunks(200).map(<[Row]>::to_vec).collect();
+    for (parts, kept) in [(1, 0), (4, 0), (4, 5000), (4, usize::MAX)] {
+        // Fifty rows are prepared before, and as many are fed at a time.
+        let case = Case { fed: Some(50), kept, ..inner(shares.clone(), By::Hash, parts) };
+        let (found, turns) = case.turned();
+        assert_eq!(found, case.expected());
+        for turn in turns {
+            assert_eq!((turn.prepared, turn.probed), (200, 600 * parts as u64));
+            let (memory, disk) = (turn.memory.kept, turn.kept_on_disk);
+            assert_eq!((memory > 0, disk > 0), (parts > 1 && kept > 0, parts > 1 && kept < 1 << 20), "{kept}");
+            assert!(memory <= kept);
         }
     }
 }

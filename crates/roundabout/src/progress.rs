@@ -13,6 +13,8 @@ pub struct Progress {
     begin: Instant,
     revolutions: AtomicU64,
     joined: AtomicU64,
+    /// The fragments joined in complete revolutions.
+    turned: AtomicU64,
     bytes: AtomicU64,
     /// The nanoseconds waited. While the host waits, the highest bit is set. The rest is then the
     /// time at which the wait would have begun if it were the only one.
@@ -24,12 +26,21 @@ const WAITS: u64 = 1 << 63;
 impl Progress {
     pub(crate) fn new() -> Self {
         let zero = || AtomicU64::new(0);
-        Self { begin: Instant::now(), revolutions: zero(), joined: zero(), bytes: zero(), waited: zero() }
+        let begin = Instant::now();
+        Self { begin, revolutions: zero(), joined: zero(), turned: zero(), bytes: zero(), waited: zero() }
     }
 
     /// Returns the number of complete revolutions.
     pub fn revolutions(&self) -> u64 {
         self.revolutions.load(Relaxed)
+    }
+
+    /// Returns the number of complete revolutions and the part of the current one, which is
+    /// measured by the fragments of those before. It is 0 in the first revolution.
+    pub fn revolved(&self) -> f64 {
+        let (revolutions, turned) = (self.revolutions() as f64, self.turned.load(Relaxed));
+        let now = self.joined().saturating_sub(turned) as f64;
+        revolutions + if turned > 0 { (now * revolutions / turned as f64).min(1.0) } else { 0.0 }
     }
 
     /// Returns the number of fragments joined, including the current revolution.
@@ -61,6 +72,7 @@ impl Progress {
 
     pub(crate) fn has_turned(&self) {
         self.revolutions.fetch_add(1, Relaxed);
+        self.turned.store(self.joined(), Relaxed);
     }
 
     /// Records that the host begins to wait.
@@ -84,6 +96,19 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_a_revolution_counts_after_the_first() {
+        let progress = Progress::new();
+        (0..4).for_each(|_| progress.has_joined(1));
+        assert_eq!(progress.revolved(), 0.0);
+        progress.has_turned();
+        assert_eq!(progress.revolved(), 1.0);
+        (0..4).for_each(|_| progress.has_joined(1));
+        progress.has_turned();
+        progress.has_joined(1);
+        assert_eq!(progress.revolved(), 2.25);
+    }
 
     #[test]
     fn a_wait_counts_while_it_lasts() {

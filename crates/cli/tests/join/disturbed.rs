@@ -60,9 +60,7 @@ impl Scene {
 
     /// Returns the processes of the hosts that have started, in the order of the hosts.
     pub fn hosts(&self, coordinator: u32) -> Vec<u32> {
-        let mut hosts: Vec<_> = processes().filter(|&pid| parent(pid) == Some(coordinator)).collect();
-        hosts.sort_by_key(|&pid| (started(pid), pid));
-        hosts
+        children(coordinator)
     }
 
     /// Returns the processes of this scene's joins, found by their environment.
@@ -162,6 +160,13 @@ pub fn tree(folder: &Path) -> Vec<String> {
 pub fn visible(folder: &Path) -> Vec<String> {
     let is_visible = |file: &String| !file.trim_start_matches(folder.to_str().expect("UTF-8")).contains("/.");
     tree(folder).into_iter().filter(is_visible).collect()
+}
+
+/// Returns the processes that a process has started, the oldest first.
+pub fn children(process: u32) -> Vec<u32> {
+    let mut children: Vec<_> = processes().filter(|&pid| parent(pid) == Some(process)).collect();
+    children.sort_by_key(|&pid| (started(pid), pid));
+    children
 }
 
 fn processes() -> impl Iterator<Item = u32> {

@@ -72,7 +72,7 @@ impl Undisturbed {
     }
 }
 
-fn signal(pid: u32, name: &str) {
+pub fn signal(pid: u32, name: &str) {
     // The process may have ended just now.
     Command::new("kill").args(["-s", name, &pid.to_string()]).stderr(Stdio::null()).status().expect("kill runs");
 }
@@ -228,10 +228,11 @@ fn a_full_disk_fails_the_join_and_nothing_is_left() {
 }
 
 /// A small file system in memory, until it is dropped.
-struct Mounted(PathBuf);
+pub struct Mounted(PathBuf);
 
 impl Mounted {
-    fn new(dir: &std::path::Path, bytes: usize) -> Option<Self> {
+    /// Returns `None` if this user cannot mount one.
+    pub fn new(dir: &std::path::Path, bytes: usize) -> Option<Self> {
         let size = format!("size={bytes}");
         mount(&["-t", "tmpfs", "-o", &size, "tmpfs", dir.to_str()?]).then(|| Self(dir.to_owned()))
     }

@@ -16,6 +16,8 @@ mod folder;
 mod lost;
 mod machines;
 mod network;
+#[cfg(target_os = "linux")]
+mod revolutions;
 mod ring;
 mod select;
 #[cfg(target_os = "linux")]

@@ -17,7 +17,7 @@ use crate::{
 
 /// The version of the messages between coordinators and hosts. It is raised when a message changes
 /// its form or its meaning: a host refuses joins of another version.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// A message from the coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -99,6 +99,8 @@ pub(crate) struct Resources {
     pub(crate) threads: Option<usize>,
     /// The limit of memory in bytes. If `None`, there is none.
     pub(crate) memory_bytes: Option<u64>,
+    /// The most bytes of the rotating relation that are kept in memory between revolutions.
+    pub(crate) kept_bytes: u64,
 }
 
 /// A side in messages: `"left"` or `"right"`.
@@ -272,8 +274,9 @@ pub struct HostProgress {
     pub phase: Phase,
     /// The rows read.
     pub rows_read: u64,
-    /// The bytes read of input files, counted again in each revolution.
-    pub bytes_read: u64,
+    /// The bytes of input files that are joined or in memory. Those of the rotating relation count
+    /// in each revolution.
+    pub bytes_done: u64,
     /// The revolutions completed.
     pub revolutions: u64,
     /// The fragments joined.
@@ -294,6 +297,13 @@ pub struct HostSummary {
     pub bytes: [u64; 2],
     /// The most bytes that prepared rows took at one time.
     pub prepared_bytes: u64,
+    /// The bytes of input files that it read.
+    pub bytes_read: u64,
+    /// The rows of the rotating relation that it prepared, once for all revolutions.
+    pub rows_prepared: u64,
+    /// The bytes of prepared rotating rows that it kept for further revolutions, in memory and on
+    /// disk.
+    pub bytes_kept: [u64; 2],
     /// The rows of its inputs that could not be read and were left out.
     pub rows_bad: u64,
     /// The rows that it wrote.

@@ -29,6 +29,15 @@ pub(super) fn largest_unit(dataset: &Dataset, extent: Extent) -> u64 {
     dataset.units.iter().map(bytes).max().unwrap_or(0)
 }
 
+/// The memory for prepared rotating rows between revolutions if there is no limit.
+const KEPT_BYTES: u64 = 256 << 20;
+
+/// Returns the most bytes of prepared rotating rows that a host keeps in memory between
+/// revolutions: half of what its limit leaves, because `needed` is an estimate.
+pub(super) fn kept_bytes(limit: Option<u64>, needed: u64) -> u64 {
+    limit.map_or(KEPT_BYTES, |limit| limit.saturating_sub(needed) / 2)
+}
+
 /// The sizes that memory depends on.
 pub(super) struct Sizes<'a> {
     pub(super) options: &'a JoinOptions,

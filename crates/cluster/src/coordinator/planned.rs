@@ -10,7 +10,7 @@ use annulus_join::{BuildSide, Partitions, Side, Sides};
 use annulus_roundabout::FRAGMENT_BYTES;
 use arrow::datatypes::SchemaRef;
 
-use super::memory::{Sizes, largest_unit};
+use super::memory::{Sizes, kept_bytes, largest_unit};
 use crate::{
     control::{Files, InputTask, MOST_REVOLUTIONS, MOST_THREADS, schema_to},
     error::ClusterError,
@@ -30,15 +30,18 @@ pub struct Planned {
     pub columns: SchemaRef,
     /// The rows and bytes that are read of the left and the right side.
     pub extents: Sides<Extent>,
-    /// The bytes that all hosts read of the input files. The rotating relation is read in each
-    /// revolution.
-    pub input_bytes: u64,
+    /// The bytes of the input files, as [`HostProgress::bytes_done`](crate::HostProgress) counts
+    /// them on all hosts: those of the rotating relation once for each revolution.
+    pub work_bytes: u64,
     /// The number of hosts.
     pub hosts: usize,
     /// The number of revolutions.
     pub revolutions: usize,
     /// An estimate of the memory of each host, in bytes.
     pub memory_per_host: u64,
+    /// The most bytes of prepared rotating rows that each host keeps in memory between revolutions.
+    /// It keeps the others on disk.
+    pub kept_bytes: u64,
     /// The columns of both sides' CSV files that are text because of a few values.
     pub mixed: Sides<Vec<MixedColumn>>,
     /// The query as hosts get it.
@@ -113,7 +116,7 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
         }
     }
     let sizes = Sides { left: left.total_bytes, right: right.total_bytes };
-    let (read_often, read_once) = sizes.one_and_other(choice.rotate);
+    let (in_each, once) = sizes.one_and_other(choice.rotate);
     Ok(Planned {
         query: query.clone(),
         now_ns,
@@ -121,10 +124,11 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
         shown: bound.shown,
         columns,
         extents,
-        input_bytes: (read_once + read_often * revolutions as u64) * copies,
+        work_bytes: (once + in_each * revolutions as u64) * copies,
         hosts,
         revolutions,
         memory_per_host,
+        kept_bytes: kept_bytes(job.options.memory_bytes, memory_per_host),
         mixed: Sides { left: left.mixed, right: right.mixed },
         inputs,
     })

@@ -209,7 +209,11 @@ fn task(job: &JoinJob, planned: &Planned, launch: &dyn Launch, host: usize, sess
             buffers: options.buffers,
             timeout_ms: options.timeout.as_millis() as u64,
         },
-        resources: Resources { threads: options.threads, memory_bytes: options.memory_bytes },
+        resources: Resources {
+            threads: options.threads,
+            memory_bytes: options.memory_bytes,
+            kept_bytes: planned.kept_bytes,
+        },
         output: HostOutput {
             dir: job.output.clone(),
             member: launch.member(host),

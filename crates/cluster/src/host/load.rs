@@ -53,8 +53,6 @@ pub(super) struct Loaded {
     pub(super) rows: u64,
     pub(super) bytes: u64,
     pub(super) rows_bad: u64,
-    /// The rows of each wave, in order.
-    pub(super) waves: Vec<u64>,
 }
 
 impl HostInput {
@@ -81,46 +79,37 @@ impl Reader<'_> {
     /// Reads part `part` of `parts` of this host's rows, on all threads.
     pub(super) fn part(&self, part: usize, parts: usize) -> Result<Loaded, ClusterError> {
         let border = |part: usize| self.input.units.len() * part / parts;
-        self.units(&self.input.units[border(part)..border(part + 1)], true)
+        self.units(&self.input.units[border(part)..border(part + 1)])
     }
 
     /// Reads all of this host's rows, and passes them to `give` in waves of at least `bytes` bytes.
-    /// Returns their counts. `before` holds the counts of an earlier revolution.
-    ///
-    /// # Errors
-    /// If the number of rows of a wave has changed since that revolution.
-    pub(super) fn feed(&self, bytes: u64, before: Option<&Loaded>, give: &mut Give<'_>) -> Result<Loaded, JoinError> {
-        let is_first = before.is_none();
+    /// Returns their counts.
+    pub(super) fn feed(&self, bytes: u64, give: &mut Give<'_>) -> Result<Loaded, JoinError> {
         let (mut wave, mut all) = (Loaded::default(), Loaded::default());
-        let mut give = |all: &mut Loaded, wave: Loaded| {
-            let as_before = before.is_none_or(|before| before.waves.get(all.waves.len()) == Some(&wave.rows));
-            if as_before { give(all.count(wave)) } else { Err(outside(changed(&self.input.name))) }
-        };
         let (mut rest, mut at_once) = (&self.input.units[..], 1);
         while !rest.is_empty() {
             let units;
             (units, rest) = rest.split_at(at_once.min(rest.len()));
-            let loaded = self.units(units, is_first).map_err(outside)?;
+            let loaded = self.units(units).map_err(outside)?;
             let each = (loaded.bytes / units.len() as u64).max(1);
             wave.add(loaded);
             if wave.bytes >= bytes {
-                give(&mut all, std::mem::take(&mut wave))?;
+                give(all.count(std::mem::take(&mut wave)))?;
             }
             // All threads together must not read much more than a wave.
             at_once = ((bytes - wave.bytes) / each).clamp(1, self.threads as u64) as usize;
         }
-        give(&mut all, wave)?;
+        give(all.count(wave))?;
         Ok(all)
     }
 
-    /// Reads units. `is_first` means that their rows are read for the first time.
-    fn units(&self, units: &[usize], is_first: bool) -> Result<Loaded, ClusterError> {
+    fn units(&self, units: &[usize]) -> Result<Loaded, ClusterError> {
         let (next, held) = (AtomicUsize::new(0), AtomicU64::new(0));
         let parts: Vec<Mutex<Loaded>> = units.iter().map(|_| Mutex::default()).collect();
         let work = || -> Result<(), ClusterError> {
             while let Some((place, &unit)) = Some(next.fetch_add(1, Relaxed)).and_then(|at| Some((at, units.get(at)?)))
             {
-                let loaded = self.read(&self.input.dataset.units[unit], is_first, |bytes| {
+                let loaded = self.read(&self.input.dataset.units[unit], |bytes| {
                     self.check_memory(held.fetch_add(bytes, Relaxed) + bytes)
                 });
                 *parts[place].lock().unwrap_or_else(PoisonError::into_inner) = loaded.inspect_err(|_| {
@@ -156,24 +145,14 @@ impl Reader<'_> {
         }
     }
 
-    fn read(
-        &self,
-        unit: &Unit,
-        is_first: bool,
-        took: impl Fn(u64) -> Result<(), ClusterError>,
-    ) -> Result<Loaded, ClusterError> {
+    fn read(&self, unit: &Unit, took: impl Fn(u64) -> Result<(), ClusterError>) -> Result<Loaded, ClusterError> {
         let mut loaded = Loaded::default();
         // Batches of views share the buffers of their strings.
         let mut counter = RecordBatchMemoryCounter::new();
         for decoded in unit.read_columns(&self.scan.columns).map_err(cancelled)? {
             self.stop.check()?;
             let decoded = decoded.map_err(cancelled)?;
-            // Rows are counted once, and bytes in each revolution.
-            if is_first {
-                self.progress.read(decoded.batch.num_rows(), decoded.input_bytes);
-            } else {
-                self.progress.read_again(decoded.input_bytes);
-            }
+            self.progress.read(decoded.batch.num_rows(), decoded.input_bytes);
             let batch = self.scan.apply(decoded.batch)?;
             let bytes = counter.count_batch(&batch) as u64;
             took(bytes)?;
@@ -213,71 +192,9 @@ impl Loaded {
     /// Adds the counts of other rows, and returns those rows. `bytes` becomes the most at one time.
     pub(super) fn count(&mut self, other: Self) -> Vec<RecordBatch> {
         let Self { batches, rows, bytes, rows_bad, .. } = other;
-        self.waves.push(rows);
         self.rows += rows;
         self.bytes = self.bytes.max(bytes);
         self.rows_bad += rows_bad;
         batches
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use annulus_dataset::InputOptions;
-    use annulus_join::JoinType;
-
-    use super::*;
-    use crate::{
-        job::{Algorithm, JoinKind, Query},
-        plan::{self, Condition},
-    };
-
-    /// Match bits belong to rows by index, so rows must not change between revolutions.
-    #[test]
-    fn rows_that_change_between_revolutions_are_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("names.csv");
-        fs::write(&file, "name\nada\neve\nbob\nzoe\n").unwrap();
-        let paths = vec![file.to_str().unwrap().to_owned()];
-        let options = InputOptions::default().with_unit_bytes(8);
-        let dataset = Dataset::open(&paths, &options).unwrap();
-        let named = |name: &str| Input { name: name.to_owned(), paths: paths.clone(), options: options.clone() };
-        let query = Query {
-            left: named("a"),
-            right: named("b"),
-            on: vec![("name".to_owned(), "name".to_owned())],
-            condition: None,
-            join: JoinKind(JoinType::Inner),
-            select: None,
-            suffix: "_b".to_owned(),
-        };
-        let condition = Condition::new(&query, &dataset.schema, &dataset.schema, 0).unwrap();
-        let bound = plan::bind(&condition, &query, Side::Left, Algorithm::Hash).unwrap();
-        let input = HostInput { units: (0..dataset.units.len()).collect(), dataset, name: "a".to_owned() };
-        let (stop, progress) = (Stop::default(), Counters::default());
-        let scan = &bound.scans.left;
-        let (stop, progress) = (&stop, &progress);
-        let reader = Reader { input: &input, scan, threads: 1, memory_bytes: None, stop, progress };
-        let mut given = Vec::new();
-        let mut give = |batches: Vec<RecordBatch>| {
-            given.push(batches.iter().map(RecordBatch::num_rows).sum::<usize>());
-            Ok(())
-        };
-        // Each unit is a wave.
-        let first = reader.feed(1, None, &mut give).unwrap();
-        let once = progress.get();
-        let again = reader.feed(1, Some(&first), &mut give).unwrap();
-        let twice = progress.get();
-        // Bytes are counted in each revolution, and rows once.
-        assert_eq!((twice.rows_read, twice.bytes_read), (once.rows_read, 2 * once.bytes_read));
-        assert_eq!((first.rows, &first.waves), (4, &again.waves));
-        assert!(first.waves.len() > 1, "{:?}", first.waves);
-        // The same number of bytes, in fewer rows.
-        fs::write(&file, "name\nada\neve\nbob_zoe\n").unwrap();
-        let error = reader.feed(1, Some(&first), &mut give).err().unwrap();
-        assert!(error.to_string().contains("they have changed"), "{error}");
-        assert_eq!(progress.get().rows_read, 4);
     }
 }

@@ -19,6 +19,8 @@ pub(super) struct Counters {
     ring: OnceLock<Arc<Progress>>,
     rows_read: AtomicU64,
     bytes_read: AtomicU64,
+    /// The bytes read of the rotating relation, once all are.
+    rotating_bytes: AtomicU64,
     rows_out: AtomicU64,
 }
 
@@ -39,9 +41,14 @@ impl Counters {
         self.bytes_read.fetch_add(bytes, Relaxed);
     }
 
-    /// Counts bytes of rows that were read before, in an earlier revolution.
-    pub(super) fn read_again(&self, bytes: u64) {
-        self.bytes_read.fetch_add(bytes, Relaxed);
+    /// Notes that all rows of the rotating relation have been read, of this number of bytes.
+    pub(super) fn read_rotating(&self, bytes: u64) {
+        self.rotating_bytes.store(bytes, Relaxed);
+    }
+
+    /// Returns the bytes read of input files.
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Relaxed)
     }
 
     pub(super) fn wrote(&self, rows: usize) {
@@ -50,13 +57,15 @@ impl Counters {
 
     pub(super) fn get(&self) -> HostProgress {
         let ring = self.ring.get();
+        let revolutions_again = ring.map_or(0.0, |ring| (ring.revolved() - 1.0).max(0.0));
+        let again = self.rotating_bytes.load(Relaxed) as f64 * revolutions_again;
         HostProgress {
             revolutions: ring.map_or(0, |ring| ring.revolutions()),
             fragments: ring.map_or(0, |ring| ring.joined()),
             waiting_ms: ring.map_or(0, |ring| ring.waiting().as_millis() as u64),
             phase: *self.phase.lock().unwrap_or_else(PoisonError::into_inner),
             rows_read: self.rows_read.load(Relaxed),
-            bytes_read: self.bytes_read.load(Relaxed),
+            bytes_done: self.bytes_read() + again as u64,
             rows_out: self.rows_out.load(Relaxed),
         }
     }

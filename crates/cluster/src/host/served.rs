@@ -86,7 +86,7 @@ impl Scene {
                 buffers: 4,
                 timeout_ms: 5000,
             },
-            resources: Resources { threads: Some(1), memory_bytes: None },
+            resources: Resources { threads: Some(1), memory_bytes: None, kept_bytes: 0 },
             output: HostOutput {
                 dir: self.path(output).into(),
                 member: 0,

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_cyclo::{Give, JoinSpec, Probe, Share, Supply};
+use annulus_cyclo::{Give, JoinSpec, Keep, Probe, Share, Supply};
 use annulus_dataset::{Collection, OutputOptions, SealedDataset, WholeDataset};
 use annulus_join::{JoinError, Partitions, Side, Sides};
 use arrow::array::RecordBatch;
@@ -201,9 +201,11 @@ impl<W: Write> Session<W> {
         let later = |part: usize| Ok(build.count(stationary.part(part, task.join.revolutions).map_err(outside)?));
         let fed = OnceLock::new();
         let feed = |give: &mut Give<'_>| {
-            // Called in each revolution.
+            let before = progress.bytes_read();
             let bytes = wave_bytes(task.ring.fragment_bytes, task.resources.memory_bytes);
-            let rows = rotating.feed(bytes, fed.get(), give)?;
+            let rows = rotating.feed(bytes, give)?;
+            progress.read_rotating(progress.bytes_read() - before);
+            // Called once.
             fed.set(rows).ok();
             Ok(())
         };
@@ -212,6 +214,7 @@ impl<W: Write> Session<W> {
         if rotate == Side::Left {
             mem::swap(&mut read.left, &mut read.right);
         }
+        summary.bytes_read = self.progress.bytes_read();
         summary.rows = read.as_ref().map(|side| side.rows).into_array();
         summary.bytes = read.as_ref().map(|side| side.bytes).into_array();
         summary.rows_bad = read.iter().map(|side| side.rows_bad).sum();
@@ -231,7 +234,10 @@ impl<W: Write> Session<W> {
         self.progress.follow(host.progress());
         let parts = NonZeroUsize::new(task.join.revolutions).unwrap_or(NonZeroUsize::MIN);
         let (progress, projection) = (&self.progress, bound.projection.as_ref());
-        let supply = Supply::new().with_parts(parts, later).with_probe(feed);
+        // On the disk of the result, which is meant for much data.
+        let dir = Collection::member_dir(&task.output.dir, task.output.member);
+        let keep = Keep::new(task.resources.kept_bytes.try_into().unwrap_or(usize::MAX), dir);
+        let supply = Supply::new().with_parts(parts, later).with_probe(feed).with_keep(keep);
         let turn = write_while(&files, task.threads(), &self.stop.token, |writers| {
             share.turn_with(&mut host, supply, &|_, batch: RecordBatch| {
                 let batch = projection.map_or(Ok(batch.clone()), |projection| projection.apply(&batch));
@@ -254,6 +260,8 @@ impl<W: Write> Session<W> {
         (summary.injected, summary.joined) = (revolution.injected, revolution.joined);
         summary.bytes_joined = revolution.bytes;
         summary.prepared_bytes = (turn.memory.build + turn.memory.fragments) as u64;
+        summary.rows_prepared = turn.prepared;
+        summary.bytes_kept = [turn.memory.kept as u64, turn.kept_on_disk];
         summary.setup_ms = milliseconds(turn.setup);
         let waiting = revolution.waiting.saturating_sub(revolution.waiting_fill);
         summary.wait_ms = milliseconds(waiting);

@@ -17,7 +17,7 @@ pub struct Shown {
 impl Shown {
     pub fn new(planned: &Planned, wait: Duration) -> Self {
         let all = MultiProgress::new();
-        let each = planned.input_bytes / planned.hosts as u64;
+        let each = planned.work_bytes / planned.hosts as u64;
         let hosts = (0..planned.hosts).map(|_| all.add(progress::bytes(each))).collect();
         Self { all, hosts, revolutions: planned.revolutions, wait }
     }
@@ -37,7 +37,7 @@ impl Observe for Shown {
 
     fn host(&self, host: usize, progress: HostProgress) {
         let Some(bar) = self.hosts.get(host) else { return };
-        bar.set_position(progress.bytes_read);
+        bar.set_position(progress.bytes_done);
         bar.set_message(format!("host {host}: {}", message(&progress, self.revolutions)));
     }
 }

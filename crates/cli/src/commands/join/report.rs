@@ -59,6 +59,7 @@ fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
         "bytes_right": right.bytes,
         "revolutions": planned.revolutions,
         "memory_per_host": planned.memory_per_host,
+        "memory_kept_per_host": if planned.revolutions > 1 { planned.kept_bytes } else { 0 },
     })
 }
 
@@ -109,6 +110,10 @@ pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
     row("hosts", format!("{}, each with {threads}", planned.hosts));
     row("revolutions", revolutions(command, planned));
     row("memory per host", format!("about {}", HumanBytes(planned.memory_per_host)));
+    if planned.revolutions > 1 {
+        let kept = HumanBytes(planned.kept_bytes);
+        row("kept per host", format!("rotating rows, up to {kept} in memory, the others on the output's disk"));
+    }
     table.trim_fmt()
 }
 
@@ -129,6 +134,10 @@ pub fn text(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> S
     row("join", format!("{join} by {}; {rotating} rotated", planned.choice.algorithm.name()));
     if planned.revolutions > 1 || command.job.options.revolutions == Revolutions::Auto {
         row("revolutions", revolutions(command, planned));
+    }
+    let kept_on_disk: u64 = summary.hosts.iter().map(|host| host.bytes_kept[1]).sum();
+    if kept_on_disk > 0 {
+        row("kept on disk", format!("{} of rotating rows, until the last revolution", HumanBytes(kept_on_disk)));
     }
     row("time", format!("{:.2} s", summary.elapsed.as_secs_f64()));
     format!("{}\n\n{}", table.trim_fmt(), hosts_text(summary))
