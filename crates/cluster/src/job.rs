@@ -141,6 +141,9 @@ pub struct JoinOptions {
     pub memory_bytes: Option<u64>,
     /// Whether hosts share the input files or each has its own.
     pub inputs: Inputs,
+    /// The filter of the stationary relation's keys that drops rotating rows without a partner
+    /// before they are prepared and sent.
+    pub key_filter: KeyFilterMode,
     /// The number of parts of the stationary relation. Each part takes one revolution.
     pub revolutions: Revolutions,
     /// The time to wait in the queues of nodes that are busy with other joins. With zero, a busy
@@ -159,6 +162,7 @@ impl Default for JoinOptions {
             timeout: Duration::from_secs(5),
             memory_bytes: None,
             inputs: Inputs::Shared,
+            key_filter: KeyFilterMode::Auto,
             revolutions: Revolutions::Exactly(1),
             wait: Duration::ZERO,
         }
@@ -174,6 +178,20 @@ pub enum Inputs {
     /// Each host has its own files under the same paths, with the same columns, and reads all of
     /// them. The coordinator needs some, too: it estimates the size of the inputs from them.
     Each,
+}
+
+/// Whether hosts make a filter of the stationary relation's keys, and of which form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyFilterMode {
+    /// If it is expected to save more than it costs.
+    #[default]
+    Auto,
+    /// No filter.
+    Never,
+    /// A Bloom filter.
+    Bloom,
+    /// The hashes of all keys.
+    Exact,
 }
 
 /// The number of revolutions of the ring.

@@ -14,12 +14,14 @@ mod ring_file;
 
 pub use access::Access;
 pub use coordinator::{
-    Cancel, HostHandle, HostProcess, HostProgress, HostSummary, Launch, LocalProcesses, Neighbours, Observe, Phase,
-    Planned, RemoteHosts, Summary, plan, run,
+    Cancel, HostHandle, HostProcess, HostProgress, HostSummary, KeyFilterDecision, KeyFilterReason, Launch,
+    LocalProcesses, Neighbours, Observe, Phase, Planned, RemoteHosts, Summary, plan, run,
 };
 pub use error::ClusterError;
 pub use host::{Member, Stop, serve};
-pub use job::{Algorithm, Input, Inputs, JoinJob, JoinKind, JoinOptions, LEAST_TIMEOUT, Query, Revolutions};
+pub use job::{
+    Algorithm, Input, Inputs, JoinJob, JoinKind, JoinOptions, KeyFilterMode, LEAST_TIMEOUT, Query, Revolutions,
+};
 pub use node::Node;
 pub use plan::{Choice, Reason, Shown};
 pub use ring_file::{RingFile, RingHost};

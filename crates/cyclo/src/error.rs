@@ -23,6 +23,12 @@ pub enum CycloError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// A key filter was asked for where none is possible.
+    #[error("no key filter is possible: {reason}")]
+    KeyFilter {
+        /// The reason.
+        reason: &'static str,
+    },
     /// A thread could not be started.
     #[error("cannot start the threads of the join; use fewer")]
     Threads(#[source] io::Error),

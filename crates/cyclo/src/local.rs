@@ -119,6 +119,21 @@ impl Condition {
     }
 }
 
+impl Condition {
+    /// Returns the equal keys of both sides, if there are any: a row whose keys equal those of no
+    /// row of the other side has no partner.
+    pub(crate) fn equal_keys(&self, schemas: Schemas<'_>) -> Result<Option<(Keys, Keys)>, JoinError> {
+        let (build, probe, nulls_equal): (Vec<_>, Vec<_>, _) = match self {
+            Self::Hash { build, probe, nulls_equal, .. } => (build.clone(), probe.clone(), *nulls_equal),
+            Self::Merge(MergeCondition { equal, nulls_equal, .. }) if !equal.is_empty() => {
+                (equal.iter().map(|key| key.build).collect(), equal.iter().map(|key| key.probe).collect(), *nulls_equal)
+            }
+            _ => return Ok(None),
+        };
+        keys(schemas, (&build, &probe), nulls_equal).map(Some)
+    }
+}
+
 /// Returns the key columns of both sides, checked to be comparable.
 fn keys(
     schemas: Schemas<'_>,

@@ -6,35 +6,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_join::{CancelToken, Fragment, JoinError, Output, OutputSpec};
+use annulus_join::{CancelToken, Fragment, JoinError, Output};
 use annulus_roundabout::{Host, Revolution, RoundaboutError};
 use arrow::array::RecordBatch;
 
 use crate::{
-    Condition, CycloError, Probe,
+    CycloError, JoinSpec, Supply,
     feed::{Feed, rows_of},
-    keep::{Keep, Kept},
-    local::Schemas,
+    keep::Kept,
+    key_filter::ProbeFilter,
     own::Rows,
     turn::{Around, Endings, GiveUp, Met, Part},
 };
-
-/// The specification of a join. All hosts pass the same one; only `threads` may differ.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct JoinSpec {
-    /// The join type, the output columns, and the filter.
-    pub output: OutputSpec,
-    /// The condition that the local join evaluates.
-    pub condition: Condition,
-    /// The largest size of a fragment in bytes: that of the ring's buffers.
-    pub fragment_bytes: usize,
-    /// The number of threads that join on this host, including the calling one.
-    pub threads: usize,
-    /// Ends the join from another thread, within the limits of [`CancelToken`]. The join cancels it
-    /// itself when the ring fails.
-    pub cancel: CancelToken,
-}
 
 /// One host's prepared part of a join: its rows of the build side, or the first part of them, and
 /// those rows of the probe side that are in memory.
@@ -60,73 +43,16 @@ pub struct Memory {
     pub fragments: usize,
     /// The fed fragments that were kept in memory for further revolutions.
     pub kept: usize,
-}
-
-/// The rows that the caller provides during a join: further parts of the build side, and rows of
-/// the probe side. By default there are none.
-#[must_use]
-pub struct Supply<'a> {
-    parts: NonZeroUsize,
-    next: Box<NextPart<'a>>,
-    probe: Option<&'a Probe<'a>>,
-    keep: Keep,
-}
-
-type NextPart<'a> = dyn FnMut(usize) -> Result<Vec<RecordBatch>, JoinError> + 'a;
-
-impl<'a> Supply<'a> {
-    /// Returns a supply without rows: the share has all of them.
-    pub fn new() -> Self {
-        Self { parts: NonZeroUsize::MIN, next: Box::new(|_| Ok(Vec::new())), probe: None, keep: Keep::default() }
-    }
-
-    /// Adds parts of a build side that is larger than memory. It has `parts` parts, the same number
-    /// on all hosts, and the fragments make one revolution for each. The first part is in the
-    /// share. `next` returns the others, by their numbers from 1, after the previous part has been
-    /// freed. A part may have no rows.
-    ///
-    /// If the join outputs unmatched rows of the probe side, or only rows of that side, a host
-    /// keeps one bit for each row of its successor's fragments between revolutions. It outputs
-    /// these rows in the last revolution.
-    pub fn with_parts(
-        self,
-        parts: NonZeroUsize,
-        next: impl FnMut(usize) -> Result<Vec<RecordBatch>, JoinError> + 'a,
-    ) -> Self {
-        Self { parts, next: Box::new(next), ..self }
-    }
-
-    /// Adds rows of the probe side, which the host sends after the prepared fragments. `probe` is
-    /// called once, on its own thread. It waits until the rows that it gave before have been sent.
-    /// Meanwhile the host joins and forwards the fragments of other hosts.
-    ///
-    /// The rows of one call of [`Give`](crate::Give) are prepared together, by all threads. Pass
-    /// the rows of a few dozen fragments at a time, so that each fragment meets few partitions.
-    /// Three times their memory is used.
-    pub fn with_probe(self, probe: &'a Probe<'a>) -> Self {
-        Self { probe: Some(probe), ..self }
-    }
-
-    /// Sets where the fragments of rows that were [fed](Self::with_probe) are kept if the build
-    /// side has several parts. Every further revolution sends them again from there. In memory by
-    /// default.
-    pub fn with_keep(self, keep: Keep) -> Self {
-        Self { keep, ..self }
-    }
-}
-
-impl Default for Supply<'_> {
-    fn default() -> Self {
-        Self::new()
-    }
+    /// The key filter.
+    pub filter: usize,
 }
 
 /// The counters and times of a complete join on one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Turn {
-    /// The time to prepare both sides before the first revolution, and further parts between
-    /// revolutions.
+    /// The time to prepare both sides and the key filter before the first revolution, and further
+    /// parts between revolutions.
     pub setup: Duration,
     /// The time spent waiting for the caller to provide further parts, or probe rows while there
     /// was no other fragment to join.
@@ -137,6 +63,10 @@ pub struct Turn {
     pub probed: u64,
     /// The rows of the probe side that this host prepared: its own, once for all revolutions.
     pub prepared: u64,
+    /// The rows of the probe side that the key filter dropped on this host.
+    pub dropped: u64,
+    /// The bytes of the key filter's parts that this host saw, its own included.
+    pub filter_bytes: u64,
     /// The bytes of fed fragments that were kept on disk for further revolutions.
     pub kept_on_disk: u64,
     /// The pairs of rows that the join compared. For a hash join these are pairs in one bucket, for
@@ -162,10 +92,10 @@ impl Share {
         let output = Arc::new(Output::try_new(spec.output.clone())?.cancelled_by(spec.cancel.clone()));
         let first = spec.part(&output, build)?;
         let format = spec.condition.format(spec.schemas())?;
-        let mut around = Around { spec, output, format, fragments: Vec::new() };
+        let mut around = Around { spec, output, format, filter: None, fragments: Vec::new() };
         around.fragments = around.prepare(probe)?;
         let fragments = around.fragments.iter().map(Fragment::encoded_bytes).sum();
-        let memory = Memory { build: first.local.memory_bytes(), fragments, kept: 0 };
+        let memory = Memory { build: first.local.memory_bytes(), fragments, ..Memory::default() };
         Ok(Self { around, first, setup: start.elapsed(), memory })
     }
 
@@ -228,9 +158,10 @@ impl Share {
         feed: &Feed,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Turn, CycloError> {
-        let Self { around, first, setup, memory } = self;
+        let Self { mut around, first, setup, memory } = self;
         let give_up = GiveUp::unless_done(host);
         let mut turn = Turn { setup, memory, prepared: rows_of(&around.fragments), ..Turn::default() };
+        around.make_filter(&first, parts, host, &mut turn)?;
         let (mut first, mut endings) = (Some(first), Endings::default());
         let mut kept = (parts.get() > 1).then(|| Kept::new(&keep));
         for number in 0..parts.get() {
@@ -263,11 +194,39 @@ impl Share {
         give_up.done();
         let waves = feed.waves();
         turn.prepared += waves.rows;
+        turn.dropped = around.filter.as_ref().map_or(0, ProbeFilter::dropped);
         turn.memory.fragments = turn.memory.fragments.max(waves.largest);
         if let Some(kept) = kept {
             (turn.memory.kept, turn.kept_on_disk) = (kept.memory_bytes(), kept.file_bytes());
         }
         Ok(turn)
+    }
+}
+
+impl Around {
+    /// Makes the key filter, if there is to be one.
+    fn make_filter(
+        &mut self,
+        first: &Part,
+        parts: NonZeroUsize,
+        host: &mut Host,
+        turn: &mut Turn,
+    ) -> Result<(), CycloError> {
+        let Some(kind) = self.spec.key_filter else { return Ok(()) };
+        let refuse = |reason| CycloError::KeyFilter { reason };
+        if parts > NonZeroUsize::MIN {
+            return Err(refuse("the build side has several parts"));
+        }
+        let keys = self.spec.filter_keys()?;
+        let (build, probe) =
+            keys.ok_or_else(|| refuse("the join has no equal keys, or outputs rows without a match"))?;
+        let start = Instant::now();
+        let (filter, bytes) = ProbeFilter::make(kind, (&build, probe), first.local.batch(), host)?;
+        turn.setup += start.elapsed();
+        turn.filter_bytes = bytes;
+        turn.memory.filter = filter.bytes();
+        self.filter = Some(filter);
+        Ok(())
     }
 }
 
@@ -288,36 +247,5 @@ impl Turn {
         self.revolution += met.revolution;
         self.probed += met.probed;
         self.compared += met.compared;
-    }
-}
-
-impl JoinSpec {
-    /// Returns the specification of a join on one thread. `fragment_bytes` is the size of the
-    /// ring's buffers.
-    pub fn new(output: OutputSpec, condition: Condition, fragment_bytes: usize) -> Self {
-        Self { output, condition, fragment_bytes, threads: 1, cancel: CancelToken::new() }
-    }
-
-    /// Sets the number of threads that join on this host, including the calling one.
-    #[must_use]
-    pub fn with_threads(self, threads: usize) -> Self {
-        Self { threads, ..self }
-    }
-
-    /// Sets the token that ends the join from another thread.
-    #[must_use]
-    pub fn with_cancel(self, cancel: CancelToken) -> Self {
-        Self { cancel, ..self }
-    }
-
-    pub(crate) fn schemas(&self) -> Schemas<'_> {
-        let (build, probe) = self.output.schemas.as_ref().one_and_other(self.output.build);
-        Schemas { build, probe }
-    }
-
-    fn part(&self, output: &Output, batches: Vec<RecordBatch>) -> Result<Part, JoinError> {
-        self.cancel.check()?;
-        let local = self.condition.prepare_build(self.schemas(), batches, self.threads)?;
-        Ok(Part { rows: output.build_rows(local.batch())?, local })
     }
 }

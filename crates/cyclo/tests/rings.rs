@@ -12,8 +12,8 @@ use std::{
 
 use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Keep, Probe, Share, Supply, Turn};
 use annulus_join::{
-    Band, FilterColumn, JoinError, JoinType, KeyPair, MergeCondition, Offset, OutputSpec, PairFilter, Partitions, Side,
-    Sides,
+    Band, FilterColumn, JoinError, JoinType, KeyFilterKind, KeyPair, MergeCondition, Offset, OutputSpec, PairFilter,
+    Partitions, Side, Sides,
 };
 use annulus_roundabout::{Address, Host, Joining, Place, RingConfig};
 use arrow::{
@@ -79,6 +79,8 @@ struct Case {
     fed: Option<usize>,
     /// The bytes of fed fragments that are kept in memory between revolutions.
     kept: usize,
+    /// The form of the key filter, where one is possible.
+    key_filter: Option<KeyFilterKind>,
 }
 
 /// The way the local joins find their pairs.
@@ -104,6 +106,13 @@ impl Case {
             4096,
         )
         .with_threads(self.threads)
+        .with_key_filter(self.key_filter)
+    }
+
+    /// Returns the case without a key filter if none is possible.
+    fn possible(self) -> Self {
+        let is_possible = self.parts == 1 && self.spec().can_filter_keys().unwrap();
+        Self { key_filter: self.key_filter.filter(|_| is_possible), ..self }
     }
 
     fn condition(&self) -> Condition {
@@ -281,13 +290,31 @@ fn arb_case() -> impl Strategy<Value = Case> {
         1..5usize,
         prop::option::of(1..60usize),
         prop_oneof![Just(0), Just(4000), Just(usize::MAX)],
+        prop::option::of(prop_oneof![Just(KeyFilterKind::Exact), (1..300_u32).prop_map(KeyFilterKind::Bloom)]),
     );
     (1..5usize).prop_flat_map(move |hosts| (side(hosts), side(hosts))).prop_flat_map(move |(left, right)| {
-        spec.clone().prop_map(move |(by, join, stays, filtered, nulls_equal, threads, partitions, parts, fed, kept)| {
-            let build = if stays { Side::Left } else { Side::Right };
-            let (left, right) = (left.clone(), right.clone());
-            Case { left, right, join, build, filtered, nulls_equal, threads, partitions, by, parts, fed, kept }
-        })
+        spec.clone().prop_map(
+            move |(by, join, stays, filtered, nulls_equal, threads, partitions, parts, fed, kept, key_filter)| {
+                let build = if stays { Side::Left } else { Side::Right };
+                let (left, right) = (left.clone(), right.clone());
+                Case {
+                    left,
+                    right,
+                    join,
+                    build,
+                    filtered,
+                    nulls_equal,
+                    threads,
+                    partitions,
+                    by,
+                    parts,
+                    fed,
+                    kept,
+                    key_filter,
+                }
+                .possible()
+            },
+        )
     })
 }
 
@@ -315,6 +342,7 @@ fn inner(shares: Vec<Vec<Row>>, by: By, parts: usize) -> Case {
         parts,
         fed: None,
         kept: 0,
+        key_filter: None,
     }
 }
 
@@ -353,5 +381,53 @@ fn fed_rows_are_prepared_once() {
             assert_eq!((memory > 0, disk > 0), (parts > 1 && kept > 0, parts > 1 && kept < 1 << 20), "{kept}");
             assert!(memory <= kept);
         }
+    }
+}
+
+/// Rows of the probe side are prepared and sent only if another host, or this one, has a partner.
+/// All parts of a Bloom filter, of 190 blocks in several fragments, reach every host.
+#[test]
+fn rows_without_a_partner_are_not_sent() {
+    let side = |keys: std::ops::Range<i32>| -> Vec<Vec<Row>> {
+        let rows: Vec<Row> = keys.map(|key| (Some(key), key.into())).collect();
+        rows.chunks(rows.len().div_ceil(3)).map(<[Row]>::to_vec).collect()
+    };
+    for join in [JoinType::Inner, JoinType::Left, JoinType::LeftSemi, JoinType::RightSemi, JoinType::LeftAnti] {
+        for (by, key_filter) in [(By::Hash, KeyFilterKind::Exact), (By::Merge, KeyFilterKind::Bloom(190))] {
+            let (left, right) = (side(1900..2100), side(0..2000));
+            let without = Case { left, right, join, fed: Some(60), ..inner(Vec::new(), by, 1) };
+            let case = Case { key_filter: Some(key_filter), ..without.clone() };
+            let (found, turns) = case.turned();
+            assert_eq!(found, without.turned().0, "{join:?}");
+            assert_eq!(found, case.expected(), "{join:?}");
+            // The first sixty rows of each host were prepared before.
+            let (prepared, dropped): (Vec<u64>, Vec<u64>) =
+                turns.iter().map(|turn| (turn.prepared, turn.dropped)).unzip();
+            assert_eq!(prepared.iter().sum::<u64>() + dropped.iter().sum::<u64>(), 2000);
+            let prepared = prepared.iter().sum::<u64>();
+            assert!((100 + 3 * 60 - 60..100 + 3 * 60 + 40).contains(&prepared), "{by:?}: {prepared} rows");
+            assert!(turns.iter().all(|turn| turn.filter_bytes > 0 && turn.memory.filter > 0));
+        }
+    }
+}
+
+#[test]
+fn a_key_filter_that_would_drop_results_is_refused() {
+    let shares: Vec<Vec<Row>> = vec![vec![(Some(1), 1)]];
+    let filtered =
+        |join, by, parts| Case { join, key_filter: Some(KeyFilterKind::Exact), ..inner(shares.clone(), by, parts) };
+    for (case, reason) in [
+        (filtered(JoinType::Right, By::Hash, 1), "rows without a match"),
+        (filtered(JoinType::Full, By::Hash, 1), "rows without a match"),
+        (filtered(JoinType::RightAnti, By::Merge, 1), "rows without a match"),
+        (filtered(JoinType::Inner, By::Band(1), 1), "no equal keys"),
+        (filtered(JoinType::Inner, By::Loops, 1), "no equal keys"),
+        (filtered(JoinType::Inner, By::Hash, 2), "several parts"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::new(0, 1).unwrap();
+        let listener = UnixListener::bind(path(folder.path(), 0)).unwrap();
+        let error = case.host(place, listener, folder.path(), &Mutex::new(Vec::new())).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
     }
 }

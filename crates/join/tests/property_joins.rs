@@ -4,12 +4,13 @@ mod support;
 
 use std::ops::Bound;
 
-use annulus_join::{Band, JoinType, KeyPair, MergeCondition, Offset, Side};
+use annulus_join::{Band, JoinType, KeyFilterBuilder, KeyFilterKind, KeyPair, Keys, MergeCondition, Offset, Side};
+use arrow::{array::AsArray, datatypes::Int32Type};
 use proptest::prelude::*;
 use support::{
     model::{self, by_role, satisfies},
     run::{Method, RowFilter, Spread, run},
-    values::{Kind, Table},
+    values::{Kind, Table, Value},
 };
 
 const MOST_ROWS: usize = 40;
@@ -91,5 +92,40 @@ proptest! {
         let expected = model::join(join, &left, &right, matches);
         let filter = filtered.then(|| RowFilter::shared(&left, &right, model::filter));
         prop_assert_eq!(run(join, (&left, &right), &Method::Loops, filter, spread), expected);
+    }
+}
+
+fn filter_case() -> impl Strategy<Value = (MergeCondition, Table, Table)> {
+    let kinds = prop::collection::vec(prop::sample::select(Kind::ALL.to_vec()), 1..3);
+    (kinds, any::<bool>()).prop_flat_map(|(kinds, nulls_equal)| {
+        let equal = (0..kinds.len()).map(|index| KeyPair { build: index, probe: index }).collect();
+        let condition = MergeCondition { equal, nulls_equal, band: None };
+        (Just(condition), Table::strategy(kinds.clone(), MOST_ROWS), Table::strategy(kinds, MOST_ROWS))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+
+    /// A key filter keeps every row that has a partner, and an exact one only those.
+    #[test]
+    fn a_key_filter_keeps_all_rows_with_a_partner((condition, left, right) in filter_case(), blocks in 1..20_u32) {
+        let places: Vec<usize> = condition.equal.iter().map(|keys| keys.build).collect();
+        let keys = |table: &Table| Keys::new(&table.batch().schema(), &places, condition.nulls_equal).unwrap();
+        let matches = |build: &[Value], probe: &[Value]| satisfies(&condition, &left.kinds, build, probe);
+        let has_partner = |row: &Vec<Value>| left.rows.iter().any(|other| matches(other, row));
+        let with_partner: Vec<bool> = right.rows.iter().map(has_partner).collect();
+        for kind in [KeyFilterKind::Exact, KeyFilterKind::Bloom(blocks)] {
+            let mut builder = KeyFilterBuilder::new(kind);
+            builder.insert(&keys(&left), &left.batch()).unwrap();
+            let kept = builder.complete().keep(&keys(&right), &right.batch()).unwrap();
+            let numbers = kept.column(right.row_column()).as_primitive::<Int32Type>();
+            let mut is_kept = vec![false; right.rows.len()];
+            numbers.values().iter().for_each(|&number| is_kept[number as usize] = true);
+            if kind == KeyFilterKind::Exact {
+                prop_assert_eq!(&is_kept, &with_partner);
+            }
+            prop_assert!(is_kept.iter().zip(&with_partner).all(|(kept, with)| kept | !with), "{:?}", kind);
+        }
     }
 }

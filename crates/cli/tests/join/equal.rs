@@ -141,6 +141,20 @@ impl Case {
         options
     }
 
+    /// Adds the option for a key filter, if one is possible.
+    fn with_key_filter(mut self, rng: &mut StdRng, folder: &Path) -> Self {
+        if rng.random_bool(0.7) {
+            let form = ["never", "bloom", "exact"].choose(rng).expect("one");
+            self.options.push(format!("--key-filter={form}"));
+            let explain = self.arguments().into_iter().chain(["--explain".to_owned()]);
+            if let Err(refused) = Annulus::new(explain).at(folder).tries() {
+                assert!(refused.stderr.contains("--key-filter: not possible"), "{}", refused.stderr);
+                self.options.pop();
+            }
+        }
+        self
+    }
+
     fn arguments(&self) -> Vec<String> {
         let mut arguments: Vec<String> =
             ["join", "a", "b", "--output", "out", "--type", self.join.0].map(str::to_owned).into();
@@ -194,7 +208,7 @@ async fn random_joins_are_those_of_datafusion() {
         let mut rng = StdRng::seed_from_u64(seed);
         let folder = tempfile::tempdir().expect("a folder");
         let stock = write(&mut rng, folder.path()).await;
-        let case = Case::random(&mut rng, seed);
+        let case = Case::random(&mut rng, seed).with_key_filter(&mut rng, folder.path());
         let told = format!("seed {seed}: {:?}", case.arguments());
         println!("{told}");
         Annulus::new(case.arguments()).at(folder.path()).succeeds();

@@ -32,8 +32,9 @@ fn join(folder: &Path, options: &[&str]) -> Annulus {
     Annulus::new(JOIN.iter().chain(options)).at(folder)
 }
 
+/// Checks that the errors of a command have a text.
 #[track_caller]
-fn assert_says(done: &Done, text: &str) {
+pub fn assert_says(done: &Done, text: &str) {
     assert!(done.stderr.contains(text), "no '{text}' in: {}", done.stderr);
 }
 

@@ -12,6 +12,7 @@ mod equal;
 #[cfg(target_os = "linux")]
 mod faults;
 mod folder;
+mod key_filter;
 #[cfg(target_os = "linux")]
 mod lost;
 mod machines;

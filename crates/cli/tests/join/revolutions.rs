@@ -45,8 +45,8 @@ impl Inputs {
         Annulus::new(join.into_iter().chain(size).chain(options.iter().copied())).at(self.folder.path())
     }
 
-    /// Returns the smallest memory limit with which `revolutions` suffice. It leaves less than a MiB
-    /// for rotating rows between revolutions.
+    /// Returns the smallest memory limit with which `revolutions` suffice. It leaves less than a
+    /// MiB for rotating rows between revolutions.
     fn limit(&self, revolutions: &str) -> String {
         let error =
             self.join(&["--explain", "--json", "--revolutions", revolutions, "--memory-limit", "1K"]).fails().stderr;

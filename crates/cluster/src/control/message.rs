@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use annulus_dataset::{Compression, Dataset, Existing, Manifest, OutputFormat};
-use annulus_join::{Side, Sides};
+use annulus_join::{KeyFilterKind, Side, Sides};
 use arrow::{
     datatypes::SchemaRef,
     ipc::{reader::StreamReader, writer::StreamWriter},
@@ -27,9 +27,11 @@ pub(crate) enum Order {
         wait: bool,
     },
     Load(Box<Task>),
-    /// Carries the largest number of rows of the stationary relation on one host.
+    /// Carries the largest number of rows of the stationary relation on one host, and the form of
+    /// the filter of its keys.
     Prepare {
         build_rows: u64,
+        key_filter: Option<KeyFilterKind>,
     },
     Turn,
     Publish,
@@ -301,6 +303,10 @@ pub struct HostSummary {
     pub bytes_read: u64,
     /// The rows of the rotating relation that it prepared, once for all revolutions.
     pub rows_prepared: u64,
+    /// The rotating rows that the key filter dropped before they were prepared.
+    pub rows_dropped: u64,
+    /// The bytes of the key filter's parts that it saw, its own included.
+    pub filter_bytes: u64,
     /// The bytes of prepared rotating rows that it kept for further revolutions, in memory and on
     /// disk.
     pub bytes_kept: [u64; 2],

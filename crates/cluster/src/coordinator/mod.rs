@@ -7,6 +7,7 @@
 //! ```
 
 mod failure;
+mod key_filter;
 mod launch;
 mod lines;
 mod memory;
@@ -15,6 +16,7 @@ mod remote;
 mod run;
 mod watch;
 
+pub use key_filter::{KeyFilterDecision, KeyFilterReason};
 pub use launch::{HostHandle, HostProcess, Launch, LocalProcesses};
 pub use planned::{Planned, plan};
 pub use remote::RemoteHosts;

@@ -10,11 +10,14 @@ use annulus_join::{BuildSide, Partitions, Side, Sides};
 use annulus_roundabout::FRAGMENT_BYTES;
 use arrow::datatypes::SchemaRef;
 
-use super::memory::{Sizes, kept_bytes, largest_unit};
+use super::{
+    key_filter::{self, KeyFilterDecision, KeyFilterReason},
+    memory::{Sizes, kept_bytes, largest_unit},
+};
 use crate::{
     control::{Files, InputTask, MOST_REVOLUTIONS, MOST_THREADS, schema_to},
     error::ClusterError,
-    job::{Algorithm, Input, Inputs, JoinJob, JoinOptions, LEAST_TIMEOUT, Query, Revolutions},
+    job::{Algorithm, Input, Inputs, JoinJob, JoinOptions, KeyFilterMode, LEAST_TIMEOUT, Query, Revolutions},
     plan::{self, Choice, Condition, Shown},
 };
 
@@ -42,6 +45,8 @@ pub struct Planned {
     /// The most bytes of prepared rotating rows that each host keeps in memory between revolutions.
     /// It keeps the others on disk.
     pub kept_bytes: u64,
+    /// Whether hosts make a key filter, as far as it is known.
+    pub key_filter: KeyFilterReason,
     /// The columns of both sides' CSV files that are text because of a few values.
     pub mixed: Sides<Vec<MixedColumn>>,
     /// The query as hosts get it.
@@ -50,6 +55,21 @@ pub struct Planned {
     pub(super) now_ns: i64,
     /// The part of the left and the right input that each host reads.
     pub(super) inputs: Vec<Sides<InputTask>>,
+}
+
+impl Planned {
+    /// Decides about the key filter when the stationary relation has `build_rows` rows on all
+    /// hosts.
+    pub(super) fn key_filter(&self, mode: KeyFilterMode, build_rows: u64) -> KeyFilterDecision {
+        let stationary = self.choice.rotate.other();
+        let sizes = key_filter::Sizes {
+            hosts: self.hosts,
+            whole: Some(self.extents[stationary]).filter(|_| !self.shown.dropped[stationary].is_empty()),
+            rotating: self.extents[self.choice.rotate],
+            most_bytes: self.kept_bytes,
+        };
+        key_filter::decide(mode, self.key_filter, &sizes, build_rows)
+    }
 }
 
 /// Plans a join on `hosts` hosts. Reads the metadata and a few batches of both inputs.
@@ -105,6 +125,7 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
         columns_out: columns.fields().len() as u64,
     };
     let (revolutions, memory_per_host) = memory.revolutions()?;
+    let key_filter = key_filter::plan(&job.options, &bound, revolutions)?;
     let whole = |dataset: &Dataset| -> Result<InputTask, ClusterError> {
         Ok(InputTask { schema: schema_to(&dataset.schema)?, units: None, files: Files::of(dataset) })
     };
@@ -128,6 +149,7 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
         hosts,
         revolutions,
         memory_per_host,
+        key_filter,
         kept_bytes: kept_bytes(job.options.memory_bytes, memory_per_host),
         mixed: Sides { left: left.mixed, right: right.mixed },
         inputs,

@@ -10,7 +10,7 @@ use std::{
 
 use annulus_dataset::{Collection, Manifest, Settings};
 
-use super::{Launch, Planned, lines::Event, watch::Ring};
+use super::{KeyFilterDecision, Launch, Planned, lines::Event, watch::Ring};
 use crate::{
     control::{HostOutput, HostProgress, HostSummary, JoinTask, Order, Report, Resources, RingTask, Task},
     error::ClusterError,
@@ -93,6 +93,8 @@ pub struct Summary {
     pub hosts: Vec<HostSummary>,
     /// The names of the hosts.
     pub names: Vec<String>,
+    /// The key filter, if hosts made one.
+    pub key_filter: KeyFilterDecision,
     /// The time from the start of the first host to the manifest, without the wait in queues.
     pub elapsed: Duration,
 }
@@ -122,15 +124,16 @@ pub fn run(
     let entered = ring.enter(job.options.wait);
     // Without a wait, hosts that start are part of the join.
     let waited = if job.options.wait.is_zero() { Duration::ZERO } else { asked.elapsed() };
-    let done = entered.and_then(|()| join(&mut ring, job, planned, launch)).and_then(|(manifests, hosts)| {
-        let manifest = collection.complete(settings(job, planned), &manifests)?;
-        // Hosts that end before the manifest is written remove their files. If this process is
-        // killed, no other process would remove them.
-        ring.keep()?;
-        Ok((manifest, hosts))
-    });
+    let done =
+        entered.and_then(|()| join(&mut ring, job, planned, launch)).and_then(|(manifests, hosts, key_filter)| {
+            let manifest = collection.complete(settings(job, planned), &manifests)?;
+            // Hosts that end before the manifest is written remove their files. If this process is
+            // killed, no other process would remove them.
+            ring.keep()?;
+            Ok((manifest, hosts, key_filter))
+        });
     let unconfirmed = ring.end(done.is_err());
-    let (manifest, hosts) = done.map_err(|error| match error {
+    let (manifest, hosts, key_filter) = done.map_err(|error| match error {
         ClusterError::Cancelled if !unconfirmed.is_empty() => ClusterError::Unconfirmed {
             hosts: unconfirmed.join(", "),
             output: job.output.clone(),
@@ -140,7 +143,7 @@ pub fn run(
     })?;
     collection.keep()?;
     let names = (0..planned.hosts).map(|host| launch.name(host)).collect();
-    Ok(Summary { manifest, hosts, names, elapsed: start.elapsed().saturating_sub(waited) })
+    Ok(Summary { manifest, hosts, names, key_filter, elapsed: start.elapsed().saturating_sub(waited) })
 }
 
 /// Returns the settings that the manifest records.
@@ -165,7 +168,7 @@ fn join(
     job: &JoinJob,
     planned: &Planned,
     launch: &dyn Launch,
-) -> Result<(Vec<Manifest>, Vec<HostSummary>), ClusterError> {
+) -> Result<(Vec<Manifest>, Vec<HostSummary>, KeyFilterDecision), ClusterError> {
     let session = session();
     for host in 0..ring.len() {
         ring.order(host, Order::Load(Box::new(task(job, planned, launch, host, session))));
@@ -174,7 +177,9 @@ fn join(
         Report::Loaded { build_rows } => Some(build_rows),
         _ => None,
     })?;
-    ring.order_all(&Order::Prepare { build_rows: loaded.into_iter().max().unwrap_or(0) });
+    let decision = planned.key_filter(job.options.key_filter, loaded.iter().sum());
+    let key_filter = decision.filter.map(|filter| filter.kind);
+    ring.order_all(&Order::Prepare { build_rows: loaded.into_iter().max().unwrap_or(0), key_filter });
     ring.collect(|report| matches!(report, Report::Prepared).then_some(()))?;
     ring.order_all(&Order::Turn);
     let summaries = ring.collect(|report| match report {
@@ -186,7 +191,7 @@ fn join(
         Report::Published(manifest) => Some(*manifest),
         _ => None,
     })?;
-    Ok((manifests, summaries))
+    Ok((manifests, summaries, decision))
 }
 
 fn task(job: &JoinJob, planned: &Planned, launch: &dyn Launch, host: usize, session: u64) -> Task {

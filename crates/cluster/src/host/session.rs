@@ -187,11 +187,12 @@ impl<W: Write> Session<W> {
         let first = stationary.part(0, task.join.revolutions)?;
         let mut summary = HostSummary { load_ms: milliseconds(start.elapsed()), ..HostSummary::default() };
         self.reports.write(&Report::Loaded { build_rows: first.rows })?;
-        let Order::Prepare { build_rows } = self.order()? else { return Err(out_of_order()) };
+        let Order::Prepare { build_rows, key_filter } = self.order()? else { return Err(out_of_order()) };
 
         self.progress.enter(Phase::Preparing);
         let partitions = Partitions::for_rows(build_rows.try_into().unwrap_or(usize::MAX));
         let spec = JoinSpec::new(bound.output.clone(), bound.condition(partitions), task.ring.fragment_bytes as usize)
+            .with_key_filter(key_filter)
             .with_threads(task.threads())
             .with_cancel(self.stop.token.clone());
         let share = Share::prepare(&spec, build.count(first), Vec::new())?;
@@ -260,7 +261,8 @@ impl<W: Write> Session<W> {
         (summary.injected, summary.joined) = (revolution.injected, revolution.joined);
         summary.bytes_joined = revolution.bytes;
         summary.prepared_bytes = (turn.memory.build + turn.memory.fragments) as u64;
-        summary.rows_prepared = turn.prepared;
+        (summary.rows_prepared, summary.rows_dropped) = (turn.prepared, turn.dropped);
+        summary.filter_bytes = turn.filter_bytes;
         summary.bytes_kept = [turn.memory.kept as u64, turn.kept_on_disk];
         summary.setup_ms = milliseconds(turn.setup);
         let waiting = revolution.waiting.saturating_sub(revolution.waiting_fill);

@@ -23,6 +23,12 @@ impl Key for u64 {
     }
 }
 
+/// Returns the hash of a key.
+#[inline(always)]
+pub(crate) fn hash_of(key: impl Key) -> u64 {
+    key.hash()
+}
+
 /// Mixes the bits of a key. Each product spreads the lower bits upwards, and the shifts bring the
 /// upper ones down again (as the end of MurmurHash3 does). Different keys have different hashes.
 /// Every step is available for vectors of 64-bit numbers.

@@ -22,7 +22,7 @@ use arrow::{
 };
 
 pub(crate) use encode::one_zero;
-pub(crate) use hash::Key;
+pub(crate) use hash::{Key, hash_of};
 
 use crate::error::JoinError;
 

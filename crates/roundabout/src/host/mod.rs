@@ -124,9 +124,27 @@ impl Host {
         fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E> + Send,
         join: impl FnMut(Fragment<'_>) -> Result<(), E>,
     ) -> Result<Revolution, E> {
-        let revolution = self.turn(fill, join)?;
+        let revolution = self.turn(fill, join, Some(&self.progress))?;
         self.progress.has_turned();
         Ok(revolution)
+    }
+
+    /// Like [`revolve`](Self::revolve), for what is not a part of the work that
+    /// [`progress`](Self::progress) counts.
+    ///
+    /// # Errors
+    /// As [`revolve`](Self::revolve).
+    pub fn revolve_uncounted<E: From<RoundaboutError> + Send>(
+        &mut self,
+        fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E> + Send,
+        join: impl FnMut(Fragment<'_>) -> Result<(), E>,
+    ) -> Result<Revolution, E> {
+        self.turn(fill, join, None)
+    }
+
+    /// Returns this host's place in the ring.
+    pub fn place(&self) -> Place {
+        self.shared.place
     }
 
     /// Returns the counters of this host, for another thread.
@@ -170,7 +188,7 @@ impl Host {
     pub fn finish(mut self) -> Result<(), RoundaboutError> {
         // When every host has announced an empty revolution, all have finished those before.
         self.shared.drain();
-        self.join_all(|fragment| Err(RoundaboutError::TurnsOn { host: fragment.frame.origin }))?;
+        self.join_all(|fragment| Err(RoundaboutError::TurnsOn { host: fragment.frame.origin }), None)?;
         // From now on a failure of another host is not a failure of this ring.
         self.shared.state().at_failure = None;
         self.finished = true;

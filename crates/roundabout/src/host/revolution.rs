@@ -15,6 +15,7 @@ use super::{
 use crate::{
     arena::Buffer,
     error::RoundaboutError,
+    progress::Progress,
     rotation::{Frame, Slot},
 };
 
@@ -62,11 +63,12 @@ impl AddAssign for Revolution {
 struct ToJoin(Slot, Frame, Buffer, usize);
 
 impl Host {
-    /// Runs one revolution with both callbacks.
+    /// Runs one revolution with both callbacks, and counts its fragments in `progress`.
     pub(super) fn turn<E: From<RoundaboutError> + Send>(
         &self,
         fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E> + Send,
         join: impl FnMut(Fragment<'_>) -> Result<(), E>,
+        progress: Option<&Progress>,
     ) -> Result<Revolution, E> {
         thread::scope(|scope| {
             // The thread ends with this one's part of the revolution, even if that fails.
@@ -76,7 +78,7 @@ impl Host {
                 self.shared.give_up();
                 RoundaboutError::Thread { source }
             })?;
-            let joined = self.join_all(join);
+            let joined = self.join_all(join, progress);
             let (injected, filling) = filler.join().unwrap_or_else(|panic| panic::resume_unwind(panic))?;
             Ok(Revolution { injected, filling, ..joined? })
         })
@@ -86,6 +88,7 @@ impl Host {
     pub(super) fn join_all<E: From<RoundaboutError>>(
         &self,
         mut join: impl FnMut(Fragment<'_>) -> Result<(), E>,
+        progress: Option<&Progress>,
     ) -> Result<Revolution, E> {
         let mut revolution = Revolution::default();
         let _unless_it_returns = GiveUpOnPanic(&self.shared);
@@ -97,7 +100,7 @@ impl Host {
             revolution.joining += start.elapsed();
             revolution.joined += 1;
             revolution.bytes += bytes as u64;
-            self.progress.has_joined(bytes);
+            progress.inspect(|progress| progress.has_joined(bytes));
             self.shared.joined(slot, buffer, bytes);
         }
         Ok(revolution)

@@ -5,7 +5,9 @@ use std::{
     time::Duration,
 };
 
-use annulus_cluster::{Algorithm, Input, Inputs, JoinJob, JoinKind, JoinOptions, Query, Revolutions, RingFile};
+use annulus_cluster::{
+    Algorithm, Input, Inputs, JoinJob, JoinKind, JoinOptions, KeyFilterMode, Query, Revolutions, RingFile,
+};
 use annulus_dataset::{BadRows, Existing};
 use annulus_join::{JoinType, Side};
 use annulus_roundabout::secure::{HostName, Identity, Role};
@@ -57,6 +59,7 @@ per_host:
   dropped_left, dropped_right  predicates applied while that side is read
   host, rows, bytes            name; rows and bytes read of both sides
   prepared_bytes               bytes of both sides after preparation
+  rows_dropped                 rotating rows that the key filter dropped
   injected, joined             fragments sent and fragments joined
   bytes_joined                 bytes of the fragments joined
   load_ms, setup_ms            time to read and to prepare the input
@@ -116,6 +119,11 @@ pub struct JoinArgs {
     /// Join algorithm [default: the one that suits the condition]
     #[arg(long)]
     algorithm: Option<AlgorithmArg>,
+    /// Filter that drops rotating rows without a partner
+    ///
+    /// The hosts make it of the keys of the other relation, before any row is sent.
+    #[arg(long, value_name = "FORM", default_value = "auto")]
+    key_filter: KeyFilterArg,
     /// Threads of each host
     ///
     /// By default all cores of the host. With --local, the cores are divided among the hosts.
@@ -208,6 +216,30 @@ impl From<TypeArg> for JoinKind {
             TypeArg::RightSemi => JoinType::RightSemi,
             TypeArg::RightAnti => JoinType::RightAnti,
         })
+    }
+}
+
+/// The form of the key filter.
+#[derive(Clone, Copy, ValueEnum)]
+enum KeyFilterArg {
+    /// The form that saves most, if any saves more than it costs
+    Auto,
+    /// No filter
+    Never,
+    /// A Bloom filter, which keeps a few rows too many
+    Bloom,
+    /// The hashes of all keys
+    Exact,
+}
+
+impl From<KeyFilterArg> for KeyFilterMode {
+    fn from(filter: KeyFilterArg) -> Self {
+        match filter {
+            KeyFilterArg::Auto => Self::Auto,
+            KeyFilterArg::Never => Self::Never,
+            KeyFilterArg::Bloom => Self::Bloom,
+            KeyFilterArg::Exact => Self::Exact,
+        }
     }
 }
 
@@ -333,6 +365,7 @@ impl JoinArgs {
         options.timeout = self.timeout;
         options.memory_bytes = self.memory_limit.map(|bytes| bytes as u64);
         options.inputs = self.inputs.into();
+        options.key_filter = self.key_filter.into();
         options.revolutions = self.revolutions;
         options.wait = self.wait.unwrap_or_default();
         let mut job = JoinJob::new(query, output);

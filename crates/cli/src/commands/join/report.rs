@@ -1,6 +1,6 @@
 //! The plan and the result of a join, as tables and as JSON.
 
-use annulus_cluster::{Planned, Revolutions, Summary};
+use annulus_cluster::{KeyFilterDecision, Planned, Revolutions, Summary};
 use annulus_join::{Side, Sides};
 use annulus_terminal::report::plain;
 use anyhow::Result;
@@ -22,6 +22,8 @@ pub fn json(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> R
     object["output"] = json!(command.job.output);
     object["rows_out"] = json!(summary.manifest.rows);
     object["bytes_out"] = json!(summary.manifest.bytes);
+    object["key_filter"] = key_filter(&summary.key_filter);
+    object["rows_dropped"] = json!(rows_dropped(summary));
     object["files"] = json!(summary.manifest.file_names().count());
     object["rows_bad"] = json!(rows_bad(summary));
     object["seconds"] = json!((summary.elapsed.as_secs_f64() * 1e3).round() / 1e3);
@@ -59,8 +61,18 @@ fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
         "bytes_right": right.bytes,
         "revolutions": planned.revolutions,
         "memory_per_host": planned.memory_per_host,
+        "key_filter": key_filter(&KeyFilterDecision::planned(planned)),
         "memory_kept_per_host": if planned.revolutions > 1 { planned.kept_bytes } else { 0 },
     })
+}
+
+fn key_filter(decision: &KeyFilterDecision) -> Value {
+    let bytes = decision.filter.map_or(0, |filter| filter.bytes);
+    json!({ "form": decision.name(), "bytes": bytes, "reason": decision.reason.to_string() })
+}
+
+fn rows_dropped(summary: &Summary) -> u64 {
+    summary.hosts.iter().map(|host| host.rows_dropped).sum()
 }
 
 /// Returns the columns of the result, with their types.
@@ -103,6 +115,8 @@ pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
     conditions("filter on pairs", &shown.filter);
     conditions(&format!("filter on {}", query.left.name), &shown.dropped.left);
     conditions(&format!("filter on {}", query.right.name), &shown.dropped.right);
+    let filter = KeyFilterDecision::planned(planned);
+    row("key filter", format!("{}: {}", filter.name(), filter.reason));
     let threads = match command.job.options.threads {
         Some(threads) => format!("{threads} threads"),
         None => "a thread per core".to_owned(),
@@ -134,6 +148,10 @@ pub fn text(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> S
     row("join", format!("{join} by {}; {rotating} rotated", planned.choice.algorithm.name()));
     if planned.revolutions > 1 || command.job.options.revolutions == Revolutions::Auto {
         row("revolutions", revolutions(command, planned));
+    }
+    if let Some(filter) = summary.key_filter.filter {
+        let (dropped, bytes) = (HumanCount(rows_dropped(summary)), HumanBytes(filter.bytes));
+        row("key filter", format!("{}, {bytes}: {dropped} rotating rows dropped", summary.key_filter.name()));
     }
     let kept_on_disk: u64 = summary.hosts.iter().map(|host| host.bytes_kept[1]).sum();
     if kept_on_disk > 0 {

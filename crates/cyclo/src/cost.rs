@@ -1,0 +1,147 @@
+//! What a key filter costs, and what it saves. `DESIGN.md` explains the model.
+
+use annulus_join::{KeyFilter, KeyFilterKind};
+
+/// The sizes on which the cost of a key filter depends. They are those of all hosts together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KeyFilterSizes {
+    /// The number of hosts.
+    pub hosts: u64,
+    /// The rows of the build side.
+    pub build_rows: u64,
+    /// The rows of the probe side.
+    pub probe_rows: u64,
+    /// The bytes of these rows.
+    pub probe_bytes: u64,
+    /// The expected share of these rows that have a partner, from 0 to 1.
+    pub with_partner: f64,
+    /// The most bytes that a filter may take on each host.
+    pub most_bytes: u64,
+}
+
+/// A key filter and its expected effect. Times are those of one host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KeyFilterChoice {
+    /// The form of the filter.
+    pub kind: KeyFilterKind,
+    /// The bytes of the filter on each host.
+    pub bytes: u64,
+    /// The nanoseconds that making and applying the filter takes.
+    pub cost_ns: f64,
+    /// The nanoseconds that it saves.
+    pub saved_ns: f64,
+}
+
+/// Nanoseconds to send a byte to the next host: 1 GB/s.
+const SEND_NS: f64 = 1.0;
+/// Nanoseconds to prepare a row of the probe side.
+const PREPARE_NS: f64 = 30.0;
+/// Nanoseconds to probe a table with a row.
+const PROBE_NS: f64 = 10.0;
+/// Nanoseconds to add a key to a filter, and to test one.
+const BLOOM_NS: (f64, f64) = (6.0, 8.0);
+/// The same for exact filters, whose hashes are sorted.
+const EXACT_NS: (f64, f64) = (60.0, 10.0);
+/// The sizes of Bloom filters to choose from, in bits for each key. False positives are 2.8 % at 8
+/// bits, and 0.0005 % at 48.
+const BLOOM_BITS: [u32; 7] = [8, 12, 16, 20, 24, 32, 48];
+
+impl KeyFilterSizes {
+    /// Returns the filter that saves most, or `None` if each would cost more than it saves.
+    pub fn best(&self) -> Option<KeyFilterChoice> {
+        let gain = |choice: &KeyFilterChoice| choice.saved_ns - choice.cost_ns;
+        let choices = self.bloom().into_iter().chain(self.exact());
+        choices.max_by(|a, b| gain(a).total_cmp(&gain(b))).filter(|choice| gain(choice) > 0.0)
+    }
+
+    /// Returns the best Bloom filter, or `None` if it would take too much memory.
+    pub fn bloom(&self) -> Option<KeyFilterChoice> {
+        let gain = |choice: &KeyFilterChoice| choice.saved_ns - choice.cost_ns;
+        let choices = BLOOM_BITS.into_iter().filter_map(|bits| self.bloom_of(bits));
+        choices.max_by(|a, b| gain(a).total_cmp(&gain(b)))
+    }
+
+    fn bloom_of(&self, bits: u32) -> Option<KeyFilterChoice> {
+        let block = KeyFilter::BLOCK_BYTES as u64;
+        let blocks = (u128::from(self.build_rows) * u128::from(bits)).div_ceil(8 * u128::from(block)).max(1);
+        let blocks = u32::try_from(blocks).ok()?;
+        let bytes = u64::from(blocks) * block;
+        // Each block crosses each link once while it is made, and once when it is complete.
+        let kept = KeyFilter::false_positives(bits.into());
+        self.choice(KeyFilterKind::Bloom(blocks), (bytes, 2 * bytes), kept, BLOOM_NS)
+    }
+
+    /// Returns an exact filter, or `None` if it would take too much memory.
+    pub fn exact(&self) -> Option<KeyFilterChoice> {
+        let sent = self.build_rows.checked_mul(KeyFilter::HASH_BYTES as u64)?;
+        // With a directory, and the hashes of copies of keys.
+        let mut choice = self.choice(KeyFilterKind::Exact, (sent * 2, sent), 0.0, EXACT_NS)?;
+        // Each host sorts the hashes of all.
+        choice.cost_ns += EXACT_NS.0 * self.build_rows as f64 * self.others();
+        Some(choice)
+    }
+
+    /// `bytes` are those of the filter on each host, and those that are sent if there are many
+    /// hosts. `kept` is its share of false positives.
+    fn choice(
+        &self,
+        kind: KeyFilterKind,
+        (bytes, sent): (u64, u64),
+        kept: f64,
+        (add, test): (f64, f64),
+    ) -> Option<KeyFilterChoice> {
+        if bytes > self.most_bytes {
+            return None;
+        }
+        let (others, hosts) = (self.others(), self.hosts.max(1) as f64);
+        let (build, probe) = (self.build_rows as f64, self.probe_rows as f64);
+        let cost_ns = others * sent as f64 * SEND_NS + build / hosts * add + probe / hosts * test;
+        let dropped = (1.0 - self.with_partner) * (1.0 - kept);
+        let all = others * self.probe_bytes as f64 * SEND_NS + probe / hosts * PREPARE_NS + probe * PROBE_NS;
+        Some(KeyFilterChoice { kind, bytes, cost_ns, saved_ns: dropped * all })
+    }
+
+    /// Returns the share of the hosts that are others: that of the data that crosses each link.
+    fn others(&self) -> f64 {
+        1.0 - 1.0 / self.hosts.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: KeyFilterSizes = KeyFilterSizes {
+        hosts: 3,
+        build_rows: 105_000,
+        probe_rows: 6_000_000,
+        probe_bytes: 600_000_000,
+        with_partner: 0.07,
+        most_bytes: 256 << 20,
+    };
+
+    #[test]
+    fn a_filter_is_made_where_it_saves_more_than_it_costs() {
+        let best = SIZES.best().unwrap();
+        assert!(best.saved_ns > 5.0 * best.cost_ns, "{best:?}");
+        assert!(best.bytes < SIZES.probe_bytes / 100, "{best:?}");
+        // Every row has a partner.
+        assert_eq!(KeyFilterSizes { with_partner: 1.0, ..SIZES }.best(), None);
+        // The side that rotates is small.
+        let small = KeyFilterSizes { build_rows: 6_000_000, probe_rows: 10_000, probe_bytes: 100_000, ..SIZES };
+        assert_eq!(small.best(), None);
+        assert_eq!(KeyFilterSizes { most_bytes: 1000, ..SIZES }.best(), None);
+    }
+
+    #[test]
+    fn the_form_follows_from_the_sizes() {
+        // Few keys: no false positives, and hashes that are soon sorted.
+        let few = KeyFilterSizes { build_rows: 100, ..SIZES }.best().unwrap();
+        let many = KeyFilterSizes { build_rows: 10_000_000, ..SIZES }.best().unwrap();
+        assert!(matches!(many.kind, KeyFilterKind::Bloom(_)), "{many:?}");
+        // More bits where a false positive costs more.
+        let bits = |choice: KeyFilterChoice, keys: u64| choice.bytes * 8 / keys;
+        let wide = KeyFilterSizes { probe_bytes: 100 * SIZES.probe_bytes, ..SIZES }.bloom().unwrap();
+        assert!(bits(wide, SIZES.build_rows) > bits(many, 10_000_000), "{wide:?}, {many:?}, {few:?}");
+    }
+}
