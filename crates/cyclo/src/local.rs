@@ -90,7 +90,8 @@ impl Condition {
                 let (_, keys) = keys(schemas, (build, probe), *nulls_equal)?;
                 FragmentFormat::new(keys, *partitions)?
             }
-            Self::Merge(_) | Self::Any => FragmentFormat::keyless(schemas.probe)?,
+            Self::Merge(condition) => MergeJoin::try_new(condition, schemas.build, schemas.probe)?.format()?,
+            Self::Any => FragmentFormat::keyless(schemas.probe)?,
         }))
     }
 
@@ -103,17 +104,21 @@ impl Condition {
         threads: usize,
         fragment_bytes: usize,
     ) -> Result<Vec<Fragment>, JoinError> {
-        let batches = match self {
+        let mut fragments = Vec::new();
+        match self {
             Self::Hash { .. } => return Fragment::prepare(format, batches, threads, fragment_bytes),
             Self::Merge(condition) => {
                 let join = MergeJoin::try_new(condition, schemas.build, schemas.probe)?;
-                join.prepare_probe(batches, fragment_bytes.saturating_mul(SORTED_FRAGMENTS), threads)?
+                let most = fragment_bytes.saturating_mul(SORTED_FRAGMENTS);
+                for batch in join.prepare_probe(batches, most, threads)? {
+                    fragments.extend(join.fragments(format, &batch, threads, fragment_bytes)?);
+                }
             }
-            Self::Any => batches,
-        };
-        let mut fragments = Vec::new();
-        for batch in batches {
-            fragments.extend(Fragment::in_order(format, &batch, threads, fragment_bytes)?);
+            Self::Any => {
+                for batch in batches {
+                    fragments.extend(Fragment::in_order(format, &batch, threads, fragment_bytes)?);
+                }
+            }
         }
         Ok(fragments)
     }
@@ -175,9 +180,7 @@ impl Local {
                 let parts = morsels.len();
                 (Ready::Hash(morsels), parts)
             }
-            Self::Merge(join, _) => {
-                (Ready::Merge(Box::new(join.fragment(fragment.batch())?), MERGE_ROWS), parts(MERGE_ROWS))
-            }
+            Self::Merge(join, _) => (Ready::Merge(Box::new(join.arrived(fragment)?), MERGE_ROWS), parts(MERGE_ROWS)),
             Self::Loops(..) => {
                 let step = rows.div_ceil(threads * LOOPS_PARTS).max(1) as u32;
                 (Ready::Loops(step), parts(step))

@@ -102,13 +102,29 @@ impl Fragment {
         threads: usize,
         max_bytes: usize,
     ) -> Result<Vec<Self>, JoinError> {
+        Self::in_order_beside(format, batch, None, threads, max_bytes)
+    }
+
+    /// Like [`in_order`](Self::in_order), with the values of the format's hidden column, if it has
+    /// one.
+    pub(crate) fn in_order_beside(
+        format: &Arc<FragmentFormat>,
+        batch: &RecordBatch,
+        hidden: Option<ArrayRef>,
+        threads: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<Self>, JoinError> {
         format.keys().check_columns(batch)?;
         if format.keys().types().len() > 0 {
             return Err(JoinError::Fragment { what: "its format has a key, so its rows must be clustered" });
         }
         let rows = batch.num_rows();
         let number = u32::try_from(rows).map_err(|_| JoinError::TooManyRows { rows })?;
-        let clustered = Clustered { columns: batch.columns().to_vec(), starts: vec![0, number] };
+        let columns: Vec<ArrayRef> = batch.columns().iter().cloned().chain(hidden).collect();
+        if columns.len() != format.keys().full().fields().len() {
+            return Err(JoinError::Fragment { what: "its format has other columns" });
+        }
+        let clustered = Clustered { columns, starts: vec![0, number] };
         let mut fragments = Vec::new();
         Self::cut_rows(format, &clustered, rows, threads, max_bytes, &mut fragments)?;
         Ok(fragments)
@@ -160,6 +176,11 @@ impl Fragment {
     /// Returns the rows. Pairs refer to them by their index in this batch.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
+    }
+
+    /// Returns the hidden column of a fragment that is not clustered, if it has one.
+    pub(crate) fn hidden(&self) -> Option<&ArrayRef> {
+        self.columns.get(self.format.keys().schema().fields().len())
     }
 
     /// Returns the format of all fragments of its side.

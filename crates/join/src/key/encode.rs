@@ -39,9 +39,13 @@ pub(super) fn hashes_and_bytes(converter: &RowConverter, keys: &[ArrayRef]) -> R
     let keys: Vec<ArrayRef> = keys.iter().map(one_zero).collect();
     let bytes: BinaryArray = converter.convert_columns(&keys)?.try_into_binary()?;
     let hashes = UInt64Array::from_iter_values((0..bytes.len()).map(|row| xxh3_64(bytes.value(row))));
+    Ok([Arc::new(hashes), Arc::new(with_wide_offsets(&bytes)?)])
+}
+
+/// Returns the values with offsets of 64 bits, without copying them.
+pub(crate) fn with_wide_offsets(bytes: &BinaryArray) -> Result<LargeBinaryArray, ArrowError> {
     let offsets: ScalarBuffer<i64> = bytes.offsets().iter().map(|&offset| i64::from(offset)).collect();
-    let bytes = LargeBinaryArray::try_new(OffsetBuffer::new(offsets), bytes.values().clone(), None)?;
-    Ok([Arc::new(hashes), Arc::new(bytes)])
+    LargeBinaryArray::try_new(OffsetBuffer::new(offsets), bytes.values().clone(), None)
 }
 
 /// Returns the column with 0.0 in place of -0.0 if it is of floats, as the two compare as equal.

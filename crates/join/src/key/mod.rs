@@ -21,7 +21,7 @@ use arrow::{
     row::{RowConverter, SortField},
 };
 
-pub(crate) use encode::one_zero;
+pub(crate) use encode::{one_zero, with_wide_offsets};
 pub(crate) use hash::{Key, hash_of};
 
 use crate::error::JoinError;
@@ -87,16 +87,19 @@ impl Keys {
             [single] if encode::is_convertible(single) => (Kind::Converted, vec![encode::converted_type(single)]),
             _ => (Kind::Bytes(converter(&types)?), vec![DataType::UInt64, DataType::LargeBinary]),
         };
-        let hidden = hidden.into_iter().map(|data_type| Arc::new(Field::new("", data_type, false)));
-        let fields: Vec<_> = schema.fields().iter().cloned().chain(hidden).collect();
-        let full = Arc::new(Schema::new(fields));
+        let full = with_hidden(schema, hidden);
         Ok(Self { schema: Arc::clone(schema), columns: columns.to_vec(), nulls_equal, kind, full })
     }
 
     /// Returns keys without a column, for joins that do not find their pairs by hash.
     pub fn none(schema: &SchemaRef) -> Self {
-        let (schema, full) = (Arc::clone(schema), Arc::clone(schema));
-        Self { schema, columns: Vec::new(), nulls_equal: false, kind: Kind::Nothing, full }
+        Self::none_beside(schema, [])
+    }
+
+    /// Returns keys without a column, of rows with hidden columns of these types.
+    pub(crate) fn none_beside(schema: &SchemaRef, hidden: impl IntoIterator<Item = DataType>) -> Self {
+        let full = with_hidden(schema, hidden);
+        Self { schema: Arc::clone(schema), columns: Vec::new(), nulls_equal: false, kind: Kind::Nothing, full }
     }
 
     /// Returns the schema of the side.
@@ -231,6 +234,12 @@ impl KeyValues {
             Self::Wide(values) => values.len(),
         }
     }
+}
+
+/// Returns the columns of a schema, then hidden ones of these types.
+fn with_hidden(schema: &SchemaRef, hidden: impl IntoIterator<Item = DataType>) -> SchemaRef {
+    let hidden = hidden.into_iter().map(|data_type| Arc::new(Field::new("", data_type, false)));
+    Arc::new(Schema::new(schema.fields().iter().cloned().chain(hidden).collect::<Vec<_>>()))
 }
 
 /// Returns whether keys of this type are equal if and only if their 4 or 8 bytes are.

@@ -5,7 +5,7 @@
 
 use std::{cmp::Ordering, ops::Range};
 
-use arrow::row::Rows;
+use arrow::{array::LargeBinaryArray, row::Rows};
 
 use super::{edge::Edges, words::Word};
 
@@ -56,6 +56,19 @@ impl BothKeys for RowKeys<'_> {
     #[inline]
     fn compare(&self, build: usize, probe: usize) -> Ordering {
         self.build.row(build).cmp(&self.probe.row(probe))
+    }
+}
+
+/// Keys in Arrow's row format, of which those of the fragment have travelled as bytes.
+pub(super) struct ByteKeys<'a> {
+    pub(super) build: &'a Rows,
+    pub(super) probe: &'a LargeBinaryArray,
+}
+
+impl BothKeys for ByteKeys<'_> {
+    #[inline]
+    fn compare(&self, build: usize, probe: usize) -> Ordering {
+        self.build.row(build).data().cmp(self.probe.value(probe))
     }
 }
 

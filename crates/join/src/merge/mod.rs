@@ -5,8 +5,9 @@
 //! build side batches --prepare_build--> MergeBuild -------------------------+
 //! probe side batches --prepare_probe--> sorted batches --(anywhere)--> fragment --probe--> pairs
 //! ```
-//! A fragment is a sorted batch; each host derives the keys from its columns. An unsorted fragment
-//! gives the same pairs, but takes longer.
+//! A fragment is a sorted batch. Keys that are costly to derive travel with it (`travel.rs`); a
+//! host derives the others from its columns. An unsorted fragment gives the same pairs, but takes
+//! longer.
 
 mod condition;
 mod cursor;
@@ -15,6 +16,7 @@ mod gather;
 mod keys;
 mod probe;
 mod sort;
+mod travel;
 mod words;
 
 use std::{ops::Range, sync::Arc};
@@ -190,13 +192,18 @@ impl MergeJoin {
     /// # Errors
     /// [`JoinError::Fragment`] if its columns are not those of the probe side.
     pub fn fragment(&self, batch: &RecordBatch) -> Result<MergeFragment, JoinError> {
+        let batch = self.checked(batch)?;
+        let keys = self.keys(&self.probe, std::slice::from_ref(&batch), 1)?;
+        Ok(MergeFragment { batch, keys })
+    }
+
+    /// Returns a batch of the probe side with the side's schema.
+    fn checked(&self, batch: &RecordBatch) -> Result<RecordBatch, JoinError> {
         if u32::try_from(batch.num_rows()).is_err() {
             return Err(JoinError::Fragment { what: "it has more than 4294967295 rows" });
         }
-        let batch = with_schema(&self.probe.schema, batch)
-            .map_err(|_| JoinError::Fragment { what: "its columns are not those of the probe side" })?;
-        let keys = self.keys(&self.probe, std::slice::from_ref(&batch), 1)?;
-        Ok(MergeFragment { batch, keys })
+        with_schema(&self.probe.schema, batch)
+            .map_err(|_| JoinError::Fragment { what: "its columns are not those of the probe side" })
     }
 
     /// Gives the wanted pairs of `rows`, a range of the fragment's rows, to `sink`, and returns

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{
     BandEdges, MergeBuild, MergeFragment,
-    cursor::{Banded, Cursor, Equal, Everything, RowKeys, WordKeys},
+    cursor::{Banded, ByteKeys, Cursor, Equal, Everything, RowKeys, WordKeys},
     keys::Column,
 };
 use crate::{
@@ -37,6 +37,9 @@ impl Merge<'_> {
             }
             (Column::Rows(build), Column::Rows(probe)) => {
                 self.by_band(Equal { keys: RowKeys { build, probe }, rows, at }, sink)
+            }
+            (Column::Rows(build), Column::Bytes(probe)) => {
+                self.by_band(Equal { keys: ByteKeys { build, probe }, rows, at }, sink)
             }
             _ => Err(ANOTHER_JOIN),
         }

@@ -28,7 +28,8 @@ pub(super) fn sorted_rows(keys: &Keys, rows: u32, threads: usize) -> Vec<u32> {
     // Each sort is stable, so the most significant part comes last.
     for column in [&keys.band, &keys.equal] {
         order = match column {
-            Column::Nothing => order,
+            // Keys that travel are those of a sorted fragment.
+            Column::Nothing | Column::Bytes(_) => order,
             Column::Words(words) => by_words(order, threads, |row| words[row as usize]),
             Column::Wide(words) => {
                 let low = by_words(order, threads, |row| words[row as usize].low());

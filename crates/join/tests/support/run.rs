@@ -4,11 +4,12 @@
 use std::{cell::RefCell, ops::Range, sync::Arc};
 
 use annulus_join::{
-    FilterColumn, JoinError, JoinType, LoopsBuild, MergeBuild, MergeCondition, MergeJoin, Output, OutputSpec,
+    FilterColumn, Fragment, JoinError, JoinType, LoopsBuild, MergeBuild, MergeCondition, MergeJoin, Output, OutputSpec,
     PairFilter, PairSink, Side, SideRows, Sides, Wanted, Writer,
 };
 use arrow::{
     array::{Array, AsArray, BooleanArray, RecordBatch},
+    buffer::MutableBuffer,
     datatypes::Int32Type,
 };
 
@@ -77,10 +78,40 @@ impl Host {
     fn probe(&self, fragment: &RecordBatch, rows: Range<u32>, wanted: Wanted, sink: &mut impl PairSink) {
         match self {
             Self::Loops(batch) => LoopsBuild::try_new(batch.num_rows()).unwrap().probe(rows, wanted, sink),
-            Self::Merge(join, build) => join.probe(build, &join.fragment(fragment).unwrap(), rows, wanted, sink),
+            Self::Merge(join, build) => {
+                // As it arrives from another host, and as it is where it was sorted.
+                let mut counts = Vec::new();
+                for fragment in [join.arrived(&travelled(join, fragment)).unwrap(), join.fragment(fragment).unwrap()] {
+                    let mut found = Collected::default();
+                    counts.push((join.probe(build, &fragment, rows.clone(), wanted, &mut found).unwrap(), found.0));
+                }
+                assert_eq!(counts[0], counts[1]);
+                let fragment = join.arrived(&travelled(join, fragment)).unwrap();
+                join.probe(build, &fragment, rows, wanted, sink)
+            }
         }
         .unwrap();
     }
+}
+
+/// Pairs of row numbers.
+#[derive(Default)]
+struct Collected(Vec<(u32, u32)>);
+
+impl PairSink for Collected {
+    fn pairs(&mut self, build: &[u32], probe: &[u32]) -> Result<(), JoinError> {
+        self.0.extend(build.iter().copied().zip(probe.iter().copied()));
+        Ok(())
+    }
+}
+
+/// Encodes a sorted batch, and decodes it with the keys that travelled.
+fn travelled(join: &MergeJoin, batch: &RecordBatch) -> Fragment {
+    let format = Arc::new(join.format().unwrap());
+    let [fragment] = &join.fragments(&format, batch, 1, 1 << 20).unwrap()[..] else { panic!("several fragments") };
+    let mut bytes = MutableBuffer::from_len_zeroed(fragment.encoded_bytes());
+    fragment.encode(&mut bytes).unwrap();
+    Fragment::decode(&format, bytes.into()).unwrap()
 }
 
 /// Runs a join, and returns the rows of its output, sorted.

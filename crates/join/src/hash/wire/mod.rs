@@ -100,6 +100,11 @@ impl FragmentFormat {
         Self::new(Keys::none(schema), Partitions::at_least(1))
     }
 
+    /// Like [`keyless`](Self::keyless), with a hidden column of bytes.
+    pub(crate) fn beside_bytes(schema: &arrow::datatypes::SchemaRef) -> Result<Self, JoinError> {
+        Self::new(Keys::none_beside(schema, [DataType::LargeBinary]), Partitions::at_least(1))
+    }
+
     /// Returns the key columns.
     pub fn keys(&self) -> &Keys {
         &self.keys
