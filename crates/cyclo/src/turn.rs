@@ -8,8 +8,8 @@ use std::{
     thread,
 };
 
-use annulus_join::{Fragment, FragmentFormat, JoinError, Output, SideRows, Writer, store_matched};
-use annulus_roundabout::{self as roundabout, Host, Revolution, Stopper};
+use annulus_join::{Fragment, FragmentFormat, JoinError, Matched, Output, SideRows, Writer, store_matched};
+use annulus_roundabout::{Host, Revolution, Stopper};
 use arrow::{
     array::{BooleanArray, RecordBatch},
     buffer::Buffer,
@@ -19,8 +19,8 @@ use crate::{
     CycloError, JoinSpec,
     key_filter::ProbeFilter,
     local::{Local, Ready},
+    lying::Lying,
     own::{Own, Rows},
-    spare::Spare,
     workers::{Round, Rounds},
 };
 
@@ -81,7 +81,7 @@ impl Around {
             compared.fetch_add(found, Relaxed);
             Ok(())
         };
-        let (mut spare, mut probed) = (Spare::default(), 0);
+        let (mut lying, mut probed) = (Lying::new(output.refers_to_probe_rows()), 0);
         let revolution = thread::scope(|scope| {
             let _end = EndAtDrop(&rounds);
             for thread in 1..threads {
@@ -98,21 +98,24 @@ impl Around {
                     .map_err(CycloError::Threads)?;
             }
             let mut own = Own::new(&self.fragments, own_rows);
-            host.revolve(
+            host.revolve_owned(
                 |buffer| own.fill(buffer),
-                |roundabout::Fragment { frame, bytes, is_last }| {
-                    let (work_on, parts) = self.ready(local, spare.copy(bytes))?;
+                |fragment| {
+                    let (sequence, is_last) = (fragment.frame.sequence, fragment.is_last);
+                    let (lent, bytes) = lying.lend(fragment);
+                    let (work_on, parts) = self.ready(local, bytes)?;
                     let rows = work_on.fragment.batch().num_rows();
                     probed += rows as u64;
                     let done = rounds.run(work_on, parts, threads - 1, |round| work(0, round))?;
-                    if !is_last {
-                        done.rows.matched().map_or(Ok(()), |matched| store_matched(bytes, matched))?;
-                    } else if endings.has_met_all(frame.sequence, &done.rows)? {
+                    if is_last && endings.has_met_all(sequence, &done.rows)? {
                         output.probe_alone(&done.rows, 0..rows, |batch| emit(0, batch))?;
                     }
-                    drop(done);
-                    spare.reclaim();
-                    Ok::<_, CycloError>(())
+                    let matched = done.into_matched();
+                    let mut fragment = lying.take_back(lent)?;
+                    if let Some(matched) = matched.filter(|_| !is_last) {
+                        store_matched(fragment.as_mut(), &matched)?;
+                    }
+                    Ok::<_, CycloError>(fragment)
                 },
             )
         })?;
@@ -149,6 +152,13 @@ struct Work {
     fragment: Fragment,
     rows: SideRows,
     ready: Ready,
+}
+
+impl Work {
+    /// Drops all columns, and returns which rows have a match.
+    fn into_matched(self) -> Option<Matched> {
+        self.rows.into_matched()
+    }
 }
 
 /// Ends the threads with the revolution, even if it fails.

@@ -17,7 +17,8 @@ use annulus_join::{
 };
 use annulus_roundabout::{Address, Host, Joining, Place, RingConfig};
 use arrow::{
-    array::{Array, AsArray, BooleanArray, Int32Array, Int64Array, RecordBatch, StringViewArray},
+    array::{Array, AsArray, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray},
+    compute::cast,
     compute::kernels::cmp::lt,
     datatypes::{DataType, Field, Int64Type, Schema, SchemaRef},
 };
@@ -28,11 +29,12 @@ type Row = (Option<i32>, i64);
 /// The numbers of the left and the right row.
 type Pair = (Option<i64>, Option<i64>);
 
-fn schema() -> SchemaRef {
+/// Returns the columns of a side. With `views`, batches may refer to the memory of its rows.
+fn schema(views: bool) -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("key", DataType::Int32, true),
         Field::new("number", DataType::Int64, false),
-        Field::new("text", DataType::Utf8View, false),
+        Field::new("text", if views { DataType::Utf8View } else { DataType::Utf8 }, false),
     ]))
 }
 
@@ -40,11 +42,12 @@ fn text(number: i64) -> String {
     format!("the text of number {number}")
 }
 
-fn batch(rows: &[Row]) -> RecordBatch {
+fn batch(rows: &[Row], views: bool) -> RecordBatch {
     let keys: Int32Array = rows.iter().map(|row| row.0).collect();
     let numbers: Int64Array = rows.iter().map(|row| Some(row.1)).collect();
-    let texts: StringViewArray = rows.iter().map(|row| Some(text(row.1))).collect();
-    RecordBatch::try_new(schema(), vec![Arc::new(keys), Arc::new(numbers), Arc::new(texts)]).unwrap()
+    let texts: StringArray = rows.iter().map(|row| Some(text(row.1))).collect();
+    let texts = cast(&texts, schema(views).field(2).data_type()).unwrap();
+    RecordBatch::try_new(schema(views), vec![Arc::new(keys), Arc::new(numbers), texts]).unwrap()
 }
 
 /// A filter that keeps pairs whose left number is less than the right one.
@@ -79,6 +82,8 @@ struct Case {
     fed: Option<usize>,
     /// The bytes of fed fragments that are kept in memory between revolutions.
     kept: usize,
+    /// Whether texts are views.
+    views: bool,
     /// The form of the key filter, where one is possible.
     key_filter: Option<KeyFilterKind>,
 }
@@ -99,7 +104,7 @@ impl Case {
         let column = |side| FilterColumn { side, index: 1 };
         let filter = self.filtered.then(|| Arc::new(Less([column(Side::Left), column(Side::Right)])) as _);
         JoinSpec::new(
-            OutputSpec::new(self.join, self.build, Sides { left: schema(), right: schema() })
+            OutputSpec::new(self.join, self.build, Sides::from_fn(|_| schema(self.views)))
                 .with_columns(Sides { left: vec![1, 2], right: vec![1, 2] })
                 .with_filter(filter),
             self.condition(),
@@ -215,8 +220,10 @@ impl Case {
         let progress = host.progress();
         let probe = &self.sides().1[place.me().index()];
         let (there, later) = probe.split_at(self.fed.map_or(probe.len(), |rows| rows.min(probe.len())));
-        let share = Share::prepare(&self.spec(), self.part(place, 0), batches(there))?;
-        let feed = |give: &mut Give<'_>| later.chunks(self.fed.unwrap_or(1)).try_for_each(|rows| give(batches(rows)));
+        let share = Share::prepare(&self.spec(), self.part(place, 0), batches(there, self.views))?;
+        let feed = |give: &mut Give<'_>| {
+            later.chunks(self.fed.unwrap_or(1)).try_for_each(|rows| give(batches(rows, self.views)))
+        };
         let feed: Option<&Probe<'_>> = if self.fed.is_some() { Some(&feed) } else { None };
         let alone = matches!(self.join, JoinType::RightSemi | JoinType::RightAnti);
         let emit = |_, batch| {
@@ -245,12 +252,15 @@ impl Case {
     /// Returns one of several parts of the build side of a host; some parts are empty.
     fn part(&self, place: Place, part: usize) -> Vec<RecordBatch> {
         let rows = &self.sides().0[place.me().index()];
-        batches(&rows.iter().copied().filter(|row| row.1 as usize / 7 % self.parts == part).collect::<Vec<_>>())
+        batches(
+            &rows.iter().copied().filter(|row| row.1 as usize / 7 % self.parts == part).collect::<Vec<_>>(),
+            self.views,
+        )
     }
 }
 
-fn batches(rows: &[Row]) -> Vec<RecordBatch> {
-    rows.chunks(7).map(batch).collect()
+fn batches(rows: &[Row], views: bool) -> Vec<RecordBatch> {
+    rows.chunks(7).map(|rows| batch(rows, views)).collect()
 }
 
 fn path(folder: &Path, host: u16) -> std::path::PathBuf {
@@ -262,7 +272,8 @@ fn path(folder: &Path, host: u16) -> std::path::PathBuf {
 fn pairs(batch: &RecordBatch, right_alone: bool) -> Vec<Pair> {
     let side = |first: usize| -> Vec<Option<i64>> {
         let Some(numbers) = batch.columns().get(first) else { return vec![None; batch.num_rows()] };
-        let (numbers, texts) = (numbers.as_primitive::<Int64Type>(), batch.column(first + 1).as_string_view());
+        let texts = cast(batch.column(first + 1), &DataType::Utf8).unwrap();
+        let (numbers, texts) = (numbers.as_primitive::<Int64Type>(), texts.as_string::<i32>());
         let value = |row: usize| {
             assert_eq!(numbers.is_null(row), texts.is_null(row));
             let number = numbers.is_valid(row).then(|| numbers.value(row))?;
@@ -285,7 +296,7 @@ fn arb_case() -> impl Strategy<Value = Case> {
         any::<bool>(),
         any::<bool>(),
         any::<bool>(),
-        1..4usize,
+        (1..4usize, any::<bool>()),
         1..9usize,
         1..5usize,
         prop::option::of(1..60usize),
@@ -294,7 +305,19 @@ fn arb_case() -> impl Strategy<Value = Case> {
     );
     (1..5usize).prop_flat_map(move |hosts| (side(hosts), side(hosts))).prop_flat_map(move |(left, right)| {
         spec.clone().prop_map(
-            move |(by, join, stays, filtered, nulls_equal, threads, partitions, parts, fed, kept, key_filter)| {
+            move |(
+                by,
+                join,
+                stays,
+                filtered,
+                nulls_equal,
+                (threads, views),
+                partitions,
+                parts,
+                fed,
+                kept,
+                key_filter,
+            )| {
                 let build = if stays { Side::Left } else { Side::Right };
                 let (left, right) = (left.clone(), right.clone());
                 Case {
@@ -310,6 +333,7 @@ fn arb_case() -> impl Strategy<Value = Case> {
                     parts,
                     fed,
                     kept,
+                    views,
                     key_filter,
                 }
                 .possible()
@@ -342,6 +366,7 @@ fn inner(shares: Vec<Vec<Row>>, by: By, parts: usize) -> Case {
         parts,
         fed: None,
         kept: 0,
+        views: true,
         key_filter: None,
     }
 }

@@ -19,7 +19,7 @@ pub use self::{
     alarm::{Failure, Reason},
     config::{FRAGMENT_BYTES, RingConfig},
     error::RoundaboutError,
-    host::{Fragment, Host, Revolution, Stopper},
+    host::{Fragment, Host, OwnedFragment, Revolution, Stopper},
     link::socket::{Address, Carrier, Clear, Protect, Tls},
     progress::Progress,
     ring::{HostId, MOST_HOSTS, Place},

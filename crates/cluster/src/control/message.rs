@@ -234,7 +234,7 @@ pub(crate) enum Report {
         build_rows: u64,
     },
     Prepared,
-    Sealed(HostSummary),
+    Sealed(Box<HostSummary>),
     Published(Box<Manifest>),
     /// The host keeps its files.
     Kept,

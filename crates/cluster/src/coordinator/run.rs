@@ -183,7 +183,7 @@ fn join(
     ring.collect(|report| matches!(report, Report::Prepared).then_some(()))?;
     ring.order_all(&Order::Turn);
     let summaries = ring.collect(|report| match report {
-        Report::Sealed(summary) => Some(summary),
+        Report::Sealed(summary) => Some(*summary),
         _ => None,
     })?;
     ring.order_all(&Order::Publish);

@@ -99,7 +99,7 @@ impl<W: Write> Session<W> {
         ring::leave(&task, self.member());
         let (mut summary, sealed) = joined?;
         summary.peak_bytes = if counts_memory { progress::peak_bytes() } else { 0 };
-        self.reports.write(&Report::Sealed(summary))?;
+        self.reports.write(&Report::Sealed(Box::new(summary)))?;
         let Order::Publish = self.order()? else { return Err(out_of_order()) };
         let manifest = sealed.publish()?;
         // If the coordinator is gone, its orders have ended, which is noticed below.

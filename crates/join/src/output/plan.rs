@@ -6,7 +6,7 @@ use annulus_rows::pool::BufferPool;
 use annulus_sync::CancelToken;
 use arrow::{
     array::RecordBatch,
-    datatypes::{Field, Schema, SchemaRef},
+    datatypes::{DataType, Field, Schema, SchemaRef},
 };
 
 use super::{
@@ -131,6 +131,13 @@ impl Output {
             Emits { build: Alone::None, .. } => Wanted::OneOfEachProbeRow,
             Emits { .. } => Wanted::OneOfEachBuildRow,
         }
+    }
+
+    /// Returns whether output batches, or those that the filter gets, may refer to the memory of
+    /// the probe side's rows: those with columns of views do. All other values are copied.
+    pub fn refers_to_probe_rows(&self) -> bool {
+        let fields = [&self.probe.output, &self.probe.filter].into_iter().flat_map(|columns| columns.schema.fields());
+        fields.into_iter().any(|field| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView))
     }
 
     /// Takes all rows of the build side on this host. Pairs refer to them by their place in

@@ -35,6 +35,11 @@ impl SideRows {
         self.matched.as_ref()
     }
 
+    /// Returns which rows have a match, if the join type depends on it, without the rows.
+    pub fn into_matched(self) -> Option<Matched> {
+        self.matched
+    }
+
     /// Notes the matches that another host found, one value per row. Does nothing if the join type
     /// does not depend on them.
     ///

@@ -12,8 +12,12 @@ use std::{
     time::Duration,
 };
 
+use self::revolution::borrowing;
 use self::shared::{Shared, State};
-pub use self::{revolution::Revolution, stopper::Stopper};
+pub use self::{
+    revolution::{OwnedFragment, Revolution},
+    stopper::Stopper,
+};
 use crate::{
     alarm::Alarm,
     arena::Buffer,
@@ -124,6 +128,19 @@ impl Host {
         fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E> + Send,
         join: impl FnMut(Fragment<'_>) -> Result<(), E>,
     ) -> Result<Revolution, E> {
+        self.revolve_owned(fill, borrowing(join))
+    }
+
+    /// Like [`revolve`](Self::revolve), with a `join` that owns the fragment and its buffer, and
+    /// returns it when it has joined it. What refers to the fragment meanwhile may share it.
+    ///
+    /// # Errors
+    /// As [`revolve`](Self::revolve).
+    pub fn revolve_owned<E: From<RoundaboutError> + Send>(
+        &mut self,
+        fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E> + Send,
+        join: impl FnMut(OwnedFragment) -> Result<OwnedFragment, E>,
+    ) -> Result<Revolution, E> {
         let revolution = self.turn(fill, join, Some(&self.progress))?;
         self.progress.has_turned();
         Ok(revolution)
@@ -139,7 +156,7 @@ impl Host {
         fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E> + Send,
         join: impl FnMut(Fragment<'_>) -> Result<(), E>,
     ) -> Result<Revolution, E> {
-        self.turn(fill, join, None)
+        self.turn(fill, borrowing(join), None)
     }
 
     /// Returns this host's place in the ring.

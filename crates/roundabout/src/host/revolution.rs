@@ -59,15 +59,48 @@ impl AddAssign for Revolution {
     }
 }
 
-/// A fragment to join, and its size.
-struct ToJoin(Slot, Frame, Buffer, usize);
+/// A fragment at a host, with the buffer that it lies in.
+#[derive(Debug)]
+pub struct OwnedFragment {
+    /// Its origin and number.
+    pub frame: Frame,
+    /// Whether it has visited all other hosts.
+    pub is_last: bool,
+    slot: Slot,
+    buffer: Buffer,
+    len: usize,
+}
+
+impl AsRef<[u8]> for OwnedFragment {
+    fn as_ref(&self) -> &[u8] {
+        &self.buffer[..self.len]
+    }
+}
+
+/// Changes are visible to the hosts after this one.
+impl AsMut<[u8]> for OwnedFragment {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[..self.len]
+    }
+}
+
+/// Returns a callback that joins a fragment in place, for one that borrows it.
+pub(super) fn borrowing<E>(
+    mut join: impl FnMut(Fragment<'_>) -> Result<(), E>,
+) -> impl FnMut(OwnedFragment) -> Result<OwnedFragment, E> {
+    move |mut owned| {
+        let (frame, is_last) = (owned.frame, owned.is_last);
+        join(Fragment { frame, bytes: owned.as_mut(), is_last })?;
+        Ok(owned)
+    }
+}
 
 impl Host {
     /// Runs one revolution with both callbacks, and counts its fragments in `progress`.
     pub(super) fn turn<E: From<RoundaboutError> + Send>(
         &self,
         fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E> + Send,
-        join: impl FnMut(Fragment<'_>) -> Result<(), E>,
+        join: impl FnMut(OwnedFragment) -> Result<OwnedFragment, E>,
         progress: Option<&Progress>,
     ) -> Result<Revolution, E> {
         thread::scope(|scope| {
@@ -87,16 +120,15 @@ impl Host {
     /// Joins all fragments of a revolution.
     pub(super) fn join_all<E: From<RoundaboutError>>(
         &self,
-        mut join: impl FnMut(Fragment<'_>) -> Result<(), E>,
+        mut join: impl FnMut(OwnedFragment) -> Result<OwnedFragment, E>,
         progress: Option<&Progress>,
     ) -> Result<Revolution, E> {
         let mut revolution = Revolution::default();
         let _unless_it_returns = GiveUpOnPanic(&self.shared);
-        while let Some(ToJoin(slot, frame, mut buffer, bytes)) = self.next_to_join(&mut revolution)? {
+        while let Some(fragment) = self.next_to_join(&mut revolution)? {
             let start = Instant::now();
-            let is_last = self.shared.place.is_last_for(frame.origin);
-            let fragment = Fragment { frame, bytes: &mut buffer[..bytes], is_last };
-            join(fragment).inspect_err(|_| self.shared.give_up())?;
+            let joined = join(fragment).inspect_err(|_| self.shared.give_up())?;
+            let OwnedFragment { slot, buffer, len: bytes, .. } = joined;
             revolution.joining += start.elapsed();
             revolution.joined += 1;
             revolution.bytes += bytes as u64;
@@ -107,15 +139,16 @@ impl Host {
     }
 
     /// Waits for the next fragment. Returns `None` at the end of the revolution.
-    fn next_to_join(&self, revolution: &mut Revolution) -> Result<Option<ToJoin>, RoundaboutError> {
+    fn next_to_join(&self, revolution: &mut Revolution) -> Result<Option<OwnedFragment>, RoundaboutError> {
         let mut state = self.shared.state();
         loop {
             if let Some(failure) = state.alarm.failure() {
                 return Err(RoundaboutError::Failed { failure, detail: state.detail.clone() });
             }
             if let Some((slot, frame)) = state.to_join.pop_front() {
-                let (buffer, bytes) = state.held.remove(&slot).expect("a buffer to work on is here");
-                return Ok(Some(ToJoin(slot, frame, buffer, bytes)));
+                let (buffer, len) = state.held.remove(&slot).expect("a buffer to work on is here");
+                let is_last = self.shared.place.is_last_for(frame.origin);
+                return Ok(Some(OwnedFragment { frame, is_last, slot, buffer, len }));
             }
             if state.rotation.is_finished() {
                 revolution.waiting_fill = std::mem::take(&mut state.waited_for_fill);
