@@ -142,8 +142,9 @@ impl Share {
         host.at_failure({
             let (cancel, feed) = (cancel.clone(), Arc::clone(&feed));
             move || {
-                cancel.cancel();
+                // First, so that a read that is cancelled by this is not taken for the cause.
                 feed.close();
+                cancel.cancel();
             }
         });
         let turned = self.turn_all(host, supply, &feed, emit);

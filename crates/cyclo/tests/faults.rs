@@ -349,6 +349,25 @@ fn a_read_that_fails_does_not_wait_for_earlier_rows() {
     assert_eq!(beside_a_feed(&feed, emit, ended), expected);
 }
 
+/// A read that ends because the join has failed is not taken for the cause.
+#[test]
+fn a_read_that_is_cancelled_by_a_failure_does_not_hide_it() {
+    for _ in 0..20 {
+        let cancel = CancelToken::new();
+        let spec = spec(Condition::Any, 1).with_cancel(cancel.clone());
+        let share = Share::prepare(&spec, rows(100), rows(8000)).unwrap();
+        let feed = |_: &mut Give<'_>| {
+            while !cancel.is_cancelled() {
+                thread::yield_now();
+            }
+            Err(JoinError::Cancelled)
+        };
+        let emit = |_, _| Err(JoinError::Outside("no space".into()));
+        let turned = share.turn_with(&mut host(), Supply::new().with_probe(&feed), &emit);
+        assert_eq!(turned.map(drop).unwrap_err().to_string(), "no space");
+    }
+}
+
 /// A fragment of a cross join that would take long is abandoned: if the join is cancelled, and if
 /// another host has failed, which the error names.
 #[test]
