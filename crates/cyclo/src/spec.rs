@@ -33,7 +33,7 @@ impl JoinSpec {
     }
 
     /// Sets the form of the [key filter](Self::key_filter). The hosts make it together before the
-    /// first revolution. It applies to rows that are [fed](Supply::with_probe).
+    /// first revolution. It applies to rows that are [fed](crate::Supply::with_probe).
     ///
     /// It needs [equal keys](Self::can_filter_keys) and a build side of one part.
     #[must_use]
