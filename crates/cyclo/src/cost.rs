@@ -35,13 +35,13 @@ pub struct KeyFilterChoice {
 /// Nanoseconds to send a byte to the next host: 1 GB/s.
 const SEND_NS: f64 = 1.0;
 /// Nanoseconds to prepare a row of the probe side.
-const PREPARE_NS: f64 = 30.0;
+const PREPARE_NS: f64 = 10.0;
 /// Nanoseconds to probe a table with a row.
-const PROBE_NS: f64 = 10.0;
+const PROBE_NS: f64 = 9.0;
 /// Nanoseconds to add a key to a filter, and to test one.
-const BLOOM_NS: (f64, f64) = (6.0, 8.0);
+const BLOOM_NS: (f64, f64) = (10.0, 14.0);
 /// The same for exact filters, whose hashes are sorted.
-const EXACT_NS: (f64, f64) = (60.0, 10.0);
+const EXACT_NS: (f64, f64) = (49.0, 30.0);
 /// The sizes of Bloom filters to choose from, in bits for each key. False positives are 2.8 % at 8
 /// bits, and 0.0005 % at 48.
 const BLOOM_BITS: [u32; 7] = [8, 12, 16, 20, 24, 32, 48];
