@@ -1,4 +1,5 @@
-//! The right to read on a consumer's behalf, which the consumer and relieving producers take in turn.
+//! The right to read on a consumer's behalf, which the consumer and relieving producers take in
+//! turn.
 
 mod order;
 

@@ -12,8 +12,8 @@ use arrow::array::RecordBatch;
 use super::{Shared, indexed::IndexedBatch};
 use crate::{error::ExchangeError, overflow::Delivery, stats::ExchangeStats, transport::Unread};
 
-/// The overflow of one consumer, in one lane. It is locked only while the transport is full and a consumer starves,
-/// and when it is emptied.
+/// The overflow of one consumer, in one lane. It is locked only while the transport is full and a
+/// consumer starves, and when it is emptied.
 #[derive(Default)]
 pub(super) struct Laggard {
     queue: Mutex<Queue>,
@@ -33,8 +33,8 @@ impl Laggard {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies the rows of `consumer` out of batches of the transport, to accounted memory or else to
-    /// disk.
+    /// Copies the rows of `consumer` out of batches of the transport, to accounted memory or else
+    /// to disk.
     pub(super) fn push(
         consumer: usize,
         lane: usize,

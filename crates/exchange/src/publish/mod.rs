@@ -1,8 +1,8 @@
 //! The two paths through a transport: producers publish indexed batches, and every consumer copies
 //! its rows from each of them.
 //!
-//! In the ring a publish costs one shared read-modify-write operation, independent of M and N. There
-//! are two ways to copy:
+//! In the ring a publish costs one shared read-modify-write operation, independent of M and N.
+//! There are two ways to copy:
 //! - *gather*: the producer publishes the batch as it came, and each consumer gathers its rows.
 //!   Rows are copied once.
 //! - *cluster*: the producer first groups the batch by consumer, and each consumer copies one

@@ -142,7 +142,8 @@ impl<T> Drop for BarrierSender<T> {
 enum Inputs<T> {
     /// A producer has not finished.
     Waiting,
-    /// The values of the producers, and the next one of the last. They are dropped as they are read.
+    /// The values of the producers, and the next one of the last. They are dropped as they are
+    /// read.
     Reading(Vec<Arc<Vec<T>>>, usize),
     /// Everything was read, so what was spilled comes next.
     Read,

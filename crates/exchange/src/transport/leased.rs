@@ -15,7 +15,8 @@ pub(super) struct Leased<R> {
     cell: UnsafeCell<R>,
 }
 
-// SAFETY: the value is used by one thread at a time, the holder of the lease, and may be dropped on any.
+// SAFETY: the value is used by one thread at a time, the holder of the lease, and may be dropped on
+// any.
 unsafe impl<R: Send> Sync for Leased<R> {}
 
 impl<R> Leased<R> {

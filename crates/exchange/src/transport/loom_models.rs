@@ -1,5 +1,5 @@
-//! Models of the queues' waiting and of the paper's ring. Loom runs them through every interleaving up
-//! to a number of preemptions. The queues themselves are modelled by their lengths.
+//! Models of the queues' waiting and of the paper's ring. Loom runs them through every interleaving
+//! up to a number of preemptions. The queues themselves are modelled by their lengths.
 
 use std::{
     ops::ControlFlow,

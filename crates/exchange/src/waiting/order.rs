@@ -1,5 +1,5 @@
-//! The memory orderings of the list of waiting handles, by name. `ring/PROTOCOL.md` says which Acquire
-//! reads which Release.
+//! The memory orderings of the list of waiting handles, by name. `ring/PROTOCOL.md` says which
+//! Acquire reads which Release.
 
 use annulus_sync::orderings;
 

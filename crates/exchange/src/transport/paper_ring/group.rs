@@ -119,8 +119,8 @@ impl<T> Group<T> {
 /// A place in the ring.
 pub(super) struct Place<T>(UnsafeCell<Option<Arc<Group<T>>>>);
 
-// SAFETY: the place is written under the mutex, and read by consumers between the publication of its
-// group and their leaving it. The callers' contracts below say so.
+// SAFETY: the place is written under the mutex, and read by consumers between the publication of
+// its group and their leaving it. The callers' contracts below say so.
 unsafe impl<T: Send + Sync> Sync for Place<T> {}
 
 impl<T> Place<T> {

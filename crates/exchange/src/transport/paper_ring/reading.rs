@@ -22,8 +22,8 @@ pub(super) struct Reading<'a, T: Parcel> {
     end: u64,
     /// The number of values read.
     pub(super) visited: usize,
-    /// The error with which the ring stops, if a hand-over has failed. While the caller's code runs,
-    /// it is the error for a panic there.
+    /// The error with which the ring stops, if a hand-over has failed. While the caller's code
+    /// runs, it is the error for a panic there.
     pub(super) failure: Option<ExchangeError>,
 }
 

@@ -264,7 +264,7 @@ impl<T: Parcel> Shared<T> {
     }
 
     /// Makes the donated group the one that is filled, if at most `most` groups are in the ring, or
-    /// a leftover is in a hurry. Leftovers come first, then whoever comes.
+    /// a leftover is in a hurry. Leftovers come first, then what producers send.
     fn install(&self, queue: &mut Queue<T>, most: usize, local: &mut Local, news: &mut News) {
         loop {
             queue.hurry &= !queue.leftovers.is_empty();

@@ -2,8 +2,9 @@
 //! operation for each of them. `PROTOCOL.md` beside this file says how handles wait, and how a full
 //! queue is relieved.
 //!
-//! - [`Locked`]: one queue for each consumer, under a mutex, as the baseline of the ring's paper has
-//!   it (section 4). Wakers take the place of its condition variables, so that tasks can wait, too.
+//! - [`Locked`]: one queue for each consumer, under a mutex, as the baseline of the ring's paper
+//!   has it (section 4). Wakers take the place of its condition variables, so that tasks can wait,
+//!   too.
 //! - [`LockFree`]: the same with crossbeam's bounded queue.
 //! - [`Pairs`]: a queue for each pair of a producer and a consumer, of `rtrb`.
 

@@ -36,8 +36,8 @@ pub(super) struct Shared<T: Parcel, K: Kind> {
 pub(super) struct PerConsumer<T: Parcel, K: Kind> {
     /// The consumer, while it waits for a value.
     pub(super) waiting: Parked,
-    /// The number of values taken from this consumer's queue. Stored under the lease. A hint that no
-    /// protocol relies on, so models do not see it.
+    /// The number of values taken from this consumer's queue. Stored under the lease. A hint that
+    /// no protocol relies on, so models do not see it.
     taken: AtomicU64,
     pub(super) reader: Leased<Reader<K::Pop<T>>>,
 }
