@@ -114,6 +114,8 @@ fn benchmarks() {
     let at = folder.path();
     let repartition = "bench repartition --scale 0.01 --rounds 1 --shapes 2x2 --payloads b --json";
     expect(at, repartition, "bench-repartition.json");
+    let exchange = "bench exchange --threads 2x3 --row-bytes 8,20 --volume 1M --rounds 1 --json";
+    expect(at, exchange, "bench-exchange.json");
     let pages = "bench pages --tuples 20k --partitions 4 --tuple-bytes 16 --threads 2 --rounds 1 --page-sizes 64K,16K \
                  --counters --zipf 1.1 --layout compact --json";
     expect(at, pages, "bench-pages.json");
