@@ -1,0 +1,25 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod engine;
+mod error;
+mod fit;
+mod machine;
+mod memory;
+mod parameters;
+mod published;
+mod random;
+mod simulation;
+mod strategy;
+mod workload;
+mod world;
+
+pub use error::Error;
+pub use fit::{Cell, PAPER_ROWS, cells, fit, in_parallel};
+pub use machine::{MAX_CORES, Machine, facts};
+pub use parameters::{BOUNDS, Bounds, FITTED, Fitted, Parameter, assumptions};
+pub use published::{PublishedRow, SPLIT_RULE, published};
+pub use simulation::{Outcome, simulate};
+pub use strategy::StrategyKind;
+pub use workload::{RowSizes, Workload};

@@ -1,0 +1,181 @@
+//! The paper's ring (section 3.3, and its artifact): producers fill a group; the one that completes
+//! it publishes it under a mutex, and replaces the group of every producer.
+
+use crate::{
+    engine::{Program, Step},
+    world::World,
+};
+
+/// Published groups, K.
+const GROUPS: usize = 1;
+
+pub(super) struct PaperRing {
+    mutex: usize,
+    /// Producers that wait for a free place in the ring, and for a new group.
+    not_full: usize,
+    new_group: usize,
+    /// Consumers that wait for a published group.
+    not_empty: usize,
+    started_line: usize,
+    completed_line: usize,
+    readers_line: usize,
+    containers: Vec<usize>,
+    claimed: usize,
+    filling: Vec<usize>,
+    groups: Vec<Group>,
+    occupied: usize,
+    producers: Vec<(Filling, usize)>,
+    consumers: Vec<Reader>,
+}
+
+struct Group {
+    batches: Vec<usize>,
+    readers: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Filling {
+    Produce,
+    Claim(usize),
+    Complete(usize),
+    Lock,
+    Publish,
+}
+
+#[derive(Clone, Copy)]
+struct Reader {
+    group: usize,
+    read: usize,
+    state: Reading,
+}
+
+#[derive(Clone, Copy)]
+enum Reading {
+    Read,
+    Look,
+    Free,
+}
+
+impl PaperRing {
+    pub(super) fn new(world: &mut World) -> Self {
+        let threads = world.threads();
+        let engine = &mut world.engine;
+        Self {
+            mutex: engine.new_lock(),
+            not_full: engine.new_queue(),
+            new_group: engine.new_queue(),
+            not_empty: engine.new_queue(),
+            started_line: engine.new_line(),
+            completed_line: engine.new_line(),
+            readers_line: engine.new_line(),
+            containers: (0..threads).map(|_| engine.new_line()).collect(),
+            claimed: 0,
+            filling: Vec::new(),
+            groups: Vec::new(),
+            occupied: 0,
+            producers: vec![(Filling::Produce, 0); threads],
+            consumers: vec![Reader { group: 0, read: 0, state: Reading::Read }; threads],
+        }
+    }
+
+    fn produce(&mut self, world: &mut World, thread: usize) -> Step {
+        let threads = world.threads();
+        let (state, made) = self.producers[thread];
+        let (next, step) = match state {
+            Filling::Produce if made == world.rounds() => return Step::End,
+            Filling::Produce => {
+                let (batch, time) = world.produce(thread, threads, false);
+                self.producers[thread].1 += 1;
+                (Filling::Claim(batch), Step::Run(time))
+            }
+            Filling::Claim(_) if self.claimed == threads => (state, Step::Wait(self.new_group)),
+            Filling::Claim(batch) => {
+                self.claimed += 1;
+                let own = world.engine.touch(self.containers[thread], thread, 0.0);
+                let time = own + world.engine.touch(self.started_line, thread, own);
+                (Filling::Complete(batch), Step::Run(time))
+            }
+            Filling::Complete(batch) => {
+                self.filling.push(batch);
+                let time = world.engine.touch(self.completed_line, thread, 0.0);
+                let last = self.filling.len() == threads;
+                (if last { Filling::Lock } else { Filling::Produce }, Step::Run(time))
+            }
+            Filling::Lock => (Filling::Publish, Step::Lock(self.mutex)),
+            Filling::Publish if self.occupied == GROUPS => {
+                world.engine.unlock(self.mutex);
+                (Filling::Lock, Step::Wait(self.not_full))
+            }
+            Filling::Publish => (Filling::Produce, Step::Run(self.publish(world, thread))),
+        };
+        self.producers[thread].0 = next;
+        step
+    }
+
+    fn publish(&mut self, world: &mut World, thread: usize) -> f64 {
+        let batches = std::mem::take(&mut self.filling);
+        self.groups.push(Group { batches, readers: world.threads() });
+        self.occupied += 1;
+        self.claimed = 0;
+        let mut time = world.engine.unlock(self.mutex);
+        for &container in &self.containers {
+            time += world.engine.touch(container, thread, time);
+        }
+        time += world.engine.wake(self.new_group, usize::MAX, time);
+        time + world.engine.wake(self.not_empty, usize::MAX, time)
+    }
+
+    fn consume(&mut self, world: &mut World, consumer: usize) -> Step {
+        let Reader { group, read, state } = self.consumers[consumer];
+        match state {
+            Reading::Read if group == world.rounds() => Step::End,
+            Reading::Read if group < self.groups.len() => self.read(world, consumer),
+            Reading::Read => {
+                self.consumers[consumer].state = Reading::Look;
+                Step::Lock(self.mutex)
+            }
+            Reading::Look => {
+                let time = world.engine.unlock(self.mutex);
+                self.consumers[consumer].state = Reading::Read;
+                if group < self.groups.len() { Step::Run(time) } else { Step::Wait(self.not_empty) }
+            }
+            Reading::Free => {
+                debug_assert_eq!(read, 0);
+                self.occupied -= 1;
+                let time = world.engine.wake(self.not_full, 1, 0.0);
+                self.consumers[consumer].state = Reading::Read;
+                Step::Run(time + world.engine.unlock(self.mutex))
+            }
+        }
+    }
+
+    fn read(&mut self, world: &mut World, consumer: usize) -> Step {
+        let Reader { group, read, .. } = self.consumers[consumer];
+        let slots = world.threads();
+        if read == slots {
+            let thread = slots + consumer;
+            let time = world.engine.touch(self.readers_line, thread, 0.0);
+            self.groups[group].readers -= 1;
+            let last = self.groups[group].readers == 0;
+            let state = if last { Reading::Free } else { Reading::Read };
+            self.consumers[consumer] = Reader { group: group + 1, read: 0, state };
+            return if last { Step::Lock(self.mutex) } else { Step::Run(time) };
+        }
+        let end = slots.min(read + World::batches_a_step(slots));
+        let mut time = 0.0;
+        for &batch in &self.groups[group].batches[read..end] {
+            time += world.visit(batch, consumer);
+        }
+        self.consumers[consumer].read = end;
+        Step::Run(time)
+    }
+}
+
+impl Program<World> for PaperRing {
+    fn step(&mut self, world: &mut World, thread: usize) -> Step {
+        match world.consumer(thread) {
+            None => self.produce(world, thread),
+            Some(consumer) => self.consume(world, consumer),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Rings as in `annulus-exchange`: tickets, slots that are published one by one, wake-ups once a
+//! group (crates/exchange/src/ring/PROTOCOL.md).
+
+use crate::{
+    engine::{Program, Step},
+    world::World,
+};
+
+/// Groups of a ring. As many batches are in flight as in the paper's ring with K = 1, which has one
+/// group published and one that fills.
+const GROUPS: usize = 2;
+
+/// One ring, or one for each cache domain.
+pub(super) struct Rings {
+    rings: Vec<Ring>,
+    producers: Vec<Producer>,
+    /// The next ticket of each consumer in each ring.
+    cursors: Vec<Vec<usize>>,
+    /// Consumers that wait for a group.
+    data: usize,
+}
+
+struct Ring {
+    slots: usize,
+    total: usize,
+    tail: usize,
+    /// The lines of `tail` and of the slots' sequence numbers.
+    tail_line: usize,
+    slot_lines: Vec<usize>,
+    /// The batches by ticket, once they are published.
+    published: Vec<Option<usize>>,
+    published_in: Vec<usize>,
+    passed: Vec<usize>,
+    released: usize,
+    /// Producers that wait for room.
+    room: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Producer {
+    ring: usize,
+    made: usize,
+    state: State,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    Produce,
+    Claim(usize),
+    Publish { batch: usize, ticket: usize },
+}
+
+impl Rings {
+    pub(super) fn new(world: &mut World, rings: usize) -> Self {
+        let threads = world.threads();
+        let ring_of = |world: &World, thread| if rings == 1 { 0 } else { world.engine.domain(thread) };
+        let homes: Vec<_> = (0..threads).map(|thread| ring_of(world, thread)).collect();
+        let slots = |ring| homes.iter().filter(|home| **home == ring).count();
+        Self {
+            rings: (0..rings).map(|ring| Ring::new(world, slots(ring))).collect(),
+            producers: homes.iter().map(|&ring| Producer { ring, made: 0, state: State::Produce }).collect(),
+            cursors: vec![vec![0; rings]; threads],
+            data: world.engine.new_queue(),
+        }
+    }
+
+    fn produce(&mut self, world: &mut World, thread: usize) -> Step {
+        let Producer { ring: number, made, state } = self.producers[thread];
+        let ring = &mut self.rings[number];
+        let (next, step) = match state {
+            State::Produce if made == world.rounds() => return Step::End,
+            State::Produce => {
+                let (batch, time) = world.produce(thread, world.threads(), false);
+                self.producers[thread].made += 1;
+                (State::Claim(batch), Step::Run(time))
+            }
+            State::Claim(_) if ring.tail - ring.released >= GROUPS * ring.slots => {
+                // It has published since the last wake-up: consumers must not sleep on that.
+                let time = world.engine.wake(self.data, usize::MAX, 0.0);
+                if time > 0.0 { (state, Step::Run(time)) } else { (state, Step::Wait(ring.room)) }
+            }
+            State::Claim(batch) => {
+                let ticket = ring.tail;
+                ring.tail += 1;
+                (State::Publish { batch, ticket }, Step::Run(world.engine.touch(ring.tail_line, thread, 0.0)))
+            }
+            State::Publish { batch, ticket } => {
+                (State::Produce, Step::Run(ring.publish(world, thread, batch, ticket, self.data)))
+            }
+        };
+        self.producers[thread].state = next;
+        step
+    }
+
+    fn consume(&mut self, world: &mut World, consumer: usize) -> Step {
+        let count = self.rings.len();
+        // Consumers begin at different rings, so that they do not all wait for the same one.
+        let ready = (0..count).map(|step| (consumer + step) % count).find(|&ring| {
+            let ring_state = &self.rings[ring];
+            ring_state.published.get(self.cursors[consumer][ring]).is_some_and(Option::is_some)
+        });
+        let Some(ring) = ready else {
+            let ended = self.rings.iter().zip(&self.cursors[consumer]).all(|(ring, cursor)| *cursor == ring.total);
+            return if ended { Step::End } else { Step::Wait(self.data) };
+        };
+        let cursor = &mut self.cursors[consumer][ring];
+        Step::Run(self.rings[ring].read(world, consumer, cursor))
+    }
+}
+
+impl Ring {
+    fn new(world: &mut World, slots: usize) -> Self {
+        let total = slots * world.rounds();
+        Self {
+            slots,
+            total,
+            tail: 0,
+            tail_line: world.engine.new_line(),
+            slot_lines: (0..GROUPS * slots).map(|_| world.engine.new_line()).collect(),
+            published: vec![None; total],
+            published_in: vec![0; world.rounds()],
+            passed: vec![0; world.rounds()],
+            released: 0,
+            room: world.engine.new_queue(),
+        }
+    }
+
+    fn publish(&mut self, world: &mut World, thread: usize, batch: usize, ticket: usize, data: usize) -> f64 {
+        self.published[ticket] = Some(batch);
+        let mut time = world.engine.touch(self.slot_lines[ticket % self.slot_lines.len()], thread, 0.0);
+        let group = ticket / self.slots;
+        self.published_in[group] += 1;
+        if self.published_in[group] == self.slots {
+            time += world.engine.wake(data, usize::MAX, time);
+        }
+        time
+    }
+
+    /// Lets a consumer read published batches of one group.
+    fn read(&mut self, world: &mut World, consumer: usize, cursor: &mut usize) -> f64 {
+        let group = *cursor / self.slots;
+        let end = ((group + 1) * self.slots).min(*cursor + World::batches_a_step(self.slots));
+        let mut time = 0.0;
+        while let Some(batch) = self.published[*cursor..end].first().copied().flatten() {
+            time += world.visit(batch, consumer);
+            *cursor += 1;
+        }
+        if *cursor == (group + 1) * self.slots {
+            self.passed[group] += 1;
+            if self.passed[group] == world.threads() {
+                time += self.release(world, consumer, group, time);
+            }
+        }
+        time
+    }
+
+    /// Lets the last consumer of a group look at all cursors, and make room.
+    fn release(&mut self, world: &mut World, consumer: usize, group: usize, after: f64) -> f64 {
+        let thread = world.threads() + consumer;
+        let domain = world.engine.domain(thread);
+        let survey = world.memory.survey(domain, world.threads());
+        self.released = (group + 1) * self.slots;
+        survey + world.engine.wake(self.room, usize::MAX, after + survey)
+    }
+}
+
+impl Program<World> for Rings {
+    fn step(&mut self, world: &mut World, thread: usize) -> Step {
+        match world.consumer(thread) {
+            None => self.produce(world, thread),
+            Some(consumer) => self.consume(world, consumer),
+        }
+    }
+}
