@@ -9,10 +9,17 @@ use crate::{BOUNDS, Error, FITTED, Fitted, PublishedRow, StrategyKind, Workload,
 
 /// The rows of a batch in the paper's benchmark.
 pub const PAPER_ROWS: usize = 8192;
-/// The first step of the fit, as a factor of each parameter.
-const FIRST_FACTOR: f64 = 1.5;
-/// The fit ends when the factor is below this.
-const LAST_FACTOR: f64 = 1.03;
+/// The change of a logarithm that shows a slope.
+const PROBE: f64 = 0.1;
+/// The longest step of a logarithm.
+const LONGEST_STEP: f64 = 0.7;
+const FIRST_DAMPING: f64 = 0.02;
+const LAST_DAMPING: f64 = 100.0;
+const DAMPING_FACTOR: f64 = 4.0;
+/// The fit ends after a round that leaves more than this part of the loss.
+const LEAST_GAIN: f64 = 0.99;
+/// The largest number of rounds.
+const ROUNDS: usize = 12;
 
 /// A published cell and its simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,13 +32,6 @@ pub struct Cell {
     pub published: f64,
     /// GB/s as simulated.
     pub simulated: f64,
-}
-
-impl Cell {
-    /// Returns the relative error of the simulation.
-    pub fn error(&self) -> f64 {
-        (self.simulated / self.published - 1.0).abs()
-    }
 }
 
 /// Simulates all published cells of `rows` for which `choose` is true, on all cores. `done` is
@@ -71,15 +71,14 @@ pub fn in_parallel<T: Sync, R: Send>(
     let next = AtomicUsize::new(0);
     let worker = || {
         let mut results = Vec::new();
-        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-            // The order is that of `next`, so an item's index is known by its address.
-            let index = (std::ptr::from_ref(item).addr() - items.as_ptr().addr()) / size_of::<T>().max(1);
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(index) else { return results };
             results.push((index, work(item)));
             if !done() {
                 next.store(items.len(), Ordering::Relaxed);
             }
         }
-        results
     };
     let threads = thread::available_parallelism().map_or(1, usize::from).min(items.len().max(1));
     let mut results: Vec<_> = thread::scope(|scope| {
@@ -90,18 +89,22 @@ pub fn in_parallel<T: Sync, R: Send>(
     results.into_iter().map(|result| result.1).collect()
 }
 
-/// Returns what the fit minimises: the mean square of the logarithm of simulated over published
-/// throughput.
-fn loss(cells: &[Cell]) -> f64 {
-    let squares = cells.iter().map(|cell| (cell.simulated / cell.published).ln().powi(2));
-    squares.sum::<f64>() / cells.len().max(1) as f64
+/// Where a fit is.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial {
+    /// The trials so far.
+    pub trials: usize,
+    /// The least loss: the mean square of the logarithm of simulated over published throughput.
+    pub loss: f64,
+    /// The parameters that have it.
+    pub best: Fitted,
 }
 
-/// Fits the parameters to the fitted half of `rows`: a search along each parameter in turn, by a
-/// factor that shrinks when no step helps. It looks at no held-out cell. `step` is called after
-/// each trial with the trials so far and the least loss, and says whether to go on.
+/// Fits the parameters to the fitted half of `rows`, by the method of Levenberg and Marquardt on
+/// the logarithms of the parameters and of the throughput. It looks at no held-out cell. `step` is
+/// called after each trial, and says whether to go on.
 ///
-/// It takes a few hundred trials of a second or two each.
+/// It takes a hundred trials or so, of a second or two each.
 ///
 /// # Errors
 /// If a simulation fails.
@@ -109,41 +112,113 @@ pub fn fit(
     rows: &[PublishedRow],
     start: &Fitted,
     seed: u64,
-    mut step: impl FnMut(usize, f64) -> bool,
+    mut step: impl FnMut(&Trial) -> bool,
 ) -> Result<Fitted, Error> {
-    let try_out = |values: [f64; FITTED]| {
-        let fitted = Fitted::from_values(values);
-        Ok::<_, Error>(loss(&cells(rows, |row| row.fitted, &fitted, seed, &|| true)?))
-    };
-    let mut best = start.values();
-    let mut least = try_out(best)?;
-    let (mut factor, mut trials) = (FIRST_FACTOR, 1);
-    while factor >= LAST_FACTOR {
-        let before = least;
-        for (index, bounds) in BOUNDS.iter().enumerate() {
-            for towards in [factor, 1.0 / factor] {
-                let mut values = best;
-                values[index] = (values[index] * towards).clamp(bounds.least, bounds.most);
-                if values[index] == best[index] {
-                    continue;
-                }
-                let found = try_out(values)?;
-                trials += 1;
-                let better = found < least;
-                if better {
-                    (best, least) = (values, found);
-                }
-                if !step(trials, least) {
-                    return Ok(Fitted::from_values(best));
-                }
-                if better {
-                    break;
-                }
-            }
+    let mut trial = Trial { trials: 0, loss: f64::INFINITY, best: *start };
+    // Returns the residuals, or none if the fit should stop.
+    let mut residuals = |point: &Point, trial: &mut Trial| {
+        let fitted = point.fitted();
+        let residuals = logarithms(&cells(rows, |row| row.fitted, &fitted, seed, &|| true)?);
+        trial.trials += 1;
+        if mean_square(&residuals) < trial.loss {
+            (trial.loss, trial.best) = (mean_square(&residuals), fitted);
         }
-        if least > 0.995 * before {
-            factor = factor.sqrt();
+        Ok::<_, Error>(step(trial).then_some(residuals))
+    };
+    let mut point = Point::of(start);
+    let Some(mut at) = residuals(&point, &mut trial)? else { return Ok(trial.best) };
+    let mut damping = FIRST_DAMPING;
+    for _ in 0..ROUNDS {
+        let mut slopes = Vec::new();
+        for index in 0..FITTED {
+            let near = point.moved(index);
+            let Some(other) = residuals(&near, &mut trial)? else { return Ok(trial.best) };
+            let distance = near.0[index] - point.0[index];
+            slopes.push(at.iter().zip(&other).map(|(at, other)| (other - at) / distance).collect::<Vec<_>>());
+        }
+        let before = mean_square(&at);
+        while damping < LAST_DAMPING {
+            let next = point.stepped(&least_squares(&slopes, &at, damping));
+            let Some(other) = residuals(&next, &mut trial)? else { return Ok(trial.best) };
+            if mean_square(&other) < before {
+                (point, at) = (next, other);
+                damping /= DAMPING_FACTOR;
+                break;
+            }
+            damping *= DAMPING_FACTOR;
+        }
+        if mean_square(&at) > LEAST_GAIN * before {
+            break;
         }
     }
-    Ok(Fitted::from_values(best))
+    Ok(trial.best)
+}
+
+/// The logarithms of the parameters.
+#[derive(Clone, Copy, Debug)]
+struct Point([f64; FITTED]);
+
+impl Point {
+    fn of(fitted: &Fitted) -> Self {
+        Self(fitted.values().map(f64::ln))
+    }
+
+    fn fitted(&self) -> Fitted {
+        Fitted::from_values(self.0.map(f64::exp))
+    }
+
+    /// Returns the point with one parameter changed, away from the bound that is nearer.
+    fn moved(&self, index: usize) -> Self {
+        let mut moved = *self;
+        let up = self.0[index] + PROBE < BOUNDS[index].most.ln();
+        moved.0[index] += if up { PROBE } else { -PROBE };
+        moved
+    }
+
+    /// Returns the point after a step, of a limited length, within the bounds.
+    fn stepped(&self, step: &[f64; FITTED]) -> Self {
+        let mut stepped = *self;
+        for ((value, change), bounds) in stepped.0.iter_mut().zip(step).zip(&BOUNDS) {
+            let to = *value + change.clamp(-LONGEST_STEP, LONGEST_STEP);
+            *value = to.clamp(bounds.least.ln(), bounds.most.ln());
+        }
+        stepped
+    }
+}
+
+/// Returns the step that minimises the squares of `at + slopes * step`, damped.
+fn least_squares(slopes: &[Vec<f64>], at: &[f64], damping: f64) -> [f64; FITTED] {
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let mut matrix = [[0.0; FITTED + 1]; FITTED];
+    for (row, line) in matrix.iter_mut().enumerate() {
+        for (column, entry) in line.iter_mut().take(FITTED).enumerate() {
+            *entry = dot(&slopes[row], &slopes[column]);
+        }
+        // A parameter that no cell depends on stays where it is.
+        line[row] += damping * line[row] + 1e-9;
+        line[FITTED] = -dot(&slopes[row], at);
+    }
+    // Gaussian elimination. The matrix is positive definite, so it needs no pivots.
+    for pivot in 0..FITTED {
+        let (done, below) = matrix.split_at_mut(pivot + 1);
+        let reference = &done[pivot];
+        for line in below {
+            let factor = line[pivot] / reference[pivot];
+            line.iter_mut().zip(reference).for_each(|(entry, reference)| *entry -= factor * reference);
+        }
+    }
+    let mut step = [0.0; FITTED];
+    for row in (0..FITTED).rev() {
+        let rest: f64 = (row + 1..FITTED).map(|column| matrix[row][column] * step[column]).sum();
+        step[row] = (matrix[row][FITTED] - rest) / matrix[row][row];
+    }
+    step
+}
+
+fn logarithms(cells: &[Cell]) -> Vec<f64> {
+    cells.iter().map(|cell| (cell.simulated / cell.published).ln()).collect()
+}
+
+fn mean_square(residuals: &[f64]) -> f64 {
+    residuals.iter().map(|residual| residual * residual).sum::<f64>() / residuals.len().max(1) as f64
 }

@@ -2,12 +2,14 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod comparison;
 mod engine;
 mod error;
 mod fit;
 mod machine;
 mod memory;
 mod parameters;
+mod prediction;
 mod published;
 mod random;
 mod simulation;
@@ -15,10 +17,12 @@ mod strategy;
 mod workload;
 mod world;
 
+pub use comparison::{Agreement, ComparedCell, ComparedRow, agreement, compare};
 pub use error::Error;
-pub use fit::{Cell, PAPER_ROWS, cells, fit, in_parallel};
+pub use fit::{Cell, PAPER_ROWS, Trial, cells, fit, in_parallel};
 pub use machine::{MAX_CORES, Machine, facts};
 pub use parameters::{BOUNDS, Bounds, FITTED, Fitted, Parameter, assumptions};
+pub use prediction::{Prediction, Question, predict};
 pub use published::{PublishedRow, SPLIT_RULE, published};
 pub use simulation::{Outcome, simulate};
 pub use strategy::StrategyKind;

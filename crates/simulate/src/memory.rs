@@ -1,8 +1,9 @@
-//! Batches in memory: which domains have their lines, what a visit costs, and what production costs.
+//! Batches in memory: which domains have their lines, what a visit costs, and what production
+//! costs.
 
 use crate::{
     Fitted, Machine, Workload,
-    parameters::{HEADER_LINES, JITTER, STREAM_OVERLAP},
+    parameters::{HEADER_LINES, JITTER, STREAM_OVERLAP, TRAFFIC},
     random::Random,
     workload::{LINE, PAGE},
 };
@@ -12,18 +13,26 @@ const MAPPED_BYTES: f64 = 131_072.0;
 
 /// What a domain has of a batch.
 #[derive(Clone, Copy, Debug)]
-struct Copy {
+struct Fetched {
     /// The part of the rows' lines that it has not fetched.
     data_left: f64,
     /// The part of the index's lines that it has not fetched.
     index_left: f64,
     /// Whether it has visited the batch.
     visited: bool,
-    /// The bytes that its cache had taken in when the batch was used last.
-    stamp: f64,
 }
 
-const NOTHING: Copy = Copy { data_left: 1.0, index_left: 1.0, visited: false, stamp: f64::NEG_INFINITY };
+const NOTHING: Fetched = Fetched { data_left: 1.0, index_left: 1.0, visited: false };
+
+/// How the consumers of a domain read the batches in flight (the last line of the paper's table 1).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Readers {
+    /// The batches in flight.
+    pub(crate) in_flight: usize,
+    /// Whether they read the same batch at about the same time, so that one finds what another one
+    /// has fetched, even if the caches do not hold all batches in flight.
+    pub(crate) together: bool,
+}
 
 #[derive(Clone, Debug)]
 struct Batch {
@@ -47,10 +56,10 @@ pub(crate) struct Memory {
     byte_ns: f64,
     memory_free_at: Vec<f64>,
     map_free_at: f64,
-    /// Bytes that each domain's cache has taken in.
-    taken_in: Vec<f64>,
+    /// The part of the batches in flight that a domain's cache holds, once it is known.
+    kept: Option<f64>,
     batches: Vec<Batch>,
-    copies: Vec<Copy>,
+    fetched: Vec<Fetched>,
     free: Vec<usize>,
     random: Random,
     #[cfg(test)]
@@ -71,9 +80,9 @@ impl Memory {
             byte_ns: machine.sockets as f64 / machine.memory_gb_s,
             memory_free_at: vec![0.0; machine.sockets],
             map_free_at: 0.0,
-            taken_in: vec![0.0; domains],
+            kept: None,
             batches: Vec::new(),
-            copies: Vec::new(),
+            fetched: Vec::new(),
             free: Vec::new(),
             random: Random::new(seed),
             #[cfg(test)]
@@ -96,17 +105,15 @@ impl Memory {
         let workload = self.workload;
         let bytes = workload.batch_bytes();
         let spread = 1.0 + JITTER * (2.0 * self.random.unit() - 1.0);
-        let cycles = self.fitted.row_cycles * workload.rows as f64 + self.fitted.fill_cycles * bytes;
-        let work = self.cycles(cycles) * spread;
+        let work = self.cycles(self.fitted.row_cycles * workload.rows as f64) * spread;
         let memory = &mut self.memory_free_at[self.sockets[domain]];
-        *memory = memory.max(now) + bytes * self.fitted.traffic * self.byte_ns;
+        *memory = memory.max(now) + bytes * TRAFFIC * self.byte_ns;
         let mut end = memory.max(now + work);
         if fresh || (workload.sizes == crate::RowSizes::Normal && bytes >= MAPPED_BYTES) {
             let pages = workload.indexed_bytes() / PAGE;
             self.map_free_at = self.map_free_at.max(now) + pages * self.fitted.map_ns;
             end = end.max(self.map_free_at);
         }
-        self.taken_in[domain] += workload.indexed_bytes();
         let number = self.allocate(domain, readers);
         (number, end - now)
     }
@@ -123,13 +130,12 @@ impl Memory {
         };
         let number = self.free.pop().unwrap_or_else(|| {
             self.batches.push(batch.clone());
-            self.copies.extend((0..self.domains).map(|_| NOTHING));
+            self.fetched.extend((0..self.domains).map(|_| NOTHING));
             self.batches.len() - 1
         });
         self.batches[number] = batch;
-        let copies = &mut self.copies[number * self.domains..][..self.domains];
-        copies.fill(NOTHING);
-        copies[home] = Copy { data_left: 0.0, index_left: 0.0, visited: true, stamp: self.taken_in[home] };
+        let fetched = &mut self.fetched[number * self.domains..][..self.domains];
+        fetched.fill(NOTHING);
         number
     }
 
@@ -141,42 +147,39 @@ impl Memory {
 
     /// Returns the time of one consumer in `domain` to read its `rows` rows of a batch. The last
     /// reader frees the batch.
-    pub(crate) fn visit(&mut self, number: usize, domain: usize, rows: usize) -> f64 {
-        let workload = self.workload;
-        let Batch { home, left, .. } = &mut self.batches[number];
-        let home = *home;
-        *left -= 1;
-        if *left == 0 {
+    pub(crate) fn visit(&mut self, number: usize, domain: usize, rows: usize, readers: Readers) -> f64 {
+        let batch = &mut self.batches[number];
+        let home = batch.home;
+        batch.left -= 1;
+        if batch.left == 0 {
             self.free.push(number);
         }
-        let has = |copy: Copy, domain: usize| self.taken_in[domain] - copy.stamp < self.cache_bytes;
-        let at_home = has(self.copies[number * self.domains + home], home);
-        let copy = &mut self.copies[number * self.domains + domain];
-        if !has(*copy, domain) {
-            *copy = NOTHING;
-        }
+        let fetched = &mut self.fetched[number * self.domains + domain];
         let near = self.between[domain * (self.domains + 1)];
-        let away =
-            if at_home && home != domain { self.between[home * self.domains + domain] } else { self.fitted.memory_ns };
-        let mixed = |left: f64| left * away + (1.0 - left) * near;
-        let overlap = (self.fitted.overlap_bytes / workload.row_bytes as f64).max(1.0);
-        let lines = workload.lines_of_row() * mixed(copy.data_left) + mixed(copy.index_left);
-        let header = if copy.visited { near } else { away };
-        let own = if copy.data_left > 0.0 { away } else { near };
-        let wait = rows as f64 * lines / overlap + HEADER_LINES * header + own;
+        let memory = self.fitted.memory_ns;
+        let kept = self.kept.unwrap_or_else(|| kept(&self.workload, self.domains, self.cache_bytes, readers.in_flight));
+        self.kept = Some(kept);
+        let from_home = match home == domain {
+            true => near,
+            false => self.between[home * self.domains + domain] * self.fitted.load,
+        };
+        // `left` is the part of the lines that the domain has not fetched.
+        let cost = |left: f64| {
+            if readers.together {
+                left * (kept * from_home + (1.0 - kept) * memory) + (1.0 - left) * near
+            } else {
+                kept * (left * from_home + (1.0 - left) * near) + (1.0 - kept) * memory
+            }
+        };
+        let overlap = (self.fitted.overlap_bytes / self.workload.row_bytes as f64).max(1.0);
+        let row = self.workload.lines_of_row() * cost(fetched.data_left) + cost(fetched.index_left);
+        let header = if fetched.visited { near } else { from_home };
+        let wait = rows as f64 * row / overlap + HEADER_LINES * header + cost(1.0);
 
-        let data_lines = (workload.batch_bytes() / LINE).max(1.0);
-        let index_lines = (4.0 * workload.rows as f64 / LINE).max(1.0);
-        let row_lines = (workload.row_bytes as f64 / LINE).max(1.0);
-        let (data_kept, index_kept) =
-            (power(1.0 - (row_lines / data_lines).min(1.0), rows), power(1.0 - 1.0 / index_lines, rows));
-        let fetched =
-            copy.data_left * (1.0 - data_kept) * data_lines + copy.index_left * (1.0 - index_kept) * index_lines;
-        self.taken_in[domain] += fetched * LINE;
-        copy.data_left *= data_kept;
-        copy.index_left *= index_kept;
-        copy.visited = true;
-        copy.stamp = self.taken_in[domain];
+        let (data, index) = untouched(&self.workload, rows);
+        fetched.data_left *= data;
+        fetched.index_left *= index;
+        fetched.visited = true;
         wait + self.read(rows)
     }
 
@@ -214,6 +217,25 @@ impl Memory {
     pub(crate) fn release(&self, batches: usize) -> f64 {
         batches as f64 * self.workload.indexed_bytes() / PAGE * self.fitted.release_ns
     }
+}
+
+/// Returns the parts of the rows' lines and of the index's lines that a visit of `rows` rows does
+/// not touch.
+fn untouched(workload: &Workload, rows: usize) -> (f64, f64) {
+    let data = (workload.batch_bytes() / LINE).max(1.0);
+    let index = (4.0 * workload.rows as f64 / LINE).max(1.0);
+    let of_row = (workload.row_bytes as f64 / LINE).clamp(1.0, data);
+    (power(1.0 - of_row / data, rows), power(1.0 - 1.0 / index, rows))
+}
+
+/// Returns the part of the batches in flight that a domain's cache holds: those made there, the
+/// rows that its consumers read, and the index.
+fn kept(workload: &Workload, domains: usize, cache_bytes: f64, in_flight: usize) -> f64 {
+    let home = 1.0 / domains as f64;
+    let read = (home * LINE / workload.row_bytes as f64).clamp(home, 1.0);
+    let data = workload.batch_bytes() * (home + (1.0 - home) * read);
+    let index = workload.indexed_bytes() - workload.batch_bytes();
+    (cache_bytes / (in_flight as f64 * (data + index))).min(1.0)
 }
 
 /// Returns `base` to the power of `exponent`. `f64::powi` may differ between platforms.

@@ -20,8 +20,8 @@ pub struct Outcome {
     pub wakes_a_batch: f64,
 }
 
-/// Simulates `strategy` on the first `threads` cores of `machine`, with a producer and a consumer on
-/// each. The same arguments give the same result on every machine.
+/// Simulates `strategy` on the first `threads` cores of `machine`, with a producer and a consumer
+/// on each. The same arguments give the same result on every machine.
 ///
 /// It takes time proportional to the number of batches times `threads`, which is about the same for
 /// every `threads` up to 256.

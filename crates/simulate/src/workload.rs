@@ -41,7 +41,8 @@ impl Workload {
     }
 
     /// Returns the lines that a core waits for when it reads one row of a batch. Rows of one size
-    /// do not cross lines until they are larger; of a long row, only the first line is waited for.
+    /// do not cross lines until they are larger. Of a long row, only the first line is waited
+    /// for, and the second where it was cut.
     pub fn lines_of_row(&self) -> f64 {
         match self.sizes {
             RowSizes::Uniform => 1.0,

@@ -4,11 +4,11 @@
 use crate::{
     Fitted, Machine, Workload,
     engine::{Engine, HasEngine},
-    memory::Memory,
+    memory::{Memory, Readers},
 };
 
 /// The largest number of steps that a consumer's part of a group is divided into.
-const STEPS_A_GROUP: usize = 8;
+const STEPS_A_GROUP: usize = 24;
 
 /// The engine, the memory and the record of one simulation.
 #[derive(Debug)]
@@ -89,13 +89,13 @@ impl World {
     }
 
     /// Lets a consumer read its rows of a batch. Returns the time.
-    pub(crate) fn visit(&mut self, batch: usize, consumer: usize) -> f64 {
+    pub(crate) fn visit(&mut self, batch: usize, consumer: usize, readers: Readers) -> f64 {
         let rows = self.rows_of(consumer);
         let domain = self.engine.domain(self.threads + consumer);
         #[cfg(test)]
         self.visits.push((self.memory.serial(batch), consumer));
         self.receive(consumer, rows);
-        self.memory.visit(batch, domain, rows)
+        self.memory.visit(batch, domain, rows, readers)
     }
 
     /// Records rows that a consumer has received.

@@ -82,6 +82,7 @@ pub(crate) struct Engine {
     locks: Vec<Lock>,
     queues: Vec<VecDeque<usize>>,
     wake_ns: f64,
+    broadcast: f64,
     producers: usize,
     ended: usize,
     counts: Counts,
@@ -107,6 +108,7 @@ impl Engine {
             locks: Vec::new(),
             queues: Vec::new(),
             wake_ns: fitted.wake_ns,
+            broadcast: fitted.broadcast,
             producers: cores,
             ended: 0,
             counts: Counts::default(),
@@ -172,26 +174,39 @@ impl Engine {
     pub(crate) fn unlock(&mut self, lock: usize) -> f64 {
         self.locks[lock].held = false;
         let Some(waiter) = self.locks[lock].waiters.pop_front() else { return 0.0 };
-        self.wake_after(waiter, 0.0);
+        self.wake_after(waiter, self.wake_ns);
         self.wake_ns
     }
 
-    /// Wakes up to `most` threads of a queue, one after the other, from `after` ns from now. Returns
-    /// the time that this takes the thread that wakes them.
-    pub(crate) fn wake(&mut self, queue: usize, most: usize, after: f64) -> f64 {
+    /// Wakes the first thread of a queue, `after` ns from now. Returns the time that this takes the
+    /// thread that wakes it.
+    pub(crate) fn wake_one(&mut self, queue: usize, after: f64) -> f64 {
+        self.wake(queue, 1, after, self.wake_ns)
+    }
+
+    /// Wakes all threads of a queue, each with a call of its own.
+    pub(crate) fn wake_each(&mut self, queue: usize, after: f64) -> f64 {
+        self.wake(queue, usize::MAX, after, self.wake_ns)
+    }
+
+    /// Wakes all threads of a queue with one call.
+    pub(crate) fn wake_all(&mut self, queue: usize, after: f64) -> f64 {
+        self.wake(queue, usize::MAX, after, self.wake_ns * self.broadcast)
+    }
+
+    fn wake(&mut self, queue: usize, most: usize, after: f64, further: f64) -> f64 {
         let mut time = 0.0;
         for _ in 0..most {
             let Some(thread) = self.queues[queue].pop_front() else { break };
+            time += if time == 0.0 { self.wake_ns } else { further };
             self.wake_after(thread, after + time);
-            time += self.wake_ns;
         }
         time
     }
 
     fn wake_after(&mut self, thread: usize, after: f64) {
         self.counts.wakes += 1;
-        let time = self.now + after + self.wake_ns;
-        self.push(time, thread, Kind::Ready);
+        self.push(self.now + after, thread, Kind::Ready);
     }
 
     fn try_lock(&mut self, lock: usize, thread: usize) -> Option<f64> {
@@ -223,13 +238,17 @@ pub(crate) fn run<W: HasEngine>(
 ) -> Result<(), Error> {
     while let Some(event) = world.engine().events.pop() {
         let engine = world.engine();
-        engine.now = event.time;
         let current = engine.threads[event.thread].generation;
+        if let Kind::Step(generation) | Kind::Slice(generation) = event.kind
+            && generation != current
+        {
+            continue;
+        }
+        engine.now = event.time;
         match event.kind {
             Kind::Ready => engine.make_ready(event.thread),
-            Kind::Step(generation) if generation == current => proceed(world, &mut program, event.thread),
-            Kind::Slice(generation) if generation == current => engine.end_slice(event.thread),
-            Kind::Step(_) | Kind::Slice(_) => {}
+            Kind::Step(_) => proceed(world, &mut program, event.thread),
+            Kind::Slice(_) => engine.end_slice(event.thread),
         }
     }
     let engine = world.engine();

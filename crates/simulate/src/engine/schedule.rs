@@ -43,12 +43,12 @@ pub(super) struct Core {
 
 impl Engine {
     /// Makes a thread runnable. It takes the core at once if no other thread has it, or if that one
-    /// has run for longer by more than a slice.
+    /// has run for longer.
     pub(super) fn make_ready(&mut self, thread: usize) {
         self.threads[thread].state = State::Ready;
         let core = self.threads[thread].core;
         let Some(other) = self.cores[core].running else { return self.start(thread) };
-        if self.ran(other) > self.threads[thread].ran + SLICE_NS {
+        if self.ran(other) > self.threads[thread].ran {
             self.suspend(other);
             return self.start(thread);
         }

@@ -3,6 +3,7 @@
 
 use crate::{
     engine::{Program, Step},
+    memory::Readers,
     world::World,
 };
 
@@ -43,7 +44,7 @@ impl Phases {
         }
         self.made[thread] += 1;
         self.producing -= 1;
-        let time = if self.producing == 0 { world.engine.wake(self.barrier, usize::MAX, 0.0) } else { 0.0 };
+        let time = if self.producing == 0 { world.engine.wake_all(self.barrier, 0.0) } else { 0.0 };
         Step::Run(time)
     }
 
@@ -56,7 +57,8 @@ impl Phases {
         if read < all {
             let end = all.min(read + World::batches_a_step(world.threads()));
             self.read[consumer] = end;
-            return Step::Run(self.batches[read..end].iter().map(|&batch| world.visit(batch, consumer)).sum());
+            let readers = Readers { in_flight: all, together: false };
+            return Step::Run(self.batches[read..end].iter().map(|&batch| world.visit(batch, consumer, readers)).sum());
         }
         if read == all {
             self.read[consumer] += 1;

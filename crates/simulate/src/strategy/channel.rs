@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use crate::{
     engine::{Program, Step},
+    memory::Readers,
     world::World,
 };
 
@@ -38,7 +39,6 @@ enum Push {
 enum Pull {
     Lock,
     Locked,
-    Unlock(usize),
     Read(usize),
 }
 
@@ -81,13 +81,16 @@ impl Channels {
             Push::Locked { batch, to } => {
                 self.channels[to].batches.push_back(batch);
                 let time = world.engine.touch(self.reference_lines[batch], thread, 0.0);
-                let wake = world.engine.wake(self.channels[to].not_empty, 1, time);
+                let wake = world.engine.wake_one(self.channels[to].not_empty, time);
                 (Push::Unlock { batch, to }, Step::Run(time + wake))
             }
             Push::Unlock { batch, to } => {
                 let time = world.engine.unlock(self.channels[to].mutex);
-                let next = if to + 1 == threads { Push::Produce } else { Push::Lock { batch, to: to + 1 } };
-                (next, Step::Run(time))
+                match self.channels.get(to + 1) {
+                    None => (Push::Produce, Step::Run(time)),
+                    Some(next) if time == 0.0 => (Push::Locked { batch, to: to + 1 }, Step::Lock(next.mutex)),
+                    Some(_) => (Push::Lock { batch, to: to + 1 }, Step::Run(time)),
+                }
             }
         };
         self.producers[thread].0 = next;
@@ -109,14 +112,14 @@ impl Channels {
                 Some(batch) => {
                     // The rest of the vector moves down, one reference after the other.
                     let time = world.memory.cycles(MOVE_CYCLES * channel.batches.len() as f64);
-                    let wake = world.engine.wake(channel.not_full, 1, time);
-                    (Pull::Unlock(batch), Step::Run(time + wake))
+                    let wake = world.engine.wake_one(channel.not_full, time);
+                    (Pull::Read(batch), Step::Run(time + wake))
                 }
             },
-            Pull::Unlock(batch) => (Pull::Read(batch), Step::Run(world.engine.unlock(channel.mutex))),
             Pull::Read(batch) => {
                 self.consumers[consumer].1 += 1;
-                let time = world.visit(batch, consumer);
+                let mut time = world.engine.unlock(channel.mutex);
+                time += world.visit(batch, consumer, Readers { in_flight: 2 * threads, together: false });
                 let line = self.reference_lines[batch];
                 (Pull::Lock, Step::Run(time + world.engine.touch(line, threads + consumer, time)))
             }

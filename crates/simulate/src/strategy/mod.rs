@@ -6,6 +6,8 @@ mod paper_ring;
 mod reserve;
 mod ring;
 mod spsc;
+#[cfg(test)]
+mod tests;
 
 use std::{fmt, str::FromStr};
 
@@ -31,7 +33,8 @@ pub enum StrategyKind {
     /// Producers copy rows into reserved ranges of each consumer's open chunk, as in
     /// `annulus-exchange`.
     Reserve,
-    /// One ring for each cache domain. Producers publish in their domain's ring, consumers read all.
+    /// One ring for each cache domain. Producers publish in their domain's ring, consumers read
+    /// all.
     RingPerDomain,
 }
 

@@ -3,6 +3,7 @@
 
 use crate::{
     engine::{Program, Step},
+    memory::Readers,
     world::World,
 };
 
@@ -121,8 +122,8 @@ impl PaperRing {
         for &container in &self.containers {
             time += world.engine.touch(container, thread, time);
         }
-        time += world.engine.wake(self.new_group, usize::MAX, time);
-        time + world.engine.wake(self.not_empty, usize::MAX, time)
+        time += world.engine.wake_all(self.new_group, time);
+        time + world.engine.wake_all(self.not_empty, time)
     }
 
     fn consume(&mut self, world: &mut World, consumer: usize) -> Step {
@@ -142,7 +143,7 @@ impl PaperRing {
             Reading::Free => {
                 debug_assert_eq!(read, 0);
                 self.occupied -= 1;
-                let time = world.engine.wake(self.not_full, 1, 0.0);
+                let time = world.engine.wake_one(self.not_full, 0.0);
                 self.consumers[consumer].state = Reading::Read;
                 Step::Run(time + world.engine.unlock(self.mutex))
             }
@@ -164,7 +165,7 @@ impl PaperRing {
         let end = slots.min(read + World::batches_a_step(slots));
         let mut time = 0.0;
         for &batch in &self.groups[group].batches[read..end] {
-            time += world.visit(batch, consumer);
+            time += world.visit(batch, consumer, Readers { in_flight: (GROUPS + 1) * slots, together: true });
         }
         self.consumers[consumer].read = end;
         Step::Run(time)

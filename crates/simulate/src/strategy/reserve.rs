@@ -180,7 +180,7 @@ impl Lanes {
             self.starving -= 1;
         }
         let time = world.engine.unlock(lane.mutex);
-        time + world.engine.wake(lane.waiting, 1, time)
+        time + world.engine.wake_one(lane.waiting, time)
     }
 
     fn consume(&mut self, world: &mut World, consumer: usize) -> Step {
@@ -196,7 +196,7 @@ impl Lanes {
                     lane.received += rows;
                     let mut time = world.engine.unlock(lane.mutex);
                     if self.queued <= (GROUPS + 1) * threads / 2 {
-                        time += world.engine.wake(self.gate, usize::MAX, time);
+                        time += world.engine.wake_each(self.gate, time);
                     }
                     (Reading::Read(rows), Step::Run(time))
                 }
@@ -206,7 +206,7 @@ impl Lanes {
                     if !std::mem::replace(&mut lane.starves, true) {
                         self.starving += 1;
                     }
-                    let time = world.engine.wake(self.gate, usize::MAX, 0.0);
+                    let time = world.engine.wake_each(self.gate, 0.0);
                     return if time > 0.0 { Step::Run(time) } else { Step::Wait(lane.waiting) };
                 }
             },

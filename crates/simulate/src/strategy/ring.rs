@@ -3,6 +3,7 @@
 
 use crate::{
     engine::{Program, Step},
+    memory::Readers,
     world::World,
 };
 
@@ -76,7 +77,7 @@ impl Rings {
             }
             State::Claim(_) if ring.tail - ring.released >= GROUPS * ring.slots => {
                 // It has published since the last wake-up: consumers must not sleep on that.
-                let time = world.engine.wake(self.data, usize::MAX, 0.0);
+                let time = world.engine.wake_each(self.data, 0.0);
                 if time > 0.0 { (state, Step::Run(time)) } else { (state, Step::Wait(ring.room)) }
             }
             State::Claim(batch) => {
@@ -131,7 +132,7 @@ impl Ring {
         let group = ticket / self.slots;
         self.published_in[group] += 1;
         if self.published_in[group] == self.slots {
-            time += world.engine.wake(data, usize::MAX, time);
+            time += world.engine.wake_each(data, time);
         }
         time
     }
@@ -140,9 +141,10 @@ impl Ring {
     fn read(&mut self, world: &mut World, consumer: usize, cursor: &mut usize) -> f64 {
         let group = *cursor / self.slots;
         let end = ((group + 1) * self.slots).min(*cursor + World::batches_a_step(self.slots));
+        let readers = Readers { in_flight: GROUPS * world.threads(), together: true };
         let mut time = 0.0;
         while let Some(batch) = self.published[*cursor..end].first().copied().flatten() {
-            time += world.visit(batch, consumer);
+            time += world.visit(batch, consumer, readers);
             *cursor += 1;
         }
         if *cursor == (group + 1) * self.slots {
@@ -160,7 +162,7 @@ impl Ring {
         let domain = world.engine.domain(thread);
         let survey = world.memory.survey(domain, world.threads());
         self.released = (group + 1) * self.slots;
-        survey + world.engine.wake(self.room, usize::MAX, after + survey)
+        survey + world.engine.wake_each(self.room, after + survey)
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use crate::{
     engine::{Program, Step},
+    memory::Readers,
     world::World,
 };
 
@@ -64,7 +65,7 @@ impl Queues {
             self.lengths[thread * threads + to] += 1;
             self.arrived[to].push_back((thread, batch));
             time += world.engine.touch(self.lines[thread * threads + to], thread, time);
-            time += world.engine.wake(self.data[to], 1, time);
+            time += world.engine.wake_one(self.data[to], time);
             to += 1;
         }
         self.producers[thread].0 = (to < threads).then_some(Push { batch, to });
@@ -83,14 +84,14 @@ impl Queues {
         let queue = producer * threads + consumer;
         let thread = threads + consumer;
         let mut time = world.engine.touch(self.lines[queue], thread, 0.0);
-        time += world.visit(batch, consumer);
+        time += world.visit(batch, consumer, Readers { in_flight: (CAPACITY + 1) * threads, together: false });
         if self.arrived[consumer].is_empty() {
             // It looks at all queues before it waits: a line that has not changed is its own.
             time += threads as f64 * crate::parameters::OWN_NS;
         }
         self.lengths[queue] -= 1;
         if self.lengths[queue] + 1 == CAPACITY {
-            time += world.engine.wake(self.room[producer], 1, time);
+            time += world.engine.wake_one(self.room[producer], time);
         }
         Step::Run(time)
     }
