@@ -9,6 +9,8 @@ use crate::{BOUNDS, Error, FITTED, Fitted, PublishedRow, StrategyKind, Workload,
 
 /// The rows of a batch in the paper's benchmark.
 pub const PAPER_ROWS: usize = 8192;
+/// The weight of who wins, against the throughput of one cell.
+const WINNER_WEIGHT: f64 = 2.0;
 /// The change of a logarithm that shows a slope.
 const PROBE: f64 = 0.1;
 /// The longest step of a logarithm.
@@ -94,7 +96,7 @@ pub fn in_parallel<T: Sync, R: Send>(
 pub struct Trial {
     /// The trials so far.
     pub trials: usize,
-    /// The least loss: the mean square of the logarithm of simulated over published throughput.
+    /// The least mean square of the residuals.
     pub loss: f64,
     /// The parameters that have it.
     pub best: Fitted,
@@ -116,9 +118,9 @@ pub fn fit(
 ) -> Result<Fitted, Error> {
     let mut trial = Trial { trials: 0, loss: f64::INFINITY, best: *start };
     // Returns the residuals, or none if the fit should stop.
-    let mut residuals = |point: &Point, trial: &mut Trial| {
+    let mut try_out = |point: &Point, trial: &mut Trial| {
         let fitted = point.fitted();
-        let residuals = logarithms(&cells(rows, |row| row.fitted, &fitted, seed, &|| true)?);
+        let residuals = residuals(&cells(rows, |row| row.fitted, &fitted, seed, &|| true)?);
         trial.trials += 1;
         if mean_square(&residuals) < trial.loss {
             (trial.loss, trial.best) = (mean_square(&residuals), fitted);
@@ -126,20 +128,20 @@ pub fn fit(
         Ok::<_, Error>(step(trial).then_some(residuals))
     };
     let mut point = Point::of(start);
-    let Some(mut at) = residuals(&point, &mut trial)? else { return Ok(trial.best) };
+    let Some(mut at) = try_out(&point, &mut trial)? else { return Ok(trial.best) };
     let mut damping = FIRST_DAMPING;
     for _ in 0..ROUNDS {
         let mut slopes = Vec::new();
         for index in 0..FITTED {
             let near = point.moved(index);
-            let Some(other) = residuals(&near, &mut trial)? else { return Ok(trial.best) };
+            let Some(other) = try_out(&near, &mut trial)? else { return Ok(trial.best) };
             let distance = near.0[index] - point.0[index];
             slopes.push(at.iter().zip(&other).map(|(at, other)| (other - at) / distance).collect::<Vec<_>>());
         }
         let before = mean_square(&at);
         while damping < LAST_DAMPING {
             let next = point.stepped(&least_squares(&slopes, &at, damping));
-            let Some(other) = residuals(&next, &mut trial)? else { return Ok(trial.best) };
+            let Some(other) = try_out(&next, &mut trial)? else { return Ok(trial.best) };
             if mean_square(&other) < before {
                 (point, at) = (next, other);
                 damping /= DAMPING_FACTOR;
@@ -215,8 +217,15 @@ fn least_squares(slopes: &[Vec<f64>], at: &[f64], damping: f64) -> [f64; FITTED]
     step
 }
 
-fn logarithms(cells: &[Cell]) -> Vec<f64> {
-    cells.iter().map(|cell| (cell.simulated / cell.published).ln()).collect()
+/// Returns what the fit minimises the squares of: the logarithm of simulated over published
+/// throughput, for each cell, and its difference between two strategies of a row, weighted. The
+/// difference says who wins.
+fn residuals(cells: &[Cell]) -> Vec<f64> {
+    let logarithm = |cell: &Cell| (cell.simulated / cell.published).ln();
+    let mut residuals: Vec<_> = cells.iter().map(logarithm).collect();
+    let pairs = cells.windows(2).filter(|pair| pair[0].row == pair[1].row);
+    residuals.extend(pairs.map(|pair| WINNER_WEIGHT * (logarithm(&pair[1]) - logarithm(&pair[0]))));
+    residuals
 }
 
 fn mean_square(residuals: &[f64]) -> f64 {

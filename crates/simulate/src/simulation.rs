@@ -6,6 +6,10 @@ use crate::{Error, Fitted, Machine, StrategyKind, Workload, machine::MAX_CORES, 
 
 /// Batches that cross the exchange, times consumers, in one simulation: enough for a steady state.
 const VISITS: usize = 150_000;
+/// Batches of each producer. At most two of them are in flight, so with eight, as many are produced
+/// as consumed while the middle half is consumed.
+const LEAST_ROUNDS: usize = 8;
+const MOST_ROUNDS: usize = 64;
 
 /// What a simulation found.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -57,7 +61,11 @@ pub fn simulate(
             return Err(Error::Range { what, value, least: 1, most });
         }
     }
-    let rounds = (VISITS / (threads * threads)).clamp(5, 64);
+    let rounds = match strategy {
+        // Its producers hold batches back, so that it takes longer to reach a steady state.
+        StrategyKind::Reserve => MOST_ROUNDS,
+        _ => (VISITS / (threads * threads)).clamp(LEAST_ROUNDS, MOST_ROUNDS),
+    };
     let world = run(machine, threads, strategy, workload, fitted, seed, rounds)?;
     let batches = (threads * rounds) as f64;
     // The phases of batch partitioning have no steady state: everything counts.
