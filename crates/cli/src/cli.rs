@@ -15,6 +15,7 @@ use crate::{
         node::{self, NodeArgs},
         partition::{self, PartitionArgs},
         reproduce::{self, ReproduceCommand},
+        simulate::{self, SimulateCommand},
         sql::{self, SqlArgs},
         topology::{self, TopologyArgs},
         tpch::{self, TpchArgs},
@@ -34,6 +35,7 @@ Examples:
   annulus clickbench --strategies auto,ring
   annulus bench repartition               compare the two operators alone
   annulus reproduce cyclo-join            draw the figures of a paper
+  annulus simulate exchange               predict machines of up to 512 cores
   annulus topology                        show CPUs, caches and limits
   annulus help inputs                     read about a topic
 
@@ -113,6 +115,9 @@ pub enum Command {
     /// Reproduce the figures of a paper on this machine
     #[command(subcommand)]
     Reproduce(ReproduceCommand),
+    /// Predict what machines that are not at hand would do
+    #[command(subcommand)]
+    Simulate(SimulateCommand),
     /// Show the CPUs, caches and limits of this machine, and what they suggest
     Topology(TopologyArgs),
     /// Print shell completions
@@ -137,6 +142,7 @@ impl Command {
             Self::Node(args) => node::run(args),
             Self::Bench(command) => bench::run(command),
             Self::Reproduce(command) => reproduce::run(command),
+            Self::Simulate(command) => simulate::run(command),
             Self::Topology(args) => topology::run(args),
             Self::Completions(args) => completions::run(args, Args::command()),
             Self::Man(args) => help::run_man(args, Args::command()),

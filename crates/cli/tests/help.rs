@@ -6,8 +6,21 @@ use std::{fs, process::Command};
 
 use support::{Annulus, names};
 
-const COMMANDS: [&str; 11] =
-    ["tpch", "sql", "partition", "verify", "join", "node", "bench", "reproduce", "topology", "completions", "help"];
+const COMMANDS: [&str; 13] = [
+    "tpch",
+    "clickbench",
+    "sql",
+    "partition",
+    "verify",
+    "join",
+    "node",
+    "bench",
+    "reproduce",
+    "simulate",
+    "topology",
+    "completions",
+    "help",
+];
 
 #[test]
 fn every_shell_completes_every_command() {

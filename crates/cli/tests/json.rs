@@ -131,6 +131,40 @@ fn benchmarks() {
 }
 
 #[test]
+fn simulations() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let small = "simulate exchange --cores 2,4 --domains 1,4 --row-bytes 8 --out here --json";
+    let done = Annulus::new(small.split(' ')).at(at).succeeds();
+    expect_lines(&done.stdout, "simulate-exchange.json");
+    assert_eq!(names(&at.join("here")), ["exchange.csv", "exchange.html", "exchange.json"]);
+    let file = |name: &str| fs::read_to_string(at.join("here").join(name)).expect(name);
+    assert_eq!(file("exchange.json"), done.stdout);
+    // Two machines with one domain, and one with four; seven strategies each.
+    assert_eq!(file("exchange.csv").lines().count(), 1 + 3 * 7);
+    assert!(file("exchange.html").contains("<polyline"));
+
+    let report: Value = serde_json::from_str(&done.stdout).expect("JSON");
+    let winners = report["predictions"].as_array().expect("predictions").iter().filter(|line| line["winner"] == true);
+    assert_eq!(winners.count(), 3);
+    // The same on every machine: the fit is stored, and the simulation is deterministic.
+    assert_eq!(report["held_out"]["winners_right"], 10);
+}
+
+#[test]
+fn a_simulation_that_cannot_be_says_why() {
+    for (arguments, expected) in [
+        ("--cores 2000", "invalid --cores 2000: expected at most 1024"),
+        ("--cores 2 --domains 4", "--domains 4 leaves no machine: give --cores of at least 4"),
+        ("--strategies rings", "invalid strategy 'rings': expected one of ring, paper-ring"),
+        ("--row-bytes 0", "invalid count '0': expected 1 to 65536"),
+    ] {
+        let done = Annulus::new("simulate exchange".split(' ').chain(arguments.split(' '))).fails();
+        assert!(done.stderr.contains(expected), "{}", done.stderr);
+    }
+}
+
+#[test]
 fn a_host_of_a_benchmark() {
     // The system does not soon give these ports to another process.
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));

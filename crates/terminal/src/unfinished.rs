@@ -1,7 +1,8 @@
 //! Files that get their name only when they are complete.
 
 use std::{
-    fs::File,
+    fs::{self, File},
+    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -61,6 +62,36 @@ impl Unfinished {
         let shown = || format!("cannot write '{}'", target.display());
         temporary.as_file().sync_all().with_context(shown)?;
         temporary.persist(&target).with_context(shown)?;
+        Ok(())
+    }
+}
+
+/// The files in the folder of `--out`, which appear when all contents are known.
+#[derive(Debug)]
+pub struct Files(Vec<Unfinished>);
+
+impl Files {
+    /// Creates the files before their contents are known, so that an unwritable folder fails early.
+    ///
+    /// # Errors
+    /// If the folder or a file in it cannot be created.
+    pub fn create<const N: usize>(out: &Path, names: [&str; N]) -> Result<Self> {
+        fs::create_dir_all(out).with_context(|| format!("cannot create the folder of --out, '{}'", out.display()))?;
+        let file = |name: &str| Unfinished::create("--out", out.join(name));
+        Ok(Self(names.into_iter().map(file).collect::<Result<_>>()?))
+    }
+
+    /// Writes the contents, and prints the files' names to standard error.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn finish<const N: usize>(self, contents: [String; N]) -> Result<()> {
+        for (file, content) in self.0.into_iter().zip(contents) {
+            let shown = file.target().display().to_string();
+            file.file().write_all(content.as_bytes()).with_context(|| format!("cannot write '{shown}'"))?;
+            file.finish()?;
+            eprintln!("{shown}");
+        }
         Ok(())
     }
 }

@@ -5,36 +5,10 @@ mod origin;
 pub mod pages;
 mod store;
 
-use std::{fs, io::Write, path::Path};
-
 use annulus_terminal::{
     report::page::{self, note},
-    unfinished::Unfinished,
+    unfinished::Files,
 };
-use anyhow::{Context, Result};
-
-/// The files in the folder of `--out`, which appear when all figures have been measured.
-struct Files(Vec<Unfinished>);
-
-impl Files {
-    /// Creates the files before the measurements, so that an unwritable folder fails early.
-    fn create<const N: usize>(out: &Path, names: [&str; N]) -> Result<Self> {
-        fs::create_dir_all(out).with_context(|| format!("cannot create the folder of --out, '{}'", out.display()))?;
-        let file = |name: &str| Unfinished::create("--out", out.join(name));
-        Ok(Self(names.into_iter().map(file).collect::<Result<_>>()?))
-    }
-
-    /// Writes the contents, and prints the files' names.
-    fn finish<const N: usize>(self, contents: [String; N]) -> Result<()> {
-        for (file, content) in self.0.into_iter().zip(contents) {
-            let shown = file.target().display().to_string();
-            file.file().write_all(content.as_bytes()).with_context(|| format!("cannot write '{shown}'"))?;
-            file.finish()?;
-            eprintln!("{shown}");
-        }
-        Ok(())
-    }
-}
 
 /// Returns a page. For a quick run of the size `quick`, its title and a note say that it was one.
 fn page(title: &str, lead: &str, quick: Option<String>, mut sections: Vec<String>) -> String {

@@ -9,6 +9,7 @@ pub mod join;
 pub mod node;
 pub mod partition;
 pub mod reproduce;
+pub mod simulate;
 pub mod sql;
 pub mod topology;
 pub mod tpch;

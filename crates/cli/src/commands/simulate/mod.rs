@@ -1,0 +1,9 @@
+//! `annulus simulate`: predicts what larger machines would do.
+
+mod args;
+mod page;
+mod report;
+mod run;
+
+pub use args::SimulateCommand;
+pub use run::run;
