@@ -162,9 +162,8 @@ pub fn csv(report: &Report) -> String {
     for line in &report.predictions {
         let Line { cores, domains, row_bytes, strategy, gb_s, .. } = line;
         let Line { operations_a_batch, locks_a_batch, wakes_a_batch, winner, .. } = line;
-        text += &format!(
-            "{cores},{domains},{row_bytes},{strategy},{gb_s},{operations_a_batch},{locks_a_batch},{wakes_a_batch},{winner}\n"
-        );
+        text += &format!("{cores},{domains},{row_bytes},{strategy},{gb_s},");
+        text += &format!("{operations_a_batch},{locks_a_batch},{wakes_a_batch},{winner}\n");
     }
     text
 }
