@@ -42,6 +42,9 @@ config_namespace! {
         /// Bytes of memory for the rows of slow consumers before they are spilled, 0 for as much as the
         /// memory pool grants
         pub overflow_limit: usize, default = 0
+        /// Milliseconds after which a row of an unbounded input is visible to the operator above, even
+        /// if its batch is not full
+        pub flush_interval: usize, default = 100
         /// Whether plans are printed exactly as with DataFusion's own operator, for tests that compare
         /// plans
         pub explain_as_stock: bool, default = false

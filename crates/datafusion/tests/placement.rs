@@ -19,8 +19,8 @@ use datafusion::{
     physical_expr::expressions::{Column, col, lit},
     physical_expr::{LexOrdering, PhysicalSortExpr},
     physical_plan::{
-        ExecutionPlan, Partitioning, common::collect, repartition::RepartitionExec, streaming::StreamingTableExec,
-        union::UnionExec,
+        ExecutionPlan, Partitioning, common::collect, displayable, repartition::RepartitionExec,
+        streaming::StreamingTableExec, union::UnionExec,
     },
 };
 
@@ -156,19 +156,29 @@ async fn rows_without_columns_keep_their_count() {
 }
 
 #[test]
-fn only_hash_of_bounded_unmerged_input_is_replaced() {
-    assert!(RingRepartitionExec::can_replace(&stock(rows(2, 1, 10).0, 3)));
+fn only_hash_of_unmerged_input_is_replaced() {
+    let can_replace = |stock: &RepartitionExec| RingRepartitionExec::can_replace(stock, &AnnulusConfig::default());
+    assert!(can_replace(&stock(rows(2, 1, 10).0, 3)));
 
     let ordering = LexOrdering::new([PhysicalSortExpr::new_default(Arc::new(Column::new("v", 1)))]).unwrap();
     let source = MemorySourceConfig::try_new(&[vec![batch(0, 5)], vec![batch(5, 5)]], common::schema(), None).unwrap();
     let source = source.try_with_sort_information(vec![ordering.clone(), ordering]).unwrap();
     let merging = stock(DataSourceExec::from_data_source(source), 3).with_preserve_order();
-    assert!(merging.preserve_order() && !RingRepartitionExec::can_replace(&merging));
+    assert!(merging.preserve_order() && !can_replace(&merging));
 
     let (input, _) = rows(2, 1, 10);
     let round_robin = RepartitionExec::try_new(input, Partitioning::RoundRobinBatch(3)).unwrap();
-    assert!(!RingRepartitionExec::can_replace(&round_robin));
+    assert!(!can_replace(&round_robin));
 
     let endless = StreamingTableExec::try_new(common::schema(), vec![], None, [], true, None).unwrap();
-    assert!(!RingRepartitionExec::can_replace(&stock(Arc::new(endless), 3)));
+    let endless = stock(Arc::new(endless), 3);
+    assert!(can_replace(&endless));
+    for (strategy, can) in [("ring", true), ("spsc", true), ("reserve", false), ("paper-ring", false), ("batch", false)]
+    {
+        let options = AnnulusConfig { strategy: strategy.parse().unwrap(), ..Default::default() };
+        assert_eq!(RingRepartitionExec::can_replace(&endless, &options), can, "{strategy}");
+    }
+    let ours = RingRepartitionExec::try_new(endless, AnnulusConfig::default()).unwrap();
+    let shown = displayable(&ours).one_line().to_string();
+    assert!(shown.contains("strategy=ring, path=gather, why=unbounded input"), "{shown}");
 }

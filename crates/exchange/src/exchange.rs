@@ -297,6 +297,19 @@ impl Consumer {
         block_on(|cx| self.poll_recv(cx))
     }
 
+    /// Returns the rows that were collected for the next batch, which is not full yet, for a caller
+    /// that waits no longer. `None` if there are none, and with
+    /// [`Strategy::Reserve`](crate::Strategy::Reserve), whose open batches belong to the producers.
+    ///
+    /// # Errors
+    /// If the rows cannot become a batch.
+    pub fn take_incomplete(&mut self) -> Option<Result<Delivery, ExchangeError>> {
+        match &mut self.path {
+            ConsumerPath::Reserve(_) => None,
+            ConsumerPath::Publish(path) => path.take_incomplete().transpose(),
+        }
+    }
+
     /// Stops the exchange: every handle gets `error`, unless it was stopped with another one
     /// before.
     pub fn fail(mut self, error: StopError) {

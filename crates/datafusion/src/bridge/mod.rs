@@ -11,6 +11,7 @@
 //!   read, the full exchange holds the inputs back.
 
 mod feed;
+mod flush;
 mod output;
 mod overflow;
 
@@ -30,6 +31,7 @@ use datafusion::{
 };
 use parking_lot::Mutex;
 
+pub(crate) use self::flush::Flush;
 use self::{
     feed::{Feed, Times},
     output::{OutputStream, Receiver},
@@ -42,6 +44,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) input: &'a Arc<dyn ExecutionPlan>,
     pub(crate) exprs: &'a [Arc<dyn PhysicalExpr>],
     pub(crate) config: ExchangeConfig,
+    /// The time after which rows in an incomplete batch are returned, for unbounded input.
+    pub(crate) flush: Option<Flush>,
     pub(crate) metrics: &'a NodeMetrics,
 }
 
@@ -104,7 +108,7 @@ impl Bridge {
             self.inputs = None;
         }
         let baseline = BaselineMetrics::new(&setup.metrics.common, partition);
-        let stream = OutputStream::new(setup.input.schema(), receiver, inputs, baseline);
+        let stream = OutputStream::new(setup.input.schema(), receiver, inputs, setup.flush.clone(), baseline);
         Ok(Box::pin(cooperative(stream)))
     }
 }

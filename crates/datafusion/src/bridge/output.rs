@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use annulus_exchange::{Consumer, Delivery};
+use annulus_exchange::{Consumer, Delivery, ExchangeError};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use datafusion::{
     common::internal_err,
@@ -16,7 +16,7 @@ use datafusion::{
 };
 use futures::{Stream, StreamExt};
 
-use super::{Inputs, overflow::SessionOverflow};
+use super::{Inputs, flush::Flush, overflow::SessionOverflow};
 use crate::{error::from_exchange, metrics::ExchangeMetrics};
 
 /// A consumer's end of the exchange. Dropping it discards what was sent to it, also on disk.
@@ -51,23 +51,45 @@ struct Open {
     started: bool,
     /// The next batch is on disk.
     reading: bool,
+    flush: Option<Flush>,
 }
 
 impl OutputStream {
-    pub(super) fn new(schema: SchemaRef, receiver: Receiver, inputs: Arc<Inputs>, baseline: BaselineMetrics) -> Self {
-        let open = Open { receiver, inputs, started: false, reading: false };
+    pub(super) fn new(
+        schema: SchemaRef,
+        receiver: Receiver,
+        inputs: Arc<Inputs>,
+        flush: Option<Flush>,
+        baseline: BaselineMetrics,
+    ) -> Self {
+        let open = Open { receiver, inputs, started: false, reading: false, flush };
         Self { schema, open: Some(open), baseline }
     }
 }
 
 impl Open {
+    /// Waits for the next rows, for those of an incomplete batch until they are due.
+    fn poll_delivery(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Delivery, ExchangeError>>> {
+        loop {
+            let received = self.receiver.consumer.poll_recv(cx);
+            let Some(flush) = self.flush.as_mut().filter(|_| received.is_pending()) else { return received };
+            if !flush.is_due(cx) {
+                return Poll::Pending;
+            }
+            // Rows that were sent since the look above are found by the next one.
+            if let Some(rows) = self.receiver.consumer.take_incomplete() {
+                return Poll::Ready(Some(rows));
+            }
+        }
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
         if !self.started {
             self.inputs.start();
             self.started = true;
         }
         if !self.reading {
-            match ready!(self.receiver.consumer.poll_recv(cx)) {
+            match ready!(self.poll_delivery(cx)) {
                 Some(Ok(Delivery::Batch(batch))) => return Poll::Ready(Some(Ok(batch))),
                 Some(Ok(Delivery::Spilled(_))) => self.reading = true,
                 Some(Err(error)) => return Poll::Ready(Some(Err(from_exchange(error)))),

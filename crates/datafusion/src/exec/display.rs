@@ -23,7 +23,11 @@ impl DisplayAs for RingRepartitionExec {
         if options.explain_as_stock {
             return self.stock().fmt_as(format, f);
         }
-        let why = why(options, self.choice());
+        let why = if self.is_unbounded() && options.strategy == Strategy::AUTO {
+            "unbounded input"
+        } else {
+            why(options, self.choice())
+        };
         let strategy = self.choice().strategy;
         match format {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {

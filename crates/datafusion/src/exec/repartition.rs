@@ -1,6 +1,6 @@
 //! The operator that replaces DataFusion's `RepartitionExec`.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use annulus_exchange::{Choice, ExchangeConfig};
 use datafusion::{
@@ -24,7 +24,7 @@ use datafusion::{
 use parking_lot::Mutex;
 
 use crate::{
-    bridge::{Bridge, Setup},
+    bridge::{Bridge, Flush, Setup},
     config::{AnnulusConfig, ExchangeStrategy, Strategy},
     error::from_exchange,
     metrics::NodeMetrics,
@@ -48,16 +48,17 @@ pub struct RingRepartitionExec {
 }
 
 impl RingRepartitionExec {
-    /// Returns whether the exchange can replace `stock`: a hash partitioning of bounded input that
-    /// preserves no order.
-    pub fn can_replace(stock: &RepartitionExec) -> bool {
+    /// Returns whether the exchange can replace `stock`: a hash partitioning that preserves no
+    /// order. Of unbounded input only with a strategy that passes each batch on at once: `auto`,
+    /// the rings of this crate, and queues.
+    pub fn can_replace(stock: &RepartitionExec, options: &AnnulusConfig) -> bool {
         matches!(stock.partitioning(), Partitioning::Hash(exprs, outputs) if !exprs.is_empty() && *outputs > 0)
             && !stock.preserve_order()
-            && !stock.properties().boundedness.is_unbounded()
+            && (!is_unbounded(stock) || passes_on_at_once(options.strategy))
     }
 
     /// Creates the operator that replaces `stock`, for which [`can_replace`](Self::can_replace) is
-    /// true.
+    /// true. With unbounded input, `auto` is the ring.
     ///
     /// # Errors
     /// If an option is invalid.
@@ -66,6 +67,10 @@ impl RingRepartitionExec {
             // Whoever builds the operator by hand wants it.
             Strategy::Stock => ExchangeStrategy::Auto,
             Strategy::Exchange(strategy) => strategy,
+        };
+        let strategy = match strategy {
+            ExchangeStrategy::Auto if is_unbounded(&stock) => ExchangeStrategy::Ring,
+            strategy => strategy,
         };
         let inputs = stock.input().output_partitioning().partition_count();
         let overflow_bytes = if options.overflow_limit == 0 { usize::MAX } else { options.overflow_limit };
@@ -105,7 +110,7 @@ impl RingRepartitionExec {
     /// Creates a new operator that replaces `plan`, or returns `plan` if it cannot be replaced.
     fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         match plan.downcast_ref::<RepartitionExec>() {
-            Some(stock) if Self::can_replace(stock) => {
+            Some(stock) if Self::can_replace(stock, &self.options) => {
                 Ok(Arc::new(Self::try_new(stock.clone(), self.options.clone())?))
             }
             _ => Ok(plan),
@@ -119,10 +124,27 @@ impl RingRepartitionExec {
         };
         let open_bytes = open_bytes(context, self.config.open_bytes);
         let config = self.config.clone().with_batch_rows(context.session_config().batch_size());
-        // Inputs are bounded, so waiting for full batches delays no row indefinitely.
-        let config = config.with_full_batches(true).with_open_bytes(open_bytes);
-        Setup { input: self.stock.input(), exprs, config, metrics: &self.metrics }
+        // Waiting for full batches delays no row of bounded inputs indefinitely.
+        let unbounded = self.is_unbounded();
+        let config = config.with_full_batches(!unbounded).with_open_bytes(open_bytes);
+        let flush = unbounded.then(|| Flush::after(Duration::from_millis(self.options.flush_interval.max(1) as u64)));
+        Setup { input: self.stock.input(), exprs, config, flush, metrics: &self.metrics }
     }
+
+    /// Returns whether the input may never end.
+    pub(super) fn is_unbounded(&self) -> bool {
+        is_unbounded(&self.stock)
+    }
+}
+
+fn is_unbounded(stock: &RepartitionExec) -> bool {
+    stock.properties().boundedness.is_unbounded()
+}
+
+/// Returns whether a batch that was sent can be read at once, by any strategy that this may be.
+fn passes_on_at_once(strategy: Strategy) -> bool {
+    use ExchangeStrategy::{Auto, Channel, MutexChannel, Ring, RingPerDomain, Spsc};
+    matches!(strategy, Strategy::Exchange(Auto | Ring | RingPerDomain | Channel | MutexChannel | Spsc))
 }
 
 /// Returns the bytes for open chunks: `usual`, but at most 1/32 of a limited pool. A plan may have

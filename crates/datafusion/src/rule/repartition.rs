@@ -15,11 +15,11 @@ use crate::{
     exec::RingRepartitionExec,
 };
 
-/// Replaces `RepartitionExec` by [`RingRepartitionExec`] where it partitions bounded input by hash
-/// and preserves no order.
+/// Replaces `RepartitionExec` by [`RingRepartitionExec`] where it partitions by hash and preserves
+/// no order.
 ///
-/// All other repartitions stay DataFusion's own: round-robin and range partitioning,
-/// order-preserving repartitions, and unbounded streams.
+/// All other repartitions stay DataFusion's own: round-robin and range partitioning, and
+/// order-preserving repartitions. Those of unbounded input do if the strategy keeps rows back.
 /// [`SessionStateBuilderExt`](crate::SessionStateBuilderExt) installs the rule in a session;
 /// [`install`](Self::install) adds it to a list of rules:
 ///
@@ -66,7 +66,7 @@ impl PhysicalOptimizerRule for RingRepartition {
             // A downcast finds the stock operator inside ours, so the real type is checked first.
             let ours = (node.as_ref() as &dyn Any).is::<RingRepartitionExec>();
             match node.downcast_ref::<RepartitionExec>() {
-                Some(stock) if !ours && RingRepartitionExec::can_replace(stock) => {
+                Some(stock) if !ours && RingRepartitionExec::can_replace(stock, options) => {
                     let ring = RingRepartitionExec::try_new(stock.clone(), options.clone())?;
                     Ok(Transformed::yes(Arc::new(ring)))
                 }

@@ -113,6 +113,21 @@ impl PublishConsumer {
         Ok(false)
     }
 
+    /// Returns the rows that were collected, though the batch is not full.
+    pub(crate) fn take_incomplete(&mut self) -> Result<Option<Delivery>, ExchangeError> {
+        if self.done {
+            return Ok(None);
+        }
+        let taken = match self.whole.pop_front() {
+            None => self.collected()?,
+            whole => whole,
+        };
+        if let Some(Delivery::Batch(batch)) = &taken {
+            self.stats.rows += batch.num_rows() as u64;
+        }
+        Ok(taken)
+    }
+
     fn collected(&mut self) -> Result<Option<Delivery>, ExchangeError> {
         Ok(self.builder.finish()?.map(Delivery::Batch))
     }
