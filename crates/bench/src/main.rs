@@ -40,6 +40,8 @@ enum Bench {
 
 #[derive(Subcommand)]
 enum Reproduce {
+    /// Exchanging rows between threads: throughput, memory and synchronisation
+    Ring(reproduce::ring::RingArgs),
     /// Shuffling tuples onto pages: throughput, memory and Flink
     Pages(reproduce::pages::ReproduceArgs),
     /// Joins around a ring of hosts
@@ -65,6 +67,7 @@ fn run(args: &Args) -> Result<()> {
         Args::Bench(Bench::Pages(args)) => pages::run(args, &stop),
         Args::Bench(Bench::Roundabout(args)) => roundabout::run(args, &stop),
         Args::Bench(Bench::Join(args)) => join::run(args, &stop),
+        Args::Reproduce(Reproduce::Ring(args)) => reproduce::ring::run(args, &stop),
         Args::Reproduce(Reproduce::Pages(args)) => reproduce::pages::run(args, &stop),
         Args::Reproduce(Reproduce::CycloJoin(args)) => reproduce::cyclo::run(args, &stop),
     }

@@ -37,8 +37,9 @@ config_namespace! {
         pub groups: usize, default = 1
         /// Number of batches in a group, 0 for one for each input partition
         pub slots: usize, default = 0
-        /// Number of rings for 'ring-per-domain'
-        pub domains: usize, default = 1
+        /// Number of rings for 'ring-per-domain', 0 for one for each last-level cache that this process
+        /// may use
+        pub domains: usize, default = 0
         /// Bytes of memory for the rows of slow consumers before they are spilled, 0 for as much as the
         /// memory pool grants
         pub overflow_limit: usize, default = 0

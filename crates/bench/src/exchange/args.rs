@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf, str::FromStr};
 use annulus_exchange::Strategy;
 use annulus_terminal::units::{self, Shape};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::words::name;
 
@@ -73,8 +73,8 @@ pub struct ExchangeArgs {
     /// Exponent of --keys zipf
     #[arg(long, value_name = "S", default_value = "1.0", value_parser = parse_exponent)]
     pub exponent: f64,
-    /// Strategies
-    #[arg(long, value_name = "NAME", value_delimiter = ',',
+    /// Strategies [default: all]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', hide_default_value = true,
         value_parser = PossibleValuesParser::new(words()), default_values_t = words().map(str::to_owned))]
     strategies: Vec<String>,
     /// Published groups of a ring, K
@@ -107,6 +107,42 @@ pub struct ExchangeArgs {
 }
 
 impl ExchangeArgs {
+    /// Returns the defaults for one cell: all strategies, pinned.
+    pub(crate) fn new(threads: Shape, row_bytes: u32, volume: usize) -> Self {
+        Self {
+            threads: vec![threads],
+            row_bytes: vec![row_bytes],
+            rows: 8192,
+            volume,
+            batches: None,
+            sizes: Sizes::Uniform,
+            keys: Keys::Uniform,
+            exponent: 1.0,
+            strategies: words().map(str::to_owned).collect(),
+            groups: 1,
+            slots: None,
+            domains: None,
+            unpinned: false,
+            rounds: 1,
+            seed: 1,
+            counters: false,
+            json: false,
+            csv: None,
+        }
+    }
+
+    /// Sets the strategies.
+    pub(crate) fn set_strategies(&mut self, strategies: &[Strategy]) {
+        self.strategies = strategies.iter().map(Strategy::to_string).collect();
+    }
+
+    /// Returns what tells the cell from others of a run.
+    pub(crate) fn key(&self) -> String {
+        let Self { threads, row_bytes, sizes, keys, groups, .. } = self;
+        let threads: Vec<_> = threads.iter().map(Shape::to_string).collect();
+        format!("threads={} row_bytes={row_bytes:?} sizes={sizes} keys={keys} groups={groups}", threads.join(","))
+    }
+
     /// Returns the strategies, in the order given.
     pub fn strategies(&self) -> Vec<Strategy> {
         self.strategies.iter().filter_map(|word| word.parse().ok()).collect()
@@ -126,7 +162,8 @@ fn parse_exponent(text: &str) -> Result<f64, String> {
 }
 
 /// How the sizes of rows are distributed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Sizes {
     /// All rows have --row-bytes
     Uniform,
@@ -135,7 +172,8 @@ pub enum Sizes {
 }
 
 /// How the keys of rows are distributed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Keys {
     /// All consumers get about as many rows
     Uniform,
@@ -143,20 +181,14 @@ pub enum Keys {
     Zipf,
 }
 
-macro_rules! as_word {
-    ($($kind:ty),*) => {$(
-        impl fmt::Display for $kind {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&name(self))
-            }
-        }
-
-        impl Serialize for $kind {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-    )*};
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&name(self))
+    }
 }
 
-as_word!(Sizes, Keys);
+impl fmt::Display for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&name(self))
+    }
+}

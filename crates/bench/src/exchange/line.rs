@@ -1,24 +1,23 @@
 //! The result: a line for each strategy and cell.
 
+use std::collections::BTreeMap;
+
 use annulus_exchange::Strategy;
 use annulus_terminal::report::plain;
 use comfy_table::Table;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     Measured,
     args::{ExchangeArgs, Keys, Sizes},
     run::Cell,
 };
-use crate::{
-    pages::Counts,
-    statistics::{SHORTEST_S, median, spread},
-};
+use crate::statistics::{SHORTEST_S, median, spread};
 
 /// The result of one strategy in one cell. Figures for each batch are for each batch of the input.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Line {
-    pub(crate) strategy: &'static str,
+    pub(crate) strategy: String,
     pub(crate) m: usize,
     pub(crate) n: usize,
     pub(crate) rows: u32,
@@ -47,12 +46,8 @@ pub(crate) struct Line {
     /// Missing where the system does not count them.
     pub(crate) switches_per_batch: Option<f64>,
     /// The hardware events of the untimed run, by name. Missing unless they were counted.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_map")]
-    pub(crate) events: Option<Counts>,
-}
-
-fn as_map<S: serde::Serializer>(counts: &Option<Counts>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(counts.iter().flatten().copied())
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) events: Option<BTreeMap<String, u64>>,
 }
 
 impl Line {
@@ -69,7 +64,7 @@ impl Line {
         let speeds: Vec<_> = measured.seconds.iter().map(|seconds| bytes / seconds / 1e9).collect();
         let (sent, received) = (&measured.first.producers, &measured.first.consumers);
         Self {
-            strategy: strategy.word(),
+            strategy: strategy.to_string(),
             m: cell.shape.producers,
             n: cell.shape.consumers,
             rows: args.rows,
@@ -94,7 +89,10 @@ impl Line {
             consumer_locks_per_batch: per_batch(received.locks),
             wakeups_per_batch: per_batch(sent.wakeups + received.wakeups),
             switches_per_batch: measured.first.switches.map(per_batch),
-            events: measured.counts.clone(),
+            events: measured
+                .counts
+                .as_ref()
+                .map(|counts| counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()),
         }
     }
 
@@ -103,7 +101,7 @@ impl Line {
         vec![
             format!("{}x{}", self.m, self.n),
             self.row_bytes.to_string(),
-            self.strategy.to_owned(),
+            self.strategy.clone(),
             if self.too_short { "too short".to_owned() } else { format!("{:.2}", self.gb_per_s) },
             format!("{:.2}", self.spread),
             format!("{:.2}", self.limit),
@@ -138,14 +136,17 @@ pub(super) fn table(lines: &[Line]) -> Table {
     plain::table(&HEADER, &[0, 2], lines.iter().map(Line::cells))
 }
 
-/// Returns the lines as CSV, with the field names of JSON. Hardware events are left out.
-pub(super) fn csv(lines: &[Line]) -> String {
+/// Returns the lines as CSV, with the field names of JSON, each with the name of its part in front
+/// unless that is empty. Hardware events are left out.
+pub(crate) fn csv<'a>(parts: impl Iterator<Item = (&'a str, &'a [Line])>) -> String {
     let mut text = String::new();
-    for line in lines {
+    for (part, line) in parts.flat_map(|(part, lines)| lines.iter().map(move |line| (part, line))) {
         let Ok(serde_json::Value::Object(mut fields)) = serde_json::to_value(line) else { continue };
         fields.remove("events");
+        let named = |name: &'a str| (!part.is_empty()).then_some(name);
         if text.is_empty() {
-            text.push_str(&fields.keys().map(String::as_str).collect::<Vec<_>>().join(","));
+            let names: Vec<_> = named("part").into_iter().chain(fields.keys().map(String::as_str)).collect();
+            text.push_str(&names.join(","));
             text.push('\n');
         }
         let value = |value: &serde_json::Value| match value {
@@ -153,7 +154,8 @@ pub(super) fn csv(lines: &[Line]) -> String {
             serde_json::Value::Null => String::new(),
             other => other.to_string(),
         };
-        text.push_str(&fields.values().map(value).collect::<Vec<_>>().join(","));
+        let values: Vec<_> = named(part).map(str::to_owned).into_iter().chain(fields.values().map(value)).collect();
+        text.push_str(&values.join(","));
         text.push('\n');
     }
     text

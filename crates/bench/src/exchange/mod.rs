@@ -13,11 +13,12 @@ use annulus_rows::partition::Modulo;
 use annulus_terminal::{Stop, heap::PeakCounter, machine::label, progress, unfinished::Unfinished, units};
 use annulus_topology::{Policy, Topology};
 use anyhow::{Context, Result};
-pub use args::ExchangeArgs;
+pub use args::{ExchangeArgs, Keys, Sizes};
 use indicatif::ProgressBar;
+pub(crate) use line::{Line, csv};
 
 use self::{
-    line::{Line, csv, table},
+    line::table,
     rows::{Tally, Template},
     run::{Cell, Outcome},
 };
@@ -55,7 +56,7 @@ pub fn run(args: &ExchangeArgs, stop: &Stop) -> Result<()> {
         writeln!(stdout(), "{}; medians of {rounds}\n\n{}", label(), table(&lines)).context("cannot print")?;
     }
     if let Some(file) = file {
-        file.file().write_all(csv(&lines).as_bytes()).context("cannot write --csv")?;
+        file.file().write_all(csv([("", &lines[..])].into_iter()).as_bytes()).context("cannot write --csv")?;
         file.finish()?;
     }
     Ok(())

@@ -3,6 +3,7 @@
 pub mod cyclo;
 mod origin;
 pub mod pages;
+pub mod ring;
 mod store;
 
 use annulus_terminal::{

@@ -1,8 +1,13 @@
 //! The operator that replaces DataFusion's `RepartitionExec`.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use annulus_exchange::{Choice, ExchangeConfig};
+use annulus_topology::Topology;
 use datafusion::{
     common::{Statistics, tree_node::TreeNodeRecursion},
     config::ConfigOptions,
@@ -78,7 +83,7 @@ impl RingRepartitionExec {
         let config = ExchangeConfig::new(inputs.max(1), stock.partitioning().partition_count())
             .with_groups(options.groups)
             .with_slots(options.slots)
-            .with_domains(options.domains)
+            .with_domains(domains(options.domains))
             .with_overflow_bytes(overflow_bytes)
             .with_strategy(strategy)
             .with_path(options.path.0);
@@ -135,6 +140,12 @@ impl RingRepartitionExec {
     pub(super) fn is_unbounded(&self) -> bool {
         is_unbounded(&self.stock)
     }
+}
+
+/// Returns the number of rings: the one that was set, or that of this process's last-level caches.
+fn domains(set: usize) -> usize {
+    static CACHES: OnceLock<usize> = OnceLock::new();
+    if set > 0 { set } else { *CACHES.get_or_init(|| Topology::detect().domains().len().max(1)) }
 }
 
 fn is_unbounded(stock: &RepartitionExec) -> bool {

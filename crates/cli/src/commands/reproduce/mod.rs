@@ -3,6 +3,7 @@
 use annulus_bench::reproduce::{
     cyclo::{self, CycloJoinArgs},
     pages::{self, ReproduceArgs},
+    ring::{self, RingArgs},
 };
 use anyhow::Result;
 use clap::Subcommand;
@@ -11,6 +12,8 @@ use crate::{blocking, outcome::Outcome, runtime};
 
 #[derive(Subcommand)]
 pub enum ReproduceCommand {
+    /// Exchanging rows between threads: throughput, memory and synchronisation
+    Ring(RingArgs),
     /// Shuffling tuples onto pages: throughput, memory and Flink
     Pages(ReproduceArgs),
     /// Joins around a ring of hosts
@@ -21,6 +24,7 @@ pub enum ReproduceCommand {
 pub fn run(command: ReproduceCommand) -> Result<Outcome> {
     runtime::run(async {
         match command {
+            ReproduceCommand::Ring(args) => blocking::run(move |stop| ring::run(&args, stop)).await,
             ReproduceCommand::Pages(args) => blocking::run(move |stop| pages::run(&args, stop)).await,
             ReproduceCommand::CycloJoin(args) => blocking::run(move |stop| cyclo::run(&args, stop)).await,
         }

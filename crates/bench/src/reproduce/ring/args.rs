@@ -1,0 +1,109 @@
+//! The command line of `annulus reproduce ring`.
+
+use std::path::PathBuf;
+
+use annulus_terminal::{machine, units};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::reproduce::store::Start;
+
+const EXAMPLES: &str = "\
+Examples:
+  annulus reproduce ring
+  annulus reproduce ring --quick --out /tmp/ring
+  annulus reproduce ring --threads 1,2,4,8,16,32,64,192 --rounds 9
+
+Measures the evaluation of Szymanski and Akidau, One Ring to Shuffle Them All
+(arXiv:2605.29099), with all strategies, beside the published values:
+  figure 5  throughput by threads, M = N, rows of 8 bytes
+  figure 6  throughput by the size of rows, of a nearly normal size
+  figure 7  throughput of the rings by K, 1 to 4, and the size of rows
+  table 1   memory, synchronisation and time to the first row, as measured
+  table 2   throughput by the size of rows, uniform and normal
+  table 3   the same beside the paper's three machines
+and what the paper left out: M and N that differ, and keys by Zipf's law.
+Figure 8 and table 4 are whole queries: annulus tpch and annulus clickbench
+measure them with --strategies ring,channel.
+
+There may be more threads than cores; the page labels them. For the columns,
+see annulus bench exchange --help. When all is measured, ring.json, ring.csv
+and ring.html are written to the folder. Results are kept there as they come.
+After Ctrl-C or a crash, the same command goes on where it was.";
+
+/// What is measured for the paper's figures.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub struct RingArgs {
+    /// Folder for the files, created if necessary
+    #[arg(long, value_name = "DIR", default_value = "annulus-ring")]
+    pub out: PathBuf,
+    /// Threads of figure 5, M and N [default: 1 to 64]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = units::parse_count)]
+    pub threads: Vec<usize>,
+    /// Bytes of rows in a run
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = units::parse_size)]
+    pub volume: usize,
+    /// Timed runs of each strategy
+    #[arg(long, default_value = "5", value_name = "N", value_parser = units::parse_count)]
+    pub rounds: usize,
+    /// Seed of keys, sizes and bytes
+    #[arg(long, default_value = "1", value_name = "N")]
+    pub seed: u64,
+    /// Discard the results of an unfinished run
+    #[arg(long)]
+    pub restart: bool,
+    /// Take under 3 minutes, to test that all works; the figures mean nothing
+    #[arg(long)]
+    pub quick: bool,
+}
+
+/// The bytes of rows in a run of a quick run.
+const QUICK_VOLUME: usize = 4 << 20;
+/// The threads of figure 5. The paper's go to 192.
+const THREADS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+const QUICK_THREADS: [usize; 2] = [1, 2];
+
+impl RingArgs {
+    pub(super) fn threads(&self) -> Vec<usize> {
+        match (&self.threads[..], self.quick) {
+            ([], true) => QUICK_THREADS.to_vec(),
+            ([], false) => THREADS.to_vec(),
+            (threads, _) => threads.to_vec(),
+        }
+    }
+
+    pub(super) fn volume(&self) -> usize {
+        if self.quick { self.volume.min(QUICK_VOLUME) } else { self.volume }
+    }
+
+    pub(super) fn rounds(&self) -> usize {
+        if self.quick { 1 } else { self.rounds }
+    }
+
+    /// Returns the sizes of rows: the paper's, or two of them.
+    pub(super) fn row_bytes(&self) -> &'static [u32] {
+        if self.quick { &[8, 64] } else { &[8, 16, 32, 64, 128, 256] }
+    }
+
+    /// Returns the threads of all other figures: all cores, and at least two.
+    pub(super) fn full(&self) -> usize {
+        machine::cores().max(2)
+    }
+
+    /// Returns what must be the same when a run goes on.
+    pub(super) fn settings(&self) -> Value {
+        json!({ "figures": "ring", "threads": self.threads(), "volume": self.volume(), "rounds": self.rounds(),
+            "quick": self.quick })
+    }
+
+    /// Returns whether the results of an unfinished run are used.
+    pub(super) fn start(&self) -> Start {
+        if self.restart { Start::Anew } else { Start::Resume }
+    }
+
+    /// Returns the size of a quick run in words, or `None` if it is not one.
+    pub(super) fn quick_size(&self) -> Option<String> {
+        self.quick.then(|| format!("{} MiB a run, 1 round, few cells", self.volume() >> 20))
+    }
+}
