@@ -361,3 +361,27 @@ fn wrong_batches_come_back() {
     }
     assert!(exchange(&ExchangeConfig::new(0, 1), schema(), Budget::new(0)).is_err());
 }
+
+/// A disk that is full, and no memory.
+struct Full;
+
+impl Overflow for Full {
+    fn try_reserve(&self, _: usize) -> bool {
+        false
+    }
+    fn release(&self, _: usize) {}
+    fn spill(&self, _: usize, _: RecordBatch) -> Result<SpilledBatch, StopError> {
+        Err(Box::<dyn std::error::Error + Send + Sync>::from("the disk is full").into())
+    }
+}
+
+#[test]
+fn a_full_disk_is_the_error_of_every_handle() {
+    let config = config((Strategy::Batch, DataPath::Gather), 1, 2).with_batch_rows(4);
+    let (mut producers, mut consumers) = exchange(&config, schema(), Arc::new(Full)).unwrap();
+    let refused = producers[0].send_blocking(batch(0..100), &[0; 100]).unwrap_err();
+    assert!(refused.error.to_string().contains("the disk is full"), "{refused}");
+    drop(producers);
+    let error = consumers[1].recv_blocking().unwrap().unwrap_err();
+    assert!(error.to_string().contains("the disk is full"), "{error}");
+}

@@ -48,19 +48,21 @@ impl Laggard {
         let turn = || shared.laggard(consumer, lane).turn.lock().unwrap_or_else(PoisonError::into_inner);
         let _turn = shared.keeps_all.then(turn);
         let fresh = || BatchBuilder::new(Arc::clone(&shared.schema), shared.batch_rows, Arc::clone(&shared.pool));
-        let builder = {
+        // Taken with the first batch: without one, the consumer does not know of this hand-over, and
+        // may look for the rows in the builder meanwhile.
+        let mut taken = None;
+        let take = || {
             let mut queue = shared.laggard(consumer, lane).lock();
-            (!queue.gone).then(|| queue.builder.take())
+            (!queue.gone).then(|| queue.builder.take().unwrap_or_else(fresh))
         };
-        stats.locks += 1;
-        let Some(builder) = builder else { return batches.try_for_each(&mut |_| Ok(())) };
-        let mut builder = builder.unwrap_or_else(fresh);
         let mut kept = Kept { shared, items: VecDeque::new() };
         let mut whole = Vec::new();
         // If this fails, none of the rows are delivered: the exchange stops before the consumer
         // sees any later row.
         batches.try_for_each(&mut |batch| {
-            stats.bytes_copied += batch.copy_rows(consumer, &mut builder, |batch| {
+            stats.locks += u64::from(taken.is_none());
+            let Some(builder) = taken.get_or_insert_with(take) else { return Ok(()) };
+            stats.bytes_copied += batch.copy_rows(consumer, builder, |batch| {
                 whole.push(batch);
                 Ok(())
             })? as u64;
@@ -69,6 +71,7 @@ impl Laggard {
             }
             Ok::<_, ExchangeError>(())
         })?;
+        let Some(builder) = taken.flatten() else { return Ok(()) };
         let mut queue = shared.laggard(consumer, lane).lock();
         stats.locks += 1;
         if !queue.gone {
@@ -80,13 +83,17 @@ impl Laggard {
 
     /// Returns the next rows, oldest first.
     pub(super) fn pop(&self, shared: &Shared, stats: &mut ExchangeStats) -> Result<Option<Delivery>, ExchangeError> {
-        let mut queue = self.lock();
         stats.locks += 1;
+        // What the embedder's code does on a release must not find the lock held.
+        let mut queue = self.lock();
         if let Some((delivery, reserved)) = queue.items.pop_front() {
+            drop(queue);
             shared.forget(reserved);
             return Ok(Some(delivery));
         }
-        let Some(mut builder) = queue.builder.take() else { return Ok(None) };
+        let builder = queue.builder.take();
+        drop(queue);
+        let Some(mut builder) = builder else { return Ok(None) };
         let rest = builder.finish()?;
         if let Some(rest) = &rest {
             count(rest, stats);
@@ -98,8 +105,10 @@ impl Laggard {
     pub(super) fn close(&self, shared: &Shared) {
         let mut queue = self.lock();
         queue.gone = true;
-        queue.builder = None;
-        for (_, reserved) in queue.items.drain(..) {
+        let (builder, items) = (queue.builder.take(), std::mem::take(&mut queue.items));
+        drop(queue);
+        drop(builder);
+        for (_, reserved) in items {
             shared.forget(reserved);
         }
     }

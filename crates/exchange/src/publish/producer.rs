@@ -66,7 +66,10 @@ impl PublishProducer {
         for consumer in 0..self.shared.consumers {
             if let Err(error) = Laggard::push(consumer, 0, &mut One(Some(indexed)), &self.shared, &mut self.stats) {
                 // Other consumers may have their rows already.
-                self.sender.lost();
+                match &error {
+                    ExchangeError::Stopped(stop) => self.sender.stop(Arc::clone(stop)),
+                    _ => self.sender.lost(),
+                }
                 return Err(SendError { value: batch, error });
             }
         }

@@ -87,7 +87,12 @@ impl<T> Shared<T> {
     /// gone. Rule 8.
     pub(super) fn stop(&self, error: ExchangeError, local: &mut Local) {
         local.stats.locks += 1;
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        // A refused error is dropped without the lock: it is the embedder's.
+        let refused = {
+            let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+            if first.is_none() { first.replace(error) } else { Some(error) }
+        };
+        drop(refused);
         self.state.stop(false, &mut local.stats);
         let mut calls = AllCalls::default();
         calls.call(|| self.tell(&self.consumers, local));

@@ -21,6 +21,9 @@ use crate::{
     wake::AllCalls,
 };
 
+/// The values visited in a call at most, so that a task that is never short of values yields.
+const AT_ONCE: usize = 256;
+
 struct Shared<T> {
     halt: Halt,
     /// The number of producers that have not finished.
@@ -188,7 +191,9 @@ impl<T: Parcel> BarrierReceiver<T> {
     fn read(&mut self, visit: &mut dyn FnMut(&T) -> ControlFlow<()>) -> usize {
         let Inputs::Reading(inputs, next) = &mut self.inputs else { return 0 };
         let mut visited = 0;
-        while let Some(values) = inputs.last() {
+        while visited < AT_ONCE
+            && let Some(values) = inputs.last()
+        {
             let Some(value) = values.get(*next) else {
                 inputs.pop();
                 *next = 0;

@@ -15,6 +15,7 @@ use crate::{
     error::{ExchangeError, StopError},
     ring::{Admission, Next, RingConfig, RingConsumer, RingProducer, Stopper, TrySendError, ring},
     stats::ExchangeStats,
+    waiting::Local,
     wake::AllCalls,
 };
 
@@ -46,7 +47,8 @@ pub(super) fn handles<T: Parcel>(shape: Shape) -> Handles<T> {
     });
     let receivers = receivers.into_iter().map(|rings| {
         let open = vec![true; rings.len()];
-        Box::new(DomainReceiver { rings, open, next: 0, stoppers: Arc::clone(&stoppers) }) as Box<dyn Receiver<T>>
+        Box::new(DomainReceiver { rings, open, next: 0, local: Local::default(), stoppers: Arc::clone(&stoppers) })
+            as Box<dyn Receiver<T>>
     });
     (senders.collect(), receivers.collect())
 }
@@ -133,6 +135,8 @@ struct DomainReceiver<T: Parcel> {
     open: Vec<bool>,
     /// The ring to look at first.
     next: usize,
+    /// The waits of this consumer, which are not those of its rings.
+    local: Local,
     stoppers: Arc<[Stopper<T>]>,
 }
 
@@ -171,11 +175,16 @@ impl<T: Parcel> Receiver<T> for DomainReceiver<T> {
         cx: &mut Context<'_>,
         visit: &mut dyn FnMut(&T) -> ControlFlow<()>,
     ) -> Poll<Result<Next, ExchangeError>> {
-        let found = self.look(|ring| ring.try_next(&mut *visit));
-        if found.is_ready() {
-            return found;
+        let mut found = self.look(|ring| ring.try_next(&mut *visit));
+        if found.is_pending() {
+            found = self.look(|ring| ring.poll_next(cx, &mut *visit));
         }
-        self.look(|ring| ring.poll_next(cx, &mut *visit))
+        if found.is_ready() {
+            self.local.served()
+        } else {
+            self.local.waits()
+        }
+        found
     }
 
     fn stop(&mut self, error: StopError) {
@@ -183,9 +192,9 @@ impl<T: Parcel> Receiver<T> for DomainReceiver<T> {
     }
 
     fn stats(&self) -> ExchangeStats {
-        self.rings.iter().fold(ExchangeStats::default(), |mut total, ring| {
-            total += ring.stats();
-            total
-        })
+        let mut total = ExchangeStats::default();
+        self.rings.iter().for_each(|ring| total += ring.stats());
+        let ExchangeStats { waits, wait_ns, .. } = self.local.stats;
+        ExchangeStats { waits, wait_ns, ..total }
     }
 }

@@ -40,7 +40,12 @@ impl Halt {
     /// Keeps `error` if it is the first. The caller wakes all handles.
     pub(super) fn stop(&self, error: ExchangeError, local: &mut Local) {
         local.stats.locks += 1;
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        // A refused error is dropped without the lock: it is the embedder's.
+        let refused = {
+            let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+            if first.is_none() { first.replace(error) } else { Some(error) }
+        };
+        drop(refused);
         self.leave_running(STOPPED, local);
     }
 

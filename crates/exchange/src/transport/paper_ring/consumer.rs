@@ -83,12 +83,11 @@ impl<T: Parcel> Receiver<T> for PaperReceiver<T> {
     ) -> Poll<Result<Next, ExchangeError>> {
         let mut outcome = self.advance(visit);
         if outcome.is_pending() {
-            let first = self.shared.consumers.register(self.index, cx.waker(), &mut self.local);
+            self.shared.consumers.register(self.index, cx.waker(), &mut self.local);
             transport_order::fence_wait_value();
-            if first {
-                // Producers that wait for room while this consumer starves must relieve the slow ones.
-                self.shared.producers.wake_all(&mut self.local);
-            }
+            // Producers that wait for room while this consumer starves must relieve the slow ones. Also if
+            // others are registered: they may be slow themselves.
+            self.shared.producers.wake_all(&mut self.local);
             outcome = self.advance(visit);
         }
         if outcome.is_ready() {

@@ -14,8 +14,6 @@ use crate::stats::ExchangeStats;
 pub(super) struct Group<T> {
     started: CachePadded<AtomicUsize>,
     completed: CachePadded<AtomicUsize>,
-    /// The consumers that have not left the group. Set when it is published.
-    left: CachePadded<AtomicUsize>,
     full: AtomicBool,
     slots: Box<[UnsafeCell<Option<T>>]>,
 }
@@ -30,7 +28,7 @@ impl<T> Group<T> {
     pub(super) fn new(slots: usize) -> Self {
         let counter = || CachePadded::new(AtomicUsize::new(0));
         let slots = (0..slots).map(|_| UnsafeCell::new(None)).collect();
-        Self { started: counter(), completed: counter(), left: counter(), full: AtomicBool::new(false), slots }
+        Self { started: counter(), completed: counter(), full: AtomicBool::new(false), slots }
     }
 
     pub(super) fn slots(&self) -> usize {
@@ -83,11 +81,6 @@ impl<T> Group<T> {
         self.full.load(Relaxed)
     }
 
-    /// Sets the number of consumers that will read the group, before it is published.
-    pub(super) fn set_readers(&self, consumers: usize) {
-        self.left.store(consumers, Relaxed);
-    }
-
     /// Calls `visit` with the value of a slot. `None` if it is empty.
     ///
     /// # Safety
@@ -96,12 +89,6 @@ impl<T> Group<T> {
         // SAFETY: the slot was written before the group was published, and is cleared after every consumer
         // has left.
         self.slots[slot].with(|cell| unsafe { (*cell).as_ref() }.map(visit))
-    }
-
-    /// Leaves the group on behalf of a consumer. Returns whether it was the last one.
-    pub(super) fn leave(&self, stats: &mut ExchangeStats) -> bool {
-        stats.shared_ops += 1;
-        self.left.fetch_sub(1, order::leave()) == 1
     }
 
     /// Drops the values.
@@ -116,34 +103,44 @@ impl<T> Group<T> {
     }
 }
 
-/// A place in the ring.
-pub(super) struct Place<T>(UnsafeCell<Option<Arc<Group<T>>>>);
+/// A place in the ring, and the number of consumers that have not left the group there. The number is
+/// not the group's, which another thread may free as soon as the last consumer has left.
+pub(super) struct Place<T> {
+    group: UnsafeCell<Option<Arc<Group<T>>>>,
+    left: CachePadded<AtomicUsize>,
+}
 
-// SAFETY: the place is written under the mutex, and read by consumers between the publication of
-// its group and their leaving it. The callers' contracts below say so.
+// SAFETY: the group is written under the mutex, and read by consumers between its publication and
+// their leaving it. The callers' contracts below say so.
 unsafe impl<T: Send + Sync> Sync for Place<T> {}
 
 impl<T> Place<T> {
     pub(super) fn new() -> Self {
-        Self(UnsafeCell::new(None))
+        Self { group: UnsafeCell::new(None), left: CachePadded::new(AtomicUsize::new(0)) }
     }
 
-    /// Returns whether no group is here.
+    /// Leaves the group on behalf of a consumer that has not left it. Returns whether it was the
+    /// last one.
+    pub(super) fn leave(&self, stats: &mut ExchangeStats) -> bool {
+        stats.shared_ops += 1;
+        self.left.fetch_sub(1, order::leave()) == 1
+    }
+
+    /// Puts a group here that this number of consumers will read.
+    ///
+    /// # Panics
+    /// If the place has a group.
     ///
     /// # Safety
     /// The caller holds the mutex.
-    pub(super) unsafe fn is_empty(&self) -> bool {
-        // SAFETY: writers hold the mutex.
-        self.0.with(|cell| unsafe { (*cell).is_none() })
-    }
-
-    /// Puts a group here.
-    ///
-    /// # Safety
-    /// The caller holds the mutex, and the place is empty.
-    pub(super) unsafe fn put(&self, group: Arc<Group<T>>) {
-        // SAFETY: nobody reads an empty place: the group after the former one is not published yet.
-        self.0.with_mut(|cell| unsafe { *cell = Some(group) });
+    pub(super) unsafe fn put(&self, group: Arc<Group<T>>, readers: usize) {
+        // SAFETY: writers hold the mutex. Nobody reads an empty place: the group after the former one is
+        // not published yet.
+        self.group.with_mut(|cell| unsafe {
+            assert!((*cell).is_none(), "a group of the ring would be overwritten");
+            *cell = Some(group);
+        });
+        self.left.store(readers, Relaxed);
     }
 
     /// Takes the group out.
@@ -152,7 +149,7 @@ impl<T> Place<T> {
     /// The caller holds the mutex, and every consumer has left the group.
     pub(super) unsafe fn take(&self) -> Option<Arc<Group<T>>> {
         // SAFETY: as the caller promises, nobody reads the place.
-        self.0.with_mut(|cell| unsafe { (*cell).take() })
+        self.group.with_mut(|cell| unsafe { (*cell).take() })
     }
 
     /// Calls `read` with the group.
@@ -161,6 +158,6 @@ impl<T> Place<T> {
     /// The caller has seen the group published, and reads it for a consumer that has not left it.
     pub(super) unsafe fn with<R>(&self, read: impl FnOnce(&Group<T>) -> R) -> Option<R> {
         // SAFETY: the place is written again only after every consumer has left its group.
-        self.0.with(|cell| unsafe { (*cell).as_ref() }.map(|group| read(group)))
+        self.group.with(|cell| unsafe { (*cell).as_ref() }.map(|group| read(group)))
     }
 }

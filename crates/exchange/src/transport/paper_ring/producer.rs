@@ -153,10 +153,17 @@ impl<T: Parcel> PaperSender<T> {
             // One of them is reading: it makes room, or wakes this producer when its call ends.
             return Ok(false);
         }
-        let mut moved = false;
+        // Room that laggards have made themselves meanwhile counts as well: they wake no one for it.
+        let mut moved = true;
         for consumer in laggards() {
-            let taken = shared.readers[consumer].position.take(Taker::Producer, &mut local.stats);
-            let LeaseAttempt::Taken(held) = taken else { continue };
+            let held = match shared.readers[consumer].position.take(Taker::Producer, &mut local.stats) {
+                LeaseAttempt::Taken(held) => held,
+                LeaseAttempt::Busy => {
+                    moved = false;
+                    continue;
+                }
+                LeaseAttempt::Closed => continue,
+            };
             let mut reading = Reading::new(shared, consumer, held, oldest + 1, local);
             if let Some(error) = shared.halt.error() {
                 return Err(error);
@@ -165,7 +172,6 @@ impl<T: Parcel> PaperSender<T> {
             let outcome = relieve(consumer, 0, &mut reading);
             reading.failure = outcome.as_ref().err().cloned();
             if reading.visited > 0 {
-                moved = true;
                 reading.with(|at| at.relieved = true);
             }
             drop(reading);

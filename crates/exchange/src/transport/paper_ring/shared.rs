@@ -103,9 +103,8 @@ impl<T: Parcel> Shared<T> {
             open_producers: AtomicUsize::new(shape.producers),
             published: CachePadded::new(AtomicU64::new(0)),
             closed: AtomicBool::new(false),
-            // Beyond the K groups of a full ring: the one that found it full, one that is flushed, and
-            // the leftovers of all producers.
-            places: (0..shape.groups + 2 + shape.producers.div_ceil(shape.slots)).map(|_| Place::new()).collect(),
+            // Rule 3.
+            places: (0..shape.groups + 2 + shape.producers).map(|_| Place::new()).collect(),
             queue: Mutex::new(queue),
             references: (0..shape.producers).map(|_| CachePadded::new(Mutex::new(Arc::clone(&current)))).collect(),
             producers: Parked::new(shape.producers),
@@ -208,42 +207,49 @@ impl<T: Parcel> Shared<T> {
     /// Frees the place of a group that every consumer has left. Producers go on when the ring is
     /// half empty.
     pub(super) fn free(&self, group: u64, local: &mut Local) {
-        let mut calls = AllCalls::default();
-        let mut freed = None;
+        self.free_those(local, |shared, _, _, freed| freed.extend(shared.take(group)));
+    }
+
+    /// Leaves, for a consumer that is gone, the groups that it has not read. In one step: no group is
+    /// published in between, so that places are freed in order.
+    pub(super) fn retire(&self, position: &Position, local: &mut Local) {
+        self.free_those(local, |shared, queue, local, freed| {
+            queue.live_consumers -= 1;
+            for group in position.group..shared.published.load(Relaxed) {
+                if shared.place(group).leave(&mut local.stats) {
+                    freed.extend(shared.take(group));
+                }
+            }
+        });
+    }
+
+    /// Takes a group out of its place. The caller holds the mutex, and every consumer has left it.
+    fn take(&self, group: u64) -> Option<Arc<Group<T>>> {
+        // SAFETY: as the caller promises.
+        unsafe { self.place(group).take() }
+    }
+
+    /// Takes groups out of the ring in a step under the mutex, and drops their values after it.
+    fn free_those(&self, local: &mut Local, f: impl FnOnce(&Self, &mut Queue<T>, &mut Local, &mut Vec<Arc<Group<T>>>)) {
+        let (mut calls, mut freed) = (AllCalls::default(), Vec::new());
         calls.call(|| {
             self.step(local, |shared, queue, local, news| {
-                // SAFETY: the mutex is held, and every consumer has left the group.
-                freed = unsafe { shared.place(group).take() };
-                queue.occupied -= 1;
+                f(shared, queue, local, &mut freed);
+                queue.occupied -= freed.len();
                 shared.install(queue, shared.groups / 2 + 1, local, news);
             });
         });
-        // The values are dropped without the lock.
-        if let Some(group) = freed {
-            // SAFETY: every consumer has left the group, and this thread was the last.
+        for group in freed {
+            // SAFETY: every consumer has left the group, and this thread has taken it out.
             calls.call(|| unsafe { group.clear() });
         }
         calls.finish();
     }
 
-    /// Leaves, for a consumer that is gone, the groups that it has not read.
-    pub(super) fn retire(&self, position: &Position, local: &mut Local) {
-        let published = {
-            let mut queue = self.lock(local);
-            queue.live_consumers -= 1;
-            self.published.load(Relaxed)
-        };
-        for group in position.group..published {
-            self.pass(group, local);
-        }
-    }
-
     /// Leaves a group on behalf of a consumer that has not left it, and frees it if that was the
     /// last one.
     pub(super) fn pass(&self, group: u64, local: &mut Local) {
-        // SAFETY: the group is published, and the consumer has not left it.
-        let last = unsafe { self.place(group).with(|group| group.leave(&mut local.stats)) };
-        if last == Some(true) {
+        if self.place(group).leave(&mut local.stats) {
             self.free(group, local);
         }
     }
@@ -251,12 +257,9 @@ impl<T: Parcel> Shared<T> {
     /// Puts a complete group in the ring. There is a place for it: Rule 3.
     fn put(&self, queue: &mut Queue<T>, group: Arc<Group<T>>, local: &mut Local, news: &mut News) {
         group.set_full();
-        group.set_readers(queue.live_consumers);
         let published = self.published.load(Relaxed);
         // SAFETY: the mutex is held.
-        debug_assert!(unsafe { self.place(published).is_empty() }, "Rule 3");
-        // SAFETY: the mutex is held, and the place is empty.
-        unsafe { self.place(published).put(group) };
+        unsafe { self.place(published).put(group, queue.live_consumers) };
         queue.occupied += 1;
         local.stats.handoffs += 1;
         self.published.store(published + 1, order::publish());

@@ -54,7 +54,7 @@ pub(super) struct Reader<P> {
 #[must_use]
 pub(super) enum Relief {
     Moved,
-    /// The laggards are in calls of their own, or there is nothing to move yet.
+    /// Nobody starves, or the laggards are in calls of their own.
     Nothing,
 }
 
@@ -86,7 +86,7 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
     /// Returns whether a consumer waits, and was not woken since. A value for it would have woken
     /// it.
     pub(super) fn someone_starves(&self) -> bool {
-        self.consumers.iter().any(|consumer| consumer.waiting.any())
+        self.consumers.iter().any(|consumer| consumer.waiting.any() && !consumer.reader.is_closed())
     }
 
     /// Wakes the consumers that wait, after values were pushed. Rule 4.
@@ -168,10 +168,17 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
             // One of them is reading: it makes room, or wakes this producer when its call ends.
             return Ok(Relief::Nothing);
         }
-        let mut relief = Relief::Nothing;
+        // Room that laggards have made themselves meanwhile counts as well: they wake no one for it.
+        let mut relief = Relief::Moved;
         for consumer in laggards() {
-            let taken = self.consumers[consumer].reader.take(Taker::Producer, &mut local.stats);
-            let LeaseAttempt::Taken(held) = taken else { continue };
+            let held = match self.consumers[consumer].reader.take(Taker::Producer, &mut local.stats) {
+                LeaseAttempt::Taken(held) => held,
+                LeaseAttempt::Busy => {
+                    relief = Relief::Nothing;
+                    continue;
+                }
+                LeaseAttempt::Closed => continue,
+            };
             let mut reading = Reading::new(self, consumer, held, local);
             if let Some(error) = self.halt.error() {
                 return Err(error);
@@ -180,7 +187,6 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
             let outcome = relieve(consumer, 0, &mut reading);
             reading.failure = outcome.as_ref().err().cloned();
             if reading.taken > 0 {
-                relief = Relief::Moved;
                 reading.with(|reader| reader.relieved = true);
             }
             drop(reading);

@@ -1,0 +1,151 @@
+//! The transports, with values of the tests' own.
+
+use std::{
+    ops::ControlFlow,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    task::{Context, Poll, Waker},
+    thread,
+};
+
+use annulus_exchange::{
+    ExchangeError, Strategy,
+    ring::{Admission, Next},
+    transport::{Parcel, Receiver, Sender, Shape, Unread, transport},
+};
+
+/// A number that counts how many of its kind there are.
+struct Number(u32, Arc<AtomicUsize>);
+
+impl Parcel for Number {}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, SeqCst);
+    }
+}
+
+fn number(value: u32, alive: &Arc<AtomicUsize>) -> Number {
+    alive.fetch_add(1, SeqCst);
+    Number(value, Arc::clone(alive))
+}
+
+fn nothing(_: usize, _: usize, _: &mut dyn Unread<Number>) -> Result<(), ExchangeError> {
+    Ok(())
+}
+
+/// Polls until the producer may send, at most a few times.
+fn admitted(sender: &mut dyn Sender<Number>) -> bool {
+    let mut cx = Context::from_waker(Waker::noop());
+    (0..8).any(|_| matches!(sender.poll_ready(&mut cx, &mut nothing), Poll::Ready(Ok(Admission::Granted))))
+}
+
+/// Returns what is there now.
+fn drain(receiver: &mut dyn Receiver<Number>) -> (Vec<u32>, bool) {
+    let (mut numbers, mut cx) = (Vec::new(), Context::from_waker(Waker::noop()));
+    loop {
+        let next = receiver.poll_next(&mut cx, &mut |value| {
+            numbers.push(value.0);
+            ControlFlow::Continue(())
+        });
+        match next {
+            Poll::Ready(Ok(Next::Finished)) => return (numbers, true),
+            Poll::Ready(Ok(_)) => {}
+            Poll::Ready(Err(error)) => panic!("{error}"),
+            Poll::Pending => return (numbers, false),
+        }
+    }
+}
+
+/// Producers that were admitted while there was room send when there is none, and pause one after
+/// the other, so that what each has sent must become visible.
+#[test]
+fn late_senders_that_pause_one_by_one_lose_nothing() {
+    for strategy in Strategy::TRANSPORTS.into_iter().filter(|strategy| *strategy != Strategy::Batch) {
+        for (producers, slots) in [(4, 4), (6, 2), (3, 3), (5, 1)] {
+            let alive = Arc::new(AtomicUsize::new(0));
+            let shape = Shape::new(producers, 1).with_slots(slots);
+            let (mut senders, mut receivers) = transport(strategy, shape).unwrap();
+            for sender in &mut senders[1..] {
+                assert!(admitted(&mut **sender), "{strategy}");
+            }
+            let mut sent = 0;
+            while sent < 100 && admitted(&mut *senders[0]) {
+                senders[0].try_send(number(sent, &alive)).map_err(|_| "refused").unwrap();
+                sent += 1;
+            }
+            senders[0].idle();
+            for (late, sender) in (1000..).zip(&mut senders[1..]) {
+                sender.try_send(number(late, &alive)).map_err(|_| "refused").unwrap();
+                sender.idle();
+            }
+            let (numbers, ended) = drain(&mut *receivers[0]);
+            assert!(!ended);
+            let (numbers, late): (Vec<_>, Vec<_>) = numbers.into_iter().partition(|value| *value < 1000);
+            assert_eq!(numbers, (0..sent).collect::<Vec<_>>(), "{strategy} {producers} {slots}");
+            assert_eq!(late.len(), producers - 1, "{strategy} {producers} {slots}: {late:?}");
+            for sender in &mut senders {
+                sender.end();
+            }
+            assert!(drain(&mut *receivers[0]).1, "{strategy}");
+            drop((senders, receivers));
+            assert_eq!(alive.load(SeqCst), 0, "{strategy}: every value is dropped once");
+        }
+    }
+}
+
+/// Consumers that leave at any moment take nothing from those that stay.
+#[test]
+fn consumers_that_leave_take_nothing_from_others() {
+    for strategy in Strategy::TRANSPORTS {
+        for stay in 0..40_u32 {
+            let alive = Arc::new(AtomicUsize::new(0));
+            let shape = Shape::new(2, 4).with_slots(1).with_groups(1 + stay as usize % 3);
+            let (senders, receivers) = transport(strategy, shape).unwrap();
+            let asides: Vec<_> = (0..4).map(|_| Mutex::new(Vec::new())).collect();
+            thread::scope(|scope| {
+                for (first, mut sender) in [0, 1000].into_iter().zip(senders) {
+                    let (alive, asides) = (&alive, &asides);
+                    scope.spawn(move || {
+                        for value in first..first + 200 {
+                            let mut relieve = |consumer: usize, _: usize, values: &mut dyn Unread<Number>| {
+                                values.try_for_each(&mut |value| {
+                                    asides[consumer].lock().unwrap().push(value.0);
+                                    Ok(())
+                                })
+                            };
+                            sender.send_blocking(number(value, alive), &mut relieve).unwrap();
+                        }
+                        sender.end();
+                    });
+                }
+                for (index, mut receiver) in receivers.into_iter().enumerate() {
+                    let asides = &asides;
+                    scope.spawn(move || {
+                        // The first one stays, the others leave after a few values.
+                        let most = if index == 0 { usize::MAX } else { index * stay as usize };
+                        let mut numbers = Vec::new();
+                        loop {
+                            let next = receiver.next_blocking(&mut |value| {
+                                numbers.push(value.0);
+                                if numbers.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                            });
+                            match next.unwrap() {
+                                Next::Relieved => numbers.append(&mut asides[index].lock().unwrap()),
+                                Next::Finished => break,
+                                Next::Visited(_) if numbers.len() >= most => return,
+                                Next::Visited(_) => {}
+                            }
+                        }
+                        let (low, high): (Vec<_>, Vec<_>) = numbers.into_iter().partition(|value| *value < 1000);
+                        assert_eq!(low, (0..200).collect::<Vec<_>>(), "{strategy}");
+                        assert_eq!(high, (1000..1200).collect::<Vec<_>>(), "{strategy}");
+                    });
+                }
+            });
+            assert_eq!(alive.load(SeqCst), 0, "{strategy}: every value is dropped once");
+        }
+    }
+}
