@@ -260,7 +260,7 @@ fn queue_one_to_one() {
 
 #[test]
 fn queue_two_producers() {
-    two_producers(&QUEUES, 1, &[11]);
+    two_producers(&Model { preemptions: 0, ..QUEUES }, 1, &[11]);
 }
 
 #[test]
@@ -286,6 +286,11 @@ fn queue_consumer_leaves() {
 #[test]
 fn queue_one_of_two_leaves() {
     one_of_two_leaves(&Model { preemptions: 0, ..QUEUES });
+}
+
+#[test]
+fn queue_input_pauses() {
+    an_input_that_pauses(&QUEUES, 1);
 }
 
 #[test]

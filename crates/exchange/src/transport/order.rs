@@ -4,9 +4,8 @@
 use annulus_sync::{fences, orderings};
 
 orderings! {
-    /// A producer's end, after everything that it sent.
-    last_end = Release;
-    /// Load of the number of open producers, before the check for a last value.
+    /// Load of the number of open producers, before the check for a last value. `fence_sent` stands
+    /// between a producer's values and its end.
     all_ended = Acquire;
 }
 
@@ -15,10 +14,9 @@ fences! {
     fence_sent;
     /// A consumer: waker registered, then "is there a value? does a producer wait?".
     fence_wait_value;
-    /// A consumer: value taken, then "does a producer wait?".
-    fence_taken;
     /// A producer: waker registered, then "is there room? does a consumer starve?".
     fence_wait_space;
-    /// A handle: a rare event stored (stop, an end, a lease given back), then "does any handle wait?".
+    /// A handle: values taken, a lease given back, a stop or an end stored, then "does any handle
+    /// wait?".
     fence_event;
 }

@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use annulus_sync::Arc;
+use annulus_sync::{Arc, atomic::Ordering::Relaxed};
 
 use super::{
     super::{Parcel, Relieve, Sender, YIELDS, order},
@@ -128,7 +128,7 @@ impl<T: Parcel, K: Kind> Sender<T> for QueueSender<T, K> {
     fn end(&mut self) -> ExchangeStats {
         self.ended = true;
         self.local.stats.shared_ops += 1;
-        if self.shared.open_producers.fetch_sub(1, order::last_end()) == 1 {
+        if self.shared.open_producers.fetch_sub(1, Relaxed) == 1 {
             self.shared.tell_consumers(&mut self.local);
         }
         self.local.stats

@@ -260,7 +260,7 @@ impl<T: Parcel, K: Kind> Drop for Reading<'_, T, K> {
         // Producers are woken at half the bound, so that each can send several values. Rule 4.
         if given.wanted || given.closed || (low && self.taken > 0) {
             calls.call(|| {
-                order::fence_taken();
+                order::fence_event();
                 shared.producers.wake_all(local);
             });
         }
