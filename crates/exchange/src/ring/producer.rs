@@ -17,8 +17,7 @@ use super::{
 use crate::{
     error::{ExchangeError, SendError, StopError},
     stats::ExchangeStats,
-    transport::YIELDS,
-    waiting::{Local, block_on},
+    waiting::{Local, Patience, block_on},
 };
 
 /// The reason why [`RingProducer::try_send`] did not send, with the value.
@@ -50,11 +49,7 @@ pub struct RingProducer<T> {
     /// The number by which errors name this producer.
     number: usize,
     window: Window,
-    /// The consumers' progress when this handle last found the ring full. `None` if it has found
-    /// room since then.
-    progress: Option<u64>,
-    /// The number of times that it still yields before it relieves or waits.
-    patience: u32,
+    patience: Patience,
     /// Whether a value was published since the consumers were last woken.
     unannounced: bool,
     finished: bool,
@@ -70,8 +65,7 @@ impl<T> RingProducer<T> {
             index,
             number: index,
             window,
-            progress: None,
-            patience: 0,
+            patience: Patience::default(),
             unannounced: false,
             finished: false,
             local,
@@ -110,10 +104,7 @@ impl<T> RingProducer<T> {
             super::order::fence_wait_room();
             outcome = self.admission(&mut overflow);
         }
-        match &outcome {
-            Poll::Pending | Poll::Ready(Ok(Admission::Yield)) => self.local.waits(),
-            Poll::Ready(_) => self.local.served(),
-        }
+        self.local.returns(!matches!(outcome, Poll::Pending | Poll::Ready(Ok(Admission::Yield))));
         outcome
     }
 
@@ -252,17 +243,10 @@ impl<T> RingProducer<T> {
         }
         loop {
             if self.has_room() {
-                self.progress = None;
+                self.patience.renew();
                 return Poll::Ready(Ok(Admission::Granted));
             }
-            // Consumers that were woken may not have run yet. Handing their values over would cost
-            // more.
-            let progress = self.shared.state.progress();
-            if self.progress != Some(progress) {
-                (self.progress, self.patience) = (Some(progress), YIELDS);
-            }
-            if self.patience > 0 {
-                self.patience -= 1;
+            if self.patience.yields(self.shared.state.progress()) {
                 self.idle();
                 return Poll::Ready(Ok(Admission::Yield));
             }

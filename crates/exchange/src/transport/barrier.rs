@@ -12,7 +12,7 @@ use annulus_sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use super::{Handles, Parcel, Receiver, Relieve, Sender, Shape, halt::Halt, order};
+use super::{AT_ONCE, Handles, Parcel, Receiver, Relieve, Sender, Shape, halt::Halt, order};
 use crate::{
     error::{ExchangeError, SendError, StopError},
     ring::{Admission, Next, TrySendError},
@@ -20,9 +20,6 @@ use crate::{
     waiting::{Local, Parked},
     wake::AllCalls,
 };
-
-/// The values visited in a call at most, so that a task that is never short of values yields.
-const AT_ONCE: usize = 256;
 
 struct Shared<T> {
     halt: Halt,
@@ -226,11 +223,7 @@ impl<T: Parcel> Receiver<T> for BarrierReceiver<T> {
             order::fence_wait_value();
             outcome = self.advance(visit);
         }
-        if outcome.is_ready() {
-            self.local.served()
-        } else {
-            self.local.waits()
-        }
+        self.local.returns(outcome.is_ready());
         outcome
     }
 

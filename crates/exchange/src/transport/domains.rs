@@ -179,11 +179,7 @@ impl<T: Parcel> Receiver<T> for DomainReceiver<T> {
         if found.is_pending() {
             found = self.look(|ring| ring.poll_next(cx, &mut *visit));
         }
-        if found.is_ready() {
-            self.local.served()
-        } else {
-            self.local.waits()
-        }
+        self.local.returns(found.is_ready());
         found
     }
 

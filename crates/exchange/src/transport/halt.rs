@@ -14,8 +14,8 @@ const STOPPED: u8 = 1;
 const CONSUMERS_GONE: u8 = 2;
 
 /// The reason why a transport passes nothing on any more, if there is one, and the number of live
-/// consumers. The words are Relaxed: the error is behind a lock, and who is to see a stop is woken
-/// after a fence.
+/// consumers. The words are Relaxed: the error is behind a lock, and the
+/// handles that wait are woken after a fence.
 #[derive(Debug)]
 pub(super) struct Halt {
     word: AtomicU8,

@@ -37,10 +37,8 @@ use crate::{
     waiting::block_on,
 };
 
-/// The number of times that a producer yields when it finds no room and no consumer reads. Once is
-/// not enough: a runtime that checks its timers at that moment resumes the producer at once. Models
-/// have no such runtime.
-pub(crate) const YIELDS: u32 = if cfg!(loom) { 1 } else { 2 };
+/// The values visited in a call at most, so that a task that is never short of values yields.
+const AT_ONCE: usize = 256;
 
 /// A value that a transport passes on.
 pub trait Parcel: Send + Sync + 'static {

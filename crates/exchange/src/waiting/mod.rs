@@ -29,12 +29,51 @@ impl Local {
         }
     }
 
+    /// Counts a call that gives its result, or waits for it.
+    pub(crate) fn returns(&mut self, result: bool) {
+        if result { self.served() } else { self.waits() }
+    }
+
     /// Ends a wait: the handle got its result.
     pub(crate) fn served(&mut self) {
         if let Some(since) = self.waiting_since.take() {
             let waited = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
             self.stats.wait_ns = self.stats.wait_ns.saturating_add(waited);
         }
+    }
+}
+
+/// The number of times that a producer yields when it finds no room and no consumer reads. Once is
+/// not enough: a runtime that checks its timers at that moment resumes the producer at once. Models
+/// have no such runtime.
+const YIELDS: u32 = if cfg!(loom) { 1 } else { 2 };
+
+/// The patience of a producer that finds no room: consumers that were woken may not have run yet,
+/// and handing their values over would cost more than to let them.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    /// The consumers' progress when the producer last found no room. `None` if it has found room
+    /// since then.
+    progress: Option<u64>,
+    /// The number of times that it still yields before it relieves or waits.
+    left: u32,
+}
+
+impl Patience {
+    /// Returns whether the producer yields. `progress` is a number that changes when a consumer
+    /// reads.
+    pub(crate) fn yields(&mut self, progress: u64) -> bool {
+        if self.progress != Some(progress) {
+            *self = Self { progress: Some(progress), left: YIELDS };
+        }
+        let yields = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        yields
+    }
+
+    /// Begins anew after the producer has found room.
+    pub(crate) fn renew(&mut self) {
+        self.progress = None;
     }
 }
 

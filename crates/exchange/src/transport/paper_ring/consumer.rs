@@ -8,7 +8,7 @@ use std::{
 use annulus_sync::{Arc, atomic::Ordering::Relaxed};
 
 use super::{
-    super::{Parcel, Receiver, order as transport_order},
+    super::{AT_ONCE, Parcel, Receiver, order as transport_order},
     reading::Reading,
     shared::Shared,
 };
@@ -20,9 +20,6 @@ use crate::{
     waiting::Local,
     wake::AllCalls,
 };
-
-/// The values visited in a call at most, so that a task that is never short of values yields.
-const AT_ONCE: usize = 256;
 
 pub(super) struct PaperReceiver<T: Parcel> {
     shared: Arc<Shared<T>>,
@@ -90,11 +87,7 @@ impl<T: Parcel> Receiver<T> for PaperReceiver<T> {
             self.shared.producers.wake_all(&mut self.local);
             outcome = self.advance(visit);
         }
-        if outcome.is_ready() {
-            self.local.served()
-        } else {
-            self.local.waits()
-        }
+        self.local.returns(outcome.is_ready());
         outcome
     }
 

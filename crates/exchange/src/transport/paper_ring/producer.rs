@@ -8,7 +8,7 @@ use annulus_sync::{
 };
 
 use super::{
-    super::{Parcel, Relieve, Sender, YIELDS, order as transport_order},
+    super::{Parcel, Relieve, Sender, order as transport_order},
     group::Group,
     reading::Reading,
     shared::Shared,
@@ -18,7 +18,7 @@ use crate::{
     lease::{LeaseAttempt, Taker},
     ring::{Admission, TrySendError},
     stats::ExchangeStats,
-    waiting::Local,
+    waiting::{Local, Patience},
 };
 
 pub(super) struct PaperSender<T: Parcel> {
@@ -32,10 +32,7 @@ pub(super) struct PaperSender<T: Parcel> {
     replacement: Option<Arc<Group<T>>>,
     /// Whether a value of this producer may be in a group that is not published.
     unpublished: bool,
-    /// The consumers' progress when this handle last found no room. `None` if it has found room
-    /// since then.
-    progress: Option<u64>,
-    patience: u32,
+    patience: Patience,
     /// Whether the next value was admitted. Others may have taken the room since.
     granted: bool,
     ended: bool,
@@ -44,6 +41,7 @@ pub(super) struct PaperSender<T: Parcel> {
 
 impl<T: Parcel> PaperSender<T> {
     pub(super) fn new(shared: Arc<Shared<T>>, index: usize) -> Self {
+        // Counts for no one: the handle is not in use yet.
         let mut local = Local::default();
         let (group, replacement) = (shared.reference(index, &mut local), Some(shared.fresh()));
         Self {
@@ -53,8 +51,7 @@ impl<T: Parcel> PaperSender<T> {
             exhausted: false,
             replacement,
             unpublished: false,
-            progress: None,
-            patience: 0,
+            patience: Patience::default(),
             granted: false,
             ended: false,
             local: Local::default(),
@@ -113,15 +110,10 @@ impl<T: Parcel> PaperSender<T> {
         }
         loop {
             if self.has_room() {
-                self.progress = None;
+                self.patience.renew();
                 return Poll::Ready(Ok(Admission::Granted));
             }
-            let progress = self.progress();
-            if self.progress != Some(progress) {
-                (self.progress, self.patience) = (Some(progress), YIELDS);
-            }
-            if self.patience > 0 {
-                self.patience -= 1;
+            if self.patience.yields(self.progress()) {
                 return Poll::Ready(Ok(Admission::Yield));
             }
             match self.relieve(relieve) {
@@ -194,10 +186,7 @@ impl<T: Parcel> Sender<T> for PaperSender<T> {
             outcome = self.admission(relieve);
         }
         self.granted = matches!(outcome, Poll::Ready(Ok(Admission::Granted)));
-        match &outcome {
-            Poll::Pending | Poll::Ready(Ok(Admission::Yield)) => self.local.waits(),
-            Poll::Ready(_) => self.local.served(),
-        }
+        self.local.returns(!matches!(outcome, Poll::Pending | Poll::Ready(Ok(Admission::Yield))));
         outcome
     }
 

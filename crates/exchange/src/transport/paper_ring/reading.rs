@@ -85,7 +85,7 @@ impl<'a, T: Parcel> Reading<'a, T> {
         self.shared.pass(group, self.local);
     }
 
-    /// Visits published values, at most those of one revolution.
+    /// Visits published values, at most `most`, until `visit` breaks.
     pub(super) fn read(&mut self, most: usize, visit: &mut dyn FnMut(&T) -> ControlFlow<()>) {
         while self.visited < most
             && let Some(flow) = self.next(&mut *visit)

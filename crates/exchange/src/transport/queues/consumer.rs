@@ -8,7 +8,7 @@ use std::{
 use annulus_sync::Arc;
 
 use super::{
-    super::{Parcel, Receiver, order},
+    super::{AT_ONCE, Parcel, Receiver, order},
     kind::Kind,
     shared::{Found, Shared, empty},
 };
@@ -19,9 +19,6 @@ use crate::{
     waiting::Local,
     wake::AllCalls,
 };
-
-/// The values visited in a call at most, so that a task that is never short of values yields.
-const AT_ONCE: usize = 256;
 
 pub(super) struct QueueReceiver<T: Parcel, K: Kind> {
     shared: Arc<Shared<T, K>>,
@@ -87,11 +84,7 @@ impl<T: Parcel, K: Kind> Receiver<T> for QueueReceiver<T, K> {
                 self.shared.consumers[self.index].waiting.withdraw(&mut self.local);
             }
         }
-        if outcome.is_ready() {
-            self.local.served()
-        } else {
-            self.local.waits()
-        }
+        self.local.returns(outcome.is_ready());
         outcome
     }
 

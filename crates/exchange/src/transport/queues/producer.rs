@@ -8,7 +8,7 @@ use std::{
 use annulus_sync::{Arc, atomic::Ordering::Relaxed};
 
 use super::{
-    super::{Parcel, Relieve, Sender, YIELDS, order},
+    super::{Parcel, Relieve, Sender, order},
     kind::{Kind, PushEnd},
     shared::{Relief, Shared},
 };
@@ -16,18 +16,14 @@ use crate::{
     error::{ExchangeError, SendError, StopError},
     ring::{Admission, TrySendError},
     stats::ExchangeStats,
-    waiting::Local,
+    waiting::{Local, Patience},
 };
 
 pub(super) struct QueueSender<T: Parcel, K: Kind> {
     shared: Arc<Shared<T, K>>,
     index: usize,
     push: K::Push<T>,
-    /// The consumers' progress when this handle last found no room. `None` if it has found room
-    /// since then.
-    progress: Option<u64>,
-    /// The number of times that it still yields before it relieves or waits.
-    patience: u32,
+    patience: Patience,
     /// Whether the next value was admitted. Others may have taken the room since.
     granted: bool,
     ended: bool,
@@ -36,7 +32,15 @@ pub(super) struct QueueSender<T: Parcel, K: Kind> {
 
 impl<T: Parcel, K: Kind> QueueSender<T, K> {
     pub(super) fn new(shared: Arc<Shared<T, K>>, index: usize, push: K::Push<T>) -> Self {
-        Self { shared, index, push, progress: None, patience: 0, granted: false, ended: false, local: Local::default() }
+        Self {
+            shared,
+            index,
+            push,
+            patience: Patience::default(),
+            granted: false,
+            ended: false,
+            local: Local::default(),
+        }
     }
 
     fn is_full(push: &K::Push<T>, shared: &Shared<T, K>, consumer: usize) -> bool {
@@ -55,17 +59,10 @@ impl<T: Parcel, K: Kind> QueueSender<T, K> {
         }
         loop {
             if self.has_room() {
-                self.progress = None;
+                self.patience.renew();
                 return Poll::Ready(Ok(Admission::Granted));
             }
-            // Consumers that were woken may not have run yet. Handing their values over would cost
-            // more.
-            let progress = self.shared.progress();
-            if self.progress != Some(progress) {
-                (self.progress, self.patience) = (Some(progress), YIELDS);
-            }
-            if self.patience > 0 {
-                self.patience -= 1;
+            if self.patience.yields(self.shared.progress()) {
                 return Poll::Ready(Ok(Admission::Yield));
             }
             let Self { shared, push, index, local, .. } = self;
@@ -92,10 +89,7 @@ impl<T: Parcel, K: Kind> Sender<T> for QueueSender<T, K> {
             outcome = self.admission(relieve);
         }
         self.granted = matches!(outcome, Poll::Ready(Ok(Admission::Granted)));
-        match &outcome {
-            Poll::Pending | Poll::Ready(Ok(Admission::Yield)) => self.local.waits(),
-            Poll::Ready(_) => self.local.served(),
-        }
+        self.local.returns(!matches!(outcome, Poll::Pending | Poll::Ready(Ok(Admission::Yield))));
         outcome
     }
 
