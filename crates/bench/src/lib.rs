@@ -1,11 +1,13 @@
 //! The benchmarks of the `annulus` command: the exchange between threads, the shuffle onto pages,
-//! the roundabout, joins around a ring, the figures of papers ([`reproduce`]), and the repartition
-//! of DataFusion plans.
+//! the roundabout, joins around a ring, the figures of papers ([`reproduce`]), the repartition of
+//! DataFusion plans, and its calibration.
 //!
-//! Only the last one needs DataFusion, and only the feature `datafusion` builds it. Without the
+//! Only the last two need DataFusion, and only the feature `datafusion` builds them. Without the
 //! feature, this crate's own binary builds in seconds after a change.
 #![warn(missing_docs)]
 
+#[cfg(feature = "datafusion")]
+pub mod calibrate;
 pub mod exchange;
 pub mod join;
 pub mod pages;

@@ -8,6 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::{
     commands::{
         bench::{self, BenchCommand},
+        calibrate::{self, CalibrateArgs},
         clickbench::{self, ClickbenchArgs},
         completions::{self, CompletionsArgs},
         help::{self, HelpArgs, ManArgs},
@@ -37,6 +38,7 @@ Examples:
   annulus reproduce cyclo-join            draw the figures of a paper
   annulus simulate exchange               predict machines of up to 512 cores
   annulus topology                        show CPUs, caches and limits
+  annulus calibrate                       measure what suits this machine
   annulus help inputs                     read about a topic
 
 Topics of annulus help: inputs, joins, json, partitioning, queries (SQL), ring
@@ -120,6 +122,8 @@ pub enum Command {
     Simulate(SimulateCommand),
     /// Show the CPUs, caches and limits of this machine, and what they suggest
     Topology(TopologyArgs),
+    /// Measure which strategies suit this machine, for SQL to choose by
+    Calibrate(CalibrateArgs),
     /// Print shell completions
     Completions(CompletionsArgs),
     /// Print a manual page, or write all of them to a folder
@@ -144,6 +148,7 @@ impl Command {
             Self::Reproduce(command) => reproduce::run(command),
             Self::Simulate(command) => simulate::run(command),
             Self::Topology(args) => topology::run(args),
+            Self::Calibrate(args) => calibrate::run(args),
             Self::Completions(args) => completions::run(args, Args::command()),
             Self::Man(args) => help::run_man(args, Args::command()),
             Self::Help(args) => help::run(args, Args::command()),

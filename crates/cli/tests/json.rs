@@ -76,6 +76,15 @@ fn rings() {
 }
 
 #[test]
+fn calibrate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let command = "calibrate --seconds 1 --rows 8000 --threads 2 --output profile.json --json";
+    let done = Annulus::new(command.split(' ')).at(folder.path()).succeeds();
+    let profile: Value = serde_json::from_str(&done.stdout).expect("one object");
+    expect_lines(&profile.to_string(), "profile.json");
+}
+
+#[test]
 fn topology() {
     let folder = tempfile::tempdir().expect("a folder");
     expect(folder.path(), "topology --json", "topology.json");

@@ -28,13 +28,15 @@ config_namespace! {
     pub struct AnnulusConfig {
         /// How hash repartitions pass rows on: 'stock' is DataFusion's own operator; 'reserve', 'ring',
         /// 'ring-per-domain', 'paper-ring', 'channel', 'mutex-channel', 'spsc' and 'batch' are
-        /// strategies of the exchange; 'auto' is the one that measured best
+        /// strategies of the exchange; 'auto' is the cheapest in the profile of this machine, or without
+        /// one 'reserve' for columns of fixed width and views, else 'ring'
         pub strategy: Strategy, default = Strategy::AUTO
         /// Side that copies the rows: 'gather' is the consumers, 'cluster' is the producers, 'auto' is
         /// the one that measured best; 'reserve' has no choice
         pub path: Path, default = Path(DataPath::Auto)
-        /// Number of published groups that a ring holds, 1 to 64; queues have room for as many batches
-        pub groups: usize, default = 1
+        /// Number of published groups that a ring holds, 1 to 64, or 0 for what suits the caches; queues
+        /// have room for as many batches
+        pub groups: usize, default = 0
         /// Number of batches in a group, 0 for one for each input partition
         pub slots: usize, default = 0
         /// Number of rings for 'ring-per-domain', 0 for one for each last-level cache that this process
@@ -46,6 +48,9 @@ config_namespace! {
         /// Milliseconds after which a row of an unbounded input is visible to the operator above, even
         /// if its batch is not full
         pub flush_interval: usize, default = 100
+        /// File with the profile that 'annulus calibrate' wrote; 'none' for no profile, 'auto' for the
+        /// one in the user's folder for configuration, or that the variable ANNULUS_PROFILE names
+        pub profile: String, default = "auto".to_owned()
         /// Whether plans are printed exactly as with DataFusion's own operator, for tests that compare
         /// plans
         pub explain_as_stock: bool, default = false
@@ -114,7 +119,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// The strategy that measured best.
+    /// The strategy that the profile of the machine, or a rule, names.
     pub const AUTO: Self = Self::Exchange(ExchangeStrategy::Auto);
 
     /// Returns the words for all strategies, `stock` first.
@@ -149,6 +154,13 @@ pub struct Way {
     pub strategy: Strategy,
     /// The value of `annulus.path`.
     pub path: Path,
+}
+
+impl Way {
+    /// Creates a way.
+    pub fn new(strategy: Strategy, path: DataPath) -> Self {
+        Self { strategy, path: Path(path) }
+    }
 }
 
 impl fmt::Display for Way {

@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 
 mod bridge;
+mod choice;
 pub mod config;
 mod error;
 mod exec;
@@ -11,6 +12,7 @@ mod report;
 mod rule;
 mod session;
 
+pub use choice::profile;
 pub use config::{AnnulusConfig, DataPath};
 pub use exec::RingRepartitionExec;
 pub use report::{ExchangeReport, exchange_report};

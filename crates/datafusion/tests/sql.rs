@@ -5,7 +5,10 @@ mod tpch;
 
 use std::{any::Any, sync::Arc};
 
-use annulus_datafusion::{RingRepartition, RingRepartitionExec, SessionStateBuilderExt, exchange_report};
+use annulus_datafusion::{
+    AnnulusConfig, RingRepartition, RingRepartitionExec, SessionStateBuilderExt, exchange_report,
+    profile::{Cell, Cost, Layout, Profile},
+};
 use arrow::{
     datatypes::{DataType, Field, Schema},
     util::pretty::pretty_format_batches,
@@ -16,6 +19,7 @@ use datafusion::{
     datasource::MemTable,
     error::Result,
     execution::{SessionStateBuilder, runtime_env::RuntimeEnvBuilder},
+    physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{ExecutionPlan, collect, displayable, execute_stream, repartition::RepartitionExec},
     prelude::{SessionConfig, SessionContext},
 };
@@ -34,7 +38,10 @@ fn stock(config: SessionConfig) -> SessionContext {
     SessionContext::new_with_state(state)
 }
 
+/// Returns a session that knows nothing of the machine, whatever profile the user has.
 fn annulus(config: SessionConfig) -> SessionContext {
+    let options = AnnulusConfig { profile: "none".to_owned(), ..AnnulusConfig::default() };
+    let config = config.with_option_extension(options);
     let state = SessionStateBuilder::new_with_default_features().with_config(config).with_annulus().build();
     SessionContext::new_with_state(state)
 }
@@ -92,6 +99,36 @@ async fn explain_says_which_strategy_and_why() {
     let tree = session.sql("EXPLAIN FORMAT TREE SELECT k, count(*) FROM t GROUP BY k").await.unwrap();
     let tree = pretty_format_batches(&tree.collect().await.unwrap()).unwrap().to_string();
     assert!(tree.contains("RingRepartitionExec") && tree.contains("strategy: ring"), "{tree}");
+}
+
+#[tokio::test]
+async fn the_profile_is_asked_for_the_place_in_the_plan() {
+    let cell = |reads, way: &str| {
+        let costs = vec![Cost { way: way.parse().unwrap(), open_ns: 1e3, row_ns: 1.0 }];
+        Cell { inputs: 4, outputs: 3, layout: Layout::Fixed, row_bytes: 16, reads, rows: 1000, rounds: 3, costs }
+    };
+    let profile = Profile::new(2, vec![cell(true, "channel+gather"), cell(false, "spsc+cluster")]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, serde_json::to_vec(&profile).unwrap()).unwrap();
+    let session = with_tables(annulus(config(3)));
+    session.sql(&format!("SET annulus.profile = '{}'", file.path().display())).await.unwrap();
+
+    // The table has 1,600 rows, and a partial grouping may keep them all.
+    let grouped = plan(&session, "SELECT k, count(*) FROM t GROUP BY k").await;
+    let read = "strategy=channel, path=gather, why=measured channel+gather 3 us (1600 rows, 16 B a row, 4x3)";
+    assert!(text(&grouped).contains(read), "{}", text(&grouped));
+
+    // Nothing above reads the rows.
+    let mut alone = None;
+    grouped
+        .apply(|node| {
+            alone = node.downcast_ref::<RepartitionExec>().cloned().or(alone.take());
+            Ok(TreeNodeRecursion::Continue)
+        })
+        .unwrap();
+    let state = session.state();
+    let passed_on = RingRepartition::default().optimize(Arc::new(alone.unwrap()), state.config_options()).unwrap();
+    assert!(text(&passed_on).contains("strategy=spsc, path=cluster"), "{}", text(&passed_on));
 }
 
 #[tokio::test]

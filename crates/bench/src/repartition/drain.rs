@@ -30,19 +30,18 @@ pub struct Tally {
 }
 
 /// The number of independent hashes of each row in a checked run.
-const CHECK_HASHES: usize = 2;
+pub const CHECK_HASHES: usize = 2;
 
 /// Executes all partitions of `plan` and reads them to their end, with the behaviour of
-/// `consumers`. Returns the time and the tally of each partition, with hashes of the rows if
-/// `checked`. Dropping the future stops all tasks.
+/// `consumers`, that hash each batch `least` times or more. Returns the time and the tally of each
+/// partition, which is complete with [`CHECK_HASHES`]. Dropping the future stops all tasks.
 pub async fn drain(
     plan: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,
     consumers: Consumers,
-    checked: bool,
+    least: usize,
 ) -> Result<(Duration, Vec<Tally>)> {
     let count = plan.properties().partitioning.partition_count();
-    let least = if checked { CHECK_HASHES } else { 0 };
     let read = |(index, stream)| SpawnedTask::spawn(tally(stream, consumers.hashes(index, count).max(least))).join();
 
     let start = Instant::now();
@@ -94,7 +93,7 @@ mod tests {
     async fn tallies(partitions: &[Vec<RecordBatch>], consumers: Consumers) -> Vec<Tally> {
         let schema = partitions[0][0].schema();
         let plan = MemorySourceConfig::try_new_exec(partitions, schema, None).unwrap() as _;
-        drain(&plan, &Arc::default(), consumers, true).await.unwrap().1
+        drain(&plan, &Arc::default(), consumers, CHECK_HASHES).await.unwrap().1
     }
 
     #[tokio::test]

@@ -47,7 +47,11 @@ impl Input {
         Self::new(batches.concat())
     }
 
-    fn new(batches: Vec<RecordBatch>) -> Result<Self> {
+    /// Creates an input of these batches, which must be of one schema.
+    ///
+    /// # Errors
+    /// If there are none.
+    pub fn new(batches: Vec<RecordBatch>) -> Result<Self> {
         let schema = batches.first().context("the scale is too small: the table has no rows")?.schema();
         Ok(Self { batches, schema })
     }
@@ -60,6 +64,11 @@ impl Input {
     /// Returns the name of the column that rows are hashed on.
     pub fn key(&self) -> &str {
         self.schema.field(0).name()
+    }
+
+    /// Returns the columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
     }
 
     /// Returns the number of rows.

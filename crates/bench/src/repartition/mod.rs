@@ -18,15 +18,20 @@ use std::{
 use annulus_terminal::{machine::Machine, progress, unfinished::Unfinished};
 use anyhow::{Context, Result};
 pub use args::RepartitionArgs;
+pub(crate) use args::{Consumers, Way};
+pub(crate) use drain::{CHECK_HASHES, Tally, drain};
+pub(crate) use input::{BATCH_ROWS, Input};
+pub(crate) use measure::compare;
+pub(crate) use operator::Operator;
 use tokio::runtime::Handle;
 
 use self::{
-    args::{Consumers, Payload},
-    input::Input,
+    args::Payload,
     measure::Case,
     memcpy::Memcpy,
     report::{Line, Setting, page, tables},
 };
+
 /// Runs the comparison that `args` ask for on the worker threads of the current runtime, and prints
 /// its result. Operators spill to the folder `spill`. Dropping the future stops the comparison and
 /// removes unfinished files.

@@ -2,6 +2,7 @@
 //! the modules beside this one, but no other command.
 
 pub mod bench;
+pub mod calibrate;
 pub mod clickbench;
 pub mod completions;
 pub mod help;

@@ -32,8 +32,13 @@ impl Annulus {
     }
 
     /// Makes it keep temporary files in `folder`.
-    pub fn temp(mut self, folder: &Path) -> Self {
-        self.0.env("TMPDIR", folder);
+    pub fn temp(self, folder: &Path) -> Self {
+        self.env("TMPDIR", folder)
+    }
+
+    /// Gives it an environment variable.
+    pub fn env(mut self, name: &str, value: &Path) -> Self {
+        self.0.env(name, value);
         self
     }
 

@@ -2,11 +2,9 @@
 
 use std::fmt;
 
-use annulus_exchange::Choice;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 
 use super::RingRepartitionExec;
-use crate::config::{AnnulusConfig, DataPath, ExchangeStrategy, Path, Strategy};
 
 /// A node that displays itself in a format.
 struct Text<'a, T>(&'a T, DisplayFormatType);
@@ -23,11 +21,7 @@ impl DisplayAs for RingRepartitionExec {
         if options.explain_as_stock {
             return self.stock().fmt_as(format, f);
         }
-        let why = if self.is_unbounded() && options.strategy == Strategy::AUTO {
-            "unbounded input"
-        } else {
-            why(options, self.choice())
-        };
+        let why = self.why();
         let strategy = self.choice().strategy;
         match format {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
@@ -43,18 +37,5 @@ impl DisplayAs for RingRepartitionExec {
                 writeln!(f, "why={why}")
             }
         }
-    }
-}
-
-/// Returns the reason for a choice.
-fn why(options: &AnnulusConfig, choice: Choice) -> &'static str {
-    if !matches!(options.strategy, Strategy::Stock | Strategy::AUTO) {
-        "annulus.strategy"
-    } else if options.path != Path(DataPath::Auto) {
-        "annulus.path"
-    } else if choice.strategy == ExchangeStrategy::Reserve {
-        "columns of fixed width"
-    } else {
-        "columns of variable width, or long batches"
     }
 }

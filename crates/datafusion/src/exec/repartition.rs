@@ -1,13 +1,8 @@
 //! The operator that replaces DataFusion's `RepartitionExec`.
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use annulus_exchange::{Choice, ExchangeConfig};
-use annulus_topology::Topology;
 use datafusion::{
     common::{Statistics, tree_node::TreeNodeRecursion},
     config::ConfigOptions,
@@ -30,6 +25,7 @@ use parking_lot::Mutex;
 
 use crate::{
     bridge::{Bridge, Flush, Setup},
+    choice::{self, Decision, Demand, Place, machine},
     config::{AnnulusConfig, ExchangeStrategy, Strategy},
     error::from_exchange,
     metrics::NodeMetrics,
@@ -45,8 +41,8 @@ use crate::{
 pub struct RingRepartitionExec {
     stock: RepartitionExec,
     options: AnnulusConfig,
-    config: ExchangeConfig,
-    choice: Choice,
+    place: Place,
+    decision: Decision,
     metrics: NodeMetrics,
     /// The current execution, from the first executed partition on.
     bridge: Mutex<Option<Bridge>>,
@@ -66,30 +62,31 @@ impl RingRepartitionExec {
     /// true. With unbounded input, `auto` is the ring.
     ///
     /// # Errors
-    /// If an option is invalid.
+    /// If an option is invalid, or names a profile that cannot be read.
     pub fn try_new(stock: RepartitionExec, options: AnnulusConfig) -> Result<Self> {
-        let strategy = match options.strategy {
-            // Whoever builds the operator by hand wants it.
-            Strategy::Stock => ExchangeStrategy::Auto,
-            Strategy::Exchange(strategy) => strategy,
-        };
-        let strategy = match strategy {
-            ExchangeStrategy::Auto if is_unbounded(&stock) => ExchangeStrategy::Ring,
-            strategy => strategy,
-        };
+        Self::at(stock, options, Place::default())
+    }
+
+    /// Creates the operator for a place in a plan.
+    pub(crate) fn at(stock: RepartitionExec, options: AnnulusConfig, place: Place) -> Result<Self> {
+        let schema = stock.schema();
         let inputs = stock.input().output_partitioning().partition_count();
         let overflow_bytes = if options.overflow_limit == 0 { usize::MAX } else { options.overflow_limit };
         // Without inputs no exchange is created, but its config must be valid.
-        let config = ExchangeConfig::new(inputs.max(1), stock.partitioning().partition_count())
-            .with_groups(options.groups)
+        let config = ExchangeConfig::new(inputs.max(1), stock.partitioning().partition_count());
+        let demand = Demand::new(config.producers, config.consumers, &schema).at(place);
+        let groups = match options.groups {
+            0 => machine::groups(&demand, config.batch_rows),
+            groups => groups,
+        };
+        let config = config
+            .with_groups(groups)
             .with_slots(options.slots)
-            .with_domains(domains(options.domains))
-            .with_overflow_bytes(overflow_bytes)
-            .with_strategy(strategy)
-            .with_path(options.path.0);
+            .with_domains(if options.domains == 0 { machine::domains() } else { options.domains })
+            .with_overflow_bytes(overflow_bytes);
         config.check().map_err(from_exchange)?;
-        let choice = config.choose(&stock.schema()).map_err(from_exchange)?;
-        Ok(Self { stock, options, config, choice, metrics: NodeMetrics::default(), bridge: Mutex::default() })
+        let decision = choice::decide(&options, config, &schema, &demand, is_unbounded(&stock))?;
+        Ok(Self { stock, options, place, decision, metrics: NodeMetrics::default(), bridge: Mutex::default() })
     }
 
     /// Returns the stock operator over the same child.
@@ -104,7 +101,12 @@ impl RingRepartitionExec {
 
     /// Returns the strategy, and the side that copies the rows.
     pub fn choice(&self) -> Choice {
-        self.choice
+        self.decision.choice
+    }
+
+    /// Returns the reason for the choice, as `EXPLAIN` prints it.
+    pub fn why(&self) -> &str {
+        &self.decision.why
     }
 
     /// Returns the rows and bytes that the exchange has moved.
@@ -116,7 +118,7 @@ impl RingRepartitionExec {
     fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         match plan.downcast_ref::<RepartitionExec>() {
             Some(stock) if Self::can_replace(stock, &self.options) => {
-                Ok(Arc::new(Self::try_new(stock.clone(), self.options.clone())?))
+                Ok(Arc::new(Self::at(stock.clone(), self.options.clone(), self.place)?))
             }
             _ => Ok(plan),
         }
@@ -127,25 +129,15 @@ impl RingRepartitionExec {
             Partitioning::Hash(exprs, _) => exprs.as_slice(),
             _ => &[],
         };
-        let open_bytes = open_bytes(context, self.config.open_bytes);
-        let config = self.config.clone().with_batch_rows(context.session_config().batch_size());
+        let config = self.decision.config.clone();
+        let open_bytes = open_bytes(context, config.open_bytes);
+        let config = config.with_batch_rows(context.session_config().batch_size());
         // Waiting for full batches delays no row of bounded inputs indefinitely.
-        let unbounded = self.is_unbounded();
+        let unbounded = is_unbounded(&self.stock);
         let config = config.with_full_batches(!unbounded).with_open_bytes(open_bytes);
         let flush = unbounded.then(|| Flush::after(Duration::from_millis(self.options.flush_interval.max(1) as u64)));
         Setup { input: self.stock.input(), exprs, config, flush, metrics: &self.metrics }
     }
-
-    /// Returns whether the input may never end.
-    pub(super) fn is_unbounded(&self) -> bool {
-        is_unbounded(&self.stock)
-    }
-}
-
-/// Returns the number of rings: the one that was set, or that of this process's last-level caches.
-fn domains(set: usize) -> usize {
-    static CACHES: OnceLock<usize> = OnceLock::new();
-    if set > 0 { set } else { *CACHES.get_or_init(|| Topology::detect().domains().len().max(1)) }
 }
 
 fn is_unbounded(stock: &RepartitionExec) -> bool {

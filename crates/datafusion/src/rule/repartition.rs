@@ -7,10 +7,18 @@ use datafusion::{
     config::ConfigOptions,
     error::Result,
     physical_optimizer::PhysicalOptimizerRule,
-    physical_plan::{ExecutionPlan, repartition::RepartitionExec},
+    physical_plan::{
+        ExecutionPlan, StatisticsArgs,
+        coalesce_partitions::CoalescePartitionsExec,
+        limit::LocalLimitExec,
+        repartition::RepartitionExec,
+        statistics::StatisticsContext,
+        union::{InterleaveExec, UnionExec},
+    },
 };
 
 use crate::{
+    choice::Place,
     config::{AnnulusConfig, Strategy},
     exec::RingRepartitionExec,
 };
@@ -62,18 +70,15 @@ impl PhysicalOptimizerRule for RingRepartition {
         if options.strategy == Strategy::Stock {
             return Ok(plan);
         }
+        // From below, and by the operator above: it tells how soon the rows are read.
         let replaced = plan.transform_up(|node| {
-            // A downcast finds the stock operator inside ours, so the real type is checked first.
-            let ours = (node.as_ref() as &dyn Any).is::<RingRepartitionExec>();
-            match node.downcast_ref::<RepartitionExec>() {
-                Some(stock) if !ours && RingRepartitionExec::can_replace(stock, options) => {
-                    let ring = RingRepartitionExec::try_new(stock.clone(), options.clone())?;
-                    Ok(Transformed::yes(Arc::new(ring)))
-                }
-                _ => Ok(Transformed::no(node)),
+            if !node.children().into_iter().any(|child| replaceable(child, options).is_some()) {
+                return Ok(Transformed::no(node));
             }
+            let reads = reads(&node);
+            node.map_children(|child| Ok(Transformed::yes(replace(&child, options, reads)?)))
         })?;
-        Ok(replaced.data)
+        replace(&replaced.data, options, false)
     }
 
     fn name(&self) -> &str {
@@ -83,4 +88,29 @@ impl PhysicalOptimizerRule for RingRepartition {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// Returns the stock operator if `node` is one that the exchange can replace.
+fn replaceable<'a>(node: &'a Arc<dyn ExecutionPlan>, options: &AnnulusConfig) -> Option<&'a RepartitionExec> {
+    // A downcast finds the stock operator inside ours, so the real type is checked first.
+    let ours = (node.as_ref() as &dyn Any).is::<RingRepartitionExec>();
+    node.downcast_ref().filter(|stock| !ours && RingRepartitionExec::can_replace(stock, options))
+}
+
+/// Returns what replaces `node`, or `node`.
+fn replace(node: &Arc<dyn ExecutionPlan>, options: &AnnulusConfig, reads: bool) -> Result<Arc<dyn ExecutionPlan>> {
+    let Some(stock) = replaceable(node, options) else { return Ok(Arc::clone(node)) };
+    let statistics = StatisticsContext::new().compute(stock.input().as_ref(), &StatisticsArgs::new());
+    // Statistics that cannot be had are no reason to fail.
+    let rows = statistics.ok().and_then(|statistics| statistics.num_rows.get_value().copied());
+    Ok(Arc::new(RingRepartitionExec::at(stock.clone(), options.clone(), Place { reads, rows })?))
+}
+
+/// Returns whether `node` reads rows as soon as it has them. Those that pass rows on do not.
+fn reads(node: &Arc<dyn ExecutionPlan>) -> bool {
+    !(node.is::<CoalescePartitionsExec>()
+        || node.is::<LocalLimitExec>()
+        || node.is::<RepartitionExec>()
+        || node.is::<UnionExec>()
+        || node.is::<InterleaveExec>())
 }

@@ -1,0 +1,97 @@
+//! `annulus calibrate`: measures the ways to repartition on this machine, and writes the profile by
+//! which SQL then chooses.
+
+mod args;
+mod measure;
+mod report;
+mod rows;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{Write, stdout},
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use annulus_datafusion::profile::{self, Cell, Profile};
+use annulus_exchange::{Choice, ExchangeConfig};
+use annulus_terminal::{progress, unfinished::Unfinished, units::Shape};
+use anyhow::{Context, Result};
+pub use args::CalibrateArgs;
+use tokio::runtime::Handle;
+
+use self::{measure::Kind, rows::Rows};
+
+/// Measures on the worker threads of the current runtime, writes the profile, and prints it.
+/// Dropping the future stops the measurement and removes the unfinished file.
+///
+/// # Errors
+/// If rows differ, an operator fails, or the profile cannot be written.
+pub async fn run(args: &CalibrateArgs) -> Result<()> {
+    // Created first, so that an unwritable file fails before the work.
+    let file = create(args.output.clone())?;
+    let threads = Handle::current().metrics().num_workers();
+    let cells = measure(threads, args.rows as usize, Duration::from_secs(args.seconds as u64)).await?;
+    let profile = Profile::new(threads, cells.iter().map(|(cell, _)| cell.clone()).collect());
+    let text = serde_json::to_string_pretty(&profile)? + "\n";
+    file.file().write_all(text.as_bytes()).context("cannot write the profile")?;
+    let target = file.target().display().to_string();
+    file.finish()?;
+    if args.json {
+        write!(stdout(), "{text}")?;
+    } else {
+        let machine = &profile.machine;
+        writeln!(stdout(), "{machine}, {threads} threads\n\n{}\n\nprofile: {target}", report::table(&cells))?;
+    }
+    Ok(())
+}
+
+/// Creates the file of the profile, and its folder if it is the usual one.
+fn create(output: Option<PathBuf>) -> Result<Unfinished> {
+    let path = match output {
+        Some(path) => path,
+        None => {
+            let path =
+                profile::usual_path().context("no folder for configuration is known: name a file by --output")?;
+            let folder = path.parent().unwrap_or(&path);
+            fs::create_dir_all(folder).with_context(|| format!("cannot create '{}'", folder.display()))?;
+            path
+        }
+    };
+    Unfinished::create("--output", path)
+}
+
+/// Measures all kinds within about `time`, each with what auto takes without a profile.
+async fn measure(threads: usize, most_rows: usize, time: Duration) -> Result<Vec<(Cell, Choice)>> {
+    let shapes = shapes(threads);
+    let count = Rows::ALL.len() * shapes.len() * 2;
+    let bar = progress::bar(count as u64, "kinds of repartitions");
+    let start = Instant::now();
+    let mut cells = Vec::with_capacity(count);
+    for rows in Rows::ALL {
+        let input = rows.generate(most_rows)?;
+        for &shape in &shapes {
+            let few = rows.generate_few(shape.inputs)?;
+            let choice = ExchangeConfig::new(shape.inputs, shape.outputs).choose(input.schema())?;
+            for reads in [true, false] {
+                bar.set_message(format!("{:?}, {shape}", rows.layout).to_lowercase());
+                let kind = Kind { layout: rows.layout, input: &input, few: &few, shape, reads };
+                // Each kind has its share of the time; what one leaves, the next ones have.
+                let deadline = start + time * (cells.len() as u32 + 1) / count as u32;
+                cells.push((kind.measure(deadline).await?, choice));
+                bar.inc(1);
+            }
+        }
+    }
+    bar.finish_and_clear();
+    Ok(cells)
+}
+
+/// Returns the numbers of partitions: as many as threads, the least and a usual number, many, and
+/// different ones on both sides.
+fn shapes(threads: usize) -> Vec<Shape> {
+    let even = [2, threads, 16, 64].map(|partitions| (partitions, partitions));
+    let shapes: BTreeSet<_> = even.into_iter().chain([(threads, 8 * threads)]).collect();
+    shapes.into_iter().map(|(inputs, outputs)| Shape { inputs, outputs }).collect()
+}

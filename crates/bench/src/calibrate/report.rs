@@ -1,0 +1,38 @@
+//! The profile as a table.
+
+use annulus_datafusion::{
+    config::{DataPath, Strategy, Way},
+    profile::{Cell, Cost},
+};
+use annulus_exchange::Choice;
+use annulus_terminal::report::plain;
+use comfy_table::Table;
+
+/// Returns the table of `cells`, each with what auto takes without a profile.
+pub fn table(cells: &[(Cell, Choice)]) -> Table {
+    let header = ["rows", "B/row", "shape", "reads", "best", "ns/row", "open us", "by rule", "rule/best", "stock/best"];
+    plain::table(&header, &[0, 4, 7], cells.iter().map(|(cell, choice)| line(cell, *choice)))
+}
+
+fn line(cell: &Cell, choice: Choice) -> Vec<String> {
+    let ns = |cost: &Cost| cost.ns(Some(cell.rows));
+    let ours = cell.costs.iter().filter(|cost| cost.way.strategy != Strategy::Stock);
+    let Some(best) = ours.min_by(|one, other| ns(one).total_cmp(&ns(other))) else { return Vec::new() };
+    let rule = Way::new(Strategy::Exchange(choice.strategy), choice.path.unwrap_or_default());
+    let ratio = |way: Way| {
+        let cost = cell.costs.iter().find(|cost| cost.way == way);
+        cost.map_or("-".to_owned(), |cost| format!("{:.2}", ns(cost) / ns(best)))
+    };
+    vec![
+        format!("{:?}", cell.layout).to_lowercase(),
+        cell.row_bytes.to_string(),
+        format!("{}x{}", cell.inputs, cell.outputs),
+        if cell.reads { "yes" } else { "no" }.to_owned(),
+        best.way.to_string(),
+        format!("{:.1}", best.row_ns),
+        format!("{:.0}", best.open_ns / 1e3),
+        rule.to_string(),
+        ratio(rule),
+        ratio(Way::new(Strategy::Stock, DataPath::Auto)),
+    ]
+}

@@ -1,0 +1,14 @@
+//! `annulus calibrate`: measures what is cheapest on this machine, for SQL to choose by.
+
+pub use annulus_bench::calibrate::CalibrateArgs;
+use annulus_bench::calibrate::run as measure;
+use anyhow::Result;
+
+use crate::{interrupt::until_interrupted, outcome::Outcome, runtime};
+
+/// Runs the command.
+pub fn run(args: CalibrateArgs) -> Result<Outcome> {
+    runtime::run_with_spill(args.threads, async |_| {
+        until_interrupted(async { measure(&args).await.map(|()| Outcome::Done) }).await
+    })
+}

@@ -1,0 +1,29 @@
+//! The machine, and what its caches suggest.
+
+use std::sync::LazyLock;
+
+use annulus_topology::{Policy, Topology};
+
+use super::demand::Demand;
+
+fn topology() -> &'static Topology {
+    static TOPOLOGY: LazyLock<Topology> = LazyLock::new(Topology::detect);
+    &TOPOLOGY
+}
+
+/// Describes this machine: its CPUs, caches and limits. A profile of another machine is not used.
+pub fn machine() -> &'static str {
+    static MACHINE: LazyLock<String> = LazyLock::new(|| topology().to_string());
+    &MACHINE
+}
+
+/// Returns the number of last-level caches that this process may use, at least 1.
+pub fn domains() -> usize {
+    topology().domains().len().max(1)
+}
+
+/// Returns the number of groups in a ring that suits the caches, for batches of `batch_rows` rows.
+pub(crate) fn groups(demand: &Demand, batch_rows: usize) -> usize {
+    let placement = topology().place(demand.inputs, demand.outputs, Policy::default());
+    topology().groups(&placement, Some((batch_rows * demand.row_bytes) as u64)).groups
+}

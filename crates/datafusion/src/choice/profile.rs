@@ -1,0 +1,205 @@
+//! What was measured of a machine: the costs of each way to pass rows on.
+
+use std::{
+    collections::HashMap,
+    env, fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, LazyLock},
+    time::SystemTime,
+};
+
+use datafusion::{
+    common::config_err,
+    error::{DataFusionError, Result},
+};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+pub use super::{
+    demand::{Demand, Layout, Place, row_bytes},
+    machine::{domains, machine},
+};
+use crate::config::Way;
+
+/// The version of the file's format. A profile of another version is not used.
+pub const FORMAT: u32 = 1;
+
+/// The environment variable that names the profile of sessions with `annulus.profile = 'auto'`:
+/// a file, or `none`.
+pub const VARIABLE: &str = "ANNULUS_PROFILE";
+
+/// What was measured of a machine, which `annulus calibrate` writes as JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Profile {
+    /// The version of the format, [`FORMAT`].
+    pub format: u32,
+    /// The version of Annulus that measured.
+    pub annulus: String,
+    /// The machine, as [`machine`] describes it.
+    pub machine: String,
+    /// The number of worker threads.
+    pub threads: usize,
+    /// What was measured.
+    pub cells: Vec<Cell>,
+}
+
+/// What was measured of repartitions of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The number of input partitions.
+    pub inputs: usize,
+    /// The number of output partitions.
+    pub outputs: usize,
+    /// The layout of the rows.
+    pub layout: Layout,
+    /// The [bytes of a row](row_bytes).
+    pub row_bytes: usize,
+    /// Whether the consumers [read the rows](Place::reads).
+    pub reads: bool,
+    /// The number of rows of each run.
+    pub rows: usize,
+    /// The number of runs of each way, of which the costs are medians.
+    pub rounds: usize,
+    /// The cost of each way.
+    pub costs: Vec<Cost>,
+}
+
+/// What a way costs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// The way.
+    pub way: Way,
+    /// Nanoseconds for a repartition of next to no rows.
+    pub open_ns: f64,
+    /// Further nanoseconds for each row, of elapsed time.
+    pub row_ns: f64,
+}
+
+impl Cost {
+    /// Returns the nanoseconds for `rows`, or for a row if their number is not known.
+    pub fn ns(&self, rows: Option<usize>) -> f64 {
+        match rows {
+            Some(rows) => self.open_ns + rows as f64 * self.row_ns,
+            None => self.row_ns,
+        }
+    }
+}
+
+impl Profile {
+    /// Creates a profile of this machine and version, for runs on `threads` worker threads.
+    pub fn new(threads: usize, cells: Vec<Cell>) -> Self {
+        let annulus = env!("CARGO_PKG_VERSION").to_owned();
+        Self { format: FORMAT, annulus, machine: machine().to_owned(), threads, cells }
+    }
+
+    /// Reads the profile in the file at `path`.
+    ///
+    /// # Errors
+    /// If there is no such file, or it is no profile of this format.
+    pub fn read(path: &Path) -> Result<Self> {
+        let remedy = "run annulus calibrate to write one, or SET annulus.profile = 'none'";
+        let text = match fs::read(path) {
+            Ok(text) => text,
+            Err(error) => return config_err!("annulus: cannot read profile '{}': {error}: {remedy}", path.display()),
+        };
+        match serde_json::from_slice::<Self>(&text) {
+            Ok(profile) if profile.format == FORMAT => Ok(profile),
+            Ok(profile) => {
+                let (path, format) = (path.display(), profile.format);
+                config_err!("annulus: profile '{path}' has format {format}, not {FORMAT}: {remedy}")
+            }
+            Err(error) => config_err!("annulus: '{}' is no profile: {error}: {remedy}", path.display()),
+        }
+    }
+
+    /// Returns the measured kind of repartition that is most like `demand`: of the same layout and
+    /// the same operator above, the one whose partitions and row bytes differ by the least factor.
+    /// `None` if none is like it.
+    pub fn nearest(&self, demand: &Demand) -> Option<&Cell> {
+        let distance = |cell: &Cell| {
+            let factors =
+                [(cell.inputs, demand.inputs), (cell.outputs, demand.outputs), (cell.row_bytes, demand.row_bytes)];
+            factors.map(|(cell, demand)| (cell.max(1) as f64 / demand.max(1) as f64).ln().abs()).iter().sum::<f64>()
+        };
+        let alike = self.cells.iter().filter(|cell| (cell.layout, cell.reads) == (demand.layout, demand.place.reads));
+        alike.min_by(|one, other| distance(one).total_cmp(&distance(other)))
+    }
+}
+
+/// Returns the file that `annulus calibrate` writes, in the user's folder for configuration, if
+/// the user has one.
+pub fn usual_path() -> Option<PathBuf> {
+    Some(dirs::config_dir()?.join("annulus").join("profile.json"))
+}
+
+/// What a session knows of its machine.
+#[derive(Clone, Debug)]
+pub(crate) enum Known {
+    /// This.
+    Profile(Arc<Profile>),
+    /// Nothing, and nothing was expected.
+    Nothing,
+    /// Nothing, because of this.
+    Unusable(&'static str),
+}
+
+/// Returns what the value of `annulus.profile` names.
+///
+/// # Errors
+/// If it names a file that is no profile. Without such a name, an unusable profile is none.
+pub(crate) fn known(option: &str) -> Result<Known> {
+    let named = match option {
+        "" | "auto" => env::var(VARIABLE).ok().filter(|value| !value.is_empty()),
+        option => Some(option.to_owned()),
+    };
+    let path = match named.as_deref() {
+        Some("none") => return Ok(Known::Nothing),
+        Some(path) => PathBuf::from(path),
+        None => match usual_path() {
+            Some(path) => path,
+            None => return Ok(Known::Nothing),
+        },
+    };
+    match cached(&path) {
+        Ok(profile) if profile.machine == machine() => Ok(Known::Profile(profile)),
+        Ok(_) => Ok(Known::Unusable("the profile is of another machine")),
+        Err(error) if named.is_some() => Err(error),
+        Err(_) if matches!(path.try_exists(), Ok(false)) => Ok(Known::Nothing),
+        Err(_) => Ok(Known::Unusable("the profile cannot be read")),
+    }
+}
+
+/// Reads a profile, unless it was read before and has not changed.
+fn cached(path: &Path) -> Result<Arc<Profile>> {
+    type Read = HashMap<PathBuf, (SystemTime, Arc<Profile>)>;
+    static READ: LazyLock<Mutex<Read>> = LazyLock::new(Mutex::default);
+
+    let changed = fs::metadata(path).and_then(|data| data.modified());
+    let changed = changed.or_else(|error| match error.kind() {
+        io::ErrorKind::Unsupported => Ok(SystemTime::UNIX_EPOCH),
+        _ => Err(error),
+    });
+    let Ok(changed) = changed else { return Profile::read(path).map(Arc::new) };
+    if let Some((then, profile)) = READ.lock().get(path)
+        && *then == changed
+    {
+        return Ok(Arc::clone(profile));
+    }
+    let profile = Arc::new(Profile::read(path)?);
+    READ.lock().insert(path.to_owned(), (changed, Arc::clone(&profile)));
+    Ok(profile)
+}
+
+impl Serialize for Way {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Way {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let words = String::deserialize(deserializer)?;
+        words.parse().map_err(|error: DataFusionError| serde::de::Error::custom(error.strip_backtrace()))
+    }
+}

@@ -1,0 +1,137 @@
+use annulus_exchange::Strategy as Exchange;
+use arrow::datatypes::{DataType, Field};
+
+use super::{
+    profile::{Layout, Profile},
+    *,
+};
+
+fn schema(types: &[DataType]) -> Schema {
+    Schema::new(types.iter().map(|of| Field::new("c", of.clone(), true)).collect::<Vec<_>>())
+}
+
+fn cost(way: &str, open_ns: f64, row_ns: f64) -> Cost {
+    Cost { way: way.parse().unwrap(), open_ns, row_ns }
+}
+
+fn cell(costs: &[Cost]) -> Cell {
+    let (layout, costs) = (Layout::Fixed, costs.to_vec());
+    Cell { inputs: 4, outputs: 4, layout, row_bytes: 8, reads: true, rows: 1000, rounds: 3, costs }
+}
+
+/// Decides for 4 x 4 partitions of `types`, with a profile of `cells`.
+fn decide_by(cells: Vec<Cell>, types: &[DataType], place: Place) -> Decision {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("profile.json");
+    std::fs::write(&file, serde_json::to_vec(&Profile::new(2, cells)).unwrap()).unwrap();
+    let options = AnnulusConfig { profile: file.to_str().unwrap().to_owned(), ..AnnulusConfig::default() };
+    let schema = schema(types);
+    let demand = Demand::new(4, 4, &schema).at(place);
+    decide(&options, ExchangeConfig::new(4, 4), &schema, &demand, false).unwrap()
+}
+
+#[test]
+fn the_cheapest_is_taken_and_the_reason_names_what_was_compared() {
+    let costs = [cost("stock", 1.0, 1.0), cost("reserve", 1e3, 4.0), cost("ring+cluster", 2e3, 3.0)];
+    let decision = decide_by(vec![cell(&costs)], &[DataType::Int64], Place::default());
+    assert_eq!(decision.choice.strategy, Exchange::Ring);
+    assert_eq!(decision.choice.path, Some(DataPath::Cluster));
+    assert_eq!(decision.why, "measured ring+cluster 3.0 ns/row, reserve 4.0 ns/row (8 B a row, 4x4)");
+}
+
+#[test]
+fn few_rows_go_to_the_way_that_opens_cheaply() {
+    let costs = [cost("reserve", 90e3, 1.0), cost("ring+gather", 20e3, 3.0)];
+    let of = |rows| decide_by(vec![cell(&costs)], &[DataType::Int64], Place { reads: true, rows });
+    assert_eq!(of(None).choice.strategy, Exchange::Reserve);
+    assert_eq!(of(Some(1_000_000)).choice.strategy, Exchange::Reserve);
+    let few = of(Some(10));
+    assert_eq!(few.choice.strategy, Exchange::Ring);
+    assert_eq!(few.why, "measured ring+gather 20 us, reserve 90 us (10 rows, 8 B a row, 4x4)");
+}
+
+#[test]
+fn a_lead_within_the_noise_does_not_overrule_the_rule() {
+    let lead = |row_ns| {
+        let costs = [cost("reserve", 0.0, 1.0), cost("channel+gather", 0.0, row_ns)];
+        decide_by(vec![cell(&costs)], &[DataType::Int64], Place::default()).choice.strategy
+    };
+    assert_eq!(lead(0.96), Exchange::Reserve);
+    assert_eq!(lead(0.90), Exchange::Channel);
+}
+
+#[test]
+fn what_cannot_hold_the_columns_is_not_chosen() {
+    let costs = [cost("reserve", 0.0, 1.0), cost("ring+cluster", 0.0, 9.0)];
+    let strings = Cell { layout: Layout::Variable, ..cell(&costs) };
+    let decision = decide_by(vec![strings], &[DataType::Utf8], Place::default());
+    assert_eq!(decision.choice.strategy, Exchange::Ring);
+}
+
+#[test]
+fn the_nearest_kind_counts() {
+    let near = cell(&[cost("channel+gather", 0.0, 1.0)]);
+    let wide = Cell { row_bytes: 256, costs: vec![cost("spsc+cluster", 0.0, 1.0)], ..near.clone() };
+    let many = Cell { outputs: 64, costs: vec![cost("spsc+gather", 0.0, 1.0)], ..near.clone() };
+    let passed_on = Cell { reads: false, costs: vec![cost("ring+cluster", 0.0, 1.0)], ..near.clone() };
+    let cells = [near, wide, many, passed_on];
+    let of = |types: &[DataType], place| decide_by(cells.to_vec(), types, place).choice.strategy;
+    assert_eq!(of(&[DataType::Int32], Place::default()), Exchange::Channel);
+    assert_eq!(of(&vec![DataType::Int64; 30], Place::default()), Exchange::Spsc);
+    assert_eq!(of(&[DataType::Int64], Place { reads: false, rows: None }), Exchange::Ring);
+}
+
+#[test]
+fn a_kind_that_was_not_measured_goes_by_the_rules() {
+    let decision = decide_by(vec![cell(&[cost("channel+gather", 0.0, 1.0)])], &[DataType::Utf8View], Place::default());
+    assert_eq!(decision.choice.strategy, Exchange::Reserve);
+    assert_eq!(decision.why, "columns of fixed width");
+}
+
+#[test]
+fn a_named_file_that_is_no_profile_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let [missing, broken, old] = ["missing", "broken", "old"].map(|name| folder.path().join(name));
+    std::fs::write(&broken, "{").unwrap();
+    let profile = Profile { format: 0, ..Profile::new(2, Vec::new()) };
+    std::fs::write(&old, serde_json::to_vec(&profile).unwrap()).unwrap();
+    for (file, expected) in [(missing, "cannot read profile"), (broken, "is no profile"), (old, "has format 0")] {
+        let error = profile::known(file.to_str().unwrap()).unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains("run annulus calibrate"), "{error}");
+    }
+}
+
+#[test]
+fn a_changed_file_is_read_again_and_one_of_another_machine_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("profile.json");
+    let known = |profile: &Profile| {
+        // Its time decides whether a file is read again, and a file system's clock may be coarse.
+        static SECONDS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        std::fs::write(&file, serde_json::to_vec(profile).unwrap()).unwrap();
+        let seconds = SECONDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        std::fs::File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
+        profile::known(file.to_str().unwrap()).unwrap()
+    };
+    let ours = Profile::new(2, Vec::new());
+    let other = Profile { machine: "another".to_owned(), ..ours.clone() };
+    assert!(matches!(known(&ours), Known::Profile(profile) if *profile == ours));
+    assert!(matches!(known(&other), Known::Unusable("the profile is of another machine")));
+}
+
+#[test]
+fn what_was_set_counts_more_than_the_profile() {
+    let options = AnnulusConfig { profile: "none".to_owned(), ..AnnulusConfig::default() };
+    let of = |options: &AnnulusConfig, unbounded| {
+        let schema = schema(&[DataType::Int64]);
+        let demand = Demand::new(4, 4, &schema);
+        decide(options, ExchangeConfig::new(4, 4), &schema, &demand, unbounded).unwrap()
+    };
+    assert_eq!(of(&options, false).choice.strategy, Exchange::Reserve);
+    assert_eq!(of(&options, true).why, "unbounded input");
+    let set = AnnulusConfig { strategy: Strategy::Exchange(Exchange::Spsc), ..options.clone() };
+    assert_eq!((of(&set, false).choice.strategy, of(&set, true).why.as_str()), (Exchange::Spsc, "annulus.strategy"));
+    let path = AnnulusConfig { path: Path(DataPath::Cluster), ..options };
+    assert_eq!(of(&path, false).why, "annulus.path");
+}
