@@ -39,7 +39,7 @@ Columns:
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct CalibrateArgs {
-    /// File for the profile [default: annulus/profile.json in the folder for configuration]
+    /// File for the profile [default: in the configuration folder]
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Time for all measurements, in seconds
