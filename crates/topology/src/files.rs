@@ -17,8 +17,8 @@ impl<'a> Files<'a> {
         Self { root, garbage: None }
     }
 
-    /// Returns the text of the file at the absolute `path`, without white space at its ends. `None`
-    /// if there is no such file. A file that cannot be read is noted.
+    /// Returns the text of the file at the absolute `path`, without white space at its ends, or
+    /// `None` if the file is missing. A file that cannot be read gives `None`, and a note.
     pub(crate) fn text(&mut self, path: &str) -> Option<String> {
         match fs::read_to_string(self.root.join(path.trim_start_matches('/'))) {
             Ok(text) => Some(text.trim().to_owned()),
@@ -34,15 +34,15 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Returns the value in the file at `path`. `None` if there is no such file, or if it holds
-    /// something else, which is noted.
+    /// Returns the value in the file at `path`, or `None` if the file is missing. A file that holds
+    /// something else gives `None`, and a note.
     pub(crate) fn value<T: FromStr>(&mut self, path: &str) -> Option<T> {
         let text = self.text(path)?;
         self.parsed(path, &text)
     }
 
-    /// Returns the value in `text`, which is a part of the file at `path`. `None`, and noted, if it
-    /// is something else.
+    /// Returns the value in `text`, which is a part of the file at `path`. Text that is
+    /// something else gives `None`, and a note.
     pub(crate) fn parsed<T: FromStr>(&mut self, path: &str, text: &str) -> Option<T> {
         let value = text.parse().ok();
         if value.is_none() {

@@ -29,7 +29,8 @@ pub(super) fn largest_unit(dataset: &Dataset, extent: Extent) -> u64 {
     dataset.units.iter().map(bytes).max().unwrap_or(0)
 }
 
-/// The memory for prepared rotating rows between revolutions if there is no limit.
+/// The most bytes of prepared rotating rows that a host without a memory limit keeps between
+/// revolutions.
 const KEPT_BYTES: u64 = 256 << 20;
 
 /// Returns the most bytes of prepared rotating rows that a host keeps in memory between

@@ -70,7 +70,7 @@ impl Shared {
 /// Creates the handles of an exchange on one of these paths.
 ///
 /// # Errors
-/// [`ExchangeError::Config`] if the strategy is no transport.
+/// [`ExchangeError::Config`] if no transport has this strategy.
 pub(crate) fn publish(
     config: &ExchangeConfig,
     strategy: Strategy,
