@@ -14,6 +14,7 @@ mod reading;
 mod runtime;
 mod session;
 mod spill;
+mod suites;
 mod units;
 
 use std::{env, process::ExitCode};

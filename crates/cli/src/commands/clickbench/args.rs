@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use annulus_terminal::units::parse_tuples;
 use anyhow::Result;
 
-use super::queries::LAST;
 use crate::{
     comparison::{ComparisonArgs, cache_folder},
+    suites::clickbench::{CACHE, queries::LAST},
     units::QueryList,
 };
 
@@ -89,7 +89,7 @@ impl ClickbenchArgs {
             None => Table::Generated {
                 rows: self.rows,
                 seed: self.seed,
-                cache: cache_folder(self.cache, "clickbench", "--cache")?,
+                cache: cache_folder(self.cache, CACHE, "--cache")?,
             },
         };
         Ok(ClickbenchJob { table, queries: self.queries.unwrap_or_else(QueryList::all).0, comparison: self.comparison })

@@ -2,9 +2,7 @@
 //! answers, and times both in turn.
 
 mod args;
-mod queries;
 mod run;
-mod table;
 
 pub use args::ClickbenchArgs;
 pub use run::run;

@@ -4,17 +4,14 @@ use std::path::Path;
 
 use annulus_terminal::units::counted;
 use anyhow::Result;
-use datafusion::prelude::{SessionConfig, SessionContext};
 
-use super::{
-    args::{ClickbenchArgs, ClickbenchJob, Table},
-    queries, table,
-};
+use super::args::{ClickbenchArgs, ClickbenchJob, Table};
 use crate::{
     comparison::{self, Benchmark, Page, Way},
     interrupt::until_interrupted,
     outcome::Outcome,
     runtime,
+    suites::clickbench::{self, queries},
 };
 
 /// Runs the comparison that `args` ask for.
@@ -28,22 +25,12 @@ async fn compare(job: &ClickbenchJob, spill: &Path) -> Result<Outcome> {
     let (path, size) = match &job.table {
         Table::Given(path) => (path.clone(), format!("The table in {}", path.display())),
         Table::Generated { rows, seed, cache } => {
-            let path = table::ensure(cache, *rows, *seed).await?;
+            let path = clickbench::ensure(cache, *rows, *seed).await?;
             (path, format!("A generated table of {} (seed {seed})", counted(*rows, "row")))
         }
     };
     let queries = job.queries.iter().filter_map(|number| queries::get(*number));
     let benchmark = Benchmark { name: "ClickBench", size, queries: queries.collect() };
-    let open = async |way: &Way| open(job, way, &path, spill).await;
+    let open = async |way: &Way| clickbench::open(way, &path, job.comparison.limits, spill).await;
     comparison::run(&job.comparison, &benchmark, page, open).await
-}
-
-/// Returns a session for `way` with the table in `path`.
-async fn open(job: &ClickbenchJob, way: &Way, path: &Path, spill: &Path) -> Result<SessionContext> {
-    let mut config = SessionConfig::new();
-    // Some of ClickBench's files do not say that their binary columns are text.
-    config.options_mut().execution.parquet.binary_as_string = true;
-    let ctx = way.open(job.comparison.limits, spill, config)?;
-    table::register(&ctx, path).await?;
-    Ok(ctx)
 }

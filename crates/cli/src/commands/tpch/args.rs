@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::queries::LAST;
 use crate::{
     comparison::{ComparisonArgs, cache_folder},
+    suites::tpch::{CACHE, queries::LAST},
     units::{self, QueryList},
 };
 
@@ -60,7 +60,7 @@ impl TpchArgs {
             scale: self.scale,
             queries: self.queries.unwrap_or_else(QueryList::all).0,
             comparison: self.comparison,
-            data: cache_folder(self.data, "tpch", "--data")?,
+            data: cache_folder(self.data, CACHE, "--data")?,
         })
     }
 }

@@ -2,9 +2,7 @@
 //! times both in turn.
 
 mod args;
-mod queries;
 mod run;
-mod tables;
 
 pub use args::TpchArgs;
 pub use run::run;

@@ -1,9 +1,5 @@
--- The queries of ClickBench (https://github.com/ClickHouse/ClickBench, by ClickHouse, Inc.), as Apache DataFusion 55.2
--- has them in datafusion/sqllogictest/test_files/clickbench.slt.
--- Licensed to the Apache Software Foundation (ASF) under one or more contributor license agreements, and by it under the
--- Apache License, Version 2.0 (https://www.apache.org/licenses/LICENSE-2.0).
--- ClickBench's own repository has another licence: see there before taking files or data from it.
--- One query a line, numbered from 1.
+-- The queries of ClickBench, one a line, numbered from 1. The file NOTICE says where they are from,
+-- and under which licences.
 SELECT COUNT(*) FROM hits;
 SELECT COUNT(*) FROM hits WHERE "AdvEngineID" <> 0;
 SELECT SUM("AdvEngineID"), COUNT(*), AVG("ResolutionWidth") FROM hits;

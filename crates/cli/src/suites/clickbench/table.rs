@@ -48,7 +48,8 @@ pub async fn ensure(cache: &Path, rows: u64, seed: u64) -> Result<PathBuf> {
 /// Registers the files in `path` as the table `hits`.
 ///
 /// # Errors
-/// If there is no file, or a column is missing or has a type that the queries cannot use.
+/// If `path` does not exist or has no Parquet file, or if a column is missing or has a type that
+/// the queries cannot use.
 pub async fn register(ctx: &SessionContext, path: &Path) -> Result<()> {
     let cannot_read = || format!("cannot read the table '{}'", path.display());
     let is_folder = match fs::metadata(path) {
