@@ -67,7 +67,7 @@ fn run(args: &Args) -> Result<()> {
         Args::Bench(Bench::Pages(args)) => pages::run(args, &stop),
         Args::Bench(Bench::Roundabout(args)) => roundabout::run(args, &stop),
         Args::Bench(Bench::Join(args)) => join::run(args, &stop),
-        Args::Reproduce(Reproduce::Ring(args)) => reproduce::ring::run(args, &stop),
+        Args::Reproduce(Reproduce::Ring(args)) => reproduce::ring::run(args, None, &stop),
         Args::Reproduce(Reproduce::Pages(args)) => reproduce::pages::run(args, &stop),
         Args::Reproduce(Reproduce::CycloJoin(args)) => reproduce::cyclo::run(args, &stop),
     }

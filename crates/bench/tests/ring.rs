@@ -2,6 +2,12 @@
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
+use annulus_bench::reproduce::ring::{
+    self, QueryArgs, QueryCell, QueryLine, QueryRunner, QueryTables, RingArgs, Suite, WAYS, WayTime, Whole,
+};
+use annulus_terminal::Stop;
+use anyhow::{Result, bail};
+use clap::Parser;
 use serde_json::Value;
 
 fn reproduce(folder: &Path, more: &[&str]) -> Command {
@@ -37,6 +43,9 @@ fn all_figures_are_in_all_three_files() {
     }
     assert!(page.contains("(quick run)") && page.contains("other hardware") && page.contains("39.82"));
     assert!(!page.contains("src="), "the page needs nothing else");
+    // This program runs no queries, and says so.
+    assert!(results.get("queries").is_none() && page.contains("runs no queries"));
+    assert!(!folder.path().join("out/ring-queries.csv").exists());
     assert!(!folder.path().join("out/ring.partial.jsonl").exists());
 }
 
@@ -59,4 +68,86 @@ fn an_unfinished_run_goes_on_where_it_was() {
     let error = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success() && error.contains("going on with"), "{error}");
     assert!(folder.path().join("out/ring.html").exists());
+}
+
+/// A command line with the options of whole queries.
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    ring: RingArgs,
+    #[command(flatten)]
+    queries: QueryArgs,
+}
+
+/// Answers every query, except those after the first `most`. The ring takes 2 ms, stock 1 ms, and
+/// the others 3 to 6 ms.
+struct Answers {
+    most: usize,
+    tables: Option<QueryTables>,
+    cells: Vec<QueryCell>,
+}
+
+impl QueryRunner for Answers {
+    fn prepare(&mut self, tables: &QueryTables) -> Result<()> {
+        self.tables = Some(*tables);
+        Ok(())
+    }
+
+    fn measure(&mut self, cell: &QueryCell) -> Result<QueryLine> {
+        if self.cells.len() == self.most {
+            bail!("the answers differ");
+        }
+        self.cells.push(*cell);
+        let time = |(way, ms): (ring::QueryWay, f64)| WayTime {
+            way: way.way.to_owned(),
+            groups: way.groups,
+            ms,
+            shuffled_rows: 5,
+        };
+        let ways = WAYS.into_iter().zip([1.0, 2.0, 3.0, 4.0, 8.0, 6.0]).map(time).collect();
+        Ok(QueryLine { suite: cell.suite, query: cell.query, threads: cell.threads, rows: 7, ways })
+    }
+}
+
+/// Runs the command with a runner that answers `most` queries.
+fn answered(folder: &Path, most: usize) -> (Result<()>, Answers) {
+    let out = folder.join("out");
+    let words = ["ring", "--quick", "--volume", "64K", "--threads", "1", "--query-threads", "3,1,3", "--seed", "9"];
+    let line = Line::parse_from(words.into_iter().chain(["--out", out.to_str().unwrap()]));
+    let mut runner = Answers { most, tables: None, cells: Vec::new() };
+    let whole = Whole { args: &line.queries, runner: &mut runner };
+    (ring::run(&line.ring, Some(whole), &Stop::default()), runner)
+}
+
+#[test]
+fn queries_are_measured_once_and_drawn_beside_the_published_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let (failed, first) = answered(folder.path(), 5);
+    assert_eq!(failed.unwrap_err().to_string(), "the answers differ");
+    assert_eq!(first.tables.map(|tables| (tables.hits_rows, tables.seed)), Some((20_000, 9)));
+    let (done, rest) = answered(folder.path(), usize::MAX);
+    done.unwrap();
+    let measured: Vec<_> = first.cells.iter().chain(&rest.cells).map(|cell| (cell.threads, cell.query)).collect();
+    let expected = [1, 3].map(|threads| [2, 5, 13, 22, 2, 14, 15, 30].map(|query| (threads, query))).concat();
+    assert_eq!(measured, expected);
+    assert!(first.cells.iter().all(|cell| cell.rounds == 1));
+    assert_eq!(rest.cells.iter().filter(|cell| cell.suite == Suite::Tpch).count(), 4);
+
+    let read = |name: &str| fs::read_to_string(folder.path().join("out").join(name)).unwrap();
+    let results: Value = serde_json::from_str(&read("ring.json")).unwrap();
+    assert_eq!(results["queries"]["lines"].as_array().unwrap().len(), 16);
+    assert_eq!(results["queries"]["published_sums"][1]["channel_s"], 9.0);
+    let csv = read("ring-queries.csv");
+    assert_eq!(csv.lines().count(), 1 + 16 * WAYS.len());
+    assert!(csv.contains("\ntpch,2,1,7,stock,,1,5\n") && csv.contains("\nclickbench,30,3,7,ring,2,2,5\n"), "{csv}");
+    let page = read("ring.html");
+    // The channel with clustered rows takes 4 times as long as the ring, the other one twice.
+    assert!(page.contains(">+2.00<") && page.contains(">+1.00<"), "{page}");
+    for text in ["TPC-H, scale factor 0.01 on 1 thread", "ClickBench, 20,000 generated rows on 3 threads"] {
+        assert!(page.contains(text), "{text}");
+    }
+    for published in ["paper -2.30", "paper +0.55", "<td>86.6</td><td>83.9</td><td>92.9</td><td>1.07</td>"] {
+        assert!(page.contains(published), "{published}");
+    }
+    assert!(page.contains("<td>0.008</td><td>0.012</td>"), "sums of four queries");
 }

@@ -203,9 +203,10 @@ fn figures() {
     let first: Value = serde_json::from_str(lines.lines().next().expect("the setting")).expect("JSON");
     let machine = first["machine"].as_str().expect("a label");
     assert!(machine.contains("last-level cache") && machine.contains("NUMA"), "{machine}");
-    reproduce("reproduce ring --quick --volume 512K --out figures");
+    reproduce("reproduce ring --quick --volume 512K --cache cache --out figures");
     let ring: Value = serde_json::from_str(&read("figures/ring.json")).expect("JSON");
     schema::check(&ring, &schema::schema("reproduce-ring.json")).expect("as documented");
+    assert_eq!(ring["queries"]["lines"].as_array().map(Vec::len), Some(8));
     reproduce("reproduce pages --quick --skip-flink --out figures");
     let pages: Value = serde_json::from_str(&read("figures/pages.json")).expect("JSON");
     schema::check(&pages, &schema::schema("reproduce-pages.json")).expect("as documented");

@@ -48,6 +48,30 @@ fn the_figures_of_the_cyclo_join_are_three_files() {
 
 #[test]
 #[cfg(unix)]
+fn whole_queries_can_be_interrupted_and_go_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    std::fs::create_dir(at.join("temporary")).expect("a folder");
+    let ring = || {
+        let size = ["--quick", "--volume", "64K", "--threads", "1", "--scale", "0.001", "--hits-rows", "1k"];
+        let folders = ["--cache", "cache", "--out", "figures"];
+        Annulus::new(["reproduce", "ring"].iter().chain(&size).chain(&folders)).at(at).temp(&at.join("temporary"))
+    };
+    let mut running = ring().start();
+    let partial = at.join("figures/ring.partial.jsonl");
+    running.wait_until(|| std::fs::read_to_string(&partial).is_ok_and(|text| text.contains("figure-8 tpch 2 ")));
+    running.signal("INT");
+    assert_eq!(running.exit_code(), Some(130));
+    assert!(support::names(&at.join("temporary")).is_empty(), "spill files are left");
+    assert!(ring().succeeds().stderr.contains("going on with the "));
+    let names = ["ring-queries.csv", "ring.csv", "ring.html", "ring.json"];
+    assert_eq!(support::names(&at.join("figures")), names);
+    let csv = std::fs::read_to_string(at.join("figures/ring-queries.csv")).expect("the queries");
+    assert_eq!(csv.lines().filter(|line| line.contains(",channel+cluster,1,")).count(), 8);
+}
+
+#[test]
+#[cfg(unix)]
 fn an_interrupt_ends_it_and_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let endless = SMALL.iter().chain(&["--rounds=65536"]);

@@ -10,6 +10,8 @@ mod run;
 mod ways;
 
 pub use answer::{Cut, Order};
+pub use engines::Engines;
 pub use options::{ComparisonArgs, cache_folder};
+pub use report::WayReport;
 pub use run::{Benchmark, Page, Query, run};
-pub use ways::Way;
+pub use ways::{Way, Ways};

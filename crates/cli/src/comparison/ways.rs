@@ -36,6 +36,12 @@ impl Ways {
         Self(vec![Way::stock(), Way { name: "auto".to_owned(), config: Some(AnnulusConfig::default()) }])
     }
 
+    /// Returns `ways`, of which the first must be stock DataFusion.
+    pub fn of(ways: Vec<Way>) -> Self {
+        debug_assert!(ways.first().is_some_and(|way| way.config.is_none()), "stock is the first");
+        Self(ways)
+    }
+
     pub fn list(&self) -> &[Way] {
         &self.0
     }

@@ -6,6 +6,7 @@ use annulus_terminal::{machine, units};
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::queries::QueryPlan;
 use crate::reproduce::store::Start;
 
 const EXAMPLES: &str = "\
@@ -22,14 +23,18 @@ Measures the evaluation of Szymanski and Akidau, One Ring to Shuffle Them All
   table 1   memory, synchronisation and time to the first row, as measured
   table 2   throughput by the size of rows, uniform and normal
   table 3   the same beside the paper's three machines
+  figure 8  queries of TPC-H and ClickBench, with the ring and with channels
+  table 4   their sums
 and what the paper left out: M and N that differ, and keys by Zipf's law.
-Figure 8 and table 4 are whole queries: annulus tpch and annulus clickbench
-measure them with --strategies ring,channel.
 
 There may be more threads than cores; the page labels them. For the columns,
-see annulus bench exchange --help. When all is measured, ring.json, ring.csv
-and ring.html are written to the folder. Results are kept there as they come.
-After Ctrl-C or a crash, the same command goes on where it was.";
+see annulus bench exchange --help. Each query first runs with stock DataFusion
+and in every other way, to compare the answers. Tables are generated once, as
+Parquet files, and then reused. The program annulus-bench runs no queries.
+
+When all is measured, ring.json, ring.csv, ring-queries.csv and ring.html are
+written to the folder. Results are kept there as they come. After Ctrl-C or a
+crash, the same command goes on where it was.";
 
 /// What is measured for the paper's figures.
 #[derive(Args, Clone, Debug)]
@@ -92,9 +97,9 @@ impl RingArgs {
     }
 
     /// Returns what must be the same when a run goes on.
-    pub(super) fn settings(&self) -> Value {
+    pub(super) fn settings(&self, queries: Option<&QueryPlan>) -> Value {
         json!({ "figures": "ring", "threads": self.threads(), "volume": self.volume(), "rounds": self.rounds(),
-            "quick": self.quick })
+            "quick": self.quick, "queries": queries })
     }
 
     /// Returns whether the results of an unfinished run are used.
@@ -104,6 +109,7 @@ impl RingArgs {
 
     /// Returns the size of a quick run in words, or `None` if it is not one.
     pub(super) fn quick_size(&self) -> Option<String> {
-        self.quick.then(|| format!("{} MiB a run, 1 round, few cells", self.volume() >> 20))
+        self.quick
+            .then(|| format!("{} MiB a run, 1 round, few cells, few queries on small tables", self.volume() >> 20))
     }
 }

@@ -4,20 +4,28 @@ mod args;
 mod cells;
 mod page;
 mod paper;
+mod queries;
 
 use annulus_simulate::PublishedRow;
-use annulus_terminal::{Stop, machine, progress, unfinished::Files};
+use annulus_terminal::{Stop, machine, progress, unfinished::Files, units::counted};
 use anyhow::Result;
 pub use args::RingArgs;
+pub use queries::{QueryArgs, QueryCell, QueryLine, QueryRunner, QueryTables, QueryWay, Suite, WAYS, WayTime, Whole};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, json};
 
-use self::cells::Part;
+use self::{
+    cells::Part,
+    paper::{FIGURE_8, QueryBar, SuiteSum, TABLE_4},
+    queries::QueryPlan,
+};
 use super::{origin::Origin, store::Store};
 use crate::exchange::{self, Line, csv};
 
 /// The files of results.
 const FILES: [&str; 3] = ["ring.json", "ring.csv", "ring.html"];
+/// The file of whole queries, which have other columns.
+const QUERIES: [&str; 1] = ["ring-queries.csv"];
 /// The results of an unfinished run.
 const PARTIAL: &str = "ring.partial.jsonl";
 
@@ -33,6 +41,19 @@ struct Results {
     cells: Vec<Measured>,
     #[serde(serialize_with = "published_rows")]
     published: Vec<PublishedRow>,
+    /// Missing if nothing ran them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queries: Option<Queries>,
+}
+
+/// Whole queries, measured and published.
+#[derive(Serialize)]
+struct Queries {
+    #[serde(flatten)]
+    tables: QueryTables,
+    lines: Vec<QueryLine>,
+    published_sums: [SuiteSum; TABLE_4.len()],
+    published_bars: [QueryBar; FIGURE_8.len()],
 }
 
 /// The lines of all cells of a figure.
@@ -61,22 +82,44 @@ impl Results {
     }
 }
 
-/// Measures the figures and writes the three files. Goes on with an unfinished run of the same
-/// settings in the same folder.
+impl Queries {
+    /// Returns the numbers of threads, in ascending order.
+    fn threads(&self) -> Vec<usize> {
+        let mut threads: Vec<_> = self.lines.iter().map(|line| line.threads).collect();
+        threads.dedup();
+        threads
+    }
+
+    /// Returns the size of a benchmark's tables in words.
+    fn size(&self, suite: Suite) -> String {
+        match suite {
+            Suite::Tpch => format!("scale factor {}", self.tables.scale),
+            Suite::Clickbench => counted(self.tables.hits_rows, "generated row"),
+        }
+    }
+}
+
+/// Measures the figures and writes their files. Goes on with an unfinished run of the same settings
+/// in the same folder. Without `whole`, figure 8 and table 4 are missing.
 ///
 /// # Errors
-/// If a row is lost or changed, a file cannot be written, the folder has an unfinished run of other
-/// settings, or `stop` is set.
-pub fn run(args: &RingArgs, stop: &Stop) -> Result<()> {
+/// If a row is lost or changed, an answer differs, a file cannot be written, the folder has an
+/// unfinished run of other settings, or `stop` is set.
+pub fn run(args: &RingArgs, mut whole: Option<Whole<'_>>, stop: &Stop) -> Result<()> {
     let origin = Origin::new(args.seed);
-    let mut store = Store::open(&args.out, PARTIAL, &origin.run(args.settings()), args.start())?;
+    let plan = whole.as_ref().map(|whole| QueryPlan::new(whole.args, args));
+    let mut store = Store::open(&args.out, PARTIAL, &origin.run(args.settings(plan.as_ref())), args.start())?;
     // So that a name that cannot be written fails early.
-    drop(Files::create(&args.out, FILES)?);
+    drop((Files::create(&args.out, FILES)?, Files::create(&args.out, QUERIES)?));
     if store.len() > 0 {
         eprintln!("going on with the {} results in '{}'", store.len(), args.out.join(PARTIAL).display());
     }
+    if let (Some(whole), Some(plan)) = (&mut whole, &plan) {
+        whole.runner.prepare(&plan.tables)?;
+    }
     let all = cells::cells(args);
-    let bar = progress::bar(all.iter().map(|(_, cell)| exchange::runs(cell) as u64).sum(), "runs");
+    let runs = all.iter().map(|(_, cell)| exchange::runs(cell) as u64).sum::<u64>();
+    let bar = progress::bar(runs + plan.as_ref().map_or(0, QueryPlan::runs), "runs");
     let mut cells = Vec::new();
     for (part, cell) in &all {
         let key = format!("{} {}", part.word(), cell.key());
@@ -85,6 +128,15 @@ pub fn run(args: &RingArgs, stop: &Stop) -> Result<()> {
         bar.set_position(before + exchange::runs(cell) as u64);
         cells.push(Measured { part: part.word(), of: *part, lines });
     }
+    let queries = match (whole, plan) {
+        (Some(whole), Some(plan)) => Some(Queries {
+            tables: plan.tables,
+            lines: plan.measure(whole.runner, &mut store, &bar, stop)?,
+            published_sums: TABLE_4,
+            published_bars: FIGURE_8,
+        }),
+        _ => None,
+    };
     bar.finish_and_clear();
     let results = Results {
         origin,
@@ -93,7 +145,11 @@ pub fn run(args: &RingArgs, stop: &Stop) -> Result<()> {
         rounds: args.rounds(),
         cells,
         published: annulus_simulate::published()?,
+        queries,
     };
+    if let Some(queries) = &results.queries {
+        Files::create(&args.out, QUERIES)?.finish([queries::csv(&queries.lines)])?;
+    }
     let lines = results.cells.iter().map(|cell| (cell.part, &cell.lines[..]));
     let json = serde_json::to_string_pretty(&results)? + "\n";
     Files::create(&args.out, FILES)?.finish([json, csv(lines), page::page(&results)])?;

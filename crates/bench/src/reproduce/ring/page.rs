@@ -11,7 +11,7 @@ use annulus_terminal::{
     units::counted,
 };
 
-use super::{Part, Results, paper};
+use super::{Part, Results, paper, queries};
 use crate::{exchange::Line, reproduce};
 
 /// Returns the page.
@@ -32,10 +32,9 @@ pub fn page(results: &Results) -> String {
         figure_6(results),
         table_3(results),
         figure_7(results),
+        queries::figure_8(results),
+        queries::table_4(results),
         left_out(results),
-        "<h2>Table 4 and figure 8: whole queries</h2><p>Run <code>annulus tpch --strategies ring,channel</code> and \
-         <code>annulus clickbench --strategies ring,channel</code>.</p>"
-            .to_owned(),
     ];
     reproduce::page("The ring's paper on this machine", &lead, results.quick.clone(), sections)
 }

@@ -1,9 +1,10 @@
 //! `annulus reproduce`: measures the figures of papers on this machine.
 
+mod ring;
+
 use annulus_bench::reproduce::{
     cyclo::{self, CycloJoinArgs},
     pages::{self, ReproduceArgs},
-    ring::{self, RingArgs},
 };
 use anyhow::Result;
 use clap::Subcommand;
@@ -12,8 +13,8 @@ use crate::{blocking, outcome::Outcome, runtime};
 
 #[derive(Subcommand)]
 pub enum ReproduceCommand {
-    /// Exchanging rows between threads: throughput, memory and synchronisation
-    Ring(RingArgs),
+    /// Exchanging rows between threads: throughput, synchronisation, whole queries
+    Ring(ring::Args),
     /// Shuffling tuples onto pages: throughput, memory and Flink
     Pages(ReproduceArgs),
     /// Joins around a ring of hosts
@@ -22,11 +23,9 @@ pub enum ReproduceCommand {
 
 /// Runs the measurements that `command` names.
 pub fn run(command: ReproduceCommand) -> Result<Outcome> {
-    runtime::run(async {
-        match command {
-            ReproduceCommand::Ring(args) => blocking::run(move |stop| ring::run(&args, stop)).await,
-            ReproduceCommand::Pages(args) => blocking::run(move |stop| pages::run(&args, stop)).await,
-            ReproduceCommand::CycloJoin(args) => blocking::run(move |stop| cyclo::run(&args, stop)).await,
-        }
-    })
+    match command {
+        ReproduceCommand::Ring(args) => runtime::run_with_spill(None, async |spill| ring::run(args, spill).await),
+        ReproduceCommand::Pages(args) => runtime::run(blocking::run(move |stop| pages::run(&args, stop))),
+        ReproduceCommand::CycloJoin(args) => runtime::run(blocking::run(move |stop| cyclo::run(&args, stop))),
+    }
 }

@@ -54,8 +54,9 @@ const FILE_ROWS: f64 = 1_000_000.0;
 const ROW_GROUP_ROWS: usize = 1 << 17;
 
 /// Returns the folder below `root` with the tables of `scale`, and generates them if they are
-/// missing. Dropping the future stops the work and removes unfinished files.
-pub async fn ensure(root: &Path, scale: f64) -> Result<PathBuf> {
+/// missing. `flag` is the option that names the root, for errors. Dropping the future stops the
+/// work and removes unfinished files.
+pub async fn ensure(root: &Path, scale: f64, flag: &'static str) -> Result<PathBuf> {
     let files = TABLES.into_iter().flat_map(|table| {
         let count = (table.rows(scale) / FILE_ROWS).ceil().max(1.0) as i32;
         (1..=count).map(move |number| Part { table, number, count })
@@ -70,7 +71,7 @@ pub async fn ensure(root: &Path, scale: f64) -> Result<PathBuf> {
         files: files.map(file).collect(),
         rows: TABLES.iter().map(|table| table.rows(scale) as u64).sum(),
         group_rows: ROW_GROUP_ROWS,
-        flag: "--data",
+        flag,
     };
     generated::ensure(&root.join(format!("sf{scale}")), tables).await
 }

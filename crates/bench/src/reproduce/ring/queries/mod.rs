@@ -1,0 +1,280 @@
+//! Whole queries, for figure 8 and table 4. This crate runs no engine for them: the command hands
+//! it a [`QueryRunner`].
+
+mod page;
+
+use std::collections::BTreeSet;
+
+use annulus_terminal::{Stop, units};
+use anyhow::Result;
+use clap::Args;
+use indicatif::ProgressBar;
+pub(super) use page::{figure_8, table_4};
+use serde::{Deserialize, Serialize};
+
+use super::{args::RingArgs, paper};
+use crate::reproduce::store::Store;
+
+/// What whole queries read, and with how many threads.
+// A flattened struct with a help text of its own would replace that of the command.
+#[derive(Args, Clone, Debug)]
+#[command(about = None, long_about = None)]
+pub struct QueryArgs {
+    /// Threads of figure 8 and table 4 [default: as many as cores]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = units::parse_count)]
+    pub query_threads: Vec<usize>,
+    /// Scale factor of TPC-H's tables
+    #[arg(long, default_value = "1", value_name = "SF", value_parser = units::parse_scale)]
+    pub scale: f64,
+    /// Rows of ClickBench's table, which is generated
+    #[arg(long, default_value = "1M", value_name = "N", value_parser = units::parse_tuples)]
+    pub hits_rows: u64,
+}
+
+/// The tables of a quick run.
+const QUICK_SCALE: f64 = 0.01;
+const QUICK_ROWS: u64 = 20_000;
+/// The queries of a quick run: those that the paper names.
+const QUICK_TPCH: [u8; 4] = [2, 5, 13, 22];
+const QUICK_CLICKBENCH: [u8; 4] = [2, 14, 15, 30];
+
+/// A benchmark of whole queries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Suite {
+    /// TPC-H, without query 21, which the paper's engine could not run.
+    Tpch,
+    /// ClickBench, whose queries have numbers from 1.
+    Clickbench,
+}
+
+impl Suite {
+    /// Both, in the paper's order.
+    pub const ALL: [Self; 2] = [Self::Tpch, Self::Clickbench];
+
+    /// Returns the name that people know.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tpch => "TPC-H",
+            Self::Clickbench => "ClickBench",
+        }
+    }
+
+    /// Returns its word in the files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Tpch => "tpch",
+            Self::Clickbench => "clickbench",
+        }
+    }
+
+    fn queries(self, quick: bool) -> Vec<u8> {
+        match (self, quick) {
+            (Self::Tpch, true) => QUICK_TPCH.to_vec(),
+            (Self::Tpch, false) => (1..=22).filter(|query| *query != 21).collect(),
+            (Self::Clickbench, true) => QUICK_CLICKBENCH.to_vec(),
+            (Self::Clickbench, false) => (1..=43).collect(),
+        }
+    }
+}
+
+/// A way to run queries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueryWay {
+    /// The value of `annulus.strategy`, or such a value, a plus sign and one of `annulus.path`.
+    pub way: &'static str,
+    /// The value of `annulus.groups`, or `None` for DataFusion's own operator.
+    pub groups: Option<usize>,
+}
+
+/// All ways that are measured. The others are compared with the first one.
+pub const WAYS: [QueryWay; 6] = [STOCK, RING, RING_K1, CHANNEL, CHANNEL_CLUSTER, AUTO];
+
+const STOCK: QueryWay = QueryWay { way: "stock", groups: None };
+/// The paper's K in whole queries is 2.
+const RING: QueryWay = QueryWay { way: "ring", groups: Some(2) };
+const RING_K1: QueryWay = QueryWay { way: "ring", groups: Some(1) };
+/// With one group, a channel has room for a batch of each producer, as in the paper.
+const CHANNEL: QueryWay = QueryWay { way: "channel", groups: Some(1) };
+/// The paper's channels in whole queries: producers copy rows into batches of each consumer.
+const CHANNEL_CLUSTER: QueryWay = QueryWay { way: "channel+cluster", groups: Some(1) };
+const AUTO: QueryWay = QueryWay { way: "auto", groups: Some(1) };
+
+impl QueryWay {
+    /// Returns its name for people.
+    pub fn name(self) -> String {
+        match (self.way, self.groups) {
+            ("ring", Some(groups)) => format!("ring, K = {groups}"),
+            (way, _) => way.to_owned(),
+        }
+    }
+}
+
+/// The tables that queries read.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct QueryTables {
+    /// The scale factor of TPC-H's tables.
+    pub scale: f64,
+    /// The number of rows of ClickBench's table.
+    pub hits_rows: u64,
+    /// The seed of ClickBench's table.
+    #[serde(skip)]
+    pub seed: u64,
+}
+
+/// A query to measure in all [`WAYS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueryCell {
+    /// The benchmark that it is from.
+    pub suite: Suite,
+    /// Its number, from 1.
+    pub query: u8,
+    /// The number of worker threads, and of partitions.
+    pub threads: usize,
+    /// The number of timed runs in each way.
+    pub rounds: usize,
+}
+
+/// The time of a query in one of the [`WAYS`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WayTime {
+    /// The strategy, and the path if it is not the default.
+    pub way: String,
+    /// The published groups of a ring, K.
+    pub groups: Option<usize>,
+    /// The median of the rounds in milliseconds, from the SQL text to the last row.
+    pub ms: f64,
+    /// The number of rows that passed through exchanges in a run.
+    pub shuffled_rows: u64,
+}
+
+/// A query that gave the same answer in all ways, and its times.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct QueryLine {
+    /// The benchmark that it is from.
+    pub suite: Suite,
+    /// Its number, from 1.
+    pub query: u8,
+    /// The number of worker threads, and of partitions.
+    pub threads: usize,
+    /// The number of rows of the answer.
+    pub rows: usize,
+    /// Its times, in the order of [`WAYS`].
+    pub ways: Vec<WayTime>,
+}
+
+impl QueryLine {
+    fn ms(&self, way: QueryWay) -> Option<f64> {
+        self.ways.iter().find(|time| time.way == way.way && time.groups == way.groups).map(|time| time.ms)
+    }
+
+    /// Returns how many times as long as in the way `to` the query takes in the way `from`, as an
+    /// exponent of 2.
+    fn log2(&self, from: QueryWay, to: QueryWay) -> Option<f64> {
+        let (from, to) = (self.ms(from)?, self.ms(to)?);
+        (from > 0.0 && to > 0.0).then(|| (from / to).log2())
+    }
+}
+
+/// Runs whole queries.
+pub trait QueryRunner {
+    /// Generates the tables that are missing.
+    ///
+    /// # Errors
+    /// If a table cannot be written, or the run was interrupted.
+    fn prepare(&mut self, tables: &QueryTables) -> Result<()>;
+
+    /// Compares the answers of all [`WAYS`] with that of the first one. Then times the ways in
+    /// turn, each `cell.rounds` times.
+    ///
+    /// # Errors
+    /// If a query fails in one way, an answer differs, or the run was interrupted.
+    fn measure(&mut self, cell: &QueryCell) -> Result<QueryLine>;
+}
+
+/// Whole queries, and what runs them.
+pub struct Whole<'a> {
+    /// The tables and threads.
+    pub args: &'a QueryArgs,
+    /// What runs the queries.
+    pub runner: &'a mut dyn QueryRunner,
+}
+
+/// The cells of figure 8 and table 4.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct QueryPlan {
+    #[serde(flatten)]
+    pub tables: QueryTables,
+    threads: Vec<usize>,
+    #[serde(skip)]
+    cells: Vec<QueryCell>,
+}
+
+impl QueryPlan {
+    pub fn new(args: &QueryArgs, ring: &RingArgs) -> Self {
+        let threads = match &args.query_threads[..] {
+            [] => vec![ring.full().min(paper::QUERY_THREADS)],
+            threads => threads.iter().copied().collect::<BTreeSet<_>>().into_iter().collect(),
+        };
+        let cells = threads.iter().flat_map(|&threads| {
+            let queries =
+                Suite::ALL.into_iter().flat_map(|suite| suite.queries(ring.quick).into_iter().map(move |q| (suite, q)));
+            queries.map(move |(suite, query)| QueryCell { suite, query, threads, rounds: ring.rounds() })
+        });
+        let (scale, hits_rows) = match ring.quick {
+            true => (args.scale.min(QUICK_SCALE), args.hits_rows.min(QUICK_ROWS)),
+            false => (args.scale, args.hits_rows),
+        };
+        Self { tables: QueryTables { scale, hits_rows, seed: ring.seed }, cells: cells.collect(), threads }
+    }
+
+    /// Returns how often [`measure`](Self::measure) advances its bar.
+    pub fn runs(&self) -> u64 {
+        self.cells.iter().map(QueryCell::runs).sum()
+    }
+
+    /// Measures the cells that `store` does not have.
+    ///
+    /// # Errors
+    /// Those of the runner, or if `stop` is set.
+    pub fn measure(
+        &self,
+        runner: &mut dyn QueryRunner,
+        store: &mut Store,
+        bar: &ProgressBar,
+        stop: &Stop,
+    ) -> Result<Vec<QueryLine>> {
+        let mut lines = Vec::new();
+        for cell in &self.cells {
+            bar.set_message(format!("{} query {}", cell.suite.name(), cell.query));
+            let key = format!("figure-8 {} {} threads={}", cell.suite.word(), cell.query, cell.threads);
+            lines.push(store.get_or(&key, || {
+                stop.check()?;
+                runner.measure(cell)
+            })?);
+            bar.inc(cell.runs());
+        }
+        Ok(lines)
+    }
+}
+
+impl QueryCell {
+    /// Returns the number of runs, with those that are not timed.
+    fn runs(&self) -> u64 {
+        (WAYS.len() * (self.rounds + 1)) as u64
+    }
+}
+
+/// Returns a line of CSV for each query in each way, below a header.
+pub(super) fn csv(lines: &[QueryLine]) -> String {
+    let mut text = "suite,query,threads,rows,way,groups,ms,shuffled_rows\n".to_owned();
+    for line in lines {
+        let QueryLine { suite, query, threads, rows, ways } = line;
+        for WayTime { way, groups, ms, shuffled_rows } in ways {
+            let groups = groups.map_or(String::new(), |groups| groups.to_string());
+            let suite = suite.word();
+            text += &format!("{suite},{query},{threads},{rows},{way},{groups},{ms},{shuffled_rows}\n");
+        }
+    }
+    text
+}

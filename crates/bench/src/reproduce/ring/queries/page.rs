@@ -1,0 +1,152 @@
+//! Figure 8 and table 4, as sections of the page.
+
+use annulus_terminal::{
+    report::{
+        chart::{BarGroup, deviations},
+        page,
+    },
+    units::counted,
+};
+
+use super::{CHANNEL, CHANNEL_CLUSTER, QueryLine, QueryWay, RING, Suite, WAYS};
+use crate::reproduce::ring::{
+    Part, Queries, Results,
+    paper::{self, FIGURE_8, QueryBar, SuiteSum, TABLE_4},
+};
+
+/// What the page says if nothing ran whole queries.
+const ABSENT: &str = "<p>Not measured: this program runs no queries. <code>annulus reproduce ring</code> does.</p>";
+
+/// Draws a panel of bars for each benchmark and number of threads, and a table of all times.
+pub fn figure_8(results: &Results) -> String {
+    let heading = "<h2>Figure 8: whole queries</h2>";
+    let Some(queries) = &results.queries else { return format!("{heading}{ABSENT}") };
+    let panels: String =
+        panels(queries).map(|(suite, threads, lines)| panel(queries, suite, threads, &lines)).collect();
+    format!(
+        "{heading}<p>Bars: the time with channels divided by the time with the ring, as an exponent of 2. At +1 the \
+         ring is twice as fast, at -1 the channel is. In the paper's channels, producers copy the rows of each \
+         consumer into a batch, as <code>channel+cluster</code> does; with <code>channel</code>, consumers gather \
+         them, as from a ring. The ring has K = {}, as in the paper. Times: medians in ms, of queries whose answers \
+         were equal.</p><p>Published, on other hardware: the bars that the paper names, on {}, {} threads, {} of \
+         TPC-H, {} of ClickBench. What the paper says of its query 33 of ClickBench is true of the benchmark's \
+         query 30.</p>{panels}",
+        RING.groups.unwrap_or(1),
+        paper::MACHINE,
+        paper::QUERY_THREADS,
+        TABLE_4[0].tables,
+        TABLE_4[1].tables,
+    )
+}
+
+/// Returns the lines of each benchmark and number of threads.
+fn panels(queries: &Queries) -> impl Iterator<Item = (Suite, usize, Vec<&QueryLine>)> {
+    let of = move |suite: Suite, threads: usize| {
+        let lines = queries.lines.iter().filter(move |line| line.suite == suite && line.threads == threads);
+        (suite, threads, lines.collect::<Vec<_>>())
+    };
+    queries.threads().into_iter().flat_map(move |threads| Suite::ALL.map(|suite| of(suite, threads)))
+}
+
+fn panel(queries: &Queries, suite: Suite, threads: usize, lines: &[&QueryLine]) -> String {
+    let [clustered, gathered] = [CHANNEL_CLUSTER, CHANNEL].map(|way| move |line: &QueryLine| line.log2(way, RING));
+    let mut sorted = lines.to_vec();
+    let exponent = |line: &QueryLine| clustered(line).unwrap_or(0.0);
+    sorted.sort_by(|a, b| exponent(a).total_cmp(&exponent(b)));
+    let bars: Vec<_> = sorted
+        .iter()
+        .map(|line| BarGroup {
+            label: format!("query {}", line.query),
+            values: vec![clustered(line), gathered(line)],
+            note: published(line).map_or(String::new(), |bar| format!("paper {:+.2}", bar.log2)),
+        })
+        .collect();
+    let title = format!("{}, {} on {}", suite.name(), queries.size(suite), counted(threads as u64, "thread"));
+    let names = [CHANNEL_CLUSTER, CHANNEL].map(QueryWay::name);
+    let chart = deviations(&title, &[&names[0], &names[1]], &bars);
+    format!("<h3>{title}</h3>{chart}{}", times(lines))
+}
+
+/// Returns a table of the times of each query.
+fn times(lines: &[&QueryLine]) -> String {
+    let mut header = vec!["query".to_owned()];
+    header.extend(WAYS.map(QueryWay::name));
+    header.extend([CHANNEL_CLUSTER, CHANNEL].map(|way| format!("log2 {} / ring", way.way)));
+    header.push("published".to_owned());
+    let row = |line: &&QueryLine| {
+        let mut row = vec![line.query.to_string()];
+        row.extend(WAYS.map(|way| line.ms(way).map_or("-".to_owned(), |ms| format!("{ms:.1}"))));
+        let exponent = |way| line.log2(way, RING).map_or("-".to_owned(), |value| format!("{value:+.2}"));
+        row.extend([CHANNEL_CLUSTER, CHANNEL].map(exponent));
+        row.push(published(line).map_or("-".to_owned(), |bar| match bar.named {
+            named if named == bar.query => format!("{:+.2}", bar.log2),
+            named => format!("{:+.2} (its query {named})", bar.log2),
+        }));
+        row
+    };
+    let rows: Vec<_> = lines.iter().map(row).collect();
+    page::table(&header.iter().map(String::as_str).collect::<Vec<_>>(), &rows)
+}
+
+fn published(line: &QueryLine) -> Option<&'static QueryBar> {
+    FIGURE_8.iter().find(|bar| bar.suite == line.suite && bar.query == line.query)
+}
+
+/// Returns the sums of each benchmark, and the exchange alone, beside the published ones.
+pub fn table_4(results: &Results) -> String {
+    let heading = "<h2>Table 4: sums of whole queries</h2>";
+    let Some(queries) = &results.queries else { return format!("{heading}{ABSENT}") };
+    let mut header = vec!["workload".to_owned()];
+    header.extend(WAYS.map(QueryWay::name));
+    header.extend(
+        ["channel+cluster / ring", "published: ring, K = 2", "ring, K = 1", "channel", "channel / ring"]
+            .map(str::to_owned),
+    );
+    let rows: Vec<_> = panels(queries).map(|(suite, threads, lines)| sums(suite, threads, &lines)).collect();
+    let sums = page::table(&header.iter().map(String::as_str).collect::<Vec<_>>(), &rows);
+    format!(
+        "{heading}<p>Sums of the medians, in seconds. Published, on other hardware ({}): {}, {} of TPC-H, and {}, {} \
+         of ClickBench.</p>{sums}{}",
+        paper::MACHINE,
+        counted(TABLE_4[0].queries as u64, "query"),
+        TABLE_4[0].tables,
+        counted(TABLE_4[1].queries as u64, "query"),
+        TABLE_4[1].tables,
+        exchange_alone(results)
+    )
+}
+
+fn sums(suite: Suite, threads: usize, lines: &[&QueryLine]) -> Vec<String> {
+    let sum = |way: QueryWay| lines.iter().map(|line| line.ms(way)).sum::<Option<f64>>().map(|ms| ms / 1e3);
+    let seconds = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+    let ratio = |channel: f64, ring: f64| format!("{:.2}", channel / ring);
+    let count = counted(lines.len() as u64, "query");
+    let mut row = vec![format!("{}, {count}, {}", suite.name(), counted(threads as u64, "thread"))];
+    row.extend(WAYS.map(|way| seconds(sum(way))));
+    row.push(sum(CHANNEL_CLUSTER).zip(sum(RING)).map_or("-".to_owned(), |(channel, ring)| ratio(channel, ring)));
+    let there = TABLE_4.iter().find(|row| row.suite == suite);
+    row.extend(there.map_or_else(Vec::new, |&SuiteSum { ring_s, ring_k1_s, channel_s, .. }| {
+        vec![ring_s.to_string(), ring_k1_s.to_string(), format!("{channel_s:.1}"), ratio(channel_s, ring_s)]
+    }));
+    row
+}
+
+/// Returns the row of table 4 that has no queries: rows of 8 bytes between threads.
+fn exchange_alone(results: &Results) -> String {
+    let gb_s = |strategy: &str| {
+        let mut lines = results.lines(Part::Uniform).filter(|line| line.row_bytes == 8);
+        lines.find(|line| line.strategy == strategy).map(|line| line.gb_per_s)
+    };
+    let here = [("ring", "channel"), ("paper-ring", "mutex-channel")].map(|(ring, channel)| {
+        let shown = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
+        let (ring_gb_s, channel_gb_s) = (gb_s(ring), gb_s(channel));
+        let ratio = ring_gb_s.zip(channel_gb_s).map(|(ring, channel)| ring / channel);
+        vec![format!("{ring} and {channel}"), shown(ring_gb_s), shown(channel_gb_s), shown(ratio)]
+    });
+    let there = ["published".to_owned(), "11.6".to_owned(), "5.6".to_owned(), "2.07 (printed: 1.6)".to_owned()];
+    let rows: Vec<_> = here.into_iter().chain([there.to_vec()]).collect();
+    format!(
+        "<p>The exchange alone, rows of 8 bytes:</p>{}",
+        page::table(&["strategies", "ring GB/s", "channel GB/s", "ring / channel"], &rows)
+    )
+}
