@@ -2,41 +2,13 @@
 //! it a [`QueryRunner`].
 
 mod page;
+mod plan;
 
-use std::collections::BTreeSet;
-
-use annulus_terminal::{Stop, units};
 use anyhow::Result;
-use clap::Args;
-use indicatif::ProgressBar;
 pub(super) use page::{figure_8, table_4};
+pub use plan::QueryArgs;
+pub(super) use plan::QueryPlan;
 use serde::{Deserialize, Serialize};
-
-use super::{args::RingArgs, paper};
-use crate::reproduce::store::Store;
-
-/// What whole queries read, and with how many threads.
-// A flattened struct with a help text of its own would replace that of the command.
-#[derive(Args, Clone, Debug)]
-#[command(about = None, long_about = None)]
-pub struct QueryArgs {
-    /// Threads of figure 8 and table 4 [default: as many as cores]
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = units::parse_count)]
-    pub query_threads: Vec<usize>,
-    /// Scale factor of TPC-H's tables
-    #[arg(long, default_value = "1", value_name = "SF", value_parser = units::parse_scale)]
-    pub scale: f64,
-    /// Rows of ClickBench's table, which is generated
-    #[arg(long, default_value = "1M", value_name = "N", value_parser = units::parse_tuples)]
-    pub hits_rows: u64,
-}
-
-/// The tables of a quick run.
-const QUICK_SCALE: f64 = 0.01;
-const QUICK_ROWS: u64 = 20_000;
-/// The queries of a quick run: those that the paper names.
-const QUICK_TPCH: [u8; 4] = [2, 5, 13, 22];
-const QUICK_CLICKBENCH: [u8; 4] = [2, 14, 15, 30];
 
 /// A benchmark of whole queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,15 +37,6 @@ impl Suite {
         match self {
             Self::Tpch => "tpch",
             Self::Clickbench => "clickbench",
-        }
-    }
-
-    fn queries(self, quick: bool) -> Vec<u8> {
-        match (self, quick) {
-            (Self::Tpch, true) => QUICK_TPCH.to_vec(),
-            (Self::Tpch, false) => (1..=22).filter(|query| *query != 21).collect(),
-            (Self::Clickbench, true) => QUICK_CLICKBENCH.to_vec(),
-            (Self::Clickbench, false) => (1..=43).collect(),
         }
     }
 }
@@ -168,11 +131,19 @@ impl QueryLine {
         self.ways.iter().find(|time| time.way == way.way && time.groups == way.groups).map(|time| time.ms)
     }
 
-    /// Returns how many times as long as in the way `to` the query takes in the way `from`, as an
-    /// exponent of 2.
-    fn log2(&self, from: QueryWay, to: QueryWay) -> Option<f64> {
-        let (from, to) = (self.ms(from)?, self.ms(to)?);
-        (from > 0.0 && to > 0.0).then(|| (from / to).log2())
+    /// Returns the number of rows that passed through exchanges in a run with the ring.
+    fn shuffled_rows(&self) -> u64 {
+        self.ways.iter().find(|time| time.way == RING.way).map_or(0, |time| time.shuffled_rows)
+    }
+
+    fn shuffles(&self) -> bool {
+        self.shuffled_rows() > 0
+    }
+
+    /// Returns the logarithm to base 2 of the time in one way divided by the time in another.
+    fn log2(&self, way: QueryWay, other: QueryWay) -> Option<f64> {
+        let (ms, other_ms) = (self.ms(way)?, self.ms(other)?);
+        (ms > 0.0 && other_ms > 0.0).then(|| (ms / other_ms).log2())
     }
 }
 
@@ -198,71 +169,6 @@ pub struct Whole<'a> {
     pub args: &'a QueryArgs,
     /// What runs the queries.
     pub runner: &'a mut dyn QueryRunner,
-}
-
-/// The cells of figure 8 and table 4.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct QueryPlan {
-    #[serde(flatten)]
-    pub tables: QueryTables,
-    threads: Vec<usize>,
-    #[serde(skip)]
-    cells: Vec<QueryCell>,
-}
-
-impl QueryPlan {
-    pub fn new(args: &QueryArgs, ring: &RingArgs) -> Self {
-        let threads = match &args.query_threads[..] {
-            [] => vec![ring.full().min(paper::QUERY_THREADS)],
-            threads => threads.iter().copied().collect::<BTreeSet<_>>().into_iter().collect(),
-        };
-        let cells = threads.iter().flat_map(|&threads| {
-            let queries =
-                Suite::ALL.into_iter().flat_map(|suite| suite.queries(ring.quick).into_iter().map(move |q| (suite, q)));
-            queries.map(move |(suite, query)| QueryCell { suite, query, threads, rounds: ring.rounds() })
-        });
-        let (scale, hits_rows) = match ring.quick {
-            true => (args.scale.min(QUICK_SCALE), args.hits_rows.min(QUICK_ROWS)),
-            false => (args.scale, args.hits_rows),
-        };
-        Self { tables: QueryTables { scale, hits_rows, seed: ring.seed }, cells: cells.collect(), threads }
-    }
-
-    /// Returns how often [`measure`](Self::measure) advances its bar.
-    pub fn runs(&self) -> u64 {
-        self.cells.iter().map(QueryCell::runs).sum()
-    }
-
-    /// Measures the cells that `store` does not have.
-    ///
-    /// # Errors
-    /// Those of the runner, or if `stop` is set.
-    pub fn measure(
-        &self,
-        runner: &mut dyn QueryRunner,
-        store: &mut Store,
-        bar: &ProgressBar,
-        stop: &Stop,
-    ) -> Result<Vec<QueryLine>> {
-        let mut lines = Vec::new();
-        for cell in &self.cells {
-            bar.set_message(format!("{} query {}", cell.suite.name(), cell.query));
-            let key = format!("figure-8 {} {} threads={}", cell.suite.word(), cell.query, cell.threads);
-            lines.push(store.get_or(&key, || {
-                stop.check()?;
-                runner.measure(cell)
-            })?);
-            bar.inc(cell.runs());
-        }
-        Ok(lines)
-    }
-}
-
-impl QueryCell {
-    /// Returns the number of runs, with those that are not timed.
-    fn runs(&self) -> u64 {
-        (WAYS.len() * (self.rounds + 1)) as u64
-    }
 }
 
 /// Returns a line of CSV for each query in each way, below a header.

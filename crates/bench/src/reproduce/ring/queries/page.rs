@@ -27,10 +27,10 @@ pub fn figure_8(results: &Results) -> String {
         "{heading}<p>Bars: the time with channels divided by the time with the ring, as an exponent of 2. At +1 the \
          ring is twice as fast, at -1 the channel is. In the paper's channels, producers copy the rows of each \
          consumer into a batch, as <code>channel+cluster</code> does; with <code>channel</code>, consumers gather \
-         them, as from a ring. The ring has K = {}, as in the paper. Times: medians in ms, of queries whose answers \
-         were equal.</p><p>Published, on other hardware: the bars that the paper names, on {}, {} threads, {} of \
-         TPC-H, {} of ClickBench. What the paper says of its query 33 of ClickBench is true of the benchmark's \
-         query 30.</p>{panels}",
+         them, as from a ring. The ring has K = {}, as in the paper. A query that shuffles no rows has no bar: its \
+         times differ by chance. Times: medians in ms, of queries whose answers were equal.</p><p>Published, on other \
+         hardware: the bars that the paper names, on {}, {} threads, {} of TPC-H, {} of ClickBench. What the paper \
+         says of its query 33 of ClickBench is true of the benchmark's query 30.</p>{panels}",
         RING.groups.unwrap_or(1),
         paper::MACHINE,
         paper::QUERY_THREADS,
@@ -51,14 +51,19 @@ fn panels(queries: &Queries) -> impl Iterator<Item = (Suite, usize, Vec<&QueryLi
 fn panel(queries: &Queries, suite: Suite, threads: usize, lines: &[&QueryLine]) -> String {
     let [clustered, gathered] = [CHANNEL_CLUSTER, CHANNEL].map(|way| move |line: &QueryLine| line.log2(way, RING));
     let mut sorted = lines.to_vec();
-    let exponent = |line: &QueryLine| clustered(line).unwrap_or(0.0);
-    sorted.sort_by(|a, b| exponent(a).total_cmp(&exponent(b)));
+    // Those without a bar come last.
+    let place = |line: &QueryLine| clustered(line).filter(|_| line.shuffles()).unwrap_or(f64::INFINITY);
+    sorted.sort_by(|a, b| place(a).total_cmp(&place(b)));
     let bars: Vec<_> = sorted
         .iter()
         .map(|line| BarGroup {
             label: format!("query {}", line.query),
-            values: vec![clustered(line), gathered(line)],
-            note: published(line).map_or(String::new(), |bar| format!("paper {:+.2}", bar.log2)),
+            values: if line.shuffles() { vec![clustered(line), gathered(line)] } else { Vec::new() },
+            note: match published(line) {
+                _ if !line.shuffles() => "no exchange".to_owned(),
+                Some(bar) => format!("paper {:+.2}", bar.log2),
+                None => String::new(),
+            },
         })
         .collect();
     let title = format!("{}, {} on {}", suite.name(), queries.size(suite), counted(threads as u64, "thread"));
@@ -69,12 +74,12 @@ fn panel(queries: &Queries, suite: Suite, threads: usize, lines: &[&QueryLine]) 
 
 /// Returns a table of the times of each query.
 fn times(lines: &[&QueryLine]) -> String {
-    let mut header = vec!["query".to_owned()];
+    let mut header = ["query", "shuffled rows"].map(str::to_owned).to_vec();
     header.extend(WAYS.map(QueryWay::name));
     header.extend([CHANNEL_CLUSTER, CHANNEL].map(|way| format!("log2 {} / ring", way.way)));
     header.push("published".to_owned());
     let row = |line: &&QueryLine| {
-        let mut row = vec![line.query.to_string()];
+        let mut row = vec![line.query.to_string(), line.shuffled_rows().to_string()];
         row.extend(WAYS.map(|way| line.ms(way).map_or("-".to_owned(), |ms| format!("{ms:.1}"))));
         let exponent = |way| line.log2(way, RING).map_or("-".to_owned(), |value| format!("{value:+.2}"));
         row.extend([CHANNEL_CLUSTER, CHANNEL].map(exponent));

@@ -1,0 +1,112 @@
+//! What is measured for figure 8 and table 4.
+
+use std::collections::BTreeSet;
+
+use annulus_terminal::{Stop, units};
+use anyhow::Result;
+use clap::Args;
+use indicatif::ProgressBar;
+use serde::Serialize;
+
+use super::{QueryCell, QueryLine, QueryRunner, QueryTables, Suite, WAYS};
+use crate::reproduce::{
+    ring::{args::RingArgs, paper},
+    store::Store,
+};
+
+/// What whole queries read, and with how many threads.
+#[derive(Args, Clone, Debug)]
+pub struct QueryArgs {
+    /// Threads of figure 8 and table 4 [default: as many as cores]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = units::parse_count)]
+    pub query_threads: Vec<usize>,
+    /// Scale factor of TPC-H's tables
+    #[arg(long, default_value = "1", value_name = "SF", value_parser = units::parse_scale)]
+    pub scale: f64,
+    /// Rows of ClickBench's table, which is generated
+    #[arg(long, default_value = "1M", value_name = "N", value_parser = units::parse_tuples)]
+    pub hits_rows: u64,
+}
+
+/// The tables of a quick run.
+const QUICK_SCALE: f64 = 0.01;
+const QUICK_ROWS: u64 = 20_000;
+/// The queries of a quick run: those that the paper names.
+const QUICK_TPCH: [u8; 4] = [2, 5, 13, 22];
+const QUICK_CLICKBENCH: [u8; 4] = [2, 14, 15, 30];
+
+/// The cells of figure 8 and table 4.
+#[derive(Clone, Debug, Serialize)]
+pub(in crate::reproduce::ring) struct QueryPlan {
+    #[serde(flatten)]
+    pub tables: QueryTables,
+    threads: Vec<usize>,
+    #[serde(skip)]
+    cells: Vec<QueryCell>,
+}
+
+impl QueryPlan {
+    pub fn new(args: &QueryArgs, ring: &RingArgs) -> Self {
+        let threads = match &args.query_threads[..] {
+            [] => vec![ring.full().min(paper::QUERY_THREADS)],
+            threads => threads.iter().copied().collect::<BTreeSet<_>>().into_iter().collect(),
+        };
+        let cells = threads.iter().flat_map(|&threads| {
+            let queries =
+                Suite::ALL.into_iter().flat_map(|suite| suite.queries(ring.quick).into_iter().map(move |q| (suite, q)));
+            queries.map(move |(suite, query)| QueryCell { suite, query, threads, rounds: ring.rounds() })
+        });
+        let (scale, hits_rows) = match ring.quick {
+            true => (args.scale.min(QUICK_SCALE), args.hits_rows.min(QUICK_ROWS)),
+            false => (args.scale, args.hits_rows),
+        };
+        Self { tables: QueryTables { scale, hits_rows, seed: ring.seed }, cells: cells.collect(), threads }
+    }
+
+    /// Returns how often [`measure`](Self::measure) advances its bar.
+    pub fn runs(&self) -> u64 {
+        self.cells.iter().map(QueryCell::runs).sum()
+    }
+
+    /// Measures the cells that `store` does not have.
+    ///
+    /// # Errors
+    /// Those of the runner, or if `stop` is set.
+    pub fn measure(
+        &self,
+        runner: &mut dyn QueryRunner,
+        store: &mut Store,
+        bar: &ProgressBar,
+        stop: &Stop,
+    ) -> Result<Vec<QueryLine>> {
+        let mut lines = Vec::new();
+        for cell in &self.cells {
+            bar.set_message(format!("{} query {}", cell.suite.name(), cell.query));
+            let key = format!("figure-8 {} {} threads={}", cell.suite.word(), cell.query, cell.threads);
+            lines.push(store.get_or(&key, || {
+                stop.check()?;
+                runner.measure(cell)
+            })?);
+            bar.inc(cell.runs());
+        }
+        Ok(lines)
+    }
+}
+
+impl QueryCell {
+    /// Returns the number of runs, with those that are not timed.
+    fn runs(&self) -> u64 {
+        (WAYS.len() * (self.rounds + 1)) as u64
+    }
+}
+
+impl Suite {
+    fn queries(self, quick: bool) -> Vec<u8> {
+        match (self, quick) {
+            (Self::Tpch, true) => QUICK_TPCH.to_vec(),
+            (Self::Tpch, false) => (1..=22).filter(|query| *query != 21).collect(),
+            (Self::Clickbench, true) => QUICK_CLICKBENCH.to_vec(),
+            (Self::Clickbench, false) => (1..=43).collect(),
+        }
+    }
+}
