@@ -24,8 +24,8 @@ pub fn figure_8(results: &Results) -> String {
     let panels: String =
         panels(queries).map(|(suite, threads, lines)| panel(queries, suite, threads, &lines)).collect();
     format!(
-        "{heading}<p>Bars: the time with channels divided by the time with the ring, as an exponent of 2. At +1 the \
-         ring is twice as fast, at -1 the channel is. In the paper's channels, producers copy the rows of each \
+        "{heading}<p>Bars: the logarithm to base 2 of the time with channels divided by the time with the ring. At +1 \
+         the ring is twice as fast, at -1 the channel. In the paper's channels, producers copy the rows of each \
          consumer into a batch, as <code>channel+cluster</code> does; with <code>channel</code>, consumers gather \
          them, as from a ring. The ring has K = {}, as in the paper. A query that shuffles no rows has no bar: its \
          times differ by chance. Times: medians in ms, of queries whose answers were equal.</p><p>Published, on other \
