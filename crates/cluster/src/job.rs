@@ -127,7 +127,8 @@ pub(crate) fn threads_or_cores(threads: Option<usize>) -> usize {
 pub struct JoinOptions {
     /// The rotating side. If `None`, the one with fewer bytes, or on one host the one with more.
     pub rotate: Option<Side>,
-    /// The algorithm of each host. If `None`, one that suits the condition.
+    /// The algorithm of each host. If `None`, one that suits the condition; for equal keys, the one
+    /// that is expected to take the shortest time.
     pub algorithm: Option<Algorithm>,
     /// The threads that join on each host. If `None`, as many as it has cores.
     pub threads: Option<usize>,
@@ -142,8 +143,10 @@ pub struct JoinOptions {
     /// Whether hosts share the input files or each has its own.
     pub inputs: Inputs,
     /// The filter of the stationary relation's keys that drops rotating rows without a partner
-    /// before they are prepared and sent.
+    /// before they are prepared and sent. With several revolutions, each has its filter.
     pub key_filter: KeyFilterMode,
+    /// The links between hosts, on which the choice of the algorithm depends.
+    pub link: Link,
     /// The number of parts of the stationary relation. Each part takes one revolution.
     pub revolutions: Revolutions,
     /// The time to wait in the queues of nodes that are busy with other joins. With zero, a busy
@@ -163,6 +166,7 @@ impl Default for JoinOptions {
             memory_bytes: None,
             inputs: Inputs::Shared,
             key_filter: KeyFilterMode::Auto,
+            link: Link::SharedMemory,
             revolutions: Revolutions::Exactly(1),
             wait: Duration::ZERO,
         }
@@ -192,6 +196,16 @@ pub enum KeyFilterMode {
     Bloom,
     /// The hashes of all keys.
     Exact,
+}
+
+/// The links between hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Link {
+    /// The hosts are processes of one machine, and hand their buffers to each other.
+    #[default]
+    SharedMemory,
+    /// The hosts are machines. A network of 1 GB/s is assumed.
+    Network,
 }
 
 /// The number of revolutions of the ring.

@@ -13,6 +13,7 @@ mod plan;
 mod ring_file;
 
 pub use access::Access;
+pub use annulus_cyclo::{AlgorithmCost, AlgorithmCosts};
 pub use coordinator::{
     Cancel, HostHandle, HostProcess, HostProgress, HostSummary, KeyFilterDecision, KeyFilterReason, Launch,
     LocalProcesses, Neighbours, Observe, Phase, Planned, RemoteHosts, Summary, plan, run,
@@ -20,7 +21,7 @@ pub use coordinator::{
 pub use error::ClusterError;
 pub use host::{Member, Stop, serve};
 pub use job::{
-    Algorithm, Input, Inputs, JoinJob, JoinKind, JoinOptions, KeyFilterMode, LEAST_TIMEOUT, Query, Revolutions,
+    Algorithm, Input, Inputs, JoinJob, JoinKind, JoinOptions, KeyFilterMode, LEAST_TIMEOUT, Link, Query, Revolutions,
 };
 pub use node::Node;
 pub use plan::{Choice, Reason, Shown};

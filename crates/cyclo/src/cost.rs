@@ -1,25 +1,27 @@
-//! What a key filter costs, and what it saves. `DESIGN.md` explains the model.
+//! What key filters cost, and what they save. `DESIGN.md` explains the model.
 
 use annulus_join::{KeyFilter, KeyFilterKind};
 
-/// The sizes on which the cost of a key filter depends. They are those of all hosts together.
+/// The sizes on which the cost of key filters depends. They are those of all hosts together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeyFilterSizes {
     /// The number of hosts.
     pub hosts: u64,
-    /// The rows of the build side.
+    /// The number of revolutions, each with a filter of its part of the build side.
+    pub revolutions: u64,
+    /// The rows of one part of the build side.
     pub build_rows: u64,
     /// The rows of the probe side.
     pub probe_rows: u64,
     /// The bytes of these rows.
     pub probe_bytes: u64,
-    /// The expected share of these rows that have a partner, from 0 to 1.
+    /// The expected share of these rows that have a partner in one part, from 0 to 1.
     pub with_partner: f64,
     /// The most bytes that a filter may take on each host.
     pub most_bytes: u64,
 }
 
-/// A key filter and its expected effect. Times are those of one host.
+/// A key filter and its expected effect. Times are those of one host in all revolutions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeyFilterChoice {
     /// The form of the filter.
@@ -33,7 +35,7 @@ pub struct KeyFilterChoice {
 }
 
 /// Nanoseconds to send a byte to the next host: 1 GB/s.
-const SEND_NS: f64 = 1.0;
+pub(crate) const SEND_NS: f64 = 1.0;
 /// Nanoseconds to prepare a row of the probe side.
 const PREPARE_NS: f64 = 10.0;
 /// Nanoseconds to probe a table with a row.
@@ -77,7 +79,7 @@ impl KeyFilterSizes {
         // With a directory, and the hashes of copies of keys.
         let mut choice = self.choice(KeyFilterKind::Exact, (sent * 2, sent), 0.0, EXACT_NS)?;
         // Each host sorts the hashes of all.
-        choice.cost_ns += EXACT_NS.0 * self.build_rows as f64 * self.others();
+        choice.cost_ns += self.revolutions as f64 * EXACT_NS.0 * self.build_rows as f64 * self.others();
         Some(choice)
     }
 
@@ -94,11 +96,14 @@ impl KeyFilterSizes {
             return None;
         }
         let (others, hosts) = (self.others(), self.hosts.max(1) as f64);
-        let (build, probe) = (self.build_rows as f64, self.probe_rows as f64);
-        let cost_ns = others * sent as f64 * SEND_NS + build / hosts * add + probe / hosts * test;
+        let (build, probe, turns) = (self.build_rows as f64, self.probe_rows as f64, self.revolutions.max(1) as f64);
+        let cost_ns = turns * (others * sent as f64 * SEND_NS + build / hosts * add + probe / hosts * test);
         let dropped = (1.0 - self.with_partner) * (1.0 - kept);
-        let all = others * self.probe_bytes as f64 * SEND_NS + probe / hosts * PREPARE_NS + probe * PROBE_NS;
-        Some(KeyFilterChoice { kind, bytes, cost_ns, saved_ns: dropped * all })
+        let around = others * self.probe_bytes as f64 * SEND_NS + probe * PROBE_NS;
+        // Without filters rows are prepared once; with them, in each revolution those that are left.
+        let prepared = 1.0 - turns * (1.0 - dropped);
+        let saved_ns = turns * dropped * around + prepared * probe / hosts * PREPARE_NS;
+        Some(KeyFilterChoice { kind, bytes, cost_ns, saved_ns })
     }
 
     /// Returns the share of the hosts that are others: that of the data that crosses each link.
@@ -113,6 +118,7 @@ mod tests {
 
     const SIZES: KeyFilterSizes = KeyFilterSizes {
         hosts: 3,
+        revolutions: 1,
         build_rows: 105_000,
         probe_rows: 6_000_000,
         probe_bytes: 600_000_000,
@@ -131,6 +137,26 @@ mod tests {
         let small = KeyFilterSizes { build_rows: 6_000_000, probe_rows: 10_000, probe_bytes: 100_000, ..SIZES };
         assert_eq!(small.best(), None);
         assert_eq!(KeyFilterSizes { most_bytes: 1000, ..SIZES }.best(), None);
+    }
+
+    /// Rows go around only where they may have a partner, so filters save even if every row has
+    /// one.
+    #[test]
+    fn with_several_revolutions_filters_save_more() {
+        let parts = |revolutions: u64| KeyFilterSizes {
+            revolutions,
+            build_rows: 6_000_000 / revolutions,
+            with_partner: 1.0 / revolutions as f64,
+            ..SIZES
+        };
+        assert_eq!(parts(1).best(), None);
+        let gain = |revolutions| {
+            let best = parts(revolutions).best().unwrap();
+            best.saved_ns - best.cost_ns
+        };
+        assert!(gain(2) > 0.0 && gain(4) > gain(2) && gain(16) > gain(4));
+        // Every row has a partner in every part.
+        assert_eq!(KeyFilterSizes { with_partner: 1.0, ..parts(4) }.best(), None);
     }
 
     #[test]

@@ -48,6 +48,11 @@ pub(crate) struct Waves {
 }
 
 impl Feed {
+    /// Begins another revolution, after the threads of the one before have ended.
+    pub(crate) fn begin(&self) {
+        self.state().ended = false;
+    }
+
     /// Runs `probe`, and converts its rows with `prepare`, until they are not needed any more. If
     /// that is why the join fails, [`take_error`](Self::take_error) returns the reason, and `fail`
     /// is called.

@@ -1,4 +1,5 @@
-//! The filter of the build side's keys, made by all hosts before the probe side rotates.
+//! The filter of a build side's keys, made by all hosts before the probe side rotates. If the build
+//! side has several parts, each part has its filter.
 //!
 //! ```text
 //! Bloom   revolution 1: each host sends its share of the blocks around, and each host adds its bits to
@@ -24,19 +25,19 @@ use arrow::array::RecordBatch;
 use crate::CycloError;
 
 /// Drops rows of the probe side that have no partner on any host.
-pub(crate) struct ProbeFilter {
-    keys: Keys,
+pub(crate) struct ProbeFilter<'k> {
+    keys: &'k Keys,
     filter: KeyFilter,
     dropped: AtomicU64,
 }
 
-impl ProbeFilter {
+impl<'k> ProbeFilter<'k> {
     /// Makes the filter together with the other hosts. `build` has this host's rows, and `keys` are
     /// those of the build and the probe side. Also returns the bytes of the parts that this host
     /// has seen, its own included.
     pub(crate) fn make(
         kind: KeyFilterKind,
-        (build_keys, probe_keys): (&Keys, Keys),
+        (build_keys, probe_keys): (&Keys, &'k Keys),
         build: &RecordBatch,
         host: &mut Host,
     ) -> Result<(Self, u64), CycloError> {
@@ -63,7 +64,7 @@ impl ProbeFilter {
     pub(crate) fn keep(&self, batches: Vec<RecordBatch>) -> Result<Vec<RecordBatch>, JoinError> {
         let mut all = Vec::with_capacity(batches.len());
         for batch in batches {
-            let kept = self.filter.keep(&self.keys, &batch)?;
+            let kept = self.filter.keep(self.keys, &batch)?;
             self.dropped.fetch_add((batch.num_rows() - kept.num_rows()) as u64, Relaxed);
             all.push(kept);
         }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod algorithm;
 mod cost;
 mod error;
 mod feed;
@@ -10,12 +11,15 @@ mod key_filter;
 mod local;
 mod lying;
 mod own;
+mod revolutions;
 mod share;
+mod sift;
 mod spec;
 mod supply;
 mod turn;
 mod workers;
 
+pub use algorithm::{AlgorithmCost, AlgorithmCosts, AlgorithmSizes, KeyForm};
 pub use cost::{KeyFilterChoice, KeyFilterSizes};
 pub use error::CycloError;
 pub use feed::{Give, Probe};

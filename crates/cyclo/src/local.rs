@@ -3,10 +3,12 @@
 use std::{ops::Range, sync::Arc};
 
 use annulus_join::{
-    BuildSide, Fragment, FragmentFormat, HashConfig, JoinError, Keys, LoopsBuild, MergeBuild, MergeCondition,
+    BuildSide, Fragment, FragmentFormat, HashConfig, JoinError, KeyPair, Keys, LoopsBuild, MergeBuild, MergeCondition,
     MergeFragment, MergeJoin, Morsel, PairSink, Partitions, Wanted,
 };
 use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
+
+use crate::KeyForm;
 
 /// The part of the join condition that the local join evaluates. A filter may drop some of its
 /// pairs.
@@ -136,6 +138,26 @@ impl Condition {
             _ => return Ok(None),
         };
         keys(schemas, (&build, &probe), nulls_equal).map(Some)
+    }
+}
+
+impl Condition {
+    /// Returns the form in which a merge join would sort and compare the equal keys. `None` if
+    /// there are none, or a merge join does not know their types.
+    pub(crate) fn key_form(&self, schemas: Schemas<'_>) -> Result<Option<KeyForm>, JoinError> {
+        if self.equal_keys(schemas)?.is_none() {
+            return Ok(None);
+        }
+        let merge = match self {
+            Self::Hash { build, probe, nulls_equal, .. } => {
+                let equal = build.iter().zip(probe).map(|(&build, &probe)| KeyPair { build, probe }).collect();
+                &MergeCondition { equal, nulls_equal: *nulls_equal, band: None }
+            }
+            Self::Merge(merge) => merge,
+            Self::Any => return Ok(None),
+        };
+        let form = |join: MergeJoin| if join.compares_bytes() { KeyForm::Bytes } else { KeyForm::Numbers };
+        Ok(MergeJoin::try_new(merge, schemas.build, schemas.probe).ok().map(form))
     }
 }
 

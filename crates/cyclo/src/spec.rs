@@ -1,9 +1,11 @@
 //! The specification of a join.
 
+use std::num::NonZeroUsize;
+
 use annulus_join::{Alone, CancelToken, JoinError, KeyFilterKind, Keys, Output, OutputSpec};
 use arrow::array::RecordBatch;
 
-use crate::{Condition, CycloError, local::Schemas, turn::Part};
+use crate::{Condition, CycloError, KeyForm, local::Schemas, turn::Part};
 
 /// The specification of a join. All hosts pass the same one; only `threads` may differ.
 #[derive(Clone)]
@@ -16,7 +18,8 @@ pub struct JoinSpec {
     /// The largest size of a fragment in bytes: that of the ring's buffers.
     pub fragment_bytes: usize,
     /// The form of a filter of the build side's keys, if one is to drop rows of the probe side that
-    /// have no partner, before they are prepared and sent.
+    /// have no partner in a revolution, before they are prepared and sent. A Bloom filter has the
+    /// keys of one part of the build side.
     pub key_filter: Option<KeyFilterKind>,
     /// The number of threads that join on this host, including the calling one.
     pub threads: usize,
@@ -32,28 +35,43 @@ impl JoinSpec {
         Self { output, condition, fragment_bytes, key_filter: None, threads: 1, cancel: CancelToken::new() }
     }
 
-    /// Sets the form of the [key filter](Self::key_filter). The hosts make it together before the
-    /// first revolution. It applies to rows that are [fed](crate::Supply::with_probe).
-    ///
-    /// It needs [equal keys](Self::can_filter_keys) and a build side of one part.
+    /// Sets the form of the [key filter](Self::key_filter). The hosts make one together before each
+    /// revolution, of the keys of that revolution's part of the build side. It applies to rows that
+    /// are [fed](crate::Supply::with_probe), and has to be [possible](Self::can_filter_keys).
     #[must_use]
     pub fn with_key_filter(self, key_filter: Option<KeyFilterKind>) -> Self {
         Self { key_filter, ..self }
     }
 
-    /// Returns whether a key filter may drop rows: the condition has equal keys, and the join does
-    /// not output rows of the probe side that have no partner.
+    /// Returns whether a key filter may drop rows if the build side has `parts` parts. The
+    /// condition must have equal keys, and the join must not output rows of the probe side that
+    /// have no partner. With several parts it must output no row of the probe side alone, as in a
+    /// semi-join: whether such a row has come out already is known only if it goes around in every
+    /// revolution.
     ///
     /// # Errors
     /// If columns are missing, or keys cannot be compared.
-    pub fn can_filter_keys(&self) -> Result<bool, CycloError> {
-        Ok(self.filter_keys()?.is_some())
+    pub fn can_filter_keys(&self, parts: NonZeroUsize) -> Result<bool, CycloError> {
+        Ok(self.filter_keys(parts)?.is_some())
     }
 
     /// Returns the keys of the build and the probe side, if a key filter may drop rows.
-    pub(crate) fn filter_keys(&self) -> Result<Option<(Keys, Keys)>, CycloError> {
-        let drops = self.output.join.emits(self.output.build).probe != Alone::Unmatched;
+    pub(crate) fn filter_keys(&self, parts: NonZeroUsize) -> Result<Option<(Keys, Keys)>, CycloError> {
+        let drops = match self.output.join.emits(self.output.build).probe {
+            Alone::None => true,
+            Alone::Matched => parts == NonZeroUsize::MIN,
+            Alone::Unmatched => false,
+        };
         Ok(if drops { self.condition.equal_keys(self.schemas())? } else { None })
+    }
+
+    /// Returns the form in which a merge join would sort and compare the equal keys. `None` if
+    /// there are none, or a merge join does not know their types.
+    ///
+    /// # Errors
+    /// If columns are missing, or keys cannot be compared.
+    pub fn key_form(&self) -> Result<Option<KeyForm>, CycloError> {
+        self.condition.key_form(self.schemas()).map_err(CycloError::from)
     }
 
     /// Sets the number of threads that join on this host, including the calling one.

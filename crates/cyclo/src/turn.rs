@@ -17,7 +17,6 @@ use arrow::{
 
 use crate::{
     CycloError, JoinSpec,
-    key_filter::ProbeFilter,
     local::{Local, Ready},
     lying::Lying,
     own::{Own, Rows},
@@ -29,8 +28,6 @@ pub(crate) struct Around {
     pub(crate) spec: JoinSpec,
     pub(crate) output: Arc<Output>,
     pub(crate) format: Arc<FragmentFormat>,
-    /// Drops fed rows before they are prepared.
-    pub(crate) filter: Option<ProbeFilter>,
     /// This host's prepared fragments.
     pub(crate) fragments: Vec<Fragment>,
 }
@@ -130,10 +127,6 @@ impl Around {
     pub(crate) fn prepare(&self, batches: Vec<RecordBatch>) -> Result<Vec<Fragment>, JoinError> {
         let JoinSpec { condition, threads, fragment_bytes, cancel, .. } = &self.spec;
         cancel.check()?;
-        let batches = match &self.filter {
-            Some(filter) => filter.keep(batches)?,
-            None => batches,
-        };
         condition.prepare_probe(self.spec.schemas(), &self.format, batches, *threads, *fragment_bytes)
     }
 

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::{folder::assert_says, support::Annulus, tables::rows_of_files};
 
-const ORDERS: u64 = 15_000;
+const ORDERS: u64 = 18_000;
 const ITEMS: u64 = 4 * ORDERS;
 
 /// Orders with prices from 0 to 999, and four items of each.
@@ -24,11 +24,16 @@ fn inputs() -> TempDir {
     for name in ["orders", "lineitem"] {
         fs::create_dir(folder.path().join(name)).expect("a folder");
     }
-    // Each host reads a file of each.
+    // Each host reads three files of orders, and one of items.
+    let rows = |all: u64, parts: u64, part: u64| {
+        format!("FROM generate_series({}, {})", all / parts * part + 1, all / parts * (part + 1))
+    };
+    for part in 0..9 {
+        let rows = rows(ORDERS, 9, part);
+        write(&format!("SELECT value AS o_orderkey, {price} {rows}"), &format!("orders/{part}.parquet"));
+    }
     for part in 0..3 {
-        let rows = |all: u64| format!("FROM generate_series({}, {})", all / 3 * part + 1, all / 3 * (part + 1));
-        write(&format!("SELECT value AS o_orderkey, {price} {}", rows(ORDERS)), &format!("orders/{part}.parquet"));
-        write(&format!("SELECT {columns} {}", rows(ITEMS)), &format!("lineitem/{part}.parquet"));
+        write(&format!("SELECT {columns} {}", rows(ITEMS, 3, part)), &format!("lineitem/{part}.parquet"));
     }
     folder
 }
@@ -86,19 +91,39 @@ fn a_filter_that_saves_nothing_is_not_made() {
         let (report, _) = run(folder.path(), &["--type", join, "--where", "orders.o_totalprice >= 930"]);
         assert_eq!(report["key_filter"]["form"], "none", "{report}");
     }
-    let (report, _) = run(folder.path(), &["--revolutions", "2", "--where", "orders.o_totalprice >= 930"]);
-    assert_eq!(report["key_filter"]["reason"], "the stationary relation is read in several parts");
+}
+
+/// Each revolution has a filter of its part of the orders. All orders are joined, so one filter of
+/// them all would drop nothing.
+#[test]
+fn each_revolution_has_its_filter() {
+    let folder = inputs();
+    let at = |filter: &str| run(folder.path(), &["--revolutions", "3", "--key-filter", filter]);
+    let (without, rows) = at("never");
+    assert_eq!(rows.len() as u64, ITEMS);
+    for filter in ["auto", "bloom", "exact"] {
+        let (with, same) = at(filter);
+        assert!(same == rows, "{filter}: {} rows, not {}", same.len(), rows.len());
+        assert_ne!(with["key_filter"]["form"], "none", "{with}");
+        // A third of the rows in each revolution, and the filters.
+        assert!(2 * moved(&with) <= moved(&without), "{filter}: {} of {}", moved(&with), moved(&without));
+        let dropped = with["rows_dropped"].as_u64().expect("a number");
+        assert!((2 * ITEMS - ITEMS / 10..=2 * ITEMS).contains(&dropped), "{with}");
+    }
+    // Items come out alone, once, though they meet several parts.
+    let (report, _) = run(folder.path(), &["--revolutions", "3", "--type", "semi"]);
+    assert_eq!(report["key_filter"]["reason"], "rotating rows come out alone, and there are several revolutions");
 }
 
 #[test]
 fn a_filter_that_is_asked_for_and_not_possible_is_refused() {
     let folder = inputs();
     for (options, reason) in [
-        (["--type", "full"], "the condition has no equal keys, or rotating rows without a partner are output"),
-        (["--revolutions", "2"], "the stationary relation is read in several parts"),
-        (["--algorithm", "loops"], "the condition has no equal keys"),
+        (&["--type", "full"][..], "the condition has no equal keys, or rotating rows without a partner are output"),
+        (&["--revolutions", "2", "--type", "semi"], "rotating rows come out alone, and there are several revolutions"),
+        (&["--algorithm", "loops"], "the condition has no equal keys"),
     ] {
-        let refused = join(folder.path(), &[&options[..], &["--key-filter", "bloom"]].concat()).fails();
+        let refused = join(folder.path(), &[options, &["--key-filter", "bloom"]].concat()).fails();
         assert_says(&refused, &format!("--key-filter: not possible: {reason}"));
     }
     let explained = join(folder.path(), &["--explain"]).succeeds().stdout;

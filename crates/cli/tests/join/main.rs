@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod algorithm;
 #[cfg(target_os = "linux")]
 mod disturbed;
 #[cfg(target_os = "linux")]

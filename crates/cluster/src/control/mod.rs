@@ -23,10 +23,14 @@
 
 mod lines;
 mod message;
+mod progress;
+mod task;
 
 pub(crate) use lines::{LineReader, LineWriter};
-pub(crate) use message::{
-    Channel, Files, Greeting, HostOutput, InputTask, JoinTask, MOST_REVOLUTIONS, MOST_THREADS, Order, Report,
-    Resources, RingTask, Task, VERSION, schema_from, schema_to,
+pub(crate) use message::{Channel, Greeting, Order, Report, VERSION};
+pub use progress::{HostProgress, HostSummary, Phase};
+pub use task::Neighbours;
+pub(crate) use task::{
+    Files, HostOutput, InputTask, JoinTask, MOST_REVOLUTIONS, MOST_THREADS, Resources, RingTask, Task, schema_from,
+    schema_to,
 };
-pub use message::{HostProgress, HostSummary, Neighbours, Phase};

@@ -1,6 +1,6 @@
 //! Decides whether hosts make a filter of the stationary relation's keys.
 
-use std::fmt;
+use std::{fmt, num::NonZeroUsize};
 
 use annulus_cyclo::{JoinSpec, KeyFilterChoice, KeyFilterSizes};
 use annulus_dataset::Extent;
@@ -22,7 +22,7 @@ pub enum KeyFilterReason {
     Asked,
     /// The condition has no equal keys, or the join outputs rotating rows without a partner.
     Impossible,
-    /// The stationary relation is read in several parts.
+    /// Rotating rows come out alone, as in a semi-join, and there are several revolutions.
     Revolutions,
     /// It takes more memory than hosts have.
     Memory,
@@ -38,7 +38,7 @@ impl fmt::Display for KeyFilterReason {
             Self::Undecided => "decided when the stationary rows have been read",
             Self::Asked => "as asked for",
             Self::Impossible => "the condition has no equal keys, or rotating rows without a partner are output",
-            Self::Revolutions => "the stationary relation is read in several parts",
+            Self::Revolutions => "rotating rows come out alone, and there are several revolutions",
             Self::Memory => "it would take more memory than hosts have",
             Self::Costs => "it would cost more than it saves",
             Self::Saves => "it saves more than it costs",
@@ -60,12 +60,16 @@ pub struct KeyFilterDecision {
 ///
 /// # Errors
 /// If the user asked for a filter, and none is possible.
-pub(super) fn plan(options: &JoinOptions, bound: &Bound, revolutions: usize) -> Result<KeyFilterReason, ClusterError> {
+pub(super) fn plan(
+    options: &JoinOptions,
+    bound: &Bound,
+    revolutions: NonZeroUsize,
+) -> Result<KeyFilterReason, ClusterError> {
     let spec = JoinSpec::new(bound.output.clone(), bound.condition(Partitions::for_rows(1)), 0);
     let reason = match options.key_filter {
         KeyFilterMode::Never => return Ok(KeyFilterReason::Asked),
-        _ if !spec.can_filter_keys()? => KeyFilterReason::Impossible,
-        _ if revolutions > 1 => KeyFilterReason::Revolutions,
+        _ if !spec.can_filter_keys(NonZeroUsize::MIN)? => KeyFilterReason::Impossible,
+        _ if !spec.can_filter_keys(revolutions)? => KeyFilterReason::Revolutions,
         _ => return Ok(KeyFilterReason::Undecided),
     };
     match options.key_filter {
@@ -77,13 +81,28 @@ pub(super) fn plan(options: &JoinOptions, bound: &Bound, revolutions: usize) -> 
 /// What the decision depends on, apart from the stationary rows.
 pub(super) struct Sizes {
     pub(super) hosts: usize,
-    /// The stationary relation before conditions drop rows, if any do.
-    pub(super) whole: Option<Extent>,
+    pub(super) revolutions: usize,
+    /// The stationary relation before conditions drop rows.
+    pub(super) whole: Extent,
+    /// Whether conditions drop rows of it.
+    pub(super) is_reduced: bool,
     pub(super) rotating: Extent,
     pub(super) most_bytes: u64,
 }
 
-/// Decides when the stationary relation has `build_rows` rows on all hosts.
+impl Sizes {
+    /// Returns the expected share of the rotating rows that have a partner in one part of the
+    /// stationary relation, of `build_rows` rows. Each is expected to have the same number of
+    /// partners in the whole relation, at least one, any of which may be in the part.
+    fn with_partner(&self, build_rows: u64) -> f64 {
+        let (whole, parts) = (self.whole.rows.max(1) as f64, self.revolutions as f64);
+        let left = if self.is_reduced { (build_rows as f64 / whole).min(1.0 / parts) } else { 1.0 / parts };
+        let partners = (whole / self.rotating.rows.max(1) as f64).max(1.0);
+        1.0 - (1.0 - left).powf(partners)
+    }
+}
+
+/// Decides when a part of the stationary relation has `build_rows` rows on all hosts.
 pub(super) fn decide(
     mode: KeyFilterMode,
     planned: KeyFilterReason,
@@ -97,14 +116,13 @@ pub(super) fn decide(
     if planned != KeyFilterReason::Undecided {
         return with(None, planned, planned);
     }
-    // A row is expected to have a partner in the whole stationary relation, of which a part is left.
-    let left = |whole: Extent| (build_rows as f64 / whole.rows.max(1) as f64).min(1.0);
     let sizes = KeyFilterSizes {
         hosts: sizes.hosts as u64,
+        revolutions: sizes.revolutions as u64,
         build_rows,
         probe_rows: sizes.rotating.rows,
         probe_bytes: sizes.rotating.bytes,
-        with_partner: sizes.whole.map_or(1.0, left),
+        with_partner: sizes.with_partner(build_rows),
         most_bytes: sizes.most_bytes,
     };
     use KeyFilterReason::{Asked, Costs, Memory, Saves};
@@ -139,16 +157,33 @@ mod tests {
     #[test]
     fn a_filter_needs_conditions_on_the_stationary_relation() {
         let rotating = Extent { rows: 6_000_000, bytes: 600_000_000 };
-        let whole = Some(Extent { rows: 1_500_000, bytes: 0 });
-        let sizes = |whole| Sizes { hosts: 3, whole, rotating, most_bytes: 1 << 28 };
-        let decide = |mode, whole| decide(mode, KeyFilterReason::Undecided, &sizes(whole), 105_000);
-        let auto = decide(KeyFilterMode::Auto, whole);
+        let whole = Extent { rows: 1_500_000, bytes: 0 };
+        let sizes =
+            |is_reduced, revolutions| Sizes { hosts: 3, revolutions, whole, is_reduced, rotating, most_bytes: 1 << 28 };
+        let decide = |mode, is_reduced| decide(mode, KeyFilterReason::Undecided, &sizes(is_reduced, 1), 105_000);
+        let auto = decide(KeyFilterMode::Auto, true);
         assert_eq!((auto.reason, auto.filter.is_some()), (KeyFilterReason::Saves, true));
-        let auto = decide(KeyFilterMode::Auto, None);
+        let auto = decide(KeyFilterMode::Auto, false);
         assert_eq!((auto.reason, auto.name()), (KeyFilterReason::Costs, "none"));
-        assert_eq!(decide(KeyFilterMode::Exact, None).name(), "exact");
-        assert_eq!(decide(KeyFilterMode::Bloom, None).name(), "bloom");
-        let none = super::decide(KeyFilterMode::Auto, KeyFilterReason::Revolutions, &sizes(whole), 105_000);
+        assert_eq!(decide(KeyFilterMode::Exact, false).name(), "exact");
+        assert_eq!(decide(KeyFilterMode::Bloom, false).name(), "bloom");
+        let none = super::decide(KeyFilterMode::Auto, KeyFilterReason::Revolutions, &sizes(true, 1), 105_000);
         assert_eq!((none.name(), none.reason), ("none", KeyFilterReason::Revolutions));
+        // A revolution meets a part of the relation, so it needs no conditions.
+        let parts = super::decide(KeyFilterMode::Auto, KeyFilterReason::Undecided, &sizes(false, 4), 375_000);
+        assert_eq!(parts.reason, KeyFilterReason::Saves);
+    }
+
+    #[test]
+    fn a_row_with_many_partners_has_one_in_most_parts() {
+        let rows = |rows| Extent { rows, bytes: 0 };
+        let share = |whole, revolutions, is_reduced, build_rows| {
+            let (rotating, whole) = (rows(1000), rows(whole));
+            Sizes { hosts: 2, revolutions, whole, is_reduced, rotating, most_bytes: 0 }.with_partner(build_rows)
+        };
+        assert_eq!((share(1000, 1, false, 1000), share(10, 1, false, 10)), (1.0, 1.0));
+        assert_eq!((share(1000, 4, false, 250), share(1000, 1, true, 250)), (0.25, 0.25));
+        assert_eq!(share(1000, 4, true, 125), 0.125);
+        assert!(share(20_000, 4, false, 5000) > 0.99);
     }
 }

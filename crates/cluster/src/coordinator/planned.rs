@@ -2,6 +2,7 @@
 
 use std::{
     cmp::Reverse,
+    num::NonZeroUsize,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -11,6 +12,7 @@ use annulus_roundabout::FRAGMENT_BYTES;
 use arrow::datatypes::SchemaRef;
 
 use super::{
+    algorithm::Costing,
     key_filter::{self, KeyFilterDecision, KeyFilterReason},
     memory::{Sizes, kept_bytes, largest_unit},
 };
@@ -58,15 +60,18 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// Decides about the key filter when the stationary relation has `build_rows` rows on all
-    /// hosts.
+    /// Decides about the key filter when a part of the stationary relation has `build_rows` rows on
+    /// all hosts.
     pub(super) fn key_filter(&self, mode: KeyFilterMode, build_rows: u64) -> KeyFilterDecision {
         let stationary = self.choice.rotate.other();
         let sizes = key_filter::Sizes {
             hosts: self.hosts,
-            whole: Some(self.extents[stationary]).filter(|_| !self.shown.dropped[stationary].is_empty()),
+            revolutions: self.revolutions,
+            whole: self.extents[stationary],
+            is_reduced: !self.shown.dropped[stationary].is_empty(),
             rotating: self.extents[self.choice.rotate],
-            most_bytes: self.kept_bytes,
+            // Between revolutions hosts keep rotating rows, too.
+            most_bytes: if self.revolutions > 1 { self.kept_bytes / 4 } else { self.kept_bytes },
         };
         key_filter::decide(mode, self.key_filter, &sizes, build_rows)
     }
@@ -102,10 +107,12 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     // The columns that are read do not depend on the choice.
     let read = plan::bind(&condition, query, Side::Right, Algorithm::Loops)?.scans.map(|scan| scan.columns);
     let seen = Sides { left: left.extent(&read.left)?, right: right.extent(&read.right)? };
-    let choice = plan::choose(&condition, &job.options, seen, hosts)?;
+    let extents = seen.map(of_all);
+    let sides = Sides { left: &left, right: &right };
+    let costing = Costing { condition: &condition, query, options: &job.options, hosts, sides, extents };
+    let choice = plan::choose(&condition, &job.options, seen, hosts, |rotate| costing.costs(rotate))?;
     let bound = plan::bind(&condition, query, choice.rotate, choice.algorithm)?;
     let columns = bound.schema()?;
-    let extents = seen.map(of_all);
     let (_, stationary) = extents.one_and_other(choice.rotate);
     let rotating_dataset = if choice.rotate == Side::Left { &left } else { &right };
     let memory = Sizes {
@@ -125,7 +132,8 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
         columns_out: columns.fields().len() as u64,
     };
     let (revolutions, memory_per_host) = memory.revolutions()?;
-    let key_filter = key_filter::plan(&job.options, &bound, revolutions)?;
+    let key_filter =
+        key_filter::plan(&job.options, &bound, NonZeroUsize::new(revolutions).unwrap_or(NonZeroUsize::MIN))?;
     let whole = |dataset: &Dataset| -> Result<InputTask, ClusterError> {
         Ok(InputTask { schema: schema_to(&dataset.schema)?, units: None, files: Files::of(dataset) })
     };

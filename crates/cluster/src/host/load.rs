@@ -78,8 +78,28 @@ impl HostInput {
 impl Reader<'_> {
     /// Reads part `part` of `parts` of this host's rows, on all threads.
     pub(super) fn part(&self, part: usize, parts: usize) -> Result<Loaded, ClusterError> {
+        self.units(self.part_units(part, parts))
+    }
+
+    fn part_units(&self, part: usize, parts: usize) -> &[usize] {
         let border = |part: usize| self.input.units.len() * part / parts;
-        self.units(&self.input.units[border(part)..border(part + 1)])
+        &self.input.units[border(part)..border(part + 1)]
+    }
+
+    /// Returns the rows of the largest of `parts` parts, estimated from those of the first one,
+    /// which is `first`: conditions are expected to leave the same share of each.
+    pub(super) fn largest_part(&self, parts: usize, first: &Loaded) -> u64 {
+        let units = |part: usize| self.part_units(part, parts).iter().map(|&unit| &self.input.dataset.units[unit]);
+        let weight = |part: usize| -> u64 { units(part).map(|unit| unit.rows().unwrap_or_else(|| unit.bytes())).sum() };
+        let largest = (0..parts).max_by_key(|&part| weight(part)).unwrap_or_default();
+        match weight(0) {
+            // Nothing is known of the conditions.
+            0 => units(largest).filter_map(Unit::rows).sum::<u64>().max(first.rows),
+            of_first => {
+                let rows = u128::from(first.rows) * u128::from(weight(largest)) / u128::from(of_first);
+                u64::try_from(rows).unwrap_or(u64::MAX).max(first.rows)
+            }
+        }
     }
 
     /// Reads all of this host's rows, and passes them to `give` in waves of at least `bytes` bytes.

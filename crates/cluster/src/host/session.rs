@@ -186,7 +186,8 @@ impl<W: Write> Session<W> {
         let mut build = Loaded::default();
         let first = stationary.part(0, task.join.revolutions)?;
         let mut summary = HostSummary { load_ms: milliseconds(start.elapsed()), ..HostSummary::default() };
-        self.reports.write(&Report::Loaded { build_rows: first.rows })?;
+        let build_rows = stationary.largest_part(task.join.revolutions, &first);
+        self.reports.write(&Report::Loaded { build_rows })?;
         let Order::Prepare { build_rows, key_filter } = self.order()? else { return Err(out_of_order()) };
 
         self.progress.enter(Phase::Preparing);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use annulus_cyclo::AlgorithmCosts;
 use annulus_dataset::Extent;
 use annulus_join::{KeyPair, Side, Sides};
 
@@ -12,7 +13,7 @@ use crate::{
 };
 
 /// The choices of a plan, with their reasons.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
     /// The rotating side.
     pub rotate: Side,
@@ -22,6 +23,8 @@ pub struct Choice {
     pub algorithm: Algorithm,
     /// The reason for it.
     pub algorithm_reason: Reason,
+    /// The expected costs of a hash and a merge join, if both are possible.
+    pub costs: Option<AlgorithmCosts>,
 }
 
 /// The reason for a choice.
@@ -35,7 +38,11 @@ pub enum Reason {
     Larger,
     /// The constants of a band of floats are added to this side, and the sums are rounded.
     Rounding,
-    /// The condition has equal keys.
+    /// It is expected to take less time than a hash join.
+    Cheaper,
+    /// A merge join is not expected to take less time.
+    NoCheaper,
+    /// The condition has equal keys, of a type that cannot be sorted.
     EqualKeys,
     /// The condition has a band.
     Band,
@@ -50,7 +57,9 @@ impl fmt::Display for Reason {
             Self::Smaller => "it has fewer bytes",
             Self::Larger => "it has more bytes, and a single host keeps only the other side in memory",
             Self::Rounding => "the band's constants are added to its values, and sums of floats are rounded",
-            Self::EqualKeys => "the condition has equal keys",
+            Self::Cheaper => "it is expected to take less time than a hash join",
+            Self::NoCheaper => "a merge join is not expected to take less time",
+            Self::EqualKeys => "the condition has equal keys, of a type that cannot be sorted",
             Self::Band => "the condition has a band",
             Self::NoKeys => "the condition has neither equal keys nor a band",
         })
@@ -58,15 +67,18 @@ impl fmt::Display for Reason {
 }
 
 /// Chooses what the options leave open. The extents are those of the left and the right side. Every
-/// host joins the whole rotating side, so the smaller one rotates, except on a single host.
+/// host joins the whole rotating side, so the smaller one rotates, except on a single host. `costs`
+/// returns those of equal keys if a side rotates. A merge join is chosen if its costs [are
+/// lower](AlgorithmCosts::prefer_merge).
 ///
 /// # Errors
-/// If the options do not fit the condition.
+/// If the options do not fit the condition, or `costs` fails.
 pub fn choose(
     condition: &Condition,
     options: &JoinOptions,
     Sides { left, right }: Sides<Extent>,
     hosts: usize,
+    costs: impl FnOnce(Side) -> Result<Option<AlgorithmCosts>, ClusterError>,
 ) -> Result<Choice, ClusterError> {
     let smaller = if left.bytes < right.bytes { Side::Left } else { Side::Right };
     let rounding = condition.band.as_ref().and_then(|band| band.offset_side);
@@ -77,11 +89,14 @@ pub fn choose(
         (None, None) => (smaller, Reason::Smaller),
     };
     let has_band = condition.has_band(rotate.other());
-    let (algorithm, algorithm_reason) = match options.algorithm {
-        Some(algorithm) => (algorithm, Reason::Asked),
-        None if has_band => (Algorithm::Merge, Reason::Band),
-        None if !condition.equal.is_empty() => (Algorithm::Hash, Reason::EqualKeys),
-        None => (Algorithm::Loops, Reason::NoKeys),
+    let costs = if has_band || condition.equal.is_empty() { None } else { costs(rotate)? };
+    let (algorithm, algorithm_reason) = match (options.algorithm, costs) {
+        (Some(algorithm), _) => (algorithm, Reason::Asked),
+        (None, _) if has_band => (Algorithm::Merge, Reason::Band),
+        (None, _) if condition.equal.is_empty() => (Algorithm::Loops, Reason::NoKeys),
+        (None, None) => (Algorithm::Hash, Reason::EqualKeys),
+        (None, Some(costs)) if costs.prefer_merge() => (Algorithm::Merge, Reason::Cheaper),
+        (None, Some(_)) => (Algorithm::Hash, Reason::NoCheaper),
     };
     let unfit = |reason: &str| {
         Err(ClusterError::Option { option: "algorithm", reason: format!("{} needs {reason}", algorithm.name()) })
@@ -89,7 +104,7 @@ pub fn choose(
     match algorithm {
         Algorithm::Hash if condition.equal.is_empty() => unfit("equal keys (`on`, or = in the predicate)"),
         Algorithm::Merge if condition.equal.is_empty() && !has_band => unfit("equal keys, or a band in the predicate"),
-        _ => Ok(Choice { rotate, rotate_reason, algorithm, algorithm_reason }),
+        _ => Ok(Choice { rotate, rotate_reason, algorithm, algorithm_reason, costs }),
     }
 }
 

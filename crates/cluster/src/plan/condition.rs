@@ -95,6 +95,16 @@ impl Condition {
         Ok(Self::of(sql, parts))
     }
 
+    /// Returns the columns of a side's equal keys, in order, or `None` if an expression computes
+    /// one.
+    pub(crate) fn key_columns(&self, side: Side) -> Option<Vec<usize>> {
+        let column = |equal: &Equal| match &equal.keys[side] {
+            key @ Expr::Column(_) => self.sql.columns(key).first().map(|column| column.1),
+            _ => None,
+        };
+        self.equal.iter().map(column).collect()
+    }
+
     fn of(sql: Sql, parts: Vec<Expr>) -> Self {
         let mut condition =
             Self { sql, equal: vec![], nulls_equal: false, band: None, alone: Sides::default(), rest: vec![] };

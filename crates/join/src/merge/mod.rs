@@ -186,6 +186,13 @@ impl MergeJoin {
         Ok(source.fragments(&order, max_bytes, threads)?)
     }
 
+    /// Returns whether equal keys are sorted and compared as bytes: strings, nested types, several
+    /// columns of more than 16 bytes together, and nulls that match. Other keys are numbers, which
+    /// a radix sort puts in order.
+    pub fn compares_bytes(&self) -> bool {
+        self.encoder.keys_travel()
+    }
+
     /// Prepares a batch of [`prepare_probe`](Self::prepare_probe), of this host or another one, for
     /// joining. O(rows). Equal keys and the band each take 8 or 16 bytes per row.
     ///

@@ -5,16 +5,14 @@ use std::{
     time::Duration,
 };
 
-use annulus_cluster::{
-    Algorithm, Input, Inputs, JoinJob, JoinKind, JoinOptions, KeyFilterMode, Query, Revolutions, RingFile,
-};
+use annulus_cluster::{Algorithm, Input, JoinJob, JoinOptions, Link, Query, Revolutions, RingFile};
 use annulus_dataset::{BadRows, Existing};
-use annulus_join::{JoinType, Side};
+use annulus_join::Side;
 use annulus_roundabout::secure::{HostName, Identity, Role};
 use annulus_terminal::machine;
 use anyhow::{Result, bail};
-use clap::ValueEnum;
 
+use super::values::{AlgorithmArg, InputsArg, KeyFilterArg, SideArg, TypeArg};
 use crate::{formats::DatasetFormat, reading::ReadingArgs, units};
 
 const EXAMPLES: &str = "\
@@ -43,11 +41,13 @@ name LEFT also has gets --suffix.
 One relation is stationary: each host prepares its part of it. The other
 relation rotates: it is read in fragments, which go from host to host around
 the ring. By default the smaller relation rotates; on a single host, the
-larger one. Hosts find pairs with a hash join if the condition has equal
-columns, with a sort-merge join if it has a band (a.t < b.t + 5), and with
-nested loops otherwise. --explain shows the choice, its reasons, and the
-memory that each host needs. Every host joins the whole rotating relation: on
-one machine, more hosts divide the memory, not the time.
+larger one. Hosts find pairs with a sort-merge join if the condition has a
+band (a.t < b.t + 5). For equal columns they use a hash join or a sort-merge
+join, whichever is expected to take less time; sorting pays in large rings,
+and if the inputs are sorted. Otherwise they use nested loops. --explain shows
+the choice, its reasons, the expected times, and the memory of each host.
+Every host joins the whole rotating relation: on one machine, more hosts
+divide the memory, not the time.
 
 Each host writes its files to DIR/host-00/, DIR/host-01/ and so on. The last
 file is DIR/manifest.json, with rows and checksums. The folder can be the
@@ -116,7 +116,9 @@ pub struct JoinArgs {
     /// By default the smaller one, or on a single host the larger one.
     #[arg(long, value_name = "SIDE")]
     rotate: Option<SideArg>,
-    /// Join algorithm [default: the one that suits the condition]
+    /// Join algorithm [default: the fastest for the condition]
+    ///
+    /// For equal columns, a cost model chooses between hash and merge; --explain shows both costs.
     #[arg(long)]
     algorithm: Option<AlgorithmArg>,
     /// Filter that drops rotating rows without a partner
@@ -180,123 +182,6 @@ pub struct JoinArgs {
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
-}
-
-/// The type of a join.
-#[derive(Clone, Copy, ValueEnum)]
-enum TypeArg {
-    /// Pairs that match
-    Inner,
-    /// Pairs that match, and rows of LEFT without a match
-    Left,
-    /// Pairs that match, and rows of RIGHT without a match
-    Right,
-    /// Pairs that match, and rows of both without a match
-    #[value(alias = "outer")]
-    Full,
-    /// Rows of LEFT with a match
-    Semi,
-    /// Rows of LEFT without a match
-    Anti,
-    /// Rows of RIGHT with a match
-    RightSemi,
-    /// Rows of RIGHT without a match
-    RightAnti,
-}
-
-impl From<TypeArg> for JoinKind {
-    fn from(join: TypeArg) -> Self {
-        Self(match join {
-            TypeArg::Inner => JoinType::Inner,
-            TypeArg::Left => JoinType::Left,
-            TypeArg::Right => JoinType::Right,
-            TypeArg::Full => JoinType::Full,
-            TypeArg::Semi => JoinType::LeftSemi,
-            TypeArg::Anti => JoinType::LeftAnti,
-            TypeArg::RightSemi => JoinType::RightSemi,
-            TypeArg::RightAnti => JoinType::RightAnti,
-        })
-    }
-}
-
-/// The form of the key filter.
-#[derive(Clone, Copy, ValueEnum)]
-enum KeyFilterArg {
-    /// The form that saves most, if any saves more than it costs
-    Auto,
-    /// No filter
-    Never,
-    /// A Bloom filter, which keeps a few rows too many
-    Bloom,
-    /// The hashes of all keys
-    Exact,
-}
-
-impl From<KeyFilterArg> for KeyFilterMode {
-    fn from(filter: KeyFilterArg) -> Self {
-        match filter {
-            KeyFilterArg::Auto => Self::Auto,
-            KeyFilterArg::Never => Self::Never,
-            KeyFilterArg::Bloom => Self::Bloom,
-            KeyFilterArg::Exact => Self::Exact,
-        }
-    }
-}
-
-/// Whether hosts share the input files.
-#[derive(Clone, Copy, ValueEnum)]
-enum InputsArg {
-    /// All hosts see the same files, and each reads a part of them
-    Shared,
-    /// Each host has its own files and reads all of them; this machine needs some, too, to plan the
-    /// join
-    Each,
-}
-
-impl From<InputsArg> for Inputs {
-    fn from(inputs: InputsArg) -> Self {
-        match inputs {
-            InputsArg::Shared => Self::Shared,
-            InputsArg::Each => Self::Each,
-        }
-    }
-}
-
-/// One of the two relations.
-#[derive(Clone, Copy, ValueEnum)]
-enum SideArg {
-    Left,
-    Right,
-}
-
-impl From<SideArg> for Side {
-    fn from(side: SideArg) -> Self {
-        match side {
-            SideArg::Left => Self::Left,
-            SideArg::Right => Self::Right,
-        }
-    }
-}
-
-/// How hosts find pairs.
-#[derive(Clone, Copy, ValueEnum)]
-enum AlgorithmArg {
-    /// Hash join, for equal columns
-    Hash,
-    /// Sort-merge join, for equal columns, a band, or both
-    Merge,
-    /// Nested loops, which compare all pairs
-    Loops,
-}
-
-impl From<AlgorithmArg> for Algorithm {
-    fn from(algorithm: AlgorithmArg) -> Self {
-        match algorithm {
-            AlgorithmArg::Hash => Self::Hash,
-            AlgorithmArg::Merge => Self::Merge,
-            AlgorithmArg::Loops => Self::Loops,
-        }
-    }
 }
 
 /// A join to run or to explain.
@@ -366,6 +251,7 @@ impl JoinArgs {
         options.memory_bytes = self.memory_limit.map(|bytes| bytes as u64);
         options.inputs = self.inputs.into();
         options.key_filter = self.key_filter.into();
+        options.link = if ring.is_some() { Link::Network } else { Link::SharedMemory };
         options.revolutions = self.revolutions;
         options.wait = self.wait.unwrap_or_default();
         let mut job = JoinJob::new(query, output);

@@ -5,6 +5,7 @@ mod host;
 mod progress;
 mod report;
 mod run;
+mod values;
 
 pub use args::JoinArgs;
 pub use host::serve as serve_host;

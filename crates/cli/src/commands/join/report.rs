@@ -1,6 +1,6 @@
 //! The plan and the result of a join, as tables and as JSON.
 
-use annulus_cluster::{KeyFilterDecision, Planned, Revolutions, Summary};
+use annulus_cluster::{AlgorithmCost, KeyFilterDecision, Planned, Revolutions, Summary};
 use annulus_join::{Side, Sides};
 use annulus_terminal::report::plain;
 use anyhow::Result;
@@ -47,6 +47,10 @@ fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
         "rotate_reason": planned.choice.rotate_reason.to_string(),
         "algorithm": planned.choice.algorithm.name(),
         "algorithm_reason": planned.choice.algorithm_reason.to_string(),
+        "algorithm_costs": planned.choice.costs.map(|costs| json!({
+            "hash": cost(&costs.hash),
+            "merge": cost(&costs.merge),
+        })),
         "keys": shown.keys,
         "filter": shown.filter,
         "dropped_left": shown.dropped.left,
@@ -64,6 +68,11 @@ fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
         "key_filter": key_filter(&KeyFilterDecision::planned(planned)),
         "memory_kept_per_host": if planned.revolutions > 1 { planned.kept_bytes } else { 0 },
     })
+}
+
+fn cost(cost: &AlgorithmCost) -> Value {
+    let milliseconds = |ns: f64| json!((ns / 1e3).round() / 1e3);
+    json!({ "setup_ms": milliseconds(cost.setup_ns), "join_ms": milliseconds(cost.join_ns) })
 }
 
 fn key_filter(decision: &KeyFilterDecision) -> Value {
@@ -100,6 +109,12 @@ pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
     }
     row("rotates", format!("{}: {}", rotating(command, planned), choice.rotate_reason));
     row("algorithm", format!("{}: {}", choice.algorithm.name(), choice.algorithm_reason));
+    if let Some(costs) = choice.costs {
+        for (name, cost) in [("cost of hash", costs.hash), ("cost of merge", costs.merge)] {
+            let [setup, join] = [cost.setup_ns, cost.join_ns].map(|ns| format!("{:.3} s", ns / 1e9));
+            row(name, format!("{setup} to prepare, {join} to join on each host"));
+        }
+    }
     if let Some(select) = &shown.select {
         row("output columns", select.join(", "));
         for (name, read) in [&query.left.name, &query.right.name].into_iter().zip(shown.read.iter()) {

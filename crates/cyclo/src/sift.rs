@@ -1,0 +1,153 @@
+//! Rows of the probe side on their way through a key filter.
+//!
+//! A build side of several parts has a filter for each part: a row goes around only in the
+//! revolutions in which it may have a partner. So all rows are kept as they were given, and those
+//! that a filter lets pass are prepared anew.
+//!
+//! ```text
+//! first revolution  rows ──┬──────────────────────────> filter of part 0 ──> prepared, sent
+//!                          └──> kept, unprepared ──┐
+//! each later one                                   └──> filter of its part ──> prepared, sent
+//! ```
+
+use std::sync::Arc;
+
+use annulus_join::{Fragment, FragmentFormat, JoinError};
+use arrow::{
+    array::RecordBatch,
+    buffer::{Buffer, MutableBuffer},
+    datatypes::SchemaRef,
+};
+
+use crate::{
+    CycloError, Give, Probe,
+    keep::{Kept, Place},
+    key_filter::ProbeFilter,
+};
+
+/// The rows that the caller feeds, which a key filter sifts in each revolution.
+pub(crate) struct Sifted<'k> {
+    /// The rows for further revolutions, if there are any.
+    kept: Option<KeptRows<'k>>,
+    /// The most bytes of rows that the caller gave at a time.
+    wave_bytes: usize,
+}
+
+struct KeptRows<'k> {
+    kept: Kept<'k>,
+    format: Arc<FragmentFormat>,
+    fragment_bytes: usize,
+    encoded: Vec<u8>,
+}
+
+impl<'k> Sifted<'k> {
+    /// Begins without rows. They are kept in `kept`, in pieces of at most `fragment_bytes` bytes.
+    ///
+    /// # Errors
+    /// If a column's type cannot be kept.
+    pub(crate) fn new(kept: Option<Kept<'k>>, schema: &SchemaRef, fragment_bytes: usize) -> Result<Self, JoinError> {
+        let keyless = |kept| {
+            let format = Arc::new(FragmentFormat::keyless(schema)?);
+            Ok::<_, JoinError>(KeptRows { kept, format, fragment_bytes, encoded: vec![0; fragment_bytes] })
+        };
+        Ok(Self { kept: kept.map(keyless).transpose()?, wave_bytes: 0 })
+    }
+
+    /// Passes the rows of the first revolution, from `probe`, through `filter` to `give`.
+    ///
+    /// # Errors
+    /// The errors of `probe` and `give`, and if rows cannot be kept.
+    pub(crate) fn first(
+        &mut self,
+        filter: &ProbeFilter<'_>,
+        probe: &Probe<'_>,
+        give: &mut Give<'_>,
+    ) -> Result<(), JoinError> {
+        let mut sieve = Sieve::new(filter);
+        probe(&mut |batches| {
+            self.wave_bytes = self.wave_bytes.max(bytes_of(&batches));
+            if let Some(kept) = &mut self.kept {
+                kept.push(&batches).map_err(outside)?;
+            }
+            sieve.pass(batches, self.wave_bytes, give)
+        })?;
+        sieve.finish(give)
+    }
+
+    /// Passes the rows of a later revolution, which were kept in the first one, through `filter` to
+    /// `give`.
+    ///
+    /// # Errors
+    /// The errors of `give`, and if rows cannot be read.
+    pub(crate) fn again(&self, filter: &ProbeFilter<'_>, give: &mut Give<'_>) -> Result<(), JoinError> {
+        let Some(kept) = &self.kept else { return Ok(()) };
+        let (mut sieve, mut place) = (Sieve::new(filter), Place::default());
+        while let Some(batch) = kept.read(&mut place)? {
+            sieve.pass(vec![batch], self.wave_bytes, give)?;
+        }
+        sieve.finish(give)
+    }
+
+    /// Returns the kept rows.
+    pub(crate) fn kept(&self) -> Option<&Kept<'k>> {
+        self.kept.as_ref().map(|rows| &rows.kept)
+    }
+}
+
+impl KeptRows<'_> {
+    fn push(&mut self, batches: &[RecordBatch]) -> Result<(), CycloError> {
+        for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
+            for piece in Fragment::in_order(&self.format, batch, 1, self.fragment_bytes)? {
+                let bytes = piece.encode(&mut self.encoded)?;
+                self.kept.push(&self.encoded[..bytes])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, place: &mut Place) -> Result<Option<RecordBatch>, JoinError> {
+        let mut encoded = MutableBuffer::from_len_zeroed(self.fragment_bytes);
+        let Some(bytes) = self.kept.read(place, &mut encoded).map_err(outside)? else { return Ok(None) };
+        encoded.truncate(bytes);
+        let piece = Fragment::decode(&self.format, Buffer::from(encoded))?;
+        Ok(Some(piece.batch().clone()))
+    }
+}
+
+/// Collects the rows that a filter lets pass, so that as many are prepared together as the caller
+/// gives at a time: fragments then are full, and meet few partitions.
+struct Sieve<'a> {
+    filter: &'a ProbeFilter<'a>,
+    passed: Vec<RecordBatch>,
+    bytes: usize,
+}
+
+impl<'a> Sieve<'a> {
+    fn new(filter: &'a ProbeFilter<'a>) -> Self {
+        Self { filter, passed: Vec::new(), bytes: 0 }
+    }
+
+    /// Calls `give` when at least `wave_bytes` bytes have passed.
+    fn pass(&mut self, batches: Vec<RecordBatch>, wave_bytes: usize, give: &mut Give<'_>) -> Result<(), JoinError> {
+        let passed = self.filter.keep(batches)?;
+        self.bytes += bytes_of(&passed);
+        self.passed.extend(passed);
+        if self.bytes >= wave_bytes { self.finish(give) } else { Ok(()) }
+    }
+
+    fn finish(&mut self, give: &mut Give<'_>) -> Result<(), JoinError> {
+        self.bytes = 0;
+        if self.passed.is_empty() { Ok(()) } else { give(std::mem::take(&mut self.passed)) }
+    }
+}
+
+fn bytes_of(batches: &[RecordBatch]) -> usize {
+    batches.iter().map(RecordBatch::get_array_memory_size).sum()
+}
+
+fn outside(error: CycloError) -> JoinError {
+    match error {
+        CycloError::Join(error) => error,
+        error => JoinError::Outside(Box::new(error)),
+    }
+}
