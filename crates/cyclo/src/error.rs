@@ -11,7 +11,7 @@ use annulus_roundabout::RoundaboutError;
 pub enum CycloError {
     /// The local join on this host failed.
     #[error(transparent)]
-    Join(#[from] JoinError),
+    Join(JoinError),
     /// The ring failed.
     #[error(transparent)]
     Ring(#[from] RoundaboutError),
@@ -35,6 +35,19 @@ pub enum CycloError {
     /// A thread of the join panicked.
     #[error("a thread of the join has panicked")]
     Panicked,
+}
+
+impl From<JoinError> for CycloError {
+    /// Unwraps an error of this crate that a callback of the join passed on.
+    fn from(error: JoinError) -> Self {
+        match error {
+            JoinError::Outside(error) => match error.downcast::<Self>() {
+                Ok(own) => *own,
+                Err(other) => Self::Join(JoinError::Outside(other)),
+            },
+            error => Self::Join(error),
+        }
+    }
 }
 
 impl From<Cancelled> for CycloError {

@@ -15,8 +15,8 @@ use std::{
     time::Duration,
 };
 
-use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Probe, Share, Supply};
-use annulus_join::{CancelToken, JoinError, JoinType, OutputSpec, Partitions, Side, Sides};
+use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Keep, Probe, Share, Supply};
+use annulus_join::{CancelToken, JoinError, JoinType, KeyFilterKind, OutputSpec, Partitions, Side, Sides};
 use annulus_roundabout::{Address, Host, Joining, Place, RingConfig};
 use arrow::{
     array::{Int32Array, RecordBatch},
@@ -237,6 +237,24 @@ fn fed_hosts(feed: &Probe<'_>, emit: impl Fn(Place) -> Result<(), JoinError> + S
 }
 
 /// The probe rows cannot be read while the ring turns, or their reader panics.
+/// Rows that cannot be kept for further revolutions end the join, with and without key filters.
+#[test]
+fn rows_that_cannot_be_kept_end_the_join() {
+    let condition =
+        Condition::Hash { build: vec![0], probe: vec![0], nulls_equal: false, partitions: Partitions::at_least(2) };
+    for key_filter in [None, Some(KeyFilterKind::Exact)] {
+        let spec = spec(condition.clone(), 2).with_key_filter(key_filter);
+        let share = Share::prepare(&spec, rows(10), Vec::new()).unwrap();
+        let feed = |give: &mut Give<'_>| give(rows(1000));
+        let supply = Supply::new()
+            .with_parts(NonZeroUsize::new(2).unwrap(), |_| Ok(rows(10)))
+            .with_probe(&feed)
+            .with_keep(Keep::new(0, "/nowhere"));
+        let error = share.turn_with(&mut host(), supply, &|_, _| Ok(())).unwrap_err();
+        assert!(matches!(&error, CycloError::Keep { .. }), "{key_filter:?}: {error}");
+    }
+}
+
 #[test]
 fn a_feed_that_fails_ends_all() {
     let ended = fed_hosts(

@@ -111,8 +111,8 @@ pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
     row("algorithm", format!("{}: {}", choice.algorithm.name(), choice.algorithm_reason));
     if let Some(costs) = choice.costs {
         for (name, cost) in [("cost of hash", costs.hash), ("cost of merge", costs.merge)] {
-            let [setup, join] = [cost.setup_ns, cost.join_ns].map(|ns| format!("{:.3} s", ns / 1e9));
-            row(name, format!("{setup} to prepare, {join} to join on each host"));
+            let [setup, join] = [cost.setup_ns, cost.join_ns].map(time);
+            row(name, format!("about {setup} to prepare and {join} to join, on each host"));
         }
     }
     if let Some(select) = &shown.select {
@@ -133,6 +133,7 @@ pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
     let filter = KeyFilterDecision::planned(planned);
     row("key filter", format!("{}: {}", filter.name(), filter.reason));
     let threads = match command.job.options.threads {
+        Some(1) => "1 thread".to_owned(),
         Some(threads) => format!("{threads} threads"),
         None => "a thread per core".to_owned(),
     };
@@ -195,6 +196,10 @@ fn hosts_text(summary: &Summary) -> String {
         table.add_row([name.clone(), left, right, rows_out, load, setup, join, wait, memory]);
     }
     table.trim_fmt()
+}
+
+fn time(nanoseconds: f64) -> String {
+    if nanoseconds < 1e9 { format!("{:.1} ms", nanoseconds / 1e6) } else { format!("{:.1} s", nanoseconds / 1e9) }
 }
 
 /// Returns the number of revolutions and its origin.
