@@ -6,7 +6,7 @@
 //!                    -> reports, and the first host that fails (lines.rs, watch.rs, failure.rs)
 //! ```
 
-mod algorithm;
+mod estimates;
 mod failure;
 mod key_filter;
 mod launch;

@@ -7,14 +7,14 @@ use std::{
 };
 
 use annulus_dataset::{Dataset, Extent, MixedColumn, Unit};
-use annulus_join::{BuildSide, Partitions, Side, Sides};
+use annulus_join::{Side, Sides};
 use annulus_roundabout::FRAGMENT_BYTES;
 use arrow::datatypes::SchemaRef;
 
 use super::{
-    algorithm::Costing,
+    estimates::Estimates,
     key_filter::{self, KeyFilterDecision, KeyFilterReason},
-    memory::{Sizes, kept_bytes, largest_unit},
+    memory::kept_bytes,
 };
 use crate::{
     control::{Files, InputTask, MOST_REVOLUTIONS, MOST_THREADS, schema_to},
@@ -109,29 +109,11 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     let seen = Sides { left: left.extent(&read.left)?, right: right.extent(&read.right)? };
     let extents = seen.map(of_all);
     let sides = Sides { left: &left, right: &right };
-    let costing = Costing { condition: &condition, query, options: &job.options, hosts, sides, extents };
-    let choice = plan::choose(&condition, &job.options, seen, hosts, |rotate| costing.costs(rotate))?;
+    let estimates = Estimates { condition: &condition, query, options: &job.options, hosts, sides, seen, extents };
+    let choice = plan::choose(&condition, &job.options, seen, hosts, |rotate| estimates.costs(rotate))?;
     let bound = plan::bind(&condition, query, choice.rotate, choice.algorithm)?;
     let columns = bound.schema()?;
-    let (_, stationary) = extents.one_and_other(choice.rotate);
-    let rotating_dataset = if choice.rotate == Side::Left { &left } else { &right };
-    let memory = Sizes {
-        options: &job.options,
-        hosts: hosts as u64,
-        stationary,
-        copies: match choice.algorithm {
-            Algorithm::Hash => {
-                let rows = stationary.rows / hosts as u64;
-                let schema = bound.scans[choice.rotate.other()].schema();
-                BuildSide::copies_in_halves(schema, Partitions::for_rows(rows as usize))
-            }
-            Algorithm::Merge | Algorithm::Loops => 4,
-        },
-        has_tables: choice.algorithm != Algorithm::Loops,
-        unit: largest_unit(rotating_dataset, seen[choice.rotate]),
-        columns_out: columns.fields().len() as u64,
-    };
-    let (revolutions, memory_per_host) = memory.revolutions()?;
+    let (revolutions, memory_per_host) = estimates.memory(&bound, choice.rotate, choice.algorithm)?.revolutions()?;
     let key_filter =
         key_filter::plan(&job.options, &bound, NonZeroUsize::new(revolutions).unwrap_or(NonZeroUsize::MIN))?;
     let whole = |dataset: &Dataset| -> Result<InputTask, ClusterError> {

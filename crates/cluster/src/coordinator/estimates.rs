@@ -1,28 +1,31 @@
-//! Estimates what a join on equal keys costs by each algorithm.
+//! Estimates the cost and the memory of a join by each algorithm.
 
 use annulus_cyclo::{AlgorithmCosts, AlgorithmSizes, JoinSpec};
 use annulus_dataset::{Dataset, Extent};
-use annulus_join::{Partitions, Side, Sides};
+use annulus_join::{BuildSide, Partitions, Side, Sides};
 
+use super::memory::{self, largest_unit};
 use crate::{
     error::ClusterError,
     host::wave_bytes,
-    job::{Algorithm, JoinOptions, Link, Query, Revolutions, threads_or_cores},
-    plan::{self, Condition},
+    job::{Algorithm, JoinOptions, Link, Query, threads_or_cores},
+    plan::{self, Bound, Condition},
 };
 
-/// The parts of a plan that costs depend on.
-pub(super) struct Costing<'a> {
+/// The parts of a plan that estimates depend on.
+pub(super) struct Estimates<'a> {
     pub(super) condition: &'a Condition,
     pub(super) query: &'a Query,
     pub(super) options: &'a JoinOptions,
     pub(super) hosts: usize,
     pub(super) sides: Sides<&'a Dataset>,
+    /// The rows and bytes that are seen here: of all hosts, or of one.
+    pub(super) seen: Sides<Extent>,
     /// The rows and bytes of all hosts.
     pub(super) extents: Sides<Extent>,
 }
 
-impl Costing<'_> {
+impl<'a> Estimates<'a> {
     /// Returns the costs if `rotate` is the rotating side, or `None` if a hash and a merge join are
     /// not both possible.
     ///
@@ -39,11 +42,8 @@ impl Costing<'_> {
         };
         let sizes = AlgorithmSizes {
             hosts: self.hosts as u64,
-            revolutions: match self.options.revolutions {
-                Revolutions::Exactly(revolutions) => revolutions as u64,
-                // It follows from the memory that the algorithm needs.
-                Revolutions::Auto => 1,
-            },
+            // Without enough memory the plan fails, whatever the algorithm.
+            revolutions: self.memory(&bound, rotate, Algorithm::Hash)?.revolutions().map_or(1, |found| found.0) as u64,
             threads: threads_or_cores(self.options.threads) as u64,
             build_rows: self.extents[stationary].rows,
             probe_rows: self.extents[rotate].rows,
@@ -58,5 +58,34 @@ impl Costing<'_> {
             probe_sorted: sorted(rotate)?,
         };
         Ok(Some(sizes.costs()))
+    }
+
+    /// Returns the sizes that decide the memory of hosts.
+    ///
+    /// # Errors
+    /// If a column of the result does not exist.
+    pub(super) fn memory(
+        &self,
+        bound: &Bound,
+        rotate: Side,
+        algorithm: Algorithm,
+    ) -> Result<memory::Sizes<'a>, ClusterError> {
+        let stationary = self.extents[rotate.other()];
+        Ok(memory::Sizes {
+            options: self.options,
+            hosts: self.hosts as u64,
+            stationary,
+            copies: match algorithm {
+                Algorithm::Hash => {
+                    let rows = stationary.rows / self.hosts as u64;
+                    let schema = bound.scans[rotate.other()].schema();
+                    BuildSide::copies_in_halves(schema, Partitions::for_rows(rows as usize))
+                }
+                Algorithm::Merge | Algorithm::Loops => 4,
+            },
+            has_tables: algorithm != Algorithm::Loops,
+            unit: largest_unit(self.sides[rotate], self.seen[rotate]),
+            columns_out: bound.schema()?.fields().len() as u64,
+        })
     }
 }
