@@ -82,12 +82,16 @@ pub struct AlgorithmCosts {
 /// The least share of the hash join's time that a merge join must save to be preferred. A smaller
 /// lead is within the error of the model.
 const LEAD: f64 = 0.1;
+/// The least time that it must save, in nanoseconds: less does not matter beside the steps of a
+/// join.
+const LEAST_LEAD_NS: f64 = 1e5;
 
 impl AlgorithmCosts {
     /// Returns whether a merge join is expected to be faster than a hash join, by more than a tenth
-    /// of its time.
+    /// of that one's time and 0.1 ms.
     pub fn prefer_merge(&self) -> bool {
-        self.merge.total_ns() < (1.0 - LEAD) * self.hash.total_ns()
+        let hash = self.hash.total_ns();
+        hash - self.merge.total_ns() > (LEAD * hash).max(LEAST_LEAD_NS)
     }
 }
 
@@ -269,12 +273,17 @@ mod tests {
     }
 
     #[test]
-    fn no_rows_cost_nothing_and_are_hashed() {
+    fn no_rows_cost_nothing_and_few_are_hashed() {
         let nothing = AlgorithmSizes { build_rows: 0, probe_rows: 0, probe_bytes: 0, ..ring(3) };
         let AlgorithmCosts { hash, merge } = nothing.costs();
         assert_eq!((hash.total_ns(), merge.total_ns()), (0.0, 0.0));
         assert!(!merges(nothing));
         let one = AlgorithmSizes { build_rows: 1, probe_rows: 1, probe_bytes: 8, hosts: 0, threads: 0, ..ring(1) };
-        assert!(!merges(one) && !merges(AlgorithmSizes { build_sorted: true, probe_sorted: true, ..one }));
+        assert!(!merges(one));
+        // However the sizes relate to each other.
+        for build_rows in [1, 10, 100] {
+            let sorted = AlgorithmSizes { build_rows, build_sorted: true, probe_sorted: true, ..one };
+            assert!(!merges(sorted), "{build_rows}");
+        }
     }
 }

@@ -59,7 +59,7 @@ per_host:
   dropped_left, dropped_right  predicates applied while that side is read
   host, rows, bytes            name; rows and bytes read of both sides
   prepared_bytes               bytes of both sides after preparation
-  rows_dropped                 rotating rows that the key filter dropped
+  rows_dropped                 rotating rows that key filters dropped
   injected, joined             fragments sent and fragments joined
   bytes_joined                 bytes of the fragments joined
   load_ms, setup_ms            time to read and to prepare the input
@@ -123,7 +123,8 @@ pub struct JoinArgs {
     algorithm: Option<AlgorithmArg>,
     /// Filter that drops rotating rows without a partner
     ///
-    /// The hosts make it of the keys of the other relation, before any row is sent.
+    /// The hosts make it of the keys of the other relation, before any row is sent. With several
+    /// revolutions, each has its own filter.
     #[arg(long, value_name = "FORM", default_value = "auto")]
     key_filter: KeyFilterArg,
     /// Threads of each host
