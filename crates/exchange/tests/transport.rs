@@ -6,7 +6,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Wake, Waker},
     thread,
 };
 
@@ -147,5 +147,102 @@ fn consumers_that_leave_take_nothing_from_others() {
             });
             assert_eq!(alive.load(SeqCst), 0, "{strategy}: every value is dropped once");
         }
+    }
+}
+
+/// The strategies with a queue for each consumer.
+const QUEUES: [Strategy; 3] = [Strategy::Channel, Strategy::MutexChannel, Strategy::Spsc];
+
+/// A number for one consumer.
+struct Letter {
+    consumer: usize,
+    number: u32,
+}
+
+impl Parcel for Letter {
+    fn concerns(&self, consumer: usize) -> bool {
+        self.consumer == consumer
+    }
+}
+
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// Reads what is there, and registers `bell`.
+fn letters(receiver: &mut dyn Receiver<Letter>, bell: &Arc<Bell>) -> Vec<u32> {
+    let (mut numbers, waker) = (Vec::new(), Waker::from(Arc::clone(bell)));
+    let mut cx = Context::from_waker(&waker);
+    while let Poll::Ready(next) = receiver.poll_next(&mut cx, &mut |letter| {
+        numbers.push(letter.number);
+        ControlFlow::Continue(())
+    }) {
+        next.unwrap();
+    }
+    numbers
+}
+
+#[test]
+fn a_send_to_queues_wakes_those_that_got_something() {
+    for strategy in QUEUES {
+        let (mut senders, mut receivers) = transport(strategy, Shape::new(1, 4).with_slots(8)).unwrap();
+        let bells: Vec<_> = (0..4).map(|_| Arc::new(Bell::default())).collect();
+        for (receiver, bell) in receivers.iter_mut().zip(&bells) {
+            assert!(letters(&mut **receiver, bell).is_empty());
+        }
+        senders[0].try_send(Letter { consumer: 2, number: 7 }).map_err(|_| "refused").unwrap();
+        let rung: Vec<usize> = bells.iter().map(|bell| bell.0.load(SeqCst)).collect();
+        assert_eq!(rung, [0, 0, 1, 0], "{strategy}");
+        assert_eq!(senders[0].stats().wakeups, 1);
+        assert_eq!(letters(&mut *receivers[2], &bells[2]), [7]);
+        // The others still wait, and are woken by what is for them.
+        for consumer in [0, 1, 3] {
+            senders[0].try_send(Letter { consumer, number: 8 }).map_err(|_| "refused").unwrap();
+            assert_eq!(bells[consumer].0.load(SeqCst), 1, "{strategy}");
+        }
+        senders[0].end();
+    }
+}
+
+/// Another producer sends as fast as a hand-over takes.
+#[test]
+fn a_hand_over_of_a_queue_ends_with_what_was_there() {
+    for strategy in QUEUES {
+        let (mut senders, mut receivers) = transport(strategy, Shape::new(2, 2).with_slots(4)).unwrap();
+        let mut fast = senders.pop().unwrap();
+        let mut sender = senders.pop().unwrap();
+        let bell = Arc::new(Bell::default());
+        let mut sent = 0;
+        while sender.try_send(Letter { consumer: 0, number: sent }).is_ok() {
+            sent += 1;
+        }
+        assert!(letters(&mut *receivers[1], &bell).is_empty(), "{strategy}: it starves");
+        let (mut taken, mut hand_overs) = (Vec::new(), 0);
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..8 {
+            let ready = sender.poll_ready(&mut cx, &mut |consumer, _, letters| {
+                assert_eq!(consumer, 0);
+                hand_overs += 1;
+                letters.try_for_each(&mut |letter| {
+                    taken.push(letter.number);
+                    if taken.len() < 100 {
+                        let _ = fast.try_send(Letter { consumer: 0, number: 1000 });
+                    }
+                    Ok(())
+                })
+            });
+            if matches!(ready, Poll::Ready(Ok(Admission::Granted))) || hand_overs > 0 {
+                break;
+            }
+        }
+        assert_eq!(hand_overs, 1, "{strategy}");
+        assert_eq!(taken.len(), sent as usize, "{strategy}: {taken:?}");
+        fast.end();
+        sender.end();
     }
 }

@@ -34,7 +34,7 @@ type Received = Poll<Option<Result<Delivery, ExchangeError>>>;
 
 impl PublishConsumer {
     pub(super) fn new(receiver: Box<dyn Receiver<IndexedBatch>>, shared: Arc<Shared>) -> Self {
-        let builder = BatchBuilder::new(Arc::clone(&shared.schema), shared.batch_rows, Arc::clone(&shared.pool));
+        let builder = shared.builder();
         let (whole, stats) = (VecDeque::new(), ExchangeStats::default());
         Self { receiver, shared, builder, whole, relieved: false, done: false, stats }
     }

@@ -3,7 +3,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use annulus_rows::gather::BatchBuilder;
@@ -17,16 +17,19 @@ use crate::{error::ExchangeError, overflow::Delivery, stats::ExchangeStats, tran
 #[derive(Default)]
 pub(super) struct Laggard {
     queue: Mutex<Queue>,
-    /// Held during a hand-over if the transport does not see to it that there is one at a time.
-    turn: Mutex<()>,
 }
 
 #[derive(Default)]
 struct Queue {
     builder: Option<BatchBuilder>,
-    items: VecDeque<(Delivery, usize)>,
+    /// Complete batches, oldest first. `None` is one that a producer is accounting for, or
+    /// spilling.
+    items: VecDeque<Option<Item>>,
     gone: bool,
 }
+
+/// A complete batch, and the bytes that are accounted for it.
+type Item = (Delivery, usize);
 
 impl Laggard {
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -34,7 +37,8 @@ impl Laggard {
     }
 
     /// Copies the rows of `consumer` out of batches of the transport, to accounted memory or else
-    /// to disk.
+    /// to disk. The transport sees to it that one producer at a time does so for a consumer in a
+    /// lane.
     pub(super) fn push(
         consumer: usize,
         lane: usize,
@@ -43,17 +47,13 @@ impl Laggard {
         stats: &mut ExchangeStats,
     ) -> Result<(), ExchangeError> {
         // Not under the lock: taking values off the transport wakes other handles, whose code may call
-        // this. Only one producer at a time hands over rows of this consumer in a lane, and the
-        // consumer sees none of them before the hand-over ends.
-        let turn = || shared.laggard(consumer, lane).turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let _turn = shared.keeps_all.then(turn);
-        let fresh = || BatchBuilder::new(Arc::clone(&shared.schema), shared.batch_rows, Arc::clone(&shared.pool));
+        // this. The consumer sees none of the rows before the hand-over ends.
         // Taken with the first batch: without one, the consumer does not know of this hand-over, and
         // may look for the rows in the builder meanwhile.
         let mut taken = None;
         let take = || {
             let mut queue = shared.laggard(consumer, lane).lock();
-            (!queue.gone).then(|| queue.builder.take().unwrap_or_else(fresh))
+            (!queue.gone).then(|| queue.builder.take().unwrap_or_else(|| shared.builder()))
         };
         let mut kept = Kept { shared, items: VecDeque::new() };
         let mut whole = Vec::new();
@@ -62,12 +62,9 @@ impl Laggard {
         batches.try_for_each(&mut |batch| {
             stats.locks += u64::from(taken.is_none());
             let Some(builder) = taken.get_or_insert_with(take) else { return Ok(()) };
-            stats.bytes_copied += batch.copy_rows(consumer, builder, |batch| {
-                whole.push(batch);
-                Ok(())
-            })? as u64;
+            copy(batch, consumer, builder, &mut whole, stats)?;
             for batch in whole.drain(..) {
-                kept.items.push_back(keep(consumer, batch, shared, stats)?);
+                kept.items.push_back(Some(keep(consumer, batch, shared, stats)?));
             }
             Ok::<_, ExchangeError>(())
         })?;
@@ -81,15 +78,54 @@ impl Laggard {
         Ok(())
     }
 
+    /// Copies the rows of `consumer` out of one batch, as [`push`](Self::push) does, for a transport
+    /// of which several producers may do so at once. No consumer looks for the rows before all of
+    /// them have ended.
+    ///
+    /// The lock orders the rows. The embedder is called without it: a spill may run another
+    /// producer.
+    pub(super) fn append(
+        consumer: usize,
+        batch: &IndexedBatch,
+        shared: &Shared,
+        stats: &mut ExchangeStats,
+    ) -> Result<(), ExchangeError> {
+        let laggard = shared.laggard(consumer, 0);
+        let mut whole = Vec::new();
+        stats.locks += 1;
+        let mut queue = laggard.lock();
+        if queue.gone {
+            return Ok(());
+        }
+        let first = queue.items.len();
+        copy(batch, consumer, queue.builder.get_or_insert_with(|| shared.builder()), &mut whole, stats)?;
+        queue.items.resize_with(first + whole.len(), || None);
+        drop(queue);
+        for (place, batch) in (first..).zip(whole) {
+            let mut kept = Kept { shared, items: VecDeque::from([Some(keep(consumer, batch, shared, stats)?)]) };
+            stats.locks += 1;
+            // There is no such place if the consumer went away.
+            if let Some(item) = laggard.lock().items.get_mut(place) {
+                *item = kept.items.pop_front().flatten();
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the next rows, oldest first.
     pub(super) fn pop(&self, shared: &Shared, stats: &mut ExchangeStats) -> Result<Option<Delivery>, ExchangeError> {
         stats.locks += 1;
         // What the embedder's code does on a release must not find the lock held.
         let mut queue = self.lock();
-        if let Some((delivery, reserved)) = queue.items.pop_front() {
-            drop(queue);
-            shared.forget(reserved);
-            return Ok(Some(delivery));
+        match queue.items.pop_front() {
+            Some(Some((delivery, bytes))) => {
+                drop(queue);
+                shared.forget(bytes);
+                return Ok(Some(delivery));
+            }
+            // Its producer has failed, which is what the transport reports next.
+            Some(None) => return Ok(None),
+            None => {}
         }
         let builder = queue.builder.take();
         drop(queue);
@@ -108,22 +144,20 @@ impl Laggard {
         let (builder, items) = (queue.builder.take(), std::mem::take(&mut queue.items));
         drop(queue);
         drop(builder);
-        for (_, reserved) in items {
-            shared.forget(reserved);
-        }
+        drop(Kept { shared, items });
     }
 }
 
-/// Rows that are not in the queue yet. If they are never added, their accounting is undone.
+/// Batches that are not in a queue. Unless they are put there, their accounting is undone.
 struct Kept<'a> {
     shared: &'a Shared,
-    items: VecDeque<(Delivery, usize)>,
+    items: VecDeque<Option<Item>>,
 }
 
 impl Drop for Kept<'_> {
     fn drop(&mut self) {
-        for (_, reserved) in self.items.drain(..) {
-            self.shared.forget(reserved);
+        for (_, bytes) in self.items.drain(..).flatten() {
+            self.shared.forget(bytes);
         }
     }
 }
@@ -136,12 +170,28 @@ impl Shared {
     }
 }
 
+/// Appends the rows of `consumer` to its builder, and the batches that this completes to `whole`.
+fn copy(
+    batch: &IndexedBatch,
+    consumer: usize,
+    builder: &mut BatchBuilder,
+    whole: &mut Vec<RecordBatch>,
+    stats: &mut ExchangeStats,
+) -> Result<(), ExchangeError> {
+    let bytes = batch.copy_rows(consumer, builder, |batch| {
+        whole.push(batch);
+        Ok(())
+    })?;
+    stats.bytes_copied += bytes as u64;
+    Ok(())
+}
+
 fn keep(
     consumer: usize,
     batch: RecordBatch,
     shared: &Shared,
     stats: &mut ExchangeStats,
-) -> Result<(Delivery, usize), ExchangeError> {
+) -> Result<Item, ExchangeError> {
     let bytes = count(&batch, stats);
     if shared.beyond.try_add(bytes) {
         if shared.overflow.try_reserve(bytes) {

@@ -20,7 +20,11 @@ mod producer;
 
 use std::sync::Arc;
 
-use annulus_rows::{gather::pool_sizes, partition::Modulo, pool::BufferPool};
+use annulus_rows::{
+    gather::{BatchBuilder, pool_sizes},
+    partition::Modulo,
+    pool::BufferPool,
+};
 use arrow::datatypes::SchemaRef;
 
 pub(crate) use consumer::PublishConsumer;
@@ -64,6 +68,11 @@ impl Shared {
     /// Returns the overflows of a consumer, one for each lane.
     fn laggards_of(&self, consumer: usize) -> impl Iterator<Item = &Laggard> {
         self.laggards[consumer..].iter().step_by(self.consumers)
+    }
+
+    /// Returns an empty output batch.
+    fn builder(&self) -> BatchBuilder {
+        BatchBuilder::new(Arc::clone(&self.schema), self.batch_rows, Arc::clone(&self.pool))
     }
 }
 

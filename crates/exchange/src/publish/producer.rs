@@ -13,7 +13,7 @@ use crate::{
     error::{ExchangeError, SendError, StopError},
     ring::{Admission, TrySendError},
     stats::ExchangeStats,
-    transport::{Sender, Unread},
+    transport::Sender,
 };
 
 pub(crate) struct PublishProducer {
@@ -64,7 +64,10 @@ impl PublishProducer {
     /// that the transport keeps.
     fn spill(&mut self, batch: RecordBatch, indexed: &IndexedBatch) -> Result<(), SendError<RecordBatch>> {
         for consumer in 0..self.shared.consumers {
-            if let Err(error) = Laggard::push(consumer, 0, &mut One(Some(indexed)), &self.shared, &mut self.stats) {
+            if let Some(error) = self.sender.error() {
+                return Err(SendError { value: batch, error });
+            }
+            if let Err(error) = Laggard::append(consumer, indexed, &self.shared, &mut self.stats) {
                 // Other consumers may have their rows already.
                 match &error {
                     ExchangeError::Stopped(stop) => self.sender.stop(Arc::clone(stop)),
@@ -125,18 +128,6 @@ impl PublishProducer {
         let mut total = self.sender.stats();
         total += self.stats;
         total
-    }
-}
-
-/// A single batch to hand over.
-struct One<'a>(Option<&'a IndexedBatch>);
-
-impl Unread<IndexedBatch> for One<'_> {
-    fn try_for_each(
-        &mut self,
-        take: &mut dyn FnMut(&IndexedBatch) -> Result<(), ExchangeError>,
-    ) -> Result<(), ExchangeError> {
-        self.0.take().map_or(Ok(()), take)
     }
 }
 

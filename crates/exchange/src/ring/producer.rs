@@ -136,6 +136,11 @@ impl<T> RingProducer<T> {
         Ok(())
     }
 
+    /// Returns the reason why nothing more can be sent, if there is one.
+    pub(crate) fn error(&self) -> Option<ExchangeError> {
+        self.shared.error()
+    }
+
     /// Sends `value`, and blocks this thread while there is no room. `overflow` is used as in
     /// [`poll_ready`](Self::poll_ready).
     ///

@@ -89,6 +89,10 @@ impl<T: Parcel> Sender<T> for BarrierSender<T> {
         Poll::Ready(self.shared.halt.error().map_or(Ok(Admission::Granted), Err))
     }
 
+    fn error(&self) -> Option<ExchangeError> {
+        self.shared.halt.error()
+    }
+
     fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
         if let Some(error) = self.shared.halt.error() {
             return Err(TrySendError::Closed(SendError { value, error }));
@@ -170,6 +174,11 @@ impl<T: Parcel> BarrierReceiver<T> {
                 return Poll::Pending;
             }
             self.inputs = Inputs::Reading(self.shared.take(&mut self.local), 0);
+            // Checked again: a producer whose rows are incomplete stops, then ends. The lock of its end
+            // orders that.
+            if let Some(error) = self.shared.halt.error() {
+                return Poll::Ready(Err(error));
+            }
         }
         let visited = self.read(visit);
         if visited > 0 {

@@ -87,6 +87,10 @@ impl<T: Parcel> Sender<T> for DomainSender<T> {
         ready
     }
 
+    fn error(&self) -> Option<ExchangeError> {
+        self.producer.error()
+    }
+
     fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
         self.producer.try_send(value)
     }

@@ -19,7 +19,12 @@ use crate::{
 #[derive(Debug, PartialEq)]
 struct Number(u32);
 
-impl Parcel for Number {}
+impl Parcel for Number {
+    /// Numbers from 100 are for one consumer.
+    fn concerns(&self, consumer: usize) -> bool {
+        self.0 < 100 || self.0 as usize / 100 == consumer + 1
+    }
+}
 
 /// Wakes the thread of the model that waits for it.
 struct Bell(Notify);
@@ -168,6 +173,21 @@ fn a_slow_consumer(model: &Model) {
     });
 }
 
+/// Each consumer waits for a value of its own.
+fn values_for_one(model: &Model) {
+    model.check(shape(1, 2, 1), |(mut senders, mut receivers), overflow| {
+        let mut other = receivers.remove(1);
+        let producer = produce(senders.remove(0), &[100, 200], &overflow);
+        let reader = {
+            let overflow = Arc::clone(&overflow);
+            thread::spawn(move || assert_eq!(receive(&mut *other, &overflow).unwrap(), [200]))
+        };
+        assert_eq!(receive(&mut *receivers[0], &overflow).unwrap(), [100]);
+        producer.join().unwrap();
+        reader.join().unwrap();
+    });
+}
+
 /// Both consumers read while the producer may relieve either.
 fn two_consumers(model: &Model) {
     model.check(shape(1, 2, 1), |(mut senders, mut receivers), overflow| {
@@ -189,6 +209,20 @@ fn a_stop(model: &Model) {
         let stopper = thread::spawn(move || sender.stop(Box::<dyn std::error::Error + Send + Sync>::from("no").into()));
         let stopped = receive(&mut *receivers[0], &overflow);
         assert!(matches!(stopped, Err(ExchangeError::Stopped(_))));
+        stopper.join().unwrap();
+    });
+}
+
+/// A producer whose rows may be missing ends nevertheless, and the consumer gets nothing at all.
+fn a_stop_before_the_end(model: &Model) {
+    model.check(shape(1, 1, 1), |(mut senders, mut receivers), _| {
+        let mut sender = senders.remove(0);
+        let stopper = thread::spawn(move || {
+            sender.stop(Box::<dyn std::error::Error + Send + Sync>::from("no").into());
+            sender.end();
+        });
+        let first = block_on(|cx| receivers[0].poll_next(cx, &mut |_| ControlFlow::Continue(())));
+        assert!(matches!(first, Err(ExchangeError::Stopped(_))), "{first:?}");
         stopper.join().unwrap();
     });
 }
@@ -269,6 +303,11 @@ fn queue_slow_consumer() {
 }
 
 #[test]
+fn queue_values_for_one() {
+    values_for_one(&Model { preemptions: 0, ..QUEUES });
+}
+
+#[test]
 fn queue_stop() {
     a_stop(&QUEUES);
 }
@@ -296,6 +335,11 @@ fn barrier_two_producers() {
 #[test]
 fn barrier_stop() {
     a_stop(&BARRIER);
+}
+
+#[test]
+fn barrier_stop_before_the_end() {
+    a_stop_before_the_end(&BARRIER);
 }
 
 #[test]

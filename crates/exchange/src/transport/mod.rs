@@ -79,6 +79,9 @@ pub trait Sender<T>: Send {
         relieve: &mut Relieve<'_, T>,
     ) -> Poll<Result<Admission, ExchangeError>>;
 
+    /// Returns the reason why nothing more can be sent, if there is one.
+    fn error(&self) -> Option<ExchangeError>;
+
     /// Sends `value` if there is room for it. Never waits.
     ///
     /// # Errors

@@ -36,6 +36,10 @@ impl<T: Parcel> Sender<T> for RingProducer<T> {
         RingProducer::poll_ready(self, cx, |consumer, values| relieve(consumer, 0, values))
     }
 
+    fn error(&self) -> Option<ExchangeError> {
+        RingProducer::error(self)
+    }
+
     fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
         RingProducer::try_send(self, value)
     }

@@ -190,6 +190,10 @@ impl<T: Parcel> Sender<T> for PaperSender<T> {
         outcome
     }
 
+    fn error(&self) -> Option<ExchangeError> {
+        self.shared.halt.error()
+    }
+
     fn try_send(&mut self, mut value: T) -> Result<(), TrySendError<T>> {
         if let Some(error) = self.shared.halt.error() {
             return Err(TrySendError::Closed(SendError { value, error }));

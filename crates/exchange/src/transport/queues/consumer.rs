@@ -8,7 +8,7 @@ use std::{
 use annulus_sync::Arc;
 
 use super::{
-    super::{AT_ONCE, Parcel, Receiver, order},
+    super::{Parcel, Receiver, order},
     kind::Kind,
     shared::{Found, Shared, empty},
 };
@@ -42,7 +42,7 @@ impl<T: Parcel, K: Kind> QueueReceiver<T, K> {
         }
         // Before the queue is read: after all producers have ended, a missing value never comes.
         let ended = self.shared.open_producers.load(order::all_ended()) == 0;
-        let found = match self.shared.read(self.index, AT_ONCE, &mut self.local, visit) {
+        let found = match self.shared.read(self.index, &mut self.local, visit) {
             None => return Poll::Pending,
             Some(Err(error)) => return Poll::Ready(Err(error)),
             Some(Ok(found)) => found,

@@ -23,6 +23,8 @@ pub(super) struct QueueSender<T: Parcel, K: Kind> {
     shared: Arc<Shared<T, K>>,
     index: usize,
     push: K::Push<T>,
+    /// The consumers that got the value being sent. Kept for its memory.
+    pushed: Vec<usize>,
     patience: Patience,
     /// Whether the next value was admitted. Others may have taken the room since.
     granted: bool,
@@ -36,6 +38,7 @@ impl<T: Parcel, K: Kind> QueueSender<T, K> {
             shared,
             index,
             push,
+            pushed: Vec::new(),
             patience: Patience::default(),
             granted: false,
             ended: false,
@@ -93,6 +96,10 @@ impl<T: Parcel, K: Kind> Sender<T> for QueueSender<T, K> {
         outcome
     }
 
+    fn error(&self) -> Option<ExchangeError> {
+        self.shared.halt.error()
+    }
+
     fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
         if let Some(error) = self.shared.halt.error() {
             return Err(TrySendError::Closed(SendError { value, error }));
@@ -101,14 +108,17 @@ impl<T: Parcel, K: Kind> Sender<T> for QueueSender<T, K> {
             return Err(TrySendError::Full(value));
         }
         let value = StdArc::new(value);
+        self.pushed.clear();
         for (index, consumer) in self.shared.consumers.iter().enumerate() {
             if value.concerns(index) && !consumer.reader.is_closed() {
                 self.push.push(index, StdArc::clone(&value), &mut self.local.stats);
+                self.pushed.push(index);
             }
         }
+        drop(value);
         self.local.stats.batches += 1;
         order::fence_sent();
-        self.shared.wake_consumers(&mut self.local);
+        self.shared.wake_consumers(self.pushed.iter().copied(), &mut self.local);
         Ok(())
     }
 

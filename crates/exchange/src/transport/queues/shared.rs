@@ -10,7 +10,7 @@ use crossbeam_utils::CachePadded;
 
 use super::{
     super::{
-        Parcel, Relieve, Unread,
+        AT_ONCE, Parcel, Relieve, Unread,
         halt::Halt,
         leased::{Held, Leased},
         order,
@@ -89,11 +89,11 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
         self.consumers.iter().any(|consumer| consumer.waiting.any() && !consumer.reader.is_closed())
     }
 
-    /// Wakes the consumers that wait, after values were pushed. Rule 4.
-    pub(super) fn wake_consumers(&self, local: &mut Local) {
+    /// Wakes those of `consumers` that wait, after values were pushed. Rule 4.
+    pub(super) fn wake_consumers(&self, consumers: impl Iterator<Item = usize>, local: &mut Local) {
         let mut calls = AllCalls::default();
-        for consumer in &self.consumers {
-            calls.call(|| consumer.waiting.wake_all(local));
+        for consumer in consumers {
+            calls.call(|| self.consumers[consumer].waiting.wake_all(local));
         }
         calls.finish();
     }
@@ -101,7 +101,7 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
     /// Wakes all consumers after a rare event was stored.
     pub(super) fn tell_consumers(&self, local: &mut Local) {
         order::fence_event();
-        self.wake_consumers(local);
+        self.wake_consumers(0..self.consumers.len(), local);
     }
 
     /// Wakes all producers after a rare event was stored.
@@ -119,12 +119,11 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
         calls.finish();
     }
 
-    /// Visits the values in the queue of `consumer`, `most` at a time. `None` if a producer holds
-    /// the lease: it wakes the consumer.
+    /// Visits the values in the queue of `consumer`. `None` if a producer holds the lease: it wakes
+    /// the consumer.
     pub(super) fn read(
         &self,
         consumer: usize,
-        most: usize,
         local: &mut Local,
         visit: &mut dyn FnMut(&T) -> ControlFlow<()>,
     ) -> Option<Result<Found, ExchangeError>> {
@@ -139,16 +138,12 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
         if reading.with(|reader| std::mem::take(&mut reader.relieved)) {
             return Some(Ok(Found::Relieved));
         }
-        let mut visited = 0;
-        while visited < most
-            && let Some(flow) = reading.next(&mut *visit)
-        {
-            visited += 1;
+        while let Some(flow) = reading.next(&mut *visit) {
             if flow.is_break() {
                 break;
             }
         }
-        Some(Ok(Found::Visited(visited)))
+        Some(Ok(Found::Visited(reading.taken as usize)))
     }
 
     /// Gives the values of the full queues to `relieve`, if a consumer starves. A failure stops the
@@ -183,6 +178,7 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
             if let Some(error) = self.halt.error() {
                 return Err(error);
             }
+            reading.most = reading.with(|reader| reader.pop.len()) as u64;
             reading.failure = Some(ExchangeError::ProducerLost { producer });
             let outcome = relieve(consumer, 0, &mut reading);
             reading.failure = outcome.as_ref().err().cloned();
@@ -206,6 +202,9 @@ struct Reading<'a, T: Parcel, K: Kind> {
     local: &'a mut Local,
     /// The number of values taken.
     taken: u64,
+    /// The number of values that may be taken. Without a limit, a fast producer could make a call
+    /// last for ever.
+    most: u64,
     /// The error with which the transport stops, if a hand-over has failed. While the caller's code
     /// runs, it is the error for a panic there.
     failure: Option<ExchangeError>,
@@ -213,16 +212,19 @@ struct Reading<'a, T: Parcel, K: Kind> {
 
 impl<'a, T: Parcel, K: Kind> Reading<'a, T, K> {
     fn new(shared: &'a Shared<T, K>, consumer: usize, held: Held<'a, Reader<K::Pop<T>>>, local: &'a mut Local) -> Self {
-        Self { shared, consumer, held: Some(held), local, taken: 0, failure: None }
+        Self { shared, consumer, held: Some(held), local, taken: 0, most: AT_ONCE as u64, failure: None }
     }
 
     fn with<R>(&mut self, f: impl FnOnce(&mut Reader<K::Pop<T>>) -> R) -> R {
         self.held.as_mut().expect("it is held until it is dropped").with(f)
     }
 
-    /// Takes the next value, and calls `visit` with it.
+    /// Takes the next value, if it may take one more, and calls `visit` with it.
     fn next<R>(&mut self, visit: impl FnOnce(&T) -> R) -> Option<R> {
         let Self { held, local, .. } = self;
+        if self.taken == self.most {
+            return None;
+        }
         let value = held.as_mut()?.with(|reader| reader.pop.pop(&mut local.stats))?;
         self.taken += 1;
         Some(visit(&value))

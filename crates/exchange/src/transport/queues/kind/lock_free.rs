@@ -57,7 +57,11 @@ impl<T: Send + Sync> PopEnd<T> for LockFreePop<T> {
         popped
     }
 
+    fn len(&self) -> usize {
+        self.queues[self.consumer].len()
+    }
+
     fn is_low(&self) -> bool {
-        self.queues[self.consumer].len() <= self.bound / 2
+        self.len() <= self.bound / 2
     }
 }

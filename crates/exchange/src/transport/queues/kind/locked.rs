@@ -79,7 +79,11 @@ impl<T: Send + Sync> PopEnd<T> for LockedPop<T> {
         self.queues[self.consumer].with(stats, VecDeque::pop_front)
     }
 
+    fn len(&self) -> usize {
+        self.queues[self.consumer].len.load(Relaxed)
+    }
+
     fn is_low(&self) -> bool {
-        self.queues[self.consumer].len.load(Relaxed) <= self.bound / 2
+        self.len() <= self.bound / 2
     }
 }

@@ -45,6 +45,9 @@ pub(in crate::transport) trait PopEnd<T>: Send {
     /// Takes the oldest value of a queue.
     fn pop(&mut self, stats: &mut ExchangeStats) -> Option<StdArc<T>>;
 
+    /// Returns the number of values in the queues. At least those that the caller knows of.
+    fn len(&self) -> usize;
+
     /// Returns whether waiting producers are worth waking: each queue that they may wait for is at
     /// most half full.
     fn is_low(&self) -> bool;

@@ -66,8 +66,13 @@ impl<T: Send + Sync> PopEnd<T> for End<T> {
         value
     }
 
+    /// Returns the latest length: a stale one can only be that of values which the holder of the
+    /// lease has popped, and each would be a branch of the model.
+    fn len(&self) -> usize {
+        self.queues[self.consumer].len.fetch_add(0, Relaxed)
+    }
+
     fn is_low(&self) -> bool {
-        // The holder of the lease has just popped, so it sees the latest length.
-        self.queues[self.consumer].len.fetch_add(0, Relaxed) <= self.bound / 2
+        self.len() <= self.bound / 2
     }
 }

@@ -70,6 +70,10 @@ impl<T: Send + Sync> PopEnd<T> for PairsPop<T> {
         None
     }
 
+    fn len(&self) -> usize {
+        self.queues.iter().map(rtrb::Consumer::slots).sum()
+    }
+
     fn is_low(&self) -> bool {
         // Producers wait for different queues here, so any that is low counts.
         self.queues.iter().any(|queue| queue.slots() <= queue.buffer().capacity() / 2)
