@@ -28,7 +28,7 @@ models() {
 }
 reserve=$(models "${programs[0]}" reserve::loom_models; models "${programs[1]}")
 transport=$(models "${programs[0]}" transport::loom_models)
-ring=$(models "${programs[2]}")
+ring=$(models "${programs[2]}"; models "${programs[0]}" waiting::loom_models)
 ranges=$(models "${programs[3]}" ranges::loom_models)
 chain=$(models "${programs[4]}" manager::chain_models)
 [ -n "$reserve" ] && [ -n "$transport" ] && [ -n "$ring" ] && [ -n "$ranges" ] && [ -n "$chain" ] || { echo "found no models" >&2; exit 1; }

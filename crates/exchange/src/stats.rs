@@ -31,6 +31,8 @@ pub struct ExchangeStats {
     pub locks: u64,
     /// The wakers that this handle called.
     pub wakeups: u64,
+    /// The threads that were woken by others which this handle had woken.
+    pub relayed: u64,
     /// The rows for slow consumers beyond the bound of the exchange.
     pub overflow_rows: u64,
     /// The bytes of these rows.
@@ -50,6 +52,7 @@ impl AddAssign for ExchangeStats {
         self.handoffs += other.handoffs;
         self.locks += other.locks;
         self.wakeups += other.wakeups;
+        self.relayed += other.relayed;
         self.overflow_rows += other.overflow_rows;
         self.overflow_bytes += other.overflow_bytes;
         self.waits += other.waits;

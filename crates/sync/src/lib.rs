@@ -9,14 +9,16 @@ mod order;
 pub use loom::{
     cell::UnsafeCell,
     hint,
-    sync::{Arc, Mutex, MutexGuard, atomic},
+    sync::{Arc, Condvar, Mutex, MutexGuard, atomic},
     thread::yield_now,
+    thread_local,
 };
 #[cfg(not(loom))]
 pub use std::{
     hint,
-    sync::{Arc, Mutex, MutexGuard, atomic},
+    sync::{Arc, Condvar, Mutex, MutexGuard, atomic},
     thread::yield_now,
+    thread_local,
 };
 
 pub use cancel::{CancelToken, Cancelled};

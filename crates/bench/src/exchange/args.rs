@@ -35,8 +35,9 @@ Columns:
   ops, locks   shared read-modify-write operations and lock acquisitions for
                each batch; of producers / of consumers
   hand-offs    stores that pass a value or a group on, for each batch
-  wake-ups, switches
-               wakers called, and context switches of all threads, per batch
+  wake-ups     wakers that handles called / threads that were woken by others
+               which a handle had woken, for each batch
+  switches     context switches of all threads, for each batch
 
 With --keys zipf, keys follow Zipf's law with the exponent of --exponent. With
 --sizes normal, row sizes have a normal distribution with a standard deviation

@@ -43,6 +43,9 @@ pub(crate) struct Line {
     pub(crate) locks_per_batch: f64,
     pub(crate) consumer_locks_per_batch: f64,
     pub(crate) wakeups_per_batch: f64,
+    /// Missing in results of older releases.
+    #[serde(default)]
+    pub(crate) relayed_per_batch: f64,
     /// Missing where the system does not count them.
     pub(crate) switches_per_batch: Option<f64>,
     /// The hardware events of the untimed run, by name. Missing unless they were counted.
@@ -88,6 +91,7 @@ impl Line {
             locks_per_batch: per_batch(sent.locks),
             consumer_locks_per_batch: per_batch(received.locks),
             wakeups_per_batch: per_batch(sent.wakeups + received.wakeups),
+            relayed_per_batch: per_batch(sent.relayed + received.relayed),
             switches_per_batch: measured.first.switches.map(per_batch),
             events: measured
                 .counts
@@ -110,7 +114,7 @@ impl Line {
             pair(self.ops_per_batch, self.consumer_ops_per_batch),
             pair(self.locks_per_batch, self.consumer_locks_per_batch),
             format!("{:.1}", self.handoffs_per_batch),
-            format!("{:.1}", self.wakeups_per_batch),
+            pair(self.wakeups_per_batch, self.relayed_per_batch),
             self.switches_per_batch.map_or("-".to_owned(), |switches| format!("{switches:.1}")),
         ]
     }

@@ -1,16 +1,22 @@
 //! Waiting handles: their wake-up, their counters, and blocking a thread.
 
+#[cfg(all(test, loom))]
+mod loom_models;
 mod order;
 mod parked;
+mod relay;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 use std::{
-    task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread},
+    sync::Arc,
+    task::{Context, Poll, Waker},
     time::Instant,
 };
 
 pub(crate) use parked::Parked;
 
+use self::relay::Blocking;
 use crate::stats::ExchangeStats;
 
 /// The counters of a handle.
@@ -77,29 +83,15 @@ impl Patience {
     }
 }
 
-/// Wakes a parked thread.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: std::sync::Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn unpark_this_thread() -> Waker {
-    thread_local!(static UNPARK: Waker = Waker::from(std::sync::Arc::new(Unpark(thread::current()))));
-    // In a thread that is ending, the thread-local may be gone already.
-    UNPARK.try_with(Waker::clone).unwrap_or_else(|_| Waker::from(std::sync::Arc::new(Unpark(thread::current()))))
-}
-
-/// Calls `poll` until it is ready, and parks the thread in between.
+/// Calls `poll` until it is ready, and blocks the thread in between.
 pub(crate) fn block_on<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
-    let waker = unpark_this_thread();
+    let blocking = Blocking::begin();
+    let waker = Waker::from(Arc::clone(&blocking.relay));
     let mut cx = Context::from_waker(&waker);
     loop {
         if let Poll::Ready(result) = poll(&mut cx) {
             return result;
         }
-        thread::park();
+        blocking.relay.sleep();
     }
 }

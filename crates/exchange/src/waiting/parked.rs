@@ -1,7 +1,7 @@
 //! The waiting handles and their wake-up: an intrusive list without a lock. It is a leaf
 //! with unsafe code.
 
-use std::task::Waker;
+use std::{sync::Arc, task::Waker};
 
 use annulus_sync::{
     UnsafeCell,
@@ -9,7 +9,10 @@ use annulus_sync::{
 };
 use crossbeam_utils::CachePadded;
 
-use super::{Local, order};
+use super::{
+    Local, order,
+    relay::{self, Relay},
+};
 use crate::wake::AllCalls;
 
 /// Marks the end of a list.
@@ -35,7 +38,29 @@ struct Node {
     listed: AtomicBool,
     /// The handle that was pushed before this one.
     next: AtomicUsize,
-    waker: UnsafeCell<Option<Waker>>,
+    waiter: UnsafeCell<Option<Waiter>>,
+}
+
+/// What a wake-up calls.
+#[derive(Clone, Debug)]
+enum Waiter {
+    /// A thread that blocks in this crate.
+    Thread(Arc<Relay>),
+    /// A task, or a thread that blocks elsewhere.
+    Task(Waker),
+}
+
+impl Waiter {
+    fn new(waker: &Waker) -> Self {
+        Relay::of(waker).map_or_else(|| Self::Task(waker.clone()), Self::Thread)
+    }
+
+    fn will_wake(&self, waker: &Waker) -> bool {
+        match self {
+            Self::Thread(thread) => Arc::as_ptr(thread).cast() == waker.data(),
+            Self::Task(former) => former.will_wake(waker),
+        }
+    }
 }
 
 // SAFETY: a waker may be read on several threads and dropped on any (`Waker` is Send and Sync).
@@ -46,7 +71,7 @@ impl Parked {
     pub(crate) fn new(handles: usize) -> Self {
         let node = |_| {
             let (listed, next) = (AtomicBool::new(false), AtomicUsize::new(NOBODY));
-            CachePadded::new(Node { listed, next, waker: UnsafeCell::new(None) })
+            CachePadded::new(Node { listed, next, waiter: UnsafeCell::new(None) })
         };
         Self { head: CachePadded::new(AtomicUsize::new(NOBODY)), nodes: (0..handles).map(node).collect() }
     }
@@ -69,7 +94,8 @@ impl Parked {
         let node = &self.nodes[handle];
         if node.listed.load(order::relist()) {
             // SAFETY: a listed node's waker is only read.
-            let same = node.waker.with(|cell| unsafe { &*cell }.as_ref().is_some_and(|former| former.will_wake(waker)));
+            let same =
+                node.waiter.with(|cell| unsafe { &*cell }.as_ref().is_some_and(|former| former.will_wake(waker)));
             if same {
                 // The node is on the stack, or was taken with it and its waker was not called yet.
                 // The call is still to come.
@@ -85,9 +111,9 @@ impl Parked {
             }
         }
         // SAFETY: not listed, so the waker is the handle's, and we are the handle.
-        node.waker.with_mut(|cell| match unsafe { &mut *cell } {
-            Some(former) => former.clone_from(waker),
-            none => *none = Some(waker.clone()),
+        node.waiter.with_mut(|cell| match unsafe { &mut *cell } {
+            Some(former) if former.will_wake(waker) => {}
+            former => *former = Some(Waiter::new(waker)),
         });
         node.listed.store(true, Relaxed);
         let mut head = self.head.load(Relaxed);
@@ -120,7 +146,7 @@ impl Parked {
         let node = &self.nodes[handle];
         if !node.listed.load(order::relist()) {
             // SAFETY: not listed, so the waker is the handle's, and we are the handle.
-            drop(node.waker.with_mut(|cell| unsafe { (*cell).take() }));
+            drop(node.waiter.with_mut(|cell| unsafe { (*cell).take() }));
         }
     }
 
@@ -132,15 +158,21 @@ impl Parked {
         }
         local.stats.shared_ops += 1;
         let mut taken = Taken { parked: self, next: self.head.swap(NOBODY, order::unpark()) };
-        let mut calls = AllCalls::default();
+        let (mut calls, mut threads) = (AllCalls::default(), Vec::new());
         while let Some(node) = taken.next() {
-            calls.call(|| {
-                if let Some(waker) = node.take_off() {
+            calls.call(|| match node.take_off() {
+                Some(Waiter::Thread(thread)) => threads.push(thread),
+                Some(Waiter::Task(waker)) => {
                     local.stats.wakeups += 1;
                     waker.wake();
                 }
+                None => {}
             });
         }
+        let all = threads.len();
+        let own = relay::wake_all(threads);
+        local.stats.wakeups += own as u64;
+        local.stats.relayed += (all - own) as u64;
         calls.finish();
     }
 }
@@ -162,12 +194,12 @@ impl<'a> Taken<'a> {
 }
 
 impl Node {
-    /// Takes a node of such a stack off the list, and returns the waker to call.
-    fn take_off(&self) -> Option<Waker> {
+    /// Takes a node of such a stack off the list, and returns what to call.
+    fn take_off(&self) -> Option<Waiter> {
         // Before the call, so that the handle finds itself off the list when it polls again.
         let _unlisted = Unlist(self);
         // SAFETY: a listed node's waker is only read.
-        self.waker.with(|cell| unsafe { (*cell).clone() })
+        self.waiter.with(|cell| unsafe { (*cell).clone() })
     }
 }
 
