@@ -189,6 +189,17 @@ impl Engine {
         self.wake(queue, usize::MAX, after, self.wake_ns)
     }
 
+    /// Takes all threads out of a queue, for the caller to wake.
+    pub(crate) fn take_all(&mut self, queue: usize) -> Vec<usize> {
+        std::mem::take(&mut self.queues[queue]).into()
+    }
+
+    /// Wakes a thread that was taken out of its queue, as [`wake_one`](Self::wake_one) does.
+    pub(crate) fn wake_thread(&mut self, thread: usize, after: f64) -> f64 {
+        self.wake_after(thread, after + self.wake_ns);
+        self.wake_ns
+    }
+
     /// Wakes all threads of a queue with one call.
     pub(crate) fn wake_all(&mut self, queue: usize, after: f64) -> f64 {
         self.wake(queue, usize::MAX, after, self.wake_ns * self.broadcast)

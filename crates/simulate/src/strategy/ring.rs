@@ -1,5 +1,5 @@
 //! Rings as in `annulus-exchange`: tickets, slots that are published one by one, wake-ups once a
-//! group (crates/exchange/src/ring/PROTOCOL.md).
+//! group, threads that wake one another (crates/exchange/src/ring/PROTOCOL.md).
 
 use crate::{
     engine::{Program, Step},
@@ -19,6 +19,38 @@ pub(super) struct Rings {
     cursors: Vec<Vec<usize>>,
     /// Consumers that wait for a group.
     data: usize,
+    relays: Relays,
+}
+
+/// The threads that each thread wakes once it runs.
+struct Relays(Vec<Vec<usize>>);
+
+impl Relays {
+    /// The threads that a thread wakes itself.
+    const CALLS: usize = 2;
+
+    /// Wakes all threads of a queue, some by way of others. Returns the time that this takes the
+    /// calling thread.
+    fn wake_all(&mut self, world: &mut World, queue: usize, after: f64) -> f64 {
+        let threads = world.engine.take_all(queue);
+        self.wake(world, threads, after)
+    }
+
+    fn wake(&mut self, world: &mut World, mut threads: Vec<usize>, after: f64) -> f64 {
+        let mut time = 0.0;
+        for takers in (1..=Self::CALLS).rev() {
+            let Some(thread) = threads.pop() else { break };
+            self.0[thread] = threads.split_off(threads.len() - threads.len() / takers);
+            time += world.engine.wake_thread(thread, after + time);
+        }
+        time
+    }
+
+    /// Wakes those that `thread` was given. Returns the time that this takes it, if there are any.
+    fn pass_on(&mut self, world: &mut World, thread: usize) -> Option<f64> {
+        let threads = std::mem::take(&mut self.0[thread]);
+        (!threads.is_empty()).then(|| self.wake(world, threads, 0.0))
+    }
 }
 
 struct Ring {
@@ -62,6 +94,7 @@ impl Rings {
             producers: homes.iter().map(|&ring| Producer { ring, made: 0, state: State::Produce }).collect(),
             cursors: vec![vec![0; rings]; threads],
             data: world.engine.new_queue(),
+            relays: Relays(vec![Vec::new(); 2 * threads]),
         }
     }
 
@@ -77,7 +110,7 @@ impl Rings {
             }
             State::Claim(_) if ring.tail - ring.released >= GROUPS * ring.slots => {
                 // It has published since the last wake-up: consumers must not sleep on that.
-                let time = world.engine.wake_each(self.data, 0.0);
+                let time = self.relays.wake_all(world, self.data, 0.0);
                 if time > 0.0 { (state, Step::Run(time)) } else { (state, Step::Wait(ring.room)) }
             }
             State::Claim(batch) => {
@@ -86,7 +119,9 @@ impl Rings {
                 (State::Publish { batch, ticket }, Step::Run(world.engine.touch(ring.tail_line, thread, 0.0)))
             }
             State::Publish { batch, ticket } => {
-                (State::Produce, Step::Run(ring.publish(world, thread, batch, ticket, self.data)))
+                let published = ring.publish(world, thread, batch, ticket);
+                let woken = published.full.then(|| self.relays.wake_all(world, self.data, published.time));
+                (State::Produce, Step::Run(published.time + woken.unwrap_or(0.0)))
             }
         };
         self.producers[thread].state = next;
@@ -105,8 +140,14 @@ impl Rings {
             return if ended { Step::End } else { Step::Wait(self.data) };
         };
         let cursor = &mut self.cursors[consumer][ring];
-        Step::Run(self.rings[ring].read(world, consumer, cursor))
+        Step::Run(self.rings[ring].read(world, consumer, cursor, &mut self.relays))
     }
+}
+
+/// What publishing a batch took, and whether it completed its group.
+struct Published {
+    time: f64,
+    full: bool,
 }
 
 impl Ring {
@@ -126,19 +167,16 @@ impl Ring {
         }
     }
 
-    fn publish(&mut self, world: &mut World, thread: usize, batch: usize, ticket: usize, data: usize) -> f64 {
+    fn publish(&mut self, world: &mut World, thread: usize, batch: usize, ticket: usize) -> Published {
         self.published[ticket] = Some(batch);
-        let mut time = world.engine.touch(self.slot_lines[ticket % self.slot_lines.len()], thread, 0.0);
+        let time = world.engine.touch(self.slot_lines[ticket % self.slot_lines.len()], thread, 0.0);
         let group = ticket / self.slots;
         self.published_in[group] += 1;
-        if self.published_in[group] == self.slots {
-            time += world.engine.wake_each(data, time);
-        }
-        time
+        Published { time, full: self.published_in[group] == self.slots }
     }
 
     /// Lets a consumer read published batches of one group.
-    fn read(&mut self, world: &mut World, consumer: usize, cursor: &mut usize) -> f64 {
+    fn read(&mut self, world: &mut World, consumer: usize, cursor: &mut usize, relays: &mut Relays) -> f64 {
         let group = *cursor / self.slots;
         let end = ((group + 1) * self.slots).min(*cursor + World::batches_a_step(self.slots));
         let readers = Readers { in_flight: GROUPS * world.threads(), together: true };
@@ -150,24 +188,27 @@ impl Ring {
         if *cursor == (group + 1) * self.slots {
             self.passed[group] += 1;
             if self.passed[group] == world.threads() {
-                time += self.release(world, consumer, group, time);
+                time += self.release(world, consumer, group, time, relays);
             }
         }
         time
     }
 
     /// Lets the last consumer of a group look at all cursors, and make room.
-    fn release(&mut self, world: &mut World, consumer: usize, group: usize, after: f64) -> f64 {
+    fn release(&mut self, world: &mut World, consumer: usize, group: usize, after: f64, relays: &mut Relays) -> f64 {
         let thread = world.threads() + consumer;
         let domain = world.engine.domain(thread);
         let survey = world.memory.survey(domain, world.threads());
         self.released = (group + 1) * self.slots;
-        survey + world.engine.wake_each(self.room, after + survey)
+        survey + relays.wake_all(world, self.room, after + survey)
     }
 }
 
 impl Program<World> for Rings {
     fn step(&mut self, world: &mut World, thread: usize) -> Step {
+        if let Some(time) = self.relays.pass_on(world, thread) {
+            return Step::Run(time);
+        }
         match world.consumer(thread) {
             None => self.produce(world, thread),
             Some(consumer) => self.consume(world, consumer),

@@ -68,6 +68,16 @@ fn operations_a_batch_do_not_grow_with_rings() {
 }
 
 #[test]
+fn threads_of_a_ring_wake_one_another() {
+    let threads = 64;
+    let fitted = Fitted { wake_ns: 50_000.0, ..Fitted::STORED };
+    let outcome = simulate(&Machine::grace(), threads, StrategyKind::Ring, SMALL, &fitted, 1).unwrap();
+    let group_ns = (threads * SMALL.rows * SMALL.row_bytes) as f64 / outcome.gb_s;
+    // One thread that woke all consumers would take longer than this.
+    assert!(group_ns < threads as f64 * fitted.wake_ns / 2.0, "{group_ns} ns");
+}
+
+#[test]
 fn operations_a_batch_grow_with_channels_and_queues() {
     for threads in [2, 8, 32, 64] {
         let (operations, locks) = operations(StrategyKind::Channel, threads);
