@@ -5,6 +5,7 @@ mod activity;
 mod config;
 mod error;
 mod exchange;
+mod halt;
 mod lease;
 mod overflow;
 mod publish;

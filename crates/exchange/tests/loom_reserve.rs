@@ -4,13 +4,15 @@
 //! can watch rows.
 #![cfg(loom)]
 
+mod bell;
+
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Waker},
 };
 
 use annulus_exchange::{
@@ -21,36 +23,8 @@ use arrow::{
     array::{AsArray, Int64Array, RecordBatch},
     datatypes::{DataType, Field, Int64Type, Schema, SchemaRef},
 };
-use loom::{sync::Notify, thread};
-
-/// Wakes the thread of the model that waits for it.
-struct Bell(Notify);
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.0.notify();
-    }
-}
-
-fn block_on<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
-    let bell = Arc::new(Bell(Notify::new()));
-    let waker = Waker::from(Arc::clone(&bell));
-    let mut cx = Context::from_waker(&waker);
-    loop {
-        if let Poll::Ready(result) = poll(&mut cx) {
-            return result;
-        }
-        bell.0.wait();
-    }
-}
-
-/// Checks `body` with every interleaving of at most this number of preemptions.
-fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
-    builder.max_branches = 20_000;
-    builder.check(body);
-}
+use bell::{block_on, model};
+use loom::thread;
 
 /// A budget, and a disk that is always full.
 struct Budget {

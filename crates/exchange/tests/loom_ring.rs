@@ -3,6 +3,8 @@
 //! turn, which a model must notice.
 #![cfg(loom)]
 
+mod bell;
+
 use std::{
     ops::ControlFlow,
     sync::{Arc, Mutex},
@@ -13,45 +15,12 @@ use annulus_exchange::{
     ExchangeError,
     ring::{Admission, Next, RingConfig, RingConsumer, RingProducer, TrySendError, ring},
 };
+use bell::{Bell, block_on, model};
 use loom::{sync::Notify, thread};
-
-/// Wakes the thread of the model that waits for it.
-struct Bell(Notify);
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.0.notify();
-    }
-    /// Called by a handle that wakes itself, to check again after the others have run.
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.notify();
-        thread::yield_now();
-    }
-}
-
-fn block_on<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
-    let bell = Arc::new(Bell(Notify::new()));
-    let waker = Waker::from(Arc::clone(&bell));
-    let mut cx = Context::from_waker(&waker);
-    loop {
-        if let Poll::Ready(result) = poll(&mut cx) {
-            return result;
-        }
-        bell.0.wait();
-    }
-}
 
 /// The values that were handed over, by consumer. Behind std's mutex, which is never contended in a
 /// model's step.
 type Overflow = Arc<Vec<Mutex<Vec<u32>>>>;
-
-/// Checks `body` with every interleaving of at most this number of preemptions.
-fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
-    builder.max_branches = 20_000;
-    builder.check(body);
-}
 
 fn handles(
     producers: usize,

@@ -1,16 +1,13 @@
 //! The state that the handles share, and the steps of the protocol that need more than one word.
 //! Numbers in comments are the access rules of PROTOCOL.md.
 
-use std::sync::PoisonError;
-
-use annulus_sync::Mutex;
 use crossbeam_utils::CachePadded;
 
 use super::{
     lease::{HandOver, Lease},
     order,
     slot::Slot,
-    state::{Halt, State, Survey, Sweep},
+    state::{State, Survey, Sweep},
 };
 use crate::{
     error::ExchangeError,
@@ -26,7 +23,6 @@ pub(super) struct Shared<T> {
     slots: Box<[CachePadded<Slot<T>>]>,
     pub(super) producers: Parked,
     pub(super) consumers: Parked,
-    error: Mutex<Option<ExchangeError>>,
     /// The slots of a group, G.
     pub(super) group: u64,
     /// The number of values at which the ring is full, K * G.
@@ -54,7 +50,6 @@ impl<T> Shared<T> {
             slots: (0..bound + producers - 1).map(slot).collect(),
             producers: Parked::new(producers),
             consumers: Parked::new(consumers),
-            error: Mutex::new(None),
             group: slots as u64,
             bound: bound as u64,
         }
@@ -76,24 +71,13 @@ impl<T> Shared<T> {
 
     /// Returns the reason why no more values are passed on, if there is one.
     pub(super) fn error(&self) -> Option<ExchangeError> {
-        match self.state.halt() {
-            Halt::Running => None,
-            Halt::ConsumersGone => Some(ExchangeError::ConsumersGone),
-            Halt::Stopped => self.error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-        }
+        self.state.halt().error()
     }
 
     /// Stops all handles with `error`, unless the ring was stopped before or its consumers are
     /// gone. Rule 8.
     pub(super) fn stop(&self, error: ExchangeError, local: &mut Local) {
-        local.stats.locks += 1;
-        // A refused error is dropped without the lock: it is the embedder's.
-        let refused = {
-            let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
-            if first.is_none() { first.replace(error) } else { Some(error) }
-        };
-        drop(refused);
-        self.state.stop(false, &mut local.stats);
+        self.state.halt().stop(error, local);
         let mut calls = AllCalls::default();
         calls.call(|| self.tell(&self.consumers, local));
         calls.call(|| self.tell(&self.producers, local));
@@ -186,7 +170,7 @@ impl<T> Shared<T> {
     /// Clears the ring after the last consumer has gone. The sweep is kept for good, since no
     /// consumer is left to hand it to.
     fn all_gone(&self, local: &mut Local) {
-        self.state.stop(true, &mut local.stats);
+        self.state.halt().consumers_gone(local);
         let mut ticket = self.state.released_hint();
         while self.slot(ticket).is_published(ticket) {
             // SAFETY: we hold the sweep, every consumer is gone, and the slot is never written again since

@@ -1,11 +1,12 @@
 //! Every atomic word of the ring and its transitions. Numbers in comments are the access rules of
 //! PROTOCOL.md.
 
-use annulus_sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use annulus_sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crossbeam_utils::CachePadded;
 
 use super::order;
 use crate::{
+    halt::Halt,
     lease::{Closing, LeaseAttempt, LeaseGiven, LeaseWord, Taker},
     stats::ExchangeStats,
 };
@@ -51,17 +52,6 @@ impl Window {
     }
 }
 
-/// The state of the ring as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(super) enum Halt {
-    Running,
-    /// A handle called `stop`, or a producer was lost.
-    Stopped,
-    /// Every consumer is gone.
-    ConsumersGone,
-}
-
 /// The outcome of asking for the sweep: whether the caller must sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -92,7 +82,7 @@ struct Reader {
 /// The words that hardly ever change, and are read in every call.
 #[derive(Debug)]
 struct Ends {
-    halt: AtomicU8,
+    halt: Halt,
     open_producers: AtomicUsize,
 }
 
@@ -109,7 +99,7 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(producers: usize, consumers: usize) -> Self {
         let reader = |_| CachePadded::new(Reader { cursor: AtomicU64::new(0), lease: LeaseWord::new() });
-        let ends = Ends { halt: AtomicU8::new(0), open_producers: AtomicUsize::new(producers) };
+        let ends = Ends { halt: Halt::new(), open_producers: AtomicUsize::new(producers) };
         Self {
             tail: CachePadded::new(AtomicU64::new(0)),
             released: CachePadded::new(AtomicU64::new(0)),
@@ -135,19 +125,9 @@ impl State {
         Window { tail: self.tail.load(Relaxed), released }
     }
 
-    pub(super) fn halt(&self) -> Halt {
-        match self.ends.halt.load(Relaxed) {
-            0 => Halt::Running,
-            1 => Halt::Stopped,
-            _ => Halt::ConsumersGone,
-        }
-    }
-
-    /// Leaves `Running` permanently. The first reason is kept. Rule 8.
-    pub(super) fn stop(&self, consumers_gone: bool, stats: &mut ExchangeStats) {
-        stats.shared_ops += 1;
-        let reason = if consumers_gone { 2 } else { 1 };
-        let _ = self.ends.halt.compare_exchange(0, reason, Relaxed, Relaxed);
+    /// Returns the reason why no more values are passed on, if there is one.
+    pub(super) fn halt(&self) -> &Halt {
+        &self.ends.halt
     }
 
     /// Ends one producer. Returns whether it was the last one.

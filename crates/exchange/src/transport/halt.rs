@@ -1,64 +1,37 @@
-//! How a transport stops: with the first error that a handle reports, or when no consumer is left.
+//! How a transport stops that counts its consumers.
 
-use std::sync::PoisonError;
+use annulus_sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use annulus_sync::{
-    Mutex,
-    atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed},
-};
-
-use crate::{error::ExchangeError, waiting::Local};
-
-const RUNNING: u8 = 0;
-const STOPPED: u8 = 1;
-const CONSUMERS_GONE: u8 = 2;
+use crate::{error::ExchangeError, halt, waiting::Local};
 
 /// The reason why a transport passes nothing on any more, if there is one, and the number of live
-/// consumers. The words are Relaxed: the error is behind a lock, and the
-/// handles that wait are woken after a fence.
+/// consumers.
 #[derive(Debug)]
 pub(super) struct Halt {
-    word: AtomicU8,
-    error: Mutex<Option<ExchangeError>>,
+    reason: halt::Halt,
     live_consumers: AtomicUsize,
 }
 
 impl Halt {
     pub(super) fn new(consumers: usize) -> Self {
-        Self { word: AtomicU8::new(RUNNING), error: Mutex::new(None), live_consumers: AtomicUsize::new(consumers) }
+        Self { reason: halt::Halt::new(), live_consumers: AtomicUsize::new(consumers) }
     }
 
-    /// Returns the reason, if there is one. Costs a read of memory that hardly ever changes.
+    /// Returns the reason, if there is one.
     pub(super) fn error(&self) -> Option<ExchangeError> {
-        match self.word.load(Relaxed) {
-            RUNNING => None,
-            CONSUMERS_GONE => Some(ExchangeError::ConsumersGone),
-            _ => self.error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-        }
+        self.reason.error()
     }
 
     /// Keeps `error` if it is the first. The caller wakes all handles.
     pub(super) fn stop(&self, error: ExchangeError, local: &mut Local) {
-        local.stats.locks += 1;
-        // A refused error is dropped without the lock: it is the embedder's.
-        let refused = {
-            let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
-            if first.is_none() { first.replace(error) } else { Some(error) }
-        };
-        drop(refused);
-        self.leave_running(STOPPED, local);
+        self.reason.stop(error, local);
     }
 
     /// Counts a consumer as gone. The caller wakes the producers.
     pub(super) fn consumer_gone(&self, local: &mut Local) {
         local.stats.shared_ops += 1;
         if self.live_consumers.fetch_sub(1, Relaxed) == 1 {
-            self.leave_running(CONSUMERS_GONE, local);
+            self.reason.consumers_gone(local);
         }
-    }
-
-    fn leave_running(&self, reason: u8, local: &mut Local) {
-        local.stats.shared_ops += 1;
-        let _ = self.word.compare_exchange(RUNNING, reason, Relaxed, Relaxed);
     }
 }

@@ -4,7 +4,6 @@
 use std::{
     ops::ControlFlow,
     sync::{Arc, Mutex},
-    task::{Context, Poll, Wake, Waker},
 };
 
 use loom::{sync::Notify, thread};
@@ -14,6 +13,7 @@ use crate::{
     Strategy,
     error::ExchangeError,
     ring::{Admission, Next, TrySendError},
+    waiting::bell::{block_on, model},
 };
 
 #[derive(Debug, PartialEq)]
@@ -23,32 +23,6 @@ impl Parcel for Number {
     /// Numbers from 100 are for one consumer.
     fn concerns(&self, consumer: usize) -> bool {
         self.0 < 100 || self.0 as usize / 100 == consumer + 1
-    }
-}
-
-/// Wakes the thread of the model that waits for it.
-struct Bell(Notify);
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.0.notify();
-    }
-    /// Called by a handle that wakes itself, to check again after the others have run.
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.notify();
-        thread::yield_now();
-    }
-}
-
-fn block_on<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
-    let bell = Arc::new(Bell(Notify::new()));
-    let waker = Waker::from(Arc::clone(&bell));
-    let mut cx = Context::from_waker(&waker);
-    loop {
-        if let Poll::Ready(result) = poll(&mut cx) {
-            return result;
-        }
-        bell.0.wait();
     }
 }
 
@@ -69,11 +43,8 @@ const BARRIER: Model = Model { strategy: Strategy::Batch, preemptions: 3 };
 impl Model {
     /// Checks `body` with the handles of each run.
     fn check(&self, shape: Shape, body: impl Fn(Handles<Number>, Overflow) + Send + Sync + 'static) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = builder.preemption_bound.or(Some(self.preemptions));
-        builder.max_branches = 20_000;
         let strategy = self.strategy;
-        builder.check(move || {
+        model(self.preemptions, move || {
             let handles = transport(strategy, shape).expect("a transport");
             body(handles, Arc::new((0..shape.consumers).map(|_| Mutex::new(Vec::new())).collect()));
         });

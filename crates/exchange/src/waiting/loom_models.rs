@@ -5,7 +5,7 @@ use std::{sync::Arc, task::Poll};
 use annulus_sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
 use loom::thread;
 
-use super::{Local, Parked, block_on};
+use super::{Local, Parked, bell::model, block_on};
 
 /// Handles that wait until the number of events is large enough.
 struct Waiting {
@@ -36,13 +36,6 @@ impl Waiting {
         fence(SeqCst);
         self.parked.wake_all(&mut Local::default());
     }
-}
-
-fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
-    builder.max_branches = 20_000;
-    builder.check(body);
 }
 
 /// One of two threads is woken by the other one.

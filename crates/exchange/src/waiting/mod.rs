@@ -1,6 +1,9 @@
 //! Waiting handles: their wake-up, their counters, and blocking a thread.
 
 #[cfg(all(test, loom))]
+#[path = "../../tests/bell/mod.rs"]
+pub(crate) mod bell;
+#[cfg(all(test, loom))]
 mod loom_models;
 mod order;
 mod parked;

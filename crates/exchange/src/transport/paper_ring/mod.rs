@@ -9,6 +9,7 @@
 
 mod consumer;
 mod group;
+mod news;
 mod order;
 mod producer;
 mod reading;

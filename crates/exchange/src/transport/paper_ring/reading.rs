@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 use annulus_sync::atomic::Ordering::Relaxed;
 
 use super::{
-    super::{Parcel, Unread, leased::Held, order as transport_order},
+    super::{Parcel, Unread, leased::Held},
+    news::News,
     shared::{Position, Shared},
 };
 use crate::{error::ExchangeError, waiting::Local, wake::AllCalls};
@@ -121,20 +122,9 @@ impl<T: Parcel> Drop for Reading<'_, T> {
             shared.readers[*consumer].at.store(u64::MAX, Relaxed);
             calls.call(|| shared.retire(&position, local));
         }
-        if given.wanted_back || given.wanted {
-            calls.call(|| {
-                transport_order::fence_event();
-                let mut calls = AllCalls::default();
-                if given.wanted_back {
-                    // The list cannot wake a single consumer.
-                    calls.call(|| shared.consumers.wake_all(local));
-                }
-                if given.wanted {
-                    calls.call(|| shared.producers.wake_all(local));
-                }
-                calls.finish();
-            });
-        }
+        // All consumers are woken: the list cannot wake a single one.
+        let news = News { consumers: given.wanted_back, producers: given.wanted };
+        calls.call(|| shared.tell(news, local));
         calls.finish();
     }
 }

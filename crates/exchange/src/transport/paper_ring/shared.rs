@@ -10,12 +10,12 @@ use annulus_sync::{
 use crossbeam_utils::CachePadded;
 
 use super::{
-    super::{Parcel, Shape, halt::Halt, leased::Leased, order as transport_order},
+    super::{Parcel, Shape, halt::Halt, leased::Leased},
     group::{Group, Place},
+    news::News,
     order,
 };
 use crate::{
-    error::ExchangeError,
     waiting::{Local, Parked},
     wake::AllCalls,
 };
@@ -76,13 +76,6 @@ struct Queue<T> {
 
 /// A producer's reference to the group that is being filled.
 type Reference<T> = Mutex<Arc<Group<T>>>;
-
-/// Whom a step under the mutex concerns.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct News {
-    consumers: bool,
-    producers: bool,
-}
 
 impl<T: Parcel> Shared<T> {
     pub(super) fn new(shape: Shape) -> Self {
@@ -303,35 +296,5 @@ impl<T: Parcel> Shared<T> {
     pub(super) fn oldest_if_full(&self, local: &mut Local) -> Option<u64> {
         let queue = self.lock(local);
         queue.donated.as_ref().map(|_| self.published.load(Relaxed) - queue.occupied as u64)
-    }
-
-    /// Wakes whom a step concerns. Rule 5.
-    pub(super) fn tell(&self, news: News, local: &mut Local) {
-        if !news.consumers && !news.producers {
-            return;
-        }
-        transport_order::fence_event();
-        let mut calls = AllCalls::default();
-        if news.consumers {
-            calls.call(|| self.consumers.wake_all(local));
-        }
-        if news.producers {
-            calls.call(|| self.producers.wake_all(local));
-        }
-        calls.finish();
-    }
-
-    pub(super) fn tell_all(&self, local: &mut Local) {
-        self.tell(News { consumers: true, producers: true }, local);
-    }
-
-    pub(super) fn tell_consumers(&self, local: &mut Local) {
-        self.tell(News { consumers: true, producers: false }, local);
-    }
-
-    /// Stops all handles with `error`, unless they were stopped before.
-    pub(super) fn stop(&self, error: ExchangeError, local: &mut Local) {
-        self.halt.stop(error, local);
-        self.tell_all(local);
     }
 }
