@@ -100,8 +100,8 @@ fn beside_a_claim(order: PageOrder) -> (Writer<Keep>, Writer<Keep>, Keep, Pool) 
     let keep = Keep::default();
     let (mut writers, pool) = writers_to(keep.clone(), 1, 2, PayloadSize::Fixed(0), 64, order);
     let (mut slow, mut fast) = (writers.pop().unwrap(), writers.pop().unwrap());
-    slow.write(&keys_only(&(0..384).collect::<Vec<_>>())).unwrap();
-    fast.write(&keys_only(&(384..384 + 336 * 20).collect::<Vec<_>>())).unwrap();
+    slow.write(&keys_only(&(0..512).collect::<Vec<_>>())).unwrap();
+    fast.write(&keys_only(&(512..512 + 336 * 20).collect::<Vec<_>>())).unwrap();
     (slow, fast, keep, pool)
 }
 
@@ -111,7 +111,7 @@ fn full_pages_go_on_while_a_slow_writer_holds_another() {
     assert!(keep.0.lock().unwrap().len() >= 18);
     fast.finish().unwrap();
     slow.finish().unwrap();
-    assert!(kept_keys(&keep).into_iter().eq(0..384 + 336 * 20));
+    assert!(kept_keys(&keep).into_iter().eq(0..512 + 336 * 20));
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn where_order_is_kept_pages_wait_behind_a_claim_until_its_writer_flushes() {
     slow.finish().unwrap();
     let pages = std::mem::take(&mut *keep.0.lock().unwrap());
     let keys = |(_, page): &(usize, Page)| page.reader().unwrap().tuples().map(|(key, _)| key).collect::<Vec<_>>();
-    let (of_slow, of_fast): (Vec<u32>, Vec<u32>) = pages.iter().flat_map(keys).partition(|key| *key < 384);
-    assert!(of_slow.into_iter().eq(0..384) && of_fast.into_iter().eq(384..384 + 336 * 20));
+    let (of_slow, of_fast): (Vec<u32>, Vec<u32>) = pages.iter().flat_map(keys).partition(|key| *key < 512);
+    assert!(of_slow.into_iter().eq(0..512) && of_fast.into_iter().eq(512..512 + 336 * 20));
     drop(pages);
     assert_eq!(pool.out(), 0);
 }
@@ -160,14 +160,14 @@ fn a_dropped_writer_fails_the_others_and_keeps_no_page() {
 fn a_parked_page_with_a_hole_comes_back_once() {
     let keep = Keep::default();
     let (mut writers, pool) = writers_to(keep.clone(), 1, 3, PayloadSize::Fixed(0), 64, PageOrder::Written);
-    let keys: Vec<u32> = (0..384).collect();
+    let keys: Vec<u32> = (0..512).collect();
     // A page takes 336 tuples, in claims of 32. Each of the first two writers leaves half a claim,
     // on pages 2 and 3.
     writers[0].write(&keys_only(&keys)).unwrap();
-    writers[1].write(&keys_only(&keys)).unwrap();
-    writers[2].write(&keys_only(&keys[..128])).unwrap();
+    writers[1].write(&keys_only(&keys[..256])).unwrap();
+    writers[2].write(&keys_only(&keys[..256])).unwrap();
     writers[1].flush().unwrap();
-    assert_eq!((keep.0.lock().unwrap().len(), pool.out()), (1, 3), "one page handed on, one with a claim, one parked");
+    assert_eq!((keep.0.lock().unwrap().len(), pool.out()), (1, 4), "one handed on, one parked, two with a claim");
     drop(writers);
     keep.0.lock().unwrap().clear();
     assert_eq!(pool.out(), 0);
@@ -240,7 +240,7 @@ impl Other {
     fn make_room(&self) {
         if let Some(page) = self.page.lock().unwrap().take() {
             drop(page);
-            self.writer.lock().unwrap().as_mut().unwrap().write(&keys_only(&[0; 128])).unwrap();
+            self.writer.lock().unwrap().as_mut().unwrap().write(&keys_only(&[0; 256])).unwrap();
         }
     }
 }
@@ -265,7 +265,7 @@ fn use_room_of_another(waits: bool) {
     writer.finish().unwrap();
     let other = other.lock().unwrap().take().unwrap();
     other.finish().unwrap();
-    assert_eq!(sink.page.lock().unwrap().take().map(|page| page.header().claimed), Some(129));
+    assert_eq!(sink.page.lock().unwrap().take().map(|page| page.header().claimed), Some(257));
     assert_eq!(pool.out(), 0);
 }
 
@@ -298,11 +298,11 @@ fn nothing_is_written_after_a_sink_has_panicked() {
 /// The pages of the partition in which the sink panics, and of the later ones, go back to the pool.
 #[test]
 fn a_sink_that_panics_in_the_end_keeps_no_page() {
-    for takes in 2..6 {
+    for takes in 4..8 {
         let sink = Faulty(AtomicUsize::new(takes));
         let (mut writers, pool) = writers_to(sink, 2, 2, PayloadSize::Fixed(0), 64, PageOrder::Completed);
-        let keys: Vec<u32> = (0..2 * 384).collect();
-        // A page takes 336 tuples, in claims of 32. Of three pages of each partition one is full,
+        let keys: Vec<u32> = (0..2 * 512).collect();
+        // A page takes 336 tuples, in claims of 32. Of four pages of each partition two are full,
         // and one has a hole.
         writers.iter_mut().for_each(|writer| writer.write(&keys_only(&keys)).unwrap());
         writers.pop().unwrap().finish().unwrap();
@@ -352,7 +352,7 @@ proptest! {
         partitions in 1..200usize,
         tuples in 0..60_000u64,
         payload in prop_oneof![
-            prop::sample::select(vec![0u32, 4, 7, 12, 96, 100]).prop_map(Payload::Fixed),
+            prop::sample::select(vec![0u32, 4, 7, 12, 32, 64, 96, 100, 160]).prop_map(Payload::Fixed),
             (0..300u32).prop_map(Payload::UpTo),
         ],
         stores in prop::sample::select(vec![Stores::Cached, Stores::PastCache]),

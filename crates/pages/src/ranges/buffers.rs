@@ -16,7 +16,7 @@ use crate::{memory::Region, page::GROUP};
 /// past the cache gain more than the buffers lose.
 const BYTES: usize = 2 << 20;
 /// The largest number of tuples of a buffer.
-const MOST: usize = 128;
+const MOST: usize = 256;
 
 /// Buffers for tuples of one size. Position `partition * room + i` is tuple `i` of a partition's
 /// buffer. Payloads are stored downwards, as on the page: that of tuple `i` is at `partition * room

@@ -11,6 +11,7 @@
 mod buffers;
 mod close;
 mod fixed;
+mod lists;
 #[cfg(all(test, loom))]
 mod loom_models;
 mod order;
@@ -84,7 +85,7 @@ const LARGE_POOL_BYTES: usize = 32 << 20;
 /// Pages of `shape` come from `pool`, which needs at least one for each partition. They go to
 /// `sink` when they are complete.
 ///
-/// It takes the memory of the pages, and 0.5 to 2 MiB of buffers for each writer (more with large
+/// It takes the memory of the pages, and 0.5 to 4 MiB of buffers for each writer (more with large
 /// tuples from about 1,000 partitions on).
 ///
 /// # Errors

@@ -7,6 +7,7 @@ use crate::page::{GROUP, SLOT_BYTES};
 
 /// The bytes of a cache line.
 pub(super) const LINE: usize = 64;
+const HALF_LINE: usize = LINE / 2;
 
 /// The way in which lines are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,27 @@ impl Store {
         }
     }
 
+    /// Copies `bytes` bytes. Whole lines of `to` bypass the cache if this way does.
+    ///
+    /// # Safety
+    /// As [`copy`](Self::copy).
+    #[inline(always)]
+    pub(super) unsafe fn copy_around(self, from: *const u8, to: *mut u8, bytes: usize) {
+        let before = to.addr().wrapping_neg() % LINE;
+        if self == Self::Cached || bytes < before + LINE {
+            // SAFETY: the caller's promises.
+            return unsafe { to.copy_from_nonoverlapping(from, bytes) };
+        }
+        let lines = (bytes - before) / LINE * LINE;
+        let after = before + lines;
+        // SAFETY: the caller's promises, for three parts of the bytes.
+        unsafe {
+            to.copy_from_nonoverlapping(from, before);
+            self.copy(from.add(before), to.add(before), lines);
+            to.add(after).copy_from_nonoverlapping(from.add(after), bytes - after);
+        }
+    }
+
     /// Writes the slots of `count` tuples of one size: their keys, their offsets and `size`. The
     /// first offset is `offset - size`, and each further one is smaller by `size`.
     ///
@@ -96,10 +118,51 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Copies the payloads of `rows`, each of `size` bytes, downwards from `end`. A `SIZE` other
+    /// than `usize::MAX` is the size. They bypass the cache if this way does, and `size` and `end`
+    /// are multiples of 32.
+    ///
+    /// # Safety
+    /// `from` has a payload for each of the rows, there is room for all of them before `end`, and
+    /// they do not overlap.
+    #[inline(always)]
+    pub(super) unsafe fn rows<const SIZE: usize>(self, from: *const u8, rows: &[u32], size: usize, end: *mut u8) {
+        let size = if SIZE == usize::MAX { size } else { SIZE };
+        let past_cache = self != Self::Cached && (end.addr() | size).is_multiple_of(HALF_LINE);
+        let payload = |row: &u32| from.wrapping_add(*row as usize * size);
+        let mut to = end;
+        #[cfg(target_arch = "x86_64")]
+        let rows = if self == Self::StreamWide && past_cache && end.addr().is_multiple_of(LINE) {
+            let (pairs, rest) = rows.as_chunks::<2>();
+            for [upper, lower] in pairs {
+                to = to.wrapping_sub(2 * size);
+                // SAFETY: the caller's promises. Two payloads are whole lines.
+                unsafe { stream_pair(payload(lower), payload(upper), size, to) }
+            }
+            rest
+        } else {
+            rows
+        };
+        for row in rows {
+            to = to.wrapping_sub(size);
+            // SAFETY: the caller's promises, and `to` is as aligned as `end` and `size` are.
+            unsafe {
+                if past_cache {
+                    #[cfg(target_arch = "x86_64")]
+                    stream(payload(row), to, size);
+                } else {
+                    to.copy_from_nonoverlapping(payload(row), size);
+                }
+            }
+        }
+    }
+}
+
 /// Copies whole lines past the cache.
 ///
 /// # Safety
-/// As [`Store::copy`], for whole lines.
+/// As [`Store::copy`], for whole lines. Multiples of 16 bytes will do.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn stream(from: *const u8, to: *mut u8, bytes: usize) {
@@ -120,6 +183,31 @@ unsafe fn stream_wide(from: *const u8, to: *mut u8, bytes: usize) {
     for at in (0..bytes).step_by(LINE) {
         // SAFETY: the caller's promises, and `to` is aligned to a line.
         unsafe { _mm512_stream_si512(to.add(at).cast(), _mm512_loadu_si512(from.add(at).cast())) }
+    }
+}
+
+/// Copies two payloads, one behind the other, past the cache.
+///
+/// # Safety
+/// Each payload is readable for `size` bytes, a multiple of 32. `to` is aligned to a line, has room
+/// for both, and does not overlap with them. The processor has AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+#[inline]
+unsafe fn stream_pair(lower: *const u8, upper: *const u8, size: usize, to: *mut u8) {
+    let whole = size / LINE * LINE;
+    // SAFETY: the caller's promises. If half a line is left of each payload, a line takes both.
+    unsafe {
+        stream_wide(lower, to, whole);
+        if whole == size {
+            return stream_wide(upper, to.add(size), size);
+        }
+        let halves = _mm512_inserti64x4::<1>(
+            _mm512_castsi256_si512(_mm256_loadu_si256(lower.add(whole).cast())),
+            _mm256_loadu_si256(upper.cast()),
+        );
+        _mm512_stream_si512(to.add(whole).cast(), halves);
+        stream_wide(upper.add(HALF_LINE), to.add(whole + LINE), whole);
     }
 }
 
@@ -162,6 +250,72 @@ unsafe fn slots_wide(keys: *const u32, offset: u32, size: u32, to: *mut u8) {
             let words = _mm512_permutex2var_epi32(keys, places, offsets);
             let words = _mm512_mask_mov_epi32(words, SIZES[line], sizes);
             _mm512_stream_si512(to.add(line * LINE).cast(), words);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ranges::buffers::Lines;
+
+    const ROOM: usize = 16 << 10;
+
+    fn stores() -> Vec<Store> {
+        let mut stores = vec![Store::Cached, Store::best(true)];
+        if cfg!(target_arch = "x86_64") {
+            stores.push(Store::Stream);
+        }
+        stores
+    }
+
+    /// Returns the bytes of aligned memory after `write` has changed it.
+    fn written(store: Store, write: impl FnOnce(*mut u8)) -> Vec<u8> {
+        let lines = Lines::new(ROOM);
+        write(lines.start());
+        store.fence();
+        // SAFETY: the memory was zeroed or written.
+        unsafe { std::slice::from_raw_parts(lines.start(), ROOM) }.to_vec()
+    }
+
+    proptest! {
+        #[test]
+        fn rows_are_copied_downwards(
+            size in prop::sample::select(vec![32usize, 64, 96, 100, 128, 160]),
+            rows in prop::collection::vec(0..20u32, 0..60),
+            end in prop::sample::select(vec![ROOM, ROOM - 32, ROOM - 64, ROOM - 7]),
+        ) {
+            let from: Vec<u8> = (0..20 * size).map(|at| (at * 31 / 7) as u8).collect();
+            let mut expected = vec![0; ROOM];
+            for (index, &row) in rows.iter().enumerate() {
+                expected[end - (index + 1) * size..][..size].copy_from_slice(&from[row as usize * size..][..size]);
+            }
+            for store in stores() {
+                // SAFETY: `from` has the rows, and there is room before `end`.
+                let copied = written(store, |to| unsafe {
+                    let end = to.add(end);
+                    if size == 96 {
+                        store.rows::<96>(from.as_ptr(), &rows, size, end);
+                    } else {
+                        store.rows::<{ usize::MAX }>(from.as_ptr(), &rows, size, end);
+                    }
+                });
+                prop_assert_eq!(&copied, &expected, "{:?}", store);
+            }
+        }
+
+        #[test]
+        fn lines_and_what_is_around_them_are_copied(at in 0..200usize, bytes in 0..2000usize) {
+            let from: Vec<u8> = (0..bytes).map(|at| at as u8 | 1).collect();
+            let mut expected = vec![0; ROOM];
+            expected[at..at + bytes].copy_from_slice(&from);
+            for store in stores() {
+                // SAFETY: both have this number of bytes.
+                let copied = written(store, |to| unsafe { store.copy_around(from.as_ptr(), to.add(at), bytes) });
+                prop_assert_eq!(&copied, &expected, "{:?}", store);
+            }
         }
     }
 }

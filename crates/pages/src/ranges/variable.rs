@@ -2,8 +2,11 @@
 //! do. But a part of a page is claimed only for tuples that are already there, for their slots and
 //! bytes at once. So nothing is left unwritten.
 
+mod copy;
+
 use std::sync::Arc;
 
+use self::copy::{PIECE, Slot, copy_before, to_offsets};
 use super::{
     buffers::{Lines, Table},
     shared::{PageSink, Shared},
@@ -12,28 +15,30 @@ use super::{
 use crate::{
     error::PagesError,
     page::{HEADER_BYTES, SLOT_BYTES},
-    tuples::Tuples,
+    simd::has_avx512,
+    tuples::{Payloads, Tuples},
 };
 
-/// The bytes that all payload buffers of a writer should take.
-const BYTES: usize = 512 << 10;
+/// The bytes that all payload buffers of a writer should take: as for tuples of one size.
+const BYTES: usize = 2 << 20;
 /// The smallest and the largest size of a partition's payload buffer, in bytes.
-const BUFFER_BYTES: [usize; 2] = [1 << 10, 8 << 10];
+const BUFFER_BYTES: [usize; 2] = [1 << 10, 16 << 10];
 /// The number of payload bytes for which a buffer has room for one tuple. So with small tuples it
 /// fills up with tuples as often as with bytes.
 const BYTES_PER_TUPLE: usize = 16;
-
 pub(super) struct VariableWriter<S: PageSink> {
     shared: Arc<Shared<S>>,
     /// The number of payload bytes that a partition's buffer takes.
     buffer_bytes: usize,
     /// The number of tuples that a partition's buffer takes.
     buffer_tuples: usize,
-    /// The payloads, stored downwards from the end of each partition's buffer, as on a page.
+    /// The payloads, stored downwards from the end of each partition's buffer, as on a page. There
+    /// is a piece before each buffer.
     data: Lines,
-    keys: Table<u32>,
-    sizes: Table<u32>,
+    slots: Table<Slot>,
     fills: Table<Fill>,
+    /// Whether the machine has AVX-512.
+    wide: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,7 +57,7 @@ fn buffer_room(partitions: usize) -> (usize, usize) {
 /// pages.
 pub fn variable_writer_bytes(partitions: usize) -> usize {
     let (bytes, tuples) = buffer_room(partitions);
-    partitions * (bytes + 2 * tuples * size_of::<u32>() + size_of::<Fill>())
+    partitions * (PIECE + bytes + tuples * SLOT_BYTES + size_of::<Fill>())
 }
 
 impl<S: PageSink> VariableWriter<S> {
@@ -63,106 +68,176 @@ impl<S: PageSink> VariableWriter<S> {
             shared,
             buffer_bytes,
             buffer_tuples,
-            data: Lines::new(partitions * buffer_bytes),
-            keys: Table::new(partitions * buffer_tuples, |_| 0),
-            sizes: Table::new(partitions * buffer_tuples, |_| 0),
+            data: Lines::new(partitions * (PIECE + buffer_bytes)),
+            slots: Table::new(partitions * buffer_tuples, |_| Slot::default()),
             fills: Table::new(partitions, |_| Fill::default()),
+            wide: has_avx512(),
         }
     }
 
     /// Places tuple `i` in partition `partition_of(i)`.
+    #[inline(always)]
     pub(super) fn write(
         &mut self,
         tuples: &Tuples<'_>,
         partition_of: impl Fn(usize) -> usize,
     ) -> Result<(), PagesError> {
-        let most = self.shared.shape.most_payload();
-        for (index, &key) in tuples.keys().iter().enumerate() {
-            let (partition, payload) = (partition_of(index), tuples.payload(index));
-            if payload.len() > most {
-                return Err(PagesError::TupleTooLarge { payload_bytes: payload.len(), most });
+        match tuples.payloads() {
+            Payloads::Fixed { bytes, size } => {
+                self.collect(tuples.keys(), bytes, |index| (index * size, (index + 1) * size), partition_of)
             }
-            let fill = self.fills[partition];
-            if fill.bytes as usize + payload.len() > self.buffer_bytes || fill.tuples as usize == self.buffer_tuples {
-                self.flush(partition)?;
+            Payloads::Variable { bytes, offsets } => {
+                let range = |index: usize| (offsets[index] as usize, offsets[index + 1] as usize);
+                self.collect(tuples.keys(), bytes, range, partition_of)
             }
-            if payload.len() > self.buffer_bytes {
-                self.place(partition, &[key], &[payload.len() as u32], payload)?;
+        }
+    }
+
+    /// Collects tuples in the partitions' buffers, with the vector instructions of the machine.
+    #[inline(always)]
+    fn collect(
+        &mut self,
+        keys: &[u32],
+        bytes: &[u8],
+        range: impl Fn(usize) -> (usize, usize),
+        partition_of: impl Fn(usize) -> usize,
+    ) -> Result<(), PagesError> {
+        #[cfg(target_arch = "x86_64")]
+        if self.wide {
+            // SAFETY: the machine has the features.
+            return unsafe { wide::collect(self, keys, bytes, range, partition_of) };
+        }
+        self.collect_body(keys, bytes, range, partition_of)
+    }
+
+    /// Collects tuples in the partitions' buffers. Payload `i` is at `range(i)` of `bytes`, which
+    /// [`Tuples`] has checked.
+    #[inline(always)]
+    fn collect_body(
+        &mut self,
+        keys: &[u32],
+        bytes: &[u8],
+        range: impl Fn(usize) -> (usize, usize),
+        partition_of: impl Fn(usize) -> usize,
+    ) -> Result<(), PagesError> {
+        let (room, most) = (self.buffer_bytes, self.buffer_tuples);
+        let longest = self.shared.shape.most_payload().min(room);
+        let (fills, slots, data) = (self.fills.as_mut_ptr(), self.slots.as_mut_ptr(), self.data.start());
+        for (index, &key) in keys.iter().enumerate() {
+            let (partition, (start, end)) = (partition_of(index), range(index));
+            let size = end - start;
+            if size > longest {
+                self.place_long(partition, key, &bytes[start..end])?;
                 continue;
             }
-            let fill = &mut self.fills[partition];
-            let at = partition * self.buffer_tuples + fill.tuples as usize;
-            self.keys[at] = key;
-            self.sizes[at] = payload.len() as u32;
-            fill.tuples += 1;
-            fill.bytes += payload.len() as u32;
-            let end = (partition + 1) * self.buffer_bytes - fill.bytes as usize;
-            // SAFETY: the partition's buffer has room for the payload below the earlier ones.
-            unsafe { self.data.start().add(end).copy_from_nonoverlapping(payload.as_ptr(), payload.len()) };
+            debug_assert!(partition < self.fills.len() && end <= bytes.len());
+            // SAFETY: the caller's partitions exist, so these are their buffers. A buffer is flushed before
+            // it would overflow. A payload is read from its batch, and copies that begin before it
+            // stay within the batch and the piece before the buffer.
+            unsafe {
+                let fill = fills.add(partition);
+                if (*fill).bytes as usize + size > room || (*fill).tuples as usize == most {
+                    self.flush(partition)?;
+                }
+                let Fill { tuples, bytes: used } = *fill;
+                let used = used + size as u32;
+                *fill = Fill { tuples: tuples + 1, bytes: used };
+                slots.add(partition * most + tuples as usize).write([key, used, size as u32]);
+                let to = data.add((partition + 1) * (PIECE + room) - used as usize);
+                copy_before(bytes.as_ptr(), start, to, size);
+            }
         }
         Ok(())
+    }
+
+    /// Places a tuple whose payload no buffer takes.
+    #[cold]
+    fn place_long(&mut self, partition: usize, key: u32, payload: &[u8]) -> Result<(), PagesError> {
+        let most = self.shared.shape.most_payload();
+        if payload.len() > most {
+            return Err(PagesError::TupleTooLarge { payload_bytes: payload.len(), most });
+        }
+        self.flush(partition)?;
+        let size = payload.len() as u32;
+        place(&self.shared, partition, &mut [[key, size, size]], payload)
     }
 
     pub(super) fn flush_all(&mut self) -> Result<(), PagesError> {
         (0..self.fills.len()).try_for_each(|partition| self.flush(partition))
     }
 
+    #[inline(never)]
     fn flush(&mut self, partition: usize) -> Result<(), PagesError> {
         let fill = std::mem::take(&mut self.fills[partition]);
         let first = partition * self.buffer_tuples;
-        let tuples = first..first + fill.tuples as usize;
         let bytes = fill.bytes as usize;
         // SAFETY: the partition's payloads are at the end of its buffer, and were written.
         let data = unsafe {
-            std::slice::from_raw_parts(
-                self.data.start().add((partition + 1) * self.buffer_bytes - bytes).cast_const(),
-                bytes,
-            )
+            let end = self.data.start().add((partition + 1) * (PIECE + self.buffer_bytes));
+            std::slice::from_raw_parts(end.sub(bytes).cast_const(), bytes)
         };
-        self.place(partition, &self.keys[tuples.clone()], &self.sizes[tuples], data)
+        place(&self.shared, partition, &mut self.slots[first..first + fill.tuples as usize], data)
     }
+}
 
-    /// Places tuples whose payloads are stored downwards in `data`, the first one last.
-    fn place(&self, partition: usize, mut keys: &[u32], mut sizes: &[u32], mut data: &[u8]) -> Result<(), PagesError> {
-        let shape = &self.shared.shape;
-        while !keys.is_empty() {
-            let plan = |before| prefix(before, sizes, data.len(), |t, b| shape.fits(t, b));
-            // Every claim is written at once, so nothing is held back.
-            let claim = self.shared.claim(partition, plan, || ())?;
-            let (now, later) = sizes.split_at(claim.tuples as usize);
-            let bytes: usize = now.iter().map(|&size| size as usize).sum();
-            let page = self.shared.address(claim.page).as_ptr();
-            let mut offset = shape.page_bytes() - claim.before.bytes() as usize;
-            let mut slot = HEADER_BYTES + claim.before.tuples() as usize * SLOT_BYTES;
-            // SAFETY: the claimed part of the page belongs to this writer alone, and has room for these tuples.
-            unsafe {
-                let from = data.as_ptr().add(data.len() - bytes);
-                self.shared.store.copy(from, page.add(offset - bytes), bytes);
-                for (&key, &size) in keys.iter().zip(now) {
-                    offset -= size as usize;
-                    let words = [key.to_le(), (offset as u32).to_le(), size.to_le()];
-                    page.add(slot).cast::<[u32; 3]>().write_unaligned(words);
-                    slot += SLOT_BYTES;
-                }
-            }
-            self.shared.complete(partition, claim.page, claim.tuples);
-            keys = &keys[claim.tuples as usize..];
-            sizes = later;
-            data = &data[..data.len() - bytes];
-        }
-        Ok(())
+/// The hot loop compiled for AVX-512.
+#[cfg(target_arch = "x86_64")]
+mod wide {
+    use super::{PageSink, PagesError, VariableWriter};
+
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,popcnt")]
+    pub(super) fn collect<S: PageSink>(
+        writer: &mut VariableWriter<S>,
+        keys: &[u32],
+        bytes: &[u8],
+        range: impl Fn(usize) -> (usize, usize),
+        partition_of: impl Fn(usize) -> usize,
+    ) -> Result<(), PagesError> {
+        writer.collect_body(keys, bytes, range, partition_of)
     }
+}
+
+/// Places tuples whose payloads are stored downwards in `data`, the first one last. Changes the
+/// slots.
+fn place<S: PageSink>(
+    shared: &Shared<S>,
+    partition: usize,
+    mut slots: &mut [Slot],
+    data: &[u8],
+) -> Result<(), PagesError> {
+    let shape = &shared.shape;
+    let mut done = 0;
+    while !slots.is_empty() {
+        let plan = |before| prefix(before, slots, data.len() - done, |t, b| shape.fits(t, b));
+        // Every claim is written at once, so nothing is held back.
+        let claim = shared.claim(partition, plan, || ())?;
+        let (now, later) = slots.split_at_mut(claim.tuples as usize);
+        let end = now.last().map_or(done, |slot| slot[1] as usize);
+        let page = shared.address(claim.page).as_ptr();
+        let offset = shape.page_bytes() - claim.before.bytes() as usize;
+        let slot = HEADER_BYTES + claim.before.tuples() as usize * SLOT_BYTES;
+        to_offsets(now, (offset + done) as u32);
+        // SAFETY: the claimed part of the page belongs to this writer alone, and has room for these tuples.
+        unsafe {
+            shared.store.copy_around(now.as_ptr().cast(), page.add(slot), now.len() * SLOT_BYTES);
+            let from = data.as_ptr().add(data.len() - end);
+            shared.store.copy_around(from, page.add(offset - (end - done)), end - done);
+        }
+        shared.complete(partition, claim.page, claim.tuples);
+        (slots, done) = (later, end);
+    }
+    Ok(())
 }
 
 /// Returns a part with the first tuples that fit after the claimed ones. It closes the page if not
 /// all tuples fit.
-fn prefix(before: Claimed, sizes: &[u32], bytes: usize, fits: impl Fn(usize, usize) -> bool) -> Part {
+fn prefix(before: Claimed, slots: &[Slot], bytes: usize, fits: impl Fn(usize, usize) -> bool) -> Part {
     let (tuples_before, bytes_before) = (before.tuples() as usize, before.bytes() as usize);
-    if fits(tuples_before + sizes.len(), bytes_before + bytes) {
-        return Part { tuples: sizes.len() as u32, bytes: bytes as u32, closes: false };
+    if fits(tuples_before + slots.len(), bytes_before + bytes) {
+        return Part { tuples: slots.len() as u32, bytes: bytes as u32, closes: false };
     }
     let (mut tuples, mut bytes) = (0, 0);
-    for &size in sizes {
+    for &[.., size] in slots {
         if !fits(tuples_before + tuples + 1, bytes_before + bytes + size as usize) {
             break;
         }
