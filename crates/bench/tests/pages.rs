@@ -10,7 +10,7 @@ use std::{
 use annulus_bench::pages::Variant;
 use serde_json::Value;
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 17] = [
     "variant",
     "tuple_bytes",
     "partitions",
@@ -21,6 +21,8 @@ const FIELDS: [&str; 15] = [
     "shuffle_s",
     "total_s",
     "limit_share",
+    "copy_mtuples_per_s",
+    "copy_cached_mtuples_per_s",
     "peak_mb",
     "page_bytes",
     "page_sizes",

@@ -52,6 +52,7 @@ The table has a row for each cell; --json, --csv and --html have all variants:
   paper's M/s    the fastest of the paper's variants, with its page size
   ratio          ours M/s / paper's M/s; above 1, Ranges is faster
   bound M/s      the faster of the paper's best cases
+  copy M/s       the faster of the two plain copies below
   limit share, peak MB, spread
                  as below, of Ranges or of both
 
@@ -64,6 +65,11 @@ Columns of --json and --csv; times are medians of the rounds:
   limit_share    bytes put on pages per second of shuffle_s, divided by what as
                  many threads write past the cache to warm huge pages, before
                  and after the cell
+  copy_mtuples_per_s
+                 a plain copy of the same bytes from batches to warm huge pages
+                 past the cache, by as many threads, without partitions
+  copy_cached_mtuples_per_s
+                 the same through the cache
   peak_mb        most page memory and other memory of a run, in MiB
   page_bytes     size of a page: the best of page_sizes
   page_sizes     mtuples_per_s with each size that was tried

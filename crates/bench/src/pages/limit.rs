@@ -1,4 +1,4 @@
-//! The machine's write throughput, which no shuffle can exceed.
+//! What no shuffle can exceed: the machine's write throughput, and that of a plain copy.
 
 use std::thread;
 
@@ -15,11 +15,22 @@ use super::stream;
 /// caches.
 const MOST_BLOCK_BYTES: u64 = 64 << 20;
 const ALIGNMENT: u64 = 4 << 10;
+/// The size of the input that a copy reads again and again, like batches of tuples.
+const SOURCE_BYTES: usize = 256 << 10;
 
 /// Warm memory to write to, on huge pages if the system grants them. It is freed on drop.
 pub struct Limit {
     blocks: Vec<Block>,
     clock: Clock,
+}
+
+/// The way in which a copy stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stores {
+    /// Through the cache.
+    Cached,
+    /// Past the cache.
+    PastCache,
 }
 
 /// Returns the seconds since the start: of the processor's time, those of a thread on average.
@@ -39,25 +50,60 @@ impl Limit {
         pool.warm(threads);
         let blocks = (0..threads).map(|_| pool.take()).collect::<Result<_, _>>()?;
         let mut limit = Self { blocks, clock };
-        limit.pass(threads, 1);
+        limit.pass(threads, 1, stream::write);
         Ok(limit)
     }
 
     /// Returns the bytes per second that `threads` threads write together. Each writes about
     /// `bytes`, and at least its memory once.
     pub fn bytes_per_second(&mut self, threads: usize, bytes: u64) -> f64 {
+        self.measure(threads, bytes, stream::write)
+    }
+
+    /// Returns the bytes per second that `threads` threads write together if they copy `read` of
+    /// every `written` bytes from an input, as a shuffle without partitions would. The input is in
+    /// the second-level cache, like batches that were just made. Each thread writes about `bytes`.
+    pub fn copied_bytes_per_second(
+        &mut self,
+        threads: usize,
+        bytes: u64,
+        (read, written): (u64, u64),
+        stores: Stores,
+    ) -> f64 {
+        let source = vec![1; SOURCE_BYTES];
+        let batch = (SOURCE_BYTES as u64 * written / read.max(1)) as usize / stream::LINE * stream::LINE;
+        self.measure(threads, bytes, |block| {
+            for to in block.chunks_mut(batch.max(stream::LINE)) {
+                let copied = (to.len() as u64 * read / written) as usize;
+                let (copies, others) = to.split_at_mut(copied.min(SOURCE_BYTES) / stream::LINE * stream::LINE);
+                match stores {
+                    Stores::PastCache => {
+                        stream::copy(&source[..copies.len()], copies);
+                        stream::write(others);
+                    }
+                    Stores::Cached => {
+                        copies.copy_from_slice(&source[..copies.len()]);
+                        others.fill(1);
+                    }
+                }
+            }
+        })
+    }
+
+    /// Returns the bytes per second of a function that writes a block.
+    fn measure(&mut self, threads: usize, bytes: u64, write: impl Fn(&mut [u8]) + Sync) -> f64 {
         let threads = threads.min(self.blocks.len());
         let once: u64 = self.blocks[..threads].iter().map(|block| block.len() as u64).sum();
         let passes = (bytes * threads as u64 / once.max(1)).max(1);
-        (once * passes) as f64 / self.pass(threads, passes)
+        (once * passes) as f64 / self.pass(threads, passes, write)
     }
 
     /// Returns the seconds of a number of passes.
-    fn pass(&mut self, threads: usize, passes: u64) -> f64 {
-        let start = self.clock.process();
+    fn pass(&mut self, threads: usize, passes: u64, write: impl Fn(&mut [u8]) + Sync) -> f64 {
+        let (start, write) = (self.clock.process(), &write);
         thread::scope(|scope| {
             for block in &mut self.blocks[..threads] {
-                scope.spawn(move || (0..passes).for_each(|_| stream::write(block.as_mut_slice())));
+                scope.spawn(move || (0..passes).for_each(|_| write(block.as_mut_slice())));
             }
         });
         seconds(self.clock, &start, threads)
@@ -75,6 +121,20 @@ mod tests {
         for block in &limit.blocks {
             let ones = block.as_slice().chunks(4).filter(|word| *word == [1, 0, 0, 0] || *word == [1; 4]).count();
             assert_eq!(ones, 16 << 10);
+        }
+    }
+
+    #[test]
+    fn a_copy_writes_every_byte() {
+        let mut limit = Limit::new(2, 1 << 20, Clock::Processor).unwrap();
+        for (stores, shares) in
+            [(Stores::Cached, (4, 12)), (Stores::PastCache, (100, 108)), (Stores::PastCache, (1, 1))]
+        {
+            limit.blocks.iter_mut().for_each(|block| block.as_mut_slice().fill(7));
+            assert!(limit.copied_bytes_per_second(2, 64 << 10, shares, stores) > 0.0);
+            for block in &limit.blocks {
+                assert!(!block.as_slice().contains(&7), "{stores:?}");
+            }
         }
     }
 }

@@ -31,6 +31,17 @@ impl Time {
     }
 }
 
+/// What no variant can exceed, in bytes written per second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Writing past the cache.
+    pub(super) write: f64,
+    /// Copying the tuples past the cache, without partitions.
+    pub(super) copy: f64,
+    /// The same through the cache.
+    pub(super) copy_cached: f64,
+}
+
 /// A page size that was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
@@ -68,6 +79,10 @@ pub struct Line {
     pub total_s: f64,
     /// The bytes put on pages per second of shuffling, divided by the machine's write throughput.
     pub limit_share: f64,
+    /// The throughput of a plain copy of the same bytes past the cache, without partitions.
+    pub copy_mtuples_per_s: f64,
+    /// The same through the cache.
+    pub copy_cached_mtuples_per_s: f64,
     /// The peak page memory plus the peak of other memory of a run, in units of 1024 x 1024 bytes.
     pub peak_mb: f64,
     /// The bytes of a page.
@@ -94,7 +109,7 @@ pub struct Line {
 }
 
 /// The columns in order, without those of counters.
-const COLUMNS: [&str; 19] = [
+const COLUMNS: [&str; 21] = [
     "variant",
     "tuple_bytes",
     "partitions",
@@ -105,6 +120,8 @@ const COLUMNS: [&str; 19] = [
     "shuffle_s",
     "total_s",
     "limit_share",
+    "copy_mtuples_per_s",
+    "copy_cached_mtuples_per_s",
     "peak_mb",
     "page_bytes",
     "page_sizes",
@@ -117,8 +134,8 @@ const COLUMNS: [&str; 19] = [
 ];
 
 impl Line {
-    /// Summarises the rounds' times. `limit` is in bytes per second.
-    pub(super) fn new(setting: &Setting, cell: Cell, limit: f64, measured: Measurement) -> Self {
+    /// Summarises the rounds' times.
+    pub(super) fn new(setting: &Setting, cell: Cell, limits: Limits, measured: Measurement) -> Self {
         let Measurement { variant, page_bytes, tried, times, peak_bytes, counts } = measured;
         let tuples = cell.tuples as f64;
         let seconds = |of: &dyn Fn(&Time) -> f64| -> Vec<f64> { times.iter().map(of).collect() };
@@ -126,7 +143,8 @@ impl Line {
         let rates: Vec<f64> = shuffle.iter().map(|shuffle| tuples / shuffle / 1e6).collect();
         let first_page: Vec<f64> = times.iter().filter_map(|time| time.first_page).collect();
         let shuffle_s = median(&shuffle);
-        let bytes = tuples * setting.bytes_on_page(cell.tuple_bytes) as f64;
+        let bytes_on_page = setting.bytes_on_page(cell.tuple_bytes) as f64;
+        let copied = |bytes_per_s: f64| rounded(bytes_per_s / bytes_on_page / 1e6, 3);
         Self {
             variant,
             cell,
@@ -134,7 +152,9 @@ impl Line {
             generate_s: rounded(median(&seconds(&|time| time.generate)), 6),
             shuffle_s: rounded(shuffle_s, 6),
             total_s: rounded(median(&seconds(&|time| time.total)), 6),
-            limit_share: rounded(bytes / shuffle_s / limit, 4),
+            limit_share: rounded(tuples * bytes_on_page / shuffle_s / limits.write, 4),
+            copy_mtuples_per_s: copied(limits.copy),
+            copy_cached_mtuples_per_s: copied(limits.copy_cached),
             peak_mb: rounded(peak_bytes as f64 / f64::from(1 << 20), 1),
             page_bytes,
             page_sizes: tried,
@@ -152,6 +172,11 @@ impl Line {
                 .map(|(name, count)| (format!("{name}_per_tuple"), rounded(count as f64 / tuples, 4)))
                 .collect(),
         }
+    }
+
+    /// Returns the throughput of the faster plain copy.
+    pub fn best_copy(&self) -> f64 {
+        self.copy_mtuples_per_s.max(self.copy_cached_mtuples_per_s)
     }
 
     /// Returns the name and the value of each column, in order. After the usual columns come those
@@ -224,6 +249,8 @@ mod tests {
             shuffle_s: 0.5,
             total_s: 0.75,
             limit_share: 0.1,
+            copy_mtuples_per_s: 3.5,
+            copy_cached_mtuples_per_s: 2.5,
             peak_mb: 3.0,
             page_bytes: 65_536,
             page_sizes: vec![Tried { page_bytes: 65_536, mtuples_per_s: 1.5 }],

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     cell::{CellBench, Way},
     counters::{Counters, Counts},
-    limit::Limit,
-    line::{Line, Measurement, Time, Tried, rounded},
+    limit::{Limit, Stores},
+    line::{Limits, Line, Measurement, Time, Tried, rounded},
     setting::{Cell, Fitting, Setting},
     variant::Variant,
 };
@@ -118,14 +118,19 @@ impl<'a> Measurer<'a> {
             candidates.push(candidate.with_context(|| format!("{variant}, {}", describe(&cell)))?);
             self.bar.inc(UNTIMED_RUNS as u64);
         }
-        let mut limits = self.limit_samples(&cell);
+        let mut samples = self.limit_samples(&cell);
         self.time(&mut bench, &mut candidates)?;
-        limits.extend(self.limit_samples(&cell));
-        let limit = median(&limits);
+        samples.extend(self.limit_samples(&cell));
+        let of = |of: fn(&Limits) -> f64| median(&samples.iter().map(of).collect::<Vec<_>>());
+        let limits = Limits {
+            write: of(|limits| limits.write),
+            copy: of(|limits| limits.copy),
+            copy_cached: of(|limits| limits.copy_cached),
+        };
         let lines = candidates.into_iter().map(|candidate| {
             let Candidate { way: Way { variant, page_bytes, .. }, tried, times, peak_bytes, counts } = candidate;
             let measured = Measurement { variant, page_bytes, tried, times, peak_bytes, counts };
-            Line::new(self.setting, cell, limit, measured)
+            Line::new(self.setting, cell, limits, measured)
         });
         Ok(Measured { lines: lines.collect(), skipped })
     }
@@ -214,11 +219,17 @@ impl<'a> Measurer<'a> {
         Ok(())
     }
 
-    /// Measures the limit with the number of bytes that the cell writes, up to the setting's.
-    fn limit_samples(&mut self, cell: &Cell) -> Vec<f64> {
-        let bytes = cell.tuples * self.setting.bytes_on_page(cell.tuple_bytes) / cell.threads as u64;
-        let bytes = bytes.min(self.setting.limit_bytes);
-        (0..LIMIT_SAMPLES).map(|_| self.limit.bytes_per_second(cell.threads, bytes)).collect()
+    /// Measures the limits with the number of bytes that the cell writes, up to the setting's.
+    fn limit_samples(&mut self, cell: &Cell) -> Vec<Limits> {
+        let shares = (cell.tuple_bytes.into(), self.setting.bytes_on_page(cell.tuple_bytes));
+        let bytes = (cell.tuples * shares.1 / cell.threads as u64).min(self.setting.limit_bytes);
+        let (limit, threads) = (&mut self.limit, cell.threads);
+        let mut sample = || Limits {
+            write: limit.bytes_per_second(threads, bytes),
+            copy: limit.copied_bytes_per_second(threads, bytes, shares, Stores::PastCache),
+            copy_cached: limit.copied_bytes_per_second(threads, bytes, shares, Stores::Cached),
+        };
+        (0..LIMIT_SAMPLES).map(|_| sample()).collect()
     }
 }
 

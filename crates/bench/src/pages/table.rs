@@ -66,6 +66,7 @@ impl<'a> Comparison<'a> {
             optional(self.ratio(), 2),
             optional(self.bound.map(|line| line.mtuples_per_s), 1),
             optional(self.ours.map(|line| line.limit_share), 2),
+            optional(self.ours.or(self.best).map(Line::best_copy), 1),
             both(|line| line.peak_mb, 0),
             both(|line| line.spread, 2),
         ]
@@ -84,7 +85,7 @@ fn fastest<'a>(lines: impl Iterator<Item = &'a Line>) -> Option<&'a Line> {
     lines.max_by(|a, b| a.mtuples_per_s.total_cmp(&b.mtuples_per_s))
 }
 
-const HEADER: [&str; 13] = [
+const HEADER: [&str; 14] = [
     "tuple B",
     "partitions",
     "threads",
@@ -95,6 +96,7 @@ const HEADER: [&str; 13] = [
     "ratio",
     "bound M/s",
     "limit share",
+    "copy M/s",
     "peak MB ours / paper's",
     "spread ours / paper's",
     "first page ms ours / paper's",
@@ -102,7 +104,7 @@ const HEADER: [&str; 13] = [
 
 /// Returns the header: its last column is for streams alone.
 fn header(comparisons: &[Comparison<'_>]) -> &'static [&'static str] {
-    if comparisons.iter().any(Comparison::streams) { &HEADER } else { &HEADER[..12] }
+    if comparisons.iter().any(Comparison::streams) { &HEADER } else { &HEADER[..13] }
 }
 
 /// Returns a table for the terminal.
