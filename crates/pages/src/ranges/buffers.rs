@@ -15,8 +15,11 @@ use crate::{memory::Region, page::GROUP};
 /// third-level one. Buffers that exceed the second-level cache are still worthwhile: longer stores
 /// past the cache gain more than the buffers lose.
 const BYTES: usize = 2 << 20;
-/// The largest number of tuples of a buffer.
-const MOST: usize = 256;
+/// The largest number of tuples of a buffer, with few partitions and with more than `FEW`. Longer
+/// buffers spread a flush's fixed cost, but those of many partitions would push the batch out of
+/// the second-level cache.
+const MOST: [usize; 2] = [256, 128];
+const FEW: usize = 256;
 
 /// Buffers for tuples of one size. Position `partition * room + i` is tuple `i` of a partition's
 /// buffer. Payloads are stored downwards, as on the page: that of tuple `i` is at `partition * room
@@ -34,7 +37,8 @@ pub(super) struct Buffers {
 impl Buffers {
     pub(super) fn new(partitions: usize, size: usize) -> Self {
         let fitting = BYTES / (partitions * (size + 4)).max(1);
-        let room = if fitting < 2 * GROUP { GROUP } else { (fitting / 2 + 1).next_power_of_two().min(MOST) };
+        let most = MOST[usize::from(partitions > FEW)];
+        let room = if fitting < 2 * GROUP { GROUP } else { (fitting / 2 + 1).next_power_of_two().min(most) };
         let fill = Table::new(partitions, |partition| (partition * room) as u32);
         Self { room, keys: Lines::new(partitions * room * 4), data: Lines::new(partitions * room * size), fill }
     }
