@@ -3,6 +3,8 @@
 /// The shortest run that counts as measured, in seconds. Below it, starting threads and reading
 /// clocks take a large part of the time.
 pub const SHORTEST_S: f64 = 1e-3;
+/// The text in place of a value that was not measured long enough.
+pub(crate) const TOO_SHORT: &str = "too short";
 
 /// Returns the value below which `share` of the sorted values lie, with linear interpolation
 /// between neighbours; 0 without values.

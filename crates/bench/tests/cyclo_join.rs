@@ -1,28 +1,27 @@
 //! `annulus-bench reproduce cyclo-join`, run as a user runs it.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+mod support;
+
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use serde_json::Value;
 
-fn reproduce(folder: &Path, args: &[&str]) -> Output {
-    let program = env!("CARGO_BIN_EXE_annulus-bench");
-    let command = ["reproduce", "cyclo-join", "--quick", "--out", "figures"];
-    Command::new(program).args(command).args(args).current_dir(folder).output().unwrap()
+fn reproduce(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_annulus-bench"));
+    command.args(["reproduce", "cyclo-join", "--quick", "--out", "figures"]).args(args).current_dir(folder);
+    command
 }
 
 #[test]
 fn all_figures_are_in_all_three_files() {
     let folder = tempfile::tempdir().unwrap();
-    let out = reproduce(folder.path(), &[]);
+    let out = reproduce(folder.path(), &[]).output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let read = |name: &str| fs::read_to_string(folder.path().join("figures").join(name)).unwrap();
     let lines: Vec<Value> = read("cyclo-join.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines[0]["machine"].is_string() && lines[0]["quick"] == true);
+    let origin = &lines[0]["origin"];
+    assert!(origin["command"].as_str().unwrap().contains("reproduce cyclo-join") && origin["seed"] == 1, "{origin}");
     let figures: BTreeSet<u64> = lines[1..].iter().map(|line| line["figure"].as_u64().unwrap()).collect();
     assert_eq!(figures, BTreeSet::from([5, 7, 8, 9, 10, 11, 12]));
     // Every host scans the whole other side.
@@ -50,11 +49,38 @@ fn all_figures_are_in_all_three_files() {
 #[test]
 fn one_figure_can_be_drawn_alone_and_an_unknown_one_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let out = reproduce(folder.path(), &["--figures", "9"]);
+    let out = reproduce(folder.path(), &["--figures", "9"]).output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let page = fs::read_to_string(folder.path().join("figures/cyclo-join.html")).unwrap();
     assert!(page.contains("Figure 9:") && !page.contains("Figure 7:"));
-    let out = reproduce(folder.path(), &["--figures", "6"]);
+    let out = reproduce(folder.path(), &["--figures", "6"]).output().unwrap();
     assert!(!out.status.success());
     assert!(String::from_utf8(out.stderr).unwrap().contains("possible values: 5, 7"));
+}
+
+#[test]
+fn a_killed_run_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("figures");
+    let figures = ["--figures", "7,9"];
+    let mut command = reproduce(folder.path(), &figures);
+    let before = support::killed_after(3, &mut command, &out.join("cyclo-join.partial.jsonl"));
+    let kept: Vec<Value> = before.lines().skip(1).filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert!(kept.len() >= 3, "{before}");
+    let other = reproduce(folder.path(), &["--figures", "7,9", "--seed", "2"]).output().unwrap();
+    let error = String::from_utf8_lossy(&other.stderr);
+    assert!(!other.status.success() && error.contains("another seed, 1 instead of 2"), "{error}");
+    assert!(error.contains("--restart"), "{error}");
+    let done = reproduce(folder.path(), &figures).output().unwrap();
+    let error = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && error.contains("going on with the "), "{error}");
+    let names: BTreeSet<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["cyclo-join.csv", "cyclo-join.html", "cyclo-join.jsonl"].map(Into::into).into());
+    let text = fs::read_to_string(out.join("cyclo-join.jsonl")).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for mut result in kept {
+        let mut line = result["result"].take();
+        line["figure"] = if line.get("zipf").is_some() { 9.into() } else { 7.into() };
+        assert!(lines.contains(&line), "the kept result is in the file: {line}");
+    }
 }

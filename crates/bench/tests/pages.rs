@@ -1,10 +1,12 @@
 //! The built program at small scale. Times are never compared.
 
+mod support;
+
 use std::{
     collections::BTreeSet,
     fs,
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Command, Output},
 };
 
 use annulus_bench::pages::Variant;
@@ -285,33 +287,16 @@ fn the_figures_are_three_files() {
     assert_eq!(columns.len(), 1, "{csv}");
 }
 
-/// Starts a quick run in `folder`, and kills it when `results` are kept.
-#[cfg(unix)]
-fn killed_after(results: usize, folder: &Path) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_annulus-bench"));
-    let arguments = ["reproduce", "pages", "--quick", "--skip-flink", "--out", "figures"];
-    let mut child = command.current_dir(folder).args(arguments).stderr(Stdio::null()).spawn().expect("it starts");
-    let partial = folder.join("figures/pages.partial.jsonl");
-    loop {
-        let text = fs::read_to_string(&partial).unwrap_or_default();
-        if text.lines().count() > results + 1 {
-            child.kill().expect("it runs");
-            child.wait().expect("it ends");
-            return fs::read_to_string(&partial).expect("it is left");
-        }
-        assert!(child.try_wait().expect("a child").is_none(), "it ended with {text}");
-        std::thread::yield_now();
-    }
-}
-
 #[test]
 #[cfg(unix)]
 fn a_killed_run_goes_on_where_it_was() {
     let folder = tempfile::tempdir().expect("a folder");
-    let before = killed_after(3, folder.path());
+    let run = ["reproduce", "pages", "--quick", "--skip-flink", "--out", "figures"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_annulus-bench"));
+    command.args(run).current_dir(folder.path());
+    let before = support::killed_after(3, &mut command, &folder.path().join("figures/pages.partial.jsonl"));
     let kept: Vec<Value> = before.lines().skip(2).filter_map(|line| serde_json::from_str(line).ok()).collect();
     assert!(kept.len() >= 3, "{before}");
-    let run = ["reproduce", "pages", "--quick", "--skip-flink", "--out", "figures"];
     let other = [&run[..], &["--tuples", "30k"]].concat();
     let (_, stderr) = ends(1, folder.path(), &other);
     assert!(stderr.contains("another tuples, null instead of 30000") && stderr.contains("--restart"), "{stderr}");

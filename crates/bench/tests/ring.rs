@@ -1,5 +1,7 @@
 //! `annulus-bench reproduce ring`, run as a user runs it.
 
+mod support;
+
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use annulus_bench::reproduce::ring::{
@@ -52,15 +54,8 @@ fn all_figures_are_in_all_three_files() {
 #[test]
 fn an_unfinished_run_goes_on_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
-    let mut running = reproduce(folder.path(), &[]).spawn().unwrap();
     let partial = folder.path().join("out/ring.partial.jsonl");
-    // The description of the run, and the first results.
-    while fs::read_to_string(&partial).map_or(0, |text| text.lines().count()) < 4 {
-        assert!(running.try_wait().unwrap().is_none(), "it ended too early");
-        std::thread::yield_now();
-    }
-    running.kill().unwrap();
-    running.wait().unwrap();
+    support::killed_after(2, &mut reproduce(folder.path(), &[]), &partial);
 
     let other = reproduce(folder.path(), &["--seed", "2"]).output().unwrap();
     assert!(String::from_utf8_lossy(&other.stderr).contains("--restart"), "{other:?}");

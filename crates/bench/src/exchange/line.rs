@@ -12,7 +12,7 @@ use super::{
     args::{ExchangeArgs, Keys, Sizes},
     run::Cell,
 };
-use crate::statistics::{SHORTEST_S, median, spread};
+use crate::statistics::{SHORTEST_S, TOO_SHORT, median, spread};
 
 /// The result of one strategy in one cell. Figures for each batch are for each batch of the input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -106,7 +106,7 @@ impl Line {
             format!("{}x{}", self.m, self.n),
             self.row_bytes.to_string(),
             self.strategy.clone(),
-            if self.too_short { "too short".to_owned() } else { format!("{:.2}", self.gb_per_s) },
+            if self.too_short { TOO_SHORT.to_owned() } else { format!("{:.2}", self.gb_per_s) },
             format!("{:.2}", self.spread),
             format!("{:.2}", self.limit),
             format!("{:.2}", self.first_ms),

@@ -43,11 +43,15 @@ Columns of --json; medians of the rounds, of the host with the largest value:
                      band; with host_probed, the work of a host
   host_mb            memory of a host in MiB: its prepared part, tables and
                      ring buffers
+  fragments, fragments_mb
+                     fragments that a host joined, and their MiB
   peak_mb            most memory taken while a host prepared, without its input
                      (Linux, with --one-at-a-time)
   cpu_load           time on cores in the revolution / time of all cores
   cpu_s              seconds on cores, for setup and revolution of all hosts
-                     (both on Linux, without --one-at-a-time)";
+                     (both on Linux, without --one-at-a-time)
+  too_short          whether setup or join took under 1 ms: then their times
+                     mean little";
 
 /// What the benchmark measures, and how often.
 #[derive(Args, Clone, Debug)]

@@ -5,18 +5,21 @@ use std::time::Duration;
 use annulus_roundabout::Revolution;
 use annulus_terminal::report::plain;
 use comfy_table::Table;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     links::buffer_bytes,
     run::{HostTurn, Joined, Ring},
 };
-use crate::{statistics::median, words::name};
+use crate::{
+    statistics::{SHORTEST_S, TOO_SHORT, median},
+    words::name,
+};
 
 const MB: f64 = (1 << 20) as f64;
 
 /// The result of a ring of one size. `annulus bench join --help` explains the columns.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Line {
     pub(crate) data: String,
     pub(crate) by: String,
@@ -42,12 +45,16 @@ pub(crate) struct Line {
     pub(crate) host_probed: u64,
     pub(crate) host_compared: u64,
     pub(crate) host_mb: f64,
+    pub(crate) fragments: u64,
+    pub(crate) fragments_mb: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) peak_mb: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu_load: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu_s: Option<f64>,
+    /// Whether setup or join took less than [`SHORTEST_S`].
+    pub(crate) too_short: bool,
 }
 
 impl Line {
@@ -99,10 +106,13 @@ impl Line {
             host_probed: most(&|host| host.turn.probed as f64) as u64,
             host_compared: most(&|host| host.turn.compared as f64) as u64,
             host_mb: most(&|host| (host.turn.memory.build + host.turn.memory.fragments) as f64 + buffers) / MB,
+            fragments: most(&|host| host.turn.revolution.joined as f64) as u64,
+            fragments_mb: most(&|host| host.turn.revolution.bytes as f64) / MB,
             peak_mb: known(&|host| host.peak.is_some())
                 .then(|| most(&|host| host.peak.unwrap_or_default() as f64) / MB),
             cpu_load: known_of(&|joined| joined.cpu_load),
             cpu_s: known_of(&|joined| joined.cpu),
+            too_short: setup_s.min(join_s) < SHORTEST_S,
         }
     }
 
@@ -110,6 +120,11 @@ impl Line {
     /// disturbs it less.
     pub(crate) fn own_setup_s(&self) -> f64 {
         self.setup_cpu_s.unwrap_or(self.setup_s)
+    }
+
+    /// Returns the seconds of the join that hosts did not wait, on average.
+    pub(crate) fn joining_s(&self) -> f64 {
+        self.join_s * (1.0 - self.waiting_share)
     }
 
     /// Returns the rows that a host probed plus the pairs that it compared. The sum does not depend
@@ -140,7 +155,7 @@ pub(super) fn table(lines: &[Line]) -> Table {
             line.matches.to_string(),
             format!("{:.3}", line.setup_s),
             line.setup_cpu_s.map_or("-".to_owned(), |seconds| format!("{seconds:.3}")),
-            format!("{:.3}", line.join_s),
+            if line.too_short { TOO_SHORT.to_owned() } else { format!("{:.3}", line.join_s) },
             format!("{:.1} %", line.waiting_share * 100.0),
             format!("({:.1}, {:.1})", line.waiting_first_share * 100.0, line.waiting_last_share * 100.0),
             format!("{:.3}", line.total_s),

@@ -17,12 +17,16 @@ pub(crate) use {line::Line, links::config, run::Ring, tables::Tables};
 
 use self::alone::Fragments;
 
+/// The seed of the tables.
+const SEED: u64 = 1;
+
 /// Runs the benchmark and prints its result.
 ///
 /// # Errors
 /// If a result is not the expected one, a host fails, or `stop` is set.
 pub fn run(args: &JoinArgs, stop: &Stop) -> Result<()> {
-    let tables = Tables::new(args.data, args.rows, args.zipf, args.scale).context("cannot generate the tables")?;
+    let tables =
+        Tables::new(args.data, args.rows, args.zipf, args.scale, SEED).context("cannot generate the tables")?;
     if let Some(folder) = &args.save {
         return tables.save(folder);
     }

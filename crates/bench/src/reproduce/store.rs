@@ -71,8 +71,15 @@ impl Store {
         Ok(store)
     }
 
+    /// Says on standard error that results of an earlier run are used, if there are any.
+    pub(super) fn say_resumed(&self) {
+        if self.len() > 0 {
+            eprintln!("going on with the {} results in '{}'", self.len(), self.path.display());
+        }
+    }
+
     /// Returns the number of results of an earlier run.
-    pub(super) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.results.len()
     }
 

@@ -15,22 +15,20 @@ use anyhow::{Context, Result};
 pub use args::{RoundaboutArgs, Way, parse_element};
 use comfy_table::Table;
 use indicatif::ProgressBar;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::run::Run;
-use crate::statistics::{SHORTEST_S, median, spread};
+use crate::statistics::{SHORTEST_S, TOO_SHORT, median, spread};
 
-/// The text in place of a throughput that was not measured long enough.
-pub(crate) const TOO_SHORT: &str = "too short";
 /// The number of elements of the run that checks every byte.
 const CHECKED: u64 = 64;
 /// A timeout that is long enough that no host counts as lost on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The result of one way with elements of one size.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Line {
-    pub(crate) way: &'static str,
+    pub(crate) way: String,
     pub(crate) element_bytes: u32,
     pub(crate) elements: u64,
     pub(crate) gb_per_s: f64,
@@ -47,7 +45,7 @@ impl Line {
         let speeds = speeds(element_bytes, elements, seconds);
         let gb_per_s = median(&speeds);
         Self {
-            way: way.name(),
+            way: way.name().to_owned(),
             element_bytes,
             elements,
             gb_per_s,
@@ -142,7 +140,7 @@ fn table(lines: &[Line]) -> Table {
     let row = |line: &Line| {
         vec![
             format!("{} KiB", line.element_bytes >> 10),
-            line.way.to_owned(),
+            line.way.clone(),
             if line.too_short { TOO_SHORT.to_owned() } else { format!("{:.2}", line.gb_per_s) },
             line.ratio.filter(|_| !line.too_short).map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
             format!("{:.2}", line.spread),

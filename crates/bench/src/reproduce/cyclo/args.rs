@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use annulus_terminal::units::{self, counted};
 use clap::Args;
 use indicatif::BinaryBytes;
+use serde_json::{Value, json};
+
+use crate::reproduce::store::Start;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,7 +23,9 @@ line of figure 7, all hosts work at once and share the cores.
 
 Every result is compared with an independent answer. For the columns, see
 annulus bench join --help. When all is measured, cyclo-join.jsonl,
-cyclo-join.csv and cyclo-join.html are written to the folder.";
+cyclo-join.csv and cyclo-join.html are written to the folder. Results are kept
+there as they come. After Ctrl-C or a crash, the same command goes on where it
+was.";
 
 /// What is measured for the paper's figures.
 #[derive(Args, Clone, Debug)]
@@ -50,6 +55,12 @@ pub struct CycloJoinArgs {
     /// Timed runs of each cell
     #[arg(long, default_value = "3", value_name = "N", value_parser = units::parse_count)]
     pub rounds: usize,
+    /// Seed of keys and numbers
+    #[arg(long, default_value = "1", value_name = "N")]
+    pub seed: u64,
+    /// Discard the results of an unfinished run
+    #[arg(long)]
+    pub restart: bool,
     /// Take seconds, to test that all works; the figures mean nothing
     #[arg(long)]
     pub quick: bool,
@@ -107,6 +118,19 @@ impl CycloJoinArgs {
             (args.bytes, args.rounds) = (4 << 20, 1);
         }
         args
+    }
+
+    /// Returns what must be the same when a run goes on.
+    pub(super) fn settings(&self) -> Value {
+        let Self { rows, more_rows, zipf_rows, link_rows, bytes, rounds, quick, .. } = self;
+        let numbers: Vec<u8> = self.figures.iter().map(|figure| figure.number()).collect();
+        json!({ "figures": numbers, "rows": rows, "more_rows": more_rows, "zipf_rows": zipf_rows,
+            "link_rows": link_rows, "bytes": bytes, "rounds": rounds, "quick": quick })
+    }
+
+    /// Returns whether the results of an unfinished run are used.
+    pub(super) fn start(&self) -> Start {
+        if self.restart { Start::Anew } else { Start::Resume }
     }
 
     /// Returns the size of a quick run in words, or `None` if it is not one.

@@ -1,7 +1,10 @@
 //! The measurements that the figures need.
 
 use super::args::{CycloJoinArgs, Figure};
-use crate::join::{By, Link};
+use crate::{
+    join::{By, Link},
+    words::name,
+};
 
 /// A ring to measure for a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,6 +17,19 @@ pub(super) struct Cell {
     pub(super) hosts: u16,
     pub(super) threads: usize,
     pub(super) one_at_a_time: bool,
+}
+
+impl Cell {
+    /// Returns what tells its result from those of all other cells.
+    pub(super) fn key(&self) -> String {
+        let Self { figure, rows, zipf, by, link, hosts, threads, one_at_a_time } = self;
+        format!(
+            "figure {}, {}, {rows} rows, zipf {zipf:?}, {}, {hosts} hosts, {threads} threads, alone {one_at_a_time}",
+            figure.number(),
+            name(by),
+            name(link)
+        )
+    }
 }
 
 /// The number of hosts of the paper's ring.

@@ -22,7 +22,7 @@ pub(super) enum What {
 }
 
 /// Columns of the CSV file.
-const COLUMNS: [&str; 30] = [
+const COLUMNS: [&str; 32] = [
     "figure",
     "data",
     "by",
@@ -44,6 +44,8 @@ const COLUMNS: [&str; 30] = [
     "host_probed",
     "host_compared",
     "host_mb",
+    "fragments",
+    "fragments_mb",
     "peak_mb",
     "cpu_load",
     "cpu_s",

@@ -38,9 +38,7 @@ pub fn run(args: &ReproduceArgs, stop: &Stop) -> Result<()> {
     let mut store = Store::open(&args.out, PARTIAL, &origin.run(args.settings()), args.start())?;
     // So that a name that cannot be written fails early.
     drop(Files::create(&args.out, FILES)?);
-    if store.len() > 0 {
-        eprintln!("going on with the {} results in '{}'", store.len(), args.out.join(PARTIAL).display());
-    }
+    store.say_resumed();
     let results = measure(args, origin, &mut store, stop)?;
     let json = serde_json::to_string_pretty(&results)? + "\n";
     Files::create(&args.out, FILES)?.finish([json, results.csv()?, page::page(&results)])?;

@@ -111,9 +111,7 @@ pub fn run(args: &RingArgs, mut whole: Option<Whole<'_>>, stop: &Stop) -> Result
     let mut store = Store::open(&args.out, PARTIAL, &origin.run(args.settings(plan.as_ref())), args.start())?;
     // So that a name that cannot be written fails early.
     drop((Files::create(&args.out, FILES)?, Files::create(&args.out, QUERIES)?));
-    if store.len() > 0 {
-        eprintln!("going on with the {} results in '{}'", store.len(), args.out.join(PARTIAL).display());
-    }
+    store.say_resumed();
     if let (Some(whole), Some(plan)) = (&mut whole, &plan) {
         whole.runner.prepare(&plan.tables)?;
     }
