@@ -1,6 +1,8 @@
 //! `annulus bench roundabout`: throughput from one host to the next.
 
 mod args;
+pub(crate) mod cost;
+mod meter;
 mod rival;
 mod run;
 
@@ -106,6 +108,7 @@ pub(crate) fn measure(args: &RoundaboutArgs, bar: &ProgressBar, stop: &Stop) -> 
                 elements,
                 checked,
                 stop,
+                meter: None,
                 #[cfg(feature = "ofi")]
                 fabric: &args.fabric,
             };

@@ -5,6 +5,7 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     os::unix::net::UnixListener,
     path::Path,
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -16,7 +17,11 @@ use annulus_roundabout::{
 use annulus_terminal::Stop;
 use anyhow::{Context, Result, anyhow, ensure};
 
-use super::{args::Way, rival::Rustls};
+use super::{
+    args::Way,
+    meter::{Meter, Metered, Metering},
+    rival::Rustls,
+};
 
 /// One run.
 pub(super) struct Run<'a> {
@@ -26,6 +31,8 @@ pub(super) struct Run<'a> {
     /// Whether every byte is written and checked, instead of only the first and last ones.
     pub(super) checked: bool,
     pub(super) stop: &'a Stop,
+    /// Measures the time on cores.
+    pub(super) meter: Option<&'a Arc<Meter>>,
     #[cfg(feature = "ofi")]
     pub(super) fabric: &'a str,
 }
@@ -59,7 +66,7 @@ impl Run<'_> {
         let bytes = self.config.fragment_bytes as usize;
         thread::scope(|scope| {
             let writer = scope.spawn(move || {
-                let mut stream = connect(address)?;
+                let mut stream = Metered::new(connect(address)?, self.meter);
                 let mut element = vec![0; bytes];
                 for number in 0..self.elements {
                     self.write(&mut element, number);
@@ -68,7 +75,7 @@ impl Run<'_> {
                 stream.flush()?;
                 anyhow::Ok(())
             });
-            let mut stream = accept(&listener)?;
+            let mut stream = Metered::new(accept(&listener)?, self.meter);
             let mut element = vec![0; bytes];
             let mut start = None;
             for number in 0..self.elements {
@@ -114,7 +121,13 @@ impl Run<'_> {
     /// Runs host `me`. Host 0 sends everything and host 1 reads it. Returns the time from the first
     /// to the last element.
     fn host(&self, me: u16, address: Address, identities: Option<&[Identity; 2]>) -> Result<Duration> {
-        let Some(identities) = identities else { return self.protected_host(me, address, &Clear) };
+        let Some(identities) = identities else {
+            let metering = self.meter.map(Metering);
+            return match metering {
+                Some(metering) => self.protected_host(me, address, &metering),
+                None => self.protected_host(me, address, &Clear),
+            };
+        };
         let identity = &identities[usize::from(me)];
         let other = &identities[usize::from(1 - me)].member().host;
         self.protected_host(me, address, &Tls { identity, predecessor: other.clone(), successor: other.clone() })
@@ -161,7 +174,14 @@ impl Run<'_> {
         Host::join_ring(Joining::new(place, SESSION, address).with_config(config).with_protect(protect))
     }
 
-    fn write(&self, element: &mut [u8], number: u64) {
+    /// Writes an element.
+    pub(super) fn write(&self, element: &mut [u8], number: u64) {
+        let _application = self.meter.map(|meter| {
+            if number == 0 {
+                meter.start();
+            }
+            meter.application()
+        });
         if self.checked {
             let words = element.chunks_exact_mut(8).zip(number.wrapping_mul(0x9E37_79B9)..);
             words.for_each(|(word, value)| word.copy_from_slice(&value.to_le_bytes()));
@@ -173,12 +193,17 @@ impl Run<'_> {
 
     fn check(&self, element: &[u8], number: u64) -> Result<()> {
         self.stop.check()?;
+        let application = self.meter.map(|meter| meter.application());
         let bytes = number.to_le_bytes();
         let inner = element.len() / 8 - 1;
         let values = number.wrapping_mul(0x9E37_79B9)..;
         let mut words = element.chunks_exact(8).zip(values).take(inner).skip(1);
         let whole = !self.checked || words.all(|(word, value)| word == value.to_le_bytes());
         ensure!(whole && element.starts_with(&bytes) && element.ends_with(&bytes), "element {number} is damaged");
+        drop(application);
+        if let Some(meter) = self.meter.filter(|_| number + 1 == self.elements) {
+            meter.end();
+        }
         Ok(())
     }
 }

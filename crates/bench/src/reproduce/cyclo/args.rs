@@ -35,7 +35,7 @@ pub struct CycloJoinArgs {
     #[arg(long, value_name = "DIR", default_value = "annulus-cyclo-join")]
     pub out: PathBuf,
     /// Figures to measure
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "5,7,8,9,10,11,12")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "3,5,7,8,9,10,11,12")]
     pub figures: Vec<Figure>,
     /// Rows of each table in figures 7 and 10
     #[arg(long, value_name = "N", default_value = "10M", value_parser = units::parse_tuples)]
@@ -49,7 +49,7 @@ pub struct CycloJoinArgs {
     /// Rows of each table in figure 12
     #[arg(long, value_name = "N", default_value = "4M", value_parser = units::parse_tuples)]
     pub link_rows: u64,
-    /// Bytes that each run of figure 5 sends
+    /// Bytes that each run of figure 5 sends; those of figure 3 send twice as many
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = units::parse_size)]
     pub bytes: usize,
     /// Timed runs of each cell
@@ -69,6 +69,9 @@ pub struct CycloJoinArgs {
 /// A figure of the paper that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Figure {
+    /// Where the time on cores of a transfer goes, for TCP and other links
+    #[value(name = "3")]
+    Cost,
     /// Throughput between hosts, by the size of a buffer
     #[value(name = "5")]
     Transfer,
@@ -96,6 +99,7 @@ impl Figure {
     /// Returns its number in the paper.
     pub(super) fn number(self) -> u8 {
         match self {
+            Self::Cost => 3,
             Self::Transfer => 5,
             Self::Hash => 7,
             Self::HashGrowing => 8,

@@ -50,7 +50,7 @@ fn of(figure: Figure, args: &CycloJoinArgs) -> Vec<Cell> {
     let cell =
         |rows, hosts| Cell { figure, rows, zipf: None, by, link: Link::Shared, hosts, threads: 1, one_at_a_time: true };
     match figure {
-        Figure::Transfer => Vec::new(),
+        Figure::Cost | Figure::Transfer => Vec::new(),
         Figure::Hash => {
             let alone = HOSTS.map(|hosts| cell(args.rows, hosts));
             let together = HOSTS.map(|hosts| Cell { one_at_a_time: false, ..cell(args.rows, hosts) });

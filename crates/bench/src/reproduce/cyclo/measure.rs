@@ -14,7 +14,7 @@ use super::{
 use crate::{
     join::{self, Data, Ring, Tables},
     reproduce::store::Store,
-    roundabout::{self, RoundaboutArgs, Way},
+    roundabout::{self, RoundaboutArgs, Way, cost::Costs},
 };
 
 const ELEMENT: u32 = 1 << 20;
@@ -38,9 +38,14 @@ impl Run<'_> {
     pub(super) fn measure(&mut self) -> Result<Vec<Record>> {
         let cells = cells(self.args);
         let transfers = if self.args.figures.contains(&Figure::Transfer) { transfers(self.args) } else { Vec::new() };
+        let costs = self.args.figures.contains(&Figure::Cost);
+        let of_costs = if costs { costs_of(self.args, &self.bar, self.stop).runs() } else { 0 };
         let runs = self.runs() * cells.len() as u64 + transfers.iter().map(transfer_runs).sum::<u64>();
-        self.bar.set_length(runs);
+        self.bar.set_length(runs + of_costs);
         let mut records = Vec::new();
+        if costs {
+            self.costs(&mut records)?;
+        }
         for transfer in &transfers {
             self.transfer(transfer, &mut records)?;
         }
@@ -54,6 +59,17 @@ impl Run<'_> {
     /// Returns how often a cell runs.
     fn runs(&self) -> u64 {
         self.args.rounds as u64 + 1
+    }
+
+    /// Measures the costs of all ways.
+    fn costs(&mut self, records: &mut Vec<Record>) -> Result<()> {
+        let costs = costs_of(self.args, &self.bar, self.stop);
+        let end = self.bar.position() + costs.runs();
+        let key = format!("figure {}", Figure::Cost.number());
+        let costs = self.store.get_or(&key, || costs.measure())?;
+        self.bar.set_position(end);
+        records.extend(costs.into_iter().map(|cost| Record { figure: Figure::Cost, what: What::Cost(cost) }));
+        Ok(())
     }
 
     /// Measures all ways with elements of one size.
@@ -95,6 +111,19 @@ impl Run<'_> {
 /// Returns the configuration of all rings.
 fn config(args: &CycloJoinArgs) -> RingConfig {
     join::config(if args.quick { QUICK_ELEMENT } else { ELEMENT }, RingConfig::default().buffers())
+}
+
+/// Returns the measurement of figure 3.
+fn costs_of<'a>(args: &CycloJoinArgs, bar: &'a ProgressBar, stop: &'a Stop) -> Costs<'a> {
+    Costs {
+        ways: &[Way::Plain, Way::Tcp, Way::Shared],
+        element_bytes: ELEMENT,
+        // Longer, because the system tells user from system time by samples.
+        bytes: 2 * args.bytes as u64,
+        rounds: args.rounds,
+        bar,
+        stop,
+    }
 }
 
 fn transfer_runs(args: &RoundaboutArgs) -> u64 {

@@ -4,7 +4,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::args::Figure;
-use crate::{join, roundabout};
+use crate::{
+    join,
+    roundabout::{self, cost::Cost},
+};
 
 /// A measurement for a figure.
 #[derive(Clone, Debug)]
@@ -13,16 +16,17 @@ pub(super) struct Record {
     pub(super) what: What,
 }
 
-/// A join around a ring, or a transfer from host to host.
+/// A join around a ring, or a transfer from host to host, by its throughput or by its costs.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum What {
     Join(Box<join::Line>),
     Transfer(roundabout::Line),
+    Cost(Cost),
 }
 
 /// Columns of the CSV file.
-const COLUMNS: [&str; 32] = [
+const COLUMNS: [&str; 39] = [
     "figure",
     "data",
     "by",
@@ -54,6 +58,13 @@ const COLUMNS: [&str; 32] = [
     "elements",
     "gb_per_s",
     "spread",
+    "application_s",
+    "user_s",
+    "system_s",
+    "sending_s",
+    "receiving_s",
+    "moved",
+    "switches",
     "too_short",
 ];
 

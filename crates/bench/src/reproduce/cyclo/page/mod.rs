@@ -1,5 +1,6 @@
 //! The page of figures.
 
+mod costs;
 mod joins;
 mod links;
 
@@ -51,6 +52,7 @@ impl Page<'_> {
     fn section(&self, figure: Figure) -> String {
         let lines = self.joins(figure);
         match figure {
+            Figure::Cost => costs::costs(self.records),
             Figure::Transfer => links::transfer(self.records),
             Figure::Hash => {
                 [joins::fixed("7", "hash join", &lines), joins::setup(&lines), joins::work(&lines)].concat()

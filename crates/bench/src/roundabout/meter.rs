@@ -1,0 +1,199 @@
+//! Measures the time on cores of a transfer: the application's, and that of calls to sockets.
+
+use std::{
+    io::{self, Read, Write},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use annulus_roundabout::{Carrier, Protect, secure::SecureError};
+use nix::{
+    sys::{
+        resource::{Usage, UsageWho, getrusage},
+        time::TimeValLike,
+    },
+    time::{ClockId, clock_gettime},
+};
+use socket2::Socket;
+
+/// The counters of one transfer, of all threads of this process.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    /// Nanoseconds on cores in which elements were written and checked.
+    application: AtomicU64,
+    /// Nanoseconds on cores in calls to sockets that send.
+    sending: AtomicU64,
+    /// Nanoseconds on cores in calls to sockets that receive.
+    receiving: AtomicU64,
+    /// The bytes that these calls sent or received.
+    bytes: AtomicU64,
+    start: OnceLock<Spent>,
+    end: Mutex<Option<Spent>>,
+}
+
+/// What this process spent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spent {
+    /// Seconds on cores outside the kernel.
+    pub(super) user_s: f64,
+    /// Seconds on cores in the kernel.
+    pub(super) system_s: f64,
+    pub(super) switches: i64,
+}
+
+/// Adds the time on a core of the calling thread to a counter, when it is dropped.
+pub(super) struct OnCore<'a> {
+    counter: &'a AtomicU64,
+    start: Duration,
+}
+
+impl Meter {
+    /// Begins: the first call counts.
+    pub(super) fn start(&self) {
+        self.start.get_or_init(Spent::now);
+    }
+
+    /// Ends the measurement.
+    pub(super) fn end(&self) {
+        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Spent::now());
+    }
+
+    /// Counts the application's time on a core, until the result is dropped.
+    pub(super) fn application(&self) -> OnCore<'_> {
+        OnCore { counter: &self.application, start: thread_time() }
+    }
+
+    /// Runs a call that sends, and counts its time and its bytes.
+    pub(super) fn send(&self, call: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
+        self.call(&self.sending, call)
+    }
+
+    /// Runs a call that receives, and counts its time and its bytes.
+    pub(super) fn receive(&self, call: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
+        self.call(&self.receiving, call)
+    }
+
+    fn call(&self, counter: &AtomicU64, call: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
+        let on_core = OnCore { counter, start: thread_time() };
+        let bytes = call();
+        drop(on_core);
+        self.bytes.fetch_add(*bytes.as_ref().unwrap_or(&0) as u64, Relaxed);
+        bytes
+    }
+
+    pub(super) fn application_s(&self) -> f64 {
+        self.application.load(Relaxed) as f64 / 1e9
+    }
+
+    pub(super) fn sending_s(&self) -> f64 {
+        self.sending.load(Relaxed) as f64 / 1e9
+    }
+
+    pub(super) fn receiving_s(&self) -> f64 {
+        self.receiving.load(Relaxed) as f64 / 1e9
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Returns what the process spent between start and end.
+    pub(super) fn spent(&self) -> Spent {
+        let end = *self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let (start, end) = (self.start.get().copied().unwrap_or_default(), end.unwrap_or_default());
+        Spent {
+            user_s: end.user_s - start.user_s,
+            system_s: end.system_s - start.system_s,
+            switches: end.switches - start.switches,
+        }
+    }
+}
+
+impl Spent {
+    fn now() -> Self {
+        getrusage(UsageWho::RUSAGE_SELF).map_or_else(|_| Self::default(), |usage| Self::of(&usage))
+    }
+
+    fn of(usage: &Usage) -> Self {
+        Self {
+            user_s: usage.user_time().num_microseconds() as f64 / 1e6,
+            system_s: usage.system_time().num_microseconds() as f64 / 1e6,
+            switches: usage.voluntary_context_switches() + usage.involuntary_context_switches(),
+        }
+    }
+}
+
+impl Drop for OnCore<'_> {
+    fn drop(&mut self) {
+        let time = thread_time().saturating_sub(self.start);
+        self.counter.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+}
+
+/// Returns the time on a core of the calling thread.
+fn thread_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+/// A stream whose calls are counted if there is a meter.
+pub(super) struct Metered<S> {
+    stream: S,
+    meter: Option<Arc<Meter>>,
+}
+
+impl<S> Metered<S> {
+    pub(super) fn new(stream: S, meter: Option<&Arc<Meter>>) -> Self {
+        Self { stream, meter: meter.cloned() }
+    }
+}
+
+impl<S: Read> Read for Metered<S> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Self { stream, meter } = self;
+        let mut call = || stream.read(buffer);
+        match meter {
+            Some(meter) => meter.receive(call),
+            None => call(),
+        }
+    }
+}
+
+impl<S: Write> Write for Metered<S> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let Self { stream, meter } = self;
+        let mut call = || stream.write(buffer);
+        match meter {
+            Some(meter) => meter.send(call),
+            None => call(),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+impl<S: Carrier> Carrier for Metered<S> {
+    fn export(&self, label: &[u8], context: &[u8]) -> Option<[u8; 32]> {
+        self.stream.export(label, context)
+    }
+}
+
+/// Unprotected connections whose calls are counted.
+#[derive(Debug)]
+pub(super) struct Metering<'a>(pub(super) &'a Arc<Meter>);
+
+impl Protect for Metering<'_> {
+    type Stream = Metered<Socket>;
+
+    fn outgoing(&self, socket: Socket, _: Duration) -> Result<Self::Stream, SecureError> {
+        Ok(Metered::new(socket, Some(self.0)))
+    }
+
+    fn incoming(&self, socket: Socket, _: Duration) -> Result<Self::Stream, SecureError> {
+        Ok(Metered::new(socket, Some(self.0)))
+    }
+}
