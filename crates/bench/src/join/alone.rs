@@ -42,7 +42,7 @@ impl Ring<'_> {
         let peak = resident.and_then(|resident| resident.bytes());
         // It counts only this thread, so helpers would be missing.
         let setup_cpu = if self.threads == 1 { on_core.and_then(|on_core| on_core.elapsed()) } else { None };
-        let links = Links::new(self.hosts.min(2), self.link, self.config)?;
+        let links = Links::new(self.hosts.min(2), self.link, self.config, None)?;
         let measured = thread::scope(|scope| {
             let others = (self.hosts > 1).then(|| scope.spawn(|| feed(links.start(1)?, fragments.of_others(me))));
             let measured = links.start(0).and_then(|host| turn(host, share, totals));

@@ -15,15 +15,17 @@ use annulus_roundabout::{
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use super::args::Link;
+use super::{args::Link, network::Network};
 
 const SESSION: u64 = 1;
 /// A timeout that is long enough that no host counts as lost on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The addresses and certificates of a ring's hosts. Each place is taken once.
-pub(super) struct Links {
+pub(super) struct Links<'a> {
     hosts: u16,
+    /// The network in which hosts are, if it is not this machine's.
+    network: Option<&'a Network>,
     config: RingConfig,
     addresses: Vec<Mutex<Option<Address>>>,
     /// The hosts' identities for TLS.
@@ -32,24 +34,29 @@ pub(super) struct Links {
     _folder: TempDir,
 }
 
-impl Links {
-    pub(super) fn new(hosts: u16, link: Link, config: RingConfig) -> Result<Self> {
+impl<'a> Links<'a> {
+    /// Opens the sockets. In a network of their own, hosts are connected by TCP.
+    pub(super) fn new(hosts: u16, link: Link, config: RingConfig, network: Option<&'a Network>) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder for sockets and certificates")?;
-        let addresses = if link == Link::Shared { unix(hosts, folder.path()) } else { tcp(hosts) };
+        let addresses = match (network, link) {
+            (Some(_), _) => Ok(Vec::new()),
+            (None, Link::Shared) => unix(hosts, folder.path()),
+            (None, _) => tcp(hosts),
+        };
         let addresses = addresses.context("cannot open a socket")?.into_iter();
         let addresses = addresses.map(|address| Mutex::new(Some(address))).collect();
         let identities = if link == Link::Tls { identities(hosts, folder.path())? } else { Vec::new() };
-        Ok(Self { hosts, config, addresses, identities, _folder: folder })
+        Ok(Self { hosts, network, config, addresses, identities, _folder: folder })
     }
 
-    /// Returns host `me`, connected to its neighbours.
+    /// Returns host `me`, connected to its neighbours. In a network of their own, the calling
+    /// thread moves to the host's.
     ///
     /// # Errors
     /// If it cannot connect, or its place is already taken.
     pub(super) fn start(&self, me: u16) -> Result<Host> {
         let place = Place::new(me, self.hosts).context("a place in the ring")?;
-        let address = self.addresses[usize::from(me)].lock().unwrap_or_else(PoisonError::into_inner).take();
-        let address = address.context("a place is taken once")?;
+        let address = self.address(me)?;
         let Some(identity) = self.identities.get(usize::from(me)) else {
             return Ok(Host::join_ring(Joining::new(place, SESSION, address).with_config(&self.config))?);
         };
@@ -57,6 +64,15 @@ impl Links {
         let (predecessor, successor) = (name(place.predecessor().0), name(place.successor().0));
         let tls = Tls { identity, predecessor, successor };
         Ok(Host::join_ring(Joining::new(place, SESSION, address).with_config(&self.config).with_protect(&tls))?)
+    }
+
+    fn address(&self, me: u16) -> Result<Address> {
+        if let Some(network) = self.network {
+            network.enter(me).context("cannot enter a network namespace")?;
+            return network.address(me).context("cannot open a socket in a network namespace");
+        }
+        let address = self.addresses[usize::from(me)].lock().unwrap_or_else(PoisonError::into_inner).take();
+        address.context("a place is taken once")
     }
 }
 

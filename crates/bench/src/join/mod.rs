@@ -4,6 +4,7 @@ mod alone;
 mod args;
 mod line;
 mod links;
+mod network;
 mod process;
 mod run;
 mod tables;
@@ -13,7 +14,7 @@ use std::io::{Write, stdout};
 use annulus_terminal::{Stop, progress, units::counted};
 use anyhow::{Context, Result, ensure};
 pub use args::{By, Data, JoinArgs, Link};
-pub(crate) use {line::Line, links::config, run::Ring, tables::Tables};
+pub(crate) use {line::Line, links::config, network::Network, run::Ring, tables::Tables};
 
 use self::alone::Fragments;
 
@@ -37,7 +38,8 @@ pub fn run(args: &JoinArgs, stop: &Stop) -> Result<()> {
     let mut lines = Vec::new();
     for &hosts in &args.hosts {
         let config = config(args.element, args.buffers);
-        let ring = Ring { tables: &tables, by: args.by, link: args.link, hosts, threads: args.threads, config };
+        let ring =
+            Ring { tables: &tables, by: args.by, link: args.link, hosts, threads: args.threads, config, network: None };
         bar.set_message(counted(hosts.into(), "host"));
         let line = measure(&ring, args.one_at_a_time, args.rounds, &|| bar.inc(1), stop)?;
         if args.json {

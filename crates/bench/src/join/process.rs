@@ -52,7 +52,7 @@ pub(super) fn run(args: &JoinArgs, tables: &Tables) -> Result<()> {
         bail!("--ring connects by TCP without certificates: leave out --link tls");
     }
     let config = config(args.element, args.buffers);
-    let parts = Ring { tables, by: args.by, link: Link::Tcp, hosts, threads: args.threads, config };
+    let parts = Ring { tables, by: args.by, link: Link::Tcp, hosts, threads: args.threads, config, network: None };
     // A host connects only when it is ready, so the ring turns when the last host is.
     let share = parts.prepare(me)?;
     let listener = TcpListener::bind(own).with_context(|| format!("cannot listen at {own}, which --ring names"))?;

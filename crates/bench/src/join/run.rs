@@ -16,6 +16,7 @@ use arrow::{array::AsArray, array::RecordBatch, datatypes::Int64Type};
 use super::{
     args::{By, Link},
     links::Links,
+    network::Network,
     tables::{Answer, Tables, sum},
 };
 
@@ -29,6 +30,8 @@ pub(crate) struct Ring<'a> {
     /// The number of threads of each host.
     pub(crate) threads: usize,
     pub(crate) config: RingConfig,
+    /// The network in which hosts are, if it is not this machine's. Not for hosts one at a time.
+    pub(crate) network: Option<&'a Network>,
 }
 
 /// A join's result and its times.
@@ -59,7 +62,7 @@ pub(super) struct Totals(Mutex<Answer>);
 impl Ring<'_> {
     /// Joins on all hosts at once. They prepare one after another and turn together.
     pub(super) fn join(&self) -> Result<Joined> {
-        let links = Links::new(self.hosts, self.link, self.config)?;
+        let links = Links::new(self.hosts, self.link, self.config, self.network)?;
         let whole = machine::Busy::start();
         let totals = Totals::default();
         let (one, all) = (Mutex::new(()), Barrier::new(usize::from(self.hosts)));
@@ -83,7 +86,7 @@ impl Ring<'_> {
     fn host(
         &self,
         me: u16,
-        links: &Links,
+        links: &Links<'_>,
         totals: &Totals,
         one: &Mutex<()>,
         all: &Barrier,

@@ -17,14 +17,17 @@ pub(super) struct Cell {
     pub(super) hosts: u16,
     pub(super) threads: usize,
     pub(super) one_at_a_time: bool,
+    /// Whether the network is the bound.
+    pub(super) shaped: bool,
 }
 
 impl Cell {
     /// Returns what tells its result from those of all other cells.
     pub(super) fn key(&self) -> String {
-        let Self { figure, rows, zipf, by, link, hosts, threads, one_at_a_time } = self;
+        let Self { figure, rows, zipf, by, link, hosts, threads, one_at_a_time, shaped } = self;
         format!(
-            "figure {}, {}, {rows} rows, zipf {zipf:?}, {}, {hosts} hosts, {threads} threads, alone {one_at_a_time}",
+            "figure {}, {}, {rows} rows, zipf {zipf:?}, {}, {hosts} hosts, {threads} threads, alone {one_at_a_time}, \
+             shaped {shaped}",
             figure.number(),
             name(by),
             name(link)
@@ -45,10 +48,27 @@ pub(super) fn cells(args: &CycloJoinArgs) -> Vec<Cell> {
     args.figures.iter().flat_map(|&figure| of(figure, args)).collect()
 }
 
+/// Returns a ring whose hosts run one at a time, and the same all at once: over TCP, and bound by
+/// the network.
+fn bound(alone: Cell) -> Vec<Cell> {
+    let together = Cell { link: Link::Tcp, one_at_a_time: false, ..alone };
+    if alone.hosts == 1 { vec![alone] } else { vec![alone, together, Cell { shaped: true, ..together }] }
+}
+
 fn of(figure: Figure, args: &CycloJoinArgs) -> Vec<Cell> {
     let by = if matches!(figure, Figure::Sort | Figure::SortGrowing) { By::Sort } else { By::Hash };
-    let cell =
-        |rows, hosts| Cell { figure, rows, zipf: None, by, link: Link::Shared, hosts, threads: 1, one_at_a_time: true };
+    let cell = |rows, hosts| Cell {
+        figure,
+        rows,
+        zipf: None,
+        by,
+        link: Link::Shared,
+        hosts,
+        threads: 1,
+        one_at_a_time: true,
+        shaped: false,
+    };
+    let growing = || (1..=PAPER_HOSTS).map(|hosts| cell(args.more_rows * u64::from(hosts), hosts));
     match figure {
         Figure::Cost | Figure::Transfer => Vec::new(),
         Figure::Hash => {
@@ -57,9 +77,8 @@ fn of(figure: Figure, args: &CycloJoinArgs) -> Vec<Cell> {
             [alone, together].concat()
         }
         Figure::Sort => (1..=PAPER_HOSTS).map(|hosts| cell(args.rows, hosts)).collect(),
-        Figure::HashGrowing | Figure::SortGrowing => {
-            (1..=PAPER_HOSTS).map(|hosts| cell(args.more_rows * u64::from(hosts), hosts)).collect()
-        }
+        Figure::HashGrowing => growing().collect(),
+        Figure::SortGrowing => growing().flat_map(bound).collect(),
         Figure::Zipf => {
             let cell = |tenths: u8, hosts| Cell { zipf: Some(f64::from(tenths) / 10.0), ..cell(args.zipf_rows, hosts) };
             TENTHS.iter().flat_map(|&tenths| [1, PAPER_HOSTS].map(|hosts| cell(tenths, hosts))).collect()

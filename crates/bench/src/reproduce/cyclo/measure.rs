@@ -1,6 +1,8 @@
 //! The measurements of the figures. Each is kept when it is done, and not repeated when the run
 //! goes on.
 
+use std::collections::BTreeSet;
+
 use annulus_roundabout::RingConfig;
 use annulus_terminal::{Stop, units::counted};
 use anyhow::{Context, Result};
@@ -9,10 +11,11 @@ use indicatif::ProgressBar;
 use super::{
     args::{CycloJoinArgs, Figure},
     cells::{Cell, cells},
+    network::{self, Model, Shaped},
     record::{Record, What},
 };
 use crate::{
-    join::{self, Data, Ring, Tables},
+    join::{self, Data, Line, Network, Ring, Tables},
     reproduce::store::Store,
     roundabout::{self, RoundaboutArgs, Way, cost::Costs},
 };
@@ -27,6 +30,8 @@ pub(super) struct Run<'a> {
     pub(super) store: &'a mut Store,
     pub(super) bar: ProgressBar,
     pub(super) stop: &'a Stop,
+    /// What this machine cannot measure, and why.
+    pub(super) absent: BTreeSet<String>,
 }
 
 impl Run<'_> {
@@ -85,27 +90,71 @@ impl Run<'_> {
 
     /// Measures cells that have the same tables. The tables' memory is freed when this returns.
     fn joins(&mut self, cells: &[Cell], records: &mut Vec<Record>) -> Result<()> {
-        let (mut tables, runs) = (None, self.runs());
-        let Self { args, store, bar, stop } = self;
+        let (mut tables, mut alone, runs) = (None, None, self.runs());
         for cell in cells {
-            let &Cell { figure, rows, zipf, by, link, hosts, threads, one_at_a_time } = cell;
-            let end = bar.position() + runs;
-            let line = store.get_or(&cell.key(), || {
-                if tables.is_none() {
-                    bar.set_message(format!("figure {}, tables", figure.number()));
-                    let new = Tables::new(Data::Even, rows, zipf, 1.0, args.seed);
-                    tables = Some(new.context("cannot generate the tables")?);
+            let end = self.bar.position() + runs;
+            let what = match alone.as_ref().filter(|_| cell.shaped) {
+                Some(alone) => self.shaped(cell, alone, &mut tables)?.map(What::Shaped),
+                None => {
+                    let line = self.join(cell, &mut tables)?;
+                    alone = cell.one_at_a_time.then(|| line.clone()).or(alone);
+                    Some(What::Join(line.into()))
                 }
-                let tables = tables.as_ref().context("tables")?;
-                bar.set_message(format!("figure {}, {}", figure.number(), counted(hosts.into(), "host")));
-                let ring = Ring { tables, by, link, hosts, threads, config: config(args) };
-                join::measure(&ring, one_at_a_time, args.rounds, &|| bar.inc(1), stop)
-            })?;
-            bar.set_position(end);
-            records.push(Record { figure, what: What::Join(line.into()) });
+            };
+            self.bar.set_position(end);
+            records.extend(what.map(|what| Record { figure: cell.figure, what }));
         }
         Ok(())
     }
+
+    /// Measures a join. Generates its tables first if `tables` has none.
+    fn join(&mut self, cell: &Cell, tables: &mut Option<Tables>) -> Result<Line> {
+        let Self { args, store, bar, stop, .. } = self;
+        store.get_or(&cell.key(), || ring(args, cell, tables, bar, None, stop))
+    }
+
+    /// Measures a join that the network bounds, and predicts it from its joins one at a time.
+    /// Returns `None` if this machine cannot make such a network, and keeps the reason.
+    fn shaped(&mut self, cell: &Cell, alone: &Line, tables: &mut Option<Tables>) -> Result<Option<Shaped>> {
+        let rate = network::rate(alone);
+        let network = match Network::new(cell.hosts, rate as u64) {
+            Ok(network) => network,
+            Err(error) => {
+                self.stop.check()?;
+                self.absent.insert(format!("figure 11 bound by the network: {error:#}"));
+                return Ok(None);
+            }
+        };
+        let Self { args, store, bar, stop, .. } = self;
+        let shaped = store.get_or(&cell.key(), || {
+            let line = ring(args, cell, tables, bar, Some(&network), stop)?;
+            Ok(Shaped::new(&line, Model::new(alone, rate)))
+        })?;
+        Ok(Some(shaped))
+    }
+}
+
+/// Joins the tables of a cell, and generates them first if `tables` has none.
+fn ring(
+    args: &CycloJoinArgs,
+    cell: &Cell,
+    tables: &mut Option<Tables>,
+    bar: &ProgressBar,
+    network: Option<&Network>,
+    stop: &Stop,
+) -> Result<Line> {
+    let &Cell { figure, rows, zipf, by, link, hosts, threads, one_at_a_time, .. } = cell;
+    let tables = match tables {
+        Some(tables) => tables,
+        None => {
+            bar.set_message(format!("figure {}, tables", figure.number()));
+            let new = Tables::new(Data::Even, rows, zipf, 1.0, args.seed);
+            tables.insert(new.context("cannot generate the tables")?)
+        }
+    };
+    bar.set_message(format!("figure {}, {}", figure.number(), counted(hosts.into(), "host")));
+    let ring = Ring { tables, by, link, hosts, threads, config: config(args), network };
+    join::measure(&ring, one_at_a_time, args.rounds, &|| bar.inc(1), stop)
 }
 
 /// Returns the configuration of all rings.

@@ -3,9 +3,12 @@
 mod args;
 mod cells;
 mod measure;
+mod network;
 mod page;
 mod paper;
 mod record;
+
+use std::collections::BTreeSet;
 
 use annulus_terminal::{Stop, machine, progress};
 use anyhow::Result;
@@ -38,7 +41,9 @@ pub fn run(args: &CycloJoinArgs, stop: &Stop) -> Result<()> {
     drop(Files::create(&args.out, FILES)?);
     store.say_resumed();
     let bar = progress::bar(0, "runs");
-    let records = Run { args: &args, store: &mut store, bar: bar.clone(), stop }.measure()?;
+    let mut run = Run { args: &args, store: &mut store, bar: bar.clone(), stop, absent: BTreeSet::new() };
+    let records = run.measure()?;
+    let absent = run.absent;
     bar.finish_and_clear();
     let machine = machine::label();
     let setting = json!({
@@ -47,8 +52,9 @@ pub fn run(args: &CycloJoinArgs, stop: &Stop) -> Result<()> {
         "quick": args.quick,
         "rounds": args.rounds,
         "paper_machines": paper::MACHINES,
+        "absent": absent,
     });
-    let page = Page { machine: &machine, origin: &origin, args: &args, records: &records }.html();
+    let page = Page { machine: &machine, origin: &origin, args: &args, records: &records, absent: &absent }.html();
     Files::create(&args.out, FILES)?.finish([json_lines(&setting, &records)?, csv(&records)?, page])?;
     store.finish()
 }

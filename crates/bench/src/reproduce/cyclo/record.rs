@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::args::Figure;
+use super::{args::Figure, network::Shaped};
 use crate::{
     join,
     roundabout::{self, cost::Cost},
@@ -16,17 +16,19 @@ pub(super) struct Record {
     pub(super) what: What,
 }
 
-/// A join around a ring, or a transfer from host to host, by its throughput or by its costs.
+/// A join around a ring, a transfer from host to host, by its throughput or by its costs, or a join
+/// bound by the network.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum What {
     Join(Box<join::Line>),
     Transfer(roundabout::Line),
     Cost(Cost),
+    Shaped(Shaped),
 }
 
 /// Columns of the CSV file.
-const COLUMNS: [&str; 39] = [
+const COLUMNS: [&str; 48] = [
     "figure",
     "data",
     "by",
@@ -65,6 +67,15 @@ const COLUMNS: [&str; 39] = [
     "receiving_s",
     "moved",
     "switches",
+    "gbit_per_s",
+    "link_fragments",
+    "link_gb",
+    "fragment_join_s",
+    "fragment_transfer_s",
+    "model_join_s",
+    "model_transfer_s",
+    "model_waiting_share",
+    "agrees",
     "too_short",
 ];
 

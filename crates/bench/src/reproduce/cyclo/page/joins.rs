@@ -118,7 +118,7 @@ pub(super) fn growing(number: &str, join: &str, lines: &[&Line]) -> String {
          host, one host at a time. In the paper, setup stays the same and the join grows with the rotating \
          table.</p>\n{}",
         million(rows),
-        times("Seconds of a host", lines)
+        times("Seconds of a host", &alone(lines))
     )
 }
 

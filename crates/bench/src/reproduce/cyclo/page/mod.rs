@@ -3,8 +3,11 @@
 mod costs;
 mod joins;
 mod links;
+mod network;
 
-use annulus_terminal::{machine::cores, units::counted};
+use std::collections::BTreeSet;
+
+use annulus_terminal::{machine::cores, report::page::escape, units::counted};
 
 use super::{
     args::{CycloJoinArgs, Figure},
@@ -22,12 +25,18 @@ pub(super) struct Page<'a> {
     pub(super) origin: &'a Origin,
     pub(super) args: &'a CycloJoinArgs,
     pub(super) records: &'a [Record],
+    /// What was not measured, and why.
+    pub(super) absent: &'a BTreeSet<String>,
 }
 
 impl Page<'_> {
     /// Returns the page with all measured figures and the paper's numbers.
     pub(super) fn html(&self) -> String {
         let mut sections: Vec<_> = self.args.figures.iter().map(|&figure| self.section(figure)).collect();
+        if !self.absent.is_empty() {
+            let lines: String = self.absent.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+            sections.push(format!("<h2>Not measured</h2>\n<ul>\n{lines}</ul>"));
+        }
         sections.push("<h2>All measurements</h2>\n<p>cyclo-join.csv, beside this page, has them.</p>".to_owned());
         let title = "A spinning join: the paper's figures, measured with Annulus";
         reproduce::page(title, &self.lead(), self.args.quick_size(), sections)
@@ -60,7 +69,12 @@ impl Page<'_> {
             Figure::HashGrowing => [joins::growing("8", "hash join", &lines), joins::paper_hash()].concat(),
             Figure::Zipf => joins::zipf(&lines),
             Figure::Sort => joins::fixed("10", "sort-merge join", &lines),
-            Figure::SortGrowing => [joins::growing("11", "sort-merge join", &lines), joins::paper_sort()].concat(),
+            Figure::SortGrowing => [
+                joins::growing("11", "sort-merge join", &lines),
+                joins::paper_sort(),
+                network::bound(&lines, self.records),
+            ]
+            .concat(),
             Figure::Links => links::links(&lines),
         }
     }
