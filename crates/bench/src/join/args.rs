@@ -2,9 +2,13 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
+#[cfg(feature = "ofi")]
+use annulus_roundabout::fabric::FabricOptions;
 use annulus_terminal::units;
 use clap::{Args, ValueEnum};
 
+#[cfg(feature = "ofi")]
+use crate::roundabout::Way;
 use crate::roundabout::parse_element;
 
 const EXAMPLES: &str = "\
@@ -154,6 +158,29 @@ pub enum Link {
     Tcp,
     /// TLS over TCP
     Tls,
+    /// Libfabric's TCP provider
+    #[cfg(feature = "ofi")]
+    OfiTcp,
+    /// Libfabric's shared-memory provider
+    #[cfg(feature = "ofi")]
+    OfiShm,
+    /// Libfabric's provider for RDMA devices
+    #[cfg(feature = "ofi")]
+    OfiVerbs,
+}
+
+#[cfg(feature = "ofi")]
+impl Link {
+    /// Returns libfabric's options, if fragments go through it.
+    pub(super) fn fabric(self) -> Option<FabricOptions<'static>> {
+        let way = match self {
+            Self::OfiTcp => Way::OfiTcp,
+            Self::OfiShm => Way::OfiShm,
+            Self::OfiVerbs => Way::OfiVerbs,
+            Self::Shared | Self::Tcp | Self::Tls => return None,
+        };
+        way.fabric("")
+    }
 }
 
 fn parse_scale(text: &str) -> Result<f64, String> {

@@ -27,6 +27,8 @@ pub(super) struct Links<'a> {
     /// The network in which hosts are, if it is not this machine's.
     network: Option<&'a Network>,
     config: RingConfig,
+    #[cfg(feature = "ofi")]
+    link: Link,
     addresses: Vec<Mutex<Option<Address>>>,
     /// The hosts' identities for TLS.
     identities: Vec<Identity>,
@@ -46,7 +48,16 @@ impl<'a> Links<'a> {
         let addresses = addresses.context("cannot open a socket")?.into_iter();
         let addresses = addresses.map(|address| Mutex::new(Some(address))).collect();
         let identities = if link == Link::Tls { identities(hosts, folder.path())? } else { Vec::new() };
-        Ok(Self { hosts, network, config, addresses, identities, _folder: folder })
+        Ok(Self {
+            #[cfg(feature = "ofi")]
+            link,
+            hosts,
+            network,
+            config,
+            addresses,
+            identities,
+            _folder: folder,
+        })
     }
 
     /// Returns host `me`, connected to its neighbours. In a network of their own, the calling
@@ -57,6 +68,11 @@ impl<'a> Links<'a> {
     pub(super) fn start(&self, me: u16) -> Result<Host> {
         let place = Place::new(me, self.hosts).context("a place in the ring")?;
         let address = self.address(me)?;
+        #[cfg(feature = "ofi")]
+        if let Some(options) = self.link.fabric() {
+            let joining = Joining::new(place, SESSION, address).with_config(&self.config).with_fabric(&options);
+            return Ok(Host::join_ring(joining)?);
+        }
         let Some(identity) = self.identities.get(usize::from(me)) else {
             return Ok(Host::join_ring(Joining::new(place, SESSION, address).with_config(&self.config))?);
         };

@@ -17,6 +17,7 @@ use super::{
     run::{Ring, Totals, turn},
     tables::Tables,
 };
+use crate::words::name;
 
 /// The result of this host. The fields that begin with `all_` are totals of all hosts.
 #[derive(Debug, Serialize)]
@@ -48,8 +49,8 @@ pub(super) fn run(args: &JoinArgs, tables: &Tables) -> Result<()> {
     let hosts = u16::try_from(ring.len()).context("--ring has too many hosts")?;
     ensure!(hosts > 1, "--ring has one host: name all of them");
     let Some(&own) = ring.get(place) else { bail!("--place is {place}, and --ring has the places 0 to {}", hosts - 1) };
-    if args.link == Link::Tls {
-        bail!("--ring connects by TCP without certificates: leave out --link tls");
+    if !matches!(args.link, Link::Shared | Link::Tcp) {
+        bail!("--ring connects by TCP without certificates: leave out --link {}", name(&args.link));
     }
     let config = config(args.element, args.buffers);
     let parts = Ring { tables, by: args.by, link: Link::Tcp, hosts, threads: args.threads, config, network: None };

@@ -91,6 +91,9 @@ pub enum Way {
     /// A ring over libfabric's shared-memory provider
     #[cfg(feature = "ofi")]
     OfiShm,
+    /// A ring over libfabric's provider for RDMA devices
+    #[cfg(feature = "ofi")]
+    OfiVerbs,
     /// A ring over the provider of --fabric
     #[cfg(feature = "ofi")]
     Ofi,
@@ -113,6 +116,8 @@ impl Way {
             #[cfg(feature = "ofi")]
             Self::OfiShm => "ofi-shm",
             #[cfg(feature = "ofi")]
+            Self::OfiVerbs => "ofi-verbs",
+            #[cfg(feature = "ofi")]
             Self::Ofi => "ofi",
             #[cfg(feature = "ofi")]
             Self::OfiSealed => "ofi-sealed",
@@ -131,10 +136,11 @@ impl Way {
 
     /// Returns libfabric's options; `named` is the argument of `--fabric`.
     #[cfg(feature = "ofi")]
-    pub(super) fn fabric(self, named: &str) -> Option<FabricOptions<'_>> {
+    pub(crate) fn fabric(self, named: &str) -> Option<FabricOptions<'_>> {
         let (provider, node) = match self {
             Self::OfiTcp => ("tcp", Some("127.0.0.1")),
             Self::OfiShm => ("shm", None),
+            Self::OfiVerbs => ("verbs;ofi_rxm", None),
             Self::Ofi | Self::OfiSealed => {
                 named.split_once('@').map_or((named, None), |(provider, node)| (provider, Some(node)))
             }

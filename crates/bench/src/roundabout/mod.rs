@@ -79,6 +79,16 @@ pub fn run(args: &RoundaboutArgs, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
+/// Checks that a way works on this machine, with a few elements.
+///
+/// # Errors
+/// If it does not.
+#[cfg(feature = "ofi")]
+pub(crate) fn check_works(way: Way, stop: &Stop) -> Result<()> {
+    let config = RingConfig::default().with_fragment_bytes(4096).with_timeout(PATIENCE).with_connect_timeout(PATIENCE);
+    Run { way, config, elements: 2, checked: true, stop, meter: None, fabric: "" }.seconds().map(drop)
+}
+
 /// Returns how often [`measure`] advances its bar.
 pub(crate) fn runs(args: &RoundaboutArgs) -> usize {
     args.elements.len() * args.ways.len() * (args.rounds + 1)

@@ -1,6 +1,9 @@
 //! The measurements that the figures need.
 
-use super::args::{CycloJoinArgs, Figure};
+use super::{
+    args::{CycloJoinArgs, Figure},
+    fabric::Provider,
+};
 use crate::{
     join::{By, Link},
     words::name,
@@ -44,8 +47,8 @@ const THREADS: [usize; 4] = [1, 2, 3, 4];
 const TENTHS: [u8; 11] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
 /// Returns the cells of the figures in `args`. Cells with the same tables are consecutive.
-pub(super) fn cells(args: &CycloJoinArgs) -> Vec<Cell> {
-    args.figures.iter().flat_map(|&figure| of(figure, args)).collect()
+pub(super) fn cells(args: &CycloJoinArgs, providers: &[Provider]) -> Vec<Cell> {
+    args.figures.iter().flat_map(|&figure| of(figure, args, providers)).collect()
 }
 
 /// Returns a ring whose hosts run one at a time, and the same all at once: over TCP, and bound by
@@ -55,7 +58,7 @@ fn bound(alone: Cell) -> Vec<Cell> {
     if alone.hosts == 1 { vec![alone] } else { vec![alone, together, Cell { shaped: true, ..together }] }
 }
 
-fn of(figure: Figure, args: &CycloJoinArgs) -> Vec<Cell> {
+fn of(figure: Figure, args: &CycloJoinArgs, providers: &[Provider]) -> Vec<Cell> {
     let by = if matches!(figure, Figure::Sort | Figure::SortGrowing) { By::Sort } else { By::Hash };
     let cell = |rows, hosts| Cell {
         figure,
@@ -86,8 +89,9 @@ fn of(figure: Figure, args: &CycloJoinArgs) -> Vec<Cell> {
         Figure::Links => {
             let cell =
                 |threads, link| Cell { link, threads, one_at_a_time: false, ..cell(args.link_rows, PAPER_HOSTS) };
-            let links = |&threads: &usize| [Link::Shared, Link::Tcp, Link::Tls].map(|link| cell(threads, link));
-            THREADS.iter().flat_map(links).collect()
+            let own = [Link::Shared, Link::Tcp, Link::Tls].into_iter();
+            let links: Vec<_> = own.chain(providers.iter().map(|provider| provider.link)).collect();
+            THREADS.iter().flat_map(|&threads| links.iter().map(move |&link| cell(threads, link))).collect()
         }
     }
 }

@@ -11,6 +11,7 @@ use indicatif::ProgressBar;
 use super::{
     args::{CycloJoinArgs, Figure},
     cells::{Cell, cells},
+    fabric::{Provider, providers},
     network::{self, Model, Shaped},
     record::{Record, What},
 };
@@ -32,6 +33,8 @@ pub(super) struct Run<'a> {
     pub(super) stop: &'a Stop,
     /// What this machine cannot measure, and why.
     pub(super) absent: BTreeSet<String>,
+    /// The links over libfabric that it has.
+    pub(super) providers: Vec<Provider>,
 }
 
 impl Run<'_> {
@@ -41,10 +44,18 @@ impl Run<'_> {
     /// If a result is not the expected one, a host fails, results cannot be kept, or the run is
     /// stopped.
     pub(super) fn measure(&mut self) -> Result<Vec<Record>> {
-        let cells = cells(self.args);
-        let transfers = if self.args.figures.contains(&Figure::Transfer) { transfers(self.args) } else { Vec::new() };
+        if [Figure::Cost, Figure::Transfer, Figure::Links].iter().any(|figure| self.args.figures.contains(figure)) {
+            self.providers = providers(&mut self.absent, self.stop);
+            self.stop.check()?;
+        }
+        let cells = cells(self.args, &self.providers);
+        let transfers = if self.args.figures.contains(&Figure::Transfer) {
+            transfers(self.args, &self.providers)
+        } else {
+            Vec::new()
+        };
         let costs = self.args.figures.contains(&Figure::Cost);
-        let of_costs = if costs { costs_of(self.args, &self.bar, self.stop).runs() } else { 0 };
+        let of_costs = if costs { costs_of(self.args, &self.cost_ways(), &self.bar, self.stop).runs() } else { 0 };
         let runs = self.runs() * cells.len() as u64 + transfers.iter().map(transfer_runs).sum::<u64>();
         self.bar.set_length(runs + of_costs);
         let mut records = Vec::new();
@@ -66,12 +77,18 @@ impl Run<'_> {
         self.args.rounds as u64 + 1
     }
 
+    /// Returns the ways of figure 3.
+    fn cost_ways(&self) -> Vec<Way> {
+        ways(&[Way::Plain, Way::Tcp, Way::Shared], &self.providers)
+    }
+
     /// Measures the costs of all ways.
     fn costs(&mut self, records: &mut Vec<Record>) -> Result<()> {
-        let costs = costs_of(self.args, &self.bar, self.stop);
-        let end = self.bar.position() + costs.runs();
-        let key = format!("figure {}", Figure::Cost.number());
-        let costs = self.store.get_or(&key, || costs.measure())?;
+        let ways = self.cost_ways();
+        let Self { args, store, bar, stop, .. } = self;
+        let costs = costs_of(args, &ways, bar, stop);
+        let end = bar.position() + costs.runs();
+        let costs = store.get_or(&format!("figure {}, {ways:?}", Figure::Cost.number()), || costs.measure())?;
         self.bar.set_position(end);
         records.extend(costs.into_iter().map(|cost| Record { figure: Figure::Cost, what: What::Cost(cost) }));
         Ok(())
@@ -80,7 +97,7 @@ impl Run<'_> {
     /// Measures all ways with elements of one size.
     fn transfer(&mut self, args: &RoundaboutArgs, records: &mut Vec<Record>) -> Result<()> {
         let end = self.bar.position() + transfer_runs(args);
-        let key = format!("figure {}, {:?} bytes", Figure::Transfer.number(), args.elements);
+        let key = format!("figure {}, {:?} bytes, {:?}", Figure::Transfer.number(), args.elements, args.ways);
         let lines = self.store.get_or(&key, || roundabout::measure(args, &self.bar, self.stop))?;
         self.bar.set_position(end);
         let lines = lines.into_iter();
@@ -163,9 +180,9 @@ fn config(args: &CycloJoinArgs) -> RingConfig {
 }
 
 /// Returns the measurement of figure 3.
-fn costs_of<'a>(args: &CycloJoinArgs, bar: &'a ProgressBar, stop: &'a Stop) -> Costs<'a> {
+fn costs_of<'a>(args: &CycloJoinArgs, ways: &'a [Way], bar: &'a ProgressBar, stop: &'a Stop) -> Costs<'a> {
     Costs {
-        ways: &[Way::Plain, Way::Tcp, Way::Shared],
+        ways,
         element_bytes: ELEMENT,
         // Longer, because the system tells user from system time by samples.
         bytes: 2 * args.bytes as u64,
@@ -175,16 +192,21 @@ fn costs_of<'a>(args: &CycloJoinArgs, bar: &'a ProgressBar, stop: &'a Stop) -> C
     }
 }
 
+/// Returns our ways, and those over libfabric.
+fn ways(own: &[Way], providers: &[Provider]) -> Vec<Way> {
+    own.iter().copied().chain(providers.iter().map(|provider| provider.way)).collect()
+}
+
 fn transfer_runs(args: &RoundaboutArgs) -> u64 {
     roundabout::runs(args) as u64
 }
 
 /// Returns the options of `annulus bench roundabout` for figure 5, for each size of an element.
-fn transfers(args: &CycloJoinArgs) -> Vec<RoundaboutArgs> {
+fn transfers(args: &CycloJoinArgs, providers: &[Provider]) -> Vec<RoundaboutArgs> {
     let of = |bits: u32| RoundaboutArgs {
         elements: vec![1 << bits],
         bytes: args.bytes,
-        ways: vec![Way::Plain, Way::Tcp, Way::Rustls, Way::Tls, Way::Shared],
+        ways: ways(&[Way::Plain, Way::Tcp, Way::Rustls, Way::Tls, Way::Shared], providers),
         // These ways do not use it.
         #[cfg(feature = "ofi")]
         fabric: String::new(),

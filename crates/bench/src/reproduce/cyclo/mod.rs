@@ -2,6 +2,7 @@
 
 mod args;
 mod cells;
+mod fabric;
 mod measure;
 mod network;
 mod page;
@@ -41,7 +42,8 @@ pub fn run(args: &CycloJoinArgs, stop: &Stop) -> Result<()> {
     drop(Files::create(&args.out, FILES)?);
     store.say_resumed();
     let bar = progress::bar(0, "runs");
-    let mut run = Run { args: &args, store: &mut store, bar: bar.clone(), stop, absent: BTreeSet::new() };
+    let mut run =
+        Run { args: &args, store: &mut store, bar: bar.clone(), stop, absent: BTreeSet::new(), providers: Vec::new() };
     let records = run.measure()?;
     let absent = run.absent;
     bar.finish_and_clear();
