@@ -1,31 +1,21 @@
 //! The time on cores of a transfer, by what it was for: figure 3 of the Data Roundabout's paper.
 
-use std::{
-    io::Write,
-    net::{TcpListener, TcpStream},
-    os::fd::AsRawFd,
-    sync::Arc,
-    thread,
-};
+use std::{hint::black_box, sync::Arc};
 
 use annulus_roundabout::RingConfig;
 use annulus_terminal::Stop;
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result};
 use indicatif::ProgressBar;
-use nix::sys::socket::{MsgFlags, recv};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    PATIENCE,
-    args::Way,
-    meter::{Meter, Metered},
-    run::{Run, dial},
-};
+use super::{PATIENCE, args::Way, meter::Meter, run::Run};
 use crate::statistics::median;
 
-/// The way whose receiver reads nothing, which tells copying from the rest of the kernel's work: a
-/// TCP stream whose bytes the receiver has dropped.
-pub(crate) const UNREAD: &str = "plain-unread";
+/// The name of the copies that tell copying from the rest of the kernel's work: of elements within
+/// the memory of one thread.
+pub(crate) const MEMCPY: &str = "memcpy";
+/// The memory to which these copies go, about what is on its way in a stream's buffers.
+const COPIES_BYTES: usize = 4 << 20;
 /// The shortest time on cores that counts as measured, in seconds. The system tells user from
 /// system time by samples, a hundred or more a second.
 const SHORTEST_ON_CORES_S: f64 = 0.1;
@@ -70,7 +60,7 @@ impl Costs<'_> {
         (self.ways.len() as u64 + 1) * (self.rounds as u64 + 1)
     }
 
-    /// Measures all ways in turn, and the one that reads nothing. The first round warms up.
+    /// Measures all ways in turn, and copies in memory. The first round warms up.
     ///
     /// # Errors
     /// If an element is damaged, a host fails, or the measurement is stopped.
@@ -109,41 +99,25 @@ impl Costs<'_> {
             fabric: "",
         };
         match way {
-            None => self.unread(&run, &meter)?,
+            None => self.copy(&run, &meter)?,
             Some(_) => run.seconds().map(drop)?,
         }
         Ok(meter)
     }
 
-    /// Sends elements through a stream, and drops them at the other end.
-    fn unread(&self, run: &Run<'_>, meter: &Arc<Meter>) -> Result<()> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let address = listener.local_addr()?;
-        thread::scope(|scope| {
-            let sender = scope.spawn(|| {
-                let mut stream = Metered::new(dial(address)?, Some(meter));
-                let mut element = vec![0; self.element_bytes as usize];
-                for number in 0..run.elements {
-                    self.stop.check()?;
-                    run.write(&mut element, number);
-                    stream.write_all(&element)?;
-                }
-                anyhow::Ok(())
-            });
-            let received = self.drop_bytes(&listener.accept()?.0, meter);
-            sender.join().map_err(|_| anyhow!("the sender has panicked"))??;
-            received
-        })
-    }
-
-    fn drop_bytes(&self, stream: &TcpStream, meter: &Meter) -> Result<()> {
-        // With this flag, TCP drops the bytes and writes nothing to the buffer.
-        let mut buffer = vec![0; self.element_bytes as usize];
-        let mut left = self.elements() * u64::from(self.element_bytes);
-        while left > 0 {
-            let bytes = meter.receive(|| Ok(recv(stream.as_raw_fd(), &mut buffer, MsgFlags::MSG_TRUNC)?))?;
-            ensure!(bytes > 0, "the stream ended early");
-            left -= bytes as u64;
+    /// Copies elements within memory. The meter counts it as sending.
+    fn copy(&self, run: &Run<'_>, meter: &Meter) -> Result<()> {
+        let mut element = vec![0; self.element_bytes as usize];
+        let mut copies = vec![0_u8; COPIES_BYTES.max(element.len())];
+        for (number, at) in (0..run.elements).zip((0..copies.len() / element.len()).cycle()) {
+            self.stop.check()?;
+            run.write(&mut element, number);
+            let copy = &mut copies[at * element.len()..][..element.len()];
+            meter.send(|| {
+                copy.copy_from_slice(black_box(&element));
+                Ok(element.len())
+            })?;
+            black_box(&copy);
         }
         meter.end();
         Ok(())
@@ -170,5 +144,5 @@ impl Costs<'_> {
 }
 
 fn name(way: Option<Way>) -> &'static str {
-    way.map_or(UNREAD, Way::name)
+    way.map_or(MEMCPY, Way::name)
 }
