@@ -34,8 +34,14 @@ pub struct CycloJoinArgs {
     /// Folder for the files, created if necessary
     #[arg(long, value_name = "DIR", default_value = "annulus-cyclo-join")]
     pub out: PathBuf,
-    /// Figures to measure
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "3,5,7,8,9,10,11,12")]
+    /// Figures [default: all]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "3,5,7,8,9,10,11,12",
+        hide_default_value = true
+    )]
     pub figures: Vec<Figure>,
     /// Rows of each table in figures 7 and 10
     #[arg(long, value_name = "N", default_value = "10M", value_parser = units::parse_tuples)]
@@ -49,7 +55,7 @@ pub struct CycloJoinArgs {
     /// Rows of each table in figure 12
     #[arg(long, value_name = "N", default_value = "4M", value_parser = units::parse_tuples)]
     pub link_rows: u64,
-    /// Bytes that each run of figure 5 sends; those of figure 3 send twice as many
+    /// Bytes of a run of figure 5, and half of those of figure 3
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = units::parse_size)]
     pub bytes: usize,
     /// Timed runs of each cell
