@@ -49,7 +49,7 @@ pub(super) fn bound(lines: &[&Line], records: &[Record]) -> String {
     } else {
         format!(
             "Each host has a network of its own, and a link to the next one whose rate is limited (tbf). At the \
-             chosen rates the transfer takes twice as long as the cores of this machine need for the joins of all \
+             chosen rates the transfer takes four times as long as the cores of this machine need for the joins of all \
              hosts. A measured share within {:.0} % of the predicted one agrees with it.",
             AGREES * 100.0
         )
