@@ -104,7 +104,7 @@ async fn explain_says_which_strategy_and_why() {
 #[tokio::test]
 async fn the_profile_is_asked_for_the_place_in_the_plan() {
     let cell = |reads, way: &str| {
-        let costs = vec![Cost { way: way.parse().unwrap(), open_ns: 1e3, row_ns: 1.0 }];
+        let costs = vec![Cost { way: way.parse().unwrap(), open_ns: 1e3, row_ns: 1.0, spread: 0.0 }];
         Cell { inputs: 4, outputs: 3, layout: Layout::Fixed, row_bytes: 16, reads, rows: 1000, rounds: 3, costs }
     };
     let profile = Profile::new(2, vec![cell(true, "channel+gather"), cell(false, "spsc+cluster")]);

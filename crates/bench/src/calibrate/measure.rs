@@ -15,7 +15,7 @@ use datafusion::{execution::TaskContext, prelude::SessionConfig};
 
 use crate::{
     repartition::{BATCH_ROWS, CHECK_HASHES, Consumers, Input, Operator, Tally, Way, compare, drain},
-    statistics::median,
+    statistics::{median, spread},
 };
 
 /// The least and the most runs of a way that make a median.
@@ -96,7 +96,7 @@ impl Timed {
     fn cost(&self, rows: usize) -> Cost {
         let open_ns = median(&self.few);
         let row_ns = (median(&self.all) - open_ns).max(0.0) / rows.max(1) as f64;
-        Cost { way: self.way, open_ns, row_ns }
+        Cost { way: self.way, open_ns, row_ns, spread: spread(&self.all) }
     }
 }
 

@@ -16,9 +16,9 @@ use crate::{
     error::from_exchange,
 };
 
-/// How much cheaper another way must have been for the profile to overrule the rules: less is
-/// within what two calibrations differ by.
-const MARGIN: f64 = 1.05;
+/// The least lead with which the profile overrules the rules, as a share of the cheaper time: less
+/// is within what two calibrations differ by.
+const LEAST_LEAD: f64 = 0.05;
 
 /// What was chosen, and why.
 #[derive(Clone, Debug)]
@@ -84,7 +84,8 @@ fn with_way(config: &ExchangeConfig, way: Way) -> ExchangeConfig {
 }
 
 /// Returns the way that costs `demand` least by the measurements of `cell`, of those that are
-/// `possible`, and the reason. That of the `rule`, unless another is cheaper by [`MARGIN`].
+/// `possible`, and the reason. That of the `rule`, unless another leads by more than [`LEAST_LEAD`],
+/// and by more than the runs of each differed.
 fn cheapest(cell: &Cell, demand: &Demand, rule: Choice, possible: impl Fn(Way) -> bool) -> Option<(Way, String)> {
     let usable = |cost: &&Cost| cost.way.strategy != Strategy::Stock && possible(cost.way);
     let mut costs: Vec<_> = cell.costs.iter().filter(usable).collect();
@@ -92,7 +93,7 @@ fn cheapest(cell: &Cell, demand: &Demand, rule: Choice, possible: impl Fn(Way) -
     let best = *costs.first()?;
     let by_rule = costs.iter().copied().find(|cost| is(cost.way, rule));
     let chosen = match by_rule {
-        Some(by_rule) if by_rule.ns(demand.place.rows) <= best.ns(demand.place.rows) * MARGIN => by_rule,
+        Some(by_rule) if !leads(best, by_rule, demand) => by_rule,
         _ => best,
     };
     // The strongest other one, or the one that the rule names.
@@ -101,6 +102,12 @@ fn cheapest(cell: &Cell, demand: &Demand, rule: Choice, possible: impl Fn(Way) -
         _ => costs.into_iter().find(|cost| cost.way != chosen.way),
     };
     Some((chosen.way, reason(cell, demand, chosen, other)))
+}
+
+/// Returns whether `one` is so much cheaper than `other` that it is no matter of chance.
+fn leads(one: &Cost, other: &Cost, demand: &Demand) -> bool {
+    let chance = one.spread.midpoint(other.spread).max(LEAST_LEAD);
+    other.ns(demand.place.rows) > one.ns(demand.place.rows) * (1.0 + chance)
 }
 
 /// Returns whether `way` is the choice `choice`.

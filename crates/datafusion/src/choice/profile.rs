@@ -74,6 +74,8 @@ pub struct Cost {
     pub open_ns: f64,
     /// Further nanoseconds for each row, of elapsed time.
     pub row_ns: f64,
+    /// How much the runs differed: the interquartile range of their times / the median.
+    pub spread: f64,
 }
 
 impl Cost {

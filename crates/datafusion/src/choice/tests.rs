@@ -11,7 +11,7 @@ fn schema(types: &[DataType]) -> Schema {
 }
 
 fn cost(way: &str, open_ns: f64, row_ns: f64) -> Cost {
-    Cost { way: way.parse().unwrap(), open_ns, row_ns }
+    Cost { way: way.parse().unwrap(), open_ns, row_ns, spread: 0.0 }
 }
 
 fn cell(costs: &[Cost]) -> Cell {
@@ -58,6 +58,16 @@ fn a_lead_within_the_noise_does_not_overrule_the_rule() {
     };
     assert_eq!(lead(0.96), Exchange::Reserve);
     assert_eq!(lead(0.90), Exchange::Channel);
+}
+
+#[test]
+fn a_lead_by_chance_does_not_overrule_the_rule() {
+    let spread = |spread| {
+        let costs = [cost("reserve", 0.0, 1.0), Cost { spread, ..cost("channel+gather", 0.0, 0.8) }];
+        decide_by(vec![cell(&costs)], &[DataType::Int64], Place::default()).choice.strategy
+    };
+    assert_eq!(spread(0.4), Exchange::Channel);
+    assert_eq!(spread(0.6), Exchange::Reserve);
 }
 
 #[test]
