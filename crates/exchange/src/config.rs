@@ -9,6 +9,11 @@ use crate::{
     transport::Shape,
 };
 
+/// The number of producers and of consumers from which on `auto` lets producers group the rows that
+/// reserved ranges cannot hold: 1.2 to 1.7 times as fast with strings behind offsets, 16 to 16 and
+/// 64 to 64 (`annulus calibrate`).
+const CLUSTER: usize = 16;
+
 /// The strategy and the path that an exchange uses, after each `auto` was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -191,8 +196,29 @@ impl ExchangeConfig {
             }),
             Strategy::Reserve => Ok(reserve),
             Strategy::Auto if self.path == DataPath::Auto && reserve::supports(self, schema) => Ok(reserve),
+            Strategy::Auto if self.path == DataPath::Auto && self.producers.min(self.consumers) >= CLUSTER => {
+                Ok(Choice { strategy: Strategy::Ring, path: Some(DataPath::Cluster) })
+            }
             Strategy::Auto => Ok(Choice { strategy: Strategy::Ring, path: Some(path) }),
             strategy => Ok(Choice { strategy, path: Some(path) }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{DataType, Field};
+
+    use super::*;
+
+    #[test]
+    fn auto_groups_strings_between_many_partitions() {
+        let schema = Schema::new(vec![Field::new("text", DataType::Utf8, true)]);
+        let path = |config: ExchangeConfig| config.choose(&schema).unwrap().path;
+        assert_eq!(path(ExchangeConfig::new(64, 15)), Some(DataPath::Gather));
+        assert_eq!(path(ExchangeConfig::new(15, 64)), Some(DataPath::Gather));
+        assert_eq!(path(ExchangeConfig::new(16, 16)), Some(DataPath::Cluster));
+        assert_eq!(path(ExchangeConfig::new(16, 16).with_path(DataPath::Gather)), Some(DataPath::Gather));
+        assert_eq!(path(ExchangeConfig::new(16, 16).with_strategy(Strategy::Ring)), Some(DataPath::Gather));
     }
 }

@@ -44,10 +44,10 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Time for all measurements, in seconds
-    #[arg(long, default_value = "90", value_name = "SECONDS", value_parser = units::parse_count)]
+    #[arg(long, default_value = "80", value_name = "SECONDS", value_parser = units::parse_count)]
     pub seconds: usize,
-    /// Most rows of a run; wide rows are fewer
-    #[arg(long, default_value = "1000000", value_name = "N", value_parser = units::parse_tuples)]
+    /// Most rows of a run
+    #[arg(long, default_value = "5M", value_name = "N", value_parser = units::parse_tuples)]
     pub rows: u64,
     /// Worker threads [default: number of cores]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]

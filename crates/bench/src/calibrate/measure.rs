@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The least and the most runs of a way that make a median.
-const ROUNDS: [usize; 2] = [3, 15];
+const ROUNDS: [usize; 2] = [3, 9];
 
 /// One kind of repartition.
 pub struct Kind<'a> {

@@ -70,8 +70,8 @@ async fn measure(threads: usize, most_rows: usize, time: Duration) -> Result<Vec
     let start = Instant::now();
     let mut cells = Vec::with_capacity(count);
     for rows in Rows::ALL {
-        let input = rows.generate(most_rows)?;
         for &shape in &shapes {
+            let input = rows.generate(most_rows, shape.inputs)?;
             let few = rows.generate_few(shape.inputs)?;
             let choice = ExchangeConfig::new(shape.inputs, shape.outputs).choose(input.schema())?;
             for reads in [true, false] {

@@ -11,8 +11,11 @@ use crate::repartition::{BATCH_ROWS, Input};
 
 /// The seed of the rows.
 const SEED: u64 = 1;
-/// The most bytes of rows in a run.
-const RUN_BYTES: usize = 64 << 20;
+/// The most bytes of different rows: more than caches hold.
+const MOST_BYTES: usize = 64 << 20;
+/// The batches of an input partition in a run. With few, starting and ending would be what is
+/// measured.
+const INPUT_BATCHES: usize = 8;
 
 /// Columns of rows: an integer key, and what follows it.
 #[derive(Clone, Copy, Debug)]
@@ -33,12 +36,15 @@ impl Rows {
         Self { layout: Layout::Variable, numbers: 3, strings: 2 },
     ];
 
-    /// Generates the rows of a run: `most`, or fewer if they are wide.
-    pub fn generate(self, most: usize) -> Result<Input> {
+    /// Generates the rows of a run with `inputs` partitions, about `most` at most. Those that go
+    /// beyond what caches hold are repeated.
+    pub fn generate(self, most: usize, inputs: usize) -> Result<Input> {
         let mut random = StdRng::seed_from_u64(SEED);
         let bytes = row_bytes(&self.batch(&mut random, 0)?.schema());
-        let batches = most.min(RUN_BYTES / bytes.max(1)).div_ceil(BATCH_ROWS).max(1);
-        Input::new((0..batches).map(|_| self.batch(&mut random, BATCH_ROWS)).collect::<Result<_>>()?)
+        let different = most.min(MOST_BYTES / bytes.max(1)).div_ceil(BATCH_ROWS).max(1);
+        let wanted = (INPUT_BATCHES * inputs).min(most.div_ceil(BATCH_ROWS)).max(different);
+        let batches = (0..different).map(|_| self.batch(&mut random, BATCH_ROWS)).collect::<Result<Vec<_>>>()?;
+        Input::new(batches.into_iter().cycle().take(wanted).collect())
     }
 
     /// Generates a row for each of `inputs` partitions: next to nothing.
