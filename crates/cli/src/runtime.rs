@@ -23,7 +23,8 @@ pub fn run_with_spill(threads: Option<usize>, work: impl AsyncFnOnce(&Path) -> R
     run_on(threads, work(spill.path()))
 }
 
-fn run_on(threads: Option<usize>, work: impl Future<Output = Result<Outcome>>) -> Result<Outcome> {
+/// Runs `work` to its end, with `threads` worker threads, or one for each core.
+pub fn run_on(threads: Option<usize>, work: impl Future<Output = Result<Outcome>>) -> Result<Outcome> {
     let mut builder = Builder::new_multi_thread();
     if let Some(threads) = threads {
         builder.worker_threads(threads);

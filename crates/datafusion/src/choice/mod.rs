@@ -30,10 +30,19 @@ pub(crate) struct Decision {
     pub why: String,
 }
 
+/// Returns whether a choice by these options depends on the number of rows: only a profile asks for
+/// it, and finding it out takes a walk through the plan.
+pub(crate) fn depends_on_rows(options: &AnnulusConfig) -> bool {
+    options.strategy == Strategy::AUTO
+        && options.path == Path(DataPath::Auto)
+        && matches!(profile::known(&options.profile), Ok(Known::Profile(_)))
+}
+
 /// Chooses how rows of `schema` are passed on. `config` has the shape and the bounds.
 ///
 /// # Errors
-/// If an option is invalid, names what does not suit the rows, or names a file that is no profile.
+/// If an option has an invalid value, the strategy cannot hold the columns, or the file that
+/// `annulus.profile` names cannot be read as a profile.
 pub(crate) fn decide(
     options: &AnnulusConfig,
     config: ExchangeConfig,
@@ -104,7 +113,7 @@ fn cheapest(cell: &Cell, demand: &Demand, rule: Choice, possible: impl Fn(Way) -
     Some((chosen.way, reason(cell, demand, chosen, other)))
 }
 
-/// Returns whether `one` is so much cheaper than `other` that it is no matter of chance.
+/// Returns whether `one` is cheaper than `other` by more than the noise of the measurement.
 fn leads(one: &Cost, other: &Cost, demand: &Demand) -> bool {
     let chance = one.spread.midpoint(other.spread).max(LEAST_LEAD);
     other.ns(demand.place.rows) > one.ns(demand.place.rows) * (1.0 + chance)

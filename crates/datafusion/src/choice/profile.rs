@@ -98,7 +98,7 @@ impl Profile {
     /// Reads the profile in the file at `path`.
     ///
     /// # Errors
-    /// If there is no such file, or it is no profile of this format.
+    /// If the file cannot be read, or does not hold a profile of this format.
     pub fn read(path: &Path) -> Result<Self> {
         let remedy = "run annulus calibrate to write one, or SET annulus.profile = 'none'";
         let text = match fs::read(path) {
@@ -149,7 +149,8 @@ pub(crate) enum Known {
 /// Returns what the value of `annulus.profile` names.
 ///
 /// # Errors
-/// If it names a file that is no profile. Without such a name, an unusable profile is none.
+/// If the option or the environment variable names a file that cannot be read as a profile. A file at
+/// the usual path that cannot be read is reported as [`Known::Unusable`].
 pub(crate) fn known(option: &str) -> Result<Known> {
     let named = match option {
         "" | "auto" => env::var(VARIABLE).ok().filter(|value| !value.is_empty()),

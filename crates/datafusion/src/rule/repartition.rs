@@ -18,7 +18,7 @@ use datafusion::{
 };
 
 use crate::{
-    choice::Place,
+    choice::{self, Place},
     config::{AnnulusConfig, Strategy},
     exec::RingRepartitionExec,
 };
@@ -100,10 +100,15 @@ fn replaceable<'a>(node: &'a Arc<dyn ExecutionPlan>, options: &AnnulusConfig) ->
 /// Returns what replaces `node`, or `node`.
 fn replace(node: &Arc<dyn ExecutionPlan>, options: &AnnulusConfig, reads: bool) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(stock) = replaceable(node, options) else { return Ok(Arc::clone(node)) };
-    let statistics = StatisticsContext::new().compute(stock.input().as_ref(), &StatisticsArgs::new());
-    // Statistics that cannot be had are no reason to fail.
-    let rows = statistics.ok().and_then(|statistics| statistics.num_rows.get_value().copied());
+    let rows = if choice::depends_on_rows(options) { rows(stock.input()) } else { None };
     Ok(Arc::new(RingRepartitionExec::at(stock.clone(), options.clone(), Place { reads, rows })?))
+}
+
+/// Returns the number of rows of `input`, where statistics tell. Statistics that cannot be computed
+/// are no reason to fail.
+fn rows(input: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    let statistics = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new()).ok()?;
+    statistics.num_rows.get_value().copied()
 }
 
 /// Returns whether `node` reads rows as soon as it has them. Those that pass rows on do not.

@@ -8,7 +8,5 @@ use crate::{interrupt::until_interrupted, outcome::Outcome, runtime};
 
 /// Runs the command.
 pub fn run(args: CalibrateArgs) -> Result<Outcome> {
-    runtime::run_with_spill(args.threads, async |_| {
-        until_interrupted(async { measure(&args).await.map(|()| Outcome::Done) }).await
-    })
+    runtime::run_on(args.threads, until_interrupted(async { measure(&args).await.map(|()| Outcome::Done) }))
 }
