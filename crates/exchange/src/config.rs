@@ -47,7 +47,7 @@ pub struct ExchangeConfig {
     /// partial: while no producer has anything ready, waiting consumers get the rows collected
     /// until then. This suits inputs that pause for long or never end.
     pub full_batches: bool,
-    /// The number of published groups that a ring holds, K: 1 by default.
+    /// The number of published groups that a ring holds, K: 1 by default. One more is being filled.
     pub groups: usize,
     /// The number of slots of a group, G. The default 0 takes one for each producer. A queue has
     /// room for K * G batches.

@@ -96,7 +96,7 @@ pub(crate) fn publish(
         full_batches: config.full_batches,
         modulo: Modulo::new(config.consumers),
         cluster: path == DataPath::Cluster,
-        pool: BufferPool::new(sizes, config.consumers + (config.groups + 1) * config.group_slots()),
+        pool: BufferPool::new(sizes, config.consumers + (config.groups + 2) * config.group_slots()),
         overflow,
         beyond: Beyond::new(config.overflow_bytes),
         keeps_all: strategy == Strategy::Batch,

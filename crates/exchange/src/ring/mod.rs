@@ -51,8 +51,9 @@ pub struct RingConfig {
     pub producers: usize,
     /// The number of consumers, N.
     pub consumers: usize,
-    /// The number of groups, K: 1 by default. The ring is full with `groups * slots` values in
-    /// flight, and never holds more than `groups * slots + producers - 1` of them.
+    /// The number of groups, with the one that fills: 2 by default, so that producers fill one
+    /// while consumers read the other. The ring is full with `groups * slots` values in flight, and
+    /// never holds more than `groups * slots + producers - 1` of them.
     pub groups: usize,
     /// The number of slots of a group, G: by default one for each producer. Waiting consumers are
     /// woken once for each group.
@@ -62,7 +63,7 @@ pub struct RingConfig {
 impl RingConfig {
     /// Creates the default shape for this number of producers and consumers.
     pub fn new(producers: usize, consumers: usize) -> Self {
-        Self { producers, consumers, groups: 1, slots: producers }
+        Self { producers, consumers, groups: 2, slots: producers }
     }
 
     /// Sets the number of [groups](Self::groups).

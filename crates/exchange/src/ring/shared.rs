@@ -25,7 +25,7 @@ pub(super) struct Shared<T> {
     pub(super) consumers: Parked,
     /// The slots of a group, G.
     pub(super) group: u64,
-    /// The number of values at which the ring is full, K * G.
+    /// The number of values at which the ring is full, R * G.
     pub(super) bound: u64,
 }
 
@@ -39,7 +39,7 @@ pub(super) enum Relief {
 }
 
 impl<T> Shared<T> {
-    /// Creates a ring of K `groups` of G `slots`. None of the four numbers is 0.
+    /// Creates a ring of R `groups` of G `slots`. None of the four numbers is 0.
     pub(super) fn new(producers: usize, consumers: usize, groups: usize, slots: usize) -> Self {
         let bound = groups * slots;
         let slot = |_| CachePadded::new(Slot::new());

@@ -13,7 +13,7 @@ use std::{
 use super::{Handles, Parcel, Receiver, Relieve, Sender, Shape};
 use crate::{
     error::{ExchangeError, StopError},
-    ring::{Admission, Next, RingConfig, RingConsumer, RingProducer, Stopper, TrySendError, ring},
+    ring::{Admission, Next, RingConsumer, RingProducer, Stopper, TrySendError, ring},
     stats::ExchangeStats,
     waiting::Local,
     wake::AllCalls,
@@ -33,10 +33,7 @@ pub(super) fn handles<T: Parcel>(shape: Shape) -> Handles<T> {
     for number in 0..rings {
         let first = (number * shape.producers).div_ceil(rings);
         let end = ((number + 1) * shape.producers).div_ceil(rings);
-        let config = RingConfig::new(end - first, shape.consumers)
-            .with_groups(shape.groups)
-            .with_slots(shape.slots.div_ceil(rings));
-        let (producers, consumers) = ring(config);
+        let (producers, consumers) = ring(shape.ring(end - first, shape.slots.div_ceil(rings)));
         stoppers.push(consumers[0].stopper());
         senders.extend((first..).zip(producers).map(|(index, producer)| (number, producer.numbered(index))));
         receivers.iter_mut().zip(consumers).for_each(|(rings, consumer)| rings.push(consumer));

@@ -31,7 +31,7 @@ use std::{
 
 use crate::{
     error::{ExchangeError, StopError},
-    ring::{Admission, Next, TrySendError},
+    ring::{Admission, Next, RingConfig, TrySendError},
     stats::ExchangeStats,
     strategy::Strategy,
     waiting::block_on,
@@ -172,7 +172,7 @@ pub struct Shape {
     pub producers: usize,
     /// The number of consumers, N.
     pub consumers: usize,
-    /// The number of published groups, K.
+    /// The number of published groups, K. A ring has one more, which fills.
     pub groups: usize,
     /// The number of slots of a group, G. A queue that all producers share has room for K * G
     /// values.
@@ -223,9 +223,14 @@ impl Shape {
         }
     }
 
-    /// Returns the number of values at which a queue or a ring is full.
+    /// Returns the number of values at which a queue is full.
     fn bound(&self) -> usize {
         self.groups * self.slots
+    }
+
+    /// Returns the shape of a ring with these producers and slots.
+    fn ring(&self, producers: usize, slots: usize) -> RingConfig {
+        RingConfig::new(producers, self.consumers).with_groups(self.groups + 1).with_slots(slots)
     }
 }
 

@@ -8,14 +8,13 @@ use std::{
 use super::{Handles, Parcel, Receiver, Relieve, Sender, Shape, Unread};
 use crate::{
     error::{ExchangeError, StopError},
-    ring::{Admission, HandOver, Next, RingConfig, RingConsumer, RingProducer, TrySendError, ring},
+    ring::{Admission, HandOver, Next, RingConsumer, RingProducer, TrySendError, ring},
     stats::ExchangeStats,
 };
 
 /// Creates the handles of a ring.
 pub(super) fn handles<T: Parcel>(shape: Shape) -> Handles<T> {
-    let config = RingConfig::new(shape.producers, shape.consumers).with_groups(shape.groups).with_slots(shape.slots);
-    let (producers, consumers) = ring(config);
+    let (producers, consumers) = ring(shape.ring(shape.producers, shape.slots));
     let senders = producers.into_iter().map(|producer| Box::new(producer) as Box<dyn Sender<T>>);
     let receivers = consumers.into_iter().map(|consumer| Box::new(consumer) as Box<dyn Receiver<T>>);
     (senders.collect(), receivers.collect())
