@@ -128,7 +128,7 @@ impl Engines {
                 }
             }
         }
-        report.set_times(&mut times);
+        report.set_times(&times);
     }
 }
 

@@ -5,6 +5,7 @@ mod ways;
 
 use std::time::Duration;
 
+use annulus_bench::statistics::{median, spread};
 use annulus_datafusion::ExchangeReport;
 use annulus_terminal::{
     report::{
@@ -34,6 +35,8 @@ pub struct QueryReport {
 pub struct WayReport {
     pub way: String,
     pub ms: Option<f64>,
+    /// The interquartile range of the times, divided by their median.
+    pub spread: Option<f64>,
     /// Stock's time divided by this way's.
     pub ratio: Option<f64>,
     /// Whether no other way was faster.
@@ -52,6 +55,7 @@ impl WayReport {
         Self {
             way: way.to_owned(),
             ms: None,
+            spread: None,
             ratio: None,
             best: false,
             shuffled_rows: 0,
@@ -71,14 +75,15 @@ impl WayReport {
 
 impl QueryReport {
     /// Sets the medians of the ways whose answers are equal, their ratios, and the best.
-    pub fn set_times(&mut self, times: &mut [Vec<Duration>]) {
-        let medians: Vec<_> =
-            self.ways.iter().zip(times).map(|(way, times)| if way.equal { median_ms(times) } else { None }).collect();
-        let best = medians.iter().flatten().copied().min_by(f64::total_cmp);
-        for (way, median) in self.ways.iter_mut().zip(&medians) {
-            way.ms = median.map(rounded);
-            way.ratio = median.zip(medians[0]).map(|(median, stock)| rounded(stock / median));
-            way.best = median.is_some() && *median == best;
+    pub fn set_times(&mut self, times: &[Vec<Duration>]) {
+        for (way, times) in self.ways.iter_mut().zip(times).filter(|(way, times)| way.equal && !times.is_empty()) {
+            let ms: Vec<_> = times.iter().map(|time| time.as_secs_f64() * 1e3).collect();
+            (way.ms, way.spread) = (Some(rounded(median(&ms))), Some(rounded(spread(&ms))));
+        }
+        let (stock, best) = (self.ways[0].ms, self.ways.iter().filter_map(|way| way.ms).min_by(f64::total_cmp));
+        for way in &mut self.ways {
+            way.ratio = way.ms.zip(stock).map(|(ms, stock)| rounded(stock / ms));
+            way.best = way.ms.is_some() && way.ms == best;
         }
     }
 
@@ -204,13 +209,6 @@ fn sums(queries: &[QueryReport]) -> Option<Vec<f64>> {
 
 fn optional(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
-}
-
-fn median_ms(times: &mut [Duration]) -> Option<f64> {
-    times.sort();
-    let upper = *times.get(times.len() / 2)?;
-    let lower = times[(times.len() - 1) / 2];
-    Some((lower + upper).as_secs_f64() * 500.0)
 }
 
 /// Rounds to three decimals, more than a measurement needs.

@@ -5,9 +5,9 @@ fn report(query: u8, times: &[(&str, Option<u64>)]) -> QueryReport {
     let mut ways: Vec<_> = times.iter().map(|(name, _)| WayReport::new(name)).collect();
     ways.iter_mut().zip(times).for_each(|(way, (_, ms))| way.equal = ms.is_some());
     let mut report = QueryReport { query, rows: 1, ways };
-    let mut times: Vec<Vec<_>> =
+    let times: Vec<Vec<_>> =
         times.iter().map(|(_, ms)| ms.iter().map(|ms| Duration::from_millis(*ms)).collect()).collect();
-    report.set_times(&mut times);
+    report.set_times(&times);
     report
 }
 
@@ -21,11 +21,28 @@ fn of(queries: &[QueryReport], listed: bool) -> Report {
 }
 
 #[test]
-fn times_are_medians() {
+fn times_are_medians_with_their_spread() {
     let ms = |values: &[u64]| values.iter().map(|ms| Duration::from_millis(*ms)).collect::<Vec<_>>();
-    assert_eq!(median_ms(&mut ms(&[9, 1, 5])), Some(5.0));
-    assert_eq!(median_ms(&mut ms(&[9, 1, 5, 6])), Some(5.5));
-    assert_eq!(median_ms(&mut []), None);
+    let mut query = report(1, &[("stock", Some(1)), ("auto", Some(1)), ("ring", None)]);
+    query.set_times(&[ms(&[9, 1, 5]), ms(&[]), ms(&[3])]);
+    assert_eq!((query.ways[0].ms, query.ways[0].spread), (Some(5.0), Some(0.8)));
+    assert_eq!(query.ways[2].ms, None, "its answer differs");
+}
+
+#[test]
+fn the_summary_names_the_queries_in_which_auto_is_behind() {
+    let ms = |values: &[u64]| values.iter().map(|ms| Duration::from_millis(*ms)).collect::<Vec<_>>();
+    let query = |number, auto: &[u64]| {
+        let mut query = report(number, &[("stock", Some(200)), ("auto", Some(1)), ("ring", Some(1))]);
+        query.set_times(&[ms(&[200]), ms(auto), ms(&[100, 100, 100])]);
+        query
+    };
+    let line = of(&[query(1, &[104]), query(2, &[107, 107, 107]), query(3, &[100, 107, 140])], true).summary();
+    assert!(line.contains("; auto more than 5 % behind beyond the spread: query 2 (1.07); "), "{line}");
+    let line = of(&[query(1, &[104])], true).summary();
+    assert!(line.contains("beyond the spread: never; "), "{line}");
+    let line = of(&[report(1, &[("stock", Some(2)), ("ring", Some(1))])], true).summary();
+    assert!(!line.contains("behind"), "{line}");
 }
 
 #[test]
