@@ -6,6 +6,7 @@ use std::{
 };
 
 use annulus_rows::RowsError;
+use annulus_sync::yield_now;
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use crate::{
@@ -180,8 +181,8 @@ impl Producer {
         loop {
             match block_on(|cx| self.poll_ready(cx)) {
                 Ok(Admission::Granted) => return self.send_hashed(batch, hashes),
-                // A blocked thread does not keep other tasks from running.
-                Ok(Admission::Yield) => {}
+                // The consumers' threads may have been woken, and wait for a core.
+                Ok(Admission::Yield) => yield_now(),
                 Err(error) => return Err(SendError { value: batch, error }),
             }
         }

@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use annulus_sync::Arc;
+use annulus_sync::{Arc, yield_now};
 
 use super::{
     lease::HandOver,
@@ -158,8 +158,8 @@ impl<T> RingProducer<T> {
                     Err(TrySendError::Closed(error)) => return Err(error),
                     Err(TrySendError::Full(back)) => value = back,
                 },
-                // A blocked thread does not keep other tasks from running.
-                Ok(Admission::Yield) => {}
+                // The consumers' threads may have been woken, and wait for a core.
+                Ok(Admission::Yield) => yield_now(),
                 Err(error) => return Err(SendError { value, error }),
             }
         }

@@ -29,6 +29,8 @@ use std::{
     task::{Context, Poll},
 };
 
+use annulus_sync::yield_now;
+
 use crate::{
     error::{ExchangeError, StopError},
     ring::{Admission, Next, RingConfig, TrySendError},
@@ -122,8 +124,8 @@ impl<T> dyn Sender<T> {
                     Err(TrySendError::Closed(refused)) => return Err(refused.error),
                     Err(TrySendError::Full(back)) => value = back,
                 },
-                // A blocked thread does not keep other tasks from running.
-                Admission::Yield => {}
+                // The consumers' threads may have been woken, and wait for a core.
+                Admission::Yield => yield_now(),
             }
         }
     }
