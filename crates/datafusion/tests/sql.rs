@@ -20,7 +20,10 @@ use datafusion::{
     error::Result,
     execution::{SessionStateBuilder, runtime_env::RuntimeEnvBuilder},
     physical_optimizer::PhysicalOptimizerRule,
-    physical_plan::{ExecutionPlan, collect, displayable, execute_stream, repartition::RepartitionExec},
+    physical_plan::{
+        ExecutionPlan, collect, displayable, execute_stream, execution_plan::reset_plan_states,
+        repartition::RepartitionExec,
+    },
     prelude::{SessionConfig, SessionContext},
 };
 use futures::StreamExt;
@@ -56,6 +59,27 @@ fn with_tables(session: SessionContext) -> SessionContext {
         session.register_table(name, Arc::new(table)).unwrap();
     }
     session
+}
+
+/// Returns a measured kind of repartition, of 4 to 3 partitions, where the first way is the
+/// cheapest.
+fn cell(reads: bool, ways: &[&str]) -> Cell {
+    let cost = |(place, way): (usize, &&str)| Cost {
+        way: way.parse().unwrap(),
+        open_ns: 1e3,
+        row_ns: 1.0 + place as f64,
+        spread: 0.0,
+    };
+    let costs = ways.iter().enumerate().map(cost).collect();
+    Cell { inputs: 4, outputs: 3, layout: Layout::Fixed, row_bytes: 16, reads, rows: 1000, rounds: 3, costs }
+}
+
+/// Makes a session choose by a profile, for as long as its file exists.
+async fn set_profile(session: &SessionContext, cells: Vec<Cell>) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, serde_json::to_vec(&Profile::new(2, cells)).unwrap()).unwrap();
+    session.sql(&format!("SET annulus.profile = '{}'", file.path().display())).await.unwrap();
+    file
 }
 
 async fn answer(session: &SessionContext, sql: &str) -> Result<Vec<String>> {
@@ -103,15 +127,8 @@ async fn explain_says_which_strategy_and_why() {
 
 #[tokio::test]
 async fn the_profile_is_asked_for_the_place_in_the_plan() {
-    let cell = |reads, way: &str| {
-        let costs = vec![Cost { way: way.parse().unwrap(), open_ns: 1e3, row_ns: 1.0, spread: 0.0 }];
-        Cell { inputs: 4, outputs: 3, layout: Layout::Fixed, row_bytes: 16, reads, rows: 1000, rounds: 3, costs }
-    };
-    let profile = Profile::new(2, vec![cell(true, "channel+gather"), cell(false, "spsc+cluster")]);
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(&file, serde_json::to_vec(&profile).unwrap()).unwrap();
     let session = with_tables(annulus(config(3)));
-    session.sql(&format!("SET annulus.profile = '{}'", file.path().display())).await.unwrap();
+    let _file = set_profile(&session, vec![cell(true, &["channel+gather"]), cell(false, &["spsc+cluster"])]).await;
 
     // The table has 1,600 rows, and a partial grouping may keep them all.
     let grouped = plan(&session, "SELECT k, count(*) FROM t GROUP BY k").await;
@@ -129,6 +146,52 @@ async fn the_profile_is_asked_for_the_place_in_the_plan() {
     let state = session.state();
     let passed_on = RingRepartition::default().optimize(Arc::new(alone.unwrap()), state.config_options()).unwrap();
     assert!(text(&passed_on).contains("strategy=spsc, path=cluster"), "{}", text(&passed_on));
+}
+
+#[tokio::test]
+async fn batches_that_reserved_ranges_cannot_hold_go_through_the_ring() {
+    let (ours, theirs) = (with_tables(annulus(config(3))), with_tables(stock(config(3))));
+    let expected = answer(&theirs, JOIN).await.unwrap();
+    for session in [&ours, &theirs] {
+        session.sql("SET datafusion.execution.batch_size = 100000").await.unwrap();
+    }
+    let ring_is_shown_and_runs = async || {
+        let plan = plan(&ours, JOIN).await;
+        assert!(text(&plan).contains("strategy=ring, path=gather, why=long batches"), "{}", text(&plan));
+        assert_eq!(within("the join", answer(&ours, JOIN)).await.unwrap(), expected);
+    };
+    ring_is_shown_and_runs().await;
+    let _file = set_profile(&ours, vec![cell(true, &["reserve", "ring+gather"])]).await;
+    ring_is_shown_and_runs().await;
+
+    // Nor does a plan fail that is executed with longer batches than it was planned for.
+    ours.sql("SET datafusion.execution.batch_size = 8192").await.unwrap();
+    let plan = plan(&ours, JOIN).await;
+    assert!(text(&plan).contains("strategy=reserve, why=measured"), "{}", text(&plan));
+    let found = within("the join", collect(plan, theirs.task_ctx())).await.unwrap();
+    assert_eq!(lines(&found), expected);
+}
+
+#[tokio::test]
+async fn a_profile_of_other_settings_is_not_used() {
+    let session = with_tables(annulus(config(3)));
+    let _file = set_profile(&session, vec![cell(true, &["channel+gather"])]).await;
+    let settings = [
+        ("annulus.groups", "4", "0"),
+        ("annulus.slots", "1", "0"),
+        ("annulus.domains", "2", "0"),
+        ("datafusion.execution.batch_size", "2047", "8192"),
+        ("datafusion.execution.batch_size", "32769", "2048"),
+    ];
+    for (name, value, usual) in settings {
+        session.sql(&format!("SET {name} = {value}")).await.unwrap();
+        let shown = text(&plan(&session, "SELECT k, count(*) FROM t GROUP BY k").await);
+        let expected = "strategy=reserve, why=columns of fixed width (the profile was measured with other settings)";
+        assert!(shown.contains(expected), "{name}: {shown}");
+        session.sql(&format!("SET {name} = {usual}")).await.unwrap();
+        let shown = text(&plan(&session, "SELECT k, count(*) FROM t GROUP BY k").await);
+        assert!(shown.contains("strategy=channel, path=gather, why=measured"), "{name}: {shown}");
+    }
 }
 
 #[tokio::test]
@@ -232,6 +295,18 @@ async fn a_recursive_query_executes_it_again_and_again() {
     let expected = answer(&theirs, RECURSIVE).await.unwrap();
     assert!(expected.len() > 5);
     assert_eq!(within("the recursion", answer(&ours, RECURSIVE)).await.unwrap(), expected);
+}
+
+#[tokio::test]
+async fn a_planned_choice_is_kept_though_the_profile_has_gone() {
+    let session = with_tables(annulus(config(3)));
+    let file = set_profile(&session, vec![cell(true, &["channel+gather"])]).await;
+    let plan = plan(&session, JOIN).await;
+    file.close().unwrap();
+    let again = reset_plan_states(Arc::clone(&plan)).unwrap();
+    assert_eq!(text(&again), text(&plan));
+    assert!(text(&again).contains("strategy=channel"), "{}", text(&again));
+    assert!(!collect(again, session.task_ctx()).await.unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -5,14 +5,16 @@ mod demand;
 pub(crate) mod machine;
 pub mod profile;
 
-use annulus_exchange::{Choice, ExchangeConfig, ExchangeError};
+use std::cell::OnceCell;
+
+use annulus_exchange::{Choice, ExchangeConfig};
 use arrow::datatypes::Schema;
 use datafusion::error::Result;
 
 pub(crate) use self::demand::{Demand, Place};
-use self::profile::{Cell, Cost, Known};
+use self::profile::{BATCH_ROWS, Cell, Cost, Known, Layout};
 use crate::{
-    config::{AnnulusConfig, DataPath, ExchangeStrategy, Path, Strategy, Way},
+    config::{AnnulusConfig, DataPath, ExchangeStrategy, Path, Strategy},
     error::from_exchange,
 };
 
@@ -30,12 +32,40 @@ pub(crate) struct Decision {
     pub why: String,
 }
 
-/// Returns whether a choice by these options depends on the number of rows: only a profile asks for
-/// it, and finding it out takes a walk through the plan.
-pub(crate) fn depends_on_rows(options: &AnnulusConfig) -> bool {
-    options.strategy == Strategy::AUTO
-        && options.path == Path(DataPath::Auto)
-        && matches!(profile::known(&options.profile), Ok(Known::Profile(_)))
+/// What the choices of a plan go by. The profile is read when the first choice asks for it.
+pub(crate) struct Basis<'a> {
+    pub options: &'a AnnulusConfig,
+    /// The rows of an output batch.
+    pub batch_rows: usize,
+    known: OnceCell<Known>,
+}
+
+impl<'a> Basis<'a> {
+    pub fn new(options: &'a AnnulusConfig, batch_rows: usize) -> Self {
+        Self { options, batch_rows, known: OnceCell::new() }
+    }
+
+    /// Returns whether choices depend on the number of rows: only a profile asks for it, and
+    /// finding it out takes a walk through the plan.
+    pub fn depends_on_rows(&self) -> bool {
+        self.options.strategy == Strategy::AUTO
+            && self.options.path == Path(DataPath::Auto)
+            && matches!(self.known(), Ok(Known::Profile(_)))
+    }
+
+    /// Returns what is known of the machine, for a session with these settings.
+    fn known(&self) -> Result<&Known> {
+        if let Some(known) = self.known.get() {
+            return Ok(known);
+        }
+        let AnnulusConfig { groups, slots, domains, ref profile, .. } = *self.options;
+        let as_measured = [groups, slots, domains] == [0; 3] && profile::are_close(self.batch_rows, BATCH_ROWS);
+        let known = match profile::known(profile)? {
+            Known::Profile(_) if !as_measured => Known::Unusable("the profile was measured with other settings"),
+            known => known,
+        };
+        Ok(self.known.get_or_init(|| known))
+    }
 }
 
 /// Chooses how rows of `schema` are passed on. `config` has the shape and the bounds.
@@ -44,84 +74,84 @@ pub(crate) fn depends_on_rows(options: &AnnulusConfig) -> bool {
 /// If an option has an invalid value, the strategy cannot hold the columns, or the file that
 /// `annulus.profile` names cannot be read as a profile.
 pub(crate) fn decide(
-    options: &AnnulusConfig,
-    config: ExchangeConfig,
+    basis: &Basis<'_>,
+    config: &ExchangeConfig,
     schema: &Schema,
     demand: &Demand,
     unbounded: bool,
 ) -> Result<Decision> {
-    let decided = |way: Way, why: String| -> Result<Decision, ExchangeError> {
-        let config = with_way(&config, way);
-        let choice = config.choose(schema)?;
-        Ok(Decision { config, choice, why })
+    let decided = |strategy: ExchangeStrategy, path: Path, why: &str| {
+        let config = config.clone().with_strategy(strategy).with_path(path.0);
+        let choice = config.choose(schema).map_err(from_exchange)?;
+        Ok(Decision { config, choice, why: why.to_owned() })
     };
-    let path = options.path;
-    let set = match options.strategy {
-        // Whoever builds the operator by hand wants it.
-        Strategy::Stock | Strategy::AUTO if unbounded => Some((ExchangeStrategy::Ring, "unbounded input")),
-        Strategy::Stock | Strategy::AUTO if path != Path(DataPath::Auto) => {
-            Some((ExchangeStrategy::Auto, "annulus.path"))
-        }
-        Strategy::Stock | Strategy::AUTO => None,
-        Strategy::Exchange(strategy) => Some((strategy, "annulus.strategy")),
+    let strategy = match basis.options.strategy {
+        // An operator that was built by hand runs on the exchange.
+        Strategy::Stock => ExchangeStrategy::Auto,
+        Strategy::Exchange(strategy) => strategy,
     };
-    if let Some((strategy, why)) = set {
-        return decided(Way { strategy: Strategy::Exchange(strategy), path }, why.to_owned()).map_err(from_exchange);
+    match (strategy, basis.options.path) {
+        (ExchangeStrategy::Auto, path) if unbounded => return decided(ExchangeStrategy::Ring, path, "unbounded input"),
+        (ExchangeStrategy::Auto, Path(DataPath::Auto)) => (),
+        (ExchangeStrategy::Auto, path) => return decided(ExchangeStrategy::Auto, path, "annulus.path"),
+        (strategy, path) => return decided(strategy, path, "annulus.strategy"),
     }
-    let rule = with_way(&config, Way::default()).choose(schema).map_err(from_exchange)?;
-    let known = profile::known(&options.profile)?;
-    if let Known::Profile(profile) = &known
+    let by_rule = decided(ExchangeStrategy::Auto, Path::default(), "")?;
+    let known = basis.known()?;
+    if let Known::Profile(profile) = known
         && let Some(cell) = profile.nearest(demand)
-        && let Some((way, why)) = cheapest(cell, demand, rule, |way| with_way(&config, way).choose(schema).is_ok())
+        && let Some(decision) = cheapest(cell, demand, &by_rule, |strategy, path| decided(strategy, path, "").ok())
     {
-        return decided(way, why).map_err(from_exchange);
+        return Ok(decision);
     }
-    let why = match (rule.strategy, known) {
-        (ExchangeStrategy::Reserve, Known::Unusable(unusable)) => format!("columns of fixed width ({unusable})"),
-        (_, Known::Unusable(unusable)) => format!("columns of variable width ({unusable})"),
-        (ExchangeStrategy::Reserve, _) => "columns of fixed width".to_owned(),
-        (..) => "columns of variable width, or long batches".to_owned(),
-    };
-    decided(Way::default(), why).map_err(from_exchange)
+    let mut why = reason_of_rule(by_rule.choice, config, schema, demand).to_owned();
+    if let Known::Unusable(unusable) = known {
+        why += &format!(" ({unusable})");
+    }
+    Ok(Decision { why, ..by_rule })
 }
 
-fn with_way(config: &ExchangeConfig, way: Way) -> ExchangeConfig {
-    match way.strategy {
-        Strategy::Stock => config.clone(),
-        Strategy::Exchange(strategy) => config.clone().with_strategy(strategy).with_path(way.path.0),
+/// Returns why the rules name `choice`.
+fn reason_of_rule(choice: Choice, config: &ExchangeConfig, schema: &Schema, demand: &Demand) -> &'static str {
+    let reserve = |choice: Choice| choice.strategy == ExchangeStrategy::Reserve;
+    match demand.layout {
+        Layout::Fixed if reserve(choice) => "columns of fixed width",
+        _ if reserve(choice) => "columns of fixed width and views",
+        _ if config.clone().with_batch_rows(1).choose(schema).is_ok_and(reserve) => "long batches",
+        _ => "columns that reserve cannot hold",
     }
 }
 
-/// Returns the way that costs `demand` least by the measurements of `cell`, of those that are
-/// `possible`, and the reason. That of the `rule`, unless another leads by more than [`LEAST_LEAD`],
-/// and by more than the runs of each differed.
-fn cheapest(cell: &Cell, demand: &Demand, rule: Choice, possible: impl Fn(Way) -> bool) -> Option<(Way, String)> {
-    let usable = |cost: &&Cost| cost.way.strategy != Strategy::Stock && possible(cost.way);
-    let mut costs: Vec<_> = cell.costs.iter().filter(usable).collect();
-    costs.sort_by(|one, other| one.ns(demand.place.rows).total_cmp(&other.ns(demand.place.rows)));
-    let best = *costs.first()?;
-    let by_rule = costs.iter().copied().find(|cost| is(cost.way, rule));
-    let chosen = match by_rule {
-        Some(by_rule) if !leads(best, by_rule, demand) => by_rule,
-        _ => best,
-    };
+/// Returns the way that costs `demand` least by the measurements of `cell`, of those that `decided`
+/// finds possible. That of the rule, unless another leads by more than [`LEAST_LEAD`], and by more
+/// than the runs of each differed.
+fn cheapest(
+    cell: &Cell,
+    demand: &Demand,
+    by_rule: &Decision,
+    decided: impl Fn(ExchangeStrategy, Path) -> Option<Decision>,
+) -> Option<Decision> {
+    let possible = cell.costs.iter().filter_map(|cost| match cost.way.strategy {
+        Strategy::Stock => None,
+        Strategy::Exchange(strategy) => Some((cost, decided(strategy, cost.way.path)?)),
+    });
+    let mut ways: Vec<_> = possible.collect();
+    ways.sort_by(|(one, _), (other, _)| one.ns(demand.place.rows).total_cmp(&other.ns(demand.place.rows)));
+    let first = ways.first()?.0;
+    let rule = ways.iter().position(|(_, way)| way.choice == by_rule.choice);
+    let chosen = rule.filter(|&rule| !leads(first, ways[rule].0, demand)).unwrap_or(0);
     // The strongest other one, or the one that the rule names.
-    let other = match by_rule {
-        Some(by_rule) if by_rule.way != chosen.way => Some(by_rule),
-        _ => costs.into_iter().find(|cost| cost.way != chosen.way),
-    };
-    Some((chosen.way, reason(cell, demand, chosen, other)))
+    let other = rule.filter(|&rule| rule != chosen).or((0..ways.len()).find(|&other| other != chosen));
+    let why = reason(cell, demand, ways[chosen].0, other.map(|other| ways[other].0));
+    // The rules apply again if the plan is executed with batches of another size.
+    let decision = if rule == Some(chosen) { by_rule.clone() } else { ways.swap_remove(chosen).1 };
+    Some(Decision { why, ..decision })
 }
 
 /// Returns whether `one` is cheaper than `other` by more than the noise of the measurement.
 fn leads(one: &Cost, other: &Cost, demand: &Demand) -> bool {
     let chance = one.spread.midpoint(other.spread).max(LEAST_LEAD);
     other.ns(demand.place.rows) > one.ns(demand.place.rows) * (1.0 + chance)
-}
-
-/// Returns whether `way` is the choice `choice`.
-fn is(way: Way, choice: Choice) -> bool {
-    way.strategy == Strategy::Exchange(choice.strategy) && choice.path.is_none_or(|path| way.path == Path(path))
 }
 
 /// Returns the reason: the costs that were compared, and of what.

@@ -28,6 +28,9 @@ pub const FORMAT: u32 = 1;
 /// a file, or `none`.
 pub const VARIABLE: &str = "ANNULUS_PROFILE";
 
+/// The rows of a batch with which a profile is measured.
+pub const BATCH_ROWS: usize = 8192;
+
 /// What was measured of a machine, which `annulus calibrate` writes as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -117,16 +120,28 @@ impl Profile {
 
     /// Returns the measured kind of repartition that is most like `demand`: of the same layout and
     /// the same operator above, the one whose partitions and row bytes differ by the least factor.
-    /// `None` if none is like it.
+    /// `None` if one of them differs by a factor of more than 4 in all kinds.
     pub fn nearest(&self, demand: &Demand) -> Option<&Cell> {
-        let distance = |cell: &Cell| {
-            let factors =
-                [(cell.inputs, demand.inputs), (cell.outputs, demand.outputs), (cell.row_bytes, demand.row_bytes)];
-            factors.map(|(cell, demand)| (cell.max(1) as f64 / demand.max(1) as f64).ln().abs()).iter().sum::<f64>()
+        let sizes = |cell: &Cell| {
+            [(cell.inputs, demand.inputs), (cell.outputs, demand.outputs), (cell.row_bytes, demand.row_bytes)]
         };
-        let alike = self.cells.iter().filter(|cell| (cell.layout, cell.reads) == (demand.layout, demand.place.reads));
-        alike.min_by(|one, other| distance(one).total_cmp(&distance(other)))
+        let distance = |cell: &Cell| {
+            let factor = |(cell, demand): (usize, usize)| cell.max(1) as f64 / demand.max(1) as f64;
+            sizes(cell).map(|sizes| factor(sizes).ln().abs()).iter().sum::<f64>()
+        };
+        let alike = |cell: &&Cell| {
+            (cell.layout, cell.reads) == (demand.layout, demand.place.reads)
+                && sizes(cell).into_iter().all(|(cell, demand)| are_close(cell, demand))
+        };
+        self.cells.iter().filter(alike).min_by(|one, other| distance(one).total_cmp(&distance(other)))
     }
+}
+
+/// Returns whether what was measured with one size holds for another: they differ by a factor of at
+/// most 4.
+pub(crate) fn are_close(one: usize, other: usize) -> bool {
+    let (least, most) = (one.min(other).max(1), one.max(other));
+    most <= least.saturating_mul(4)
 }
 
 /// Returns the file that `annulus calibrate` writes, in the user's folder for configuration, if
@@ -149,8 +164,8 @@ pub(crate) enum Known {
 /// Returns what the value of `annulus.profile` names.
 ///
 /// # Errors
-/// If the option or the environment variable names a file that cannot be read as a profile. A file at
-/// the usual path that cannot be read is reported as [`Known::Unusable`].
+/// If the option or the environment variable names a file that cannot be read as a profile. A file
+/// at the usual path that cannot be read is reported as [`Known::Unusable`].
 pub(crate) fn known(option: &str) -> Result<Known> {
     let named = match option {
         "" | "auto" => env::var(VARIABLE).ok().filter(|value| !value.is_empty()),

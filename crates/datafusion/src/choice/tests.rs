@@ -27,7 +27,7 @@ fn decide_by(cells: Vec<Cell>, types: &[DataType], place: Place) -> Decision {
     let options = AnnulusConfig { profile: file.to_str().unwrap().to_owned(), ..AnnulusConfig::default() };
     let schema = schema(types);
     let demand = Demand::new(4, 4, &schema).at(place);
-    decide(&options, ExchangeConfig::new(4, 4), &schema, &demand, false).unwrap()
+    decide(&Basis::new(&options, BATCH_ROWS), &ExchangeConfig::new(4, 4), &schema, &demand, false).unwrap()
 }
 
 #[test]
@@ -92,10 +92,40 @@ fn the_nearest_kind_counts() {
 }
 
 #[test]
+fn what_is_far_from_all_that_was_measured_goes_by_the_rules() {
+    let measured = |cell: Cell| {
+        let why = decide_by(vec![cell], &[DataType::Int64], Place::default()).why;
+        why.starts_with("measured")
+    };
+    let near = cell(&[cost("channel+gather", 0.0, 1.0)]);
+    assert!(measured(Cell { inputs: 1, outputs: 16, row_bytes: 32, ..near.clone() }));
+    assert!(!measured(Cell { inputs: 17, ..near.clone() }));
+    assert!(!measured(Cell { outputs: 17, ..near.clone() }));
+    assert!(!measured(Cell { row_bytes: 33, ..near.clone() }));
+    assert!(!measured(Cell { row_bytes: 1, ..near }));
+}
+
+#[test]
+fn the_reason_of_the_rules_is_theirs() {
+    let options = AnnulusConfig { profile: "none".to_owned(), ..AnnulusConfig::default() };
+    let why = |types: &[DataType], batch_rows| {
+        let schema = schema(types);
+        let config = ExchangeConfig::new(4, 4).with_batch_rows(batch_rows);
+        decide(&Basis::new(&options, batch_rows), &config, &schema, &Demand::new(4, 4, &schema), false).unwrap().why
+    };
+    assert_eq!(why(&[DataType::Int64], 8192), "columns of fixed width");
+    assert_eq!(why(&[DataType::Int64, DataType::Utf8View], 8192), "columns of fixed width and views");
+    assert_eq!(why(&[DataType::Int64], 100_000), "long batches");
+    for of in [DataType::Utf8, DataType::FixedSizeBinary(20), DataType::Null] {
+        assert_eq!(why(&[of], 100_000), "columns that reserve cannot hold");
+    }
+}
+
+#[test]
 fn a_kind_that_was_not_measured_goes_by_the_rules() {
     let decision = decide_by(vec![cell(&[cost("channel+gather", 0.0, 1.0)])], &[DataType::Utf8View], Place::default());
     assert_eq!(decision.choice.strategy, Exchange::Reserve);
-    assert_eq!(decision.why, "columns of fixed width");
+    assert_eq!(decision.why, "columns of fixed width and views");
 }
 
 #[test]
@@ -136,7 +166,8 @@ fn what_was_set_counts_more_than_the_profile() {
     let of = |options: &AnnulusConfig, unbounded| {
         let schema = schema(&[DataType::Int64]);
         let demand = Demand::new(4, 4, &schema);
-        decide(options, ExchangeConfig::new(4, 4), &schema, &demand, unbounded).unwrap()
+        let basis = Basis::new(options, BATCH_ROWS);
+        decide(&basis, &ExchangeConfig::new(4, 4), &schema, &demand, unbounded).unwrap()
     };
     assert_eq!(of(&options, false).choice.strategy, Exchange::Reserve);
     assert_eq!(of(&options, true).why, "unbounded input");

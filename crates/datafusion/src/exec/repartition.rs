@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 
 use crate::{
     bridge::{Bridge, Flush, Setup},
-    choice::{self, Decision, Demand, Place, machine},
+    choice::{self, Basis, Decision, Demand, Place, machine, profile::BATCH_ROWS},
     config::{AnnulusConfig, ExchangeStrategy, Strategy},
     error::from_exchange,
     metrics::NodeMetrics,
@@ -64,29 +64,31 @@ impl RingRepartitionExec {
     /// # Errors
     /// If an option is invalid, or names a profile that cannot be read.
     pub fn try_new(stock: RepartitionExec, options: AnnulusConfig) -> Result<Self> {
-        Self::at(stock, options, Place::default())
+        Self::at(stock, &Basis::new(&options, BATCH_ROWS), Place::default())
     }
 
     /// Creates the operator for a place in a plan.
-    pub(crate) fn at(stock: RepartitionExec, options: AnnulusConfig, place: Place) -> Result<Self> {
+    pub(crate) fn at(stock: RepartitionExec, basis: &Basis<'_>, place: Place) -> Result<Self> {
+        let options = basis.options;
         let schema = stock.schema();
-        let inputs = stock.input().output_partitioning().partition_count();
-        let overflow_bytes = if options.overflow_limit == 0 { usize::MAX } else { options.overflow_limit };
-        // Without inputs no exchange is created, but its config must be valid.
-        let config = ExchangeConfig::new(inputs.max(1), stock.partitioning().partition_count());
-        let demand = Demand::new(config.producers, config.consumers, &schema).at(place);
+        let demand = demand(&stock, place);
         let groups = match options.groups {
-            0 => machine::groups(&demand, config.batch_rows),
+            0 => machine::groups(&demand, basis.batch_rows),
             groups => groups,
         };
-        let config = config
+        let config = ExchangeConfig::new(demand.inputs, demand.outputs)
+            .with_batch_rows(basis.batch_rows)
             .with_groups(groups)
             .with_slots(options.slots)
             .with_domains(if options.domains == 0 { machine::domains() } else { options.domains })
-            .with_overflow_bytes(overflow_bytes);
+            .with_overflow_bytes(if options.overflow_limit == 0 { usize::MAX } else { options.overflow_limit });
         config.check().map_err(from_exchange)?;
-        let decision = choice::decide(&options, config, &schema, &demand, is_unbounded(&stock))?;
-        Ok(Self { stock, options, place, decision, metrics: NodeMetrics::default(), bridge: Mutex::default() })
+        let decision = choice::decide(basis, &config, &schema, &demand, is_unbounded(&stock))?;
+        Ok(Self::decided(stock, options.clone(), place, decision))
+    }
+
+    fn decided(stock: RepartitionExec, options: AnnulusConfig, place: Place, decision: Decision) -> Self {
+        Self { stock, options, place, decision, metrics: NodeMetrics::default(), bridge: Mutex::default() }
     }
 
     /// Returns the stock operator over the same child.
@@ -115,13 +117,19 @@ impl RingRepartitionExec {
     }
 
     /// Creates a new operator that replaces `plan`, or returns `plan` if it cannot be replaced.
+    /// The choice stays unless the shape or the schema has changed.
     fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-        match plan.downcast_ref::<RepartitionExec>() {
-            Some(stock) if Self::can_replace(stock, &self.options) => {
-                Ok(Arc::new(Self::at(stock.clone(), self.options.clone(), self.place)?))
-            }
-            _ => Ok(plan),
+        let Some(stock) = plan.downcast_ref::<RepartitionExec>() else { return Ok(plan) };
+        if !Self::can_replace(stock, &self.options) {
+            return Ok(plan);
         }
+        let asked = |stock| (demand(stock, self.place), is_unbounded(stock));
+        let new = if asked(stock) == asked(&self.stock) && stock.schema() == self.stock.schema() {
+            Self::decided(stock.clone(), self.options.clone(), self.place, self.decision.clone())
+        } else {
+            Self::at(stock.clone(), &Basis::new(&self.options, self.decision.config.batch_rows), self.place)?
+        };
+        Ok(Arc::new(new))
     }
 
     fn setup(&self, context: &TaskContext) -> Setup<'_> {
@@ -138,6 +146,13 @@ impl RingRepartitionExec {
         let flush = unbounded.then(|| Flush::after(Duration::from_millis(self.options.flush_interval.max(1) as u64)));
         Setup { input: self.stock.input(), exprs, config, flush, metrics: &self.metrics }
     }
+}
+
+/// Returns what is known of `stock`. Without inputs no exchange is created, but its config must be
+/// valid.
+fn demand(stock: &RepartitionExec, place: Place) -> Demand {
+    let inputs = stock.input().output_partitioning().partition_count();
+    Demand::new(inputs.max(1), stock.partitioning().partition_count(), &stock.schema()).at(place)
 }
 
 fn is_unbounded(stock: &RepartitionExec) -> bool {

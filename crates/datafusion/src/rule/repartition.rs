@@ -18,7 +18,7 @@ use datafusion::{
 };
 
 use crate::{
-    choice::{self, Place},
+    choice::{Basis, Place},
     config::{AnnulusConfig, Strategy},
     exec::RingRepartitionExec,
 };
@@ -70,15 +70,24 @@ impl PhysicalOptimizerRule for RingRepartition {
         if options.strategy == Strategy::Stock {
             return Ok(plan);
         }
-        // From below, and by the operator above: it tells how soon the rows are read.
-        let replaced = plan.transform_up(|node| {
+        let basis = Basis::new(options, config.execution.batch_size.get());
+        // Its cache goes by the addresses of nodes, so `original` keeps them alive. From above: the
+        // inputs of a node are still the original ones when it is replaced.
+        let (original, statistics) = (Arc::clone(&plan), StatisticsContext::new());
+        let replace = |node: &Arc<dyn ExecutionPlan>, reads| -> Result<Arc<dyn ExecutionPlan>> {
+            let Some(stock) = replaceable(node, options) else { return Ok(Arc::clone(node)) };
+            let rows = if basis.depends_on_rows() { rows(&statistics, stock.input()) } else { None };
+            Ok(Arc::new(RingRepartitionExec::at(stock.clone(), &basis, Place { reads, rows })?))
+        };
+        let replaced = replace(&original, false)?.transform_down(|node| {
             if !node.children().into_iter().any(|child| replaceable(child, options).is_some()) {
                 return Ok(Transformed::no(node));
             }
+            // The operator above tells how soon the rows are read.
             let reads = reads(&node);
-            node.map_children(|child| Ok(Transformed::yes(replace(&child, options, reads)?)))
+            node.map_children(|child| Ok(Transformed::yes(replace(&child, reads)?)))
         })?;
-        replace(&replaced.data, options, false)
+        Ok(replaced.data)
     }
 
     fn name(&self) -> &str {
@@ -97,17 +106,10 @@ fn replaceable<'a>(node: &'a Arc<dyn ExecutionPlan>, options: &AnnulusConfig) ->
     node.downcast_ref().filter(|stock| !ours && RingRepartitionExec::can_replace(stock, options))
 }
 
-/// Returns what replaces `node`, or `node`.
-fn replace(node: &Arc<dyn ExecutionPlan>, options: &AnnulusConfig, reads: bool) -> Result<Arc<dyn ExecutionPlan>> {
-    let Some(stock) = replaceable(node, options) else { return Ok(Arc::clone(node)) };
-    let rows = if choice::depends_on_rows(options) { rows(stock.input()) } else { None };
-    Ok(Arc::new(RingRepartitionExec::at(stock.clone(), options.clone(), Place { reads, rows })?))
-}
-
 /// Returns the number of rows of `input`, where statistics tell. Statistics that cannot be computed
 /// are no reason to fail.
-fn rows(input: &Arc<dyn ExecutionPlan>) -> Option<usize> {
-    let statistics = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new()).ok()?;
+fn rows(statistics: &StatisticsContext, input: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    let statistics = statistics.compute(input.as_ref(), &StatisticsArgs::new()).ok()?;
     statistics.num_rows.get_value().copied()
 }
 
