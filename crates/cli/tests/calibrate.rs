@@ -4,7 +4,7 @@ mod support;
 
 use std::{fs, path::Path};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{Annulus, names};
 
 const EXPLAIN: &str = "EXPLAIN SELECT k, count(*) FROM t GROUP BY k";
@@ -35,14 +35,15 @@ fn queries_choose_by_the_profile() {
     assert!(names(at).into_iter().all(|name| !name.ends_with(".tmp")));
     let measured = explained(at, "annulus.profile=profile.json");
     assert!(measured.contains("why=measured ") && measured.contains("B a row, 2x2)"), "{measured}");
+    assert!(measured.contains("nearest kind: "), "{measured}");
 
     // With other costs, the same query runs another way.
     for cell in profile["cells"].as_array_mut().expect("cells") {
-        for cost in cell["costs"].as_array_mut().expect("costs") {
-            let factor = if cost["way"] == "spsc+cluster" { 1.0 } else { 1000.0 };
-            cost["open_ns"] = (1000.0 * factor).into();
-            cost["row_ns"] = factor.into();
-        }
+        let cost = |way, ns: f64| {
+            let (open_ns, row_ns) = (1e3 * ns, ns);
+            json!({ "way": way, "open_ns": open_ns, "row_ns": row_ns, "spread": 0.0, "open_spread": 0.0 })
+        };
+        cell["costs"] = json!([cost("reserve", 1e3), cost("spsc+cluster", 1.0)]);
     }
     fs::write(at.join("other.json"), profile.to_string()).expect("write");
     let other = explained(at, "annulus.profile=other.json");

@@ -69,6 +69,7 @@ fn cell(reads: bool, ways: &[&str]) -> Cell {
         open_ns: 1e3,
         row_ns: 1.0 + place as f64,
         spread: 0.0,
+        open_spread: 0.0,
     };
     let costs = ways.iter().enumerate().map(cost).collect();
     Cell { inputs: 4, outputs: 3, layout: Layout::Fixed, row_bytes: 16, reads, rows: 1000, rounds: 3, costs }
@@ -132,7 +133,8 @@ async fn the_profile_is_asked_for_the_place_in_the_plan() {
 
     // The table has 1,600 rows, and a partial grouping may keep them all.
     let grouped = plan(&session, "SELECT k, count(*) FROM t GROUP BY k").await;
-    let read = "strategy=channel, path=gather, why=measured channel+gather 3 us (1600 rows, 16 B a row, 4x3)";
+    let read = "strategy=channel, path=gather, why=measured channel+gather 3 us for about 1600 rows (nearest \
+                kind: 16 B a row, 4x3)";
     assert!(text(&grouped).contains(read), "{}", text(&grouped));
 
     // Nothing above reads the rows.

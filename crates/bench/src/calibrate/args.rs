@@ -20,7 +20,7 @@ way are compared with those of DataFusion's operator before it is timed.
 The result is a profile. With annulus.strategy = 'auto', SQL then takes the way
 that was cheapest for what is most like the query's repartition, and EXPLAIN
 says so. Another way than that of the rules must have been cheaper by 5 %, and
-by more than the times of single runs differed.
+by more than the times of single runs of either differed.
 
 The profile goes to the folder for configuration, as annulus/profile.json. The
 variable ANNULUS_PROFILE or the option annulus.profile names another one;

@@ -7,14 +7,14 @@ use std::{
 
 use annulus_datafusion::{
     config::{self, DataPath, ExchangeStrategy, Strategy},
-    profile::{Cell, Cost, Layout, domains, row_bytes},
+    profile::{BATCH_ROWS, Cell, Cost, Layout, domains, row_bytes},
 };
 use annulus_terminal::units::Shape;
 use anyhow::{Context, Result};
 use datafusion::{execution::TaskContext, prelude::SessionConfig};
 
 use crate::{
-    repartition::{BATCH_ROWS, CHECK_HASHES, Consumers, Input, Operator, Tally, Way, compare, drain},
+    repartition::{CHECK_HASHES, Consumers, Input, Operator, Tally, Way, compare, drain},
     statistics::{median, spread},
 };
 
@@ -64,7 +64,7 @@ impl Kind<'_> {
             rounds += 1;
         }
         let rows = self.input.rows();
-        let costs = ways.iter().map(|way| way.cost(rows - self.few.rows())).collect();
+        let costs = ways.iter().filter_map(|way| way.cost(rows.saturating_sub(self.few.rows()))).collect();
         let Shape { inputs, outputs, .. } = self.shape;
         let row_bytes = row_bytes(self.input.schema());
         Ok(Cell { inputs, outputs, layout: self.layout, row_bytes, reads: self.reads, rows, rounds, costs })
@@ -92,11 +92,13 @@ impl Timed {
         Self { operator, way, all: Vec::new(), few: Vec::new() }
     }
 
-    /// Returns the costs, for `rows` rows more than few.
-    fn cost(&self, rows: usize) -> Cost {
+    /// Returns the costs, for `rows` rows more than few. `None` if runs with them did not take
+    /// longer: then a row would cost nothing.
+    fn cost(&self, rows: usize) -> Option<Cost> {
         let open_ns = median(&self.few);
-        let row_ns = (median(&self.all) - open_ns).max(0.0) / rows.max(1) as f64;
-        Cost { way: self.way, open_ns, row_ns, spread: spread(&self.all) }
+        let row_ns = (median(&self.all) - open_ns) / rows as f64;
+        let (spread, open_spread) = (spread(&self.all), spread(&self.few));
+        (rows > 0 && row_ns > 0.0).then_some(Cost { way: self.way, open_ns, row_ns, spread, open_spread })
     }
 }
 
@@ -114,4 +116,20 @@ fn ways(layout: Layout) -> Vec<Timed> {
         ways.extend([DataPath::Gather, DataPath::Cluster].map(|path| way(strategy, path)));
     }
     ways.into_iter().map(Timed::new).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_without_a_measurable_cost_of_rows_is_left_out() {
+        let timed =
+            |all: f64, few: f64| Timed { all: vec![all; 3], few: vec![few; 3], ..ways(Layout::Fixed).remove(0) };
+        let cost = timed(300.0, 100.0).cost(10).expect("a cost");
+        assert_eq!((cost.open_ns, cost.row_ns), (100.0, 20.0));
+        assert!(timed(100.0, 100.0).cost(10).is_none());
+        assert!(timed(90.0, 100.0).cost(10).is_none());
+        assert!(timed(300.0, 100.0).cost(0).is_none());
+    }
 }

@@ -7,23 +7,25 @@ use annulus_datafusion::{
 use annulus_exchange::Choice;
 use annulus_terminal::report::plain;
 use comfy_table::Table;
+use datafusion::common::stats::Precision;
 
-/// Returns the table of `cells`, each with what auto takes without a profile.
+/// Returns the table of `cells`, each with what auto takes without a profile. Those where nothing
+/// was measurable are left out.
 pub fn table(cells: &[(Cell, Choice)]) -> Table {
     let header = ["rows", "B/row", "shape", "reads", "best", "ns/row", "open us", "by rule", "rule/best", "stock/best"];
-    plain::table(&header, &[0, 4, 7], cells.iter().map(|(cell, choice)| line(cell, *choice)))
+    plain::table(&header, &[0, 4, 7], cells.iter().filter_map(|(cell, choice)| line(cell, *choice)))
 }
 
-fn line(cell: &Cell, choice: Choice) -> Vec<String> {
-    let ns = |cost: &Cost| cost.ns(Some(cell.rows));
+fn line(cell: &Cell, choice: Choice) -> Option<Vec<String>> {
+    let ns = |cost: &Cost| cost.ns(Precision::Exact(cell.rows));
     let ours = cell.costs.iter().filter(|cost| cost.way.strategy != Strategy::Stock);
-    let Some(best) = ours.min_by(|one, other| ns(one).total_cmp(&ns(other))) else { return Vec::new() };
+    let best = ours.min_by(|one, other| ns(one).total_cmp(&ns(other)))?;
     let rule = Way::new(Strategy::Exchange(choice.strategy), choice.path.unwrap_or_default());
     let ratio = |way: Way| {
         let cost = cell.costs.iter().find(|cost| cost.way == way);
         cost.map_or("-".to_owned(), |cost| format!("{:.2}", ns(cost) / ns(best)))
     };
-    vec![
+    Some(vec![
         format!("{:?}", cell.layout).to_lowercase(),
         cell.row_bytes.to_string(),
         format!("{}x{}", cell.inputs, cell.outputs),
@@ -34,5 +36,5 @@ fn line(cell: &Cell, choice: Choice) -> Vec<String> {
         rule.to_string(),
         ratio(rule),
         ratio(Way::new(Strategy::Stock, DataPath::Auto)),
-    ]
+    ])
 }

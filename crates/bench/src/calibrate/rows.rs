@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use annulus_datafusion::profile::{Layout, row_bytes};
+use annulus_datafusion::profile::{BATCH_ROWS, Layout, row_bytes};
 use anyhow::Result;
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, StringViewArray};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-use crate::repartition::{BATCH_ROWS, Input};
+use crate::repartition::Input;
 
 /// The seed of the rows.
 const SEED: u64 = 1;

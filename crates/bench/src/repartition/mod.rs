@@ -20,7 +20,7 @@ use anyhow::{Context, Result};
 pub use args::RepartitionArgs;
 pub(crate) use args::{Consumers, Way};
 pub(crate) use drain::{CHECK_HASHES, Tally, drain};
-pub(crate) use input::{BATCH_ROWS, Input};
+pub(crate) use input::Input;
 pub(crate) use measure::compare;
 pub(crate) use operator::Operator;
 use tokio::runtime::Handle;

@@ -1,6 +1,7 @@
 //! What is known of a repartition when it is planned.
 
 use arrow::datatypes::{DataType, Schema};
+use datafusion::common::stats::Precision;
 use serde::{Deserialize, Serialize};
 
 /// The layout of rows: that of their most costly column.
@@ -62,14 +63,14 @@ pub fn row_bytes(schema: &Schema) -> usize {
 pub struct Place {
     /// Whether the operator above reads the rows as soon as it has them, as joins and groupings do.
     pub reads: bool,
-    /// The number of rows, where statistics tell.
-    pub rows: Option<usize>,
+    /// The number of rows, as far as statistics tell.
+    pub rows: Precision<usize>,
 }
 
 impl Default for Place {
     /// Returns a place below an operator that reads the rows, of an unknown number.
     fn default() -> Self {
-        Self { reads: true, rows: None }
+        Self { reads: true, rows: Precision::Absent }
     }
 }
 

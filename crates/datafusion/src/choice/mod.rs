@@ -9,7 +9,7 @@ use std::cell::OnceCell;
 
 use annulus_exchange::{Choice, ExchangeConfig};
 use arrow::datatypes::Schema;
-use datafusion::error::Result;
+use datafusion::{common::stats::Precision, error::Result};
 
 pub(crate) use self::demand::{Demand, Place};
 use self::profile::{BATCH_ROWS, Cell, Cost, Known, Layout};
@@ -123,47 +123,68 @@ fn reason_of_rule(choice: Choice, config: &ExchangeConfig, schema: &Schema, dema
 }
 
 /// Returns the way that costs `demand` least by the measurements of `cell`, of those that `decided`
-/// finds possible. That of the rule, unless another leads by more than [`LEAST_LEAD`], and by more
-/// than the runs of each differed.
+/// finds possible. That of the rule, unless another [leads](leads).
 fn cheapest(
     cell: &Cell,
     demand: &Demand,
     by_rule: &Decision,
     decided: impl Fn(ExchangeStrategy, Path) -> Option<Decision>,
 ) -> Option<Decision> {
+    let rows = demand.place.rows;
     let possible = cell.costs.iter().filter_map(|cost| match cost.way.strategy {
         Strategy::Stock => None,
         Strategy::Exchange(strategy) => Some((cost, decided(strategy, cost.way.path)?)),
     });
     let mut ways: Vec<_> = possible.collect();
-    ways.sort_by(|(one, _), (other, _)| one.ns(demand.place.rows).total_cmp(&other.ns(demand.place.rows)));
-    let first = ways.first()?.0;
+    ways.sort_by(|(one, _), (other, _)| one.ns(rows).total_cmp(&other.ns(rows)));
     let rule = ways.iter().position(|(_, way)| way.choice == by_rule.choice);
-    let chosen = rule.filter(|&rule| !leads(first, ways[rule].0, demand)).unwrap_or(0);
-    // The strongest other one, or the one that the rule names.
+    let chosen = match rule {
+        Some(rule) => ways[..rule].iter().position(|(way, _)| leads(way, ways[rule].0, rows)).unwrap_or(rule),
+        None => 0,
+    };
+    // The one that the rule names, or the strongest other one.
     let other = rule.filter(|&rule| rule != chosen).or((0..ways.len()).find(|&other| other != chosen));
-    let why = reason(cell, demand, ways[chosen].0, other.map(|other| ways[other].0));
+    let (cost, decision) = ways.get(chosen)?;
+    let why = reason(cell, rows, cost, other.map(|other| ways[other].0));
     // The rules apply again if the plan is executed with batches of another size.
-    let decision = if rule == Some(chosen) { by_rule.clone() } else { ways.swap_remove(chosen).1 };
-    Some(Decision { why, ..decision })
+    let decision = if rule == Some(chosen) { by_rule } else { decision };
+    Some(Decision { why, ..decision.clone() })
 }
 
-/// Returns whether `one` is cheaper than `other` by more than the noise of the measurement.
-fn leads(one: &Cost, other: &Cost, demand: &Demand) -> bool {
-    let chance = one.spread.midpoint(other.spread).max(LEAST_LEAD);
-    other.ns(demand.place.rows) > one.ns(demand.place.rows) * (1.0 + chance)
+/// Returns whether `one` overrules `rule`: it is cheaper. An estimate may be far too low, so with
+/// one, `rule` must not be cheaper for each row either.
+fn leads(one: &Cost, rule: &Cost, rows: Precision<usize>) -> bool {
+    let risks = matches!(rows, Precision::Inexact(_)) && is_cheaper(rule, one, Precision::Absent);
+    is_cheaper(one, rule, rows) && !risks
+}
+
+/// Returns whether `one` is cheaper than `other` by more than [`LEAST_LEAD`], and by more than the
+/// runs of each differed.
+fn is_cheaper(one: &Cost, other: &Cost, rows: Precision<usize>) -> bool {
+    let chance = one.noise(rows).max(other.noise(rows)).max(LEAST_LEAD);
+    other.ns(rows) > one.ns(rows) * (1.0 + chance)
 }
 
 /// Returns the reason: the costs that were compared, and of what.
-fn reason(cell: &Cell, demand: &Demand, chosen: &Cost, other: Option<&Cost>) -> String {
-    let shown = |cost: &Cost| match demand.place.rows {
-        Some(rows) => format!("{} {:.0} us", cost.way, cost.ns(Some(rows)) / 1e3),
-        None => format!("{} {:.1} ns/row", cost.way, cost.row_ns),
+fn reason(cell: &Cell, rows: Precision<usize>, chosen: &Cost, other: Option<&Cost>) -> String {
+    let shown = |cost: &Cost| match rows {
+        Precision::Absent => format!("{} {:.1} ns/row", cost.way, cost.row_ns),
+        Precision::Exact(_) | Precision::Inexact(_) => format!("{} {:.0} us", cost.way, cost.ns(rows) / 1e3),
+    };
+    let count = match rows {
+        Precision::Exact(rows) => format!(" for {rows} rows"),
+        Precision::Inexact(rows) => format!(" for about {rows} rows"),
+        Precision::Absent => String::new(),
+    };
+    let remark = match other {
+        Some(other) if other.ns(rows) >= chosen.ns(rows) => "",
+        Some(other) if is_cheaper(other, chosen, rows) => ", but slower with more rows",
+        Some(_) => ", within noise",
+        None => "",
     };
     let other = other.map(|other| format!(", {}", shown(other))).unwrap_or_default();
-    let rows = demand.place.rows.map(|rows| format!("{rows} rows, ")).unwrap_or_default();
     let Cell { inputs, outputs, row_bytes, .. } = cell;
-    format!("measured {}{other} ({rows}{row_bytes} B a row, {inputs}x{outputs})", shown(chosen))
+    format!("measured {}{other}{count}{remark} (nearest kind: {row_bytes} B a row, {inputs}x{outputs})", shown(chosen))
 }
 
 #[cfg(test)]

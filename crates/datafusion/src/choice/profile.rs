@@ -9,7 +9,7 @@ use std::{
 };
 
 use datafusion::{
-    common::config_err,
+    common::{config_err, stats::Precision},
     error::{DataFusionError, Result},
 };
 use parking_lot::Mutex;
@@ -22,7 +22,7 @@ pub use super::{
 use crate::config::Way;
 
 /// The version of the file's format. A profile of another version is not used.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// The environment variable that names the profile of sessions with `annulus.profile = 'auto'`:
 /// a file, or `none`.
@@ -79,14 +79,25 @@ pub struct Cost {
     pub row_ns: f64,
     /// How much the runs differed: the interquartile range of their times / the median.
     pub spread: f64,
+    /// How much the runs of next to no rows differed, in the same unit.
+    pub open_spread: f64,
 }
 
 impl Cost {
     /// Returns the nanoseconds for `rows`, or for a row if their number is not known.
-    pub fn ns(&self, rows: Option<usize>) -> f64 {
-        match rows {
-            Some(rows) => self.open_ns + rows as f64 * self.row_ns,
+    pub fn ns(&self, rows: Precision<usize>) -> f64 {
+        match rows.get_value() {
+            Some(&rows) => self.open_ns + rows as f64 * self.row_ns,
             None => self.row_ns,
+        }
+    }
+
+    /// Returns the share of these nanoseconds by which runs differ: of runs of next to no rows
+    /// where opening takes at least half of the time.
+    pub(crate) fn noise(&self, rows: Precision<usize>) -> f64 {
+        match rows.get_value() {
+            Some(_) if self.open_ns * 2.0 >= self.ns(rows) => self.open_spread,
+            _ => self.spread,
         }
     }
 }

@@ -11,7 +11,7 @@ fn schema(types: &[DataType]) -> Schema {
 }
 
 fn cost(way: &str, open_ns: f64, row_ns: f64) -> Cost {
-    Cost { way: way.parse().unwrap(), open_ns, row_ns, spread: 0.0 }
+    Cost { way: way.parse().unwrap(), open_ns, row_ns, spread: 0.0, open_spread: 0.0 }
 }
 
 fn cell(costs: &[Cost]) -> Cell {
@@ -36,38 +36,70 @@ fn the_cheapest_is_taken_and_the_reason_names_what_was_compared() {
     let decision = decide_by(vec![cell(&costs)], &[DataType::Int64], Place::default());
     assert_eq!(decision.choice.strategy, Exchange::Ring);
     assert_eq!(decision.choice.path, Some(DataPath::Cluster));
-    assert_eq!(decision.why, "measured ring+cluster 3.0 ns/row, reserve 4.0 ns/row (8 B a row, 4x4)");
+    assert_eq!(decision.why, "measured ring+cluster 3.0 ns/row, reserve 4.0 ns/row (nearest kind: 8 B a row, 4x4)");
+}
+
+/// Decides between two ways, by their costs for `rows`. The first one is that of the rules.
+fn between(costs: [Cost; 2], rows: Precision<usize>) -> Decision {
+    decide_by(vec![cell(&costs)], &[DataType::Int64], Place { reads: true, rows })
 }
 
 #[test]
 fn few_rows_go_to_the_way_that_opens_cheaply() {
-    let costs = [cost("reserve", 90e3, 1.0), cost("ring+gather", 20e3, 3.0)];
-    let of = |rows| decide_by(vec![cell(&costs)], &[DataType::Int64], Place { reads: true, rows });
-    assert_eq!(of(None).choice.strategy, Exchange::Reserve);
-    assert_eq!(of(Some(1_000_000)).choice.strategy, Exchange::Reserve);
-    let few = of(Some(10));
+    let of = |rows| between([cost("reserve", 90e3, 1.0), cost("ring+gather", 20e3, 3.0)], rows);
+    assert_eq!(of(Precision::Absent).choice.strategy, Exchange::Reserve);
+    assert_eq!(of(Precision::Exact(1_000_000)).choice.strategy, Exchange::Reserve);
+    let few = of(Precision::Exact(10));
     assert_eq!(few.choice.strategy, Exchange::Ring);
-    assert_eq!(few.why, "measured ring+gather 20 us, reserve 90 us (10 rows, 8 B a row, 4x4)");
+    assert_eq!(few.why, "measured ring+gather 20 us, reserve 90 us for 10 rows (nearest kind: 8 B a row, 4x4)");
+}
+
+#[test]
+fn an_estimate_of_few_rows_does_not_name_a_way_that_is_slow_for_many() {
+    let of = |row_ns| between([cost("reserve", 90e3, 1.0), cost("ring+gather", 20e3, row_ns)], Precision::Inexact(10));
+    let slow = of(3.0);
+    assert_eq!(slow.choice.strategy, Exchange::Reserve);
+    let why = "measured reserve 90 us, ring+gather 20 us for about 10 rows, but slower with more rows (nearest kind: \
+               8 B a row, 4x4)";
+    assert_eq!(slow.why, why);
+    assert_eq!(of(1.04).choice.strategy, Exchange::Ring);
 }
 
 #[test]
 fn a_lead_within_the_noise_does_not_overrule_the_rule() {
-    let lead = |row_ns| {
-        let costs = [cost("reserve", 0.0, 1.0), cost("channel+gather", 0.0, row_ns)];
-        decide_by(vec![cell(&costs)], &[DataType::Int64], Place::default()).choice.strategy
-    };
-    assert_eq!(lead(0.96), Exchange::Reserve);
-    assert_eq!(lead(0.90), Exchange::Channel);
+    let lead = |row_ns| between([cost("reserve", 0.0, 1.0), cost("channel+gather", 0.0, row_ns)], Precision::Absent);
+    let within = lead(0.96);
+    assert_eq!(within.choice.strategy, Exchange::Reserve);
+    let why = "measured reserve 1.0 ns/row, channel+gather 1.0 ns/row, within noise (nearest kind: 8 B a row, 4x4)";
+    assert_eq!(within.why, why);
+    assert_eq!(lead(0.90).choice.strategy, Exchange::Channel);
 }
 
 #[test]
 fn a_lead_by_chance_does_not_overrule_the_rule() {
-    let spread = |spread| {
-        let costs = [cost("reserve", 0.0, 1.0), Cost { spread, ..cost("channel+gather", 0.0, 0.8) }];
-        decide_by(vec![cell(&costs)], &[DataType::Int64], Place::default()).choice.strategy
+    let [reserve, channel] = [cost("reserve", 0.0, 1.0), cost("channel+gather", 0.0, 0.8)];
+    let of = |costs| between(costs, Precision::Absent).choice.strategy;
+    assert_eq!(of([reserve, Cost { spread: 0.2, ..channel }]), Exchange::Channel);
+    // The greater spread counts, whichever of the two has it.
+    assert_eq!(of([reserve, Cost { spread: 0.3, ..channel }]), Exchange::Reserve);
+    assert_eq!(of([Cost { spread: 0.3, ..reserve }, channel]), Exchange::Reserve);
+    // Where opening takes most of the time, its own spread counts.
+    let [reserve, channel] = [cost("reserve", 1e3, 1.0), cost("channel+gather", 800.0, 0.8)];
+    let of = |rows, spread, open_spread| {
+        between([reserve, Cost { spread, open_spread, ..channel }], Precision::Exact(rows)).choice.strategy
     };
-    assert_eq!(spread(0.4), Exchange::Channel);
-    assert_eq!(spread(0.6), Exchange::Reserve);
+    assert_eq!(of(10, 0.3, 0.2), Exchange::Channel);
+    assert_eq!(of(10, 0.2, 0.3), Exchange::Reserve);
+    assert_eq!(of(100_000, 0.2, 0.3), Exchange::Channel);
+    assert_eq!(of(100_000, 0.3, 0.2), Exchange::Reserve);
+}
+
+#[test]
+fn the_strongest_way_beyond_noise_is_taken() {
+    let noisy = Cost { spread: 0.9, ..cost("spsc+gather", 0.0, 0.7) };
+    let costs = [cost("reserve", 0.0, 1.0), noisy, cost("channel+gather", 0.0, 0.8)];
+    let decision = decide_by(vec![cell(&costs)], &[DataType::Int64], Place::default());
+    assert_eq!(decision.choice.strategy, Exchange::Channel);
 }
 
 #[test]
@@ -88,7 +120,7 @@ fn the_nearest_kind_counts() {
     let of = |types: &[DataType], place| decide_by(cells.to_vec(), types, place).choice.strategy;
     assert_eq!(of(&[DataType::Int32], Place::default()), Exchange::Channel);
     assert_eq!(of(&vec![DataType::Int64; 30], Place::default()), Exchange::Spsc);
-    assert_eq!(of(&[DataType::Int64], Place { reads: false, rows: None }), Exchange::Ring);
+    assert_eq!(of(&[DataType::Int64], Place { reads: false, rows: Precision::Absent }), Exchange::Ring);
 }
 
 #[test]
@@ -162,17 +194,23 @@ fn a_changed_file_is_read_again_and_one_of_another_machine_is_not_used() {
 
 #[test]
 fn what_was_set_counts_more_than_the_profile() {
-    let options = AnnulusConfig { profile: "none".to_owned(), ..AnnulusConfig::default() };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let profile = Profile::new(2, vec![cell(&[cost("channel+gather", 0.0, 1.0)])]);
+    std::fs::write(&file, serde_json::to_vec(&profile).unwrap()).unwrap();
+    let options = AnnulusConfig { profile: file.path().to_str().unwrap().to_owned(), ..AnnulusConfig::default() };
     let of = |options: &AnnulusConfig, unbounded| {
         let schema = schema(&[DataType::Int64]);
         let demand = Demand::new(4, 4, &schema);
         let basis = Basis::new(options, BATCH_ROWS);
-        decide(&basis, &ExchangeConfig::new(4, 4), &schema, &demand, unbounded).unwrap()
+        let decision = decide(&basis, &ExchangeConfig::new(4, 4), &schema, &demand, unbounded).unwrap();
+        (decision.choice.strategy, decision.why)
     };
-    assert_eq!(of(&options, false).choice.strategy, Exchange::Reserve);
-    assert_eq!(of(&options, true).why, "unbounded input");
+    assert_eq!(of(&options, false).0, Exchange::Channel);
+    assert_eq!(of(&options, true), (Exchange::Ring, "unbounded input".to_owned()));
     let set = AnnulusConfig { strategy: Strategy::Exchange(Exchange::Spsc), ..options.clone() };
-    assert_eq!((of(&set, false).choice.strategy, of(&set, true).why.as_str()), (Exchange::Spsc, "annulus.strategy"));
+    for unbounded in [false, true] {
+        assert_eq!(of(&set, unbounded), (Exchange::Spsc, "annulus.strategy".to_owned()));
+    }
     let path = AnnulusConfig { path: Path(DataPath::Cluster), ..options };
-    assert_eq!(of(&path, false).why, "annulus.path");
+    assert_eq!(of(&path, false), (Exchange::Ring, "annulus.path".to_owned()));
 }

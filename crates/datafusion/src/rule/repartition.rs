@@ -3,7 +3,10 @@
 use std::{any::Any, sync::Arc};
 
 use datafusion::{
-    common::tree_node::{Transformed, TreeNode},
+    common::{
+        stats::Precision,
+        tree_node::{Transformed, TreeNode},
+    },
     config::ConfigOptions,
     error::Result,
     physical_optimizer::PhysicalOptimizerRule,
@@ -76,7 +79,7 @@ impl PhysicalOptimizerRule for RingRepartition {
         let (original, statistics) = (Arc::clone(&plan), StatisticsContext::new());
         let replace = |node: &Arc<dyn ExecutionPlan>, reads| -> Result<Arc<dyn ExecutionPlan>> {
             let Some(stock) = replaceable(node, options) else { return Ok(Arc::clone(node)) };
-            let rows = if basis.depends_on_rows() { rows(&statistics, stock.input()) } else { None };
+            let rows = if basis.depends_on_rows() { rows(&statistics, stock.input()) } else { Precision::Absent };
             Ok(Arc::new(RingRepartitionExec::at(stock.clone(), &basis, Place { reads, rows })?))
         };
         let replaced = replace(&original, false)?.transform_down(|node| {
@@ -106,11 +109,10 @@ fn replaceable<'a>(node: &'a Arc<dyn ExecutionPlan>, options: &AnnulusConfig) ->
     node.downcast_ref().filter(|stock| !ours && RingRepartitionExec::can_replace(stock, options))
 }
 
-/// Returns the number of rows of `input`, where statistics tell. Statistics that cannot be computed
-/// are no reason to fail.
-fn rows(statistics: &StatisticsContext, input: &Arc<dyn ExecutionPlan>) -> Option<usize> {
-    let statistics = statistics.compute(input.as_ref(), &StatisticsArgs::new()).ok()?;
-    statistics.num_rows.get_value().copied()
+/// Returns the number of rows of `input`, as far as statistics tell. Statistics that cannot be
+/// computed are no reason to fail.
+fn rows(statistics: &StatisticsContext, input: &Arc<dyn ExecutionPlan>) -> Precision<usize> {
+    statistics.compute(input.as_ref(), &StatisticsArgs::new()).map(|found| found.num_rows).unwrap_or_default()
 }
 
 /// Returns whether `node` reads rows as soon as it has them. Those that pass rows on do not.
