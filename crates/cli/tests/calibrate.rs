@@ -67,12 +67,14 @@ fn the_profile_goes_to_the_folder_for_configuration() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupt_leaves_the_old_profile() {
+fn one_calibrates_at_a_time_and_an_interrupt_leaves_the_old_profile() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     fs::write(at.join("p.json"), "old").expect("write");
     let mut running = Annulus::new(["calibrate", "--output", "p.json"]).at(at).start();
     running.wait_until_busy();
+    let other = Annulus::new(["calibrate", "--output", "q.json"]).at(at).fails();
+    assert!(other.stderr.contains("another annulus calibrate is writing to '.'"), "{}", other.stderr);
     running.signal("INT");
     assert_eq!(running.exit_code(), Some(130));
     assert_eq!(names(at), ["p.json"]);
@@ -92,5 +94,5 @@ fn mistakes_are_explained() {
     let options = ["--set", "datafusion.execution.target_partitions=3", "--set", "annulus.profile=no.json"];
     let done = Annulus::new(["sql", sql].into_iter().chain(options)).at(at).fails();
     assert!(done.stderr.contains("cannot read profile 'no.json'"), "{}", done.stderr);
-    assert!(done.stderr.contains("run annulus calibrate"), "{}", done.stderr);
+    assert!(done.stderr.contains("write one with annulus calibrate and --output 'no.json'"), "{}", done.stderr);
 }

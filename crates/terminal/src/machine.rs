@@ -1,14 +1,13 @@
 //! Facts about the machine that measurements ran on.
 
 use std::{
-    env::consts::ARCH,
     fmt, fs,
     num::NonZeroUsize,
     thread,
     time::{Duration, Instant},
 };
 
-use annulus_topology::Topology;
+use annulus_topology::cpu_name;
 
 use crate::units::counted;
 
@@ -35,12 +34,6 @@ impl fmt::Display for Machine {
             [(self.cores, "core"), (self.threads, "worker thread")].map(|(count, noun)| counted(count as u64, noun));
         write!(f, "{}, {cores}, {threads}", self.cpu)
     }
-}
-
-/// Returns the processor's name and [the topology](Topology::describe), as one line for the results
-/// of measurements.
-pub fn label() -> String {
-    format!("{}, {}", cpu_name(), Topology::detect())
 }
 
 /// Returns the number of cores that this process may use.
@@ -145,16 +138,4 @@ fn field(path: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
-}
-
-/// Returns the processor's name, or else its architecture.
-fn cpu_name() -> String {
-    cpu_model().unwrap_or_else(|| ARCH.to_owned())
-}
-
-/// Returns the processor's name if the system has it in a file, as Linux does.
-fn cpu_model() -> Option<String> {
-    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
 }

@@ -24,8 +24,8 @@ by more than the times of single runs of either differed.
 
 The profile goes to the folder for configuration, as annulus/profile.json. The
 variable ANNULUS_PROFILE or the option annulus.profile names another one;
-'none' is none. A profile of another machine is not used: what counts is the
-description that annulus topology prints first.
+'none' is none. A profile of another machine, another minor version or another
+optimization is not used. The file says which it is of.
 
 Calibrate when the machine is idle. Ctrl-C leaves an old profile as it was.
 

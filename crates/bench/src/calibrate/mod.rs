@@ -8,16 +8,16 @@ mod rows;
 
 use std::{
     collections::BTreeSet,
-    fs,
+    fs::{self, File, TryLockError},
     io::{Write, stdout},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use annulus_datafusion::profile::{self, Cell, Profile};
 use annulus_exchange::{Choice, ExchangeConfig};
 use annulus_terminal::{progress, unfinished::Unfinished, units::Shape};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 pub use args::CalibrateArgs;
 use tokio::runtime::Handle;
 
@@ -31,6 +31,10 @@ use self::{measure::Kind, rows::Rows};
 pub async fn run(args: &CalibrateArgs) -> Result<()> {
     // Created first, so that an unwritable file fails before the work.
     let file = create(args.output.clone())?;
+    let _lock = lock(file.target())?;
+    if cfg!(debug_assertions) {
+        eprintln!("this is a debug build: release builds do not use its profile");
+    }
     let threads = Handle::current().metrics().num_workers();
     let cells = measure(threads, args.rows as usize, Duration::from_secs(args.seconds as u64)).await?;
     let profile = Profile::new(threads, cells.iter().map(|(cell, _)| cell.clone()).collect());
@@ -60,6 +64,23 @@ fn create(output: Option<PathBuf>) -> Result<Unfinished> {
         }
     };
     Unfinished::create("--output", path)
+}
+
+/// Returns a lock on the folder of `target`, where the system has such locks. It ends when it is
+/// dropped.
+///
+/// # Errors
+/// If another calibration has it: each would measure the load of the other.
+fn lock(target: &Path) -> Result<Option<File>> {
+    let folder = target.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let Ok(file) = File::open(folder) else { return Ok(None) };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => {
+            bail!("another annulus calibrate is writing to '{}': wait until it ends", folder.display())
+        }
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
 }
 
 /// Measures all kinds within about `time`, each with what auto takes without a profile.

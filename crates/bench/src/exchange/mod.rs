@@ -10,7 +10,7 @@ use std::io::{Write, stdout};
 
 use annulus_exchange::{Strategy, transport::Shape};
 use annulus_rows::partition::Modulo;
-use annulus_terminal::{Stop, heap::PeakCounter, machine::label, progress, unfinished::Unfinished, units};
+use annulus_terminal::{Stop, heap::PeakCounter, progress, unfinished::Unfinished, units};
 use annulus_topology::{Policy, Topology};
 use anyhow::{Context, Result};
 pub use args::{ExchangeArgs, Keys, Sizes};
@@ -53,7 +53,8 @@ pub fn run(args: &ExchangeArgs, stop: &Stop) -> Result<()> {
     bar.finish_and_clear();
     if !args.json {
         let rounds = units::counted(args.rounds as u64, "round");
-        writeln!(stdout(), "{}; medians of {rounds}\n\n{}", label(), table(&lines)).context("cannot print")?;
+        writeln!(stdout(), "{}; medians of {rounds}\n\n{}", annulus_topology::machine(), table(&lines))
+            .context("cannot print")?;
     }
     if let Some(file) = file {
         file.file().write_all(csv([("", &lines[..])].into_iter()).as_bytes()).context("cannot write --csv")?;

@@ -11,9 +11,10 @@ fn topology() -> &'static Topology {
     &TOPOLOGY
 }
 
-/// Describes this machine: its CPUs, caches and limits. A profile of another machine is not used.
+/// Describes this machine: its processor, CPUs, caches and limits. A profile of another machine is
+/// not used.
 pub fn machine() -> &'static str {
-    static MACHINE: LazyLock<String> = LazyLock::new(|| topology().to_string());
+    static MACHINE: LazyLock<String> = LazyLock::new(annulus_topology::machine);
     &MACHINE
 }
 

@@ -24,8 +24,12 @@ use crate::config::Way;
 /// The version of the file's format. A profile of another version is not used.
 pub const FORMAT: u32 = 2;
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Whether this program is optimized: builds without optimization have these assertions.
+const OPTIMIZED: bool = !cfg!(debug_assertions);
+
 /// The environment variable that names the profile of sessions with `annulus.profile = 'auto'`:
-/// a file, or `none`.
+/// a file, or `none`. `auto` counts as not set.
 pub const VARIABLE: &str = "ANNULUS_PROFILE";
 
 /// The rows of a batch with which a profile is measured.
@@ -37,11 +41,13 @@ pub const BATCH_ROWS: usize = 8192;
 pub struct Profile {
     /// The version of the format, [`FORMAT`].
     pub format: u32,
-    /// The version of Annulus that measured.
+    /// The version of Annulus that measured. A profile of another minor version is not used.
     pub annulus: String,
+    /// Whether the program that measured was optimized. One that differs does not use the profile.
+    pub optimized: bool,
     /// The machine, as [`machine`] describes it.
     pub machine: String,
-    /// The number of worker threads.
+    /// The number of worker threads that measured.
     pub threads: usize,
     /// What was measured.
     pub cells: Vec<Cell>,
@@ -102,11 +108,17 @@ impl Cost {
     }
 }
 
+/// The part of a profile that is the same in every format.
+#[derive(Deserialize)]
+struct Format {
+    format: u32,
+}
+
 impl Profile {
     /// Creates a profile of this machine and version, for runs on `threads` worker threads.
     pub fn new(threads: usize, cells: Vec<Cell>) -> Self {
-        let annulus = env!("CARGO_PKG_VERSION").to_owned();
-        Self { format: FORMAT, annulus, machine: machine().to_owned(), threads, cells }
+        let annulus = VERSION.to_owned();
+        Self { format: FORMAT, annulus, optimized: OPTIMIZED, machine: machine().to_owned(), threads, cells }
     }
 
     /// Reads the profile in the file at `path`.
@@ -114,18 +126,36 @@ impl Profile {
     /// # Errors
     /// If the file cannot be read, or does not hold a profile of this format.
     pub fn read(path: &Path) -> Result<Self> {
-        let remedy = "run annulus calibrate to write one, or SET annulus.profile = 'none'";
+        let shown = path.display();
+        // The words in backticks are a field, for which the command shows its flag.
+        let remedy =
+            || format!("write one with annulus calibrate and `output` '{shown}', or SET annulus.profile = 'none'");
         let text = match fs::read(path) {
             Ok(text) => text,
-            Err(error) => return config_err!("annulus: cannot read profile '{}': {error}: {remedy}", path.display()),
+            Err(error) => return config_err!("annulus: cannot read profile '{shown}': {error}: {}", remedy()),
         };
-        match serde_json::from_slice::<Self>(&text) {
-            Ok(profile) if profile.format == FORMAT => Ok(profile),
-            Ok(profile) => {
-                let (path, format) = (path.display(), profile.format);
-                config_err!("annulus: profile '{path}' has format {format}, not {FORMAT}: {remedy}")
+        match serde_json::from_slice(&text) {
+            // It may have other fields, too.
+            Ok(Format { format }) if format != FORMAT => {
+                config_err!("annulus: profile '{shown}' has format {format}, not {FORMAT}: {}", remedy())
             }
-            Err(error) => config_err!("annulus: '{}' is no profile: {error}: {remedy}", path.display()),
+            found => found
+                .and_then(|_| serde_json::from_slice(&text))
+                .or_else(|error| config_err!("annulus: '{shown}' is not a profile: {error}: {}", remedy())),
+        }
+    }
+
+    /// Returns why the costs do not hold for this program on this machine, if they do not.
+    fn unusable(&self) -> Option<&'static str> {
+        let minor = |version: &str| version.rsplit_once('.').map(|(minor, _)| minor.to_owned());
+        if self.machine != machine() {
+            Some("the profile is of another machine")
+        } else if minor(&self.annulus) != minor(VERSION) {
+            Some("the profile is of another version")
+        } else if self.optimized != OPTIMIZED {
+            Some("the profile is of a build with other optimization")
+        } else {
+            None
         }
     }
 
@@ -178,10 +208,7 @@ pub(crate) enum Known {
 /// If the option or the environment variable names a file that cannot be read as a profile. A file
 /// at the usual path that cannot be read is reported as [`Known::Unusable`].
 pub(crate) fn known(option: &str) -> Result<Known> {
-    let named = match option {
-        "" | "auto" => env::var(VARIABLE).ok().filter(|value| !value.is_empty()),
-        option => Some(option.to_owned()),
-    };
+    let named = named(option, env::var(VARIABLE).ok());
     let path = match named.as_deref() {
         Some("none") => return Ok(Known::Nothing),
         Some(path) => PathBuf::from(path),
@@ -191,32 +218,51 @@ pub(crate) fn known(option: &str) -> Result<Known> {
         },
     };
     match cached(&path) {
-        Ok(profile) if profile.machine == machine() => Ok(Known::Profile(profile)),
-        Ok(_) => Ok(Known::Unusable("the profile is of another machine")),
+        Ok(profile) => Ok(profile.unusable().map_or(Known::Profile(profile), Known::Unusable)),
         Err(error) if named.is_some() => Err(error),
         Err(_) if matches!(path.try_exists(), Ok(false)) => Ok(Known::Nothing),
         Err(_) => Ok(Known::Unusable("the profile cannot be read")),
     }
 }
 
+/// Returns the file that the option names, or else the environment variable.
+pub(super) fn named(option: &str, variable: Option<String>) -> Option<String> {
+    [Some(option.to_owned()), variable].into_iter().flatten().find(|value| !matches!(&value[..], "" | "auto"))
+}
+
+/// What differs when a file has changed.
+#[derive(PartialEq)]
+struct Stamp {
+    changed: Option<SystemTime>,
+    bytes: u64,
+    /// A complete file that takes the place of another has another number.
+    inode: u64,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> io::Result<Self> {
+        let data = fs::metadata(path)?;
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(&data);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Ok(Self { changed: data.modified().ok(), bytes: data.len(), inode })
+    }
+}
+
 /// Reads a profile, unless it was read before and has not changed.
 fn cached(path: &Path) -> Result<Arc<Profile>> {
-    type Read = HashMap<PathBuf, (SystemTime, Arc<Profile>)>;
+    type Read = HashMap<PathBuf, (Stamp, Arc<Profile>)>;
     static READ: LazyLock<Mutex<Read>> = LazyLock::new(Mutex::default);
 
-    let changed = fs::metadata(path).and_then(|data| data.modified());
-    let changed = changed.or_else(|error| match error.kind() {
-        io::ErrorKind::Unsupported => Ok(SystemTime::UNIX_EPOCH),
-        _ => Err(error),
-    });
-    let Ok(changed) = changed else { return Profile::read(path).map(Arc::new) };
+    let Ok(stamp) = Stamp::of(path) else { return Profile::read(path).map(Arc::new) };
     if let Some((then, profile)) = READ.lock().get(path)
-        && *then == changed
+        && *then == stamp
     {
         return Ok(Arc::clone(profile));
     }
     let profile = Arc::new(Profile::read(path)?);
-    READ.lock().insert(path.to_owned(), (changed, Arc::clone(&profile)));
+    READ.lock().insert(path.to_owned(), (stamp, Arc::clone(&profile)));
     Ok(profile)
 }
 

@@ -161,35 +161,76 @@ fn a_kind_that_was_not_measured_goes_by_the_rules() {
 }
 
 #[test]
-fn a_named_file_that_is_no_profile_is_an_error() {
+fn a_named_file_that_is_not_a_profile_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let [missing, broken, old] = ["missing", "broken", "old"].map(|name| folder.path().join(name));
     std::fs::write(&broken, "{").unwrap();
-    let profile = Profile { format: 0, ..Profile::new(2, Vec::new()) };
-    std::fs::write(&old, serde_json::to_vec(&profile).unwrap()).unwrap();
-    for (file, expected) in [(missing, "cannot read profile"), (broken, "is no profile"), (old, "has format 0")] {
-        let error = profile::known(file.to_str().unwrap()).unwrap_err().to_string();
-        assert!(error.contains(expected) && error.contains("run annulus calibrate"), "{error}");
+    std::fs::write(&old, r#"{ "format": 1, "cells": "elsewhere" }"#).unwrap();
+    for (file, expected) in [(&missing, "cannot read profile"), (&broken, "is not a profile"), (&old, "has format 1")] {
+        let file = file.to_str().unwrap();
+        let error = profile::known(file).unwrap_err().to_string();
+        let remedy = format!("write one with annulus calibrate and `output` '{file}'");
+        assert!(error.contains(expected) && error.contains(&remedy), "{error}");
     }
 }
 
 #[test]
-fn a_changed_file_is_read_again_and_one_of_another_machine_is_not_used() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("profile.json");
+fn the_variable_names_a_file_unless_the_option_does() {
+    let named = |option, variable: Option<&str>| profile::named(option, variable.map(str::to_owned));
+    for option in ["auto", ""] {
+        assert_eq!(named(option, Some("p.json")).as_deref(), Some("p.json"));
+        for unset in [None, Some(""), Some("auto")] {
+            assert_eq!(named(option, unset), None);
+        }
+    }
+    assert_eq!(named("none", Some("p.json")).as_deref(), Some("none"));
+}
+
+#[test]
+fn a_profile_of_another_machine_version_or_build_is_not_used() {
     let known = |profile: &Profile| {
-        // Its time decides whether a file is read again, and a file system's clock may be coarse.
-        static SECONDS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, serde_json::to_vec(profile).unwrap()).unwrap();
-        let seconds = SECONDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
-        std::fs::File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
-        profile::known(file.to_str().unwrap()).unwrap()
+        profile::known(file.path().to_str().unwrap()).unwrap()
     };
     let ours = Profile::new(2, Vec::new());
-    let other = Profile { machine: "another".to_owned(), ..ours.clone() };
     assert!(matches!(known(&ours), Known::Profile(profile) if *profile == ours));
-    assert!(matches!(known(&other), Known::Unusable("the profile is of another machine")));
+    let (minor, _) = ours.annulus.rsplit_once('.').unwrap();
+    let patch = Profile { annulus: format!("{minor}.999"), ..ours.clone() };
+    assert!(matches!(known(&patch), Known::Profile(_)));
+
+    let machine = Profile { machine: "another".to_owned(), ..ours.clone() };
+    assert!(matches!(known(&machine), Known::Unusable("the profile is of another machine")));
+    let version = Profile { annulus: "0.0.1".to_owned(), ..ours.clone() };
+    assert!(matches!(known(&version), Known::Unusable("the profile is of another version")));
+    let build = Profile { optimized: !ours.optimized, ..ours };
+    assert!(matches!(known(&build), Known::Unusable("the profile is of a build with other optimization")));
+}
+
+#[test]
+fn a_changed_file_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("profile.json");
+    // The time stays: a file system's clock may be coarse.
+    let write = |threads| {
+        std::fs::write(&file, serde_json::to_vec(&Profile::new(threads, Vec::new())).unwrap()).unwrap();
+        std::fs::File::options().write(true).open(&file).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    };
+    let threads = || match profile::known(file.to_str().unwrap()).unwrap() {
+        Known::Profile(profile) => profile.threads,
+        other => panic!("{other:?}"),
+    };
+    write(2);
+    assert_eq!(threads(), 2);
+    write(16);
+    assert_eq!(threads(), 16, "another length");
+    #[cfg(unix)]
+    {
+        let old = folder.path().join("old.json");
+        std::fs::rename(&file, old).unwrap();
+        write(17);
+        assert_eq!(threads(), 17, "another file");
+    }
 }
 
 #[test]

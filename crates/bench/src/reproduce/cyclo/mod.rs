@@ -11,7 +11,7 @@ mod record;
 
 use std::collections::BTreeSet;
 
-use annulus_terminal::{Stop, machine, progress};
+use annulus_terminal::{Stop, progress};
 use anyhow::Result;
 pub use args::{CycloJoinArgs, Figure};
 use serde_json::json;
@@ -47,7 +47,7 @@ pub fn run(args: &CycloJoinArgs, stop: &Stop) -> Result<()> {
     let records = run.measure()?;
     let absent = run.absent;
     bar.finish_and_clear();
-    let machine = machine::label();
+    let machine = annulus_topology::machine();
     let setting = json!({
         "origin": origin,
         "machine": machine,
