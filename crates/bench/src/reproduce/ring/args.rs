@@ -1,6 +1,6 @@
 //! The command line of `annulus reproduce ring`.
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use annulus_terminal::{machine, units};
 use clap::Args;
@@ -74,7 +74,7 @@ impl RingArgs {
         match (&self.threads[..], self.quick) {
             ([], true) => QUICK_THREADS.to_vec(),
             ([], false) => THREADS.to_vec(),
-            (threads, _) => threads.to_vec(),
+            (threads, _) => threads.iter().copied().collect::<BTreeSet<_>>().into_iter().collect(),
         }
     }
 
@@ -99,7 +99,7 @@ impl RingArgs {
     /// Returns what must be the same when a run goes on.
     pub(super) fn settings(&self, queries: Option<&QueryPlan>) -> Value {
         json!({ "figures": "ring", "threads": self.threads(), "volume": self.volume(), "rounds": self.rounds(),
-            "quick": self.quick, "queries": queries })
+            "quick": self.quick, "queries": queries, "profile": "none" })
     }
 
     /// Returns whether the results of an unfinished run are used.

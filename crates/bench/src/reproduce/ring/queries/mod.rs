@@ -46,7 +46,7 @@ impl Suite {
 pub struct QueryWay {
     /// The value of `annulus.strategy`, or such a value, a plus sign and one of `annulus.path`.
     pub way: &'static str,
-    /// The value of `annulus.groups`, or `None` for DataFusion's own operator.
+    /// The value of `annulus.groups`; 0 is the default. `None` for DataFusion's own operator.
     pub groups: Option<usize>,
 }
 
@@ -61,7 +61,8 @@ const RING_K1: QueryWay = QueryWay { way: "ring", groups: Some(1) };
 const CHANNEL: QueryWay = QueryWay { way: "channel", groups: Some(1) };
 /// The paper's channels in whole queries: producers copy rows into batches of each consumer.
 const CHANNEL_CLUSTER: QueryWay = QueryWay { way: "channel+cluster", groups: Some(1) };
-const AUTO: QueryWay = QueryWay { way: "auto", groups: Some(1) };
+/// As a session has it by default, but without a profile of the machine.
+const AUTO: QueryWay = QueryWay { way: "auto", groups: Some(0) };
 
 impl QueryWay {
     /// Returns its name for people.
@@ -103,7 +104,7 @@ pub struct QueryCell {
 pub struct WayTime {
     /// The strategy, and the path if it is not the default.
     pub way: String,
-    /// The published groups of a ring, K.
+    /// The value of `annulus.groups`: of a ring, the published groups, K.
     pub groups: Option<usize>,
     /// The median of the rounds in milliseconds, from the SQL text to the last row.
     pub ms: f64,

@@ -27,7 +27,8 @@ pub fn figure_8(results: &Results) -> String {
         "{heading}<p>Bars: the logarithm to base 2 of the time with channels divided by the time with the ring. At +1 \
          the ring is twice as fast, at -1 the channel. In the paper's channels, producers copy the rows of each \
          consumer into a batch, as <code>channel+cluster</code> does; with <code>channel</code>, consumers gather \
-         them, as from a ring. The ring has K = {}, as in the paper. A query that shuffles no rows has no bar: its \
+         them, as from a ring. The ring has K = {}, as in the paper, and <code>auto</code> chooses without a profile \
+         of the machine. A query that shuffles no rows has no bar: its \
          times differ by chance. Times: medians in ms, of queries whose answers were equal.</p><p>Published, on other \
          hardware: the bars that the paper names, on {}, {} threads, {} of TPC-H, {} of ClickBench. What the paper \
          says of its query 33 of ClickBench is true of the benchmark's query 30.</p>{panels}",

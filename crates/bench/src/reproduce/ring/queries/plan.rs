@@ -17,7 +17,7 @@ use crate::reproduce::{
 /// What whole queries read, and with how many threads.
 #[derive(Args, Clone, Debug)]
 pub struct QueryArgs {
-    /// Threads of figure 8 and table 4 [default: as many as cores]
+    /// Threads of figure 8 and table 4 [default: number of cores, 2 to 192]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = units::parse_count)]
     pub query_threads: Vec<usize>,
     /// Scale factor of TPC-H's tables
