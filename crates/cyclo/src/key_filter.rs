@@ -18,7 +18,7 @@ use std::{
     },
 };
 
-use annulus_join::{JoinError, KeyFilter, KeyFilterBuilder, KeyFilterKind, Keys};
+use annulus_join::{CancelToken, JoinError, KeyFilter, KeyFilterBuilder, KeyFilterKind, Keys};
 use annulus_roundabout::{Fragment, Host, Place};
 use arrow::array::RecordBatch;
 
@@ -35,14 +35,18 @@ impl<'k> ProbeFilter<'k> {
     /// Makes the filter together with the other hosts. `build` has this host's rows, and `keys` are
     /// those of the build and the probe side. Also returns the bytes of the parts that this host
     /// has seen, its own included.
+    ///
+    /// # Errors
+    /// The errors of the ring, and [`JoinError::Cancelled`].
     pub(crate) fn make(
         kind: KeyFilterKind,
         (build_keys, probe_keys): (&Keys, &'k Keys),
         build: &RecordBatch,
         host: &mut Host,
+        cancel: &CancelToken,
     ) -> Result<(Self, u64), CycloError> {
         let mut own = KeyFilterBuilder::new(kind);
-        own.insert(build_keys, build)?;
+        own.insert(build_keys, build, cancel)?;
         let place = host.place();
         let units = own.units();
         let merged = Mutex::new(own);

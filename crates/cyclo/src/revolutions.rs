@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use annulus_join::{JoinError, KeyFilterKind, Keys};
+use annulus_join::{CancelToken, JoinError, KeyFilterKind, Keys};
 use annulus_roundabout::Host;
 use arrow::array::RecordBatch;
 
@@ -41,7 +41,8 @@ impl Share {
                 Some(first) => first,
                 None => turn.prepare_part(&around, || next(number))?,
             };
-            let filter = filter.as_ref().map(|keys| turn.make_filter(keys, &part, host)).transpose()?;
+            let filter =
+                filter.as_ref().map(|keys| turn.make_filter(keys, &part, host, &around.spec.cancel)).transpose()?;
             endings.is_last = number + 1 == parts.get();
             feed.begin();
             let met = match probe {
@@ -176,10 +177,11 @@ impl Turn {
         keys: &'k FilterKeys,
         part: &Part,
         host: &mut Host,
+        cancel: &CancelToken,
     ) -> Result<ProbeFilter<'k>, CycloError> {
         let start = Instant::now();
         let FilterKeys { kind, build, probe } = keys;
-        let (filter, bytes) = ProbeFilter::make(*kind, (build, probe), part.local.batch(), host)?;
+        let (filter, bytes) = ProbeFilter::make(*kind, (build, probe), part.local.batch(), host, cancel)?;
         self.setup += start.elapsed();
         self.filter_bytes += bytes;
         self.memory.filter = self.memory.filter.max(filter.bytes());

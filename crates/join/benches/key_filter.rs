@@ -7,8 +7,8 @@
 use std::{sync::Arc, time::Instant};
 
 use annulus_join::{
-    BuildSide, Fragment, FragmentFormat, HashConfig, JoinError, KeyFilter, KeyFilterBuilder, KeyFilterKind, Keys,
-    PairSink, Partitions,
+    BuildSide, CancelToken, Fragment, FragmentFormat, HashConfig, JoinError, KeyFilter, KeyFilterBuilder,
+    KeyFilterKind, Keys, PairSink, Partitions,
 };
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 
@@ -45,7 +45,7 @@ fn main() {
                 // One host adds all of its rows at once.
                 let all = arrow::compute::concat_batches(&build[0].schema(), &build).expect("a batch");
                 let start = Instant::now();
-                builder.insert(&keys, &all).expect("keys");
+                builder.insert(&keys, &all, &CancelToken::new()).expect("keys");
                 let filter = builder.complete();
                 (start.elapsed().as_nanos() as f64 / BUILD_ROWS as f64, filter)
             };

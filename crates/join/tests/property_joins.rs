@@ -4,7 +4,9 @@ mod support;
 
 use std::ops::Bound;
 
-use annulus_join::{Band, JoinType, KeyFilterBuilder, KeyFilterKind, KeyPair, Keys, MergeCondition, Offset, Side};
+use annulus_join::{
+    Band, CancelToken, JoinType, KeyFilterBuilder, KeyFilterKind, KeyPair, Keys, MergeCondition, Offset, Side,
+};
 use arrow::{array::AsArray, datatypes::Int32Type};
 use proptest::prelude::*;
 use support::{
@@ -117,7 +119,7 @@ proptest! {
         let with_partner: Vec<bool> = right.rows.iter().map(has_partner).collect();
         for kind in [KeyFilterKind::Exact, KeyFilterKind::Bloom(blocks)] {
             let mut builder = KeyFilterBuilder::new(kind);
-            builder.insert(&keys(&left), &left.batch()).unwrap();
+            builder.insert(&keys(&left), &left.batch(), &CancelToken::new()).unwrap();
             let kept = builder.complete().keep(&keys(&right), &right.batch()).unwrap();
             let numbers = kept.column(right.row_column()).as_primitive::<Int32Type>();
             let mut is_kept = vec![false; right.rows.len()];

@@ -41,9 +41,6 @@ impl HashConfig {
     }
 }
 
-/// The number of rows whose keys a thread computes at a time, for keys that are costly to compute.
-const PIECE_ROWS: usize = 1 << 16;
-
 /// The build side of a hash join: its rows, clustered by the hash of their keys, and a table for
 /// each partition. Any number of threads may probe it.
 #[derive(Debug)]
@@ -145,11 +142,7 @@ pub(super) fn look_up(keys: &Keys, batches: Vec<RecordBatch>, threads: usize) ->
     if !keys.is_costly() {
         return batches.iter().map(|batch| keys.extend(batch)).collect();
     }
-    let slices = |batch: RecordBatch| {
-        let starts = (0..batch.num_rows()).step_by(PIECE_ROWS);
-        starts.map(|start| batch.slice(start, PIECE_ROWS.min(batch.num_rows() - start))).collect::<Vec<_>>()
-    };
-    let pieces = batches.into_iter().flat_map(slices).collect();
+    let pieces = batches.iter().flat_map(Keys::pieces).collect();
     parallel::map(threads, pieces, |piece| keys.extend(&piece)).into_iter().collect()
 }
 

@@ -66,6 +66,9 @@ pub(crate) enum KeyValues {
     Wide(ScalarBuffer<u64>),
 }
 
+/// The number of rows whose keys are computed at a time, for keys that are costly to compute.
+const PIECE_ROWS: usize = 1 << 16;
+
 impl Keys {
     /// Returns the keys in the columns `columns` of a side that has `schema`. A row with a null key
     /// matches nothing; with `nulls_equal` it matches the rows whose keys are null in the same
@@ -185,6 +188,13 @@ impl Keys {
             return Err(ArrowError::SchemaError(message).into());
         }
         Ok(())
+    }
+
+    /// Cuts a batch into pieces of which keys are computed at a time: the bytes of those of a whole
+    /// build side may be more than Arrow's arrays hold.
+    pub(crate) fn pieces(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> {
+        let starts = (0..batch.num_rows()).step_by(PIECE_ROWS);
+        starts.map(|start| batch.slice(start, PIECE_ROWS.min(batch.num_rows() - start)))
     }
 
     /// Computes the keys of a batch.

@@ -16,11 +16,10 @@ pub(super) struct Exact {
 impl Exact {
     pub(super) fn extend(&mut self, hashes: impl Iterator<Item = u64>) {
         self.hashes.extend(hashes);
-        self.unite();
     }
 
     /// Removes copies of a hash.
-    fn unite(&mut self) {
+    pub(super) fn unite(&mut self) {
         self.hashes.sort_unstable();
         self.hashes.dedup();
     }

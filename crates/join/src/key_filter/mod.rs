@@ -8,6 +8,7 @@
 mod bloom;
 mod exact;
 
+use annulus_sync::CancelToken;
 use arrow::{
     array::{BooleanArray, RecordBatch, UInt64Array},
     compute::filter_record_batch,
@@ -37,14 +38,14 @@ pub enum KeyFilterKind {
 /// ```
 /// use std::sync::Arc;
 ///
-/// use annulus_join::{KeyFilterBuilder, KeyFilterKind, Keys};
+/// use annulus_join::{CancelToken, KeyFilterBuilder, KeyFilterKind, Keys};
 /// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 ///
 /// let ids = |ids: Vec<i64>| RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from(ids)) as ArrayRef)]);
 /// let (build, probe) = (ids(vec![1, 2, 3])?, ids(vec![3, 4, 5, 3])?);
 /// let keys = Keys::new(&build.schema(), &[0], false)?;
 /// let mut builder = KeyFilterBuilder::new(KeyFilterKind::Exact);
-/// builder.insert(&keys, &build)?;
+/// builder.insert(&keys, &build, &CancelToken::new())?;
 /// assert_eq!(builder.complete().keep(&keys, &probe)?.num_rows(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -114,15 +115,24 @@ impl KeyFilterBuilder {
         })
     }
 
-    /// Adds the keys of rows of the build side. O(rows).
+    /// Adds the keys of rows of the build side. O(rows), and for an exact filter the time to sort
+    /// all of its hashes. Needs additional memory for the keys of 65,536 rows.
     ///
     /// # Errors
-    /// If the batch has other columns than `keys`.
-    pub fn insert(&mut self, keys: &Keys, batch: &RecordBatch) -> Result<(), JoinError> {
-        let hashes = keys.hashes(batch)?;
-        match &mut self.0 {
-            Form::Bloom(bloom) => hashes.iter().flatten().for_each(|hash| bloom.insert(hash)),
-            Form::Exact(exact) => exact.extend(hashes.iter().flatten()),
+    /// If the batch has other columns than `keys`, and [`JoinError::Cancelled`]. The keys of some
+    /// rows may then be there.
+    pub fn insert(&mut self, keys: &Keys, batch: &RecordBatch, cancel: &CancelToken) -> Result<(), JoinError> {
+        keys.check_columns(batch)?;
+        for piece in Keys::pieces(batch) {
+            cancel.check()?;
+            let hashes = keys.hashes(&piece)?;
+            match &mut self.0 {
+                Form::Bloom(bloom) => hashes.iter().flatten().for_each(|hash| bloom.insert(hash)),
+                Form::Exact(exact) => exact.extend(hashes.iter().flatten()),
+            }
+        }
+        if let Form::Exact(exact) = &mut self.0 {
+            exact.unite();
         }
         Ok(())
     }
@@ -216,7 +226,7 @@ mod tests {
                 let keys = Keys::new(&build.schema(), columns, nulls_equal).unwrap();
                 for kind in [KeyFilterKind::Exact, KeyFilterKind::Bloom(100)] {
                     let mut builder = KeyFilterBuilder::new(kind);
-                    builder.insert(&keys, &build).unwrap();
+                    builder.insert(&keys, &build, &CancelToken::new()).unwrap();
                     assert_eq!(ids(&builder.complete().keep(&keys, &probe).unwrap()), kept, "{columns:?}, {kind:?}");
                 }
             }
@@ -230,7 +240,8 @@ mod tests {
         for kind in [KeyFilterKind::Exact, KeyFilterKind::Bloom(1000)] {
             let filter = |from: i64| {
                 let mut filter = KeyFilterBuilder::new(kind);
-                filter.insert(&keys, &batch(&(from..from + 500).map(Some).collect::<Vec<_>>())).unwrap();
+                let rows = batch(&(from..from + 500).map(Some).collect::<Vec<_>>());
+                filter.insert(&keys, &rows, &CancelToken::new()).unwrap();
                 filter
             };
             let (other, mut merged) = (filter(0), filter(1000));
