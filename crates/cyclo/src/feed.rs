@@ -62,8 +62,7 @@ impl Feed {
         prepare: impl Fn(Vec<RecordBatch>) -> Result<Vec<Fragment>, JoinError>,
         fail: impl FnOnce(),
     ) {
-        let mut give = |batches| self.give(prepare(batches)?);
-        let given = catch_unwind(AssertUnwindSafe(|| probe(&mut give)));
+        let given = catch_unwind(AssertUnwindSafe(|| offer(probe, |batches| self.give(prepare(batches)?))));
         let given = given.map_or(Err(CycloError::Panicked), |given| given.map_err(CycloError::from));
         let mut state = self.state();
         state.ended = true;
@@ -87,19 +86,26 @@ impl Feed {
         while state.wave.is_some() && !state.closed {
             state = self.wait(state);
         }
-        if state.closed { Err(JoinError::Outside("the join has ended".into())) } else { Ok(()) }
+        if state.closed { Err(ended()) } else { Ok(()) }
     }
 
     /// Waits for the next wave. Returns `None` after the last one, and if the join has failed.
-    pub(crate) fn next_wave(&self) -> Option<Vec<Fragment>> {
+    ///
+    /// # Errors
+    /// If the rows' source has failed: rows are missing, so this must not look like their end.
+    /// [`take_error`](Self::take_error) returns the reason.
+    pub(crate) fn next_wave(&self) -> Result<Option<Vec<Fragment>>, JoinError> {
         let mut state = self.state();
         while state.wave.is_none() && !state.ended && !state.closed {
             state = self.wait(state);
         }
+        if state.failed.is_some() {
+            return Err(ended());
+        }
         let wave = state.wave.take();
         drop(state);
         self.changed.notify_all();
-        wave
+        Ok(wave)
     }
 
     /// Ends both threads, because the join has failed.
@@ -130,7 +136,42 @@ impl Feed {
     }
 }
 
+/// Calls `probe` with `give`. The first error of `give` is the outcome even if `probe` ignores it,
+/// and `give` is not called again.
+pub(crate) fn offer(
+    probe: &Probe<'_>,
+    mut give: impl FnMut(Vec<RecordBatch>) -> Result<(), JoinError>,
+) -> Result<(), JoinError> {
+    let mut failed = None;
+    let given = probe(&mut |batches| {
+        if failed.is_none() {
+            failed = give(batches).err();
+        }
+        if failed.is_none() { Ok(()) } else { Err(ended()) }
+    });
+    failed.map_or(given, Err)
+}
+
+fn ended() -> JoinError {
+    JoinError::Outside("the join has ended".into())
+}
+
 /// Returns the number of rows of fragments.
 pub(crate) fn rows_of(fragments: &[Fragment]) -> u64 {
     fragments.iter().map(|fragment| fragment.batch().num_rows() as u64).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The thread that sends may run before the one that reads has stopped the host.
+    #[test]
+    fn a_source_that_fails_is_no_end_of_its_rows() {
+        let (feed, mut next) = (Feed::default(), None);
+        let probe = |_: &mut Give<'_>| Err(JoinError::Outside("cannot be read".into()));
+        feed.run(&probe, |_| Ok(Vec::new()), || next = Some(feed.next_wave().map(drop)));
+        assert!(matches!(next, Some(Err(_))), "{next:?}");
+        assert_eq!(feed.take_error().unwrap().to_string(), "cannot be read");
+    }
 }

@@ -52,7 +52,7 @@ impl<'a, 'k> Own<'a, 'k> {
                     kept.as_mut().map_or(Ok(()), |kept| kept.push(&buffer[..bytes]))?;
                     return Ok(Some(bytes));
                 }
-                match feed.next_wave() {
+                match feed.next_wave()? {
                     Some(wave) => self.wave = wave.into_iter(),
                     None => return Ok(None),
                 }

@@ -148,7 +148,7 @@ impl Share {
         });
         let turned = self.revolve(host, supply, &feed, emit);
         // If the rows' source fails, it stops the host.
-        turned.map_err(|error| feed.take_error().unwrap_or(error)).map_err(|error| behind(error, host, &cancel))
+        feed.take_error().map_or(turned, Err).map_err(|error| behind(error, host, &cancel))
     }
 }
 

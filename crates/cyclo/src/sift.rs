@@ -21,6 +21,7 @@ use arrow::{
 
 use crate::{
     CycloError, Give, Probe,
+    feed::offer,
     keep::{Kept, Place},
     key_filter::ProbeFilter,
 };
@@ -64,7 +65,7 @@ impl<'k> Sifted<'k> {
         give: &mut Give<'_>,
     ) -> Result<(), JoinError> {
         let mut sieve = Sieve::new(filter);
-        probe(&mut |batches| {
+        offer(probe, |batches| {
             self.wave_bytes = self.wave_bytes.max(bytes_of(&batches));
             if let Some(kept) = &mut self.kept {
                 kept.push(&batches).map_err(outside)?;

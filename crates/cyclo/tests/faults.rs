@@ -19,7 +19,7 @@ use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Keep, Probe, Share, S
 use annulus_join::{CancelToken, JoinError, JoinType, KeyFilterKind, OutputSpec, Partitions, Side, Sides};
 use annulus_roundabout::{Address, Host, Joining, Place, RingConfig};
 use arrow::{
-    array::{Int32Array, RecordBatch},
+    array::{ArrayRef, Int32Array, RecordBatch, StringArray},
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
 
@@ -236,7 +236,6 @@ fn fed_hosts(feed: &Probe<'_>, emit: impl Fn(Place) -> Result<(), JoinError> + S
     })
 }
 
-/// The probe rows cannot be read while the ring turns, or their reader panics.
 /// Rows that cannot be kept for further revolutions end the join, with and without key filters.
 #[test]
 fn rows_that_cannot_be_kept_end_the_join() {
@@ -255,6 +254,7 @@ fn rows_that_cannot_be_kept_end_the_join() {
     }
 }
 
+/// The probe rows cannot be read while the ring turns, or their reader panics.
 #[test]
 fn a_feed_that_fails_ends_all() {
     let ended = fed_hosts(
@@ -267,6 +267,36 @@ fn a_feed_that_fails_ends_all() {
     assert_eq!(ended, host_1_fails("cannot be read"));
     let ended = fed_hosts(&|_| panic!("nothing can be read"), |_| Ok(()));
     assert_eq!(ended, host_1_fails("a thread of the join has panicked"));
+}
+
+/// A caller that ignores the error of `Give` and goes on has lost rows all the same: those that
+/// cannot be prepared, and those that a key filter's later revolutions cannot keep.
+#[test]
+fn an_error_of_give_that_is_ignored_ends_the_join() {
+    let other = RecordBatch::try_from_iter([("other", Arc::new(StringArray::from(vec!["a"])) as ArrayRef)]).unwrap();
+    let feed = |give: &mut Give<'_>| {
+        let _ = give(vec![other.clone()]);
+        let _ = give(rows(10));
+        Ok(())
+    };
+    let turned = share(10, 1).turn_with(&mut host(), Supply::new().with_probe(&feed), &|_, _| Ok(()));
+    let error = turned.map(drop).unwrap_err().to_string();
+    assert!(error.contains("a batch has columns"), "{error}");
+
+    let condition =
+        Condition::Hash { build: vec![0], probe: vec![0], nulls_equal: false, partitions: Partitions::at_least(2) };
+    let spec = spec(condition, 1).with_key_filter(Some(KeyFilterKind::Exact));
+    let feed = |give: &mut Give<'_>| {
+        let _ = give(rows(10));
+        Ok(())
+    };
+    let supply = Supply::new()
+        .with_parts(NonZeroUsize::new(2).unwrap(), |_| Ok(rows(10)))
+        .with_probe(&feed)
+        .with_keep(Keep::new(0, "/nowhere"));
+    let turned = Share::prepare(&spec, rows(10), Vec::new()).unwrap().turn_with(&mut host(), supply, &|_, _| Ok(()));
+    let error = turned.map(drop).unwrap_err();
+    assert!(matches!(error, CycloError::Keep { .. }), "{error}");
 }
 
 /// Feeders have more rows than the join takes, and end when it fails.
