@@ -87,17 +87,24 @@ impl<'a> Kept<'a> {
     /// # Errors
     /// If it cannot be read from disk.
     pub(crate) fn read(&self, place: &mut Place, out: &mut [u8]) -> Result<Option<usize>, CycloError> {
-        let number = place.number;
-        place.number += 1;
-        if let Some(fragment) = self.memory.get(number) {
-            out[..fragment.len()].copy_from_slice(fragment);
-            return Ok(Some(fragment.len()));
+        let Some(size) = self.size(place) else { return Ok(None) };
+        let out = &mut out[..size];
+        if let Some(fragment) = self.memory.get(place.number) {
+            out.copy_from_slice(fragment);
+        } else if let Some(file) = &self.file {
+            file.read_exact_at(out, place.offset).map_err(self.keep.failed())?;
+            place.offset += size as u64;
         }
-        let size = self.file_sizes.get(number - self.memory.len());
-        let (Some(file), Some(&size)) = (&self.file, size) else { return Ok(None) };
-        file.read_exact_at(&mut out[..size], place.offset).map_err(self.keep.failed())?;
-        place.offset += size as u64;
+        place.number += 1;
         Ok(Some(size))
+    }
+
+    /// Returns the size of the fragment at `place`, or `None` after the last one.
+    pub(crate) fn size(&self, place: &Place) -> Option<usize> {
+        match place.number.checked_sub(self.memory.len()) {
+            None => Some(self.memory[place.number].len()),
+            Some(number) => self.file_sizes.get(number).copied(),
+        }
     }
 
     /// Returns the number of bytes in memory.

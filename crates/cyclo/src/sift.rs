@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use annulus_join::{Fragment, FragmentFormat, JoinError};
+use annulus_join::{Fragment, FragmentFormat, JoinError, rows_bytes};
 use arrow::{
     array::RecordBatch,
     buffer::{Buffer, MutableBuffer},
@@ -107,9 +107,9 @@ impl KeptRows<'_> {
     }
 
     fn read(&self, place: &mut Place) -> Result<Option<RecordBatch>, JoinError> {
-        let mut encoded = MutableBuffer::from_len_zeroed(self.fragment_bytes);
-        let Some(bytes) = self.kept.read(place, &mut encoded).map_err(outside)? else { return Ok(None) };
-        encoded.truncate(bytes);
+        let Some(bytes) = self.kept.size(place) else { return Ok(None) };
+        let mut encoded = MutableBuffer::from_len_zeroed(bytes);
+        self.kept.read(place, &mut encoded).map_err(outside)?;
         let piece = Fragment::decode(&self.format, Buffer::from(encoded))?;
         Ok(Some(piece.batch().clone()))
     }
@@ -128,10 +128,14 @@ impl<'a> Sieve<'a> {
         Self { filter, passed: Vec::new(), bytes: 0 }
     }
 
-    /// Calls `give` when at least `wave_bytes` bytes have passed.
+    /// Calls `give` when about `wave_bytes` bytes have passed, and with no more.
     fn pass(&mut self, batches: Vec<RecordBatch>, wave_bytes: usize, give: &mut Give<'_>) -> Result<(), JoinError> {
         let passed = self.filter.keep(batches)?;
-        self.bytes += bytes_of(&passed);
+        let bytes = bytes_of(&passed);
+        if self.bytes + bytes > wave_bytes {
+            self.finish(give)?;
+        }
+        self.bytes += bytes;
         self.passed.extend(passed);
         if self.bytes >= wave_bytes { self.finish(give) } else { Ok(()) }
     }
@@ -143,12 +147,86 @@ impl<'a> Sieve<'a> {
 }
 
 fn bytes_of(batches: &[RecordBatch]) -> usize {
-    batches.iter().map(RecordBatch::get_array_memory_size).sum()
+    batches.iter().map(rows_bytes).sum()
 }
 
 fn outside(error: CycloError) -> JoinError {
     match error {
         CycloError::Join(error) => error,
         error => JoinError::Outside(Box::new(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use annulus_join::{CancelToken, KeyFilterKind, Keys};
+    use annulus_roundabout::{Host, RingConfig};
+    use arrow::{
+        array::{ArrayRef, BooleanArray, Int64Array, StringViewArray},
+        compute::filter_record_batch,
+    };
+
+    use super::*;
+    use crate::Keep;
+
+    const AT_A_TIME: usize = 1000;
+
+    fn rows(numbers: Range<i64>) -> RecordBatch {
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers.clone()));
+        let texts = numbers.map(|number| Some(format!("the text of number {number:05}")));
+        let texts: ArrayRef = Arc::new(texts.collect::<StringViewArray>());
+        RecordBatch::try_from_iter([("a", Arc::clone(&ids)), ("b", Arc::clone(&ids)), ("c", ids), ("text", texts)])
+            .unwrap()
+    }
+
+    #[derive(Debug)]
+    struct Wave {
+        rows: usize,
+        bytes: usize,
+    }
+
+    fn waves(turn: impl FnOnce(&mut Give<'_>) -> Result<(), JoinError>) -> Vec<Wave> {
+        let mut waves = Vec::new();
+        let mut give = |batches: Vec<RecordBatch>| {
+            let rows = batches.iter().map(RecordBatch::num_rows).sum();
+            waves.push(Wave { rows, bytes: batches.iter().map(RecordBatch::get_array_memory_size).sum() });
+            Ok(())
+        };
+        turn(&mut give).unwrap();
+        waves
+    }
+
+    /// In later revolutions, too, when the rows come in pieces of the memory that keeps them.
+    #[test]
+    fn waves_are_about_as_large_as_what_the_caller_gives() {
+        let schema = rows(0..0).schema();
+        let keys = Keys::new(&schema, &[0], false).unwrap();
+        let mut host = Host::alone(&RingConfig::default()).unwrap();
+        for of_five in 1..=5 {
+            let build = rows(0..10_000);
+            let has: BooleanArray = (0..10_000).map(|id| Some(id % 5 < of_five)).collect();
+            let build = filter_record_batch(&build, &has).unwrap();
+            let filter =
+                ProbeFilter::make(KeyFilterKind::Exact, (&keys, &keys), &build, &mut host, &CancelToken::new());
+            let (filter, _) = filter.unwrap();
+            let keep = Keep::in_memory();
+            let mut sifted = Sifted::new(Some(Kept::new(&keep)), &schema, 4096).unwrap();
+            let probe = |give: &mut Give<'_>| {
+                let starts = (0..10_000).step_by(AT_A_TIME);
+                starts.into_iter().try_for_each(|start| give(vec![rows(start..start + AT_A_TIME as i64)]))
+            };
+            let first = waves(|give| sifted.first(&filter, &probe, give));
+            let given = rows(0..AT_A_TIME as i64).get_array_memory_size();
+            assert!(first.iter().all(|wave| wave.bytes < 2 * given), "{of_five}: {first:?}");
+            for waves in [first, waves(|give| sifted.again(&filter, give))] {
+                let rows: Vec<usize> = waves.iter().map(|wave| wave.rows).collect();
+                assert_eq!(rows.iter().sum::<usize>(), 2000 * of_five as usize);
+                let (last, others) = rows.split_last().unwrap();
+                assert!(others.iter().all(|rows| (AT_A_TIME / 2..=AT_A_TIME).contains(rows)), "{of_five}: {rows:?}");
+                assert!(*last <= AT_A_TIME, "{of_five}: {rows:?}");
+            }
+        }
     }
 }

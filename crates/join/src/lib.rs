@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+mod bytes;
 mod error;
 mod filter;
 mod hash;
@@ -17,6 +18,7 @@ mod sink;
 mod types;
 
 pub use annulus_sync::{CancelToken, Cancelled};
+pub use bytes::rows_bytes;
 pub use error::JoinError;
 pub use filter::{FilterColumn, PairFilter};
 pub use hash::{BuildSide, Fragment, FragmentFormat, HashConfig, Morsel, Partitions, match_bits, store_matched};

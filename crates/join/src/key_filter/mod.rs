@@ -10,7 +10,7 @@ mod exact;
 
 use annulus_sync::CancelToken;
 use arrow::{
-    array::{BooleanArray, RecordBatch, UInt64Array},
+    array::{BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array},
     compute::filter_record_batch,
 };
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,7 @@ use bloom::Bloom;
 use exact::Exact;
 
 use crate::{
+    bytes::compact_views,
     error::JoinError,
     key::{KeyValues, Keyed, Keys, hash_of},
 };
@@ -80,7 +81,8 @@ impl KeyFilter {
         bloom::false_positives(bits_per_key)
     }
 
-    /// Returns the rows of the probe side that may have a partner. O(rows).
+    /// Returns the rows of the probe side that may have a partner. They keep no memory of the others,
+    /// but in dictionaries and nested columns. O(rows).
     ///
     /// # Errors
     /// If the batch has other columns than `keys`.
@@ -90,7 +92,13 @@ impl KeyFilter {
             Form::Bloom(bloom) => test(&hashes, |hash| bloom.may_have(hash)),
             Form::Exact(exact) => test(&hashes, |hash| exact.has(hash)),
         };
-        if keep.true_count() == keep.len() { Ok(batch.clone()) } else { Ok(filter_record_batch(batch, &keep)?) }
+        if keep.true_count() == keep.len() {
+            return Ok(batch.clone());
+        }
+        let (schema, columns, rows) = filter_record_batch(batch, &keep)?.into_parts();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let columns = columns.into_iter().map(compact_views).collect();
+        Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
     }
 
     /// Returns the number of bytes that the filter takes.

@@ -11,7 +11,10 @@ use arrow::{
 use arrow_select::dictionary::garbage_collect_any_dictionary;
 
 use super::keys::num_rows;
-use crate::parallel;
+use crate::{
+    bytes::{compact_views, rows_bytes},
+    parallel,
+};
 
 /// The size up to which batches are put together: random access then goes to few batches, and
 /// 32-bit offsets suffice.
@@ -35,7 +38,7 @@ impl Source {
         let (mut groups, mut open, mut open_bytes) = (Vec::new(), Vec::new(), 0);
         for batch in batches.into_iter().filter(|batch| batch.num_rows() > 0) {
             let batch = with_schema(schema, &batch)?;
-            let bytes = memory(&batch);
+            let bytes = rows_bytes(&batch);
             if open_bytes + bytes > GROUP_BYTES && !open.is_empty() {
                 groups.push(together(schema, std::mem::take(&mut open), threads)?);
                 open_bytes = 0;
@@ -78,7 +81,7 @@ impl Source {
         max_bytes: usize,
         threads: usize,
     ) -> Result<Vec<RecordBatch>, ArrowError> {
-        let row_bytes = self.groups.iter().map(memory).sum::<usize>().div_ceil(order.len().max(1)).max(1);
+        let row_bytes = self.groups.iter().map(rows_bytes).sum::<usize>().div_ceil(order.len().max(1)).max(1);
         let chunks: Vec<&[u32]> = order.chunks((max_bytes / row_bytes).max(1)).collect();
         let fragments = parallel::map(threads, chunks, |chunk| {
             let mut fragments = Vec::new();
@@ -94,7 +97,7 @@ impl Source {
         let columns = 0..self.schema.fields().len();
         let columns: Result<_, _> = columns.map(|column| compact(self.column(column, &places)?)).collect();
         let batch = record_batch(&self.schema, columns?, order.len())?;
-        if order.len() > 1 && memory(&batch) > max_bytes {
+        if order.len() > 1 && rows_bytes(&batch) > max_bytes {
             drop(batch);
             let (left, right) = order.split_at(order.len() / 2);
             self.cut(left, max_bytes, fragments)?;
@@ -161,23 +164,7 @@ fn together(schema: &SchemaRef, batches: Vec<RecordBatch>, threads: usize) -> Re
 /// Returns the column without values in its buffers that none of its rows uses.
 fn compact(column: ArrayRef) -> Result<ArrayRef, ArrowError> {
     Ok(match column.data_type() {
-        DataType::Utf8View => Arc::new(column.as_string_view().gc()),
-        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
         DataType::Dictionary(..) => garbage_collect_any_dictionary(column.as_any_dictionary())?,
-        _ => column,
+        _ => compact_views(column),
     })
-}
-
-/// Returns the bytes of memory of a batch's rows, without unused parts of their buffers.
-fn memory(batch: &RecordBatch) -> usize {
-    let column = |column: &ArrayRef| {
-        let values = match column.data_type() {
-            DataType::Utf8View => column.as_string_view().total_buffer_bytes_used(),
-            DataType::BinaryView => column.as_binary_view().total_buffer_bytes_used(),
-            _ => 0,
-        };
-        let data = column.to_data();
-        values + data.get_slice_memory_size().unwrap_or_else(|_| column.get_buffer_memory_size())
-    };
-    batch.columns().iter().map(column).sum()
 }
