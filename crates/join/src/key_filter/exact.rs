@@ -9,7 +9,7 @@ pub(super) struct Exact {
     /// In ascending order, each once, when the filter is complete.
     hashes: Vec<u64>,
     /// The place of the first hash with each value of the upper `bits` bits, and the end.
-    starts: Vec<u32>,
+    starts: Vec<usize>,
     bits: u32,
 }
 
@@ -29,14 +29,14 @@ impl Exact {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.hashes.len() * HASH_BYTES + self.starts.len() * size_of::<u32>()
+        self.hashes.len() * HASH_BYTES + self.starts.len() * size_of::<usize>()
     }
 
     /// Sorts the hashes, and makes a directory with an entry for each, about.
     pub(super) fn complete(mut self) -> Self {
         self.unite();
         self.bits = self.hashes.len().max(2).ilog2();
-        let start = |upper: usize| self.hashes.partition_point(|&hash| hash >> (64 - self.bits) < upper as u64) as u32;
+        let start = |upper: usize| self.hashes.partition_point(|&hash| hash >> (64 - self.bits) < upper as u64);
         self.starts = (0..=1 << self.bits).map(start).collect();
         self
     }
@@ -45,7 +45,7 @@ impl Exact {
     #[inline]
     pub(super) fn has(&self, hash: u64) -> bool {
         let upper = (hash >> (64 - self.bits)) as usize;
-        let (start, end) = (self.starts[upper] as usize, self.starts[upper + 1] as usize);
+        let (start, end) = (self.starts[upper], self.starts[upper + 1]);
         self.hashes[start..end].contains(&hash)
     }
 
