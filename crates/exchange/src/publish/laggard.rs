@@ -21,6 +21,7 @@ pub(super) struct Laggard {
 
 #[derive(Default)]
 struct Queue {
+    /// The last rows, fewer than a batch. They are not accounted for.
     builder: Option<BatchBuilder>,
     /// Complete batches, oldest first. `None` is one that a producer is accounting for, or
     /// spilling.
