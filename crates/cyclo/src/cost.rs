@@ -51,16 +51,12 @@ const BLOOM_BITS: [u32; 7] = [8, 12, 16, 20, 24, 32, 48];
 impl KeyFilterSizes {
     /// Returns the filter that saves most, or `None` if each would cost more than it saves.
     pub fn best(&self) -> Option<KeyFilterChoice> {
-        let gain = |choice: &KeyFilterChoice| choice.saved_ns - choice.cost_ns;
-        let choices = self.bloom().into_iter().chain(self.exact());
-        choices.max_by(|a, b| gain(a).total_cmp(&gain(b))).filter(|choice| gain(choice) > 0.0)
+        best(self.bloom().into_iter().chain(self.exact())).filter(|choice| choice.gain_ns() > 0.0)
     }
 
     /// Returns the best Bloom filter, or `None` if it would take too much memory.
     pub fn bloom(&self) -> Option<KeyFilterChoice> {
-        let gain = |choice: &KeyFilterChoice| choice.saved_ns - choice.cost_ns;
-        let choices = BLOOM_BITS.into_iter().filter_map(|bits| self.bloom_of(bits));
-        choices.max_by(|a, b| gain(a).total_cmp(&gain(b)))
+        best(BLOOM_BITS.into_iter().filter_map(|bits| self.bloom_of(bits)))
     }
 
     fn bloom_of(&self, bits: u32) -> Option<KeyFilterChoice> {
@@ -77,7 +73,7 @@ impl KeyFilterSizes {
     pub fn exact(&self) -> Option<KeyFilterChoice> {
         let sent = self.build_rows.checked_mul(KeyFilter::HASH_BYTES as u64)?;
         // With a directory, and the hashes of copies of keys.
-        let mut choice = self.choice(KeyFilterKind::Exact, (sent * 2, sent), 0.0, EXACT_NS)?;
+        let mut choice = self.choice(KeyFilterKind::Exact, (sent.checked_mul(2)?, sent), 0.0, EXACT_NS)?;
         // Each host sorts the hashes of all.
         choice.cost_ns += self.revolutions as f64 * EXACT_NS.0 * self.build_rows as f64 * self.others();
         Some(choice)
@@ -110,6 +106,17 @@ impl KeyFilterSizes {
     fn others(&self) -> f64 {
         1.0 - 1.0 / self.hosts.max(1) as f64
     }
+}
+
+impl KeyFilterChoice {
+    /// Returns the nanoseconds that are saved in all.
+    fn gain_ns(&self) -> f64 {
+        self.saved_ns - self.cost_ns
+    }
+}
+
+fn best(choices: impl Iterator<Item = KeyFilterChoice>) -> Option<KeyFilterChoice> {
+    choices.max_by(|a, b| a.gain_ns().total_cmp(&b.gain_ns()))
 }
 
 #[cfg(test)]
@@ -150,24 +157,26 @@ mod tests {
             ..SIZES
         };
         assert_eq!(parts(1).best(), None);
-        let gain = |revolutions| {
-            let best = parts(revolutions).best().unwrap();
-            best.saved_ns - best.cost_ns
-        };
+        let gain = |revolutions| parts(revolutions).best().unwrap().gain_ns();
         assert!(gain(2) > 0.0 && gain(4) > gain(2) && gain(16) > gain(4));
         // Every row has a partner in every part.
         assert_eq!(KeyFilterSizes { with_partner: 1.0, ..parts(4) }.best(), None);
     }
 
     #[test]
+    fn sizes_beyond_any_memory_have_no_filter() {
+        for build_rows in [u64::MAX / 8, u64::MAX / 16 + 1, u64::MAX] {
+            assert_eq!(KeyFilterSizes { build_rows, ..SIZES }.best(), None);
+        }
+    }
+
+    #[test]
     fn the_form_follows_from_the_sizes() {
-        // Few keys: no false positives, and hashes that are soon sorted.
-        let few = KeyFilterSizes { build_rows: 100, ..SIZES }.best().unwrap();
         let many = KeyFilterSizes { build_rows: 10_000_000, ..SIZES }.best().unwrap();
         assert!(matches!(many.kind, KeyFilterKind::Bloom(_)), "{many:?}");
         // More bits where a false positive costs more.
         let bits = |choice: KeyFilterChoice, keys: u64| choice.bytes * 8 / keys;
         let wide = KeyFilterSizes { probe_bytes: 100 * SIZES.probe_bytes, ..SIZES }.bloom().unwrap();
-        assert!(bits(wide, SIZES.build_rows) > bits(many, 10_000_000), "{wide:?}, {many:?}, {few:?}");
+        assert!(bits(wide, SIZES.build_rows) > bits(many, 10_000_000), "{wide:?}, {many:?}");
     }
 }

@@ -47,14 +47,15 @@ impl<'a> Supply<'a> {
     ///
     /// The rows of one call of [`Give`](crate::Give) are prepared together, by all threads. Pass
     /// the rows of a few dozen fragments at a time, so that each fragment meets few partitions.
-    /// Three times their memory is used.
+    /// Three times their memory is used, and four times with a key filter, which collects the rows
+    /// that pass until they are as many.
     pub fn with_probe(self, probe: &'a Probe<'a>) -> Self {
         Self { probe: Some(probe), ..self }
     }
 
-    /// Sets where the fragments of rows that were [fed](Self::with_probe) are kept if the build
-    /// side has several parts. Every further revolution sends them again from there. In memory by
-    /// default.
+    /// Sets where rows that were [fed](Self::with_probe) are kept if the build side has several
+    /// parts, for every further revolution: as the fragments that are sent again, or, with a key
+    /// filter, as they were given. In memory by default.
     pub fn with_keep(self, keep: Keep) -> Self {
         Self { keep, ..self }
     }
