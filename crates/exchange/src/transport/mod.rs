@@ -54,8 +54,7 @@ pub trait Parcel: Send + Sync + 'static {
 
 /// The values that a slow consumer has not read, for a producer to deliver in its stead.
 pub trait Unread<T> {
-    /// Calls `take` with each value, oldest first. A value for which it fails or panics counts as
-    /// not taken.
+    /// Calls `take` with each value, oldest first. If it fails or panics, the transport stops.
     ///
     /// # Errors
     /// The first error of `take`.

@@ -1,5 +1,6 @@
 //! The memory orderings of the paper's ring, by name. PROTOCOL.md says which Acquire reads which
-//! Release. What is not here is Relaxed, because a mutex orders it.
+//! Release. What is not here is Relaxed, because a mutex orders it, but for the count of open
+//! producers.
 
 use annulus_sync::orderings;
 
