@@ -8,6 +8,7 @@
 
 #[cfg(feature = "datafusion")]
 pub mod calibrate;
+mod clock;
 pub mod exchange;
 pub mod join;
 pub mod pages;

@@ -32,7 +32,7 @@ fn all_figures_are_in_all_three_files() {
     // Without the rights to limit a network, the file and the page say why it is missing.
     let limited = lines.iter().filter(|line| line.get("gbit_per_s").is_some()).count();
     let absent = lines[0]["absent"].to_string();
-    assert!(limited == 5 || absent.contains("figure 11 bound by the network: "), "{limited} rings, {absent}");
+    assert!(limited == 15 || absent.contains("figure 11 over links of a limited rate: "), "{limited} rings, {absent}");
 
     let csv = read("cyclo-join.csv");
     let columns = csv.lines().next().unwrap().split(',').count();
@@ -43,7 +43,7 @@ fn all_figures_are_in_all_three_files() {
     for figure in figures {
         assert!(page.contains(&format!("<h2>Figure {figure}:")), "figure {figure}");
     }
-    assert!(page.contains("Bound by the network") && page.contains("Not measured") != (absent == "[]"), "{absent}");
+    assert!(page.contains("Links of a limited rate") && page.contains("Not measured") != (absent == "[]"), "{absent}");
     assert!(page.contains("Table I") && page.contains("other hardware"));
     assert!(page.contains("(quick run)</title>"), "{page}");
     assert!(page.contains("quick run: tables of 20,000 rows in figures 7 and 10, 5,000 rows per host"), "{page}");

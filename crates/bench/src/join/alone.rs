@@ -23,6 +23,11 @@ impl Fragments {
         Ok(Self((0..hosts).map(|me| Ok(ring.prepare(me)?.into_fragments())).collect::<Result<_>>()?))
     }
 
+    /// Returns the fragments of host `me`.
+    pub(super) fn of_host(&self, me: u16) -> impl Iterator<Item = &Fragment> {
+        self.0.get(usize::from(me)).into_iter().flatten()
+    }
+
     fn of_others(&self, me: u16) -> impl Iterator<Item = &Fragment> {
         self.0.iter().enumerate().filter(move |(host, _)| *host != usize::from(me)).flat_map(|(_, fragments)| fragments)
     }
@@ -44,7 +49,13 @@ impl Ring<'_> {
         let setup_cpu = if self.threads == 1 { on_core.and_then(|on_core| on_core.elapsed()) } else { None };
         let links = Links::new(self.hosts.min(2), self.link, self.config, None)?;
         let measured = thread::scope(|scope| {
-            let others = (self.hosts > 1).then(|| scope.spawn(|| feed(links.start(1)?, fragments.of_others(me))));
+            let others = (self.hosts > 1).then(|| {
+                scope.spawn(|| {
+                    let mut host = links.start(1)?;
+                    feed(&mut host, fragments.of_others(me))?;
+                    Ok(host.finish()?)
+                })
+            });
             let measured = links.start(0).and_then(|host| turn(host, share, totals));
             match others.map(|others| others.join()) {
                 Some(Err(_)) => Err(anyhow!("a host has panicked")),
@@ -57,10 +68,11 @@ impl Ring<'_> {
     }
 }
 
-fn feed<'a>(mut host: Host, mut fragments: impl Iterator<Item = &'a Fragment> + Send) -> Result<()> {
+/// Sends `fragments` around, and joins nothing.
+pub(super) fn feed<'a>(host: &mut Host, mut fragments: impl Iterator<Item = &'a Fragment> + Send) -> Result<()> {
     host.revolve(
         |buffer| anyhow::Ok(fragments.next().map(|fragment| fragment.encode(buffer)).transpose()?),
         |_| anyhow::Ok(()),
     )?;
-    Ok(host.finish()?)
+    Ok(())
 }

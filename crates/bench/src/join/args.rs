@@ -37,7 +37,10 @@ Columns of --json; medians of the rounds, of the host with the largest value:
                      other work on the machine affects it less (Linux, with
                      --one-at-a-time --threads 1)
   join_s             seconds of the revolution
+  join_cpu_s         average seconds of it on a core (with --threads 1)
   waiting_share      average time that hosts waited for data / join_s
+  waiting_least_share, waiting_most_share
+                     the same of the rounds with the smallest and the largest
   waiting_first_share, waiting_last_share
                      the part of it before the first fragment of another host
                      came, and the part after a host had joined all its own

@@ -38,7 +38,11 @@ pub(crate) struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) setup_cpu_s: Option<f64>,
     pub(crate) join_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) join_cpu_s: Option<f64>,
     pub(crate) waiting_share: f64,
+    pub(crate) waiting_least_share: f64,
+    pub(crate) waiting_most_share: f64,
     pub(crate) waiting_first_share: f64,
     pub(crate) waiting_last_share: f64,
     pub(crate) total_s: f64,
@@ -69,10 +73,15 @@ impl Line {
         };
         let setup_s = most(&|host| host.turn.setup.as_secs_f64());
         let join_s = most(&|host| host.join.as_secs_f64());
-        let share_of = |time: fn(&Revolution) -> Duration| {
-            let share = |host: &HostTurn| time(&host.turn.revolution).as_secs_f64() / host.join.as_secs_f64();
-            of(&|joined| joined.hosts.iter().map(share).sum::<f64>() / joined.hosts.len() as f64)
+        let average = |joined: &Joined, value: &dyn Fn(&HostTurn) -> f64| {
+            joined.hosts.iter().map(value).sum::<f64>() / joined.hosts.len() as f64
         };
+        let share_in = |joined: &Joined, time: fn(&Revolution) -> Duration| {
+            average(joined, &|host| time(&host.turn.revolution).as_secs_f64() / host.join.as_secs_f64())
+        };
+        let share_of = |time: fn(&Revolution) -> Duration| of(&|joined| share_in(joined, time));
+        let waiting = || rounds.iter().map(|joined| share_in(joined, |revolution| revolution.waiting));
+        let join_cpu = || of(&|joined| average(joined, &|host| host.join_cpu.as_secs_f64()));
         let known = |known: &dyn Fn(&HostTurn) -> bool| rounds.iter().flat_map(|joined| &joined.hosts).all(known);
         // The smallest value: other work on the machine can only add to it.
         let least_cpu = |host: usize| rounds.iter().filter_map(|joined| joined.hosts[host].setup_cpu).min();
@@ -99,6 +108,10 @@ impl Line {
             setup_s,
             setup_cpu_s: setup_cpu.map(|time| time.as_secs_f64()),
             join_s,
+            // It counts only one thread, so helpers would be missing.
+            join_cpu_s: (ring.threads == 1).then(join_cpu).filter(|&seconds| seconds > 0.0),
+            waiting_least_share: waiting().fold(1.0, f64::min),
+            waiting_most_share: waiting().fold(0.0, f64::max),
             waiting_share: share_of(|revolution| revolution.waiting),
             waiting_first_share: share_of(|revolution| revolution.waiting_first),
             waiting_last_share: share_of(|revolution| revolution.waiting_last),

@@ -8,13 +8,21 @@ mod network;
 mod process;
 mod run;
 mod tables;
+mod transfer;
 
 use std::io::{Write, stdout};
 
 use annulus_terminal::{Stop, progress, units::counted};
 use anyhow::{Context, Result, ensure};
 pub use args::{By, Data, JoinArgs, Link};
-pub(crate) use {line::Line, links::config, network::Network, run::Ring, tables::Tables};
+pub(crate) use {
+    line::Line,
+    links::config,
+    network::Network,
+    run::Ring,
+    tables::Tables,
+    transfer::{Transfer, measure_transfer},
+};
 
 use self::alone::Fragments;
 

@@ -19,6 +19,7 @@ use super::{
     network::Network,
     tables::{Answer, Tables, sum},
 };
+use crate::clock;
 
 /// A ring and the tables that it joins.
 #[derive(Clone, Copy)]
@@ -49,6 +50,8 @@ pub(super) struct Joined {
 pub(super) struct HostTurn {
     pub(super) turn: Turn,
     pub(super) join: Duration,
+    /// The part of `join` in which this host's thread was on a core.
+    pub(super) join_cpu: Duration,
     /// The peak memory during its preparation, if known.
     pub(super) peak: Option<u64>,
     /// The time on a core during its preparation, if known and if one thread prepared.
@@ -124,11 +127,11 @@ impl Ring<'_> {
 
 /// Runs a host's revolution, to the end of its ring.
 pub(super) fn turn(mut host: Host, share: Share, totals: &Totals) -> Result<HostTurn> {
-    let start = Instant::now();
+    let (start, on_core) = (Instant::now(), clock::of_thread());
     let turn = share.turn(&mut host, &|_, batch| totals.add(&batch))?;
-    let join = start.elapsed();
+    let (join, join_cpu) = (start.elapsed(), clock::of_thread() - on_core);
     host.finish()?;
-    Ok(HostTurn { turn, join, ..HostTurn::default() })
+    Ok(HostTurn { turn, join, join_cpu, ..HostTurn::default() })
 }
 
 impl Totals {

@@ -10,14 +10,13 @@ use std::{
 };
 
 use annulus_roundabout::{Carrier, Protect, secure::SecureError};
-use nix::{
-    sys::{
-        resource::{Usage, UsageWho, getrusage},
-        time::TimeValLike,
-    },
-    time::{ClockId, clock_gettime},
+use nix::sys::{
+    resource::{Usage, UsageWho, getrusage},
+    time::TimeValLike,
 };
 use socket2::Socket;
+
+use crate::clock;
 
 /// The counters of one transfer, of all threads of this process.
 #[derive(Debug, Default)]
@@ -63,7 +62,7 @@ impl Meter {
 
     /// Counts the application's time on a core, until the result is dropped.
     pub(super) fn application(&self) -> OnCore<'_> {
-        OnCore { counter: &self.application, start: thread_time() }
+        OnCore { counter: &self.application, start: clock::of_thread() }
     }
 
     /// Runs a call that sends, and counts its time and its bytes.
@@ -77,7 +76,7 @@ impl Meter {
     }
 
     fn call(&self, counter: &AtomicU64, call: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
-        let on_core = OnCore { counter, start: thread_time() };
+        let on_core = OnCore { counter, start: clock::of_thread() };
         let bytes = call();
         drop(on_core);
         self.bytes.fetch_add(*bytes.as_ref().unwrap_or(&0) as u64, Relaxed);
@@ -128,14 +127,9 @@ impl Spent {
 
 impl Drop for OnCore<'_> {
     fn drop(&mut self) {
-        let time = thread_time().saturating_sub(self.start);
+        let time = clock::of_thread().saturating_sub(self.start);
         self.counter.fetch_add(time.as_nanos() as u64, Relaxed);
     }
-}
-
-/// Returns the time on a core of the calling thread.
-fn thread_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// A stream whose calls are counted if there is a meter.

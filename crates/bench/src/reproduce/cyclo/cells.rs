@@ -20,17 +20,18 @@ pub(super) struct Cell {
     pub(super) hosts: u16,
     pub(super) threads: usize,
     pub(super) one_at_a_time: bool,
-    /// Whether the network is the bound.
-    pub(super) shaped: bool,
+    /// How many times as long the transfer takes as the joins of all hosts take on the cores, if
+    /// the links have a limit.
+    pub(super) limit: Option<u8>,
 }
 
 impl Cell {
     /// Returns what tells its result from those of all other cells.
     pub(super) fn key(&self) -> String {
-        let Self { figure, rows, zipf, by, link, hosts, threads, one_at_a_time, shaped } = self;
+        let Self { figure, rows, zipf, by, link, hosts, threads, one_at_a_time, limit } = self;
         format!(
             "figure {}, {}, {rows} rows, zipf {zipf:?}, {}, {hosts} hosts, {threads} threads, alone {one_at_a_time}, \
-             shaped {shaped}",
+             limit {limit:?}",
             figure.number(),
             name(by),
             name(link)
@@ -43,6 +44,9 @@ pub(super) const PAPER_HOSTS: u16 = 6;
 /// The numbers of hosts: the paper's, and more.
 const HOSTS: [u16; 8] = [1, 2, 3, 4, 5, 6, 8, 12];
 const THREADS: [usize; 4] = [1, 2, 3, 4];
+/// How many times as long the transfer takes as the joins of all hosts take on the cores: from
+/// rings that the cores bound to rings that the network bounds.
+pub(super) const LIMITS: [u8; 3] = [1, 2, 4];
 /// Zipf's exponents, in tenths.
 const TENTHS: [u8; 11] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
@@ -51,11 +55,12 @@ pub(super) fn cells(args: &CycloJoinArgs, providers: &[Provider]) -> Vec<Cell> {
     args.figures.iter().flat_map(|&figure| of(figure, args, providers)).collect()
 }
 
-/// Returns a ring whose hosts run one at a time, and the same all at once: over TCP, and bound by
-/// the network.
-fn bound(alone: Cell) -> Vec<Cell> {
+/// Returns a ring whose hosts run one at a time, and the same all at once: over TCP without a
+/// limit, and with each of [`LIMITS`].
+fn limited(alone: Cell) -> Vec<Cell> {
     let together = Cell { link: Link::Tcp, one_at_a_time: false, ..alone };
-    if alone.hosts == 1 { vec![alone] } else { vec![alone, together, Cell { shaped: true, ..together }] }
+    let limits = LIMITS.map(|times| Cell { limit: Some(times), ..together });
+    if alone.hosts == 1 { vec![alone] } else { [vec![alone, together], limits.into()].concat() }
 }
 
 fn of(figure: Figure, args: &CycloJoinArgs, providers: &[Provider]) -> Vec<Cell> {
@@ -69,7 +74,7 @@ fn of(figure: Figure, args: &CycloJoinArgs, providers: &[Provider]) -> Vec<Cell>
         hosts,
         threads: 1,
         one_at_a_time: true,
-        shaped: false,
+        limit: None,
     };
     let growing = || (1..=PAPER_HOSTS).map(|hosts| cell(args.more_rows * u64::from(hosts), hosts));
     match figure {
@@ -81,7 +86,7 @@ fn of(figure: Figure, args: &CycloJoinArgs, providers: &[Provider]) -> Vec<Cell>
         }
         Figure::Sort => (1..=PAPER_HOSTS).map(|hosts| cell(args.rows, hosts)).collect(),
         Figure::HashGrowing => growing().collect(),
-        Figure::SortGrowing => growing().flat_map(bound).collect(),
+        Figure::SortGrowing => growing().flat_map(limited).collect(),
         Figure::Zipf => {
             let cell = |tenths: u8, hosts| Cell { zipf: Some(f64::from(tenths) / 10.0), ..cell(args.zipf_rows, hosts) };
             TENTHS.iter().flat_map(|&tenths| [1, PAPER_HOSTS].map(|hosts| cell(tenths, hosts))).collect()

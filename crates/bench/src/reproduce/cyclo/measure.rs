@@ -12,7 +12,7 @@ use super::{
     args::{CycloJoinArgs, Figure},
     cells::{Cell, cells},
     fabric::{Provider, providers},
-    network::{self, Model, Shaped},
+    network::{self, Limited},
     record::{Record, What},
 };
 use crate::{
@@ -56,7 +56,8 @@ impl Run<'_> {
         };
         let costs = self.args.figures.contains(&Figure::Cost);
         let of_costs = if costs { costs_of(self.args, &self.cost_ways(), &self.bar, self.stop).runs() } else { 0 };
-        let runs = self.runs() * cells.len() as u64 + transfers.iter().map(transfer_runs).sum::<u64>();
+        let runs =
+            cells.iter().map(|cell| self.runs_of(cell)).sum::<u64>() + transfers.iter().map(transfer_runs).sum::<u64>();
         self.bar.set_length(runs + of_costs);
         let mut records = Vec::new();
         if costs {
@@ -72,9 +73,10 @@ impl Run<'_> {
         Ok(records)
     }
 
-    /// Returns how often a cell runs.
-    fn runs(&self) -> u64 {
-        self.args.rounds as u64 + 1
+    /// Returns how often a cell runs. With a limit, its transfers also run by themselves.
+    fn runs_of(&self, cell: &Cell) -> u64 {
+        let runs = self.args.rounds as u64 + 1;
+        if cell.limit.is_some() { 2 * runs } else { runs }
     }
 
     /// Returns the ways of figure 3.
@@ -107,11 +109,11 @@ impl Run<'_> {
 
     /// Measures cells that have the same tables. The tables' memory is freed when this returns.
     fn joins(&mut self, cells: &[Cell], records: &mut Vec<Record>) -> Result<()> {
-        let (mut tables, mut alone, runs) = (None, None, self.runs());
+        let (mut tables, mut alone) = (None, None);
         for cell in cells {
-            let end = self.bar.position() + runs;
-            let what = match alone.as_ref().filter(|_| cell.shaped) {
-                Some(alone) => self.shaped(cell, alone, &mut tables)?.map(What::Shaped),
+            let end = self.bar.position() + self.runs_of(cell);
+            let what = match cell.limit.zip(alone.as_ref()) {
+                Some((times, alone)) => self.limited(cell, times, alone, &mut tables)?.map(What::Limited),
                 None => {
                     let line = self.join(cell, &mut tables)?;
                     alone = cell.one_at_a_time.then(|| line.clone()).or(alone);
@@ -127,40 +129,51 @@ impl Run<'_> {
     /// Measures a join. Generates its tables first if `tables` has none.
     fn join(&mut self, cell: &Cell, tables: &mut Option<Tables>) -> Result<Line> {
         let Self { args, store, bar, stop, .. } = self;
-        store.get_or(&cell.key(), || ring(args, cell, tables, bar, None, stop))
+        store.get_or(&cell.key(), || {
+            let ring = ring(args, cell, tables, bar, None)?;
+            join::measure(&ring, cell.one_at_a_time, args.rounds, &|| bar.inc(1), stop)
+        })
     }
 
-    /// Measures a join that the network bounds, and predicts it from its joins one at a time.
-    /// Returns `None` if this machine cannot make such a network, and keeps the reason.
-    fn shaped(&mut self, cell: &Cell, alone: &Line, tables: &mut Option<Tables>) -> Result<Option<Shaped>> {
-        let rate = network::rate(alone);
-        let network = match Network::new(cell.hosts, rate as u64) {
+    /// Measures a join over links of a limited rate, and predicts it from its joins one at a time
+    /// and from its transfers without joins. Returns `None` if this machine cannot make such a
+    /// network, and keeps the reason.
+    fn limited(
+        &mut self,
+        cell: &Cell,
+        times: u8,
+        alone: &Line,
+        tables: &mut Option<Tables>,
+    ) -> Result<Option<Limited>> {
+        let network = match Network::new(cell.hosts, network::rate(alone, times) as u64) {
             Ok(network) => network,
             Err(error) => {
                 self.stop.check()?;
-                self.absent.insert(format!("figure 11 bound by the network: {error:#}"));
+                self.absent.insert(format!("figure 11 over links of a limited rate: {error:#}"));
                 return Ok(None);
             }
         };
         let Self { args, store, bar, stop, .. } = self;
-        let shaped = store.get_or(&cell.key(), || {
-            let line = ring(args, cell, tables, bar, Some(&network), stop)?;
-            Ok(Shaped::new(&line, Model::new(alone, rate)))
+        let limited = store.get_or(&cell.key(), || {
+            let ring = ring(args, cell, tables, bar, Some(&network))?;
+            // First, so that the prediction knows nothing of the measurement.
+            let transfer = join::measure_transfer(&ring, args.rounds, &|| bar.inc(1), stop)?;
+            let line = join::measure(&ring, cell.one_at_a_time, args.rounds, &|| bar.inc(1), stop)?;
+            Ok(Limited::new(times, alone, transfer, &line))
         })?;
-        Ok(Some(shaped))
+        Ok(Some(limited))
     }
 }
 
-/// Joins the tables of a cell, and generates them first if `tables` has none.
-fn ring(
+/// Returns the ring of a cell. Generates its tables first if `tables` has none.
+fn ring<'a>(
     args: &CycloJoinArgs,
     cell: &Cell,
-    tables: &mut Option<Tables>,
+    tables: &'a mut Option<Tables>,
     bar: &ProgressBar,
-    network: Option<&Network>,
-    stop: &Stop,
-) -> Result<Line> {
-    let &Cell { figure, rows, zipf, by, link, hosts, threads, one_at_a_time, .. } = cell;
+    network: Option<&'a Network>,
+) -> Result<Ring<'a>> {
+    let &Cell { figure, rows, zipf, by, link, hosts, threads, .. } = cell;
     let tables = match tables {
         Some(tables) => tables,
         None => {
@@ -170,8 +183,7 @@ fn ring(
         }
     };
     bar.set_message(format!("figure {}, {}", figure.number(), counted(hosts.into(), "host")));
-    let ring = Ring { tables, by, link, hosts, threads, config: config(args), network };
-    join::measure(&ring, one_at_a_time, args.rounds, &|| bar.inc(1), stop)
+    Ok(Ring { tables, by, link, hosts, threads, config: config(args), network })
 }
 
 /// Returns the configuration of all rings.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{args::Figure, network::Shaped};
+use super::{args::Figure, network::Limited};
 use crate::{
     join,
     roundabout::{self, cost::Cost},
@@ -17,18 +17,18 @@ pub(super) struct Record {
 }
 
 /// A join around a ring, a transfer from host to host, by its throughput or by its costs, or a join
-/// bound by the network.
+/// over links of a limited rate.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum What {
     Join(Box<join::Line>),
     Transfer(roundabout::Line),
     Cost(Cost),
-    Shaped(Shaped),
+    Limited(Limited),
 }
 
 /// Columns of the CSV file.
-const COLUMNS: [&str; 48] = [
+const COLUMNS: [&str; 53] = [
     "figure",
     "data",
     "by",
@@ -43,7 +43,10 @@ const COLUMNS: [&str; 48] = [
     "setup_s",
     "setup_cpu_s",
     "join_s",
+    "join_cpu_s",
     "waiting_share",
+    "waiting_least_share",
+    "waiting_most_share",
     "waiting_first_share",
     "waiting_last_share",
     "total_s",
@@ -67,14 +70,16 @@ const COLUMNS: [&str; 48] = [
     "receiving_s",
     "moved",
     "switches",
+    "limit",
     "gbit_per_s",
-    "link_fragments",
     "link_gb",
-    "fragment_join_s",
-    "fragment_transfer_s",
+    "link_s",
+    "transfer_s",
+    "transfer_cpu_s",
     "model_join_s",
-    "model_transfer_s",
+    "model_revolution_s",
     "model_waiting_share",
+    "difference",
     "agrees",
     "too_short",
 ];

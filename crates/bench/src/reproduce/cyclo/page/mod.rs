@@ -72,7 +72,7 @@ impl Page<'_> {
             Figure::SortGrowing => [
                 joins::growing("11", "sort-merge join", &lines),
                 joins::paper_sort(),
-                network::bound(&lines, self.records),
+                network::waiting(&lines, self.records),
             ]
             .concat(),
             Figure::Links => links::links(&lines),
